@@ -59,6 +59,11 @@ clean: ## remove caches and builds, but neither environments nor checkpoints
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 	find sparkflow runtime connectors examples tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
+# A folder that merely is called sparkflow (such as this checkout, seen from the folder above) must not hide the package:
+# sys.path is searched before the hook of an editable install.
+on_path = printf '%s\n' '$(CURDIR)' '$(CURDIR)/runtime' '$(CURDIR)/connectors' \
+	> "$$($(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/sparkflow-checkout.pth"
+
 # The stamps hold a hash of what was installed from, so that a checkout or a touch alone installs nothing anew.
 # $(1): the environment, $(2): the interpreters to try, $(3): the versions it takes, as a Python condition on v,
 # $(4): the same in words, $(5): what pip installs, $(6): the files it depends on, $(7): the variable of $(2).
@@ -74,7 +79,7 @@ define make_venv
 	    $$found -m venv --clear $(1) || { rm -rf $(1); exit 1; }; \
 	fi; \
 	echo "==> installing sparkflow and its packages into $(1) (once: 700 MB to download, 1.4 GB on disk)"; \
-	$(1)/bin/python -m pip install $(5) && echo "$$hash" > $(1)/.stamp && echo "==> $(1) is ready"
+	$(1)/bin/python -m pip install $(5) && $(call on_path,$(1)) && echo "$$hash" > $(1)/.stamp && echo "==> $(1) is ready"
 endef
 
 PYTHON ?= python3 python3.13 python3.12 python3.11

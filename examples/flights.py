@@ -15,6 +15,7 @@ import json
 import logging
 import math
 import os
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -181,10 +182,20 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--batch-size", type=int, default=1024, help="examples a worker and step")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--checkpoint-dir", help="resume from here, or begin here (default: a new folder under runs/)")
-    p.add_argument("--report", help="write the figures to this JSON file")
+    p.add_argument("--report", type=_writable, help="write the figures to this JSON file")
     p.add_argument("--master", help="Spark master, when not started by spark-submit (default local[workers])")
     p.add_argument("--scheduler", help="address of a running Dask scheduler (default: a LocalCluster)")
     return p.parse_args()
+
+
+def _writable(path: str) -> str:
+    """`path`, found out now and not after the training. Its folder is made."""
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        open(path, "a").close()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return path
 
 
 def job_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -220,9 +231,12 @@ def run_spark(args: argparse.Namespace, train: pa.Table, test: pa.Table) -> tupl
 
 
 def run_dask(args: argparse.Namespace, train: pa.Table, test: pa.Table) -> tuple[Any, pa.Table]:
+    import dask
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
 
+    logging.getLogger("distributed").setLevel(logging.WARNING)
+    dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"})  # the table travels in the graph here
     cluster = args.scheduler or LocalCluster(n_workers=args.workers, threads_per_worker=1, dashboard_address=":0")
     with Client(cluster) as client:
         try:
@@ -262,9 +276,10 @@ def main() -> None:
         with open(args.report, "w") as f:
             json.dump(figures, f, indent=2)
     print(
-        f"test AUC {figures['auc']:.4f}, log-loss {figures['log_loss']:.4f}; {figures['examples_per_s']:,.0f} "
-        "examples/s in "
-        f"{figures['train_s']:.1f} s; model {model.checkpoint}; tensorboard --logdir {args.checkpoint_dir}"
+        f"test AUC {figures['auc']:.4f}, log-loss {figures['log_loss']:.4f}; "
+        f"{figures['examples_per_s']:,.0f} examples/s in {figures['train_s']:.1f} s\n"
+        f"model    {model.checkpoint} (--checkpoint-dir {args.checkpoint_dir} resumes here)\n"
+        f"curves   {os.path.join(os.path.dirname(sys.executable), 'tensorboard')} --logdir {args.checkpoint_dir}"
     )
 
 

@@ -22,11 +22,9 @@ class TrainingGraph:
 
     graph: Any
     spec: Any  # EstimatorSpec of TRAIN
-    eval_spec: Any
     queue_inputs: dict[str, Any]
     enqueue: Any
     close_queue: Any
-    eval_inputs: dict[str, Any]
     global_step: Any
     train_op: Any
     position: Any  # [workers, 4] int64: epoch, step, rows, batch size of each worker
@@ -92,21 +90,9 @@ def training_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]]) -> Tr
             queue_inputs, queue, enqueue = _input_queue(job)
             values = dict(zip(job.columns.all, _as_list(queue.dequeue_many(job.batch_size)), strict=True))
         labels = values.pop(job.columns.label or "", None)
-        with tf.variable_scope(
-            tf.get_variable_scope()
-        ):  # leaving it lets unnamed layers be called the same again below
-            spec = call_model_fn(job, values, labels, tf.estimator.ModeKeys.TRAIN, config)
+        spec = call_model_fn(job, values, labels, tf.estimator.ModeKeys.TRAIN, config)
         tf.summary.scalar("loss", spec.loss)
-        summary = tf.summary.merge_all()  # before the evaluation graph adds its own, which need other feeds
-        with tf.name_scope("evaluate"), tf.variable_scope(tf.get_variable_scope(), reuse=True):
-            eval_inputs = _placeholders(job.columns.all, "")
-            features = {k: v for k, v in eval_inputs.items() if k != job.columns.label}
-            eval_labels = eval_inputs.get(job.columns.label or "")
-            trained = set(tf.global_variables())
-            eval_spec = call_model_fn(job, features, eval_labels, tf.estimator.ModeKeys.EVAL, config)
-            copies = [v.op.name for v in tf.global_variables() if v not in trained]
-            if copies:  # validation would read an untrained copy
-                raise InvalidArgumentError(f"Evaluation made a new variable {copies[0]!r}: use tf.get_variable")
+        summary = tf.summary.merge_all()
         with tf.variable_scope("sparkflow_job"):
             position, positions, set_positions, rank_row, advance = _positions(job, rank)
             best, best_value, set_best = _assignable("best", [2], tf.float64, [float("inf"), -1.0])
@@ -115,9 +101,69 @@ def training_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]]) -> Tr
             train_op = tf.no_op("train_op") if job.sync else tf.group(advance, name="train_op")
         close_queue = queue.close(cancel_pending_enqueues=True)
     return TrainingGraph(
-        graph, spec, eval_spec, queue_inputs, enqueue, close_queue, eval_inputs, global_step, train_op, position,
-        rank_row, set_positions, positions, board, best, set_best, best_value, summary,
+        graph, spec, queue_inputs, enqueue, close_queue, global_step, train_op, position, rank_row, set_positions,
+        positions, board, best, set_best, best_value, summary,
     )  # fmt: skip
+
+
+@dataclass
+class EvaluationGraph:
+    """The EVAL graph of a worker: a graph of its own over the variables of the training graph, which they share by
+    name."""
+
+    graph: Any
+    inputs: dict[str, Any]
+    loss: Any
+    init: Any  # local variables
+
+
+def evaluation_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]], trained: Any) -> EvaluationGraph:
+    """Build the EVAL graph of worker `rank`; `trained` is its training graph.
+
+    Raises InvalidArgumentError for a variable that training has not, or has with another shape or dtype.
+    """
+    variables = {v.op.name: v for v in trained.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
+    worker = f"/job:worker/task:{rank}"
+
+    def device(op: Any) -> str:
+        return str(variables[op.name].device) if op.name in variables else worker
+
+    graph = tf.Graph()
+    with graph.as_default(), tf.device(device):
+        tf.set_random_seed(job.seed)
+        tf.train.get_or_create_global_step()
+        with tf.name_scope(_INPUT):
+            inputs = _placeholders(job.columns.all, "")
+        features = {k: v for k, v in inputs.items() if k != job.columns.label}
+        labels = inputs.get(job.columns.label or "")
+        spec = call_model_fn(job, features, labels, tf.estimator.ModeKeys.EVAL, _config(job, rank, cluster))
+        for v in tf.global_variables():
+            _check_trained(v, variables.get(v.op.name))
+        return EvaluationGraph(graph, inputs, spec.loss, tf.local_variables_initializer())
+
+
+def _check_trained(variable: Any, trained: Any) -> None:
+    name, shape, dtype = variable.op.name, variable.shape.as_list(), variable.dtype.base_dtype
+    if trained is None:
+        raise InvalidArgumentError(
+            f"Evaluation uses variable {name!r}, which training has not: the model function must give its variables "
+            "the same names in every mode"
+        )
+    if (shape, dtype) != (trained.shape.as_list(), trained.dtype.base_dtype):
+        raise InvalidArgumentError(
+            f"Variable {name!r} is {dtype.name}{shape} in evaluation and "
+            f"{trained.dtype.base_dtype.name}{trained.shape.as_list()} in training"
+        )
+
+
+def check_model(job: Job) -> None:
+    """Build the graphs that the workers will build, so that an error of the model function is raised here, as itself
+    and with its traceback, before anything starts."""
+    cluster: dict[str, Sequence[str]] = {"ps": [f"ps:{i}" for i in range(job.ps)]}
+    cluster["worker"] = [f"worker:{i}" for i in range(job.workers)]
+    trained = training_graph(job, 0, cluster).graph
+    if job.validation:
+        evaluation_graph(job, 0, cluster, trained)
 
 
 def _as_list(values: Any) -> list[Any]:

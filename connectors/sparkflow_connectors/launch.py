@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import sparkflow as tf
 from sparkflow_connectors.control import DriverControl, Event, reported
-from sparkflow_connectors.graphs import PredictionGraph, prediction_graph
+from sparkflow_connectors.graphs import PredictionGraph, check_model, prediction_graph
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.progress import Tally, display
@@ -109,8 +109,8 @@ def train(engine: Engine, job: Job) -> Model:
     prediction = prediction_graph(job)
     _check_checkpoint(job, prediction)
     engine.check(job)
-    bar = display(f"training on {engine.name}")
-    try:
+    check_model(job)
+    with display(f"training on {engine.name}") as bar:
         for attempt in range(1, job.max_restarts + 2):
             try:
                 results = _run_attempt(engine, job, attempt, bar)
@@ -123,8 +123,6 @@ def train(engine: Engine, job: Job) -> Model:
                     "attempt %d of %d failed: %s. Starting again from %s",
                     attempt, job.max_restarts + 1, error, checkpoint or "the beginning (no checkpoint was written yet)",
                 )  # fmt: skip
-    finally:
-        bar.close()
     raise AssertionError("unreachable")
 
 
@@ -172,6 +170,7 @@ def _watch(run: Run, control: DriverControl, state: _Attempt, bar: Any) -> None:
             try:
                 if run.ended():
                     _hear_all(control, state)
+                    state.tally.show(bar)
                     return
             except Exception as error:  # whatever the cluster raises: the roles' own words say more, if there are any
                 engine_error, state.failing_since = error, state.failing_since or time.monotonic()

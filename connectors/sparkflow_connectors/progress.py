@@ -1,9 +1,15 @@
-"""Progress for a person: a bar on a terminal and in a notebook, plain lines in a log."""
+"""Progress for a person: a bar on a terminal and in a notebook, plain lines in a log.
+
+Where nobody has configured logging, what the job has to say goes to stderr, for as long as the training lasts.
+"""
 
 from __future__ import annotations
 
 import logging
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -24,41 +30,83 @@ class _Bar:
     def __init__(self, console: Console, title: str):
         columns = (
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=None),
             TextColumn("{task.fields[figures]}"),
             TimeElapsedColumn(),
         )
-        self._progress = Progress(*columns, console=console, transient=False, refresh_per_second=5)
+        self._progress = Progress(*columns, console=console, refresh_per_second=5, expand=True)
         self._task = self._progress.add_task(title, total=None, figures="starting")
-        self._progress.start()
+        before = (sys.stderr, sys.stdout)
+        self._progress.start()  # from here on sys.stderr writes above the bar; handlers keep the stream they were given
+        self._moved = [(h, h.stream) for h in _stream_handlers() if h.stream in before]
+        for handler, stream in self._moved:
+            handler.setStream(sys.stderr if stream is before[0] else sys.stdout)
 
     def update(self, examples: int, total: int, rate: float, loss: float, epoch: int) -> None:
-        figures = f"epoch {epoch + 1}  {examples:,} examples  {rate:,.0f}/s  loss {loss:.4f}"
+        figures = f"epoch {epoch + 1} {examples:,} rows {rate:,.0f}/s loss {loss:.4f}"
         self._progress.update(self._task, completed=examples, total=total, figures=figures)
 
     def close(self) -> None:
+        for handler, stream in self._moved:
+            handler.setStream(stream)
         self._progress.stop()
+
+
+def _stream_handlers() -> list[Any]:
+    handlers = [*logging.getLogger().handlers, *log.handlers]
+    return [h for h in handlers if isinstance(h, logging.StreamHandler) and not isinstance(h, logging.FileHandler)]
 
 
 class _Lines:
     def __init__(self, title: str):
         self._title, self._last_s = title, time.monotonic()
+        self._unsaid: tuple[Any, ...] | None = None
+        self._seen = 0
 
     def update(self, examples: int, total: int, rate: float, loss: float, epoch: int) -> None:
+        if examples == self._seen:
+            return
+        self._seen = examples
+        self._unsaid = (self._title, epoch + 1, examples, 100 * examples / max(total, 1), rate, loss)
         if time.monotonic() - self._last_s >= _LINE_EVERY_S:
-            self._last_s = time.monotonic()
-            percent = 100 * examples / max(total, 1)
-            log.info("%s: epoch %d, %d examples (%.0f %%), %.0f/s, loss %.4f",
-                     self._title, epoch + 1, examples, percent, rate, loss)  # fmt: skip
+            self._say()
+
+    def _say(self) -> None:
+        if self._unsaid is not None:
+            log.info("%s: epoch %d, %d examples (%.0f %%), %.0f/s, loss %.4f", *self._unsaid)
+        self._last_s, self._unsaid = time.monotonic(), None
 
     def close(self) -> None:
-        pass
+        self._say()
 
 
-def display(title: str) -> Display:
+@contextmanager
+def display(title: str) -> Iterator[Display]:
     """A bar where somebody watches, lines otherwise."""
     console = Console(stderr=True)
-    return _Bar(console, title) if console.is_terminal or console.is_jupyter else _Lines(title)
+    with _heard():
+        shown = _Bar(console, title) if console.is_terminal or console.is_jupyter else _Lines(title)
+        try:
+            yield shown
+        finally:
+            shown.close()
+
+
+@contextmanager
+def _heard() -> Iterator[None]:
+    """A handler on stderr while nobody else listens."""
+    if log.hasHandlers():
+        yield
+        return
+    handler, level = logging.StreamHandler(), log.level
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(min(level or logging.INFO, logging.INFO))
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
 
 
 class Tally:

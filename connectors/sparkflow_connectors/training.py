@@ -18,7 +18,7 @@ import numpy as np
 import sparkflow as tf
 from sparkflow_connectors.control import TaskControl
 from sparkflow_connectors.feeding import Feeder, Shard, shard, steps_per_epoch
-from sparkflow_connectors.graphs import EVAL_BATCH, TrainingGraph, training_graph
+from sparkflow_connectors.graphs import EVAL_BATCH, EvaluationGraph, TrainingGraph, evaluation_graph, training_graph
 from sparkflow_connectors.job import Announcement, Job
 from sparkflow_connectors.spool import Spool
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, OutOfRangeError
@@ -68,6 +68,10 @@ class Trainer:
         self.shard: Shard = shard(job.seed, rank, spool.rows, job.validation, job.batch_size, steps)
         self.epoch, self.step = start_position(everyone[0].position, self.rows, job.batch_size, rank)
         self.parts: TrainingGraph = training_graph(job, rank, cluster)
+        self._evaluation: EvaluationGraph | None = None
+        if job.validation:
+            self._evaluation = evaluation_graph(job, rank, cluster, self.parts.graph)
+        self._eval_session: Any = None
         self._target, self._examples, self._train_s = target, 0, 0.0
         self._saver: Any = None
         self._best_saver: Any = None
@@ -85,7 +89,11 @@ class Trainer:
             # A job that lost a task is begun again as a whole by its driver, so no session is recovered here.
             with tf.train.SingularMonitoredSession(hooks, session_creator=creator) as session:
                 raw = session.raw_session()
-                self._train(session, raw, self._start_feeder(raw))
+                try:
+                    self._train(session, raw, self._start_feeder(raw))
+                finally:
+                    if self._eval_session is not None:
+                        self._eval_session.close()
         return self._result()
 
     # ------------------------------------------------------------------ start
@@ -172,7 +180,8 @@ class Trainer:
             self._save(raw)
         total = (self.job.epochs * self.shard.steps_per_epoch) * self.job.batch_size
         done = (self.epoch * self.shard.steps_per_epoch + self.step) * self.job.batch_size
-        self.control.progress({"examples": done, "total": total, "epoch": self.epoch, "loss": loss})
+        last = self.step == self.shard.steps_per_epoch
+        self.control.progress({"examples": done, "total": total, "epoch": self.epoch, "loss": loss}, force=last)
 
     def _position_row(self) -> list[int]:
         return [self.epoch, self.step, self.rows[self.rank], self.job.batch_size]
@@ -186,21 +195,40 @@ class Trainer:
         """Evaluate together, keep the best, save; whether training stops here. All workers agree on the answer."""
         board = self.parts.board
         self._meet(raw)
-        raw.run(board.post, {board.row: self._evaluate(raw)})
+        raw.run(board.post, {board.row: self._evaluate()})
         self._meet(raw)
         if self.chief:
             self._judge(raw)
         self._meet(raw)
         return bool(raw.run(board.stop)[0])
 
-    def _evaluate(self, raw: Any) -> list[float]:
+    def _evaluate(self) -> list[float]:
         """[sum of losses, examples] over this worker's validation rows."""
         total, rows = 0.0, self.shard.validation
+        if self._evaluation is None or not len(rows):
+            return [0.0, 0.0]
+        if self._eval_session is None:
+            self._eval_session = self._new_session(self._evaluation.graph)
+            self._eval_session.run(self._evaluation.init)
         for at in range(0, len(rows), EVAL_BATCH):
             part = rows[at : at + EVAL_BATCH]
-            feed = {self.parts.eval_inputs[name]: values for name, values in self.spool.take(part).items()}
-            total += float(raw.run(self.parts.eval_spec.loss, feed)) * len(part)
+            feed = {self._evaluation.inputs[name]: values for name, values in self.spool.take(part).items()}
+            total += float(self._eval_session.run(self._evaluation.loss, feed)) * len(part)
         return [total, float(len(rows))]
+
+    def _new_session(self, graph: Any) -> Any:
+        config = tf.ConfigProto(operation_timeout_in_ms=int(self.job.step_timeout_s * 1000))
+        return tf.Session(self._target, graph, config)
+
+    def session(self) -> Any:
+        """A session on the training graph that the chief has initialised or restored."""
+        session = self._new_session(self.parts.graph)
+        try:
+            self.initialize(session)
+        except OpError:
+            session.close()
+            raise
+        return session
 
     def _judge(self, raw: Any) -> None:
         sums, best, step = raw.run([self.parts.board.sums, self.parts.best, self.parts.global_step])
@@ -246,11 +274,4 @@ class _Creator:
         self._trainer = trainer
 
     def create_session(self) -> Any:
-        timeout_ms = int(self._trainer.job.step_timeout_s * 1000)
-        session = tf.Session(self._trainer._target, config=tf.ConfigProto(operation_timeout_in_ms=timeout_ms))
-        try:
-            self._trainer.initialize(session)
-        except OpError:
-            session.close()
-            raise
-        return session
+        return self._trainer.session()

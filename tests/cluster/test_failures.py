@@ -255,7 +255,7 @@ def test_an_error_in_the_model_is_reported_as_itself(
 
 
 DRIVER = """
-    import sys, logging
+    import logging, signal, sys
     import numpy as np, pyarrow as pa, sparkflow as tf
 
     def model_fn(features, labels, mode):
@@ -268,6 +268,7 @@ DRIVER = """
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=op)
 
     def main():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background of a shell ignores it
         logging.basicConfig(level=logging.INFO)
         x = np.ones(2000, np.float32)
         table = pa.table({"x": x, "y": x})
@@ -310,6 +311,7 @@ def test_nothing_outlives_the_driver(engine: str, how: int, tmp_path: Path, none
         _, alive = psutil.wait_procs(ours, timeout=10)
         assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE], alive
         none_left()
+        driver.wait(10 if engine == "local" else 30)  # Dask and Spark take their own time to close what they are
     finally:
         _end_group(driver.pid)
         driver.wait(20)
@@ -333,7 +335,7 @@ def _is_ours(process: psutil.Process) -> bool:
         line = " ".join(process.cmdline())
     except psutil.NoSuchProcess:  # a zombie, too
         return False
-    return "sparkflow" in line or "pyspark" in line
+    return "sparkflow_connectors." in line or "pyspark.daemon" in line
 
 
 def _end_group(group: int) -> None:

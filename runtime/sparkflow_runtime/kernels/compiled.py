@@ -8,9 +8,9 @@
 
 Compiling never stalls a step: `prepare()` (call it where a plan is compiled, in the kernel's factory) queues the work
 for one background thread, which also imports numba, and calls run the numpy version until the machine code is there. A
-run may so change from one version to the other at any moment, therefore **both must give the same bits**: the loop adds in the
-same order as the numpy version, without fastmath, and leaves exp, log and their like to numpy. `tests/runtime/kernels`
-holds both versions of every loop against each other.
+run may so change from one version to the other at any moment, therefore **both must give the same bits**: the loop adds
+in the same order as the numpy version, without fastmath, and leaves exp, log and their like to numpy. The tests of the
+kernels hold both versions of every loop against each other.
 
 Machine code is cached on disk by numba (beside the source, or in the user's cache where an install is read-only; the
 variable NUMBA_CACHE_DIR moves it). Loops release the GIL and use one thread.

@@ -1,0 +1,57 @@
+"""Model functions that are wrong: said at the driver, as themselves, before anything starts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sparkflow as tf
+
+TABLE = pa.table({"x": np.ones(20, np.float32), "y": np.ones(20, np.float32)})
+MODES = tf.estimator.ModeKeys
+
+
+def _spec(mode: str, features: Any, labels: Any, w: Any) -> Any:
+    p = features["x"] * w
+    if mode == MODES.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, predictions=p)
+    loss = tf.reduce_mean(tf.square(p - labels))
+    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _raises_in_training(features: Any, labels: Any, mode: str) -> Any:
+    if mode == MODES.TRAIN:
+        raise ValueError("no such optimizer: 'Adamm'")
+    return _spec(mode, features, labels, tf.get_variable("w", []))
+
+
+def _another_variable_in_evaluation(features: Any, labels: Any, mode: str) -> Any:
+    return _spec(mode, features, labels, tf.get_variable("v" if mode == MODES.EVAL else "w", []))
+
+
+def _another_shape_in_evaluation(features: Any, labels: Any, mode: str) -> Any:
+    return _spec(mode, features, labels, tf.reduce_sum(tf.get_variable("w", [2] if mode == MODES.EVAL else [1])))
+
+
+@pytest.mark.parametrize(
+    ("model_fn", "error", "message"),
+    [
+        (_raises_in_training, ValueError, "no such optimizer: 'Adamm'"),
+        (_another_variable_in_evaluation, tf.errors.InvalidArgumentError, "uses variable 'v', which training has not"),
+        (
+            _another_shape_in_evaluation,
+            tf.errors.InvalidArgumentError,
+            r"'w' is float32\[2\] in evaluation and float32\[1\] in training",
+        ),
+    ],
+)
+def test_one_error_and_nothing_begun(tmp_path: Path, model_fn: Any, error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        tf.local.train(TABLE, model_fn, label="y", sync=False, checkpoint_dir=str(tmp_path / "out"))
+    assert os.listdir(tmp_path) == []
