@@ -167,7 +167,9 @@ class Server:
         if not self._cluster:  # the master may be ahead of whoever tells this server its cluster
             self._cluster = ClusterSpec(fields["cluster"])
         graph = GraphDef.FromString(tensors[0].tobytes())
-        handle = self.worker.register(fields["session"], graph, fields["feeds"], fields["fetches"])
+        handle = self.worker.register(
+            fields["session"], graph, fields["feeds"], fields["fetches"], fields.get("trace", False)
+        )
         reply(_STEP_META.pack(handle))
 
     def _run(self, channel: Channel, meta: bytes, tensors: list[Any], reply: Any) -> None:
@@ -208,9 +210,17 @@ class RemoteTask:
     def __init__(self, server: Server, name: str):
         self._server, self.name = server, name
 
-    def register(self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str]) -> int:
+    def register(
+        self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
+    ) -> int:
         cluster = self._server._cluster.as_dict()
-        fields = {"session": session, "feeds": list(feeds), "fetches": list(fetches), "cluster": cluster}
+        fields: dict[str, Any] = {
+            "session": session,
+            "feeds": list(feeds),
+            "fetches": list(fetches),
+            "cluster": cluster,
+        }
+        fields["trace"] = trace
         meta = json.dumps(fields).encode()
         body = np.frombuffer(graph.SerializeToString(), np.uint8)
         reply, _ = self._server.channel(self.name).call(REGISTER, meta, [body], _REGISTER_TIMEOUT_S)

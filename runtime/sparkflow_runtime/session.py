@@ -10,8 +10,7 @@ import numpy as np
 import sparkflow_runtime.kernels  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.master.master import Master
 from sparkflow_runtime.server import Server, server_at
-from sparkflow_runtime.wire.errors import UnimplementedError
-from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunOptions
+from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunMetadata, RunOptions
 from sparkflow_runtime.worker.worker import Worker
 
 LOCAL_TASK = "/job:localhost/replica:0/task:0"
@@ -42,10 +41,27 @@ class RuntimeSession:
         fetches: Sequence[str],
         targets: Sequence[str],
         options: RunOptions | None = None,
+        metadata: RunMetadata | None = None,
     ) -> list[Any]:
-        """The values of `fetches` ('name:port'), after the nodes `targets` ran. feeds: 'name:port' -> array."""
-        compiled = self._master.compile(tuple(feeds), tuple(fetches), tuple(targets))
-        return self._master.run(compiled, list(feeds.values()), _timeout_s(options))
+        """The values of `fetches` ('name:port'), after the nodes `targets` ran. feeds: 'name:port' -> array.
+
+        metadata: filled with what `options` asks for: step stats of a traced run, the graphs of the parts.
+        """
+        signature, values = (tuple(feeds), tuple(fetches), tuple(targets)), list(feeds.values())
+        timeout_s = None if options is None else options.timeout_in_ms / 1000 or None
+        if options is None or not (options.trace_level or options.output_partition_graphs):
+            return self._master.run(self._master.compile(*signature), values, timeout_s)
+        compiled = self._master.compile(*signature, trace=bool(options.trace_level))
+        metadata = RunMetadata() if metadata is None else metadata
+        metadata.Clear()
+        if options.output_partition_graphs:
+            metadata.partition_graphs.extend(compiled.graphs.values())
+        if not options.trace_level:
+            return self._master.run(compiled, values, timeout_s)
+        fetched, stats = self._master.run_traced(compiled, values, timeout_s)
+        for task in stats:
+            metadata.step_stats.MergeFrom(task)
+        return fetched
 
     def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Callable[..., list[Any]]:
         """A function of the feed values, compiled now: `f([array, ...]) -> [value, ...]`."""
@@ -57,11 +73,3 @@ class RuntimeSession:
 
     def close(self) -> None:
         self._master.close()
-
-
-def _timeout_s(options: RunOptions | None) -> float | None:
-    if options is None:
-        return None
-    if options.trace_level:
-        raise UnimplementedError("RunOptions.trace_level: step traces are not recorded yet; leave it at NO_TRACE")
-    return options.timeout_in_ms / 1000 or None

@@ -60,7 +60,7 @@ class Session:
         plan = FetchPlan(self._graph, fetches)
         feeds = self._feeds(feed_dict)
         try:
-            values = self._runtime.run(feeds, plan.tensors, plan.targets, options)
+            values = self._runtime.run(feeds, plan.tensors, plan.targets, options, run_metadata)
         except OpError as error:
             raise self._explained(error) from error.__cause__
         return plan.rebuild([_python_value(v) for v in values])

@@ -41,6 +41,7 @@ from sparkflow.train.optimizers import (
     MomentumOptimizer,
     RMSPropOptimizer,
 )
+from sparkflow.train.profiler_hook import ProfilerHook
 from sparkflow.train.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
 from sparkflow.train.saver import Saver, remove_checkpoint
 from sparkflow.train.saving_hooks import (

@@ -17,7 +17,7 @@ from sparkflow.train.scaffold import Scaffold
 from sparkflow.train.session_manager import SessionManager
 from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from sparkflow_runtime.wire.errors import AbortedError, OutOfRangeError, UnavailableError
-from sparkflow_runtime.wire.protos import RunOptions
+from sparkflow_runtime.wire.protos import RunMetadata, RunOptions
 
 USE_DEFAULT: Any = object()
 _RECOVERABLE = (AbortedError, UnavailableError)  # a task went away: another session may find it back
@@ -134,6 +134,8 @@ class _HookedRuns:
                 asked[hook] = request.fetches
             _add_feeds(feeds, request.feed_dict, hook)
             options = _merged(options, request.options)
+        if run_metadata is None and options is not None:
+            run_metadata = RunMetadata()
         values = self.session.run(asked, feeds, options, run_metadata)
         for hook in self._hooks:
             hook.after_run(context, SessionRunValues(values.get(hook), options, run_metadata))

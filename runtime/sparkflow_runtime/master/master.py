@@ -10,6 +10,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import Condition, Lock
 from typing import Any, Protocol
@@ -26,7 +27,7 @@ from sparkflow_runtime.wire.errors import (
     FailedPreconditionError,
     OpError,
 )
-from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+from sparkflow_runtime.wire.protos import GraphDef, NodeDef, StepStats
 
 _ABORT_GRACE_S = 5.0
 
@@ -40,7 +41,9 @@ class OwnStep(Protocol):
 class Task(Protocol):
     """A task of the cluster as the master sees it."""
 
-    def register(self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str]) -> int: ...
+    def register(
+        self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
+    ) -> int: ...
 
     def start(self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None]) -> None: ...
 
@@ -54,7 +57,9 @@ class OwnTask(Protocol):
 
     name: str
 
-    def register(self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str]) -> int: ...
+    def register(
+        self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
+    ) -> int: ...
 
     def run_straight(self, handle: int, feeds: list[Any]) -> list[Any] | None: ...
 
@@ -83,6 +88,8 @@ class Compiled:
     others: list[_Part]
     num_fetches: int
     direct: dict[int, int]  # fetch position -> feed position, for fetches of fed tensors
+    graphs: dict[str, GraphDef]  # task -> its part
+    one_at_a_time: Lock | None = None  # of a traced signature: its parts record one step at a time
 
 
 class Master:
@@ -114,9 +121,12 @@ class Master:
             verify(graph, self._nodes)
             self._nodes = {**self._nodes, **{n.name: n for n in graph.node}}
 
-    def compile(self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]) -> Compiled:
-        """The registered parts of a signature; compiled at first use, then cached."""
-        key = (feeds, fetches, targets)
+    def compile(
+        self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], trace: bool = False
+    ) -> Compiled:
+        """The registered parts of a signature; compiled at first use, then cached. Traced ones are parts of their
+        own."""
+        key = (feeds, fetches, targets, trace)
         found = self._compiled.get(key)
         if found is None:
             with self._lock:
@@ -124,7 +134,9 @@ class Master:
                 self._compiled[key] = found
         return found
 
-    def _compile(self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]) -> Compiled:
+    def _compile(
+        self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], trace: bool
+    ) -> Compiled:
         if self._closed:
             raise FailedPreconditionError("The session is closed")
         direct = {i: feeds.index(f) for i, f in enumerate(fetches) if f in feeds}
@@ -137,9 +149,10 @@ class Master:
             used = {"{}:{}".format(*parse(e)) for n in graph.node for e in n.input if not is_control(e)}
             feed_at = [i for i, f in enumerate(feeds) if f in used]
             fetch_at = [i for i, f in enumerate(fetches) if i not in direct and home[parse(f)[0]] == task]
-            built.append(self._register(task, graph, feeds, fetches, feed_at, fetch_at))
+            built.append(self._register(task, graph, feeds, fetches, feed_at, fetch_at, trace))
         own = next((p for p in built if p.task is None), None)
-        return Compiled(own, [p for p in built if p.task is not None], len(fetches), direct)
+        others = [p for p in built if p.task is not None]
+        return Compiled(own, others, len(fetches), direct, parts, Lock() if trace else None)
 
     def _register(
         self,
@@ -149,21 +162,37 @@ class Master:
         fetches: Sequence[str],
         feed_at: list[int],
         fetch_at: list[int],
+        trace: bool,
     ) -> _Part:
         target = None if task == self._own.name else self._tasks[task]
         names = [feeds[i] for i in feed_at], [fetches[i] for i in fetch_at]
-        handle = (target or self._own).register(self.session_id, graph, *names)
+        handle = (target or self._own).register(self.session_id, graph, *names, trace)
         return _Part(target, task, handle, feed_at, fetch_at)
 
     # ------------------------------------------------------------------ steps
 
     def run(self, compiled: Compiled, feeds: list[Any], timeout_s: float | None = None) -> list[Any]:
         """The fetched values in order. Raises the first error of any task as itself."""
+        return self._assemble(compiled, feeds, self._results(compiled, feeds, timeout_s))
+
+    def run_traced(
+        self, compiled: Compiled, feeds: list[Any], timeout_s: float | None = None
+    ) -> tuple[list[Any], list[StepStats]]:
+        """As `run`, of a traced signature; also what every task recorded."""
+        with compiled.one_at_a_time or nullcontext():
+            results = self._results(compiled, feeds, timeout_s)
+        stats = [StepStats.FromString(values[-1].tobytes()) for _, values in results]
+        return self._assemble(compiled, feeds, [(part, values[:-1]) for part, values in results]), stats
+
+    def _results(
+        self, compiled: Compiled, feeds: list[Any], timeout_s: float | None
+    ) -> Sequence[tuple[_Part, list[Any]]]:
+        """What each part fetched."""
         own = compiled.own
         if own is not None and not compiled.others:
             values = self._own.run_straight(own.handle, [feeds[i] for i in own.feeds])
             if values is not None:
-                return self._assemble(compiled, feeds, [(own, values)])
+                return [(own, values)]
         step = _StepRun(self, compiled, feeds, next(self._step_ids))
         self._active.add(step)
         try:
@@ -207,7 +236,7 @@ class _StepRun:
         self._error: OpError | None = None
         self._own_step: OwnStep | None = None
 
-    def run(self, timeout_s: float | None) -> list[Any]:
+    def run(self, timeout_s: float | None) -> list[tuple[_Part, list[Any]]]:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         own, task = self._compiled.own, self._master._own
         if own is not None:
@@ -222,7 +251,7 @@ class _StepRun:
             task.rendezvous.end(self.step_id)
         if self._error is not None:
             raise self._error
-        return self._master._assemble(self._compiled, self._feeds, self._results)
+        return self._results
 
     def _start(self, part: _Part) -> None:
         try:

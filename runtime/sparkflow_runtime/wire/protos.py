@@ -7,6 +7,7 @@ from tensorboard.compat.proto.config_pb2 import ConfigProto, GPUOptions, GraphOp
 from tensorboard.compat.proto.graph_pb2 import GraphDef
 from tensorboard.compat.proto.meta_graph_pb2 import MetaGraphDef
 from tensorboard.compat.proto.node_def_pb2 import NodeDef
+from tensorboard.compat.proto.step_stats_pb2 import StepStats
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
@@ -23,6 +24,7 @@ __all__ = [
     "NodeDef",
     "RunMetadata",
     "RunOptions",
+    "StepStats",
     "Summary",
     "TensorProto",
     "TensorShapeProto",

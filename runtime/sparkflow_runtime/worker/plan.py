@@ -20,6 +20,7 @@ from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, par
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment, read
+from sparkflow_runtime.worker.tracing import Recorder
 
 SEGMENT, WAIT, RECEIVE, SEND = "segment", "wait", "receive", "send"
 Binder = Callable[[NodeDef, Kernel, dict[str, Any]], Callable[..., Any]]
@@ -54,6 +55,7 @@ class Plan:
     bundles: dict[int, int]  # bundle id -> receiving unit
     nodes: dict[str, NodeDef]
     order: list[int] | None  # units in order when nothing in the plan can wait
+    recorder: Recorder | None = None  # of a traced plan: its step stats are the last value that collect returns
 
     def collect(self, values: list[Any]) -> list[Any]:
         """The fetched values; what may be a variable's own memory is copied, so that later steps do not change it."""
@@ -61,6 +63,8 @@ class Plan:
         for slot, constant, copy in self.fetches:
             value = read(values[slot]) if slot is not None else constant
             out.append(value.copy() if copy and isinstance(value, np.ndarray) else value)
+        if self.recorder is not None:
+            out.append(self.recorder.collect())
         return out
 
 

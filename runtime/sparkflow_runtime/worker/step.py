@@ -125,7 +125,7 @@ class Step:
             if unit.kind == SEGMENT:
                 unit.segment.run(self.values)  # type: ignore[union-attr]
             elif unit.kind == SEND:
-                self._send(unit.peer, self.step_id, unit.bundle, [self._get(g) for g in unit.getters])  # type: ignore[misc]
+                self._send_bundle(unit)
             elif unit.kind == WAIT:
                 done = False
                 self._begin_wait(index, unit)
@@ -136,6 +136,12 @@ class Step:
                 raise
             done = False
         self._stop_running(index, done)
+
+    def _send_bundle(self, unit: Unit) -> None:
+        tensors, recorder, start_ns = [self._get(g) for g in unit.getters], self.plan.recorder, time.perf_counter_ns()
+        self._send(unit.peer, self.step_id, unit.bundle, tensors)  # type: ignore[misc]
+        if recorder is not None:
+            recorder.transfer("_Send", unit.bundle, unit.peer, start_ns, tensors)
 
     def _stop_running(self, index: int, done: bool) -> None:
         with self._wake:
@@ -190,6 +196,9 @@ class Step:
     def receive(self, bundle: int, tensors: list[Any]) -> None:
         """A bundle has arrived. A second one of the same step is an error of the sender and fails the step."""
         index = self.plan.bundles.get(bundle)
+        if self.plan.recorder is not None and index is not None:
+            peer = self.plan.units[index].peer
+            self.plan.recorder.transfer("_Recv", bundle, peer, time.perf_counter_ns(), tensors)
         with self._wake:
             bad = index is None or index in self._arrived or len(tensors) != len(self.plan.units[index].slots)
             if not bad:

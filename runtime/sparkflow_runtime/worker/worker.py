@@ -18,6 +18,7 @@ from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.worker.plan import Plan, compile_plan
 from sparkflow_runtime.worker.rendezvous import Rendezvous
 from sparkflow_runtime.worker.step import Done, Step, run_straight
+from sparkflow_runtime.worker.tracing import Recorder
 
 Push = Callable[[str, int, int, Sequence[Any]], None]
 
@@ -42,13 +43,18 @@ class Worker:
 
     # ------------------------------------------------------------------ registration
 
-    def register(self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str]) -> int:
-        """Compile a part once; the handle runs it at every step."""
+    def register(
+        self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
+    ) -> int:
+        """Compile a part once; the handle runs it at every step. The last value that a traced part returns is its
+        StepStats."""
 
         def bind(node: NodeDef, row: Kernel, attrs: dict[str, Any]) -> Callable[..., Any]:
             return self._bind(session, node, row, attrs)
 
-        plan = compile_plan(graph, feeds, fetches, bind)
+        recorder = Recorder(self.name) if trace else None
+        plan = compile_plan(graph, feeds, fetches, recorder.wrap(bind) if recorder else bind)
+        plan.recorder = recorder
         with self._lock:
             handle = next(self._handles)
             self._parts[handle] = _Part(session, plan)
@@ -77,6 +83,8 @@ class Worker:
         part = self._parts.get(handle)
         if part is None:
             raise AbortedError(f"{self.name} has no graph {handle}: it was restarted, or the session was closed")
+        if part.plan.recorder is not None:
+            part.plan.recorder.clear()  # of a step that failed
         return part.plan
 
     # ------------------------------------------------------------------ steps

@@ -1,0 +1,108 @@
+"""Step traces: when each kernel of one step ran and what it put out, as TensorFlow's StepStats.
+
+Only the plan of a traced run pays: its kernels are bound through `Recorder.wrap`. Starts are times of the wall clock,
+reckoned from one reading of it by the monotonic clock, so that the spans of a task never run backwards.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.registry import Kernel
+from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.edges import data_inputs
+from sparkflow_runtime.wire.protos import NodeDef, StepStats
+
+Bind = Callable[[NodeDef, Kernel, dict[str, Any]], Callable[..., Any]]
+_Span = tuple[str, str, str, int, int, int, list[tuple[str, tuple[int, ...], int]]]
+
+
+class Recorder:
+    """What one step did. Thread-safe; `collect` hands the spans over and forgets them."""
+
+    def __init__(self, task: str) -> None:
+        self._task = task
+        self._spans: list[_Span] = []  # list.append is atomic
+        self._wall_us = time.time_ns() // 1000
+        self._zero_ns = time.perf_counter_ns()
+
+    def clear(self) -> None:
+        self._spans = []
+
+    def wrap(self, bind: Bind) -> Bind:
+        """The same binder, whose functions leave a span at every call."""
+
+        def traced(node: NodeDef, row: Kernel, attrs: dict[str, Any]) -> Callable[..., Any]:
+            function = bind(node, row, attrs)
+            label = f"{node.name} = {node.op}({', '.join(data_inputs(node))})"
+            if row.is_async:
+                return self._asynchronous(node, label, function)
+            return self._synchronous(node, label, function, row.multi)
+
+        return traced
+
+    def _synchronous(self, node: NodeDef, label: str, function: Callable[..., Any], multi: bool) -> Callable[..., Any]:
+        def call(*inputs: Any) -> Any:
+            start = time.perf_counter_ns()
+            out = function(*inputs)
+            self._add(node.name, label, node.device, start, out if multi else (out,))
+            return out
+
+        return call
+
+    def _asynchronous(self, node: NodeDef, label: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(step: Any, done: Callable[..., None], *inputs: Any) -> None:
+            start = time.perf_counter_ns()
+
+            def ended(error: Any, outputs: Any = ()) -> None:
+                self._add(node.name, label, node.device, start, outputs or ())
+                done(error, outputs)
+
+            function(step, ended, *inputs)
+
+        return call
+
+    def transfer(self, what: str, bundle: int, peer: str, start_ns: int, tensors: Any) -> None:
+        """A bundle that was sent, or that arrived (a moment: `start_ns` is now)."""
+        name = f"{what}/{bundle}"
+        self._add(name, f"{name} = {what}({peer})", f"{self._task}/device:CPU:0", start_ns, tensors)
+
+    def _add(self, name: str, label: str, device: str, start_ns: int, outputs: Any) -> None:
+        described = [_describe(value) for value in outputs or ()]
+        self._spans.append((name, label, device, threading.get_ident(), start_ns, time.perf_counter_ns(), described))
+
+    def collect(self) -> np.ndarray:
+        """A serialized StepStats as bytes in an array, so that it travels like a fetched tensor."""
+        spans, self._spans = self._spans, []
+        stats, devices = StepStats(), {}
+        for name, label, device, thread, start_ns, end_ns, outputs in spans:
+            if device not in devices:
+                devices[device] = stats.dev_stats.add(device=device)
+            node = devices[device].node_stats.add(node_name=name, timeline_label=label, thread_id=thread & 0x7FFFFFFF)
+            node.all_start_micros = self._wall_us + (start_ns - self._zero_ns) // 1000
+            node.all_start_nanos = self._wall_us * 1000 + start_ns - self._zero_ns
+            node.op_end_rel_micros = node.all_end_rel_micros = max((end_ns - start_ns) // 1000, 1)
+            node.op_end_rel_nanos = node.all_end_rel_nanos = max(end_ns - start_ns, 1)
+            for slot, (dtype, shape, num_bytes) in enumerate(outputs):
+                _fill_output(node.output.add(slot=slot), dtype, shape, num_bytes)
+        return np.frombuffer(stats.SerializeToString(), np.uint8)
+
+
+def _describe(value: Any) -> tuple[str, tuple[int, ...], int]:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.dtype.name, value.shape, value.nbytes
+    return "", (), 0  # a variable, a queue
+
+
+def _fill_output(output: Any, dtype: str, shape: tuple[int, ...], num_bytes: int) -> None:
+    found = output.tensor_description
+    if dtype:
+        found.dtype = dtypes.as_dtype("string" if dtype == "object" else dtype).as_datatype_enum
+        for size in shape:
+            found.shape.dim.add(size=size)
+    found.allocation_description.requested_bytes = num_bytes

@@ -1,0 +1,109 @@
+"""Step stats of a traced run: every kernel, on every task, and the picture made of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow.session.server import Server
+from sparkflow.session.timeline import Timeline
+
+FULL = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+
+
+def _labels(metadata: Any) -> dict[str, str]:
+    return {n.node_name: n.timeline_label for d in metadata.step_stats.dev_stats for n in d.node_stats}
+
+
+def test_every_kernel_leaves_a_span(graph: Any) -> None:
+    x = tf.placeholder(tf.float32, [None, 3], name="x")
+    y = tf.nn.relu(tf.matmul(x, tf.ones([3, 2]), name="product"), name="y")
+    metadata = tf.RunMetadata()
+    with tf.Session() as session:
+        value = session.run(y, {x: np.ones((4, 3))}, FULL, metadata)
+        plain = session.run(y, {x: np.ones((4, 3))})
+    assert (value == 3).all() and (plain == 3).all()
+    labels = _labels(metadata)
+    assert labels["y"] == "y = Relu(product)"
+    (device,) = metadata.step_stats.dev_stats
+    assert device.device.endswith("task:0/device:CPU:0")
+    (span,) = [n for n in device.node_stats if n.node_name == "product"]
+    assert [d.size for d in span.output[0].tensor_description.shape.dim] == [4, 2]
+    assert span.output[0].tensor_description.allocation_description.requested_bytes == 32
+    assert span.output[0].tensor_description.dtype == tf.float32.as_datatype_enum
+    assert span.all_end_rel_nanos > 0
+
+
+def test_waits_are_spans_and_each_run_has_its_own(graph: Any) -> None:
+    queue = tf.FIFOQueue(3, [tf.int32], [[]])
+    put, get = queue.enqueue([7]), queue.dequeue(name="get")
+    first, second = tf.RunMetadata(), tf.RunMetadata()
+    with tf.Session() as session:
+        session.run(put, options=FULL, run_metadata=first)
+        assert session.run(get, options=FULL, run_metadata=second) == 7
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            session.run(get, options=tf.RunOptions(trace_level=3, timeout_in_ms=50))
+        session.run(put)
+        third = tf.RunMetadata()
+        session.run(get, options=FULL, run_metadata=third)
+    assert put.name in _labels(first) and "get" not in _labels(first)
+    assert len([n for d in third.step_stats.dev_stats for n in d.node_stats if n.node_name == "get"]) == 1
+
+
+def test_all_tasks_of_a_cluster_report(graph: Any) -> None:
+    a, b = (Server.bound(job, 0, "127.0.0.1", b"secret") for job in "ab")
+    for server in (a, b):
+        server.join_cluster({"a": [a.address], "b": [b.address]})
+    try:
+        with tf.device("/job:b"):
+            there = tf.random_uniform([2, 2], name="there")
+        with tf.device("/job:a"):
+            here = tf.square(there, name="here")
+        metadata = tf.RunMetadata()
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE, output_partition_graphs=True)
+        with tf.Session(a.target) as session:
+            session.run(here, options=options, run_metadata=metadata)
+        devices = {d.device: [n.node_name for n in d.node_stats] for d in metadata.step_stats.dev_stats}
+        assert "here" in devices["/job:a/replica:0/task:0/device:CPU:0"]
+        assert "there/RandomUniform" in devices["/job:b/replica:0/task:0/device:CPU:0"]
+        spans = [name for names in devices.values() for name in names]
+        assert sum(name.startswith("_Send") for name in spans) == 1
+        assert sum(name.startswith("_Recv") for name in spans) == 1
+        assert len(metadata.partition_graphs) == 2
+    finally:
+        a.stop()
+        b.stop()
+
+
+def test_timeline(graph: Any) -> None:
+    v = tf.Variable(2.0, name="v")
+    y = tf.square(v, name="y")
+    metadata = tf.RunMetadata()
+    with tf.Session() as session:
+        session.run(v.initializer)
+        session.run(y, options=FULL, run_metadata=metadata)
+    events = json.loads(Timeline(metadata.step_stats).generate_chrome_trace_format(show_memory=True))["traceEvents"]
+    bars = {e["args"]["name"]: e for e in events if e["ph"] == "X"}
+    assert bars["y"]["name"] == "Square" and bars["y"]["args"]["input0"] == "v/read"
+    assert bars["y"]["ts"] >= bars["v/read"]["ts"] + bars["v/read"]["dur"] - 1e-3
+    arrows = [e for e in events if e["ph"] == "s"]
+    assert {e["name"] for e in arrows} >= {"v/read"}
+    assert [e["args"]["bytes"] for e in events if e["ph"] == "C"][-1] >= 8
+    assert [e["args"]["name"] for e in events if e["ph"] == "M"] == ["/job:localhost/replica:0/task:0/device:CPU:0"]
+
+
+def test_profiler_hook(graph: Any, tmp_path: Path) -> None:
+    step = tf.train.get_or_create_global_step()
+    bump = tf.assign_add(step, 1)
+    hook = tf.train.ProfilerHook(save_steps=2, output_dir=str(tmp_path))
+    with tf.train.SingularMonitoredSession([hook]) as session:
+        for _ in range(6):
+            session.run(bump)
+    names = sorted(p.name for p in tmp_path.iterdir())
+    assert len(names) >= 2 and all(n.startswith("timeline-") for n in names)
+    assert "AssignAdd" in (tmp_path / names[0]).read_text()
