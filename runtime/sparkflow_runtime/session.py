@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,12 +26,17 @@ class RuntimeSession:
     def __init__(self, target: str = "", config: ConfigProto | None = None):
         config = config or ConfigProto()
         timeout_s = config.operation_timeout_in_ms / 1000 or None
-        soft = config.allow_soft_placement
+        options: dict[str, Any] = {
+            "soft_placement": config.allow_soft_placement,
+            "timeout_s": timeout_s,
+            "cost_steps": config.graph_options.build_cost_model,
+            "log_placement": _print_placement if config.log_device_placement else None,
+        }
         if target:
             server: Server = server_at(target)
-            self._master = Master(server.worker, server.tasks(list(config.device_filters)), soft, timeout_s)
+            self._master = Master(server.worker, server.tasks(list(config.device_filters)), **options)
         else:
-            self._master = Master(Worker(LOCAL_TASK), {}, soft, timeout_s)
+            self._master = Master(Worker(LOCAL_TASK), {}, **options)
 
     def extend(self, graph: GraphDef) -> None:
         self._master.extend(graph)
@@ -61,6 +67,8 @@ class RuntimeSession:
         fetched, stats = self._master.run_traced(compiled, values, timeout_s)
         for task in stats:
             metadata.step_stats.MergeFrom(task)
+        nodes = [node for graph in compiled.graphs.values() for node in graph.node]
+        metadata.cost_graph.CopyFrom(self._master.costs.as_cost_graph(nodes))
         return fetched
 
     def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Callable[..., list[Any]]:
@@ -73,3 +81,7 @@ class RuntimeSession:
 
     def close(self) -> None:
         self._master.close()
+
+
+def _print_placement(line: str) -> None:
+    print(line, file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +108,33 @@ def test_profiler_hook(graph: Any, tmp_path: Path) -> None:
     names = sorted(p.name for p in tmp_path.iterdir())
     assert len(names) >= 2 and all(n.startswith("timeline-") for n in names)
     assert "AssignAdd" in (tmp_path / names[0]).read_text()
+
+
+def test_a_session_learns_costs_and_places_by_them(graph: Any, caplog: pytest.LogCaptureFixture) -> None:
+    a, b = (Server.bound(job, 0, "127.0.0.1", b"secret") for job in "ab")
+    for server in (a, b):
+        server.join_cluster({"a": [a.address], "b": [b.address]})
+    try:
+        with tf.device("/job:b"):
+            table = tf.Variable(np.ones((400, 20000), np.float32), name="table")
+        total = tf.reduce_sum(table, name="total")  # free: 32 MB travel at first
+        config = tf.ConfigProto(graph_options=tf.GraphOptions(build_cost_model=3))
+        with caplog.at_level(logging.INFO, "sparkflow_runtime"), tf.Session(a.target, config=config) as session:
+            session.run(table.initializer)
+            assert [session.run(total) for _ in range(5)] == [8e6] * 5
+            metadata = tf.RunMetadata()
+            session.run(total, options=FULL, run_metadata=metadata)
+            costs = {n.name: n for n in metadata.cost_graph.node}
+        assert costs["table"].output_info[0].size == 32_000_000
+        assert costs["total"].device == "/job:b/replica:0/task:0/device:CPU:0", "the sum has moved to its table"
+        assert "by their cost: traced steps took" in caplog.text
+    finally:
+        a.stop()
+        b.stop()
+
+
+def test_log_device_placement(graph: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with tf.Session(config=tf.ConfigProto(log_device_placement=True)) as session:
+        one = tf.constant(1, name="one")
+        session.run(tf.add(one, 1, name="sum"))
+    assert "sum: (AddV2): /job:localhost/replica:0/task:0/device:CPU:0" in capsys.readouterr().err

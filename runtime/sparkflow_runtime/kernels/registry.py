@@ -151,5 +151,14 @@ def is_asynchronous(op: str) -> bool:
     return any(_KERNELS[op, d].is_async for d in (_ANY, "CPU") if (op, d) in _KERNELS)
 
 
+def is_stateful(op: str) -> bool:
+    """Whether a kernel of the op keeps something from one step to the next, or looks at its surroundings."""
+    return any(_KERNELS[op, d].stateful for d in (_ANY, "CPU") if (op, d) in _KERNELS)
+
+
+def has_kernel(op: str, device_type: str) -> bool:
+    return (op, device_type) in _KERNELS or (op, _ANY) in _KERNELS
+
+
 def registered() -> list[str]:
     return sorted({op for op, _ in _KERNELS})

@@ -7,17 +7,21 @@ What a task is reached by is a `Task`: in this process or over a channel. The ma
 from __future__ import annotations
 
 import itertools
+import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import median
 from threading import Condition, Lock
 from typing import Any, Protocol
 
+from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.partition import partition
 from sparkflow_runtime.master.place import place
 from sparkflow_runtime.master.prune import prune
+from sparkflow_runtime.master.simulate import simulate
 from sparkflow_runtime.wire.devices import task_of
 from sparkflow_runtime.wire.edges import is_control, parse, verify
 from sparkflow_runtime.wire.errors import (
@@ -30,6 +34,8 @@ from sparkflow_runtime.wire.errors import (
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef, StepStats
 
 _ABORT_GRACE_S = 5.0
+
+_log = logging.getLogger(__name__)
 
 
 class OwnStep(Protocol):
@@ -89,20 +95,34 @@ class Compiled:
     num_fetches: int
     direct: dict[int, int]  # fetch position -> feed position, for fetches of fed tensors
     graphs: dict[str, GraphDef]  # task -> its part
+    placed: GraphDef  # before it was partitioned
     one_at_a_time: Lock | None = None  # of a traced signature: its parts record one step at a time
+    measured_s: list[float] = field(default_factory=list)  # its steps
 
 
 class Master:
     """One session's graph, and what was compiled of it.
 
     tasks: name -> Task of every task of the cluster but the own one. Thread-safe: many threads may run steps at once.
+    cost_steps: trace that many steps of a signature, then place its free nodes by what they cost. log_placement: called
+    with a line for every node when it is placed.
     """
 
     def __init__(
-        self, own: OwnTask, tasks: Mapping[str, Task], soft_placement: bool = False, timeout_s: float | None = None
+        self,
+        own: OwnTask,
+        tasks: Mapping[str, Task],
+        soft_placement: bool = False,
+        timeout_s: float | None = None,
+        cost_steps: int = 0,
+        log_placement: Callable[[str], None] | None = None,
     ):
         self._own, self._tasks = own, tasks
         self._soft, self._timeout_s = soft_placement, timeout_s
+        self._cost_steps, self._log_placement = cost_steps, log_placement
+        self.costs = CostModel()
+        self._traced_steps: dict[Any, int] = {}
+        self._placed: dict[str, str] = {}  # node -> the device that was logged
         self._nodes: dict[str, NodeDef] = {}
         self._compiled: dict[Any, Compiled] = {}
         self._lock = Lock()
@@ -126,7 +146,8 @@ class Master:
     ) -> Compiled:
         """The registered parts of a signature; compiled at first use, then cached. Traced ones are parts of their
         own."""
-        key = (feeds, fetches, targets, trace)
+        learned = self._learned((feeds, fetches, targets), not trace)
+        key = (feeds, fetches, targets, trace or not learned, learned)
         found = self._compiled.get(key)
         if found is None:
             with self._lock:
@@ -134,14 +155,25 @@ class Master:
                 self._compiled[key] = found
         return found
 
+    def _learned(self, signature: Any, counts: bool) -> bool:
+        """Whether enough of its steps were traced to place the signature by their cost; True when nobody asks."""
+        if not self._cost_steps:
+            return True
+        with self._lock:
+            seen = self._traced_steps[signature] = self._traced_steps.get(signature, 0) + counts
+        return seen > self._cost_steps
+
     def _compile(
-        self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], trace: bool
+        self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], trace: bool, learned: bool
     ) -> Compiled:
         if self._closed:
             raise FailedPreconditionError("The session is closed")
         direct = {i: feeds.index(f) for i, f in enumerate(fetches) if f in feeds}
         pruned = prune(self._nodes, feeds, fetches, targets)
-        placed = place(pruned, self.devices, f"{self._own.name}/device:CPU:0", self._soft)
+        by_cost = learned and self._cost_steps > 0
+        placed = self._place(pruned, self.costs if by_cost else None)
+        if by_cost and not trace:
+            self._compare(placed, self._compiled.get((feeds, fetches, targets, True, False)))
         home = {n.name: task_of(n.device) for n in placed.node}
         parts = partition(placed, feeds)
         built = []
@@ -152,7 +184,26 @@ class Master:
             built.append(self._register(task, graph, feeds, fetches, feed_at, fetch_at, trace))
         own = next((p for p in built if p.task is None), None)
         others = [p for p in built if p.task is not None]
-        return Compiled(own, others, len(fetches), direct, parts, Lock() if trace else None)
+        return Compiled(own, others, len(fetches), direct, parts, placed, Lock() if trace else None)
+
+    def _place(self, graph: GraphDef, costs: CostModel | None) -> GraphDef:
+        placed = place(graph, self.devices, f"{self._own.name}/device:CPU:0", self._soft, costs)
+        if self._log_placement is not None:
+            for node in placed.node:
+                if self._placed.get(node.name) != node.device:
+                    self._placed[node.name] = node.device
+                    self._log_placement(f"{node.name}: ({node.op}): {node.device}")
+        return placed
+
+    def _compare(self, placed: GraphDef, traced: Compiled | None) -> None:
+        """Say how well the simulator foretells a step: the traced ones, and those to come."""
+        if traced is not None and traced.measured_s:
+            measured_s = median(traced.measured_s)
+            told_s, now_s = (simulate(graph, self.costs).makespan_s for graph in (traced.placed, placed))
+            _log.info(
+                "Placed %d nodes by their cost: traced steps took %.3g ms, simulated %.3g ms; simulated now %.3g ms",
+                len(placed.node), 1e3 * measured_s, 1e3 * told_s, 1e3 * now_s,
+            )  # fmt: skip
 
     def _register(
         self,
@@ -173,6 +224,8 @@ class Master:
 
     def run(self, compiled: Compiled, feeds: list[Any], timeout_s: float | None = None) -> list[Any]:
         """The fetched values in order. Raises the first error of any task as itself."""
+        if compiled.one_at_a_time is not None:
+            return self.run_traced(compiled, feeds, timeout_s)[0]
         return self._assemble(compiled, feeds, self._results(compiled, feeds, timeout_s))
 
     def run_traced(
@@ -180,8 +233,13 @@ class Master:
     ) -> tuple[list[Any], list[StepStats]]:
         """As `run`, of a traced signature; also what every task recorded."""
         with compiled.one_at_a_time or nullcontext():
+            begun_s = time.perf_counter()
             results = self._results(compiled, feeds, timeout_s)
+            compiled.measured_s.append(time.perf_counter() - begun_s)
         stats = [StepStats.FromString(values[-1].tobytes()) for _, values in results]
+        with self._lock:
+            for task in stats:
+                self.costs.record(task)
         return self._assemble(compiled, feeds, [(part, values[:-1]) for part, values in results]), stats
 
     def _results(

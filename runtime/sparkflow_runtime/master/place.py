@@ -2,6 +2,7 @@
 
 Nodes that must share a device (`_class: loc:@x`, or an edge that carries a variable's reference) form one group by
 union-find; the group's device is what its members ask for, merged, and the rest comes from the session's own device.
+With a cost model, groups that ask for nothing go where a simulated step would have them done first.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sparkflow_runtime.kernels import registry
+from sparkflow_runtime.master.cost_model import CostModel
+from sparkflow_runtime.master.simulate import assign
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.edges import data_inputs, parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 
-def place(graph: GraphDef, devices: Sequence[str], default: str, soft: bool = False) -> GraphDef:
+def place(
+    graph: GraphDef, devices: Sequence[str], default: str, soft: bool = False, costs: CostModel | None = None
+) -> GraphDef:
     """A copy of the graph with `device` complete in every node.
 
     devices: full names of those that exist; default: the session's own. soft: a missing GPU becomes its task's CPU.
+    costs: move groups that no device scope, colocation or state holds; without it they stay with the default.
     Raises InvalidArgumentError on a device that does not exist and on members of a group that contradict each other.
     """
     placed = GraphDef()
@@ -32,9 +38,39 @@ def place(graph: GraphDef, devices: Sequence[str], default: str, soft: bool = Fa
     full = {
         root: _complete(spec, who, known, DeviceSpec.from_string(default), soft) for root, (spec, who) in specs.items()
     }
+    if costs is not None:
+        full |= _simulated(placed, groups, specs, full, [default, *(d for d in devices if d != default)], costs)
     for node in placed.node:
         node.device = full[groups.find(node.name)]
     return placed
+
+
+def _simulated(
+    graph: GraphDef,
+    groups: _UnionFind,
+    specs: dict[str, tuple[DeviceSpec, str]],
+    full: dict[str, str],
+    devices: Sequence[str],
+    costs: CostModel,
+) -> dict[str, str]:
+    """The groups' devices after a simulated step. What holds state stays: its state is where it was first placed."""
+    held = {groups.find(n.name) for n in graph.node if _holds_state(n)}
+    choices = {}
+    for root, device in full.items():
+        free = root not in held and not specs[root][0].to_string()
+        choices[root] = list(devices) if free else [device]
+    for node in graph.node:
+        root = groups.find(node.name)
+        choices[root] = [d for d in choices[root] if _runs_on(node.op, d)] or [full[root]]
+    return assign(graph, costs, groups.find, choices)
+
+
+def _holds_state(node: NodeDef) -> bool:
+    return registry.is_stateful(node.op) or node.op.startswith("Placeholder")  # a feed arrives at the session's device
+
+
+def _runs_on(op: str, device: str) -> bool:
+    return registry.has_kernel(op, DeviceSpec.from_string(device).device_type or "CPU")
 
 
 class _UnionFind:

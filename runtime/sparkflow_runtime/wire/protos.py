@@ -4,6 +4,7 @@ files)."""
 from tensorboard.compat.proto.attr_value_pb2 import AttrValue
 from tensorboard.compat.proto.cluster_pb2 import ClusterDef
 from tensorboard.compat.proto.config_pb2 import ConfigProto, GPUOptions, GraphOptions, RunMetadata, RunOptions
+from tensorboard.compat.proto.cost_graph_pb2 import CostGraphDef
 from tensorboard.compat.proto.graph_pb2 import GraphDef
 from tensorboard.compat.proto.meta_graph_pb2 import MetaGraphDef
 from tensorboard.compat.proto.node_def_pb2 import NodeDef
@@ -16,6 +17,7 @@ __all__ = [
     "AttrValue",
     "ClusterDef",
     "ConfigProto",
+    "CostGraphDef",
     "GPUOptions",
     "GraphDef",
     "GraphOptions",

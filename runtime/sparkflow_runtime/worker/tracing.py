@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.registry import Kernel
+from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.edges import data_inputs
 from sparkflow_runtime.wire.protos import NodeDef, StepStats
@@ -94,6 +95,8 @@ class Recorder:
 
 
 def _describe(value: Any) -> tuple[str, tuple[int, ...], int]:
+    if type(value) is Variable and value.initialized:
+        value = value.read()
     if isinstance(value, (np.ndarray, np.generic)):
         return value.dtype.name, value.shape, value.nbytes
     return "", (), 0  # a variable, a queue
