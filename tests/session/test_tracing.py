@@ -117,13 +117,14 @@ def test_a_session_learns_costs_and_places_by_them(graph: Any, caplog: pytest.Lo
     try:
         with tf.device("/job:b"):
             table = tf.Variable(np.ones((400, 20000), np.float32), name="table")
-        total = tf.reduce_sum(table, name="total")  # free: 32 MB travel at first
+        scale = tf.placeholder(tf.float32, [], name="scale")
+        total = tf.reduce_sum(table, name="total") * scale  # free: 32 MB travel at first
         config = tf.ConfigProto(graph_options=tf.GraphOptions(build_cost_model=3))
         with caplog.at_level(logging.INFO, "sparkflow_runtime"), tf.Session(a.target, config=config) as session:
             session.run(table.initializer)
-            assert [session.run(total) for _ in range(5)] == [8e6] * 5
+            assert [session.run(total, {scale: 1.0}) for _ in range(5)] == [8e6] * 5
             metadata = tf.RunMetadata()
-            session.run(total, options=FULL, run_metadata=metadata)
+            session.run(total, {scale: 1.0}, FULL, metadata)
             costs = {n.name: n for n in metadata.cost_graph.node}
         assert costs["table"].output_info[0].size == 32_000_000
         assert costs["total"].device == "/job:b/replica:0/task:0/device:CPU:0", "the sum has moved to its table"

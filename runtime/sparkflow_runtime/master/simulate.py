@@ -65,7 +65,8 @@ def _run(graph: GraphDef, costs: CostModel, choose: Callable[[NodeDef, Callable[
                 at = max(at, done.ends[source] + costs.transfer_s(size, done.devices[source], device))
         return at
 
-    for node in topological(list(graph.node)):
+    edges = (e for node in graph.node for e in node.input if node_name(e) not in nodes)
+    for node in topological(list(graph.node), {"{}:{}".format(*parse(e)) for e in edges}):  # what is fed is there
         cost = costs.seconds(node)
         device = choose(node, lambda d, node=node, cost=cost: begins(node, d) + cost)  # type: ignore[misc]
         done.devices[node.name] = device
