@@ -16,7 +16,7 @@ from sparkflow_connectors.control import TaskControl
 from sparkflow_connectors.job import Announcement, Job
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
 from sparkflow_connectors.training import Trainer, saved_position
-from sparkflow_runtime.wire.errors import OpError
+from sparkflow_runtime.wire.errors import OpError, UnavailableError
 
 Gather = Callable[[str], list[str]]
 _DRIVER_GONE = 74  # EX_IOERR
@@ -40,7 +40,7 @@ def role(job: Job, rows: Iterable[pa.RecordBatch] | str, rank: int, host: str, g
         stack.callback(server.stop)
         position = saved_position(job) if rank == 0 else None
         mine = Announcement(job.run_id, rank, server.address, ps.address if ps else None, spool.rows, position)
-        everyone = Announcement.decode_all(gather(mine.encode()), job.run_id)
+        everyone = Announcement.decode_all(_gathered(gather, mine), job.run_id)
         spools.check_rows([a.rows for a in everyone])
         cluster = {"ps": [a.ps for a in everyone if a.ps], "worker": [a.worker for a in everyone]}
         if ps is not None:
@@ -60,9 +60,25 @@ def _line_to_driver(job: Job, rank: int) -> Iterator[TaskControl]:
     control = TaskControl(job.driver_url, job.secret, rank, driver_gone, job.keepalive_s)
     try:
         yield control
+    except (EOFError, ConnectionError) as error:
+        lost = UnavailableError(f"A line of the cluster broke ({type(error).__name__}: {error}): a task was lost")
+        control.error(lost)
+        raise lost from error
     except BaseException as error:
         control.error(error)
         raise
+
+
+def _gathered(gather: Gather, mine: Announcement) -> list[str]:
+    """Everybody's announcement. What the cluster raises here, whatever its class, means that another task is lost."""
+    try:
+        return gather(mine.encode())
+    except (OpError, EOFError, ConnectionError):
+        raise
+    except Exception as error:
+        raise UnavailableError(
+            f"Worker {mine.rank} could not gather all addresses ({type(error).__name__}: {error}): a task was lost"
+        ) from error
 
 
 class _ParameterServer:

@@ -1,0 +1,50 @@
+"""How a role tells its driver what ended it: what the cluster broke may be tried again, what the user wrote may not."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparkflow_connectors import roles
+from sparkflow_connectors.control import DriverControl, reported
+from sparkflow_connectors.job import Announcement
+from sparkflow_runtime.wire.errors import InvalidArgumentError, UnavailableError
+
+MINE = Announcement("run", 0, "here:1", None, 5)
+
+
+@pytest.mark.parametrize("error", [EOFError(), ConnectionResetError("gone"), ValueError("bad literal"), RuntimeError()])
+def test_a_broken_line_is_a_lost_task(error: Exception) -> None:
+    """A barrier collective of Spark raises EOFError, and others, when its stage has failed."""
+    said = _ended_by(lambda text: _raise(error))
+    assert isinstance(said, UnavailableError) and "a task was lost" in said.message
+
+
+def test_an_error_of_the_user_stays_itself() -> None:
+    said = _ended_by(lambda text: _raise(InvalidArgumentError("worker 1 has no rows")))
+    assert isinstance(said, InvalidArgumentError) and said.message == "worker 1 has no rows"
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+def _ended_by(gather: Any) -> Any:
+    """What the driver hears of a role whose all-gather is this one."""
+    driver = DriverControl("127.0.0.1", b"secret", 1)
+    job: Any = SimpleNamespace(driver_url=driver.url, secret=b"secret", keepalive_s=10.0)
+    try:
+        with pytest.raises(Exception), roles._line_to_driver(job, 0):  # noqa: B017
+            roles._gathered(gather, MINE)
+        events = [driver.events.get(timeout=10) for _ in range(2)]
+        (error,) = [e for e in events if e.kind == "error"]
+        return reported(error.fields)
+    finally:
+        driver.close()
+
+
+def test_announcements_survive_their_journey() -> None:
+    assert dataclasses.asdict(Announcement.decode_all([MINE.encode()], "run")[0]) == dataclasses.asdict(MINE)
