@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from sparkflow import errors, estimator, layers, nn, summary, train
+from sparkflow import errors, estimator, layers, losses, metrics, nn, summary, train
 from sparkflow.framework.apply import constant, convert_to_tensor
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph, reset_default_graph
 from sparkflow.framework.graph_keys import GraphKeys

@@ -1,0 +1,93 @@
+"""compute_weighted_loss: what every loss ends with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.framework import shapes
+from sparkflow.framework.apply import convert_to_tensor
+from sparkflow.framework.graph import get_default_graph
+from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.losses.collected import add_loss
+from sparkflow.ops import array, math, math_reduce
+from sparkflow_runtime.wire.dtypes import float32
+
+
+class Reduction:
+    """How the weighted losses of the elements become one."""
+
+    NONE = "none"
+    SUM = "weighted_sum"
+    MEAN = "weighted_mean"  # by the sum of the weights
+    SUM_OVER_BATCH_SIZE = "weighted_sum_over_batch_size"
+    SUM_OVER_NONZERO_WEIGHTS = "weighted_sum_by_nonzero_weights"
+    SUM_BY_NONZERO_WEIGHTS = SUM_OVER_NONZERO_WEIGHTS
+
+    @classmethod
+    def all(cls) -> tuple[str, ...]:
+        return cls.NONE, cls.SUM, cls.MEAN, cls.SUM_OVER_BATCH_SIZE, cls.SUM_BY_NONZERO_WEIGHTS
+
+    @classmethod
+    def validate(cls, key: str) -> None:
+        if key not in cls.all():
+            raise ValueError(f"Invalid Reduction Key {key!r}: it can be one of {', '.join(cls.all())}")
+
+
+def compute_weighted_loss(
+    losses: Any,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Any:
+    """`losses` times `weights`, reduced; added to `loss_collection`.
+
+    losses: any shape [d0, ..., dN]. weights: a scalar, or of the same rank with every size equal or 1.
+    Returns a scalar, or a tensor of the shape of losses when reduction is NONE. Raises ValueError on weights that do
+    not fit. Computed in float32 or the float type of losses.
+    """
+    Reduction.validate(reduction)
+    with get_default_graph().name_scope(scope or "weighted_loss"):
+        losses = convert_to_tensor(losses)
+        given = losses.dtype
+        losses = losses if given.is_floating else math.cast(losses, float32)
+        weights = math.cast(convert_to_tensor(weights), losses.dtype)
+        check_weights(weights, losses)
+        loss = math.multiply(losses, weights)
+        if reduction != Reduction.NONE:
+            total = math_reduce.reduce_sum(loss)
+            loss = total if reduction == Reduction.SUM else _mean(total, losses, weights, reduction)
+        loss = math.cast(loss, given)
+        add_loss(loss, loss_collection)
+        return loss
+
+
+def _mean(total: Any, losses: Any, weights: Any, reduction: str) -> Any:
+    if reduction == Reduction.MEAN:
+        divisor = math_reduce.reduce_sum(array.ones_like(losses) * weights)
+    elif reduction == Reduction.SUM_OVER_BATCH_SIZE:
+        divisor = math.cast(array.size(losses), losses.dtype)
+    else:
+        divisor = num_present(losses, weights)
+    return math.div_no_nan(total, divisor, name="value")
+
+
+def num_present(losses: Any, weights: Any, per_batch: bool = False) -> Any:
+    """How many elements have a weight that is not 0; with per_batch one number a row."""
+    present = math.cast(math.not_equal(weights, 0.0), losses.dtype) * array.ones_like(losses)
+    if not per_batch:
+        return math_reduce.reduce_sum(present, name="num_present")
+    axes = math.range(1, array.rank(present))
+    return math_reduce.reduce_sum(present, axis=axes, keepdims=True, name="num_present")
+
+
+def check_weights(weights: Any, losses: Any) -> None:
+    w, v = weights._shape, losses._shape
+    if w is None or v is None or len(w) == 0:
+        return
+    fits = len(w) == len(v) and all(a is None or b is None or a in (1, b) for a, b in zip(w, v, strict=True))
+    if not fits:
+        raise ValueError(
+            f"weights can not be broadcast to values: weights {shapes.show(w)} must be a scalar or of the rank of "
+            f"values {shapes.show(v)}, every size equal or 1"
+        )

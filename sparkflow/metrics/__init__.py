@@ -1,0 +1,29 @@
+"""tf.metrics: (value, update_op) pairs over local variables; run the initializer of local variables first."""
+
+from sparkflow.metrics.confusion import (
+    false_negatives,
+    false_negatives_at_thresholds,
+    false_positives,
+    false_positives_at_thresholds,
+    precision,
+    precision_at_thresholds,
+    recall,
+    recall_at_thresholds,
+    true_negatives,
+    true_negatives_at_thresholds,
+    true_positives,
+    true_positives_at_thresholds,
+)
+from sparkflow.metrics.curves import auc
+from sparkflow.metrics.means import (
+    accuracy,
+    mean,
+    mean_absolute_error,
+    mean_cosine_distance,
+    mean_relative_error,
+    mean_squared_error,
+    mean_tensor,
+    percentage_below,
+    root_mean_squared_error,
+)
+from sparkflow.metrics.per_class import mean_iou, mean_per_class_accuracy
