@@ -8,7 +8,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from sparkflow import errors, estimator, layers, losses, metrics, nn, summary, train
+from sparkflow import (
+    errors,
+    estimator,
+    initializers,
+    layers,
+    logging,
+    losses,
+    math,
+    metrics,
+    nn,
+    random,
+    summary,
+    train,
+)
 from sparkflow.framework.apply import constant, convert_to_tensor
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph, reset_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
@@ -60,6 +73,7 @@ from sparkflow.ops.broadcasting import broadcast_dynamic_shape
 from sparkflow.ops.clip import clip_by_global_norm, clip_by_norm, clip_by_value, global_norm
 from sparkflow.ops.control_flow import Assert, Print, check_numerics, group, no_op, tuple
 from sparkflow.ops.data_flow import FIFOQueue, QueueBase, RandomShuffleQueue
+from sparkflow.ops.files import matching_files, read_file, write_file
 from sparkflow.ops.init_ops import (
     constant_initializer,
     glorot_normal_initializer,
@@ -161,6 +175,7 @@ from sparkflow.ops.state import (
     assign,
     assign_add,
     assign_sub,
+    count_up_to,
     scatter_add,
     scatter_div,
     scatter_max,
@@ -233,10 +248,13 @@ from sparkflow_runtime.wire.protos import (
 )
 
 _CONNECTORS = ("dask", "local", "spark")
+_LAZY = ("app", "flags")  # absl, which few programs use
 
 
 def __getattr__(name: str) -> Any:
     """`tf.spark`, `tf.dask` and `tf.local` are the connectors, loaded when they are first named."""
+    if name in _LAZY:
+        return import_module(f"sparkflow.{name}")
     if name in _CONNECTORS:
         return import_module(f"sparkflow_connectors.{name}")
     raise AttributeError(f"module 'sparkflow' has no attribute {name!r}")

@@ -52,6 +52,7 @@ op("Variable", "-> ref: &dtype", _variable_shape, stateful=True, container="", s
 op("Assign", "ref: &T, value: T -> output_ref: &T", _assign_shape, validate_shape=True, use_locking=True)
 op("AssignAdd", "ref: &T, value: T -> output_ref: &T", _update_shape, use_locking=False)
 op("AssignSub", "ref: &T, value: T -> output_ref: &T", _update_shape, use_locking=False)
+op("CountUpTo", "ref: &T -> output: T", _same_as_ref, stateful=True)
 op("IsVariableInitialized", "ref: &dtype -> is_initialized: bool", lambda op: [()])
 
 _SCATTER = "ref: &T, indices: Tindices, updates: T -> output_ref: &T"
@@ -96,6 +97,11 @@ def assign_add(ref: Any, value: Any, use_locking: bool | None = None, name: str 
 def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Tensor:
     """ref -= value, of the same shape and dtype; returns the reference."""
     return apply_op("AssignSub", [ref, value], {"use_locking": bool(use_locking)}, name)
+
+
+def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
+    """The integer scalar before it is counted up by one. Raises OutOfRangeError once it has reached the limit."""
+    return apply_op("CountUpTo", [ref], {"limit": limit}, name)
 
 
 def is_variable_initialized(ref: Any, name: str | None = None) -> Tensor:

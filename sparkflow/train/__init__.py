@@ -22,6 +22,18 @@ from sparkflow.train.hooks import (
     SecondOrStepTimer,
     StopAtStepHook,
 )
+from sparkflow.train.input import (
+    batch,
+    batch_join,
+    input_producer,
+    limit_epochs,
+    match_filenames_once,
+    range_input_producer,
+    shuffle_batch,
+    shuffle_batch_join,
+    slice_input_producer,
+    string_input_producer,
+)
 from sparkflow.train.learning_rate import exponential_decay
 from sparkflow.train.meta_graph import export_meta_graph
 from sparkflow.train.monitored_session import (
@@ -32,6 +44,7 @@ from sparkflow.train.monitored_session import (
     SingularMonitoredSession,
     WorkerSessionCreator,
 )
+from sparkflow.train.moving_averages import ExponentialMovingAverage
 from sparkflow.train.optimizer import Optimizer
 from sparkflow.train.optimizers import (
     AdagradOptimizer,

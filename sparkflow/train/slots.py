@@ -47,7 +47,7 @@ def _create(
         slot = get_variable(
             "", initializer=value, trainable=False, shape=dims, dtype=dtype.base_dtype, validate_shape=known
         )
-    info = primary._get_save_slice_info()
+    info = primary._get_save_slice_info() if isinstance(primary, Variable) else None
     if info is not None and slot._shape:
         own, n = slot.op.name[len(primary.op.name) :], len(slot._shape)
         slot._set_save_slice_info(

@@ -6,6 +6,7 @@ from sparkflow_runtime.kernels import (
     constant,
     control_flow,
     data_flow,
+    files,
     io,
     math,
     math_reduce,

@@ -13,7 +13,7 @@ from sparkflow_runtime.kernels.host import check_indices, host
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.rows import has_repeats, rounds
 from sparkflow_runtime.resources.variables import Variable
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import InvalidArgumentError, OutOfRangeError
 
 Update = Callable[..., Variable]
 
@@ -38,6 +38,21 @@ def _variable(node: Node) -> Callable[[], Variable]:
 @bound("IsVariableInitialized", refs=(0,), stateful=False)
 def _is_initialized(node: Node) -> Callable[[Variable], np.bool_]:
     return lambda ref: np.bool_(ref.initialized)
+
+
+@bound("CountUpTo", refs=(0,))
+def _count_up_to(node: Node) -> Callable[[Variable], Any]:
+    limit = node.attrs["limit"]
+
+    def run(ref: Variable) -> Any:
+        with ref.lock:
+            now = ref.read()
+            if now >= limit:
+                raise OutOfRangeError(f"Reached limit of {limit}")
+            ref.value = np.asarray(now + 1, now.dtype)
+        return now
+
+    return run
 
 
 def locked(node: Node, ref: Variable) -> AbstractContextManager[Any]:

@@ -1,0 +1,231 @@
+"""Input pipelines of queues: a producer of examples, and batches of what one thread or several enqueue.
+
+Every function adds its queue runner to the graph: tf.train.start_queue_runners (or a monitored session) sets it going,
+and the end of the data reaches the trainer as OutOfRangeError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sparkflow import summary
+from sparkflow.framework.apply import convert_to_tensor
+from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.ops import array, array_slice, data_flow, files, math, state
+from sparkflow.ops.random import random_shuffle
+from sparkflow.ops.variables import Variable
+from sparkflow.train.queue_runner import QueueRunner, add_queue_runner
+from sparkflow_runtime.wire.dtypes import float32, int64, string
+
+
+def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = None) -> Tensor:
+    """The tensor, `num_epochs` times; then OutOfRangeError. The count is a local variable: run its initializer."""
+    tensor = convert_to_tensor(tensor)
+    if num_epochs is None:
+        return tensor
+    if num_epochs <= 0:
+        raise ValueError(f"num_epochs must be > 0 not {num_epochs}.")
+    with get_default_graph().name_scope(name or "limit_epochs") as scope:
+        zero = array.zeros([], int64)
+        epochs = Variable(zero, trainable=False, name="epochs", collections=[GraphKeys.LOCAL_VARIABLES])
+        counter = state.count_up_to(epochs, num_epochs)
+        with get_default_graph().control_dependencies([counter]):
+            return array.identity(tensor, name=scope)
+
+
+def input_producer(
+    input_tensor: Any,
+    element_shape: Any = None,
+    num_epochs: int | None = None,
+    shuffle: bool = True,
+    seed: int | None = None,
+    capacity: int = 32,
+    shared_name: str | None = None,
+    summary_name: str | None = None,
+    name: str | None = None,
+    cancel_op: Any = None,
+) -> Any:
+    """A FIFO queue of the rows of `input_tensor`, each `num_epochs` times (for ever), shuffled within an epoch."""
+    with get_default_graph().name_scope(name or "input_producer"):
+        input_tensor = convert_to_tensor(input_tensor, name="input_tensor")
+        shape = input_tensor.shape[1:].merge_with(element_shape)
+        if not shape.is_fully_defined():
+            raise ValueError(
+                f"Either input_tensor must have a fully defined shape or element_shape must be, got {shape}"
+            )
+        rows = random_shuffle(input_tensor, seed=seed) if shuffle else input_tensor
+        rows = limit_epochs(rows, num_epochs)
+        queue = data_flow.FIFOQueue(capacity, [input_tensor.dtype.base_dtype], [shape], shared_name=shared_name)
+        add_queue_runner(QueueRunner(queue, [queue.enqueue_many([rows])], cancel_op=cancel_op))
+        if summary_name is not None:
+            _summarise(queue, capacity, summary_name)
+        return queue
+
+
+def _summarise(queue: Any, capacity: int, name: str) -> None:
+    summary.scalar(name, math.cast(queue.size(), float32) * (1.0 / capacity))
+
+
+def string_input_producer(
+    string_tensor: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None,
+    capacity: int = 32, shared_name: str | None = None, name: str | None = None, cancel_op: Any = None,
+) -> Any:  # fmt: skip
+    """A queue of strings, such as file names. Raises ValueError on an empty list."""
+    if not isinstance(string_tensor, (Tensor, Variable)) and not list(string_tensor):
+        raise ValueError("string_input_producer requires a non-null input tensor")
+    with get_default_graph().name_scope(name or "input_producer") as scope:
+        strings = convert_to_tensor(string_tensor, dtype=string)
+        return input_producer(
+            strings, [], num_epochs, shuffle, seed, capacity, shared_name,
+            f"fraction_of_{capacity}_full", scope, cancel_op,
+        )  # fmt: skip
+
+
+def range_input_producer(
+    limit: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32,
+    shared_name: str | None = None, name: str | None = None,
+) -> Any:  # fmt: skip
+    """A queue of the integers from 0 to limit - 1."""
+    with get_default_graph().name_scope(name or "input_producer") as scope:
+        return input_producer(
+            math.range(limit), [], num_epochs, shuffle, seed, capacity, shared_name,
+            f"fraction_of_{capacity}_full", scope,
+        )  # fmt: skip
+
+
+def slice_input_producer(
+    tensor_list: Sequence[Any], num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None,
+    capacity: int = 32, shared_name: str | None = None, name: str | None = None,
+) -> list[Tensor]:  # fmt: skip
+    """One slice [i] of every tensor of the list, i running over their common first size."""
+    with get_default_graph().name_scope(name or "input_producer"):
+        tensors = [convert_to_tensor(t) for t in tensor_list]
+        if not tensors:
+            raise ValueError("Expected at least one tensor in slice_input_producer().")
+        size = array.shape(tensors[0])[0]
+        index = range_input_producer(size, num_epochs, shuffle, seed, capacity, shared_name).dequeue()
+        return [array_slice.gather(t, index) for t in tensors]
+
+
+# ---------------------------------------------------------------------------- batches
+
+
+def batch(
+    tensors: Any, batch_size: Any, num_threads: int = 1, capacity: int = 32, enqueue_many: bool = False,
+    shapes: Any = None, dynamic_pad: bool = False, allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None, name: str | None = None,
+) -> Any:  # fmt: skip
+    """Batches [batch_size, ...] of `tensors` (a tensor, list or dict; the result has the same structure).
+
+    enqueue_many: the tensors are examples along their first dimension already. allow_smaller_final_batch: what is left
+    at the end makes a last, smaller batch; else it is dropped.
+    """
+    _refuse_padding(dynamic_pad)
+    return _batch([tensors] * num_threads, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch,
+                  _fifo(shared_name), name or "batch")  # fmt: skip
+
+
+def batch_join(
+    tensors_list: Sequence[Any], batch_size: Any, capacity: int = 32, enqueue_many: bool = False, shapes: Any = None,
+    dynamic_pad: bool = False, allow_smaller_final_batch: bool = False, shared_name: str | None = None,
+    name: str | None = None,
+) -> Any:  # fmt: skip
+    """As batch, of several sources with a thread each."""
+    _refuse_padding(dynamic_pad)
+    return _batch(tensors_list, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch,
+                  _fifo(shared_name), name or "batch_join")  # fmt: skip
+
+
+def shuffle_batch(
+    tensors: Any, batch_size: Any, capacity: int, min_after_dequeue: int, num_threads: int = 1,
+    seed: int | None = None, enqueue_many: bool = False, shapes: Any = None, allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None, name: str | None = None,
+) -> Any:  # fmt: skip
+    """As batch, drawn at random from a queue that keeps at least min_after_dequeue examples to draw from."""
+    return _batch([tensors] * num_threads, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch,
+                  _shuffling(min_after_dequeue, seed, shared_name), name or "shuffle_batch")  # fmt: skip
+
+
+def shuffle_batch_join(
+    tensors_list: Sequence[Any], batch_size: Any, capacity: int, min_after_dequeue: int, seed: int | None = None,
+    enqueue_many: bool = False, shapes: Any = None, allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None, name: str | None = None,
+) -> Any:  # fmt: skip
+    """As shuffle_batch, of several sources with a thread each."""
+    return _batch(tensors_list, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch,
+                  _shuffling(min_after_dequeue, seed, shared_name), name or "shuffle_batch_join")  # fmt: skip
+
+
+_MakeQueue = Callable[[int, list[Any], list[Any]], Any]
+
+
+def _refuse_padding(dynamic_pad: bool) -> None:
+    if dynamic_pad:
+        raise NotImplementedError("dynamic_pad needs a PaddingFIFOQueue, which is not there yet: pad before batching")
+
+
+def _fifo(shared_name: str | None) -> _MakeQueue:
+    return lambda capacity, dtypes, shapes: data_flow.FIFOQueue(capacity, dtypes, shapes, shared_name=shared_name)
+
+
+def _shuffling(min_after_dequeue: int, seed: int | None, shared_name: str | None) -> _MakeQueue:
+    return lambda capacity, dtypes, shapes: data_flow.RandomShuffleQueue(
+        capacity, min_after_dequeue, dtypes, shapes, seed=seed, shared_name=shared_name
+    )
+
+
+def _batch(
+    sources: Sequence[Any], batch_size: Any, capacity: int, enqueue_many: bool, given: Any, smaller: bool,
+    make_queue: _MakeQueue, name: str,
+) -> Any:  # fmt: skip
+    with get_default_graph().name_scope(name) as scope:
+        lists = [[convert_to_tensor(t) for t in _flat(source)] for source in sources]
+        first = lists[0]
+        for other in lists[1:]:
+            if [t.dtype for t in other] != [t.dtype for t in first]:
+                raise TypeError(f"{name}: all sources must have the same dtypes, got {[t.dtype.name for t in other]}")
+        shapes = _element_shapes(lists, enqueue_many) if given is None else given
+        queue = make_queue(capacity, [t.dtype.base_dtype for t in first], shapes)
+        enqueues = [queue.enqueue_many(ts) if enqueue_many else queue.enqueue(ts) for ts in lists]
+        add_queue_runner(QueueRunner(queue, enqueues))
+        _summarise(queue, capacity, f"fraction_of_{capacity}_full")
+        taken = (queue.dequeue_up_to if smaller else queue.dequeue_many)(batch_size, name=scope)
+        return _like(sources[0], list(taken) if isinstance(taken, (list, tuple)) else [taken])
+
+
+def _element_shapes(lists: Sequence[Sequence[Tensor]], enqueue_many: bool) -> list[Any]:
+    """Of each component, what all sources agree on. Raises ValueError where that is not all of it."""
+    shapes = []
+    for tensors in zip(*lists, strict=True):
+        own = [t.shape[1:] if enqueue_many else t.shape for t in tensors]
+        merged = own[0]
+        for other in own[1:]:
+            merged = merged.merge_with(other)
+        if not merged.is_fully_defined():
+            raise ValueError(f"All shapes must be fully defined: {tensors[0].name} has {merged}. Give shapes=")
+        shapes.append(merged)
+    return shapes
+
+
+def _flat(source: Any) -> list[Any]:
+    if isinstance(source, dict):
+        return [source[key] for key in sorted(source)]
+    return list(source) if isinstance(source, (list, tuple)) else [source]
+
+
+def _like(source: Any, values: list[Any]) -> Any:
+    if isinstance(source, dict):
+        return dict(zip(sorted(source), values, strict=True))
+    return values if isinstance(source, (list, tuple)) else values[0]
+
+
+def match_filenames_once(pattern: Any, name: str | None = None) -> Any:
+    """A local variable with the names of the files that match the pattern (or any of a list), sorted, when it is
+    initialized."""
+    with get_default_graph().name_scope(name or "matching_filenames"):
+        return Variable(
+            lambda: files.matching_files(pattern), trainable=False, validate_shape=False, name="matching_filenames",
+            collections=[GraphKeys.LOCAL_VARIABLES],
+        )  # fmt: skip

@@ -1,0 +1,101 @@
+"""ExponentialMovingAverage: shadow variables that follow others slowly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sparkflow.framework.graph import get_default_graph
+from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.ops import control_flow, init_ops, math, state, variables
+from sparkflow.ops.variables import Variable
+from sparkflow.train import slots
+
+
+class ExponentialMovingAverage:
+    """shadow -= (1 - decay) * (shadow - variable), at every run of the op that `apply` returns.
+
+    decay: near 1. num_updates: a count of updates, with which early averages move faster: the decay then is
+    min(decay, (1 + num_updates) / (10 + num_updates)). zero_debias: averages of tensors, which begin at 0, are divided
+    by 1 - decay^n.
+    """
+
+    def __init__(
+        self,
+        decay: Any,
+        num_updates: Any = None,
+        zero_debias: bool = False,
+        name: str = "ExponentialMovingAverage",
+    ):
+        self._decay, self._num_updates, self._zero_debias, self._name = decay, num_updates, zero_debias, name
+        self._averages: dict[Any, Variable] = {}
+        self._debiased: dict[Any, Any] = {}
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def apply(self, var_list: Iterable[Any] | None = None) -> Any:
+        """An op that moves the averages of `var_list` (all trainable variables); makes their shadow variables.
+
+        A variable's shadow starts as its initial value, a tensor's as 0. Raises TypeError on what is no float,
+        ValueError where a moving average of it exists already.
+        """
+        var_list = list(variables.trainable_variables() if var_list is None else var_list)
+        for v in var_list:
+            if not v.dtype.base_dtype.is_floating:
+                raise TypeError(f"The variables must be half, float, or double: {v.name} is {v.dtype.base_dtype.name}")
+            if v in self._averages:
+                raise ValueError(f"Moving average already computed for: {v.name}")
+            self._averages[v] = self._shadow(v)
+        with get_default_graph().name_scope(self._name) as scope:
+            updates = [self._move(v, self._averages[v]) for v in var_list]
+            return control_flow.group(*updates, name=scope)
+
+    def _shadow(self, v: Any) -> Variable:
+        if isinstance(v, Variable):
+            shadow = slots.create_slot(v, v.initialized_value(), self._name)
+            get_default_graph().add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, v)
+            return shadow
+        return slots.create_zeros_slot(v, self._name)
+
+    def _move(self, v: Any, shadow: Variable) -> Any:
+        debias = self._zero_debias and not isinstance(v, Variable)
+        rate = math.subtract(1.0, self._decay_now())
+        rate = math.cast(rate, shadow.dtype.base_dtype)
+        now = v.read_value() if isinstance(v, Variable) else v  # after the control inputs, such as a training step
+        moved = state.assign_sub(shadow, math.multiply(math.subtract(shadow, now), rate))
+        if not debias:
+            return moved
+        count = slots.create_slot_with_initializer(
+            shadow, init_ops.zeros_initializer(), [], shadow.dtype.base_dtype, "local_step", colocate_with_primary=True
+        )
+        step = state.assign_add(count, 1)
+        self._debiased[v] = math.div_no_nan(shadow, 1.0 - math.pow(1.0 - rate, count))
+        return control_flow.group(moved, step)
+
+    def _decay_now(self) -> Any:
+        if self._num_updates is None:
+            return self._decay
+        n = math.cast(self._num_updates, "float32")
+        return math.minimum(self._decay, (1.0 + n) / (10.0 + n))
+
+    def average(self, var: Any) -> Any:
+        """The shadow variable of `var`; None when it has none."""
+        return self._debiased.get(var, self._averages.get(var))
+
+    def average_name(self, var: Any) -> str:
+        """The name under which the average of `var` is saved."""
+        if var in self._averages:
+            return self._averages[var].op.name
+        return get_default_graph().unique_name(f"{var.op.name}/{self._name}", mark_as_used=False)
+
+    def variables_to_restore(self, moving_avg_variables: Iterable[Any] | None = None) -> dict[str, Any]:
+        """{name in the checkpoint: variable}: variables that have an average by its name, all others by their own."""
+        if moving_avg_variables is None:
+            moving_avg_variables = [*variables.trainable_variables(), *variables.moving_average_variables()]
+        averaged = dict.fromkeys(moving_avg_variables)
+        found = {self.average_name(v): v for v in averaged}
+        others = {v.op.name: v for v in variables.global_variables() if v not in averaged}
+        shadows = {shadow.op.name for shadow in self._averages.values()}
+        return found | {name: v for name, v in others.items() if name not in found and name not in shadows}

@@ -1,0 +1,38 @@
+"""Modules that only gather names: tf.math, tf.random, tf.initializers, tf.logging, tf.flags and tf.app."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import sparkflow as tf
+
+
+def test_gathered_names_are_the_same_functions() -> None:
+    assert tf.math.log is tf.log and tf.math.softplus is tf.nn.softplus and tf.math.divide_no_nan is tf.div_no_nan
+    assert tf.random.uniform is tf.random_uniform and tf.random.set_random_seed is tf.set_random_seed
+    assert tf.initializers.zeros is tf.zeros_initializer
+
+
+def test_a_program_with_flags_and_logging() -> None:
+    program = """
+        import sys
+        import sparkflow as tf
+        tf.flags.DEFINE_integer("steps", 3, "how many")
+        FLAGS = tf.app.flags.FLAGS
+
+        def main(argv):
+            tf.logging.set_verbosity(tf.logging.INFO)
+            for i in range(FLAGS.steps):
+                tf.logging.log_first_n(tf.logging.INFO, "step %d", 2, i)
+            tf.logging.debug("not shown")
+            sys.exit(0 if argv[1:] == ["--unknown=1", "rest"] else 3)
+
+        if __name__ == "__main__":
+            tf.app.run()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), "--steps=5", "--unknown=1", "rest"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [line[-6:] for line in done.stderr.splitlines()] == ["step 0", "step 1"], done.stderr

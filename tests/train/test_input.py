@@ -1,0 +1,112 @@
+"""Input pipelines of queues, run to the end of their data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+
+
+@contextmanager
+def _running() -> Iterator[Any]:
+    with tf.Session(config=tf.ConfigProto(operation_timeout_in_ms=20000)) as session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        coord = tf.train.Coordinator()
+        threads = tf.train.start_queue_runners(session, coord)
+        try:
+            yield session
+        finally:
+            coord.request_stop()
+            coord.join(threads, stop_grace_period_secs=10)
+
+
+def _all(session: Any, fetches: Any) -> list[Any]:
+    found = []
+    while True:
+        try:
+            found.append(session.run(fetches))
+        except tf.errors.OutOfRangeError:
+            return found
+
+
+def test_slices_come_together_as_often_as_asked(graph: Any) -> None:
+    x, y = np.arange(10), np.arange(10, dtype=np.float32) ** 2
+    one, square = tf.train.slice_input_producer([x, y], num_epochs=3, seed=1)
+    rows = tf.train.batch([one, square], batch_size=4, allow_smaller_final_batch=True)
+    with _running() as session:
+        batches = _all(session, rows)
+    seen = np.concatenate([b[0] for b in batches])
+    assert [len(b[0]) for b in batches] == [4] * 7 + [2]
+    assert sorted(seen.tolist()) == sorted(list(range(10)) * 3)
+    assert seen.tolist()[:10] != list(range(10)), "shuffled"
+    assert all((b[0] ** 2 == b[1]).all() for b in batches)
+
+
+def test_what_is_left_of_the_last_batch_is_dropped(graph: Any) -> None:
+    numbers = tf.train.range_input_producer(10, num_epochs=1, shuffle=False).dequeue()
+    rows = tf.train.batch({"n": numbers, "half": numbers / 2}, 4)
+    with _running() as session:
+        batches = _all(session, rows)
+    assert [b["n"].tolist() for b in batches] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert batches[1]["half"].tolist() == [2, 2.5, 3, 3.5]
+
+
+def test_shuffled_batches_of_many(graph: Any) -> None:
+    rows = tf.train.input_producer(np.arange(40).reshape(20, 2), num_epochs=2, shuffle=False).dequeue_many(5)
+    mixed = tf.train.shuffle_batch([rows], 10, capacity=40, min_after_dequeue=10, enqueue_many=True, seed=2)
+    with _running() as session:
+        found = _all(session, mixed)
+    seen = np.concatenate([b[0] for b in found])
+    assert seen.shape == (40, 2)
+    assert sorted(seen[:, 0].tolist()) == sorted(list(range(0, 40, 2)) * 2)
+    assert seen[:10, 0].tolist() != list(range(0, 20, 2))
+
+
+def test_files(graph: Any, tmp_path: Any) -> None:
+    for name in ("b.txt", "a.txt", "c.csv"):
+        (tmp_path / name).write_text(name * 2)
+    found = tf.train.match_filenames_once(f"{tmp_path}/*.txt")
+    name = tf.train.string_input_producer(found, num_epochs=1, shuffle=False).dequeue()
+    text = tf.read_file(name)
+    with _running() as session:
+        assert _all(session, text) == [b"a.txta.txt", b"b.txtb.txt"]
+    with tf.Session() as session:
+        session.run(tf.write_file(f"{tmp_path}/new/d.txt", "four"))
+        assert (tmp_path / "new" / "d.txt").read_text() == "four"
+        assert list((tmp_path / "new").iterdir()) == [tmp_path / "new" / "d.txt"]
+        with pytest.raises(tf.errors.NotFoundError, match=r"nowhere.txt: No such file"):
+            session.run(tf.read_file(f"{tmp_path}/nowhere.txt"))
+
+
+def test_two_sources(graph: Any) -> None:
+    sources = [[tf.train.range_input_producer(6, num_epochs=1).dequeue()] for _ in range(2)]
+    rows = tf.train.batch_join(sources, 3)
+    with _running() as session:
+        found = _all(session, rows)
+    assert sorted(n for batch in found for n in batch[0].tolist()) == sorted(list(range(6)) * 2)
+
+
+def test_count_up_to(graph: Any) -> None:
+    v = tf.Variable(1, name="v")
+    count = tf.count_up_to(v, 3)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        assert [session.run(count), session.run(count)] == [1, 2]
+        with pytest.raises(tf.errors.OutOfRangeError, match="Reached limit of 3"):
+            session.run(count)
+
+
+def test_refusals(graph: Any) -> None:
+    with pytest.raises(ValueError, match="num_epochs must be > 0 not 0"):
+        tf.train.limit_epochs(1, 0)
+    with pytest.raises(ValueError, match="non-null input tensor"):
+        tf.train.string_input_producer([])
+    with pytest.raises(ValueError, match=r"All shapes must be fully defined: .* has \(\?,\)"):
+        tf.train.batch([tf.placeholder(tf.float32, [None])], 2)
+    with pytest.raises(NotImplementedError, match="PaddingFIFOQueue"):
+        tf.train.batch([tf.constant(1)], 2, dynamic_pad=True)
