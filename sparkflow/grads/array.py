@@ -75,6 +75,14 @@ def _pad_v2(op: Operation, dy: Tensor) -> tuple[Any, Any, Any]:
     return lambda: _unpadded(op, dy), None, lambda: reduce_sum(dy) - reduce_sum(_unpadded(op, dy))
 
 
+def _folded(op_type: str) -> None:
+    """Mirrored borders are folded back; folding passes its gradient to both, as mirroring does."""
+    back = {"MirrorPad": "MirrorPadGrad", "MirrorPadGrad": "MirrorPad"}[op_type]
+    gradient(op_type)(lambda op, dy: (lambda: apply_op(back, [dy, op.inputs[1]], {"mode": op.attr("mode")}), None))
+
+
+_folded("MirrorPad")
+_folded("MirrorPadGrad")
 gradient("BroadcastTo")(lambda op, dy: (lambda: summed_to(dy, op.inputs[0]), None))
 
 # ---------------------------------------------------------------------- joining and splitting
@@ -112,7 +120,7 @@ def _dynamic_partition(op: Operation, *dys: Tensor) -> tuple[Any, Any]:
     return grad, None
 
 
-@gradient("DynamicStitch")
+@gradient("DynamicStitch", "ParallelDynamicStitch")
 def _dynamic_stitch(op: Operation, dy: Tensor) -> list[Any]:
     places = op.inputs[: op.attr("N")]
     return [None] * len(places) + [(lambda i=i: gather(dy, i)) for i in places]
@@ -170,22 +178,30 @@ def _gather_first(op: Operation, dy: Tensor) -> tuple[Any, Any]:
 @gradient("GatherV2")
 def _gather(op: Operation, dy: Tensor) -> tuple[Any, Any, Any]:
     """Along the first axis the rows themselves, as IndexedSlices; along another a sum into zeros."""
+    if not op.attr("batch_dims") and _static_axis(op.inputs[2]) == 0:
+        return lambda: _rows(op, dy), None, None
+    return lambda: _summed_along(op, dy), None, None
+
+
+def _summed_along(op: Operation, dy: Tensor) -> Tensor:
+    """With the batch axes and the gathered one in front: add rows, and move it back."""
     params, indices, axis = op.inputs
-    known = _static_axis(axis)
-
-    def along_axis() -> Tensor:
-        """With the gathered axis in front: add rows, and move it back."""
-        sizes, count = array.shape(params), array.rank(params)
-        at = math.floormod(math.cast(axis, dtypes.int32), count)
-        spread = array.rank(indices)
-        before, over = math.range(0, at, 1), math.range(at, at + spread, 1)
-        after = math.range(at + spread, count + spread - 1, 1)
-        moved = array.transpose(dy, concat([over, before, after], 0))
-        length = gather(sizes, at)
-        summed = apply_op("UnsortedSegmentSum", [moved, indices, length])
-        return array.transpose(summed, concat([math.range(1, at + 1, 1), [0], math.range(at + 1, count, 1)], 0))
-
-    return ((lambda: _rows(op, dy)) if known == 0 else along_axis), None, None
+    sizes, count = array.shape(params), array.rank(params)
+    at = math.floormod(math.cast(axis, dtypes.int32), count)
+    batch = op.attr("batch_dims") if op.attr("batch_dims") >= 0 else array.rank(indices) + op.attr("batch_dims")
+    end = at + array.rank(indices) - batch  # of the axes that indices made
+    batch_axes = math.range(0, batch, 1)
+    before, after = math.range(batch, at, 1), math.range(end, end + count - at - 1, 1)
+    moved = array.transpose(dy, concat([batch_axes, math.range(at, end, 1), before, after], 0))
+    length, batch_sizes = gather(sizes, at), slice_(sizes, [0], [batch])
+    rows = apply_op("Prod", [batch_sizes, 0])
+    offsets = array.reshape(math.range(0, rows, 1) * length, concat([batch_sizes, array.fill(stack([end - at]), 1)], 0))
+    ids = indices + math.cast(offsets, indices.dtype) if op.attr("batch_dims") else indices
+    summed = apply_op("UnsortedSegmentSum", [moved, ids, rows * length])
+    rest = gather(sizes, concat([before, math.range(at + 1, count, 1)], 0))
+    summed = array.reshape(summed, concat([batch_sizes, stack([length]), rest], 0))
+    back = [batch_axes, math.range(batch + 1, at + 1, 1), stack([batch]), math.range(at + 1, count, 1)]
+    return array.transpose(summed, concat(back, 0))
 
 
 def _static_axis(axis: Tensor) -> int | None:

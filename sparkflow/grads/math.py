@@ -48,10 +48,9 @@ Pair = tuple[Any, Any]
 
 gradient("Neg", sparse=True)(lambda op, dy: _each(negative, dy))
 gradient("Abs")(lambda op, dy: dy * sign(op.inputs[0]))
-gradient("ComplexAbs")(lambda op, dy: cast(dy, op.inputs[0].dtype) * sign(op.inputs[0]))
 gradient("Square")(lambda op, dy: dy * (conj(op.inputs[0]) * 2.0))
-gradient("Sqrt")(lambda op, dy: apply_op("SqrtGrad", [conj(op.outputs[0]), dy]))
-gradient("Rsqrt")(lambda op, dy: apply_op("RsqrtGrad", [conj(op.outputs[0]), dy]))
+gradient("Sqrt")(lambda op, dy: apply_op("SqrtGrad", [op.outputs[0], dy]))
+gradient("Rsqrt")(lambda op, dy: apply_op("RsqrtGrad", [op.outputs[0], dy]))
 gradient("Exp")(lambda op, dy: dy * conj(op.outputs[0]))
 gradient("Expm1")(lambda op, dy: dy * conj(exp(op.inputs[0])))
 gradient("Log")(lambda op, dy: dy * reciprocal(conj(op.inputs[0])))
@@ -61,9 +60,17 @@ gradient("Tanh")(lambda op, dy: apply_op("TanhGrad", [conj(op.outputs[0]), dy]))
 gradient("Sin")(lambda op, dy: dy * conj(cos(op.inputs[0])))
 gradient("Cos")(lambda op, dy: negative(dy * conj(sin(op.inputs[0]))))
 gradient("Erf")(lambda op, dy: dy * (exp(negative(square(op.inputs[0]))) * 1.1283791670955126))  # 2 / sqrt(pi)
-gradient("Reciprocal")(lambda op, dy: apply_op("ReciprocalGrad", [conj(op.outputs[0]), dy]))
+gradient("Reciprocal")(lambda op, dy: apply_op("ReciprocalGrad", [op.outputs[0], dy]))
 gradient("Conj")(lambda op, dy: conj(dy))
-gradient("Sign", "Floor", "Ceil", "Rint", "Round")(lambda op, dy: None)
+gradient("Sign")(lambda op, dy: lambda: array.zeros_like(op.inputs[0]))
+gradient("Floor", "Ceil", "Rint", "Round")(lambda op, dy: None)
+
+
+@gradient("ComplexAbs")
+def _complex_abs(op: Operation, dy: Tensor) -> Tensor:
+    """y = |x|  =>  dx = dy x / y, 0 at 0."""
+    x = op.inputs[0]
+    return apply_op("DivNoNan", [cast(dy, x.dtype) * x, cast(op.outputs[0], x.dtype)])
 
 
 def _each(function: Any, dy: Any) -> Any:
@@ -76,14 +83,14 @@ def _each(function: Any, dy: Any) -> Any:
 @gradient("SigmoidGrad")
 def _sigmoid_grad_grad(op: Operation, d: Tensor) -> Pair:
     """z = y (1 - y) dy."""
-    y, dy = op.inputs
+    y, dy = conj(op.inputs[0]), conj(op.inputs[1])
     return lambda: d * dy * (1.0 - y * 2.0), lambda: apply_op("SigmoidGrad", [y, d])
 
 
 @gradient("TanhGrad")
 def _tanh_grad_grad(op: Operation, d: Tensor) -> Pair:
     """z = (1 - y^2) dy."""
-    y, dy = op.inputs
+    y, dy = conj(op.inputs[0]), conj(op.inputs[1])
     return lambda: d * dy * (y * -2.0), lambda: apply_op("TanhGrad", [y, d])
 
 
@@ -91,21 +98,21 @@ def _tanh_grad_grad(op: Operation, d: Tensor) -> Pair:
 def _sqrt_grad_grad(op: Operation, d: Tensor) -> Pair:
     """z = dy / (2 y)."""
     y, z = op.inputs[0], op.outputs[0]
-    return lambda: negative(d / y * z), lambda: d / y * 0.5
+    return lambda: negative(conj(d / y) * z), lambda: d / y * 0.5
 
 
 @gradient("RsqrtGrad")
 def _rsqrt_grad_grad(op: Operation, d: Tensor) -> Pair:
     """z = -y^3 dy / 2."""
-    y, dy = op.inputs
-    return lambda: d * dy * square(y) * -1.5, lambda: apply_op("RsqrtGrad", [y, d])
+    y, dy = conj(op.inputs[0]), op.inputs[1]
+    return lambda: conj(d) * dy * square(y) * -1.5, lambda: apply_op("RsqrtGrad", [y, d])
 
 
 @gradient("ReciprocalGrad")
 def _reciprocal_grad_grad(op: Operation, d: Tensor) -> Pair:
     """z = -y^2 dy."""
-    y, dy = op.inputs
-    return lambda: d * dy * y * -2.0, lambda: apply_op("ReciprocalGrad", [y, d])
+    y, dy = conj(op.inputs[0]), op.inputs[1]
+    return lambda: conj(d) * dy * y * -2.0, lambda: apply_op("ReciprocalGrad", [y, d])
 
 
 @gradient("Cast")

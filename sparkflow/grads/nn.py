@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow.framework.apply import apply_op
+from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Operation, Tensor
 from sparkflow.grads.registry import gradient, not_differentiable
 from sparkflow.ops import (
     array,
+    array_select,
     math,
     operators,  # noqa: F401 - x + y on tensors
 )
@@ -31,12 +33,25 @@ gradient("L2Loss")(lambda op, dy: op.inputs[0] * dy)
 
 @gradient("ReluGrad", "Relu6Grad")
 def _relu_grad_grad(op: Operation, d: Tensor) -> tuple[Any, Any]:
-    return lambda: apply_op(op.type, [d, op.inputs[1]]), None
+    return lambda: apply_op(op.type, [d, op.inputs[1]]), lambda: array.zeros_like(op.inputs[1])
+
+
+@gradient("EluGrad", "SeluGrad")
+def _elu_grad_grad(op: Operation, d: Tensor) -> tuple[Any, Any]:
+    """z = dy (y + c) below zero, and a multiple of dy above."""
+    dy, y = op.inputs
+
+    def by_output() -> Tensor:
+        zeros = array.zeros_like(y)
+        return array_select.where(math.less(y, zeros), d * dy, zeros)
+
+    return lambda: apply_op(op.type, [d, y]), by_output
 
 
 @gradient("LeakyReluGrad")
 def _leaky_relu_grad_grad(op: Operation, d: Tensor) -> tuple[Any, Any]:
-    return lambda: apply_op("LeakyReluGrad", [d, op.inputs[1]], {"alpha": op.attr("alpha")}), None
+    alpha = {"alpha": op.attr("alpha")}
+    return lambda: apply_op("LeakyReluGrad", [d, op.inputs[1]], alpha), lambda: array.zeros_like(op.inputs[1])
 
 
 @gradient("SoftplusGrad")
@@ -93,7 +108,8 @@ def _second_order(logits: Tensor, backprop_grad: Tensor) -> Tensor:
 
 def _is_used(grad: Tensor) -> bool:
     """Whether anybody differentiates the second output; the walk puts zeros where nobody does."""
-    return grad.op.type not in ("ZerosLike", "Const", "Fill")
+    value = constant_value(grad.op.inputs[1] if grad.op.type == "Fill" else grad)
+    return grad.op.type != "ZerosLike" and (value is None or bool((value != 0).any()))
 
 
 @gradient("SoftmaxCrossEntropyWithLogits")

@@ -100,11 +100,18 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 op(
     "Fill",
     "dims: index_type, value: T -> output: T",
-    lambda op: [constant_value_as_shape(op.inputs[0])],
+    lambda op: [_filled_shape(op)],
     index_type=dtypes.int32,
 )
 op("ZerosLike", "x: T -> y: T", rules.same)
 op("OnesLike", "x: T -> y: T", rules.same)
+
+
+def _filled_shape(op: Operation) -> Dims:
+    rules.require_rank(op, "dims", op.inputs[0], 1)
+    rules.require_rank(op, "value", op.inputs[1], 0)
+    return constant_value_as_shape(op.inputs[0])
+
 
 _SMALL = 1000  # a constant of fewer elements than this is stored whole, as in TensorFlow
 
@@ -166,10 +173,12 @@ def _reshape_rule(op: Operation) -> list[Dims]:
     old, new = op.inputs[0]._shape, constant_value_as_shape(op.inputs[1])
     if old is None or new is None or None in old:
         return [_with_carried(old, new)]
+    if 0 in new and 0 in old:  # sizes of 0 on both sides do not count
+        return [new]
     count = shapes.product(old)
     known = shapes.product(d for d in new if d is not None)
     open_ = [i for i, d in enumerate(new) if d is None]
-    fits = count == known if not open_ else (known == 0) == (count == 0) or known == 1
+    fits = count == known if not open_ else known != 0 or count == 0
     if fits and open_ and known:
         fits = count % known == 0
     if not fits:
@@ -261,7 +270,7 @@ def _tile_rule(op: Operation) -> list[Dims]:
         raise InvalidArgumentError(
             f"Tile: multiples {shapes.show(times)} must have an entry an axis of {shapes.show(dims)}"
         )
-    return [tuple(None if d is None or t is None else d * t for d, t in zip(dims, times))]
+    return [tuple(0 if 0 in (d, t) else None if d is None or t is None else d * t for d, t in zip(dims, times))]
 
 
 def _pad_rule(op: Operation) -> list[Dims]:
@@ -278,10 +287,21 @@ def _pad_rule(op: Operation) -> list[Dims]:
     return [tuple(None if d is None else d + int(a) + int(b) for d, (a, b) in zip(dims, paddings))]
 
 
+def _unpad_rule(op: Operation) -> list[Dims]:
+    dims, paddings = op.inputs[0]._shape, constant_value(op.inputs[1])
+    if dims is None or paddings is None:
+        return [None if dims is None else (None,) * len(dims)]
+    return [tuple(None if d is None else d - int(a) - int(b) for d, (a, b) in zip(dims, paddings))]
+
+
 def _broadcast_to_rule(op: Operation) -> list[Dims]:
-    new = constant_value_as_shape(op.inputs[1])
-    shapes.broadcast(op.inputs[0]._shape, new, "BroadcastTo")
-    return [new]
+    """A size that is not known yet is the input's own, unless that is 1."""
+    old, new = op.inputs[0]._shape, constant_value_as_shape(op.inputs[1])
+    shapes.broadcast(old, new, "BroadcastTo")
+    if old is None or new is None or len(old) > len(new):
+        return [new]
+    padded = (1,) * (len(new) - len(old)) + old
+    return [tuple(mine if theirs is None and mine != 1 else theirs for mine, theirs in zip(padded, new))]
 
 
 op("Transpose", "x: T, perm: Tperm -> y: T", _transpose_rule, Tperm=dtypes.int32)
@@ -289,9 +309,10 @@ op("Tile", "input: T, multiples: Tmultiples -> output: T", _tile_rule, Tmultiple
 op("Pad", "input: T, paddings: Tpaddings -> output: T", _pad_rule, Tpaddings=dtypes.int32)
 op("PadV2", "input: T, paddings: Tpaddings, constant_values: T -> output: T", _pad_rule, Tpaddings=dtypes.int32)
 op("MirrorPad", "input: T, paddings: Tpaddings -> output: T", _pad_rule, Tpaddings=dtypes.int32)
+op("MirrorPadGrad", "input: T, paddings: Tpaddings -> output: T", _unpad_rule, Tpaddings=dtypes.int32)
 op("ReverseV2", "tensor: T, axis: Tidx -> output: T", rules.same, Tidx=dtypes.int32)
 op("BroadcastTo", "input: T, shape: Tidx -> output: T", _broadcast_to_rule, Tidx=dtypes.int32)
-op("InvertPermutation", "x: T -> y: T", rules.same, T=dtypes.int32)
+op("InvertPermutation", "x: T -> y: T", lambda op: [rules.require_rank(op, "x", op.inputs[0], 1)], T=dtypes.int32)
 
 
 def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool = False) -> Tensor:

@@ -164,7 +164,8 @@ def _stitch_rule(op: Operation) -> list[Dims]:
 
 
 op("DynamicPartition", "data: T, partitions: int32 -> outputs: num_partitions * T", _partition_rule)
-op("DynamicStitch", "indices: N * int32, data: N * T -> merged: T", _stitch_rule)
+for _op_type in ("DynamicStitch", "ParallelDynamicStitch"):
+    op(_op_type, "indices: N * int32, data: N * T -> merged: T", _stitch_rule)
 
 
 def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str | None = None) -> list[Tensor]:

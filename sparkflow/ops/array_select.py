@@ -31,9 +31,16 @@ def _select_rule(op: Operation) -> list[Dims]:
 
 def _one_hot_rule(op: Operation) -> list[Dims]:
     dims, depth = op.inputs[0]._shape, constant_value(op.inputs[1])
+    if op.attrs["axis"] < -1:
+        raise InvalidArgumentError(f"OneHot: axis must be at least -1, got {op.attrs['axis']}")
     if dims is None:
         return [None]
-    axis = rules.axis_in(op, op.attrs["axis"], len(dims) + 1)
+    axis = op.attrs["axis"]
+    if not -1 <= axis <= len(dims) or (depth is not None and depth < 0):
+        raise InvalidArgumentError(
+            f"OneHot: axis must be in [-1, {len(dims)}] and depth at least 0, got {axis} and {depth}"
+        )
+    axis %= len(dims) + 1
     return [(*dims[:axis], None if depth is None else int(depth), *dims[axis:])]
 
 

@@ -61,6 +61,8 @@ def _strided_rule(op: Operation) -> list[Dims]:
             first = None if begin is None else int(begin[i])
             if masks["shrink_axis"] >> i & 1:
                 _check_index(first, dims[axis], axis)
+                if strides is not None and strides[i] <= 0:
+                    raise InvalidArgumentError(f"StridedSlice: an index takes a positive stride, got {strides[i]}")
             else:
                 bounds = (first, None if end is None else int(end[i]), None if strides is None else int(strides[i]))
                 out.append(_strided_size(dims[axis], bounds, masks["begin"] >> i & 1, masks["end"] >> i & 1))
@@ -187,9 +189,16 @@ def _gather_rule(op: Operation) -> list[Dims]:
     if not params:
         raise InvalidArgumentError(f"{op.type}: params must be of rank at least 1, got a scalar")
     axis = 0 if op.type == "Gather" else rules.constant_axis(op, op.inputs[2], len(params))
+    batch = op.attrs.get("batch_dims", 0)
+    batch = batch + len(indices) if batch < 0 else batch
     if axis is None:
-        return [(None,) * (len(params) + len(indices) - 1)]
-    return [params[:axis] + indices + params[axis + 1 :]]
+        return [(None,) * (len(params) + len(indices) - 1 - batch)]
+    if not 0 <= batch <= min(len(indices), axis) or not shapes.compatible(params[:batch], indices[:batch]):
+        raise InvalidArgumentError(
+            f"{op.type}: batch_dims {op.attrs['batch_dims']} needs params {shapes.show(params)} and indices "
+            f"{shapes.show(indices)} to begin alike, before axis {axis}"
+        )
+    return [params[:axis] + indices[batch:] + params[axis + 1 :]]
 
 
 def _gather_nd_rule(op: Operation) -> list[Dims]:
@@ -229,15 +238,13 @@ def gather(
 ) -> Tensor:
     """The slices of params at `indices` along one axis (the first, when None).
 
-    Shape: params[:axis] + indices + params[axis + 1:].
+    Shape: params[:axis] + indices[batch_dims:] + params[axis + 1:].
 
-    validate_indices is accepted for TF1's sake: indices are always checked. batch_dims must be 0.
+    batch_dims: so many first axes params and indices have in common, which are gathered one by one; axis is then
+    batch_dims unless given. validate_indices is accepted for TF1's sake: indices are always checked.
     """
-    if batch_dims != 0:
-        raise InvalidArgumentError(
-            f"gather: batch_dims must be 0, got {batch_dims}; use gather_nd for batched look-ups"
-        )
-    return apply_op("GatherV2", [params, indices, 0 if axis is None else axis], name=name)
+    attrs = {"batch_dims": batch_dims}
+    return apply_op("GatherV2", [params, indices, batch_dims if axis is None else axis], attrs, name)
 
 
 def gather_nd(params: Any, indices: Any, name: str | None = None) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
+from math import ceil as ceil_of
 from typing import Any
 
 from sparkflow.framework import shapes
@@ -268,12 +269,18 @@ def matmul(
 
 
 def _range_rule(op: Operation) -> list[Dims]:
+    for tensor in op.inputs:
+        rules.require_rank(op, "start, limit and delta", tensor, 0)
     start, limit, delta = (constant_value(t) for t in op.inputs)
     if start is None or limit is None or delta is None:
         return [(None,)]
     if delta == 0:
         raise InvalidArgumentError(f"Range: delta must not be 0 (start {start}, limit {limit})")
-    return [(builtins.max(0, int(-((start - limit) // delta))),)]
+    if (limit < start) if delta > 0 else (limit > start):
+        raise InvalidArgumentError(f"Range: delta {delta} does not lead from start {start} to limit {limit}")
+    if op.outputs[0].dtype.is_integer:
+        return [(-((int(start) - int(limit)) // int(delta)),)]
+    return [(ceil_of(builtins.abs((limit - start) / delta)),)]
 
 
 def _linspace_rule(op: Operation) -> list[Dims]:

@@ -97,6 +97,8 @@ def _channel_axis(op: Operation, rank: int) -> int:
 
 
 def _bias_rule(op: Operation) -> list[Dims]:
+    if op.attrs["data_format"] not in ("NHWC", "NCHW"):
+        raise InvalidArgumentError(f"BiasAdd: data_format must be NHWC or NCHW, got {op.attrs['data_format']!r}")
     value = rules.require_rank(op, "value", op.inputs[0], 2, at_least=True)
     (channels,) = rules.require_rank(op, "bias", op.inputs[1], 1) or (None,)
     if value is None:
@@ -111,7 +113,7 @@ def _bias_rule(op: Operation) -> list[Dims]:
 
 
 def _bias_grad_rule(op: Operation) -> list[Dims]:
-    dims = op.inputs[0]._shape
+    dims = rules.require_rank(op, "out_backprop", op.inputs[0], 2, at_least=True)
     return [(None,) if dims is None else (dims[_channel_axis(op, len(dims))],)]
 
 
@@ -240,7 +242,10 @@ def batch_normalization(
 
 
 def _top_k_rule(op: Operation) -> list[Dims]:
+    rules.require_rank(op, "k", op.inputs[1], 0)
     dims, k = rules.require_rank(op, "input", op.inputs[0], 1, at_least=True), constant_value(op.inputs[1])
+    if k is not None and k < 0:
+        raise InvalidArgumentError(f"TopKV2: k must be at least 0, got {int(k)}")
     if dims is None:
         return [None, None]
     count = None if k is None else int(k)

@@ -250,11 +250,19 @@ def test_broadcast_names_both_shapes(graph: Graph) -> None:
         math.add(array.zeros([2, 3]), array.zeros([4]))
 
 
-@pytest.mark.parametrize("args", [(5,), (2, 7), (1, 10, 3), (10, 0, -4), (0.0, 1.0, 0.25), (5, 2)])
+@pytest.mark.parametrize("args", [(5,), (2, 7), (1, 10, 3), (10, 0, -4), (0.0, 1.0, 0.25), (5, 5)])
 def test_range(evaluate: Any, args: Any) -> None:
     got = evaluate(lambda: math.range(*args))
     np.testing.assert_array_equal(got, np.arange(*args))
     assert got.dtype == (np.float32 if isinstance(args[0], float) else np.int32)
+
+
+@pytest.mark.parametrize("args", [(5, 2), (2, 5, -1), (0, 5, 0)])
+def test_a_range_that_leads_nowhere(evaluate: Any, args: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="Range: delta"):
+        evaluate(lambda: math.range(*args))
+    with pytest.raises(InvalidArgumentError, match="Range: delta"):
+        evaluate(lambda a, b, c: math.range(a, b, c), *(np.float32(v) for v in args), known_shapes=False)
 
 
 def test_linspace(evaluate: Any) -> None:

@@ -12,13 +12,16 @@ class Tolerance(NamedTuple):
     """ulps: units in the last place that floats may differ by; 0 compares bits, signed zeros included.
 
     scaled: a unit is that of the largest finite value of the whole result: for sums, whose terms may cancel.
+    floor: a unit is at least that of this value: for what is computed by subtracting such values.
     """
 
     ulps: float = 0
     scaled: bool = False
+    floor: float = 0
 
 
 EXACT = Tolerance(0)
+SAME = Tolerance(1e-9)  # equal, but a zero may have either sign
 ROUNDED = Tolerance(2)  # a few correctly rounded operations in another order
 FUNCTION = Tolerance(8)  # a function of the mathematical library
 FUNCTION_SUM = Tolerance(32, scaled=True)  # functions summed: softmax, losses
@@ -81,6 +84,7 @@ def _float_difference(
         finite &= np.isfinite(size)
         if tolerance.scaled and finite.any():
             size = np.full_like(size, size[finite].max())
+        size = np.maximum(size, tolerance.floor)
         unit = np.maximum(size * float(info.eps), float(info.smallest_normal))
         ulps = np.where(finite, np.abs(a - b) / unit, 0.0)
     bad |= ulps > tolerance.ulps

@@ -42,8 +42,8 @@ class Outcome(NamedTuple):
         return self.error is not None and (
             "No OpKernel" in text
             or ("not in" in text and "list of allowed values" in text)
-            or "has no kernel" in text
-            or (self.error == "UnimplementedError" and "not supported" in text)
+            or "Unsupported dtype" in text
+            or self.error == "UnimplementedError"
         )
 
 

@@ -53,7 +53,9 @@ def run(engine: Engine, graph: Any, fetches: list[str], values: dict[str, Any], 
         return engine.run(session, fetches, values)
 
 
-def run_elsewhere(engine: Engine, serialized: bytes, fetches: list[str], values: dict[str, Any], config: Any) -> Outcome:
+def run_elsewhere(
+    engine: Engine, serialized: bytes, fetches: list[str], values: dict[str, Any], config: Any
+) -> Outcome:
     """A GraphDef of the other library."""
     graph = engine.graph()
     with graph.as_default():
@@ -101,7 +103,7 @@ def forward(case: Case, config: Any) -> Iterator[Finding]:
         reference = run(THEIRS, theirs.graph, fetches, feeds(case, OPEN))
     if reference.unsupported:
         return
-    for how in (CONST, KNOWN, OPEN):
+    for how in (OPEN,) if case.brief else (CONST, KNOWN, OPEN):
         yield from _ours(case, how, reference, config)
     if not theirs.error:
         found = run_elsewhere(OURS, THEIRS.export(theirs.graph), fetches, feeds(case, OPEN), config)
@@ -118,7 +120,8 @@ def _ours(case: Case, how: str, reference: Outcome, config: Any) -> Iterator[Fin
     yield Finding(f"run, {how}", *mismatch(found, reference, case.tolerance))
     serialized = OURS.export(mine.graph)
     there = run_elsewhere(THEIRS, serialized, fetches, feeds(case, how), None)
-    yield Finding(f"our graph in TensorFlow, {how}", *mismatch(there, reference, EXACT))
+    if not there.unsupported:  # its shape functions know fewer types than its kernels
+        yield Finding(f"our graph in TensorFlow, {how}", *mismatch(there, reference, EXACT))
     if found.values is not None:
         yield Finding(f"static shapes, {how}", _shapes(case, mine, how, found), 0.0)
 
@@ -147,11 +150,15 @@ def _derive(engine: Engine, case: Case, built: Built, shapes: list[Any]) -> list
     float_outputs = [(t, s) for t, s in zip(built.outputs, shapes) if _differentiable(t)]
     xs = [t for t in built.inputs if _differentiable(t)]
     with built.graph.as_default():
-        first = tf.gradients([t for t, _ in float_outputs], xs, [_weights(engine, t, s, i) for i, (t, s) in enumerate(float_outputs)])
+        first = tf.gradients(
+            [t for t, _ in float_outputs], xs, [_weights(engine, t, s, i) for i, (t, s) in enumerate(float_outputs)]
+        )
         first = [None if g is None else tf.convert_to_tensor(g) for g in first]
         if not case.second:
             return first
-        own = [(g, a.shape) for g, a in zip(first, (a for a in case.arrays() if _is_differentiable(a))) if g is not None]
+        own = [
+            (g, a.shape) for g, a in zip(first, (a for a in case.arrays() if _is_differentiable(a))) if g is not None
+        ]
         again = tf.gradients([g for g, _ in own], xs, [_weights(engine, g, s, 7 + i) for i, (g, s) in enumerate(own)])
         return first + [None if g is None else tf.convert_to_tensor(g) for g in again]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,10 @@ kernel("Rank")(lambda xp, x: xp.asarray(x.ndim, xp.int32))
 @kernel("Fill")
 def _fill(xp: Any, dims: Any, value: Any) -> Any:
     shape = ints(dims)
-    if any(d < 0 for d in shape):
-        raise InvalidArgumentError(f"Fill: sizes must not be negative, got {shape}")
+    if dims.ndim != 1 or any(d < 0 for d in shape):
+        raise InvalidArgumentError(f"Fill: dims must be a vector of sizes of at least 0, got {host(dims).tolist()}")
+    if getattr(value, "shape", ()) != ():
+        raise InvalidArgumentError(f"Fill: value must be a scalar, got shape {value.shape}")
     return xp.full(shape, value, value.dtype if hasattr(value, "dtype") else object)
 
 
@@ -45,12 +48,22 @@ kernel("OnesLike")(_constant_like(1, b"1"))
 @kernel("Reshape", aliases=True)
 def _reshape(xp: Any, x: Any, shape: Any) -> Any:
     wanted = ints(shape)
+    if shape.ndim != 1 or (wanted and min(wanted) < -1):
+        raise InvalidArgumentError(f"Reshape: shape must be a vector of sizes, or -1, got {host(shape).tolist()}")
     try:
-        return x.reshape(wanted)
+        return x.reshape(wanted if x.size or -1 not in wanted else _sizes_of_nothing(x.shape, wanted))
     except ValueError:
         raise InvalidArgumentError(
             f"Reshape: {x.size} values of shape {x.shape} do not fit the shape {wanted}"
         ) from None
+
+
+def _sizes_of_nothing(old: tuple[int, ...], wanted: tuple[int, ...]) -> list[int]:
+    """The size -1 of an empty array: what the other sizes leave; those that are 0 on both sides do not count."""
+    skip = 0 in wanted
+    count = math.prod(d for d in old if d or not skip)
+    known = math.prod(d for d in wanted if d != -1 and (d or not skip))
+    return [count // known if d == -1 else d for d in wanted]
 
 
 kernel("ExpandDims", aliases=True)(lambda xp, x, dim: xp.expand_dims(x, one_int(dim)))
@@ -67,7 +80,16 @@ def _squeeze(xp: Any, x: Any, *, squeeze_dims: Any = ()) -> Any:
 # ---------------------------------------------------------------------- layout
 
 kernel("Transpose", aliases=True)(lambda xp, x, perm: xp.transpose(x, ints(perm)))
-kernel("Tile")(lambda xp, x, times: xp.tile(x, ints(times)))
+
+
+@kernel("Tile")
+def _tile(xp: Any, x: Any, times: Any) -> Any:
+    multiples = ints(times)
+    if len(multiples) != x.ndim or (multiples and min(multiples) < 0):
+        raise InvalidArgumentError(f"Tile: multiples {multiples} must be at least 0, one an axis of {x.shape}")
+    return xp.tile(x, multiples)
+
+
 kernel("ReverseV2", aliases=True)(lambda xp, x, axis: xp.flip(x, ints(axis)))
 
 
@@ -99,7 +121,33 @@ def _padded(xp: Any, x: Any, paddings: Any, value: Any) -> Any:
 
 @kernel("MirrorPad")
 def _mirror_pad(xp: Any, x: Any, paddings: Any, *, mode: str) -> Any:
-    return xp.pad(x, _widths(x, paddings), mode=mode.lower())
+    return xp.pad(x, _mirror_widths(x.shape, _widths(x, paddings), mode), mode=mode.lower())
+
+
+def _mirror_widths(sizes: tuple[int, ...], widths: list[tuple[int, int]], mode: str) -> list[tuple[int, int]]:
+    for size, pair in zip(sizes, widths):
+        if max(pair) > size - (mode == "REFLECT"):
+            raise InvalidArgumentError(
+                f"MirrorPad: paddings {widths} reach past the sizes {sizes}; {mode} takes at most "
+                f"{'one less than the size' if mode == 'REFLECT' else 'the size'}"
+            )
+    return widths
+
+
+@kernel("MirrorPadGrad")
+def _mirror_pad_grad(xp: Any, dy: Any, paddings: Any, *, mode: str) -> Any:
+    """The borders folded back onto what they mirror, axis after axis."""
+    widths = _widths(dy, paddings)
+    sizes = tuple(n - a - b for n, (a, b) in zip(dy.shape, widths))
+    _mirror_widths(sizes, widths, mode)
+    edge = mode == "REFLECT"
+    for axis, (a, b) in enumerate(widths):
+        dy = xp.moveaxis(dy, axis, 0)
+        inner = dy[a : len(dy) - b].copy()
+        inner[edge : edge + a] += dy[:a][::-1]
+        inner[len(inner) - edge - b : len(inner) - edge] += dy[len(dy) - b :][::-1]
+        dy = xp.moveaxis(inner, 0, axis)
+    return dy
 
 
 @kernel("InvertPermutation")
@@ -162,7 +210,13 @@ def _split_v(xp: Any, x: Any, size_splits: Any, axis: Any) -> Any:
 @kernel("ConcatOffset", multi=True)
 def _concat_offset(xp: Any, axis: Any, *shapes: Any) -> Any:
     """Where each value of a concat begins in the result."""
-    at, offsets = one_int(axis) % len(shapes[0]), []
+    at, rank, offsets = one_int(axis), len(shapes[0]), []
+    others = [s.tolist()[: at % rank] + s.tolist()[at % rank + 1 :] for s in map(host, shapes)] if rank else []
+    if not -rank <= at < rank or any(len(s) != rank for s in shapes) or any(o != others[0] for o in others):
+        raise InvalidArgumentError(
+            f"ConcatOffset: shapes must be alike but for axis {at}, got {[host(s).tolist() for s in shapes]}"
+        )
+    at %= rank
     begin = np.zeros(len(shapes[0]), shapes[0].dtype)
     for shape in shapes:
         offsets.append(xp.asarray(begin))

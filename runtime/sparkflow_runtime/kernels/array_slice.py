@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ def _index(begin: Any, end: Any, strides: Any, masks: dict[str, int]) -> tuple[A
         elif masks["new_axis_mask"] >> i & 1:
             key.append(None)
         elif masks["shrink_axis_mask"] >> i & 1:
+            if s <= 0:
+                raise InvalidArgumentError(f"StridedSlice: an index takes a positive stride, got {s} at position {i}")
             key.append(b)
         else:
             key.append(slice(None if masks["begin_mask"] >> i & 1 else b, None if masks["end_mask"] >> i & 1 else e, s))
@@ -87,7 +90,9 @@ def _strided_slice_grad(
     shrink_axis_mask: int = 0,
 ) -> Any:
     key = _index(begin, end, strides, _masks(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask))
-    out = xp.zeros(ints(shape), dy.dtype)
+    out = xp.full(ints(shape), b"" if dy.dtype.kind == "O" else 0, dy.dtype)
+    if out[key].shape != dy.shape:
+        raise InvalidArgumentError(f"StridedSliceGrad: dy must have shape {out[key].shape}, got {dy.shape}")
     out[key] = dy
     return out
 
@@ -103,11 +108,32 @@ def _take(xp: Any, x: Any, indices: Any, axis: int) -> Any:
 
 @kernel("GatherV2")
 def _gather(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: int = 0) -> Any:
-    if batch_dims:
-        raise InvalidArgumentError(f"GatherV2: batch_dims must be 0, got {batch_dims}")
     at = one_int(axis)
+    if not -params.ndim <= at < params.ndim:
+        raise InvalidArgumentError(f"GatherV2: axis {at} is out of range for params of shape {params.shape}")
     check_indices(indices, params.shape[at], "GatherV2")
-    return _take(xp, params, indices, at)
+    return (
+        _batched_take(xp, params, indices, at % params.ndim, batch_dims)
+        if batch_dims
+        else _take(xp, params, indices, at)
+    )
+
+
+def _batched_take(xp: Any, params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
+    """The first batch_dims axes of params and indices go together: row by row of those."""
+    count = batch_dims + indices.ndim if batch_dims < 0 else batch_dims
+    batch = indices.shape[:count]
+    if not 0 <= count <= min(indices.ndim, axis) or params.shape[:count] != batch:
+        raise InvalidArgumentError(
+            f"GatherV2: batch_dims {batch_dims} needs params {params.shape} and indices {indices.shape} to begin "
+            f"alike, before axis {axis}"
+        )
+    at = axis - count
+    rows = params.reshape(math.prod(batch), *params.shape[count:])
+    of_row = indices.reshape(math.prod(batch), *indices.shape[count:])
+    shape = (*params.shape[:axis], *indices.shape[count:], *params.shape[axis + 1 :])
+    taken = [_take(xp, row, at_row, at) for row, at_row in zip(rows, of_row)]
+    return xp.stack(taken).reshape(shape) if taken else xp.empty(shape, params.dtype)
 
 
 @kernel("Gather")
@@ -127,17 +153,10 @@ def _flat_rows(xp: Any, indices: Any, shape: tuple[int, ...], what: str) -> Any:
     return flat
 
 
-def _product(sizes: Any) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
-
-
 @kernel("GatherNd")
 def _gather_nd(xp: Any, params: Any, indices: Any) -> Any:
     depth = indices.shape[-1]
-    rows = params.reshape(_product(params.shape[:depth]), *params.shape[depth:])
+    rows = params.reshape(math.prod(params.shape[:depth]), *params.shape[depth:])
     return _take(xp, rows, _flat_rows(xp, indices, params.shape, "GatherNd"), 0)
 
 
@@ -149,7 +168,7 @@ def _scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any) -> Any:
             f"ScatterNd: updates {updates.shape} do not fit indices {indices.shape}, shape {dims}"
         )
     flat = _flat_rows(xp, indices, dims, "ScatterNd").reshape(-1)
-    summed = sum_rows(xp, updates.reshape(flat.size, *dims[depth:]), flat, _product(dims[:depth]))
+    summed = sum_rows(xp, updates.reshape(flat.size, *dims[depth:]), flat, math.prod(dims[:depth]))
     return summed.reshape(dims)
 
 
@@ -163,13 +182,15 @@ def _dynamic_partition(xp: Any, data: Any, partitions: Any, *, num_partitions: i
     return [rows[parts == i] for i in range(num_partitions)]
 
 
-@kernel("DynamicStitch")
+@kernel("DynamicStitch", "ParallelDynamicStitch")
 def _dynamic_stitch(xp: Any, *inputs: Any) -> Any:
     n = len(inputs) // 2
     indices, data = inputs[:n], inputs[n:]
     rest = data[0].shape[indices[0].ndim :]
     count = max((int(i.max()) + 1 for i in indices if i.size), default=0)
     out = xp.zeros((count, *rest), data[0].dtype)
+    for where in indices:
+        check_indices(where, count, "DynamicStitch")
     for where, values in zip(indices, data):
         if values.shape != (*where.shape, *rest):
             raise InvalidArgumentError(f"DynamicStitch: data {values.shape} does not fit indices {where.shape}")
@@ -190,11 +211,21 @@ def _select(xp: Any, condition: Any, t: Any, e: Any) -> Any:
 
 
 kernel("SelectV2")(lambda xp, condition, t, e: xp.where(condition, t, e))
-kernel("Where")(lambda xp, x: xp.argwhere(x).astype(xp.int64, copy=False))
+
+
+@kernel("Where")
+def _where(xp: Any, x: Any) -> Any:
+    if not x.ndim:
+        raise InvalidArgumentError("Where: condition must have at least one axis, got a scalar")
+    return xp.argwhere(x).astype(xp.int64, copy=False)
 
 
 @kernel("OneHot")
 def _one_hot(xp: Any, indices: Any, depth: Any, on: Any, off: Any, *, axis: int = -1) -> Any:
+    if not -1 <= axis <= indices.ndim or one_int(depth) < 0:
+        raise InvalidArgumentError(
+            f"OneHot: axis must be in [-1, {indices.ndim}] and depth at least 0, got {axis} and {one_int(depth)}"
+        )
     at = axis % (indices.ndim + 1)
     classes = xp.arange(one_int(depth)).reshape(-1, *(1,) * (indices.ndim - at))
     return xp.where(xp.expand_dims(indices, at) == classes, on, off)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -53,16 +54,27 @@ kernel("Erf")(special.erf)
 
 @kernel("Sigmoid")
 def _sigmoid(xp: Any, x: Any) -> Any:
-    """(1 + tanh(x / 2)) / 2: no branch and no overflow."""
-    half = x.dtype.type(0.5)
-    return half * xp.tanh(half * x) + half
+    """1 / (1 + exp(-x)): exact far below zero too, where exp(-x) overflows into a quotient of 0."""
+    one = x.dtype.type(1)
+    return one / (one + xp.exp(-x))
 
 
-kernel("SigmoidGrad")(lambda xp, y, dy: dy * y * (y.dtype.type(1) - y))
-kernel("TanhGrad")(lambda xp, y, dy: dy * (y.dtype.type(1) - y * y))
-kernel("SqrtGrad")(lambda xp, y, dy: dy * y.dtype.type(0.5) / y)
-kernel("RsqrtGrad")(lambda xp, y, dy: dy * y.dtype.type(-0.5) * y * y * y)
-kernel("ReciprocalGrad")(lambda xp, y, dy: -dy * y * y)
+def _of_output(op: str, gradient: Callable[[Any, Any, Any], Any], conjugates: bool = False) -> None:
+    """The gradient of a function, from its output y, which some of TensorFlow's kernels conjugate themselves."""
+
+    def run(xp: Any, y: Any, dy: Any) -> Any:
+        if y.shape != dy.shape:
+            raise InvalidArgumentError(f"{op}: y and dy must have the same shape, got {y.shape} and {dy.shape}")
+        return gradient(xp, xp.conj(y) if conjugates and y.dtype.kind == "c" else y, dy)
+
+    kernel(op)(run)
+
+
+_of_output("SigmoidGrad", lambda xp, y, dy: dy * y * (y.dtype.type(1) - y))
+_of_output("TanhGrad", lambda xp, y, dy: dy * (y.dtype.type(1) - y * y))
+_of_output("SqrtGrad", lambda xp, y, dy: xp.where(dy == 0, dy, dy * y.dtype.type(0.5) / y), True)  # 0 / 0 is 0
+_of_output("RsqrtGrad", lambda xp, y, dy: dy * y.dtype.type(-0.5) * y * y * y, True)
+_of_output("ReciprocalGrad", lambda xp, y, dy: -dy * y * y, True)
 
 # ---------------------------------------------------------------------- two arguments
 
@@ -92,7 +104,7 @@ kernel("DivNoNan")(lambda xp, x, y: xp.where(y == 0, x.dtype.type(0), x / xp.whe
 @kernel("SquaredDifference")
 def _squared_difference(xp: Any, x: Any, y: Any) -> Any:
     d = x - y
-    return d * d
+    return d * (xp.conj(d) if d.dtype.kind == "c" else d)
 
 
 def _power(xp: Any, x: Any, y: Any) -> Any:
@@ -102,13 +114,15 @@ def _power(xp: Any, x: Any, y: Any) -> Any:
 
 
 def _divisor(x: Any, y: Any, what: str) -> None:
-    if x.dtype.kind in "iu" and bool((y == 0).any()):
+    if x.dtype.kind in "iu" and x.size and bool((y == 0).any()):
         raise InvalidArgumentError(f"{what}: integer division by zero")
 
 
 def _truncated(xp: Any, x: Any, y: Any) -> Any:
-    quotient = xp.abs(x) // xp.abs(y)
-    return xp.where((x < 0) != (y < 0), -quotient, quotient).astype(x.dtype)
+    if x.dtype.kind not in "iu":
+        return xp.trunc(x / y)
+    quotient = x // y
+    return quotient + ((quotient * y != x) & ((x < 0) != (y < 0)))
 
 
 def _checked(op: str, divide: Callable[[Any, Any, Any], Any]) -> None:
@@ -181,17 +195,23 @@ def _matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool = False, transpose_b: 
     a, b = a.T if transpose_a else a, b.T if transpose_b else b
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise InvalidArgumentError(f"MatMul: matrix sizes do not match: {a.shape} x {b.shape} (after the transposes)")
-    return xp.matmul(a, b)
+    return _product(xp, a, b)
+
+
+def _product(xp: Any, a: Any, b: Any) -> Any:
+    """In the type of the operands: of bfloat16 numpy's product is float32."""
+    product = xp.matmul(a, b)
+    return product if product.dtype == a.dtype else product.astype(a.dtype)
 
 
 @kernel("BatchMatMulV2")
 def _batch_matmul(xp: Any, x: Any, y: Any, *, adj_x: bool = False, adj_y: bool = False) -> Any:
-    x, y = _adjoint(xp, x) if adj_x else x, _adjoint(xp, y) if adj_y else y
-    if x.shape[-1] != y.shape[-2]:
+    x, y = _adjoint(xp, x) if adj_x and x.ndim > 1 else x, _adjoint(xp, y) if adj_y and y.ndim > 1 else y
+    if min(x.ndim, y.ndim) < 2 or x.shape[-1] != y.shape[-2]:
         raise InvalidArgumentError(
             f"BatchMatMulV2: inner sizes do not match: {x.shape} x {y.shape} (after the adjoints)"
         )
-    return xp.matmul(x, y)
+    return _product(xp, x, y)
 
 
 def _adjoint(xp: Any, x: Any) -> Any:
@@ -201,9 +221,18 @@ def _adjoint(xp: Any, x: Any) -> Any:
 
 @kernel("Range")
 def _range(xp: Any, start: Any, limit: Any, delta: Any) -> Any:
+    if any(v.size != 1 for v in (start, limit, delta)):
+        raise InvalidArgumentError(
+            f"Range: start, limit and delta are scalars, got shapes {start.shape}, {limit.shape}, {delta.shape}"
+        )
     if delta == 0:
         raise InvalidArgumentError(f"Range: delta must not be 0 (start {start}, limit {limit})")
-    return xp.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype)
+    if (limit < start) if delta > 0 else (limit > start):
+        raise InvalidArgumentError(f"Range: delta {delta} does not lead from start {start} to limit {limit}")
+    if start.dtype.kind in "iu":
+        return xp.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype)
+    count = math.ceil(abs((limit - start) / delta))  # in start's precision, as TensorFlow counts
+    return start + xp.arange(count).astype(start.dtype) * delta
 
 
 @kernel("LinSpace")

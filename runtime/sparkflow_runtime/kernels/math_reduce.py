@@ -11,6 +11,7 @@ import numpy as np
 from sparkflow_runtime.kernels.host import check_indices, ints, one_int
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.kernels.sorting import grouped
+from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Reduce = Callable[[Any, Any, Any, bool], Any]
@@ -30,7 +31,7 @@ def _mean(xp: Any, x: Any, axis: Any, keep: bool) -> Any:
     """Of integers rounded towards zero; of nothing nan."""
     count = math.prod(x.shape[a] for a in axis)
     if x.dtype.kind in "iu":
-        total = xp.sum(x, axis, dtype=x.dtype, keepdims=keep)
+        total = xp.sum(x, axis, keepdims=keep)  # in 64 bits, where it does not wrap
         return (xp.sign(total) * (xp.abs(total) // max(1, count))).astype(x.dtype)
     wide = np.dtype(np.float32) if x.dtype.itemsize == 2 else x.dtype  # half precision loses count in long sums
     return (xp.sum(x, axis, dtype=wide, keepdims=keep) / wide.type(count)).astype(x.dtype)
@@ -48,7 +49,7 @@ def _extreme(name: str) -> Reduce:
 
 
 def _end(dtype: Any, high: bool) -> Any:
-    if dtype.kind == "f":
+    if dtype.kind not in "iu":
         return float("inf") if high else -float("inf")
     info = np.iinfo(dtype)
     return info.max if high else info.min
@@ -65,12 +66,16 @@ _reduction("Any", lambda xp, x, axis, keep: xp.any(x, axis, keepdims=keep))
 
 @kernel("BroadcastGradientArgs", multi=True)
 def _broadcast_gradient_args(xp: Any, s0: Any, s1: Any) -> Any:
-    """For both shapes the axes of the broadcast result in which they were repeated."""
+    """For both shapes the axes of the broadcast result in which they have size 1; none where the shapes are equal."""
     a, b = ints(s0), ints(s1)
     rank = max(len(a), len(b))
-    a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
-    over_a = [i for i in range(rank) if a[i] == 1 and (b[i] != 1 or i < rank - len(ints(s0)))]
-    over_b = [i for i in range(rank) if b[i] == 1 and (a[i] != 1 or i < rank - len(ints(s1)))]
+    over_a: list[int] = []
+    over_b: list[int] = []
+    if a != b:
+        a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+        if any(m != n and 1 not in (m, n) for m, n in zip(a, b)):
+            raise InvalidArgumentError(f"BroadcastGradientArgs: shapes {ints(s0)} and {ints(s1)} do not broadcast")
+        over_a, over_b = ([i for i, size in enumerate(sizes) if size == 1] for sizes in (a, b))
     return xp.asarray(over_a, s0.dtype), xp.asarray(over_b, s0.dtype)
 
 
@@ -84,10 +89,28 @@ def _broadcast_args(xp: Any, s0: Any, s1: Any) -> Any:
 
 # ---------------------------------------------------------------------- positions and running sums
 
-for _op, _name in {"ArgMax": "argmax", "ArgMin": "argmin"}.items():
-    kernel(_op)(
-        lambda xp, x, axis, *, output_type, _name=_name: getattr(xp, _name)(x, one_int(axis)).astype(output_type.np)
-    )
+
+def _position(op: str, name: str, nothing: float) -> None:
+    """What is not a number is never the extreme; numpy's position is that of the first nan, where there is one."""
+
+    def run(xp: Any, x: Any, axis: Any, *, output_type: DType) -> Any:
+        at = one_int(axis)
+        if not -x.ndim <= at < x.ndim:
+            raise InvalidArgumentError(f"{op}: axis {at} is out of range for shape {x.shape}")
+        if not x.shape[at]:
+            raise InvalidArgumentError(f"{op}: axis {at} of shape {x.shape} is empty")
+        found = getattr(xp, name)(x, at)
+        if x.dtype.kind not in "iub" and found.size:
+            picked = xp.take_along_axis(x, xp.expand_dims(found, at), at)
+            if bool(xp.isnan(picked).any()):
+                found = getattr(xp, name)(xp.where(xp.isnan(x), x.dtype.type(nothing), x), at)
+        return found.astype(output_type.np)
+
+    kernel(op)(run)
+
+
+_position("ArgMax", "argmax", -math.inf)
+_position("ArgMin", "argmin", math.inf)
 
 
 def _running(op: str, name: str) -> None:
@@ -114,7 +137,7 @@ _running("Cumprod", "cumprod")
 
 def sum_rows(xp: Any, data: Any, ids: Any, count: int) -> Any:
     """out[ids[i]] += data[i] over the rows. Rows of one id are added in their order: a sum is the same each time."""
-    out = xp.zeros((count, *data.shape[1:]), data.dtype)
+    out = xp.full((count, *data.shape[1:]), b"" if data.dtype.kind == "O" else 0, data.dtype)
     if not ids.size or not data.size:
         return out
     ordered, order, starts = grouped(xp, ids)
@@ -144,8 +167,10 @@ def _unsorted_segment_sum(xp: Any, data: Any, ids: Any, num_segments: Any) -> An
 
 @kernel("SegmentSum")
 def _segment_sum(xp: Any, data: Any, ids: Any) -> Any:
-    if len(ids) != len(data):
-        raise InvalidArgumentError(f"SegmentSum: segment_ids has {len(ids)} entries for the {len(data)} rows of data")
+    if ids.ndim != 1 or not data.ndim or len(ids) != len(data):
+        raise InvalidArgumentError(
+            f"SegmentSum: segment_ids {ids.shape} must have one entry a row of data {data.shape}"
+        )
     if not len(ids):
         return data[:0]
     if bool((ids[1:] < ids[:-1]).any()) or int(ids[0]) < 0:

@@ -41,13 +41,15 @@ def _channels(xp: Any, bias: Any, rank: int, data_format: str) -> Any:
 @kernel("BiasAdd")
 def _bias_add(xp: Any, value: Any, bias: Any, *, data_format: str = "NHWC") -> Any:
     axis = 1 if data_format == "NCHW" else -1
-    if bias.ndim != 1 or value.shape[axis] != bias.shape[0]:
+    if bias.ndim != 1 or value.ndim < 2 or value.shape[axis] != bias.shape[0]:
         raise InvalidArgumentError(f"BiasAdd: bias {bias.shape} must fit axis {axis} of value {value.shape}")
     return xp.add(value, _channels(xp, bias, value.ndim, data_format))
 
 
 @kernel("BiasAddGrad")
 def _bias_add_grad(xp: Any, dy: Any, *, data_format: str = "NHWC") -> Any:
+    if dy.ndim < 2:
+        raise InvalidArgumentError(f"BiasAddGrad: out_backprop must have at least two axes, got shape {dy.shape}")
     kept = 1 if data_format == "NCHW" else dy.ndim - 1
     return xp.sum(dy, tuple(a for a in range(dy.ndim) if a != kept), dtype=dy.dtype)
 
@@ -55,14 +57,21 @@ def _bias_add_grad(xp: Any, dy: Any, *, data_format: str = "NHWC") -> Any:
 # ---------------------------------------------------------------------- softmax
 
 
+def _require_axis(logits: Any) -> None:
+    if not logits.ndim:
+        raise InvalidArgumentError("Softmax: logits must have at least one axis, got a scalar")
+
+
 def _log_softmax(xp: Any, x: Any) -> Any:
     """x - max - log(sum(exp(x - max))): the largest exponent is 0."""
+    _require_axis(x)
     shifted = x - xp.max(x, -1, keepdims=True, initial=-xp.inf)
     return shifted - xp.log(xp.sum(xp.exp(shifted), -1, dtype=x.dtype, keepdims=True))
 
 
 @kernel("Softmax")
 def _softmax(xp: Any, x: Any) -> Any:
+    _require_axis(x)
     exps = xp.exp(x - xp.max(x, -1, keepdims=True, initial=-xp.inf))
     return exps / xp.sum(exps, -1, dtype=x.dtype, keepdims=True)
 
@@ -73,6 +82,10 @@ kernel("LogSoftmax")(_log_softmax)
 @kernel("SoftmaxCrossEntropyWithLogits", multi=True)
 def _softmax_cross_entropy(xp: Any, logits: Any, labels: Any) -> Any:
     """(loss of each row, its gradient by the logits)."""
+    if max(logits.ndim, labels.ndim) != 2:
+        raise InvalidArgumentError(
+            f"SoftmaxCrossEntropyWithLogits: logits and labels must be matrices, got {logits.shape} and {labels.shape}"
+        )
     logs = _log_softmax(xp, logits)
     # a label of 0 costs nothing, even where the logit is -inf
     loss = -xp.sum(xp.where(labels == 0, labels.dtype.type(0), labels * logs), -1, dtype=logits.dtype)
@@ -99,9 +112,11 @@ def _sparse_softmax_cross_entropy(xp: Any, logits: Any, labels: Any) -> Any:
 @kernel("TopKV2", multi=True)
 def _top_k(xp: Any, x: Any, k: Any, *, index_type: DType | None = None) -> Any:
     """Largest first; of equals, the lower index first: a stable sort from the end, of the array read backwards."""
+    if k.ndim:
+        raise InvalidArgumentError(f"TopKV2: k must be a scalar, got shape {k.shape}")
     count = one_int(k)
-    if count > x.shape[-1]:
-        raise InvalidArgumentError(f"TopKV2: input {x.shape} must have at least k = {count} columns")
+    if not x.ndim or not 0 <= count <= x.shape[-1]:
+        raise InvalidArgumentError(f"TopKV2: k = {count} must be between 0 and the columns of input {x.shape}")
     order = x.shape[-1] - 1 - xp.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1][..., :count]
     return xp.take_along_axis(x, order, -1), order.astype(index_type.np if index_type else xp.int32)
 

@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.wire.attrs import Shape
-from tests.oracle.cases.elementwise import _one
 from sparkflow_runtime.wire.dtypes import as_dtype
+from tests.oracle.cases.elementwise import _one
 from tests.oracle.cases.table import cases
 from tests.oracle.cases.values import (
     ALL,
-    COMPLEX,
     FLOATS,
     NUMBERS,
     WIDE,
-    finite,
     i32,
     i64,
     noise,
@@ -26,7 +24,7 @@ from tests.oracle.cases.values import (
     s32,
     strings,
 )
-from tests.oracle.compare import EXACT, ROUNDED, SUM, Tolerance
+from tests.oracle.compare import ROUNDED, SUM, Tolerance
 
 _GOOD = {"grad": True}
 
@@ -254,7 +252,19 @@ def _mirrors(dtype: str) -> Iterator[Any]:
         yield f"{mode}-too-far", [x, i32([4, 0], [0, 0])], attrs
         yield f"{mode}-negative", [x, i32([-1, 0], [0, 0])], attrs
         if dtype in WIDE:
-            yield f"{mode}-grad", [noise(dtype, 3, 4), i32([1, 2], [0, 3])], attrs, {**_GOOD, "tolerance": SUM}
+            own = {**_GOOD, "second": True, "tolerance": SUM}
+            yield f"{mode}-grad", [noise(dtype, 3, 4), i32([1, 2], [0, 3])], attrs, own
+
+
+def _foldings(dtype: str) -> Iterator[Any]:
+    for mode in ("REFLECT", "SYMMETRIC"):
+        attrs = {"mode": mode}
+        yield f"{mode}-both", [ramp(dtype, 6, 7), i32([1, 2], [0, 3])], attrs
+        yield f"{mode}-int64", [ramp(dtype, 6, 7), i64([2, 0], [1, 1])], attrs
+        yield f"{mode}-whole", [ramp(dtype, 6, 1), i32([2, 2], [0, 0])], attrs
+        yield f"{mode}-too-far", [ramp(dtype, 6, 1), i32([3, 2], [0, 0])], attrs
+        if dtype in WIDE:
+            yield f"{mode}-grad", [noise(dtype, 6, 7), i32([1, 2], [0, 3])], attrs, {**_GOOD, "tolerance": SUM}
 
 
 def _reversals(dtype: str) -> Iterator[Any]:
@@ -286,6 +296,7 @@ cases("Tile", ALL, _tiles)
 cases("Pad", ALL, _pads)
 cases("PadV2", ALL, _valued_pads)
 cases("MirrorPad", ALL, _mirrors)
+cases("MirrorPadGrad", NUMBERS, _foldings, SUM)
 cases("ReverseV2", ALL, _reversals)
 cases("BroadcastTo", ALL, _broadcasts)
 

@@ -141,3 +141,4 @@ def _stitches(dtype: str) -> Iterator[Any]:
 
 cases("DynamicPartition", ALL, _partitions)
 cases("DynamicStitch", ALL, _stitches, SUM)
+cases("ParallelDynamicStitch", ALL, _stitches, SUM)

@@ -24,7 +24,7 @@ from tests.oracle.cases.values import (
     s32,
     special,
 )
-from tests.oracle.compare import EXACT, ROUNDED, SUM, Tolerance
+from tests.oracle.compare import SUM, Tolerance
 
 _NO_AXES = np.zeros(0, np.int32)
 
