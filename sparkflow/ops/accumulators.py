@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from sparkflow.framework import shapes
@@ -31,16 +32,26 @@ _MADE = "-> handle: &string"
 _ATTRS = {"container": "", "shared_name": "", "reduction_type": "MEAN"}
 op("ConditionalAccumulator", _MADE, lambda op: [()], stateful=True, **_ATTRS)
 op("SparseConditionalAccumulator", _MADE, lambda op: [()], stateful=True, **_ATTRS)
-op("AccumulatorApplyGradient", "handle: &string, local_step: int64, gradient: dtype ->")
-_TAKE = "handle: &string, num_required: int32 ->"
-op("AccumulatorTakeGradient", f"{_TAKE} average: dtype", lambda op: [_gradient_dims(op)])
-op("AccumulatorSetGlobalStep", "handle: &string, new_global_step: int64 ->")
-op("AccumulatorNumAccumulated", "handle: &string -> num_accumulated: int32", lambda op: [()])
+op("ResourceConditionalAccumulator", "-> handle: resource", lambda op: [()], stateful=True, **_ATTRS)
+for _prefix, _handle, _stateful in (("", "handle: &string", False), ("Resource", "handle: resource", True)):
+    _row = partial(op, stateful=_stateful)
+    _row(f"{_prefix}AccumulatorApplyGradient", f"{_handle}, local_step: int64, gradient: dtype ->")
+    _row(
+        f"{_prefix}AccumulatorTakeGradient",
+        f"{_handle}, num_required: int32 -> average: dtype",
+        lambda op: [_gradient_dims(op)],
+    )
+    _row(f"{_prefix}AccumulatorSetGlobalStep", f"{_handle}, new_global_step: int64 ->")
+    _row(f"{_prefix}AccumulatorNumAccumulated", f"{_handle} -> num_accumulated: int32", lambda op: [()])
 op(
     "SparseAccumulatorApplyGradient",
     "handle: &string, local_step: int64, gradient_indices: int64, gradient_values: dtype, gradient_shape: int64 ->",
 )
-op("SparseAccumulatorTakeGradient", f"{_TAKE} indices: int64, values: dtype, shape: int64", _rows_shape)
+op(
+    "SparseAccumulatorTakeGradient",
+    "handle: &string, num_required: int32 -> indices: int64, values: dtype, shape: int64",
+    _rows_shape,
+)
 
 
 def _int64(value: Any, name: str) -> Tensor:

@@ -262,7 +262,7 @@ def test_a_range_that_leads_nowhere(evaluate: Any, args: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="Range: delta"):
         evaluate(lambda: math.range(*args))
     with pytest.raises(InvalidArgumentError, match="Range: delta"):
-        evaluate(lambda a, b, c: math.range(a, b, c), *(np.float32(v) for v in args), known_shapes=False)
+        evaluate(math.range, *(np.array(v, np.float32) for v in (*args, 1)[:3]), known_shapes=False)
 
 
 def test_linspace(evaluate: Any) -> None:

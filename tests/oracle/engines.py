@@ -23,6 +23,8 @@ from sparkflow_runtime.wire.protos import AttrValue, ConfigProto, GraphDef
 from tests.oracle.compare import as_value
 
 tf.disable_eager_execution()
+tf.disable_resource_variables()
+tf.disable_control_flow_v2()
 
 # What TensorFlow raises while it builds is a ValueError where a run raises InvalidArgumentError.
 _SAME_CLASS = {"ValueError": "InvalidArgumentError", "IndexError": "InvalidArgumentError"}
@@ -79,9 +81,12 @@ class Engine:
 
     def run(self, session: Any, fetches: Any, feeds: dict[str, Any]) -> Outcome:
         try:
-            return Outcome([as_value(v) for v in session.run(fetches, feeds)])
+            return self.outcome(session.run(fetches, feeds))
         except Exception as error:  # any class: it is what is compared
             return failed(error)
+
+    def outcome(self, values: list[Any]) -> Outcome:
+        return Outcome([as_value(v) for v in values])
 
     def export(self, graph: Any) -> bytes:
         return graph.as_graph_def().SerializeToString()

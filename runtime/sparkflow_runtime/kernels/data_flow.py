@@ -97,6 +97,7 @@ def _is_closed(node: Node) -> Callable[[Queue], np.bool_]:
 
 
 # ---------------------------------------------------------------------- accumulators
+# By reference or, in graphs that TensorFlow 2 makes, as a resource: the same object.
 
 
 def _accumulator(kind: type[Accumulator]) -> Callable[[Node], Callable[[], Accumulator]]:
@@ -116,10 +117,11 @@ def _accumulator(kind: type[Accumulator]) -> Callable[[Node], Callable[[], Accum
     return factory
 
 
-bound("ConditionalAccumulator", devices=_CPU)(_accumulator(Accumulator))
+bound("ConditionalAccumulator", "ResourceConditionalAccumulator", devices=_CPU)(_accumulator(Accumulator))
 bound("SparseConditionalAccumulator", devices=_CPU)(_accumulator(SparseAccumulator))
 
 
+@bound("ResourceAccumulatorApplyGradient", devices=_CPU)
 @bound("AccumulatorApplyGradient", refs=(0,), devices=_CPU)
 def _apply_gradient(node: Node) -> Callable[..., None]:
     rank = node.attr("_replica", 0)
@@ -136,16 +138,19 @@ def _apply_rows(node: Node) -> Callable[..., None]:
     return run
 
 
+@asynchronous("ResourceAccumulatorTakeGradient", devices=_CPU)
 @asynchronous("AccumulatorTakeGradient", "SparseAccumulatorTakeGradient", refs=(0,), devices=_CPU)
 def _take_gradient(node: Node) -> Wait:
     return lambda step, done, accumulator, num_required: accumulator.take(int(num_required), done, step)
 
 
+@bound("ResourceAccumulatorSetGlobalStep", devices=_CPU)
 @bound("AccumulatorSetGlobalStep", refs=(0,), devices=_CPU)
 def _set_global_step(node: Node) -> Callable[..., None]:
     return lambda accumulator, new_global_step: accumulator.set_step(int(new_global_step))
 
 
+@bound("ResourceAccumulatorNumAccumulated", devices=_CPU)
 @bound("AccumulatorNumAccumulated", refs=(0,), devices=_CPU)
 def _num_accumulated(node: Node) -> Callable[[Accumulator], np.int32]:
     return lambda accumulator: np.int32(accumulator.num_accumulated)

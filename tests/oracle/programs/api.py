@@ -1,0 +1,1 @@
+"""Public functions that build more than one node."""

@@ -1,0 +1,181 @@
+"""Queues, accumulators, summaries, checks and what orders ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparkflow.framework.registry import registered
+from tests.oracle.cases.values import noise, ramp
+from tests.oracle.compare import EXACT, ROUNDED
+from tests.oracle.program import program
+
+_QUEUE = ("QueueEnqueueV2", "QueueEnqueueManyV2", "QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2")
+
+
+@program("FIFOQueueV2", "QueueSizeV2", "QueueIsClosedV2", "QueueCloseV2", *_QUEUE, tolerance=EXACT)
+def first_in_first_out(tf: Any) -> list[Any]:
+    q = tf.FIFOQueue(10, [tf.float32, tf.string], [[2], []], name="q")
+    x, s = tf.placeholder(tf.float32, [2]), tf.placeholder(tf.string, [])
+    xs, ss = tf.placeholder(tf.float32, [None, 2]), tf.placeholder(tf.string, [None])
+    one, many = q.enqueue([x, s]), q.enqueue_many([xs, ss])
+    texts = np.array([b"a", b"b", b"c", b"d"], object)
+    some = {xs: ramp("float32", 4, 2), ss: texts}
+    two, rest, single = q.dequeue_many(2), q.dequeue_up_to(5), q.dequeue()
+    return [
+        ([one], {x: ramp("float32", 2), s: b"first"}),
+        [q.size(), q.is_closed()],
+        ([many], some),
+        ([many], {xs: np.zeros((0, 2), np.float32), ss: np.zeros(0, object)}),
+        [q.size()],
+        [*single],
+        [*two],
+        [q.close()],
+        [q.is_closed()],
+        ([one], {x: ramp("float32", 2), s: b"late"}),
+        [*rest],
+        [*rest],
+        [*two],
+        [*single],
+        [q.size()],
+    ]
+
+
+@program("FIFOQueueV2", tolerance=EXACT)
+def too_few_are_left(tf: Any) -> list[Any]:
+    q = tf.FIFOQueue(5, tf.int64, shapes=[[]])
+    x = tf.placeholder(tf.int64, [None])
+    return [([q.enqueue_many(x)], {x: ramp("int64", 3)}), [q.close()], [q.dequeue_many(4)], [q.size()], [q.dequeue_many(3)]]
+
+
+@program("FIFOQueueV2", tolerance=EXACT)
+def mismatched_rows(tf: Any) -> list[Any]:
+    q = tf.FIFOQueue(5, [tf.int64, tf.float32], shapes=[[], [2]])
+    a, b = tf.placeholder(tf.int64, None), tf.placeholder(tf.float32, None)
+    many = q.enqueue_many([a, b])
+    return [
+        ([many], {a: ramp("int64", 3), b: ramp("float32", 2, 2)}),
+        ([many], {a: ramp("int64", 2), b: ramp("float32", 2, 3)}),
+        [q.size()],
+    ]
+
+
+@program("RandomShuffleQueueV2", tolerance=ROUNDED)
+def shuffled(tf: Any) -> list[Any]:
+    q = tf.RandomShuffleQueue(20, 0, tf.int64, shapes=[[]], seed=3)
+    x = tf.placeholder(tf.int64, [None])
+    total = tf.reduce_sum(q.dequeue_many(10))
+    fill = ([q.enqueue_many(x)], {x: np.arange(10)})
+    return [fill, [q.size()], [total], [q.size()], fill, [q.close()], [total], [total]]
+
+
+@program("ConditionalAccumulator", "AccumulatorApplyGradient", "AccumulatorTakeGradient", tolerance=ROUNDED)
+def accumulated(tf: Any) -> list[Any]:
+    a = tf.ConditionalAccumulator(tf.float32, [2], name="a")
+    x, at = tf.placeholder(tf.float32, [2]), tf.placeholder(tf.int64, [])
+    put, take = a.apply_grad(x, at), a.take_grad(2)
+
+    def gradient(step: int, *values: float) -> Any:
+        return [put], {x: np.array(values, np.float32), at: np.array(step)}
+
+    return [
+        gradient(0, 1, 2),
+        [a.num_accumulated()],
+        gradient(0, 3, 5),
+        [a.num_accumulated()],
+        [take],
+        gradient(0, 100, 100),
+        [a.num_accumulated()],
+        gradient(1, 1, 1),
+        gradient(5, 2, 3),
+        gradient(1, 3, 3),
+        [take],
+        [a.num_accumulated()],
+    ]
+
+
+@program("AccumulatorNumAccumulated", "AccumulatorSetGlobalStep", tolerance=ROUNDED)
+def accumulated_sum(tf: Any) -> list[Any]:
+    a = tf.ConditionalAccumulator(tf.float64, name="a", reduction_type="SUM")
+    x = tf.placeholder(tf.float64, None)
+    late = ([a.apply_grad(x, 1)], {x: ramp("float64", 3)})
+    newer = ([a.apply_grad(x, 9)], {x: ramp("float64", 3)})
+    return [late, [a.set_global_step(4)], late, [a.num_accumulated()], newer, [a.take_grad(1)], [a.set_global_step(2)]]
+
+
+_SPARSE = ("SparseConditionalAccumulator", "SparseAccumulatorApplyGradient", "SparseAccumulatorTakeGradient")
+
+
+@program(*_SPARSE, tolerance=ROUNDED)
+def accumulated_rows(tf: Any) -> list[Any]:
+    a = tf.SparseConditionalAccumulator(tf.float32, [None, 2], name="a")
+    rows, values = tf.placeholder(tf.int64, [None]), tf.placeholder(tf.float32, [None, 2])
+    put = a.apply_grad(rows, values, local_step=0)
+    taken = a.take_grad(2)
+    return [
+        ([put], {rows: np.array([1, 3]), values: noise("float32", 2, 2)}),
+        ([put], {rows: np.array([1, 7]), values: noise("float32", 2, 2, seed=4)}),
+        [a.num_accumulated()],
+        [*taken],
+        [a.num_accumulated()],
+        ([put], {rows: np.array([1, 3]), values: noise("float32", 2, 2)}),
+        [a.num_accumulated()],
+    ]
+
+
+@program("ScalarSummary", "HistogramSummary", "MergeSummary", tolerance=EXACT)
+def summaries(tf: Any) -> list[Any]:
+    x = tf.placeholder(tf.float32, None)
+    number = tf.placeholder(tf.float32, [])
+    one = tf.summary.scalar("loss", number)
+    spread = tf.summary.histogram("weights", x)
+    both = tf.summary.merge([one, spread])
+    steps: list[Any] = []
+    for values in (ramp("float32", 50), np.zeros(3, np.float32), np.array([-2, 0, 1 << 30], np.float32), ramp("float32", 0)):
+        feed = {x: values, number: np.float32(len(values) / 7)}
+        steps += [([one], feed), ([spread], feed), ([both], feed)]
+    nan = {x: np.array([1, np.nan], np.float32), number: np.float32(np.nan)}
+    return [*steps, ([one], nan), ([spread], nan)]
+
+
+@program("MergeSummary", tolerance=EXACT)
+def equal_tags(tf: Any) -> list[Any]:
+    with tf.name_scope("a"):
+        first = tf.summary.scalar("loss", 1.0)
+    return [[tf.summary.merge([first, tf.identity(first)])]]
+
+
+_NO_COND = "" if "Switch" in registered() else "TensorFlow puts an assertion's failure into a cond"
+
+
+@program("Assert", "NoOp", tolerance=EXACT, one_way=_NO_COND)
+def checks(tf: Any) -> list[Any]:
+    x = tf.placeholder(tf.float32, [])
+    check = tf.Assert(x > 0, [x, tf.constant("was not positive")])
+    with tf.control_dependencies([check]):
+        y = tf.sqrt(x)
+    good, bad = {x: np.array(4, np.float32)}, {x: np.array(-4, np.float32)}
+    return [([y], good), ([y], bad), ([check], good), ([tf.group(check, y)], bad), ([tf.no_op()], bad)]
+
+
+@program("Print", tolerance=EXACT)
+def printed(tf: Any) -> list[Any]:
+    x = tf.constant([1.0, 2.0])
+    y = tf.Print(x, [x, tf.constant("text")], "said: ", first_n=1)
+    return [[y * 2], tf.gradients(y * 3.0, x)]
+
+
+@program("Placeholder", "PlaceholderV2", tolerance=EXACT)
+def fed(tf: Any) -> list[Any]:
+    x = tf.placeholder(tf.float32, [None, 2], name="x")
+    y = x + 1
+    return [[y], ([y], {x: ramp("float32", 3, 2)}), ([y * 2], {y: ramp("float32", 1, 2)}), ([y], {x: ramp("float32", 3)})]
+
+
+@program("Variable", tolerance=EXACT)
+def unfed_variable(tf: Any) -> list[Any]:
+    v = tf.Variable([1.0, 2.0])
+    with tf.control_dependencies([tf.assign(v, [3.0, 4.0])]):
+        after = v.read_value() * 2
+    return [[after], [v], [v.initializer], [v + 0]]

@@ -1,0 +1,138 @@
+"""Variables, scatters, optimizers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.oracle.cases.values import noise, ramp
+from tests.oracle.compare import EXACT, ROUNDED, Tolerance
+from tests.oracle.program import program
+
+
+def _variable(tf: Any, value: np.ndarray, name: str = "v") -> Any:
+    """The reference of a variable, and the op that gives it its value."""
+    variable = tf.Variable(value, name=name, dtype=tf.as_dtype(value.dtype))
+    return variable, variable.initializer
+
+
+@program("VariableV2", "Assign", "AssignAdd", "AssignSub", tolerance=ROUNDED)
+def assignments(tf: Any) -> list[Any]:
+    v, init = _variable(tf, ramp("float32", 2, 3))
+    x = tf.placeholder(tf.float32, [2, 3])
+    feed = {x: noise("float32", 2, 3)}
+    return [
+        [v.read_value()],
+        [init],
+        [v.read_value()],
+        ([tf.assign(v, x)], feed),
+        ([tf.assign_add(v, x)], feed),
+        ([tf.assign_sub(v, x * 3)], feed),
+        [v.read_value(), v.value()],
+        [init],
+        [v.read_value()],
+    ]
+
+
+@program("IsVariableInitialized")
+def initialized(tf: Any) -> list[Any]:
+    v, init = _variable(tf, ramp("float64", 2))
+    told = tf.is_variable_initialized(v)
+    return [[told], [init], [told]]
+
+
+@program("Assign")
+def other_shapes(tf: Any) -> list[Any]:
+    v, init = _variable(tf, ramp("float32", 2, 3))
+    x = tf.placeholder(tf.float32, None)
+    loose, strict = tf.assign(v, x, validate_shape=False), tf.assign(v, x)
+    five, six = {x: ramp("float32", 5)}, {x: ramp("float32", 2, 3)}
+    add = tf.assign_add(v, x)
+    return [[init], (([strict]), five), (([strict]), six), (([add]), five), (([loose]), five), (([add]), five)]
+
+
+@program("Assign", "AssignAdd", tolerance=EXACT)
+def integers_wrap(tf: Any) -> list[Any]:
+    v, init = _variable(tf, np.array([2**31 - 1, -(2**31)], np.int32))
+    return [[init], [tf.assign_add(v, [1, 2])], [tf.assign_sub(v, [5, 5])]]
+
+
+def _scatters(kind: str, dtype: str) -> None:
+    def build(tf: Any) -> list[Any]:
+        v, init = _variable(tf, ramp(dtype, 4, 3) + np.array(20, dtype))
+        scatter = getattr(tf, "scatter_" + kind)
+        rows, matrix = (tf.constant(i, tf.int32) for i in ([2, 0, 2], [[1, 0], [3, 3]]))
+        one = ramp(dtype, 3, 3) + np.array(6, dtype)
+        many = ramp(dtype, 2, 2, 3) + np.array(9, dtype)
+        at = tf.placeholder(tf.int64, None)
+        fed = scatter(v, at, one)
+        return [
+            [init],
+            [scatter(v, rows, one)],
+            [init],
+            [scatter(v, matrix, many)],
+            [scatter(v, [1, 2], np.array(3, dtype))],
+            ([fed], {at: np.array([3, 1, 3], np.int64)}),
+            ([fed], {at: np.array([0, 4, 1], np.int64)}),
+            ([fed], {at: np.array([0, -1, 1], np.int64)}),
+            [init],  # TensorFlow has changed the rows before the wrong one, sparkflow none
+            ([fed], {at: np.array([0, 1], np.int64)}),
+            [scatter(v, np.zeros(0, np.int32), np.zeros((0, 3), dtype))],
+        ]
+
+    build.__name__ = f"scatter_{kind}_{dtype}"
+    program("Scatter" + kind.capitalize(), tolerance=ROUNDED)(build)
+
+
+for _kind in ("update", "add", "sub", "mul", "div", "min", "max"):
+    for _dtype in ("float32", "float64", "int32", "int64", "float16"):
+        _scatters(_kind, _dtype)
+
+# ---------------------------------------------------------------------- optimizers
+
+_OPTIMIZERS = {
+    "sgd": (lambda tf: tf.train.GradientDescentOptimizer(0.1), "ApplyGradientDescent ScatterSub"),
+    "momentum": (lambda tf: tf.train.MomentumOptimizer(0.1, 0.9), "ApplyMomentum SparseApplyMomentum"),
+    "nesterov": (lambda tf: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True), "ApplyMomentum SparseApplyMomentum"),
+    "adagrad": (lambda tf: tf.train.AdagradOptimizer(0.3), "ApplyAdagrad SparseApplyAdagrad"),
+    "adam": (lambda tf: tf.train.AdamOptimizer(0.05), "ApplyAdam"),
+    "rmsprop": (lambda tf: tf.train.RMSPropOptimizer(0.05, 0.9, 0.5), "ApplyRMSProp SparseApplyRMSProp"),
+    "ftrl": (lambda tf: tf.train.FtrlOptimizer(0.3), "ApplyFtrl SparseApplyFtrl"),
+    "ftrl_l1_l2": (
+        lambda tf: tf.train.FtrlOptimizer(0.3, -0.6, 0.2, 0.05, 0.02),
+        "ApplyFtrl SparseApplyFtrl",
+    ),
+    "ftrl_shrinkage": (
+        lambda tf: tf.train.FtrlOptimizer(0.3, l1_regularization_strength=0.01, l2_shrinkage_regularization_strength=0.1),
+        "ApplyFtrlV2 SparseApplyFtrlV2",
+    ),
+}
+
+
+def _trained(name: str, dtype: str, sparse: bool) -> None:
+    def build(tf: Any) -> list[Any]:
+        """Ten steps; rows that repeat within a step when sparse."""
+        w = tf.Variable(noise(dtype, 6, 3), name="w", dtype=tf.as_dtype(dtype))
+        b = tf.Variable(noise(dtype, 3), name="b", dtype=tf.as_dtype(dtype))
+        rows = tf.placeholder(tf.int32, [None])
+        x = tf.nn.embedding_lookup(w, rows) if sparse else tf.gather(tf.identity(w), rows)
+        loss = tf.reduce_sum(tf.square(x * 0.7 + b))
+        step = tf.Variable(0, name="step", dtype=tf.int64, trainable=False)
+        train = _OPTIMIZERS[name][0](tf).minimize(loss, global_step=step)
+        slots = [v.value() for v in tf.global_variables()]
+        feeds = [{rows: np.array(at, np.int32)} for at in ([0, 2, 2], [5, 1, 0], [3], [4, 4, 4], [1, 2])]
+        steps: list[Any] = [[tf.global_variables_initializer()]]
+        for i in range(10):
+            steps += [([train], feeds[i % 5]), ([loss], feeds[i % 5])]
+        return [*steps, slots]
+
+    kind = "sparse" if sparse else "dense"
+    build.__name__ = f"train_{name}_{kind}_{dtype}"
+    program(*_OPTIMIZERS[name][1].split(), tolerance=Tolerance(64, scaled=True))(build)
+
+
+for _name in _OPTIMIZERS:
+    for _dtype in ("float32", "float64"):
+        for _sparse in (False, True):
+            _trained(_name, _dtype, _sparse)
