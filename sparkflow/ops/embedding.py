@@ -110,5 +110,5 @@ def _clipped(rows: Tensor, ids: Tensor, max_norm: float | None) -> Tensor:
     if max_norm is None:
         return rows
     if ids._shape is None or rows._shape is None:
-        raise ValueError(f"embedding_lookup: max_norm needs ids and params of known rank, got {ids} and rows {rows}")
+        return clip.clip_by_norm(rows, max_norm, axes=math.range(array.rank(ids), array.rank(rows)))
     return clip.clip_by_norm(rows, max_norm, axes=list(range(len(ids._shape), len(rows._shape))))

@@ -69,7 +69,7 @@ logical_and = binary("LogicalAnd", "x and y, for bool.", "x: bool, y: bool -> z:
 logical_or = binary("LogicalOr", "x or y, for bool.", "x: bool, y: bool -> z: bool")
 real_div = binary("RealDiv", "x / y of real or complex numbers.")
 floor_div = binary("FloorDiv", "x / y rounded down.")
-div = binary("Div", "x / y; of integers rounded towards zero, as C and Python 2 do.")
+binary("Div", "x / y; of integers rounded towards zero, as C does.")
 binary("Add", "x + y; of strings, one after the other.")
 binary("AddV2", "x + y.")
 for _op_type in ("SigmoidGrad", "TanhGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad"):
@@ -115,6 +115,13 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 
 divide = truediv
+
+
+def div(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x / y as Python 2 divides: of integers rounded down."""
+    with get_default_graph().name_scope(name or "div") as scope:
+        x, y = _pair(x, y)
+        return apply_op("FloorDiv" if x.dtype.is_integer else "RealDiv", [x, y], name=scope)
 
 
 def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:

@@ -46,7 +46,13 @@ def first_in_first_out(tf: Any) -> list[Any]:
 def too_few_are_left(tf: Any) -> list[Any]:
     q = tf.FIFOQueue(5, tf.int64, shapes=[[]])
     x = tf.placeholder(tf.int64, [None])
-    return [([q.enqueue_many(x)], {x: ramp("int64", 3)}), [q.close()], [q.dequeue_many(4)], [q.size()], [q.dequeue_many(3)]]
+    return [
+        ([q.enqueue_many(x)], {x: ramp("int64", 3)}),
+        [q.close()],
+        [q.dequeue_many(4)],
+        [q.size()],
+        [q.dequeue_many(3)],
+    ]
 
 
 @program("FIFOQueueV2", tolerance=EXACT)
@@ -70,7 +76,19 @@ def shuffled(tf: Any) -> list[Any]:
     return [fill, [q.size()], [total], [q.size()], fill, [q.close()], [total], [total]]
 
 
-@program("ConditionalAccumulator", "AccumulatorApplyGradient", "AccumulatorTakeGradient", tolerance=ROUNDED)
+_ACCUMULATOR = [  # sparkflow makes the one kind, TensorFlow the other
+    prefix + op
+    for prefix in ("", "Resource")
+    for op in (
+        "ConditionalAccumulator",
+        "AccumulatorApplyGradient",
+        "AccumulatorTakeGradient",
+        "AccumulatorNumAccumulated",
+    )
+]
+
+
+@program(*_ACCUMULATOR, tolerance=ROUNDED)
 def accumulated(tf: Any) -> list[Any]:
     a = tf.ConditionalAccumulator(tf.float32, [2], name="a")
     x, at = tf.placeholder(tf.float32, [2]), tf.placeholder(tf.int64, [])
@@ -95,7 +113,7 @@ def accumulated(tf: Any) -> list[Any]:
     ]
 
 
-@program("AccumulatorNumAccumulated", "AccumulatorSetGlobalStep", tolerance=ROUNDED)
+@program("AccumulatorSetGlobalStep", "ResourceAccumulatorSetGlobalStep", tolerance=ROUNDED)
 def accumulated_sum(tf: Any) -> list[Any]:
     a = tf.ConditionalAccumulator(tf.float64, name="a", reduction_type="SUM")
     x = tf.placeholder(tf.float64, None)
@@ -132,7 +150,12 @@ def summaries(tf: Any) -> list[Any]:
     spread = tf.summary.histogram("weights", x)
     both = tf.summary.merge([one, spread])
     steps: list[Any] = []
-    for values in (ramp("float32", 50), np.zeros(3, np.float32), np.array([-2, 0, 1 << 30], np.float32), ramp("float32", 0)):
+    for values in (
+        ramp("float32", 50),
+        np.zeros(3, np.float32),
+        np.array([-2, 0, 1 << 30], np.float32),
+        ramp("float32", 0),
+    ):
         feed = {x: values, number: np.float32(len(values) / 7)}
         steps += [([one], feed), ([spread], feed), ([both], feed)]
     nan = {x: np.array([1, np.nan], np.float32), number: np.float32(np.nan)}
@@ -170,7 +193,12 @@ def printed(tf: Any) -> list[Any]:
 def fed(tf: Any) -> list[Any]:
     x = tf.placeholder(tf.float32, [None, 2], name="x")
     y = x + 1
-    return [[y], ([y], {x: ramp("float32", 3, 2)}), ([y * 2], {y: ramp("float32", 1, 2)}), ([y], {x: ramp("float32", 3)})]
+    return [
+        [y],
+        ([y], {x: ramp("float32", 3, 2)}),
+        ([y * 2], {y: ramp("float32", 1, 2)}),
+        ([y], {x: ramp("float32", 3)}),
+    ]
 
 
 @program("Variable", tolerance=EXACT)

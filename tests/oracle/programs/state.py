@@ -94,7 +94,10 @@ for _kind in ("update", "add", "sub", "mul", "div", "min", "max"):
 _OPTIMIZERS = {
     "sgd": (lambda tf: tf.train.GradientDescentOptimizer(0.1), "ApplyGradientDescent ScatterSub"),
     "momentum": (lambda tf: tf.train.MomentumOptimizer(0.1, 0.9), "ApplyMomentum SparseApplyMomentum"),
-    "nesterov": (lambda tf: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True), "ApplyMomentum SparseApplyMomentum"),
+    "nesterov": (
+        lambda tf: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+        "ApplyMomentum SparseApplyMomentum",
+    ),
     "adagrad": (lambda tf: tf.train.AdagradOptimizer(0.3), "ApplyAdagrad SparseApplyAdagrad"),
     "adam": (lambda tf: tf.train.AdamOptimizer(0.05), "ApplyAdam"),
     "rmsprop": (lambda tf: tf.train.RMSPropOptimizer(0.05, 0.9, 0.5), "ApplyRMSProp SparseApplyRMSProp"),
@@ -104,7 +107,9 @@ _OPTIMIZERS = {
         "ApplyFtrl SparseApplyFtrl",
     ),
     "ftrl_shrinkage": (
-        lambda tf: tf.train.FtrlOptimizer(0.3, l1_regularization_strength=0.01, l2_shrinkage_regularization_strength=0.1),
+        lambda tf: tf.train.FtrlOptimizer(
+            0.3, l1_regularization_strength=0.01, l2_shrinkage_regularization_strength=0.1
+        ),
         "ApplyFtrlV2 SparseApplyFtrlV2",
     ),
 }

@@ -1,0 +1,101 @@
+"""The tables themselves: every registered op is TensorFlow's op of that name, and is covered by a case or excused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tensorflow.python.framework import op_def_registry, ops
+
+from sparkflow.framework.registry import Arg, lookup, registered
+from sparkflow.grads import registry as gradients
+from sparkflow_runtime.kernels.registry import registered as kernels
+from sparkflow_runtime.wire.attrs import encode
+from sparkflow_runtime.wire.dtypes import as_dtype
+from tests.oracle.cases.table import table
+from tests.oracle.known import KNOWN
+from tests.oracle.program import PROGRAMS
+from tests.oracle.programs import api, flow, random, state  # noqa: F401 - each fills PROGRAMS
+
+OWN = {  # op types that TensorFlow does not have, and why
+}
+
+NOT_COVERED = {  # op types without a case, and why
+    "SaveV2": "checkpoints are safetensors files, which TensorFlow does not read",
+    "RestoreV2": "checkpoints are safetensors files, which TensorFlow does not read",
+    "MergeV2Checkpoints": "checkpoints are safetensors files, which TensorFlow does not read",
+}
+
+OTHER_GRADIENTS = {  # op types whose gradient is another than TensorFlow's, and why
+    **dict.fromkeys(
+        ["ArgMax", "ArgMin"], "TensorFlow's function returns nothing but None, as being not differentiable does"
+    ),
+    **dict.fromkeys(["LinSpace"], "a function that returns nothing but None is as good as none"),
+    "OneHot": "on_value and off_value have gradients here",
+    "MirrorPadGrad": "",
+}
+
+ALL_OPS = sorted(set(registered()) - set(OWN))
+
+
+def _written(args: Any) -> list[str]:
+    """The arguments of a row or of TensorFlow's definition, written alike."""
+    return [_row_arg(a) if isinstance(a, Arg) else _definition_arg(a) for a in args]
+
+
+def _row_arg(arg: Arg) -> str:
+    kind = arg.type_attr or (arg.dtype.name if arg.dtype else "")
+    listed = f"[{kind}]" if arg.is_type_list else f"{arg.number_attr} * {kind}" if arg.number_attr else kind
+    return f"{arg.name}: {'&' if arg.is_ref else ''}{listed}"
+
+
+def _definition_arg(arg: Any) -> str:
+    kind = arg.type_attr or (as_dtype(arg.type).name if arg.type else "")
+    listed = (
+        f"[{arg.type_list_attr}]" if arg.type_list_attr else f"{arg.number_attr} * {kind}" if arg.number_attr else kind
+    )
+    return f"{arg.name}: {'&' if arg.is_ref else ''}{listed}"
+
+
+@pytest.mark.parametrize("op", ALL_OPS)
+def test_a_row_is_tensorflows_definition(op: str) -> None:
+    row, definition = lookup(op), op_def_registry.get(op)
+    assert definition is not None, f"TensorFlow has no op {op!r}"
+    assert _written(row.inputs) == _written(definition.input_arg)
+    assert _written(row.outputs) == _written(definition.output_arg)
+    assert row.stateful == definition.is_stateful
+    attrs = {attr.name: attr for attr in definition.attr}
+    assert set(row.defaults) <= set(attrs)
+    for name, value in row.defaults.items():
+        if attrs[name].HasField("default_value"):
+            assert encode(value).SerializeToString() == attrs[name].default_value.SerializeToString(), name
+
+
+def test_every_op_and_every_kernel_is_covered() -> None:
+    covered = set(table()) | {op for program in PROGRAMS for op in program.ops}
+    of_tests = {"NobodysOp"}
+    assert (set(registered()) | set(kernels())) - covered - set(NOT_COVERED) - of_tests == set()
+    assert covered & set(NOT_COVERED) == set()
+
+
+def test_every_known_difference_is_a_case() -> None:
+    from tests.oracle.known import reason
+
+    ids = [case.id for by_dtype in table().values() for cases in by_dtype.values() for case in cases]
+    found = {reason(i) for i in ids} - {""}
+    assert found == set(KNOWN.values())
+
+
+def _theirs(op: str) -> str:
+    try:
+        return "none" if ops._gradient_registry.lookup(op) is None else "function"
+    except LookupError:
+        return "missing"
+
+
+@pytest.mark.parametrize("op", ALL_OPS)
+def test_what_is_differentiable(op: str) -> None:
+    """An op that has a gradient in one library has it in the other. Where TensorFlow lists nothing, neither has one."""
+    ours = "missing" if not gradients.listed(op) else "none" if gradients._GRADIENTS[op] is None else "function"
+    if op not in OTHER_GRADIENTS:
+        assert (ours == "function") == (_theirs(op) == "function")
