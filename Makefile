@@ -16,7 +16,7 @@ SPARK_ENV = PATH="$(CURDIR)/$(BIN):$$PATH" \
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help train test lint fmt lowest soak clean
+.PHONY: help train test lint fmt oracle lowest soak clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -45,6 +45,10 @@ lint: .venv/.stamp ## ruff's rules, ruff's format, mypy
 fmt: .venv/.stamp ## let ruff format the code and mend what it can
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
+
+oracle: .venv-oracle/.stamp ## run every op and whole programs in TensorFlow as well, and compare (ARGS="-k Softmax")
+	@echo "==> pytest tests/oracle, with TensorFlow"
+	@OMP_NUM_THREADS=1 .venv-oracle/bin/python -m pytest tests/oracle $(ARGS)
 
 lowest: .venv-lowest/.stamp ## run the unit tests on the oldest packages we promise (needs Python 3.11)
 	@echo "==> pytest, with the versions of conf/lowest.txt"
@@ -90,5 +94,8 @@ PYTHON_LOWEST ?= python3.11 python3
 
 .venv-lowest/.stamp: pyproject.toml conf/lowest.txt
 	$(call make_venv,.venv-lowest,$(PYTHON_LOWEST),v == (3$(comma) 11),3.11,-e '.[test$(comma)notebook]' -c conf/lowest.txt,$^,PYTHON_LOWEST)
+
+.venv-oracle/.stamp: pyproject.toml conf/oracle.txt
+	$(call make_venv,.venv-oracle,$(PYTHON),v >= (3$(comma) 11),3.11 or newer,-e . -r conf/oracle.txt,$^,PYTHON)
 
 comma := ,

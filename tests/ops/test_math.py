@@ -132,7 +132,7 @@ def test_strings_compare_and_join(evaluate: Any) -> None:
 
 def test_divisions_of_integers(evaluate: Any) -> None:
     x, y = np.array([7, -7, 7, -7], np.int32), np.array([2, 2, -2, -2], np.int32)
-    assert evaluate(math.div, x, y).tolist() == [3, -3, -3, 3]
+    assert evaluate(math.div, x, y).tolist() == [3, -4, -4, 3]
     assert evaluate(math.truncatediv, x, y).tolist() == [3, -3, -3, 3]
     assert evaluate(math.floordiv, x, y).tolist() == [3, -4, -4, 3]
     assert evaluate(math.floormod, x, y).tolist() == [1, 1, -1, -1]

@@ -48,8 +48,11 @@ expression(
     "operators", [X, Y], lambda tf, x, y: [x + y, x - y, x * y, x / y, -x, abs(x), x**2.0, 2.0 - x, 1.0 / y], True
 )
 expression("comparisons", [X, Y], lambda tf, x, y: [x < y, x <= y, x > 0.5, x >= y, tf.equal(x, y), tf.not_equal(x, x)])
-expression("integer-operators", [ramp(I, 3, 4), np.array([3, -2, 5, 7], np.int32)],
-           lambda tf, x, y: [x // y, x % y, x / y, tf.truediv(x, y), tf.floordiv(x, y), tf.div(x, y), tf.mod(x, y)])  # fmt: skip
+expression(
+    "integer-operators",
+    [ramp(I, 3, 4), np.array([3, -2, 5, 7], np.int32)],
+    lambda tf, x, y: [x // y, x % y, x / y, tf.truediv(x, y), tf.floordiv(x, y), tf.div(x, y), tf.mod(x, y)],
+)
 expression("float-mod", [X, P], lambda tf, x, y: [x % y, x // y, tf.floormod(x, y), tf.floor_div(x, y)])
 expression("logical", [X > 0, Y > 0], lambda tf, a, b: [a & b, a | b, a ^ b, ~a, tf.logical_xor(a, b)])
 expression("rounds", [X * 3], lambda tf, x: [tf.round(x), tf.floor(x), tf.ceil(x), tf.rint(x), tf.sign(x)])
@@ -82,9 +85,22 @@ expression(
     lambda tf, x, y: [tf.matmul(x, y, transpose_b=True), tf.matmul(x, y, True), tf.matmul(x, y, adjoint_a=True)],
     True,
 )
-expression("reductions", [X], lambda tf, x: [
-    tf.reduce_sum(x), tf.reduce_mean(x, 1), tf.reduce_max(x, [0], True), tf.reduce_min(x, -1), tf.reduce_prod(x, [0, 1]),
-    tf.reduce_logsumexp(x, 1), tf.reduce_logsumexp(x), tf.reduce_sum(x, axis=[]), tf.reduce_logsumexp(x, 0, True)], True)  # fmt: skip
+expression(
+    "reductions",
+    [X],
+    lambda tf, x: [
+        tf.reduce_sum(x),
+        tf.reduce_mean(x, 1),
+        tf.reduce_max(x, [0], True),
+        tf.reduce_min(x, -1),
+        tf.reduce_prod(x, [0, 1]),
+        tf.reduce_logsumexp(x, 1),
+        tf.reduce_logsumexp(x),
+        tf.reduce_sum(x, axis=[]),
+        tf.reduce_logsumexp(x, 0, True),
+    ],
+    True,
+)
 expression(
     "logsumexp-ends",
     [np.array([[-np.inf, -np.inf], [1e4, 1e4], [np.inf, 1]], np.float32)],
@@ -140,8 +156,23 @@ expression(
 
 # ---------------------------------------------------------------------- arrays
 
-expression("indexing", [noise(F, 4, 5, 6)], lambda tf, x: [
-    x[1], x[-1, 2], x[..., 0], x[:, None, 1], x[1:3, ::2], x[::-1], x[..., None], x[0, ..., 1:-1], x[2][1][0], x[:, 1:2, -1]], True)  # fmt: skip
+expression(
+    "indexing",
+    [noise(F, 4, 5, 6)],
+    lambda tf, x: [
+        x[1],
+        x[-1, 2],
+        x[..., 0],
+        x[:, None, 1],
+        x[1:3, ::2],
+        x[::-1],
+        x[..., None],
+        x[0, ..., 1:-1],
+        x[2][1][0],
+        x[:, 1:2, -1],
+    ],
+    True,
+)
 expression("tensor-index", [X, np.array(1, np.int32)], lambda tf, x, i: [x[i], x[:, i], x[i:], x[i, i + 1]], True)
 expression(
     "mask", [noise(F, 3, 4, 2), X > 0], lambda tf, x, m: [tf.boolean_mask(x, m)] if m.shape.ndims is not None else [x]
@@ -158,8 +189,21 @@ expression(
         tf.squeeze(tf.expand_dims(x, 0)),
     ],
 )
-expression("layouts", [X], lambda tf, x: [tf.transpose(x), tf.transpose(x, [1, 0]), tf.reverse(x, [0]), tf.tile(x, [1, 2]), tf.pad(x, [[1, 0], [0, 2]]),
-                                         tf.pad(x, [[1, 1], [1, 1]], "REFLECT"), tf.pad(x, [[1, 1], [1, 1]], "SYMMETRIC"), tf.pad(x, [[1, 0], [0, 0]], constant_values=7.0)], True)  # fmt: skip
+expression(
+    "layouts",
+    [X],
+    lambda tf, x: [
+        tf.transpose(x),
+        tf.transpose(x, [1, 0]),
+        tf.reverse(x, [0]),
+        tf.tile(x, [1, 2]),
+        tf.pad(x, [[1, 0], [0, 2]]),
+        tf.pad(x, [[1, 1], [1, 1]], "REFLECT"),
+        tf.pad(x, [[1, 1], [1, 1]], "SYMMETRIC"),
+        tf.pad(x, [[1, 0], [0, 0]], constant_values=7.0),
+    ],
+    True,
+)
 expression(
     "joins",
     [X, Y],
@@ -272,11 +316,26 @@ expression(
     lambda tf, x: [tf.nn.softmax(x, axis=1), tf.nn.log_softmax(x, axis=0)] if x.shape.ndims else [tf.nn.softmax(x)],
     True,
 )
-expression("entropies", [X, np.abs(Y)], lambda tf, x, z: [
-    tf.nn.sigmoid_cross_entropy_with_logits(labels=z, logits=x), tf.nn.softmax_cross_entropy_with_logits_v2(labels=z, logits=x),
-    tf.nn.softmax_cross_entropy_with_logits(labels=z, logits=x)], True)  # fmt: skip
-expression("entropies-axis", [noise(F, 2, 3, 4), positive(F, 2, 3, 4)], lambda tf, x, z: (
-    tf.nn.softmax_cross_entropy_with_logits_v2(labels=z, logits=x, axis=1) if x.shape.ndims else tf.nn.softmax_cross_entropy_with_logits_v2(labels=z, logits=x)), True)  # fmt: skip
+expression(
+    "entropies",
+    [X, np.abs(Y)],
+    lambda tf, x, z: [
+        tf.nn.sigmoid_cross_entropy_with_logits(labels=z, logits=x),
+        tf.nn.softmax_cross_entropy_with_logits_v2(labels=z, logits=x),
+        tf.nn.softmax_cross_entropy_with_logits(labels=z, logits=x),
+    ],
+    True,
+)
+expression(
+    "entropies-axis",
+    [noise(F, 2, 3, 4), positive(F, 2, 3, 4)],
+    lambda tf, x, z: (
+        tf.nn.softmax_cross_entropy_with_logits_v2(labels=z, logits=x, axis=1)
+        if x.shape.ndims
+        else tf.nn.softmax_cross_entropy_with_logits_v2(labels=z, logits=x)
+    ),
+    True,
+)
 expression(
     "sparse-entropies",
     [X, np.array([0, 3, 1], np.int64)],
@@ -317,8 +376,12 @@ expression(
     True,
 )
 for _strategy in ("mod", "div"):
-    expression(f"embedding-parts-{_strategy}", [noise(F, 3, 2), noise(F, 2, 2, seed=9), np.array([4, 0, 0, 3], np.int32)],
-               lambda tf, a, b, i, s=_strategy: tf.nn.embedding_lookup([a, b], i, partition_strategy=s), True)  # fmt: skip
+    expression(
+        f"embedding-parts-{_strategy}",
+        [noise(F, 3, 2), noise(F, 2, 2, seed=9), np.array([4, 0, 0, 3], np.int32)],
+        lambda tf, a, b, i, s=_strategy: tf.nn.embedding_lookup([a, b], i, partition_strategy=s),
+        True,
+    )
 expression(
     "embedding-norm",
     [noise(F, 5, 2), np.array([4, 0, 0], np.int32)],
@@ -339,8 +402,13 @@ def _gradient_options(tf: Any, x: Any, y: Any) -> list[Any]:
 
 
 expression("gradient-options", [X, Y], _gradient_options)
-expression("slices-added", [noise(F, 5, 2), np.array([4, 0, 0], np.int32)], lambda tf, w, i: tf.gradients(
-    tf.reduce_sum(tf.gather(w, i) ** 2.0) + tf.reduce_sum(tf.gather(w, i + 0)) + tf.reduce_sum(w), w))  # fmt: skip
+expression(
+    "slices-added",
+    [noise(F, 5, 2), np.array([4, 0, 0], np.int32)],
+    lambda tf, w, i: tf.gradients(
+        tf.reduce_sum(tf.gather(w, i) ** 2.0) + tf.reduce_sum(tf.gather(w, i + 0)) + tf.reduce_sum(w), w
+    ),
+)
 expression("unconnected", [X, Y], lambda tf, x, y: tf.gradients(x * 2.0, [x, y], unconnected_gradients="zero"))
 expression(
     "decay",
