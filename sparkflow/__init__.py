@@ -130,6 +130,7 @@ from sparkflow.ops.math import (
     pow,
     range,
     real_div,
+    realdiv,
     reciprocal,
     rint,
     round,

@@ -36,6 +36,11 @@ def _shape_value(op: Operation) -> np.ndarray | None:
     return np.array(dims, op.outputs[0].dtype.np) if shapes.fully_known(dims) else None
 
 
+def _size_value(op: Operation) -> np.ndarray | None:
+    dims = op.inputs[0]._shape
+    return np.array(shapes.product(dims), op.outputs[0].dtype.np) if shapes.fully_known(dims) else None
+
+
 def _pack_value(op: Operation) -> np.ndarray | None:
     parts = [constant_value(t) for t in op.inputs]
     return None if any(p is None for p in parts) else np.stack(parts, op.attrs["axis"])  # type: ignore[arg-type]
@@ -75,6 +80,8 @@ def _binary(combine: Callable[[Any, Any], Any]) -> Callable[[Operation], Any]:
 _RULES: dict[str, Callable[[Operation], Any]] = {
     "Const": lambda op: op.attrs["value"],
     "Shape": _shape_value,
+    "Size": _size_value,
+    "Rank": lambda op: None if op.inputs[0]._shape is None else np.array(len(op.inputs[0]._shape), np.int32),
     "Pack": _pack_value,
     "StridedSlice": _slice_value,
     "Cast": _cast_value,

@@ -58,7 +58,7 @@ maximum = binary("Maximum", "The larger of x and y.")
 minimum = binary("Minimum", "The smaller of x and y.")
 squared_difference = binary("SquaredDifference", "(x - y) ** 2.")
 truncatediv = binary("TruncateDiv", "x / y of integers, rounded towards zero.")
-div_no_nan = binary("DivNoNan", "x / y, and 0 where y is 0.")
+binary("DivNoNan", "x / y, and 0 where y is 0.")
 equal = binary("Equal", "x == y.", "x: T, y: T -> z: bool", incompatible_shape_error=True)
 not_equal = binary("NotEqual", "x != y.", "x: T, y: T -> z: bool", incompatible_shape_error=True)
 less = binary("Less", "x < y.", "x: T, y: T -> z: bool")
@@ -67,7 +67,7 @@ greater = binary("Greater", "x > y.", "x: T, y: T -> z: bool")
 greater_equal = binary("GreaterEqual", "x >= y.", "x: T, y: T -> z: bool")
 logical_and = binary("LogicalAnd", "x and y, for bool.", "x: bool, y: bool -> z: bool")
 logical_or = binary("LogicalOr", "x or y, for bool.", "x: bool, y: bool -> z: bool")
-real_div = binary("RealDiv", "x / y of real or complex numbers.")
+real_div = realdiv = binary("RealDiv", "x / y of real or complex numbers.")
 floor_div = binary("FloorDiv", "x / y rounded down.")
 binary("Div", "x / y; of integers rounded towards zero, as C does.")
 binary("Add", "x + y; of strings, one after the other.")
@@ -89,7 +89,7 @@ def abs(x: Any, name: str | None = None) -> Tensor:
     x = convert_to_tensor(x, name="x")
     if not x.dtype.is_complex:
         return apply_op("Abs", [x], name=name)
-    return apply_op("ComplexAbs", [x], {"Tout": x.dtype.real_dtype}, name)
+    return apply_op("ComplexAbs", [x], {"Tout": x.dtype.real_dtype}, name or "Abs")
 
 
 def round(x: Any, name: str | None = None) -> Tensor:
@@ -122,6 +122,12 @@ def div(x: Any, y: Any, name: str | None = None) -> Tensor:
     with get_default_graph().name_scope(name or "div") as scope:
         x, y = _pair(x, y)
         return apply_op("FloorDiv" if x.dtype.is_integer else "RealDiv", [x, y], name=scope)
+
+
+def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x / y, and 0 where y is 0."""
+    with get_default_graph().name_scope(name or "div_no_nan") as scope:
+        return apply_op("DivNoNan", [*_pair(x, y)], name=scope)
 
 
 def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -179,14 +185,14 @@ to_bfloat16 = _caster(dtypes.bfloat16, "ToBFloat16")
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
     """cast, with what lies outside dtype's range taken to its ends."""
     want = dtypes.as_dtype(dtype)
-    with get_default_graph().name_scope(name or "saturate_cast"):
+    with get_default_graph().name_scope(name or "saturate_cast") as scope:
         value = convert_to_tensor(value, name="value")
         source = value.dtype.base_dtype
         if source.min < want.min:
             value = maximum(value, convert_to_tensor(want.min, source))
         if source.max > want.max:
             value = minimum(value, convert_to_tensor(want.max, source))
-        return cast(value, want)
+        return cast(value, want, scope)
 
 
 # ---------------------------------------------------------------------- sums of lists

@@ -47,7 +47,10 @@ def _reduce(
     axis, keep = _one_of("axis", axis, old[0]), bool(_one_of("keepdims", keep, old[1]))
     x = convert_to_tensor(x, name="input_tensor")
     axes = all_axes(x) if axis is None else axis
-    return apply_op(op_type, [x, axes], {"keep_dims": keep}, name)
+    out = apply_op(op_type, [x, axes], {"keep_dims": keep}, name)
+    if axis is None and not keep:
+        out.set_shape(())  # also where x's rank is not known
+    return out
 
 
 def _one_of(label: str, new: Any, old: Any) -> Any:
@@ -163,7 +166,9 @@ def reduce_logsumexp(
         finite = apply_op("Select", [math.is_finite(top), top, apply_op("ZerosLike", [top])])
         top = apply_op("StopGradient", [finite])
         total = math.log(reduce_sum(math.exp(math.subtract(x, top)), axis, keep))
-        return math.add(total, top if keep else apply_op("Reshape", [top, apply_op("Shape", [total])]), name=scope)
+        out = math.add(total, top if keep else apply_op("Reshape", [top, apply_op("Shape", [total])]), name=scope)
+        out.set_shape(total._shape)
+        return out
 
 
 # ---------------------------------------------------------------------- positions and running sums

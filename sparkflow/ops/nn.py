@@ -279,4 +279,5 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) 
 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
     """Whether predictions[i, targets[i]] is among the k largest of its row (ties count as in)."""
-    return apply_op("InTopKV2", [predictions, targets, k], name=name)
+    with get_default_graph().name_scope(name or "in_top_k"):
+        return apply_op("InTopKV2", [predictions, targets, k])

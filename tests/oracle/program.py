@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparkflow.framework.shapes import as_dims
 from tests.oracle.compare import FUNCTION_SUM, Tolerance
 from tests.oracle.engines import OURS, THEIRS, Engine, Outcome, failed
 from tests.oracle.oneop import Finding, mismatch
@@ -86,6 +87,21 @@ def _run_elsewhere(engine: Engine, serialized: bytes, steps: Steps, config: Any)
     return _run(engine, graph, steps, config)
 
 
+def _less_known(ours: tuple[Any, Steps], theirs: tuple[Any, Steps]) -> str | None:
+    """The first fetch of whose shape TensorFlow knows more, before anything runs."""
+    for (names, _), (their_names, _) in zip(ours[1], theirs[1], strict=True):
+        for name, their_name in zip(names, their_names, strict=True):
+            if ":" in name:
+                said = as_dims(ours[0].get_tensor_by_name(name).shape)
+                shape = theirs[0].get_tensor_by_name(their_name).shape
+                wanted = None if shape.rank is None else tuple(shape.as_list())
+                if wanted is not None and (
+                    said is None or any(d is None and w is not None for d, w in zip(said, wanted))
+                ):
+                    return f"{name} has static shape {said}, in TensorFlow {wanted}"
+    return None
+
+
 def findings(program: Program, config: Any) -> Iterator[Finding]:
     ours, theirs = _build(OURS, program), _build(THEIRS, program)
     if isinstance(ours, Outcome) or isinstance(theirs, Outcome):
@@ -93,6 +109,7 @@ def findings(program: Program, config: Any) -> Iterator[Finding]:
         b = theirs if isinstance(theirs, Outcome) else Outcome([])
         yield Finding("building", *mismatch(a, b, program.tolerance))
         return
+    yield Finding("static shapes", _less_known(ours, theirs), 0.0)
     reference = _run(THEIRS, *theirs, None)
     found = {
         "ours": _run(OURS, *ours, config),

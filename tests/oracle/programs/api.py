@@ -73,7 +73,7 @@ expression(
     lambda tf, x, y: [
         tf.divide(x, y),
         tf.div_no_nan(x, tf.maximum(y, 0.0)),
-        tf.realdiv(x, y) if hasattr(tf, "realdiv") else x / y,
+        tf.realdiv(x, y),
     ],
 )
 expression(
