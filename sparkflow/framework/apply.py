@@ -12,6 +12,7 @@ from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import Arg, OpSpec, lookup, op
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.dtypes import DType, as_dtype
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 op("Const", "-> output: dtype", lambda op: [op.attrs["value"].shape])
 op("Pack", "values: N * T -> output: T", lambda op: _pack_shape(op), axis=0)
@@ -30,12 +31,17 @@ def _pack_shape(op: Operation) -> list[shapes.Dims]:
         dims = shapes.merge(dims, t._shape)
     if dims is None:
         return [None]
-    axis = op.attrs["axis"] % (len(dims) + 1)
+    axis = op.attrs["axis"]
+    if not -len(dims) - 1 <= axis <= len(dims):
+        raise InvalidArgumentError(f"Pack: axis {axis} is out of range for values of shape {shapes.show(dims)}")
+    axis %= len(dims) + 1
     return [(*dims[:axis], len(op.inputs), *dims[axis:])]
 
 
 def as_array(value: Any, dtype: DType | None = None) -> np.ndarray:
     """The array of a Python value: floats are float32 and ints int32 unless dtype says otherwise (as in TensorFlow)."""
+    if value is None:
+        raise ValueError("None values are not supported: there is no tensor of None")
     if dtype is dtypes.string or (dtype is None and _first_leaf_is_text(value)):
         return _string_array(value)
     if isinstance(value, (np.ndarray, np.generic)):
@@ -46,7 +52,7 @@ def as_array(value: Any, dtype: DType | None = None) -> np.ndarray:
             array = array.astype(np.float32)
         elif dtype is None and array.dtype == np.int64 and not _has_numpy(value):
             array = _narrow(array, value)
-    if array.dtype == object:
+    if array.dtype == object or (array.dtype.kind in "SU" and not isinstance(value, (np.ndarray, np.generic))):
         raise TypeError(f"Cannot convert {value!r} to a Tensor: its parts have different types or lengths")
     return array if dtype is None or array.dtype == dtype.np else _checked_cast(array, dtype, value)
 
@@ -110,7 +116,8 @@ def _fill_to(array: np.ndarray, dims: Any, verify: bool) -> np.ndarray:
         return array
     count = shapes.product(dims)
     if verify or array.size > max(count, 1) or not array.size:
-        raise TypeError(f"Expected a value of shape {shapes.show(dims)}, got shape {shapes.show(array.shape)}")
+        refusal = TypeError if verify else ValueError
+        raise refusal(f"Expected a value of shape {shapes.show(dims)}, got shape {shapes.show(array.shape)}")
     flat = np.full(count, array.ravel()[-1], array.dtype)
     flat[: array.size] = array.ravel()
     return flat.reshape(dims)
@@ -172,6 +179,26 @@ def apply_op(op_type: str, inputs: Any = (), attrs: dict[str, Any] | None = None
     return op.outputs[0] if single else op.outputs
 
 
+# Type attributes of shapes, axes and positions
+_INDEX_TYPES = {
+    *(
+        "Tindices",
+        "Tperm",
+        "Tshape",
+        "Taxis",
+        "Tmultiples",
+        "Tpaddings",
+        "Tlen",
+        "Tdim",
+        "Tk",
+        "Tlabels",
+        "TI",
+        "Index",
+    ),
+    *("Tnumsegments", "index_type", "out_type", "out_idx", "shape_type"),
+}
+
+
 def create(op_type: str, inputs: Any = (), attrs: dict[str, Any] | None = None, name: str | None = None) -> Operation:
     spec, attrs = lookup(op_type), dict(attrs or {})
     if len(inputs) != len(spec.inputs):
@@ -179,6 +206,9 @@ def create(op_type: str, inputs: Any = (), attrs: dict[str, Any] | None = None, 
     graph = get_default_graph()
     with graph.name_scope(name or op_type) as scope:  # so that a converted constant is called e.g. MatMul/b
         flat = _flatten(spec, inputs, attrs)
+    for attr in attrs.keys() & _INDEX_TYPES:
+        if not dtypes.as_dtype(attrs[attr]).is_integer:
+            raise TypeError(f"{op_type}: {attr} must be an integer type, got {as_dtype(attrs[attr]).name}")
     missing = [
         a.type_attr
         for a in spec.outputs
@@ -239,7 +269,8 @@ def _convert(value: Any, want: Any, where: str, arg: Arg, index: int) -> Tensor:
     try:
         tensor = convert_to_tensor(value, want, name, as_ref=arg.is_ref)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{where}: {error}") from None
+        refusal = TypeError if isinstance(value, Tensor) else type(error)  # a tensor can only have the wrong type
+        raise refusal(f"{where}: {error}") from None
     if arg.is_ref and not tensor.dtype.is_ref:
         raise TypeError(f"{where} must be a mutable tensor (a variable), got {tensor}")
     return tensor

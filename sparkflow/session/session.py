@@ -190,8 +190,11 @@ def _converted(tensor: Tensor, value: Any, want: dtypes.DType) -> np.ndarray:
         if array.dtype.kind == "f" and want.is_integer and array.size and not np.array_equal(array, np.trunc(array)):
             raise TypeError(f"values such as {array.ravel()[0]!r} would be cut to {want.name}")
         if array.dtype.kind in "OSU" and want is not dtypes.string:
-            raise TypeError(f"it has type {array.dtype}")
-        return array.astype(want.np, copy=False)
+            raise ValueError(f"it has type {array.dtype}")
+        fed = array.astype(want.np, copy=False)
+        if array.dtype.kind in "iu" and want.is_integer and not np.array_equal(fed, array):
+            raise TypeError(f"values such as {array.ravel()[0]!r} do not fit {want.name} [{want.min}, {want.max}]")
+        return fed
     except (TypeError, ValueError) as error:
         raise type(error)(f"Cannot feed {tensor.name!r} (dtype {want.name}): {error}") from None
 

@@ -27,7 +27,11 @@ tf.disable_resource_variables()
 tf.disable_control_flow_v2()
 
 # What TensorFlow raises while it builds is a ValueError where a run raises InvalidArgumentError.
-_SAME_CLASS = {"ValueError": "InvalidArgumentError", "IndexError": "InvalidArgumentError"}
+_SAME_CLASS = {
+    "ValueError": "InvalidArgumentError",
+    "IndexError": "InvalidArgumentError",
+    "OperatorNotAllowedInGraphError": "TypeError",  # it is one
+}
 
 
 class Outcome(NamedTuple):

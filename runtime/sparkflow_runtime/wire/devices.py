@@ -7,7 +7,9 @@ from dataclasses import dataclass, fields, replace
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
-_PART = re.compile(r"/(?:(job):([A-Za-z_][\w.-]*)|(replica|task):(\d+|\*)|(?:device:)?([A-Za-z]\w*):(\d+|\*))")
+_PART = re.compile(
+    r"/(?:(job):([A-Za-z_][\w.-]*)|(replica|task):(\d+|\*)|(?:device:([A-Za-z]\w*)|(?i:(cpu|gpu))):(\d+|\*))"
+)
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,13 @@ class DeviceSpec:
                     f"Device name {name!r}: cannot read {name[at:]!r}. Expected parts such as "
                     "/job:ps/task:0/device:CPU:0"
                 )
-            job, job_name, unit, number, kind, index = m.groups()
+            job, job_name, unit, number, kind, short_kind, index = m.groups()
             if job:
                 spec["job"] = job_name
             elif unit:
                 spec[unit] = None if number == "*" else int(number)
             else:
-                spec["device_type"] = kind.upper()
+                spec["device_type"] = (kind or short_kind).upper()
                 spec["device_index"] = None if index == "*" else int(index)
             at = m.end()
         return cls(**spec)  # type: ignore[arg-type]
