@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.framework.registry import registered
 from tests.oracle.compare import EXACT, Tolerance
 
 Inputs = Sequence[Any]  # arrays; a list of arrays for an argument that is a list
@@ -62,8 +63,10 @@ def cases(
 ) -> None:
     """make(dtype) yields (label, inputs), or (label, inputs, attrs), or (label, inputs, attrs, options of Case).
 
-    Types beside the main ones get the first few cases only, unless `every` says otherwise.
+    Ops that are not registered are left out. Types beside the main ones get the first few cases only, unless `every` says otherwise.
     """
+    if op not in registered():
+        return
     for dtype in dtypes:
         main = every or dtype in _MAIN
         options["brief"] = not main
@@ -75,6 +78,6 @@ def cases(
 
 def table() -> dict[str, dict[str, list[Case]]]:
     """op type -> dtype -> its cases."""
-    from tests.oracle.cases import array, elementwise, joins, nn, parts, reduce  # noqa: F401 - each fills it
+    from tests.oracle.cases import array, conv, elementwise, joins, nn, parts, reduce  # noqa: F401 - each fills it
 
     return _TABLE
