@@ -17,6 +17,25 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 op("Const", "-> output: dtype", lambda op: [op.attrs["value"].shape])
 op("Pack", "values: N * T -> output: T", lambda op: _pack_shape(op), axis=0)
 
+# Type attributes of shapes, axes and positions
+_INDEX_TYPES = {
+    *(
+        "Tindices",
+        "Tperm",
+        "Tshape",
+        "Taxis",
+        "Tmultiples",
+        "Tpaddings",
+        "Tlen",
+        "Tdim",
+        "Tk",
+        "Tlabels",
+        "TI",
+        "Index",
+    ),
+    *("Tnumsegments", "index_type", "out_type", "out_idx", "shape_type"),
+}
+
 _CONVERSIONS: list[tuple[type, Callable[..., Tensor]]] = []
 
 
@@ -179,26 +198,6 @@ def apply_op(op_type: str, inputs: Any = (), attrs: dict[str, Any] | None = None
     return op.outputs[0] if single else op.outputs
 
 
-# Type attributes of shapes, axes and positions
-_INDEX_TYPES = {
-    *(
-        "Tindices",
-        "Tperm",
-        "Tshape",
-        "Taxis",
-        "Tmultiples",
-        "Tpaddings",
-        "Tlen",
-        "Tdim",
-        "Tk",
-        "Tlabels",
-        "TI",
-        "Index",
-    ),
-    *("Tnumsegments", "index_type", "out_type", "out_idx", "shape_type"),
-}
-
-
 def create(op_type: str, inputs: Any = (), attrs: dict[str, Any] | None = None, name: str | None = None) -> Operation:
     spec, attrs = lookup(op_type), dict(attrs or {})
     if len(inputs) != len(spec.inputs):
@@ -206,9 +205,6 @@ def create(op_type: str, inputs: Any = (), attrs: dict[str, Any] | None = None, 
     graph = get_default_graph()
     with graph.name_scope(name or op_type) as scope:  # so that a converted constant is called e.g. MatMul/b
         flat = _flatten(spec, inputs, attrs)
-    for attr in attrs.keys() & _INDEX_TYPES:
-        if not dtypes.as_dtype(attrs[attr]).is_integer:
-            raise TypeError(f"{op_type}: {attr} must be an integer type, got {as_dtype(attrs[attr]).name}")
     missing = [
         a.type_attr
         for a in spec.outputs
@@ -226,7 +222,14 @@ def _flatten(spec: OpSpec, inputs: Any, attrs: dict[str, Any]) -> list[Tensor]:
     flat: list[Tensor] = []
     for arg, value in zip(spec.inputs, inputs, strict=True):
         flat += _convert_arg(spec, arg, value, attrs)
+    _check_index_types(spec, attrs)
     return flat
+
+
+def _check_index_types(spec: OpSpec, attrs: dict[str, Any]) -> None:
+    for attr in attrs.keys() & _INDEX_TYPES:
+        if not as_dtype(attrs[attr]).is_integer:
+            raise TypeError(f"{spec.name}: {attr} must be an integer type, got {as_dtype(attrs[attr]).name}")
 
 
 def _learn_from_tensors(spec: OpSpec, arg: Arg, value: Any, attrs: dict[str, Any]) -> None:
