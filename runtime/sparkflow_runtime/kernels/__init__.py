@@ -12,7 +12,9 @@ from sparkflow_runtime.kernels import (
     math_reduce,
     nn,
     random,
+    stacks,
     state,
     summary,
+    tensor_arrays,
     training,
 )

@@ -10,7 +10,25 @@ from sparkflow_runtime.kernels.host import host
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
-kernel("NoOp", multi=True)(lambda xp: ())
+kernel("NoOp", "ControlTrigger", multi=True)(lambda xp: ())
+
+# ---------------------------------------------------------------------- primitives
+# What they do with frames and dead values is the plan's; these rows say what becomes of the value of their input.
+
+kernel("Enter", "Exit", "NextIteration", "LoopCond", "Merge", aliases=True)(lambda xp, x: x)
+kernel("Switch", aliases=True)(lambda xp, x, predicate: x)
+for _op in ("RefEnter", "RefExit", "RefNextIteration", "RefSwitch", "RefMerge", "RefIdentity"):
+    bound(_op, refs=(0,))(lambda node: lambda ref, *others: ref)
+
+
+def truth(predicate: Any) -> bool:
+    """The value of a Switch's or LoopCond's predicate. Raises InvalidArgumentError unless it is a scalar."""
+    if predicate.shape:
+        raise InvalidArgumentError(f"The predicate of a branch or loop must be a scalar, got shape {predicate.shape}")
+    return bool(predicate)
+
+
+# ---------------------------------------------------------------------- checks
 
 
 def _shown(values: tuple[Any, ...], summarize: int) -> str:

@@ -64,6 +64,7 @@ class Kernel:
     is_async: bool = False
     stateful: bool = False
     refs: frozenset[int] = field(default_factory=frozenset)
+    plain: bool = False  # stateful, and yet no output is a variable that its consumers would have to read
 
 
 _KERNELS: dict[tuple[str, str], Kernel] = {}
@@ -103,12 +104,13 @@ def bound(
     aliases: bool = False,
     stateful: bool = True,
     devices: Iterable[str] = (_ANY,),
+    plain: bool = False,
 ) -> Callable[[Callable[[Node], Function]], Callable[[Node], Function]]:
     """Register `factory(node) -> fn(*inputs)`; inputs whose positions are in `refs` arrive as the variable itself."""
 
     def register(factory: Callable[[Node], Function]) -> Callable[[Node], Function]:
         for op in ops:
-            _add(Kernel(op, factory, multi, aliases, False, stateful, frozenset(refs)), devices)
+            _add(Kernel(op, factory, multi, aliases, False, stateful, frozenset(refs), plain), devices)
         return factory
 
     return register

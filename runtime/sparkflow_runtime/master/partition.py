@@ -5,6 +5,9 @@ message: two tensors of one task are in the same bundle for a destination when t
 (bundles received, queue operations) stands before them. That set is known before the step runs, so both sides agree
 on the bundle's contents and no name travels with the data. Models with hundreds of embedding slots need one message per
 parameter server and direction because of this (DESIGN.md section 3).
+
+A loop stays in one piece on one task, and all that it waits for stands before it. A transfer from a branch says so
+(`_may_die`): its bundle then tells which of its values are live.
 """
 
 from __future__ import annotations
@@ -13,9 +16,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sparkflow_runtime.kernels import registry
+from sparkflow_runtime.wire import control_flow
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.devices import task_of
-from sparkflow_runtime.wire.edges import edge, is_control, parse, topological
+from sparkflow_runtime.wire.control_flow import Liveness, Path
+from sparkflow_runtime.wire.edges import edge, is_control, node_name, parse, topological
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 SEND, RECV = "_Send", "_Recv"
@@ -27,6 +32,8 @@ class _Splitter:
     outputs."""
 
     fed: set[str]
+    live: Liveness | None = None  # of a graph with control flow
+    loops: dict[Path, int] = field(default_factory=dict)  # outermost loop -> the events of it and before it
     parts: dict[str, GraphDef] = field(default_factory=dict)
     task: dict[str, str] = field(default_factory=dict)
     events: dict[str, int] = field(default_factory=dict)
@@ -42,12 +49,34 @@ class _Splitter:
             new, bits = self._input(e, task)
             inputs.append(new)
             before |= bits
+        before |= self._loop_events(node, task)
         copy = part.node.add()
         copy.CopyFrom(node)
         del copy.input[:]
         copy.input.extend(inputs)
         self.task[node.name] = task
-        self.events[node.name] = before | (self._event() if registry.is_asynchronous(node.op) else 0)
+        waits = registry.is_asynchronous(node.op) and not self._loop_of(node)
+        self.events[node.name] = before | (self._event() if waits else 0)
+
+    def _loop_of(self, node: NodeDef) -> Path:
+        """The outermost loop that a node is in."""
+        return self.live.loops.owner[node.name][:1] if self.live is not None else ()
+
+    def _loop_events(self, node: NodeDef, task: str) -> int:
+        """All of a loop waits for all that enters it and, as far as others can see, for all that it waits for."""
+        root = self._loop_of(node)
+        if self.live is None or not root:
+            return 0
+        if root not in self.loops:
+            self.loops[root] = 0
+            inside = self.live.loops.whole(root)
+            names = {n.name for n in inside}
+            for n in inside:
+                self.loops[root] |= self._event() if registry.is_asynchronous(n.op) else 0
+                for e in n.input:
+                    if node_name(e) not in names:
+                        self.loops[root] |= self._input(e, task)[1]
+        return self.loops[root]
 
     def _event(self) -> int:
         self.next_event += 1
@@ -58,6 +87,8 @@ class _Splitter:
         name, port = (e[1:], 0) if is_control(e) else parse(e)
         if not is_control(e) and f"{name}:{port}" in self.fed:
             return e, 0
+        if name not in self.task:
+            return e, 0  # a NextIteration, of this same task
         if self.task[name] == task:
             return e, self.events[name]
         bundle = self._bundle(self.task[name], task, self.events[name])
@@ -76,6 +107,8 @@ class _Splitter:
         if key not in self.transfers:
             stem = f"{name}/_{'control' if mark else port}_to_{task.strip('/').replace('/', '_').replace(':', '')}"
             attrs = {"tensor_name": key[0], "send_device": self.task[name], "recv_device": task, "_bundle": bundle}
+            if self.live is not None and (self.live.irregular or self.live.of(e)):
+                attrs[control_flow.MAY_DIE] = True
             _add(
                 self.parts[self.task[name]], SEND, stem + "/send", [mark + (name if mark else edge(name, port))], attrs
             )
@@ -96,7 +129,13 @@ def _add(part: GraphDef, op: str, name: str, inputs: list[str], attrs: dict[str,
 def partition(graph: GraphDef, feeds: Iterable[str] = ()) -> dict[str, GraphDef]:
     """Task name -> its part of a placed graph. feeds ('name:port') go to their consumers with the run request
     instead."""
-    splitter = _Splitter({*feeds})
-    for node in topological(list(graph.node), splitter.fed):
+    fed = {*feeds}
+    live, order = None, None
+    if control_flow.has_control_flow(graph.node):
+        loops = control_flow.find_loops(graph.node, fed)
+        control_flow.check_one_task(loops, {n.name: task_of(n.device) for n in graph.node})
+        live, order = control_flow.find_guards(loops), loops.order
+    splitter = _Splitter(fed, live)
+    for node in order or topological(list(graph.node), fed):
         splitter.add(node)
     return splitter.parts

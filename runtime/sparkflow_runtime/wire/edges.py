@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
@@ -55,29 +55,46 @@ def verify(graph: GraphDef, known: Collection[str] = ()) -> GraphDef:
 def topological(nodes: Sequence[NodeDef], cut: Iterable[str] = ()) -> list[NodeDef]:
     """The nodes with every producer before its consumers, otherwise in their given order.
 
-    cut: edges ('name:port') that are fed and so wait for nobody. Raises InvalidArgumentError on a cycle.
+    cut: edges ('name:port') that are fed and so wait for nobody; nor does a Merge wait for a NextIteration.
+    Raises InvalidArgumentError on a cycle that no NextIteration closes.
     """
     by_name, fed = {n.name: n for n in nodes}, set(cut)
-    state: dict[str, int] = {}  # 1: on the stack, 2: placed
-    ordered: list[NodeDef] = []
-    for root in nodes:
-        stack = [] if state.get(root.name) == 2 else [root.name]
+
+    def waits(name: str) -> list[str]:
+        node = by_name[name]
+        found = [m for e in node.input if (m := _producer(e, fed)) is not None]
+        if node.op not in ("Merge", "RefMerge"):
+            return found
+        return [m for m in found if by_name[m].op not in ("NextIteration", "RefNextIteration")]
+
+    return [by_name[name] for name in sort_by(list(by_name), waits, "Node")]
+
+
+def sort_by(names: Sequence[str], waits: Callable[[str], Sequence[str]], what: str) -> list[str]:
+    """The names, each after all of `waits(name)`, otherwise in their given order. `what` names them in an error.
+
+    Raises InvalidArgumentError that shows the cycle where there is one.
+    """
+    placed: set[str] = set()
+    ordered: list[str] = []
+    for root in names:
+        stack, path = [root], dict.fromkeys(())  # path: those begun, outermost first
         while stack:
             name = stack[-1]
-            if state.get(name) == 2:
-                stack.pop()
+            if name in placed:
+                path.pop(stack.pop(), None)
                 continue
-            waits = [m for e in by_name[name].input if (m := _producer(e, fed)) is not None and state.get(m) != 2]
-            if not waits:
-                state[name] = 2
-                ordered.append(by_name[stack.pop()])
-            elif state.get(name) == 1 and any(state.get(m) == 1 for m in waits):
-                raise InvalidArgumentError(
-                    by_name[name], None, f"Node {name!r} lies on a cycle: {' <- '.join(stack[-6:])}"
-                )
-            else:
-                state[name] = 1
-                stack += [m for m in reversed(waits)]
+            left = [m for m in waits(name) if m not in placed]
+            path[name] = None
+            again = next((m for m in left if m in path), None)
+            if again is not None:
+                begun = list(path)
+                cycle = [*begun[begun.index(again) :], again]
+                raise InvalidArgumentError(f"{what} {name!r} lies on a cycle: {' <- '.join(cycle[-8:])}")
+            if not left:
+                placed.add(name)
+                ordered.append(name)
+            stack += reversed(left)
     return ordered
 
 

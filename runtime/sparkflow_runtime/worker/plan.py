@@ -13,17 +13,22 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.control_flow import truth
 from sparkflow_runtime.kernels.registry import Kernel, find
 from sparkflow_runtime.wire import attrs as wire_attrs
+from sparkflow_runtime.wire import control_flow as cf
+from sparkflow_runtime.wire.control_flow import DEAD, Liveness
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, parse, topological
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment, read
+from sparkflow_runtime.worker.structure import Irregular, Parts, compile_structured
 from sparkflow_runtime.worker.tracing import Recorder
 
 SEGMENT, WAIT, RECEIVE, SEND = "segment", "wait", "receive", "send"
 Binder = Callable[[NodeDef, Kernel, dict[str, Any]], Callable[..., Any]]
+Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
 
 
 @dataclass
@@ -42,6 +47,28 @@ class Unit:
     slots: list[int | None] = field(default_factory=list)  # where outputs go
     peer: str = ""
     bundle: int = -1
+    guard: list[Test] = field(default_factory=list)  # of a wait: it runs where all hold
+    members: list[list[Test]] | None = None  # of a send with values that may be dead: the guard of each
+    arrivals: list[tuple[int | None, bool]] | None = None  # of such a receive: each one's slot, whether it has data
+
+    def unpack(self, tensors: list[Any]) -> list[tuple[int | None, Any]] | None:
+        """(slot, value) of what a receive was sent; None when it is not what it should be."""
+        if self.arrivals is None:
+            return list(zip(self.slots, tensors)) if len(tensors) == len(self.slots) else None
+        if len(tensors) != 1 + len(self.slots) or len(tensors[0]) != len(self.arrivals):
+            return None
+        data = iter(tensors[1:])
+        values = [next(data) if has_data else None for _, has_data in self.arrivals]
+        return [(at[0], v if live else DEAD) for at, v, live in zip(self.arrivals, values, tensors[0])]
+
+
+def holds(tests: list[Test], values: list[Any]) -> bool:
+    """Whether all hold; outer predicates come first, and an inner one is looked at only where they do."""
+    for slot, constant, wanted in tests:
+        value = constant if slot is None else values[slot]
+        if (value is DEAD) if wanted is None else truth(read(value)) is not wanted:
+            return False
+    return True
 
 
 @dataclass
@@ -55,6 +82,8 @@ class Plan:
     bundles: dict[int, int]  # bundle id -> receiving unit
     nodes: dict[str, NodeDef]
     order: list[int] | None  # units in order when nothing in the plan can wait
+    names: list[str] = field(default_factory=list)  # of the fetches
+    stop: int | None = None  # the slot of the list that ends native loops when something is in it
     recorder: Recorder | None = None  # of a traced plan: its step stats are the last value that collect returns
 
     def collect(self, values: list[Any]) -> list[Any]:
@@ -62,10 +91,20 @@ class Plan:
         out = []
         for slot, constant, copy in self.fetches:
             value = read(values[slot]) if slot is not None else constant
+            if value is DEAD:
+                raise self._dead_fetch(len(out))
             out.append(value.copy() if copy and isinstance(value, np.ndarray) else value)
         if self.recorder is not None:
             out.append(self.recorder.collect())
         return out
+
+    def _dead_fetch(self, index: int) -> InvalidArgumentError:
+        name = self.names[index]
+        return InvalidArgumentError(
+            self.nodes.get(parse(name)[0]),
+            None,
+            f"Fetch {name!r} does not have a value: it is in a branch that was not taken. Fetch what merges the branches",
+        )
 
 
 def compile_plan(graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], bind: Binder) -> Plan:
@@ -73,10 +112,21 @@ def compile_plan(graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], 
     return _Compiler(graph, feeds, fetches, bind).compile()
 
 
+def _liveness(graph: GraphDef, feeds: Sequence[str]) -> Liveness | None:
+    """None for a graph without control flow. Raises Irregular on loops that are not while_loop's."""
+    if not cf.has_control_flow(graph.node):
+        return None
+    found = cf.find_guards(cf.find_loops(graph.node, feeds))
+    if found.irregular:
+        raise Irregular(found.irregular)
+    return found
+
+
 class _Compiler:
     def __init__(self, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], bind: Binder):
         self.feeds, self.fetches, self.bind = list(feeds), list(fetches), bind
-        self.order = topological(list(graph.node), self.feeds)
+        self.live = _liveness(graph, feeds)
+        self.order = topological(list(graph.node), self.feeds) if self.live is None else self.live.loops.order
         self.nodes = {n.name: n for n in self.order}
         self.kernels: dict[str, Kernel] = {}
         self.attrs = {n.name: wire_attrs.node_attrs(n) for n in self.order}
@@ -86,6 +136,7 @@ class _Compiler:
         self.receives: dict[int, int] = {}
         self.sends: dict[int, int] = {}
         self.events: dict[str, int] = {}
+        self.entries: dict[cf.Path, int] = {}  # outermost loop -> the events that stand before it
         self.slots: dict[str, int] = {}
         self.constants: dict[str, Any] = {}
         self.aliasing: set[str] = set()  # nodes whose output may be memory that outlives the step
@@ -100,13 +151,26 @@ class _Compiler:
         fetched = [self._fetch(f) for f in self.fetches]
         self._find_slots()
         stored = self._stored_ports()
+        stop = self._slot("") if self.live is not None and self.live.conditions else None
         for unit, nodes in self.segments.values():
             self.lines.update({n.name: i for i, n in enumerate(nodes)})
-            self.units[unit].segment = compile_segment([self._call(n, unit, stored.get(n.name, [])) for n in nodes])
-        order = self._straight_order()
+            self.units[unit].segment = self._segment(unit, nodes, stored, stop)
+        feeds = [fed[f] for f in self.feeds]
+        order = self._straight_order() if stop is None else None  # a loop may have to be cancelled: Step can
         return Plan(
-            self.units, len(self.slots), [fed[f] for f in self.feeds], fetched, self.receives, self.nodes, order
+            self.units, len(self.slots), feeds, fetched, self.receives, self.nodes, order, self.fetches, stop
         )
+
+    def _segment(
+        self, unit: int, nodes: list[NodeDef], stored: dict[str, list[tuple[int, int]]], stop: int | None
+    ) -> Segment:
+        if self.live is None:
+            return compile_segment([self._call(n, unit, stored.get(n.name, [])) for n in nodes])
+        constants = {n.name: self.attrs[n.name]["value"] for n in nodes if n.op == "Const"}
+        stores = {n.name: stored[n.name] for n in nodes if n.name in stored}
+        function = lambda n: self.bind(n, self.kernels[n.name], self.attrs[n.name])  # noqa: E731
+        parts = Parts(self.live, nodes, self.kernels, function, self._where, constants, stores, stop)
+        return compile_structured(parts)
 
     # ------------------------------------------------------------------ which unit a node belongs to
 
@@ -114,7 +178,8 @@ class _Compiler:
         before = 0
         for e in node.input:
             if not self._is_fed(e):
-                before |= self.events[node_name(e)]
+                before |= self.events.get(node_name(e), 0)  # 0: a NextIteration, later in the loop
+        before |= self._loop_events(node)
         self.events[node.name] = before
         if node.op == "Const" and not node.input:
             self.attrs[node.name]["value"].setflags(write=False)
@@ -126,6 +191,22 @@ class _Compiler:
             self.events[node.name] = 1 << self._bundle_unit(node, self.receives, RECEIVE, "send_device")
         else:
             self._kernel_unit(node, before)
+
+    def _loop_events(self, node: NodeDef) -> int:
+        """A loop runs in one piece, when all that enters it is there."""
+        if self.live is None or not self.live.loops.owner[node.name]:
+            return 0
+        root = self.live.loops.owner[node.name][:1]
+        if root not in self.entries:
+            self.entries[root] = 0
+            inside = self.live.loops.whole(root)
+            for n in inside:
+                if n.op in (cf.SEND, cf.RECV) or find(n.op, "CPU").is_async:
+                    raise Irregular(f"{n.name!r} ({n.op}) may have to wait in loop {root[0]!r}")
+            for producer in (p for n in inside for p in self.live.loops.producers(n)):
+                if self.live.loops.owner[producer.name][:1] != root:
+                    self.entries[root] |= self.events[producer.name]
+        return self.entries[root]
 
     def _is_fed(self, e: str) -> bool:
         return not is_control(e) and "{}:{}".format(*parse(e)) in self.fed_tensors
@@ -148,7 +229,7 @@ class _Compiler:
             self.segments[before] = (self._new_unit(Unit(SEGMENT, f"segment at {node.name}")), [])
         self.segments[before][1].append(node)
         self.unit_of[node.name] = self.segments[before][0]
-        if row.stateful or (row.aliases and any(parse(e)[0] in self.aliasing for e in data_inputs(node))):
+        if row.stateful or node.op in cf.EXIT or (row.aliases and any(parse(e)[0] in self.aliasing for e in data_inputs(node))):
             self.aliasing.add(node.name)
 
     def _new_unit(self, unit: Unit) -> int:
@@ -180,6 +261,11 @@ class _Compiler:
                 producer = self.unit_of.get(parse(e)[0])
                 if not self._is_fed(e) and producer is not None and producer != unit:
                     self._slot("{}:{}".format(*parse(e)))
+        for node in self.order if self.live is not None else ():
+            for tensor in self._predicates(node):
+                producer = self.unit_of.get(parse(tensor)[0])
+                if producer is not None and producer != self.unit_of.get(node.name) and not self._is_fed(tensor):
+                    self._slot(tensor)
         for node in self.order:
             if node.name in self.kernels and self.kernels[node.name].is_async:
                 self._wire_wait(node)
@@ -187,8 +273,22 @@ class _Compiler:
             for bundle in table:
                 self._wire_bundle(table[bundle])
 
+    def _predicates(self, node: NodeDef) -> set[str]:
+        """The tensors that say whether a node runs, and which of its inputs are live."""
+        live: Liveness = self.live  # type: ignore[assignment]
+        guard = live.guards[node.name].union(*(live.of(e) for e in node.input))
+        if node.op in cf.SWITCH:
+            guard |= {(live.source(node.input[1]), True)}
+        return {tensor.lstrip("?") for tensor, _ in guard}
+
+    def _tests(self, guard: cf.Guard) -> list[Test]:
+        position = {n.name: i for i, n in enumerate(self.order)}
+        atoms = cf.sorted_guard(guard, position) if guard else []
+        return [(*self._where(t.lstrip("?")), None if t.startswith("?") else sign) for t, sign in atoms]
+
     def _wire_wait(self, node: NodeDef) -> None:
         unit, row = self.units[self.unit_of[node.name]], self.kernels[node.name]
+        unit.guard = self._tests(self.live.guards[node.name]) if self.live is not None else []
         unit.function = self.bind(node, row, self.attrs[node.name])
         refs = row.refs
         unit.getters = [(*self._where(e), i not in refs) for i, e in enumerate(data_inputs(node))]
@@ -199,12 +299,23 @@ class _Compiler:
         """Both sides list a bundle's tensors in the order of their names; control transfers carry nothing."""
         unit = self.units[index]
         members = [n for n in self.order if self.unit_of.get(n.name) == index]
-        members = [n for n in members if not is_control(self.attrs[n.name]["tensor_name"])]
         members.sort(key=lambda n: self.attrs[n.name]["tensor_name"])
+        with_data = [n for n in members if not is_control(self.attrs[n.name]["tensor_name"])]
+        if any(n.attr[cf.MAY_DIE].b for n in members):
+            self._wire_deadness(unit, members, with_data)
+        members = with_data
         if unit.kind == RECEIVE:
             unit.slots = [self.slots.get(f"{n.name}:0") for n in members]
         else:
             unit.getters = [(*self._where(n.input[0]), True) for n in members]
+
+    def _wire_deadness(self, unit: Unit, members: list[NodeDef], with_data: list[NodeDef]) -> None:
+        """The first tensor of such a bundle says of each member, control transfers among them, whether it is live."""
+        if unit.kind == RECEIVE:
+            unit.arrivals = [(self.slots.get(f"{n.name}:0"), n in with_data) for n in members]
+        else:
+            live: Liveness = self.live  # type: ignore[assignment]
+            unit.members = [self._tests(live.of(n.input[0]) if n.attr[cf.MAY_DIE].b else cf.ALWAYS) for n in members]
 
     def _where(self, e: str) -> tuple[int | None, Any]:
         name, port = parse(e)
@@ -217,6 +328,12 @@ class _Compiler:
         name, _ = parse(fetch)
         if name not in self.nodes and fetch not in self.fed_tensors:
             raise InvalidArgumentError(f"Fetch {fetch!r} is not in this part of the graph")
+        if self.live is not None and name in self.nodes and self.live.loops.output_frame(self.nodes[name]):
+            raise InvalidArgumentError(
+                self.nodes[name],
+                None,
+                f"Fetch {fetch!r} is in a loop, where it has a value in every iteration: fetch what leaves the loop",
+            )
         return (*self._where(fetch), name in self.aliasing)
 
     # ------------------------------------------------------------------ code

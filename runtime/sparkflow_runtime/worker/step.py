@@ -10,11 +10,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from threading import Condition
+from threading import Condition, Timer
 from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.wire.control_flow import DEAD
 from sparkflow_runtime.wire.errors import (
     CancelledError,
     DeadlineExceededError,
@@ -25,11 +26,12 @@ from sparkflow_runtime.wire.errors import (
 )
 from sparkflow_runtime.wire.protos import NodeDef
 from sparkflow_runtime.worker.codegen import Segment, read
-from sparkflow_runtime.worker.plan import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit
+from sparkflow_runtime.worker.plan import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, holds
 
 Done = Callable[["OpError | None", "list[Any] | None"], None]
 Sender = Callable[[str, int, int, list[Any]], None]  # (task, step id, bundle, tensors)
 
+_NOTHING = np.empty(0, np.uint8)  # travels where a value is dead
 _ERRORS = {
     MemoryError: ResourceExhaustedError,
     ValueError: InvalidArgumentError,
@@ -48,6 +50,9 @@ class Step:
         for slot, value in zip(plan.feeds, feeds, strict=True):
             if slot is not None:
                 self.values[slot] = value
+        self._stop: list[OpError] = []
+        if plan.stop is not None:
+            self.values[plan.stop] = self._stop
         self._pending = [u.pending for u in plan.units]
         self._left = len(plan.units)
         self._ready = deque(i for i, u in enumerate(plan.units) if u.pending == 0 and u.kind != RECEIVE)
@@ -66,6 +71,17 @@ class Step:
     def run(self, timeout_s: float | None = None) -> list[Any]:
         """Run to the end in this thread. Raises the step's first error; DeadlineExceededError says what did not
         come."""
+        if timeout_s is None or self.plan.stop is None:
+            return self._run(timeout_s)
+        late = DeadlineExceededError(f"Step {self.step_id}: not done in {timeout_s:g} s. It is still in a loop")
+        timer = Timer(timeout_s, self.cancel, [late])
+        timer.start()
+        try:
+            return self._run(timeout_s)
+        finally:
+            timer.cancel()
+
+    def _run(self, timeout_s: float | None) -> list[Any]:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             self._drain()
@@ -127,8 +143,11 @@ class Step:
             elif unit.kind == SEND:
                 self._send_bundle(unit)
             elif unit.kind == WAIT:
-                done = False
-                self._begin_wait(index, unit)
+                done = not holds(unit.guard, self.values)
+                if done:
+                    self._skip_wait(unit)
+                else:
+                    self._begin_wait(index, unit)
         except BaseException as error:
             self._fail(self._located(error, unit))
             if not isinstance(error, Exception):
@@ -138,10 +157,17 @@ class Step:
         self._stop_running(index, done)
 
     def _send_bundle(self, unit: Unit) -> None:
-        tensors, recorder, start_ns = [self._get(g) for g in unit.getters], self.plan.recorder, time.perf_counter_ns()
+        tensors, recorder, start_ns = self._outgoing(unit), self.plan.recorder, time.perf_counter_ns()
         self._send(unit.peer, self.step_id, unit.bundle, tensors)  # type: ignore[misc]
         if recorder is not None:
             recorder.transfer("_Send", unit.bundle, unit.peer, start_ns, tensors)
+
+    def _outgoing(self, unit: Unit) -> list[Any]:
+        if unit.members is None:
+            return [self._get(g) for g in unit.getters]
+        live = np.array([holds(tests, self.values) for tests in unit.members], np.uint8)
+        tensors = [_NOTHING if g[0] is not None and self.values[g[0]] is DEAD else self._get(g) for g in unit.getters]
+        return [live, *tensors]
 
     def _stop_running(self, index: int, done: bool) -> None:
         with self._wake:
@@ -165,6 +191,12 @@ class Step:
         return read(value) if deref else value
 
     # ------------------------------------------------------------------ waiting
+
+    def _skip_wait(self, unit: Unit) -> None:
+        """The operation is in a branch that is not taken."""
+        for slot in unit.slots:
+            if slot is not None:
+                self.values[slot] = DEAD
 
     def _begin_wait(self, index: int, unit: Unit) -> None:
         inputs = [self._get(g) for g in unit.getters]
@@ -200,14 +232,14 @@ class Step:
             peer = self.plan.units[index].peer
             self.plan.recorder.transfer("_Recv", bundle, peer, time.perf_counter_ns(), tensors)
         with self._wake:
-            bad = index is None or index in self._arrived or len(tensors) != len(self.plan.units[index].slots)
-            if not bad:
+            found = None if index is None or index in self._arrived else self.plan.units[index].unpack(tensors)
+            if found is not None:
                 self._arrived.add(index)  # type: ignore[arg-type]
-                for slot, value in zip(self.plan.units[index].slots, tensors, strict=True):  # type: ignore[index]
+                for slot, value in found:
                     if slot is not None:
                         self.values[slot] = value
                 ready = self._completed(index)  # type: ignore[arg-type]
-        if bad:
+        if found is None:
             self.cancel(
                 InternalError(f"Step {self.step_id}: bundle {bundle} of {len(tensors)} tensors is not expected here")
             )
@@ -239,6 +271,7 @@ class Step:
             if self.error is not None:
                 return
             self.error = error
+            self._stop.append(error)
             callbacks, self._cancels = list(self._cancels.values()), {}
         for callback in callbacks:
             callback(error)
