@@ -1,8 +1,8 @@
 """TensorArrays: lists of tensors that loops write and read one element at a time.
 
-An array lives for one step: TensorArrayV3 makes a new one at every run, and its handle is the array itself. The array of
-gradients of an array is held by it under the name of its source, so that several TensorArrayGradV3 nodes meet there;
-writes to it add up.
+An array lives for one step: TensorArrayV3 makes a new one at every run, and its handle is the array itself. An array
+holds the arrays of its gradients by the names of their sources, so that several TensorArrayGradV3 nodes meet there;
+writes to those add up.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.wire import control_flow
 from sparkflow_runtime.wire.attrs import encode
-from sparkflow_runtime.wire.devices import task_of
 from sparkflow_runtime.wire.control_flow import Liveness, Path
+from sparkflow_runtime.wire.devices import task_of
 from sparkflow_runtime.wire.edges import edge, is_control, node_name, parse, topological
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 

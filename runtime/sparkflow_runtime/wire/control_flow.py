@@ -240,8 +240,7 @@ def _belongs(found: Liveness, atom: Atom, frame: Path) -> bool:
 def _merged(found: Liveness, node: NodeDef) -> Guard:
     data = [e for e in node.input if not is_control(e)]
     forward = [e for e in data if found.loops.is_fed(e) or not is_back_edge(node, found.loops.nodes[node_name(e)])]
-    control = ALWAYS.union(*(found.of(e) for e in node.input if is_control(e)))
-    return control | either([found.of(e) for e in forward], f"?{node.name}:0")
+    return either([found.of(e) for e in forward], f"?{node.name}:0")  # a dead control edge does not stop a Merge
 
 
 def either(guards: Sequence[Guard], otherwise: str) -> Guard:

@@ -78,7 +78,8 @@ def sort_by(names: Sequence[str], waits: Callable[[str], Sequence[str]], what: s
     placed: set[str] = set()
     ordered: list[str] = []
     for root in names:
-        stack, path = [root], dict.fromkeys(())  # path: those begun, outermost first
+        stack = [root]
+        path: dict[str, None] = {}  # those begun, outermost first
         while stack:
             name = stack[-1]
             if name in placed:

@@ -88,7 +88,7 @@ class Plan:
 
     def collect(self, values: list[Any]) -> list[Any]:
         """The fetched values; what may be a variable's own memory is copied, so that later steps do not change it."""
-        out = []
+        out: list[Any] = []
         for slot, constant, copy in self.fetches:
             value = read(values[slot]) if slot is not None else constant
             if value is DEAD:
@@ -103,7 +103,8 @@ class Plan:
         return InvalidArgumentError(
             self.nodes.get(parse(name)[0]),
             None,
-            f"Fetch {name!r} does not have a value: it is in a branch that was not taken. Fetch what merges the branches",
+            f"Fetch {name!r} does not have a value: it is in a branch that was not taken. Fetch what merges the "
+            "branches",
         )
 
 
@@ -155,11 +156,9 @@ class _Compiler:
         for unit, nodes in self.segments.values():
             self.lines.update({n.name: i for i, n in enumerate(nodes)})
             self.units[unit].segment = self._segment(unit, nodes, stored, stop)
-        feeds = [fed[f] for f in self.feeds]
+        feeds: list[int | None] = [fed[f] for f in self.feeds]
         order = self._straight_order() if stop is None else None  # a loop may have to be cancelled: Step can
-        return Plan(
-            self.units, len(self.slots), feeds, fetched, self.receives, self.nodes, order, self.fetches, stop
-        )
+        return Plan(self.units, len(self.slots), feeds, fetched, self.receives, self.nodes, order, self.fetches, stop)
 
     def _segment(
         self, unit: int, nodes: list[NodeDef], stored: dict[str, list[tuple[int, int]]], stop: int | None
@@ -229,7 +228,11 @@ class _Compiler:
             self.segments[before] = (self._new_unit(Unit(SEGMENT, f"segment at {node.name}")), [])
         self.segments[before][1].append(node)
         self.unit_of[node.name] = self.segments[before][0]
-        if row.stateful or node.op in cf.EXIT or (row.aliases and any(parse(e)[0] in self.aliasing for e in data_inputs(node))):
+        if (
+            row.stateful
+            or node.op in cf.EXIT
+            or (row.aliases and any(parse(e)[0] in self.aliasing for e in data_inputs(node)))
+        ):
             self.aliasing.add(node.name)
 
     def _new_unit(self, unit: Unit) -> int:

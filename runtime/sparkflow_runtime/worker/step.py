@@ -31,7 +31,7 @@ from sparkflow_runtime.worker.plan import RECEIVE, SEGMENT, SEND, WAIT, Plan, Un
 Done = Callable[["OpError | None", "list[Any] | None"], None]
 Sender = Callable[[str, int, int, list[Any]], None]  # (task, step id, bundle, tensors)
 
-_NOTHING = np.empty(0, np.uint8)  # travels where a value is dead
+NOTHING = np.empty(0, np.uint8)  # travels where a value is dead
 _ERRORS = {
     MemoryError: ResourceExhaustedError,
     ValueError: InvalidArgumentError,
@@ -166,7 +166,7 @@ class Step:
         if unit.members is None:
             return [self._get(g) for g in unit.getters]
         live = np.array([holds(tests, self.values) for tests in unit.members], np.uint8)
-        tensors = [_NOTHING if g[0] is not None and self.values[g[0]] is DEAD else self._get(g) for g in unit.getters]
+        tensors = [NOTHING if g[0] is not None and self.values[g[0]] is DEAD else self._get(g) for g in unit.getters]
         return [live, *tensors]
 
     def _stop_running(self, index: int, done: bool) -> None:

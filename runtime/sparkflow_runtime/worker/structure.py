@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -206,9 +207,10 @@ class _Structure:
         """An assignment for each input, in the branch where it is live; of several that are, the first stays."""
         level, name = self.loops.owner[node.name], f"t{self.own[node.name]}"
         data = data_inputs(node)
-        control = ALWAYS.union(*(self.live.of(e) for e in node.input if is_control(e)))
-        guards = [self.live.of(e) | control for e in data]
-        before = frozenset[str]().union(*(self._seen(level, self.loops.nodes[e[1:]]) for e in node.input if is_control(e)))
+        guards = [self.live.of(e) for e in data]
+        before = frozenset[str]().union(
+            *(self._seen(level, self.loops.nodes[e[1:]]) for e in node.input if is_control(e))
+        )
         if (f"?{node.name}:0", True) in self.live.guards[node.name]:
             start = Line(f"{name} = {name}i = DEAD", node.name, (name, f"{name}i"))
             self._put(level, f"{node.name}#", _Item(ALWAYS, frozenset(), lambda _: [start]))
@@ -218,17 +220,19 @@ class _Structure:
         for i in reversed(range(len(data))):
             if cf.is_never(guards[i]):
                 continue
-            seen = ALWAYS if self.loops.is_fed(data[i]) else self._seen(level, self.loops.nodes[parse(data[i])[0]])
-            key, needs = f"{node.name}#{i}", before | later | seen  # type: ignore[operator]
-            self._put(level, key, _Item(guards[i], needs, lambda _, i=i: [self._assign(node, name, i, data[i])]))  # type: ignore[misc]
+            needs = before | later
+            if not self.loops.is_fed(data[i]):
+                needs |= self._seen(level, self.loops.nodes[parse(data[i])[0]])
+            key = f"{node.name}#{i}"
+            self._put(level, key, _Item(guards[i], needs, partial(self._assign, node, name, i, data[i])))
             later = later if exclusive else later | {key}
 
-    def _assign(self, node: NodeDef, name: str, index: int, e: str) -> Line:
+    def _assign(self, node: NodeDef, name: str, index: int, e: str, known: Guard) -> Block:
         value = self._read(e, not node.op.startswith("Ref"))
         if f"{node.name}:1" not in self.used:
-            return Line(f"{name} = {value.text}", node.name, (name,), value.uses)
-        self.names[f"i{index}"] = _index(index)
-        return Line(f"{name} = {value.text}; {name}i = i{index}", node.name, (name, f"{name}i"), value.uses)
+            return [Line(f"{name} = {value.text}", node.name, (name,), value.uses)]
+        self.names[f"i{index}"] = np.int32(index)
+        return [Line(f"{name} = {value.text}; {name}i = i{index}", node.name, (name, f"{name}i"), value.uses)]
 
     def _add_stores(self) -> list[int]:
         """The slots that must say so where nothing is stored."""
@@ -240,13 +244,13 @@ class _Structure:
                 if guard:
                     dead.append(slot)
                 if not cf.is_never(guard):
-                    emit = lambda _, e=f"{name}:{port}", slot=slot: [self._store(e, slot)]  # noqa: E731
-                    self._put((), f"{name}:{port}>", _Item(guard, self._seen((), node), emit))  # type: ignore[arg-type]
+                    emit = partial(self._store, f"{name}:{port}", slot)
+                    self._put((), f"{name}:{port}>", _Item(guard, self._seen((), node), emit))
         return dead
 
-    def _store(self, e: str, slot: int) -> Line:
+    def _store(self, e: str, slot: int, known: Guard) -> Block:
         value = self._value(e)
-        return Line(f"V[{slot}] = {value.text}", parse(e)[0], uses=value.uses)
+        return [Line(f"V[{slot}] = {value.text}", parse(e)[0], uses=value.uses)]
 
     def _seen(self, level: Path, producer: NodeDef) -> frozenset[str]:
         """The items of a level that must stand before whoever reads `producer` there."""
@@ -323,7 +327,7 @@ class _Structure:
         value = self._read(self._split(variable)[0], not variable.op.startswith("Ref"))
         if f"{variable.name}:1" not in self.used:
             return Line(f"{name} = {value.text}", variable.name, (name,), value.uses)
-        self.names |= {"i0": _index(0), "i1": _index(1)}
+        self.names |= {"i0": np.int32(0), "i1": np.int32(1)}
         at = [cf.is_back_edge(variable, self.loops.nodes[node_name(e)]) for e in variable.input].index(False)
         return Line(f"{name} = {value.text}; {name}i = i{at}", variable.name, (name, f"{name}i"), value.uses)
 
@@ -378,7 +382,8 @@ class _Structure:
 
 def _ordered(keys: Sequence[str], items: dict[str, _Item]) -> Sequence[str]:
     """Items were added loops last: once more, producers first."""
-    wanted, placed = dict.fromkeys(keys), dict.fromkeys(())
+    wanted = dict.fromkeys(keys)
+    placed: dict[str, None] = {}
     stack = list(reversed(keys))
     while stack:
         key = stack[-1]
@@ -396,10 +401,6 @@ def _key(path: Path) -> str:
 
 def _exclude(a: Guard, b: Guard) -> bool:
     return any((name, not sign) in b for name, sign in a)
-
-
-def _index(value: int) -> Any:
-    return np.int32(value)
 
 
 def _stopped(stop: Iterable[BaseException]) -> None:

@@ -15,9 +15,11 @@ from sparkflow_runtime.resources.manager import ResourceManager
 from sparkflow_runtime.wire.edges import data_inputs
 from sparkflow_runtime.wire.errors import AbortedError, NotFoundError, OpError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
-from sparkflow_runtime.worker.plan import Plan, compile_plan
+from sparkflow_runtime.worker.frame_plan import FramePlan, compile_any
+from sparkflow_runtime.worker.frames import FrameStep
+from sparkflow_runtime.worker.plan import Plan
 from sparkflow_runtime.worker.rendezvous import Rendezvous
-from sparkflow_runtime.worker.step import Done, Step, run_straight
+from sparkflow_runtime.worker.step import Done, Sender, Step, run_straight
 from sparkflow_runtime.worker.tracing import Recorder
 
 Push = Callable[[str, int, int, Sequence[Any]], None]
@@ -36,6 +38,7 @@ class Worker:
         self.name, self._push = name, push
         self.resources = ResourceManager()
         self.rendezvous = Rendezvous()
+        self.native_loops = True  # False: all control flow by the general executor, for comparisons
         self._lock = Lock()
         self._handles = itertools.count(1)
         self._parts: dict[int, _Part] = {}
@@ -53,7 +56,7 @@ class Worker:
             return self._bind(session, node, row, attrs)
 
         recorder = Recorder(self.name) if trace else None
-        plan = compile_plan(graph, feeds, fetches, recorder.wrap(bind) if recorder else bind)
+        plan = compile_any(graph, feeds, fetches, recorder.wrap(bind) if recorder else bind, self.native_loops)
         plan.recorder = recorder
         with self._lock:
             handle = next(self._handles)
@@ -96,7 +99,7 @@ class Worker:
 
     def begin(self, handle: int, step_id: int, feeds: list[Any]) -> Step:
         """A step for the caller's own thread: `run()` it, then `end_step`."""
-        step = Step(self._plan(handle), step_id, feeds, self._send)
+        step = _step(self._plan(handle), step_id, feeds, self._send)
         self.rendezvous.begin(step_id, step)
         return step
 
@@ -107,7 +110,7 @@ class Worker:
             self.rendezvous.end(step_id)
             finish(error, fetched)
 
-        step = Step(self._plan(handle), step_id, feeds, self._send, ended)
+        step = _step(self._plan(handle), step_id, feeds, self._send, ended)
         if self.rendezvous.ended(step_id):
             ended(AbortedError(f"Step {step_id} was aborted before it began"), None)
             return
@@ -121,3 +124,8 @@ class Worker:
             raise NotFoundError(f"{self.name} has no way to reach {task}: this session is not part of a cluster")
         else:
             self._push(task, step_id, bundle, tensors)
+
+
+def _step(plan: Plan, step_id: int, feeds: list[Any], send: Sender, finish: Done | None = None) -> Step:
+    kind = FrameStep if isinstance(plan, FramePlan) else Step
+    return kind(plan, step_id, feeds, send, finish)
