@@ -127,5 +127,6 @@ class Worker:
 
 
 def _step(plan: Plan, step_id: int, feeds: list[Any], send: Sender, finish: Done | None = None) -> Step:
-    kind = FrameStep if isinstance(plan, FramePlan) else Step
-    return kind(plan, step_id, feeds, send, finish)
+    if isinstance(plan, FramePlan):
+        return FrameStep(plan, step_id, feeds, send, finish)
+    return Step(plan, step_id, feeds, send, finish)
