@@ -64,7 +64,7 @@ class Kernel:
     is_async: bool = False
     stateful: bool = False
     refs: frozenset[int] = field(default_factory=frozenset)
-    plain: bool = False  # stateful, and yet no output is a variable that its consumers would have to read
+    plain: bool = False  # stateful within one step alone: no output is a variable that consumers would have to read
 
 
 _KERNELS: dict[tuple[str, str], Kernel] = {}
@@ -156,6 +156,12 @@ def is_asynchronous(op: str) -> bool:
 def is_stateful(op: str) -> bool:
     """Whether a kernel of the op keeps something from one step to the next, or looks at its surroundings."""
     return any(_KERNELS[op, d].stateful for d in (_ANY, "CPU") if (op, d) in _KERNELS)
+
+
+def keeps_state(op: str) -> bool:
+    """As `is_stateful`, without ops whose state lasts for one step (stacks, TensorArrays)."""
+    rows = [_KERNELS[op, d] for d in (_ANY, "CPU") if (op, d) in _KERNELS]
+    return any(row.stateful and not row.plain for row in rows)
 
 
 def has_kernel(op: str, device_type: str) -> bool:

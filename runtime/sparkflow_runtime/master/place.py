@@ -2,6 +2,7 @@
 
 Nodes that must share a device (`_class: loc:@x`, or an edge that carries a variable's reference) form one group by
 union-find; the group's device is what its members ask for, merged, and the rest comes from the session's own device.
+Groups of one loop that ask for nothing go where its other groups are, as a loop runs on one task.
 With a cost model, groups that ask for nothing go where a simulated step would have them done first.
 """
 
@@ -13,10 +14,13 @@ from dataclasses import replace
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.simulate import assign
+from sparkflow_runtime.wire.control_flow import find_loops, has_control_flow
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.edges import data_inputs, parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+
+_Spec = tuple[DeviceSpec, str]  # what a group asks for, and one who asks
 
 
 def place(
@@ -31,10 +35,11 @@ def place(
     placed = GraphDef()
     placed.CopyFrom(graph)
     known, groups = set(devices), _groups(placed)
-    specs: dict[str, tuple[DeviceSpec, str]] = {}
+    specs: dict[str, _Spec] = {}
     for node in sorted(placed.node, key=lambda n: bool(registry.ref_positions(n.op))):
         root = groups.find(node.name)
         specs[root] = _merge(specs.get(root), node)
+    specs = _gather_loops(placed, groups, specs)
     full = {
         root: _complete(spec, who, known, DeviceSpec.from_string(default), soft) for root, (spec, who) in specs.items()
     }
@@ -45,10 +50,27 @@ def place(
     return placed
 
 
+def _gather_loops(graph: GraphDef, groups: _UnionFind, specs: dict[str, _Spec]) -> dict[str, _Spec]:
+    """Join the free groups of each loop to one that has a device; what holds a variable stays where it is."""
+    if not has_control_flow(graph.node):
+        return specs
+    stays = {groups.find(n.name) for n in graph.node if registry.keeps_state(n.op)}
+    names = {n.name for n in graph.node}
+    fed = {"{}:{}".format(*parse(e)) for n in graph.node for e in data_inputs(n) if parse(e)[0] not in names}
+    loops = find_loops(graph.node, fed)
+    for outermost in dict.fromkeys(path[:1] for path in loops.members if path):
+        roots = list(dict.fromkeys(groups.find(n.name) for n in loops.whole(outermost)))
+        bound = [r for r in roots if specs[r][0].to_string()]
+        free = [r for r in roots if r not in bound and r not in stays]
+        for root in free:
+            groups.union((bound or free)[0], root)
+    return {groups.find(root): specs[root] for root in specs if groups.find(root) == root}
+
+
 def _simulated(
     graph: GraphDef,
     groups: _UnionFind,
-    specs: dict[str, tuple[DeviceSpec, str]],
+    specs: dict[str, _Spec],
     full: dict[str, str],
     devices: Sequence[str],
     costs: CostModel,
@@ -102,7 +124,7 @@ def _groups(graph: GraphDef) -> _UnionFind:
     return groups
 
 
-def _merge(so_far: tuple[DeviceSpec, str] | None, node: NodeDef) -> tuple[DeviceSpec, str]:
+def _merge(so_far: _Spec | None, node: NodeDef) -> _Spec:
     mine = DeviceSpec.from_string(node.device)
     if so_far is None or not node.device:
         return so_far or (mine, node.name)

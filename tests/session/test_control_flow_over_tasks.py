@@ -1,0 +1,124 @@
+"""Branches and loops over several tasks: dead values travel as such, loops stay whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.server import Server
+from sparkflow_runtime.session import RuntimeSession
+from sparkflow_runtime.wire.attrs import Shape
+from sparkflow_runtime.wire.cluster import ClusterSpec
+from sparkflow_runtime.wire.dtypes import float32
+from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
+
+PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
+
+
+def F(value: float) -> np.ndarray:
+    return np.array(value, np.float32)
+
+
+@pytest.fixture(params=[True, False], ids=["native", "frames"])
+def session(request: Any) -> Iterator[RuntimeSession]:
+    servers = {job: Server(job, 0, "127.0.0.1:0", b"secret") for job in ("ps", "worker")}
+    for server in servers.values():
+        server.join_cluster(ClusterSpec({job: [s.address] for job, s in servers.items()}))
+        server.worker.native_loops = request.param
+    made = RuntimeSession(servers["worker"].target)
+    yield made
+    made.close()
+    for server in servers.values():
+        server.stop()
+
+
+def _branches(node: Callable[..., Any], graph_def: Callable[..., Any]) -> Any:
+    """p ? assign_add(v, 2) : v * 10, with v and its update on the server, all else on the worker."""
+    return graph_def(
+        node("p", "Placeholder", device=WORKER),
+        node("v", "VariableV2", device=PS, dtype=float32, shape=Shape(())),
+        node("init", "Assign", "v", "zero", device=PS),
+        node("zero", "Const", device=PS, value=F(1)),
+        node("pivot", "Switch", "p", "p", device=WORKER),
+        node("pivot_t", "Identity", "pivot:1", device=WORKER),
+        node("ref", "RefSwitch", "v", "p", device=PS),
+        node("two", "Const", "^pivot_t", device=PS, value=F(2)),
+        node("add", "AssignAdd", "ref:1", "two", device=PS),
+        node("value", "Switch", "v", "p", device=PS),
+        node("ten", "Const", device=WORKER, value=F(10)),
+        node("mul", "Mul", "value", "ten", device=WORKER),
+        node("merge", "Merge", "mul", "add", device=WORKER),
+        node("twice", "Mul", "merge", "merge:0", device=PS),
+        node("touched", "NoOp", "^add", device=WORKER),
+        node("read", "Identity", "v", "^merge", device=PS),
+    )
+
+
+def test_a_branch_over_two_tasks(session: RuntimeSession, node: Any, graph_def: Any) -> None:
+    session.extend(_branches(node, graph_def))
+    session.run({}, [], ["init"])
+    taken = lambda p: session.run({"p:0": np.bool_(p)}, ["merge:0", "merge:1", "twice:0", "read:0"], ["touched"])  # noqa: E731
+    assert [float(v) for v in taken(True)] == [3, 1, 9, 3]
+    assert [float(v) for v in taken(False)] == [30, 0, 900, 3]
+    assert [float(v) for v in taken(True)] == [5, 1, 25, 5]
+
+
+def test_a_dead_value_from_another_task_cannot_be_fetched(session: RuntimeSession, node: Any, graph_def: Any) -> None:
+    session.extend(_branches(node, graph_def))
+    session.run({}, [], ["init"])
+    assert float(session.run({"p:0": np.bool_(False)}, ["mul:0"], [])[0]) == 10
+    for fetch in ("mul:0", "value:0"):
+        with pytest.raises(InvalidArgumentError, match=f"Fetch '{fetch}' does not have a value"):
+            session.run({"p:0": np.bool_(True)}, [fetch], [])
+
+
+def _loop(node: Callable[..., Any], body_device: str, wait: bool = False) -> list[Any]:
+    """while i < n: i, s = i + 1, s * x."""
+    frame = {"frame_name": "loop", "parallel_iterations": 10}
+    device = {"device": body_device}
+    return [
+        node("n", "Placeholder", device=WORKER),
+        node("x", "Const", device=PS, value=F(3)),
+        node("zero", "Const", value=F(0)),
+        node("one", "Const", value=F(1)),
+        node("i0", "Enter", "zero", **frame),
+        node("s0", "Enter", "one", **frame),
+        node("nn", "Enter", "n", is_constant=True, **frame),
+        node("xx", "Enter", "x", is_constant=True, **frame),
+        node("i", "Merge", "i0", "i2"),
+        node("s", "Merge", "s0", "s2"),
+        node("less", "Less", "i", "nn", **device),
+        node("again", "LoopCond", "less"),
+        node("si", "Switch", "i", "again"),
+        node("ss", "Switch", "s", "again"),
+        node("step", "Const", "^pivot", value=F(1)),
+        node("pivot", "Identity", "si:1"),
+        node("i1", "AddV2", "pivot", "step"),
+        node("s1", "Mul", "ss:1", "xx", **device),
+        node("i2", "NextIteration", "i1"),
+        node("s2", "NextIteration", "s1"),
+        node("out", "Exit", "ss"),
+        node("half", "RealDiv", "out", "x", device=PS),
+        node("count", "Exit", "si"),
+    ]
+
+
+@pytest.mark.parametrize("device", ["", PS, WORKER])
+def test_a_loop_on_one_task_with_inputs_from_and_results_for_another(
+    session: RuntimeSession, node: Any, graph_def: Any, device: str
+) -> None:
+    session.extend(graph_def(*_loop(node, device)))
+    for n in (0, 4):
+        values = session.run({"n:0": F(n)}, ["out:0", "half:0", "count:0"], [])
+        assert [float(v) for v in values] == [3.0**n, pytest.approx(3.0 ** (n - 1)), n]
+
+
+def test_a_loop_over_two_tasks_is_refused(session: RuntimeSession, node: Any, graph_def: Any) -> None:
+    nodes = _loop(node, WORKER)
+    next(n for n in nodes if n.name == "s1").device = PS
+    session.extend(graph_def(*nodes))
+    with pytest.raises(UnimplementedError, match=r"'loop' has nodes on 2 tasks: .*\(Mul\) on /job:ps.* on /job:worker"):
+        session.run({"n:0": F(2)}, ["out:0"], [])
