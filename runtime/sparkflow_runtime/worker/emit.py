@@ -32,7 +32,7 @@ class If:
 
 @dataclass
 class Loop:
-    """`while True`. What the last statement of `body` reads is not dropped there, but when the loop is over."""
+    """`while True`."""
 
     body: Block
 
@@ -56,10 +56,7 @@ class Text:
 def write(head: str, block: Block) -> Text:
     """The source of a function with this head and body."""
     drops: _Drops = {}
-    ends = dict(_ends(block, ()))
     for name, (at, is_set) in _last_uses(block).items():
-        while at in ends:
-            at, is_set = ends[at], False
         drops.setdefault(at, []).append(f"del {name}" if is_set else f"{name} = None")
     text = Text([head])
     _write_block(text, block, (), 1, drops)
@@ -93,18 +90,6 @@ def _write_if(text: Text, one: If, at: _Place, depth: int, drops: _Drops) -> Non
     if second:
         text.add(depth, "else:")
         _write_block(text, second, (*where, (position, branches[1])), depth + 1, drops)
-
-
-def _ends(block: Block, where: _Where) -> Iterator[tuple[_Place, _Place]]:
-    """The last statement of each loop -> the loop."""
-    for position, one in enumerate(block):
-        if isinstance(one, Loop):
-            inner = (*where, (position, 0))
-            yield (inner, len(one.body) - 1), (where, position)
-            yield from _ends(one.body, inner)
-        elif isinstance(one, If):
-            yield from _ends(one.then, (*where, (position, 0)))
-            yield from _ends(one.otherwise, (*where, (position, 1)))
 
 
 def _last_uses(block: Block) -> dict[str, tuple[_Place, bool]]:

@@ -18,7 +18,7 @@ from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, par
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.worker.plan import RECEIVE, SEND, Binder, Plan, Unit, compile_plan
-from sparkflow_runtime.worker.structure import Irregular
+from sparkflow_runtime.worker.values import Irregular
 
 KERNEL, ASYNC, SWITCH, MERGE, ENTER, EXIT, NEXT, SENDS, RECVS = range(9)
 _KINDS = {**dict.fromkeys(cf.SWITCH, SWITCH), **dict.fromkeys(cf.MERGE, MERGE), **dict.fromkeys(cf.ENTER, ENTER)}

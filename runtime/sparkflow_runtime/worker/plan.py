@@ -23,8 +23,9 @@ from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, par
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment, read
-from sparkflow_runtime.worker.structure import Irregular, Parts, compile_structured
+from sparkflow_runtime.worker.structure import compile_structured
 from sparkflow_runtime.worker.tracing import Recorder
+from sparkflow_runtime.worker.values import Irregular, Parts
 
 SEGMENT, WAIT, RECEIVE, SEND = "segment", "wait", "receive", "send"
 Binder = Callable[[NodeDef, Kernel, dict[str, Any]], Callable[..., Any]]
@@ -167,7 +168,7 @@ class _Compiler:
             return compile_segment([self._call(n, unit, stored.get(n.name, [])) for n in nodes])
         constants = {n.name: self.attrs[n.name]["value"] for n in nodes if n.op == "Const"}
         stores = {n.name: stored[n.name] for n in nodes if n.name in stored}
-        function = lambda n: self.bind(n, self.kernels[n.name], self.attrs[n.name])  # noqa: E731
+        function = lambda n, row: self.bind(n, row, self.attrs[n.name])  # noqa: E731
         parts = Parts(self.live, nodes, self.kernels, function, self._where, constants, stores, stop)
         return compile_structured(parts)
 

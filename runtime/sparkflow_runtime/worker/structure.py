@@ -11,42 +11,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.control_flow import truth
+from sparkflow_runtime.kernels.accumulate import accumulating
 from sparkflow_runtime.kernels.registry import Kernel
 from sparkflow_runtime.wire import control_flow as cf
-from sparkflow_runtime.wire.control_flow import ALWAYS, DEAD, Atom, Guard, Liveness, Path
+from sparkflow_runtime.wire.control_flow import ALWAYS, Guard, Path
 from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, parse
 from sparkflow_runtime.wire.protos import NodeDef
-from sparkflow_runtime.worker.codegen import Segment, read
+from sparkflow_runtime.worker.codegen import Segment
 from sparkflow_runtime.worker.emit import Block, If, Line, Loop, write
+from sparkflow_runtime.worker.values import HANDS_ON, Irregular, Parts, Value, Values
 
 _serial = count()
-_HANDS_ON = {"Identity", "StopGradient", "PreventGradient", "Switch", "Enter", "Exit", "NextIteration", cf.LOOP_COND}
-_HANDS_ON |= {"RefIdentity", "RefSwitch", "RefEnter", "RefExit", "RefNextIteration"}
-_DOES_NOTHING = {"NoOp", cf.TRIGGER}
 _MAX_DEPTH = 18  # Python nests no more than 20 loops
-
-
-class Irregular(Exception):
-    """Why this control flow has no native form."""
-
-
-@dataclass
-class Parts:
-    """What the plan's compiler knows of the segment. A tensor that another unit makes, or a feed, is in a slot."""
-
-    live: Liveness
-    nodes: Sequence[NodeDef]  # of this segment, producers first
-    kernels: dict[str, Kernel]
-    function: Callable[[NodeDef], Callable[..., Any]]
-    where: Callable[[str], tuple[int | None, Any]]  # of a tensor from elsewhere: (slot or None, constant)
-    constants: dict[str, Any]  # Const node -> value, with control inputs or without
-    stores: dict[str, list[tuple[int, int]]]  # node -> (slot, port) that outlive the segment
-    stop: int | None  # the slot whose list is not empty once the step is cancelled
 
 
 @dataclass
@@ -58,27 +37,16 @@ class _Item:
     emit: Callable[[Guard], Block]
 
 
-@dataclass(frozen=True)
-class _Value:
-    text: str
-    uses: frozenset[str] = frozenset()
-
-
 def compile_structured(parts: Parts) -> Segment:
     """Raises Irregular."""
     return _Structure(parts).compile()
 
 
-class _Structure:
+class _Structure(Values):
     def __init__(self, parts: Parts):
-        self.parts, self.live, self.loops = parts, parts.live, parts.live.loops
-        self.own = {n.name: i for i, n in enumerate(parts.nodes)}
-        self.position = {n.name: i for i, n in enumerate(self.loops.order)}
-        self.names: dict[str, Any] = {"read": read, "truth": truth, "DEAD": DEAD, "stopped": _stopped}
-        self.loaded: dict[int, str] = {}  # slot -> local name
+        super().__init__(parts)
+        self.names |= {"stopped": _stopped}
         self.memo: dict[str, frozenset[str]] = {}
-        self.used = self._used_tensors()
-        self.used_nodes = {parse(t)[0] for t in self.used}
         self.items: dict[Path, dict[str, _Item]] = {}
 
     def compile(self) -> Segment:
@@ -96,84 +64,6 @@ class _Structure:
         exec(compile("\n".join(text.lines), filename, "exec"), self.names)  # our own text: generated names only
         return Segment(self.names["run"], filename, text.nodes)
 
-    # ------------------------------------------------------------------ what a node is
-
-    def _used_tensors(self) -> set[str]:
-        used = {"{}:{}".format(*parse(e)) for n in self.parts.nodes for e in data_inputs(n)}
-        return used | {f"{name}:{port}" for name, ports in self.parts.stores.items() for _, port in ports}
-
-    def _is_own(self, e: str) -> bool:
-        return node_name(e) in self.own and not self.loops.is_fed(e)
-
-    def _hands_on(self, node: NodeDef) -> bool:
-        """A node that makes no code. One that reads a variable does, as the value is that of this moment."""
-        if node.op in _DOES_NOTHING or node.name in self.parts.constants:
-            return True
-        return node.op in _HANDS_ON and (node.op.startswith("Ref") or not self._is_reference(node.input[0]))
-
-    def _is_reference(self, e: str) -> bool:
-        """Whether the edge may carry a variable itself."""
-        if self.loops.is_fed(e):
-            return False
-        node = self.loops.nodes[parse(e)[0]]
-        if node.op in _HANDS_ON or node.op in cf.MERGE:
-            return node.op.startswith("Ref")
-        row = self.parts.kernels.get(node.name)
-        return row is not None and row.stateful and not row.plain
-
-    def _is_loop_variable(self, node: NodeDef) -> bool:
-        return node.op in cf.MERGE and any(
-            cf.is_back_edge(node, self.loops.nodes[node_name(e)]) for e in node.input if not self.loops.is_fed(e)
-        )
-
-    def _level(self, node: NodeDef) -> Path:
-        """The frame in which a node's code stands: what an Enter or Exit reads of a variable, it reads outside."""
-        path = self.loops.owner[node.name]
-        return path[:-1] if node.op in cf.ENTER | cf.EXIT and not self._hands_on(node) else path
-
-    # ------------------------------------------------------------------ values
-
-    def _value(self, e: str) -> _Value:
-        while True:
-            if not self._is_own(e):
-                return self._from_elsewhere(e)
-            node = self.loops.nodes[parse(e)[0]]
-            if node.name in self.parts.constants:
-                return self._constant(node.name, self.parts.constants[node.name])
-            if not self._hands_on(node):
-                break
-            e = node.input[0]
-        name, port = f"t{self.own[node.name]}", parse(e)[1]
-        if node.op in cf.MERGE:
-            name += "i" if port else ""
-            return _Value(name, frozenset({name}))
-        row = self.parts.kernels[node.name]
-        return _Value(f"{name}[{port}]" if row.multi else name, frozenset({name}))
-
-    def _from_elsewhere(self, e: str) -> _Value:
-        slot, constant = self.parts.where(e)
-        if slot is None:
-            return self._constant(parse(e)[0], constant)
-        name = self.loaded.setdefault(slot, f"v{slot}")
-        return _Value(name, frozenset({name}))
-
-    def _constant(self, node: str, value: Any) -> _Value:
-        name = f"c{self.position[node]}"
-        self.names[name] = value
-        return _Value(name)
-
-    def _read(self, e: str, deref: bool = True) -> _Value:
-        value = self._value(e)
-        return _Value(f"read({value.text})", value.uses) if deref and self._is_reference(e) else value
-
-    def _test(self, atom: Atom, *, check: bool = True) -> _Value:
-        """The predicate as an expression that is true when the atom's positive form holds."""
-        if atom[0].startswith("?"):
-            value = self._value(atom[0][1:])
-            return _Value(f"{value.text} is not DEAD", value.uses)
-        value = self._read(atom[0])
-        return _Value(f"truth({value.text})" if check else value.text, value.uses)
-
     # ------------------------------------------------------------------ items
 
     def _add(self, node: NodeDef) -> None:
@@ -184,24 +74,39 @@ class _Structure:
             return
         level = self._level(node)
         needs = frozenset[str]().union(*(self._seen(level, p) for p in self.loops.producers(node)))
+        if level and self._is_lazy(node, level):
+            self.lazy.add(node.name)
         self._put(level, node.name, _Item(self.live.guards[node.name], needs, lambda _: [self._call(node)]))
+
+    def _is_lazy(self, node: NodeDef, path: Path) -> bool:
+        row = self.parts.kernels[node.name]
+        if row.stateful or node.op in HANDS_ON or node.name not in self.used_nodes:
+            return False
+        return all(self._is_invariant(e, path) for e in data_inputs(node))
 
     def _put(self, level: Path, key: str, item: _Item) -> None:
         self.items.setdefault(level, {})[key] = item
 
     def _call(self, node: NodeDef) -> Line:
         row, name = self.parts.kernels[node.name], f"t{self.own[node.name]}"
-        if node.op in _HANDS_ON:
-            values, text = [self._read(node.input[0])], "{}"
-        else:
-            values = [self._read(e, i not in row.refs) for i, e in enumerate(data_inputs(node))]
-            function = self.parts.function(node)
-            text = function if isinstance(function, str) else f"k{name}({', '.join(['{}'] * len(values))})"
-            self.names[f"k{name}"] = function
-        text = text.format(*(v.text for v in values))
-        keep = node.name in self.used_nodes
+        values = [self._read(e, i not in row.refs) for i, e in enumerate(data_inputs(node))]
         uses = frozenset[str]().union(*(v.uses for v in values))
-        return Line(f"{name} = {text}" if keep else text, node.name, (name,) if keep else (), uses)
+        text = "{}" if node.op in HANDS_ON else self._function(node, row, name, len(values))
+        text = text.format(*(v.text for v in values))
+        if node.name not in self.used_nodes:
+            return Line(text, node.name, (), uses)
+        test = f"if {name} is None: " if node.name in self.lazy else ""
+        return Line(f"{test}{name} = {text}", node.name, (name,), uses)
+
+    def _function(self, node: NodeDef, row: Kernel, name: str, num_inputs: int) -> str:
+        """The call as a format of its inputs."""
+        path = self.loops.owner[node.name]
+        special = accumulating(row) if path and self._is_sum(node, path) else None
+        function = self.parts.function(node, special or row)
+        if isinstance(function, str):
+            return function
+        self.names[f"k{name}"] = function
+        return f"k{name}({', '.join(['{}'] * num_inputs)})"
 
     def _add_merge(self, node: NodeDef) -> None:
         """An assignment for each input, in the branch where it is live; of several that are, the first stays."""
@@ -303,7 +208,9 @@ class _Structure:
         body += self._schedule(zones[True], path, inside)
         body += self._carry(variables)
         after = self._schedule(zones[False], path, known | {(again[0], False)})
-        return [*map(self._begin, variables), Loop(body), *after]
+        lazy = [f"t{self.own[key]}" for key in items if key in self.lazy]
+        unset = [Line(f"{' = '.join(lazy)} = None", defines=tuple(lazy))] if lazy else []
+        return [*unset, *map(self._begin, variables), Loop(body), *after]
 
     def _check_zones(self, path: Path, items: dict[str, _Item], zones: dict[bool | None, list[str]]) -> None:
         """What is computed before the condition must not need what comes after it."""
@@ -339,7 +246,7 @@ class _Structure:
             values.append(self._read(e, not variable.op.startswith("Ref")))
             if f"{variable.name}:1" in self.used:
                 targets.append(f"{targets[-1]}i")
-                values.append(_Value(f"i{list(variable.input).index(e)}"))
+                values.append(Value(f"i{list(variable.input).index(e)}"))
         moved = [(t, v) for t, v in zip(targets, values, strict=True) if t != v.text]
         if not moved:
             return []
