@@ -72,6 +72,8 @@ from sparkflow.ops.array_slice import slice_ as slice
 from sparkflow.ops.broadcasting import broadcast_dynamic_shape
 from sparkflow.ops.clip import clip_by_global_norm, clip_by_norm, clip_by_value, global_norm
 from sparkflow.ops.control_flow import Assert, Print, check_numerics, group, no_op, tuple
+from sparkflow.ops.control_flow_cond import case, cond
+from sparkflow.ops.control_flow_while import while_loop
 from sparkflow.ops.data_flow import FIFOQueue, QueueBase, RandomShuffleQueue
 from sparkflow.ops.files import matching_files, read_file, write_file
 from sparkflow.ops.init_ops import (

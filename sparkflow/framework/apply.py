@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow.framework import shapes
+from sparkflow.framework.contexts import check_inputs
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import Arg, OpSpec, lookup, op
 from sparkflow_runtime.wire import dtypes
@@ -205,14 +206,25 @@ def create(op_type: str, inputs: Any = (), attrs: dict[str, Any] | None = None, 
     graph = get_default_graph()
     with graph.name_scope(name or op_type) as scope:  # so that a converted constant is called e.g. MatMul/b
         flat = _flatten(spec, inputs, attrs)
+        _check_complete(spec, attrs)
+        op = graph.create_op(op_type, flat, attrs, scope)
+    for tensor in op.inputs:
+        if tensor.op._control_flow_context is not None:
+            check_inputs(op)
+            break
+    return op
+
+
+def _check_complete(spec: OpSpec, attrs: dict[str, Any]) -> None:
     missing = [
         a.type_attr
         for a in spec.outputs
         if a.type_attr and a.type_attr not in attrs and a.type_attr not in spec.defaults
     ]
     if missing:
-        raise TypeError(f"{op_type}: attribute {missing[0]!r} is missing; the inputs do not tell it ({spec.signature})")
-    return graph.create_op(op_type, flat, attrs, scope)
+        raise TypeError(
+            f"{spec.name}: attribute {missing[0]!r} is missing; the inputs do not tell it ({spec.signature})"
+        )
 
 
 def _flatten(spec: OpSpec, inputs: Any, attrs: dict[str, Any]) -> list[Tensor]:

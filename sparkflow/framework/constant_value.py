@@ -86,6 +86,8 @@ _RULES: dict[str, Callable[[Operation], Any]] = {
     "StridedSlice": _slice_value,
     "Cast": _cast_value,
     "Identity": lambda op: constant_value(op.inputs[0]),
+    "Enter": lambda op: constant_value(op.inputs[0]) if op.attrs["is_constant"] else None,
+    "Switch": lambda op: None if op.inputs[1].op.type == "LoopCond" else constant_value(op.inputs[0]),
     "Mul": _binary(np.multiply),
     "Add": _binary(np.add),
     "AddV2": _binary(np.add),

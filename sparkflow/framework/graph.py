@@ -34,6 +34,8 @@ class Graph:
         self._colocation_stack: list[Operation] = []
         self._collections: dict[str, list[Any]] = {}
         self._sessions: list[Any] = []
+        self._control_flow_context: Any = None  # the cond branch or while loop being built
+        self._unfetchable: set[Operation] = set()
         self._finalized = False
         self.seed: int | None = None
         self.extra: dict[Any, Any] = {}  # what rooms above keep per graph (variable store, ...)
@@ -55,6 +57,9 @@ class Graph:
         self._apply_scopes(op)
         if spec.shape is not None:
             self._infer(op, spec)
+        if self._control_flow_context is not None:
+            op._control_flow_context = self._control_flow_context
+            self._control_flow_context.AddOp(op)  # after inference: what it captures says less than the original
         self._ops[op.name] = op
         return op
 
@@ -218,17 +223,33 @@ class Graph:
 
     @contextmanager
     def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
-        """Ops made inside run after these; None drops the dependencies of the scopes around."""
+        """Ops made inside run after these; None drops the dependencies, the cond and the loop of the scopes around."""
         if control_inputs is None:
             stack, self._control_stack = self._control_stack, []
+            context, self._control_flow_context = self._control_flow_context, None
             try:
                 yield
             finally:
-                self._control_stack = stack
+                self._control_stack, self._control_flow_context = stack, context
             return
         elements = [self.as_graph_element(c) for c in control_inputs]
         with self._pushed(self._control_stack, [e.op if isinstance(e, Tensor) else e for e in elements]):
             yield
+
+    def _get_control_flow_context(self) -> Any:
+        """The cond branch or while loop that ops made now become part of."""
+        return self._control_flow_context
+
+    def _set_control_flow_context(self, context: Any) -> None:
+        self._control_flow_context = context
+
+    def prevent_fetching(self, op: Operation) -> None:
+        self._unfetchable.add(op)
+
+    def is_fetchable(self, tensor_or_op: Any) -> bool:
+        """False inside a cond branch or a loop, where a value may be missing or there are many."""
+        op = tensor_or_op.op if isinstance(tensor_or_op, Tensor) else tensor_or_op
+        return op not in self._unfetchable
 
     # ------------------------------------------------------------------ collections
 

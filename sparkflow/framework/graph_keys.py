@@ -29,3 +29,5 @@ class GraphKeys:
     ASSET_FILEPATHS = "asset_filepaths"
     CONCATENATED_VARIABLES = "concatenated_variables"
     EVAL_STEP = "eval_step"
+    COND_CONTEXT = "cond_context"
+    WHILE_CONTEXT = "while_context"

@@ -6,6 +6,7 @@ from typing import Any
 
 from sparkflow.framework.apply import apply_op, register_conversion
 from sparkflow.framework.graph import Graph, Operation, Tensor
+from sparkflow.framework.nest import register_composite
 
 
 class IndexedSlices:
@@ -47,3 +48,6 @@ def _densify(value: IndexedSlices, dtype: Any, name: str | None, as_ref: bool) -
 
 
 register_conversion(IndexedSlices, _densify)
+register_composite(
+    IndexedSlices, lambda s: (s.values, s.indices, s.dense_shape), lambda like, parts: IndexedSlices(*parts)
+)

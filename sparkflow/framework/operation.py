@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sparkflow.framework import shapes
@@ -87,6 +87,7 @@ class Operation:
     """A node: op type, inputs, control inputs, attributes, device."""
 
     __slots__ = (
+        "_control_flow_context",
         "_device",
         "attrs",
         "control_inputs",
@@ -107,6 +108,7 @@ class Operation:
         self.control_inputs: list[Operation] = []
         self.outputs = [Tensor(self, i, dtype) for i, dtype in enumerate(spec.output_dtypes(attrs))]
         self._device = ""
+        self._control_flow_context: Any = None  # the cond branch or while loop it is part of
         self.traceback_frame: tuple[str, int] | None = None
 
     device = property(lambda self: self._device)
@@ -130,6 +132,23 @@ class Operation:
     def add_control_input(self, op: Operation) -> None:
         if op is not self and op not in self.control_inputs:
             self.control_inputs.append(op)
+
+    def _remove_control_inputs(self, ops: Iterable[Operation]) -> None:
+        gone = set(ops)
+        self.control_inputs = [op for op in self.control_inputs if op not in gone]
+
+    def _update_input(self, index: int, tensor: Tensor) -> None:
+        """Replace one input. Only before a session has run the graph: it does not send a node twice."""
+        if tensor.graph is not self.graph or tensor.dtype.base_dtype is not self.inputs[index].dtype.base_dtype:
+            raise ValueError(f"Input {index} of {self.name!r} cannot be replaced by {tensor}: wrong graph or dtype")
+        self.inputs[index] = tensor
+
+    def _get_control_flow_context(self) -> Any:
+        """The CondContext or WhileContext this op was made in, None outside of any."""
+        return self._control_flow_context
+
+    def _set_control_flow_context(self, context: Any) -> None:
+        self._control_flow_context = context
 
     def colocation_groups(self) -> list[str]:
         return list(self.attrs.get("_class", [])) or [f"loc:@{self.name}"]
