@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkflow.framework.graph import Operation
 
 GradientFunction = Callable[..., Any]
 
 _GRADIENTS: dict[str, GradientFunction | None] = {}
-_SPARSE: set[str] = set()
 
 
-def gradient(*op_types: str, sparse: bool = False) -> Callable[[GradientFunction], GradientFunction]:
+class Traits(NamedTuple):
+    """What a gradient function takes beside dense tensors, one for each output."""
+
+    sparse: bool = False
+    partial: bool = False
+
+
+_TRAITS: dict[str, Traits] = {}
+_PLAIN = Traits()
+
+
+def gradient(
+    *op_types: str, sparse: bool = False, partial: bool = False
+) -> Callable[[GradientFunction], GradientFunction]:
     """Register `fn(op, *dy)`, with one dy for each output, which returns one gradient for each input.
 
     A gradient is a Tensor, IndexedSlices, None where there is none, or a function of no arguments that builds it, which
     is called only where somebody needs it. A single input's gradient need not be in a tuple.
-    sparse: dy may be IndexedSlices; otherwise the rows are summed into a dense tensor first.
+    sparse: dy may be IndexedSlices; otherwise the rows are summed into a dense tensor first. partial: dy may be None
+    where nobody differentiates that output; otherwise zeros stand there.
     """
 
     def register(fn: GradientFunction) -> GradientFunction:
         for op_type in op_types:
             _add(op_type, fn)
-        if sparse:
-            _SPARSE.update(op_types)
+            _TRAITS[op_type] = Traits(sparse, partial)
         return fn
 
     return register
@@ -54,8 +66,8 @@ def find(op: Operation) -> GradientFunction | None:
     return _GRADIENTS[op_type]
 
 
-def takes_slices(op: Operation) -> bool:
-    return op.attrs.get("_gradient_op_type", op.type) in _SPARSE
+def traits(op: Operation) -> Traits:
+    return _TRAITS.get(op.attrs.get("_gradient_op_type", op.type), _PLAIN)
 
 
 def listed(op_type: str) -> bool:

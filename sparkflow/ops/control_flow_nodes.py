@@ -36,7 +36,7 @@ _FRAME: dict[str, Any] = {"is_constant": False, "parallel_iterations": 10}
 op("Switch", "data: T, pred: bool -> output_false: T, output_true: T", rules.same)
 op("RefSwitch", "data: &T, pred: bool -> output_false: &T, output_true: &T", rules.same)
 op("Merge", "inputs: N * T -> output: T, value_index: int32", _merge_rule)
-op("RefMerge", "inputs: N * &T -> output: &T, value_index: int32", _merge_rule)
+op("RefMerge", "inputs: &N * T -> output: &T, value_index: int32", _merge_rule)
 op("Enter", "data: T -> output: T", rules.same, **_FRAME)
 op("RefEnter", "data: &T -> output: &T", rules.same, **_FRAME)
 op("Exit", "data: T -> output: T", rules.same)

@@ -19,6 +19,8 @@ from sparkflow.ops import array, math
 from sparkflow.ops.control_flow_context import ControlFlowContext, inside
 from sparkflow.ops.control_flow_nodes import enter, exit, loop_cond, merge, next_iteration, switch_ref_or_tensor
 
+_START: Any = object()  # the shape that a variable has at the start
+
 
 class LoopVariable(NamedTuple):
     """The nodes of one loop variable, by their outputs. stop, go: those of its Switch."""
@@ -106,10 +108,16 @@ class WhileContext(ControlFlowContext):
 
     # ------------------------------------------------------------------ variables
 
-    def AddVariable(self, init: Tensor, step: Callable[[Tensor], Tensor], name: str) -> LoopVariable:
-        """Add a variable to a loop that is built: it starts as `init`, and step(value) is the next value."""
+    def AddVariable(
+        self, init: Tensor, step: Callable[[Tensor], Tensor], name: str, dims: Dims = _START
+    ) -> LoopVariable:
+        """Add a variable to a loop that is built: it starts as `init`, and step(value) is the next value.
+
+        dims: its static shape in all iterations, that of `init` by default.
+        """
         assert self._pivot is not None, "Build comes first"
         entered = self._enter(self._outside(init), is_constant=False, name=name)
+        entered._shape = entered._shape if dims is _START else dims
         with inside(self):
             merged = merge([entered, entered])[0]
             stop, go = switch_ref_or_tensor(merged, self._pivot)
@@ -253,9 +261,6 @@ def _invariants(loop_vars: list[Any], given: Any) -> list[Any]:
     if len(wanted) != len(leaves):
         raise ValueError(f"while_loop: {len(leaves)} loop variables, but {len(wanted)} shape invariants: {given!r}")
     return [dims for leaf, shape in zip(leaves, wanted) for dims in _part_invariants(leaf, shape)]
-
-
-_START: Any = object()  # the shape at the start
 
 
 def _parts(leaf: Any) -> list[Any]:

@@ -1,0 +1,178 @@
+"""The gradient of a loop: a loop that goes through the same iterations backwards.
+
+The forward loop gets a counter, and pushes each value that the gradient needs onto a stack of its own. The gradient loop
+counts down from there; its variables are the gradients of the forward loop's variables, its body is the reverse walk
+through the forward body, and it pops what it needs. What the forward loop only took from outside has a gradient that is
+summed over the iterations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.framework.apply import constant, convert_to_tensor
+from sparkflow.framework.contexts import is_loop_constant_enter, output_context, while_context
+from sparkflow.framework.graph import Operation, Tensor
+from sparkflow.framework.indexed_slices import IndexedSlices
+from sparkflow.framework.shapes import compatible, merge
+from sparkflow.grads.control_flow import no_rows
+from sparkflow.grads.level import Body, result_of
+from sparkflow.grads.walk import Walk
+from sparkflow.ops import array, array_join, math
+from sparkflow.ops.control_flow_context import CondContext, inside
+from sparkflow.ops.control_flow_nodes import control_trigger, switch
+from sparkflow.ops.control_flow_while import LoopVariable, WhileContext
+from sparkflow.ops.stack import stack_pop_v2, stack_push_v2, stack_v2
+
+
+def through_loop(walk: Walk, loop: WhileContext) -> None:
+    """From the gradients of the loop's Exits to those of its initial values and of what it takes from outside."""
+    body = walk.level.bodies[loop]
+    dys = {v: dy for v in body.variables if (dy := walk.total(v.exit)) is not None}
+    if dys:
+        with loop.pivot.graph.name_scope(f"{walk.manner.scope}{loop.name}_grad/"):
+            GradientLoop(walk, body, dys).build()
+
+
+class GradientContext(WhileContext):
+    """The gradient loop as a context: a value of the forward loop stands here for what was pushed."""
+
+    def __init__(self, forward: WhileContext, state: GradientLoop):
+        super().__init__(
+            parallel_iterations=forward.parallel_iterations,
+            back_prop=forward.back_prop,
+            swap_memory=forward.swap_memory,
+        )
+        self.forward, self._state = forward, state
+
+    def _captured(self, val: Tensor) -> Tensor:
+        if while_context(val.op) is not self.forward:
+            return super()._captured(val)
+        if is_loop_constant_enter(val.op):
+            return self.AddValue(val.op.inputs[0])
+        if val.op.type == "Const":
+            with inside(self):
+                return constant(val.op.attrs["value"], val.dtype, name=val.op.name.rpartition("/")[2])
+        return self._state.recalled(val)
+
+
+class GradientLoop:
+    """One forward loop in one reverse walk."""
+
+    def __init__(self, walk: Walk, body: Body, dys: dict[LoopVariable, Any]):
+        self.walk, self.body, self.forward = walk, body, body.loop
+        self.outer: GradientLoop | None = walk.loop
+        self.variables = body.reached(dys)
+        self.dys = dys
+        counter = self._counter()
+        self.counted = counter.next.op.inputs[0].op  # the addition: it runs once in each iteration
+        self.total = counter.exit
+        self.pushed = counter.next.op  # waits for all pushes of its iteration
+        self.trigger: Operation | None = None  # gathers pushes in branches, which may not run
+        self.context = GradientContext(self.forward, self)
+        self.sync: Operation | None = None  # gathers the pops of an iteration
+
+    def _counter(self) -> LoopVariable:
+        """Counts the forward loop's iterations. Pushes of an outer iteration come before those of the next one."""
+        with inside(self.forward.outer_context):
+            zero = constant(0, name="f_count")
+        if self.outer is not None:
+            zero.op.add_control_input(self.outer.counted)
+        return self.forward.AddVariable(zero, lambda n: math.add(n, 1), "f_count")
+
+    def build(self) -> None:
+        """Add the gradient loop, and give the walk around the gradients that come out of it."""
+        inits = [self.total, *(self._init(v) for v in self.variables)]
+        dims = [(), *(v.merge._shape for v in self.variables)]
+        exits = self.context.Build(lambda values: math.greater_equal(values[0], 1), self._step, inits, dims)
+        assert self.sync is not None, "Build has called _step"
+        self.context.variables[0].next.op.add_control_input(self.sync)
+        if self.outer is not None and self.outer.sync is not None:
+            self.outer.sync.add_control_input(exits[0].op)
+        for variable, dx in zip(self.variables, exits[1:]):
+            self.walk.add(variable.enter.op.inputs[0], dx)
+        for taken, dx in self.taken.items():
+            self.walk.add(taken, self._summed(taken, dx))
+
+    def _init(self, variable: LoopVariable) -> Tensor:
+        dy = self.dys.get(variable)
+        return array.zeros_like(variable.exit) if dy is None else convert_to_tensor(dy)
+
+    def _step(self, values: list[Tensor]) -> list[Tensor]:
+        """One iteration backwards: from the gradients of the next values to those of the values."""
+        self.sync = control_trigger("b_sync")
+        self.inner = Walk(self.body.level, self.walk.manner, self)
+        for variable, dy in zip(self.variables, values[1:]):
+            self.inner.add(result_of(variable), dy)
+        self.inner.run()
+        totals = {entered.op.inputs[0]: self.inner.total(entered) for entered in self.body.captures}
+        self.taken = {taken: dx for taken, dx in totals.items() if dx is not None}
+        return [math.subtract(values[0], 1), *(self._gradient(v) for v in self.variables)]
+
+    def _gradient(self, variable: LoopVariable) -> Tensor:
+        for part in self.inner.parts.pop(variable.merge, ()):
+            self.inner.add(variable.go, part)
+        dy = self.inner.total(variable.go)
+        result = array.zeros_like(variable.go) if dy is None else convert_to_tensor(dy)
+        if compatible(result._shape, variable.merge._shape):
+            result._shape = merge(result._shape, variable.merge._shape)
+        return result
+
+    # ------------------------------------------------------------------ sums over the iterations
+
+    def _summed(self, taken: Tensor, dx: Tensor | IndexedSlices) -> Tensor | IndexedSlices:
+        """The sum of dx, a gradient in each iteration, of something that the forward loop takes from outside."""
+        context = self.context
+        if isinstance(dx, IndexedSlices):
+            return self._all_rows(taken, dx)
+        zero = array.zeros_like(taken)
+        return context.AddVariable(zero, lambda total: math.add(total, dx), "b_acc").exit
+
+    def _all_rows(self, taken: Tensor, dx: IndexedSlices) -> IndexedSlices:
+        none = no_rows(dx, taken)
+
+        def rows(init: Tensor, more: Tensor) -> Tensor:
+            dims = None if init._shape is None else (None, *init._shape[1:])
+            return self.context.AddVariable(init, lambda rows: array_join.concat([rows, more], 0), "b_acc", dims).exit
+
+        shape = None if dx.dense_shape is None else math.cast(array.shape(taken), dx.dense_shape.dtype)
+        return IndexedSlices(rows(none.values, dx.values), rows(none.indices, dx.indices), shape)
+
+    # ------------------------------------------------------------------ what the forward loop leaves behind
+
+    def recalled(self, value: Tensor) -> Tensor:
+        """value, of the forward loop, in the iteration that the gradient loop is at."""
+        with inside(None), value.graph.colocate_with(value.op):
+            stack = stack_v2(value.dtype)
+        self._push(stack, value)
+        return self._pop(stack, value)
+
+    def _push(self, stack: Tensor, value: Tensor) -> None:
+        context = output_context(value.op)
+        with inside(context):
+            push = stack_push_v2(stack, value, self.forward.swap_memory)
+        push.op.add_control_input(self.counted)  # in iterations that happen, not after the last
+        if context is self.forward:
+            self.pushed.add_control_input(push.op)
+            return
+        if self.trigger is None:
+            with inside(self.forward):
+                self.trigger = control_trigger("f_sync")
+            self.pushed.add_control_input(self.trigger)
+        self.trigger.add_control_input(push.op)
+
+    def _pop(self, stack: Tensor, value: Tensor) -> Tensor:
+        handle, branch = stack, self._branch_of(value)
+        with inside(self.context):
+            if branch is not None:
+                handle = switch(stack, branch.pred)[branch.branch]
+            popped = stack_pop_v2(handle, value.dtype)
+        popped._shape = value._shape
+        assert self.sync is not None, "values are recalled in the body alone"
+        self.sync.add_control_input(popped.op)
+        return popped
+
+    def _branch_of(self, value: Tensor) -> CondContext | None:
+        """The innermost cond branch, inside the forward loop, that made the value or not."""
+        context = output_context(value.op)
+        return context if isinstance(context, CondContext) else None

@@ -1,0 +1,155 @@
+"""What a reverse walk goes through: the ops of one level, a loop inside it being one node.
+
+A level is a graph outside of loops, or the body of one. Which of its tensors lead to an x is worked out before any
+gradient is built, so that no node is added for what nobody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sparkflow.framework.contexts import is_loop_constant_enter, is_loop_exit, is_loop_merge, is_loop_switch
+from sparkflow.framework.graph import Operation, Tensor
+from sparkflow.ops.control_flow_while import LoopVariable, WhileContext
+
+Node = Operation | WhileContext
+_AT_THE_BORDER = frozenset({"Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter"})
+
+
+def trainable(tensor: Tensor) -> bool:
+    return bool(tensor.dtype.is_floating or tensor.dtype.is_complex)
+
+
+def node_of(tensor: Tensor) -> Node:
+    """The op that makes the tensor, or the loop that it comes out of."""
+    op = tensor.op
+    loop = op._control_flow_context if is_loop_exit(op) else None
+    return op if loop is None else loop
+
+
+def captures(loop: WhileContext) -> list[Tensor]:
+    """The Enters of what the loop takes from outside as it is."""
+    return [t for t in loop.external_values.values() if is_loop_constant_enter(t.op)]
+
+
+def _taken(loop: WhileContext) -> list[Tensor]:
+    return [t.op.inputs[0] for t in (*loop.loop_enters, *captures(loop))]
+
+
+class Level:
+    """The nodes that the roots need, each after those it needs, and whether each leads to one of the targets.
+
+    loop: the loop whose body this is, None outside. stops: ops whose inputs count as constants.
+    """
+
+    def __init__(
+        self, roots: Iterable[Tensor], targets: set[Tensor], stops: set[Operation], loop: WhileContext | None = None
+    ):
+        self.targets, self.stops, self.loop = targets, stops, loop
+        self.order = self._ancestors_first([node_of(t) for t in roots])
+        self.live: dict[Node, bool] = {}
+        self.bodies: dict[WhileContext, Body] = {}
+        for node in self.order:
+            self.live[node] = self._is_live(node)
+
+    def leads(self, tensor: Tensor) -> bool:
+        """Whether a gradient at this tensor becomes one at a target."""
+        if tensor in self.targets:
+            return True
+        node = node_of(tensor)
+        if not self.live.get(node, False):
+            return False
+        return not isinstance(node, WhileContext) or self.bodies[node].leads_out(tensor)
+
+    def _is_live(self, node: Node) -> bool:
+        if isinstance(node, WhileContext):
+            if not node.back_prop:
+                return False
+            self.bodies[node] = body = Body(node, self)
+            return bool(body.variables)
+        if node in self.stops or self.is_leaf(node):
+            return False
+        return any(self.leads(t) for t in node.inputs)
+
+    def is_leaf(self, op: Operation) -> bool:
+        """Where a body begins: its variables and what it takes from outside. Nothing goes on into the iteration
+        before."""
+        if op.type not in _AT_THE_BORDER:
+            return False
+        if is_loop_constant_enter(op):
+            return op._control_flow_context is self.loop and self.loop is not None
+        return is_loop_switch(op) or is_loop_merge(op)
+
+    def _inputs(self, node: Node) -> list[Tensor]:
+        if isinstance(node, WhileContext):
+            return _taken(node)
+        return [] if self.is_leaf(node) else node.inputs
+
+    def _ancestors_first(self, roots: Iterable[Node]) -> list[Node]:
+        """Depth first, without recursion: graphs are deep."""
+        order: list[Node] = []
+        seen: set[Node] = set()
+        for root in roots:
+            stack: list[tuple[Node, bool]] = [(root, False)]
+            while stack:
+                node, inputs_done = stack.pop()
+                if inputs_done:
+                    order.append(node)
+                elif node not in seen:
+                    seen.add(node)
+                    stack.append((node, True))
+                    stack += [(n, False) for n in map(node_of, self._inputs(node)) if n not in seen]
+        return order
+
+    def reached_from(self, roots: Iterable[Tensor]) -> Iterator[Operation]:
+        """The leaves at which gradients at these tensors arrive."""
+        todo, seen = [t for t in roots if trainable(t)], set()
+        while todo:
+            node = node_of(todo.pop())
+            if node in seen:
+                continue
+            seen.add(node)
+            if isinstance(node, Operation) and self.is_leaf(node):
+                yield node
+            todo += [t for t in self._inputs(node) if trainable(t)]
+
+
+class Body:
+    """The body of a loop as a level, and which of its variables and captures lead to an x."""
+
+    def __init__(self, loop: WhileContext, outer: Level):
+        self.loop = loop
+        self.captures = [t for t in captures(loop) if trainable(t) and outer.leads(t.op.inputs[0])]
+        candidates = [v for v in loop.variables if trainable(v.merge)]
+        self.variables = [v for v in candidates if outer.leads(v.enter.op.inputs[0])]
+        while True:  # what leads there in one iteration makes more lead there in the one before
+            self.level = self._level(outer.stops)
+            more = [v for v in candidates if v not in self.variables and self.level.leads(result_of(v))]
+            if not more:
+                break
+            self.variables += more
+        self._exits = {v.exit for v in self.variables}
+
+    def leads_out(self, tensor: Tensor) -> bool:
+        return tensor in self._exits
+
+    def _level(self, stops: set[Operation]) -> Level:
+        targets = {t for v in self.variables for t in (v.go, v.merge)} | set(self.captures)
+        return Level([result_of(v) for v in self.loop.variables], targets, stops, self.loop)
+
+    def reached(self, known: Iterable[LoopVariable]) -> list[LoopVariable]:
+        """The variables at which gradients arrive when they leave through these."""
+        found, todo = set(known), list(known)
+        owner: dict[Any, LoopVariable] = {t.op: v for v in self.variables for t in (v.go, v.merge)}
+        while todo:
+            ops = self.level.reached_from([result_of(todo.pop())])
+            more = {owner[op] for op in ops if op in owner} - found
+            found |= more
+            todo += more
+        return [v for v in self.variables if v in found]
+
+
+def result_of(variable: LoopVariable) -> Tensor:
+    """What the body returned for it."""
+    return variable.next.op.inputs[0]

@@ -1,0 +1,333 @@
+"""Programs with branches and loops, written once for any module with TensorFlow 1's names.
+
+A program takes the module and returns (feeds, fetches): what to feed (tensor -> value) and a list of tensors, gradients
+among them. tests/ops/test_control_flow_programs.py holds the values that TensorFlow 2.21 computed for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Program = Callable[[Any], tuple[dict[Any, Any], list[Any]]]
+PROGRAMS: dict[str, Program] = {}
+
+
+def program(make: Program) -> Program:
+    PROGRAMS[make.__name__] = make
+    return make
+
+
+def _fed(tf: Any, *shape: int, start: float = 0.1, known: bool = True) -> tuple[Any, np.ndarray]:
+    """A float64 placeholder and a value for it: start, start + 0.1, ..."""
+    value = (start + 0.1 * np.arange(np.prod(shape, dtype=int))).reshape(shape)
+    return tf.placeholder(tf.float64, shape if known else None), value
+
+
+def _flag(tf: Any, value: bool) -> tuple[Any, bool]:
+    return tf.placeholder(tf.bool, []), value
+
+
+def _each_way(make: Callable[[Any, Any, bool], tuple[dict[Any, Any], list[Any]]]) -> None:
+    """Two programs of one: with its predicate fed as true, and as false."""
+    for way in (True, False):
+
+        def one(tf: Any, way: bool = way) -> tuple[dict[Any, Any], list[Any]]:
+            p, value = _flag(tf, way)
+            feeds, fetches = make(tf, p, way)
+            return {p: value, **feeds}, fetches
+
+        PROGRAMS[f"{make.__name__}_{way}".lower()] = one
+
+
+# ---------------------------------------------------------------------- branches
+
+
+@_each_way
+def cond_gradient(tf: Any, p: Any, way: bool) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 3)
+    w, vw = _fed(tf, 3, start=1.0)
+    y = tf.cond(p, lambda: tf.reduce_sum(x * x * w), lambda: tf.reduce_sum(tf.exp(x)))
+    return {x: vx, w: vw}, [y, *tf.gradients(y, [x, w])]
+
+
+@_each_way
+def cond_unknown_shape(tf: Any, p: Any, way: bool) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2, 2, known=False)
+    w, vw = _fed(tf, 2, 2, start=1.0, known=False)
+    y = tf.cond(p, lambda: x * w, lambda: w)
+    return {x: vx, w: vw}, [y, *tf.gradients(y, [x, w])]
+
+
+@_each_way
+def cond_structure(tf: Any, p: Any, way: bool) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2)
+    out = tf.cond(p, lambda: {"a": x * 2.0, "b": (x + 1.0, 3)}, lambda: {"a": x, "b": (x * x, 4)})
+    total = tf.reduce_sum(out["a"] * out["b"][0])
+    return {x: vx}, [out["a"], *out["b"], *tf.gradients(total, x)]
+
+
+@_each_way
+def cond_nested(tf: Any, p: Any, way: bool) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2)
+
+    def inner() -> Any:
+        return tf.cond(tf.reduce_sum(x) > 1.0, lambda: x * 5.0, lambda: x * x * x)
+
+    y = tf.cond(p, inner, lambda: x - 1.0)
+    return {x: vx}, [y, *tf.gradients(y, x)]
+
+
+@_each_way
+def cond_second_order(tf: Any, p: Any, way: bool) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2)
+    y = tf.cond(p, lambda: tf.reduce_sum(x * x * x), lambda: tf.reduce_sum(tf.exp(2.0 * x)))
+    (dx,) = tf.gradients(y, x)
+    return {x: vx}, [dx, *tf.gradients(dx, x)]
+
+
+@_each_way
+def cond_gather(tf: Any, p: Any, way: bool) -> tuple[dict[Any, Any], list[Any]]:
+    """The gradient of a table that one branch looks up is rows, or none of them."""
+    table, value = _fed(tf, 4, 2)
+    y = tf.cond(p, lambda: tf.gather(table, [1, 3, 1]), lambda: tf.zeros([3, 2], tf.float64))
+    (rows,) = tf.gradients(tf.reduce_sum(y * y), table)
+    return {table: value}, [y, tf.convert_to_tensor(rows)]
+
+
+@_each_way
+def cond_assigns(tf: Any, p: Any, way: bool) -> tuple[dict[Any, Any], list[Any]]:
+    """Ops without inputs, and references to variables, inside branches."""
+    v = tf.Variable(np.float64(1.0), name="v")
+    with tf.control_dependencies([v.initializer]):
+        done = tf.cond(p, lambda: tf.assign_add(v, 10.0), lambda: tf.assign_sub(v, 5.0))
+    return {}, [done]
+
+
+@_each_way
+def cond_gradient_inside(tf: Any, p: Any, way: bool) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2)
+    y = tf.reduce_sum(x * x * x)
+    return {x: vx}, [tf.cond(p, lambda: tf.gradients(y, x)[0], lambda: x)]
+
+
+@program
+def case_first(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2)
+    s = tf.reduce_sum(x)
+    pairs = [(s > 5.0, lambda: x * 2.0), (s > 0.2, lambda: x * 3.0), (s > 0.1, lambda: x * 4.0)]
+    y = tf.case(pairs, default=lambda: x, exclusive=False)
+    z = tf.case([(s > 5.0, lambda: x * 2.0), (s < 5.0, lambda: x * x)], exclusive=True)
+    return {x: vx}, [y, z, *tf.gradients([y, z], x)]
+
+
+# ---------------------------------------------------------------------- loops
+
+
+@program
+def while_power(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 3)
+    _, y = tf.while_loop(lambda i, y: i < 4, lambda i, y: (i + 1, y * x), [0, tf.ones_like(x)])
+    return {x: vx}, [y, *tf.gradients(y, x)]
+
+
+@program
+def while_two_variables(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    a, va = _fed(tf, 2)
+    b, vb = _fed(tf, 2, start=1.0)
+
+    def body(i: Any, a: Any, b: Any) -> Any:
+        return i + 1, tf.sin(a) * b, b + a * 0.5
+
+    _, u, w = tf.while_loop(lambda i, *_: i < 3, body, [tf.constant(0), a, b])
+    return {a: va, b: vb}, [u, w, *tf.gradients([u, w], [a, b]), *tf.gradients(u, b)]
+
+
+@program
+def while_matmul(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """A captured matrix; the state's rows are not known statically."""
+    w, vw = _fed(tf, 2, 2)
+    h = tf.placeholder(tf.float64, [None, 2])
+    _, out = tf.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, tf.tanh(tf.matmul(h, w) + 0.1)), [0, h])
+    return {w: vw, h: np.full((3, 2), 0.3)}, [out, *tf.gradients(out, [w, h])]
+
+
+@program
+def while_data_dependent(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, start=1.5)
+    y, n = tf.while_loop(lambda y, n: y < 50.0, lambda y, n: (y * x, n + 1), [x, 0])
+    return {x: vx}, [y, n, *tf.gradients(y, x)]
+
+
+@program
+def while_no_iteration(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2)
+    w, vw = _fed(tf, 2)
+    _, y = tf.while_loop(lambda i, y: i < 0, lambda i, y: (i + 1, y * w), [0, x])
+    return {x: vx, w: vw}, [y, *tf.gradients(y, [x, w])]
+
+
+@program
+def while_nested(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2)
+    w, vw = _fed(tf, 2, start=0.5)
+
+    def outer(i: Any, y: Any) -> Any:
+        _, z = tf.while_loop(lambda j, z: j < i + 1, lambda j, z: (j + 1, z * w + tf.sin(z)), [0, y])
+        return i + 1, z * x
+
+    _, y = tf.while_loop(lambda i, y: i < 3, outer, [0, x])
+    return {x: vx, w: vw}, [y, *tf.gradients(y, [x, w])]
+
+
+@program
+def while_cond_inside(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """A branch in a loop: values of the branch, and of one not taken, are recalled."""
+    x, vx = _fed(tf, 2)
+    w, vw = _fed(tf, 2, start=0.5)
+
+    def body(i: Any, y: Any) -> Any:
+        even = tf.equal(i % 2, 0)
+        return i + 1, tf.cond(even, lambda: tf.exp(y * x) * y, lambda: tf.sin(y) * w + y)
+
+    _, y = tf.while_loop(lambda i, y: i < 5, body, [0, x])
+    return {x: vx, w: vw}, [y, *tf.gradients(y, [x, w])]
+
+
+@program
+def while_cond_unknown_shape(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2, known=False)
+    w, vw = _fed(tf, 2, start=0.5, known=False)
+
+    def body(i: Any, y: Any) -> Any:
+        inner = lambda: tf.cond(i > 2, lambda: y * w, lambda: y + tf.tanh(w))  # noqa: E731
+        return i + 1, tf.cond(tf.equal(i % 2, 0), lambda: y * x, inner)
+
+    _, y = tf.while_loop(lambda i, y: i < 6, body, [0, x], [tf.TensorShape([]), tf.TensorShape(None)])
+    return {x: vx, w: vw}, [y, *tf.gradients(y, [x, w])]
+
+
+@_each_way
+def cond_loop_inside(tf: Any, p: Any, way: bool) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2)
+    w, vw = _fed(tf, 2, start=0.5)
+
+    def loop() -> Any:
+        return tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * w + y * y), [0, x])[1]
+
+    y = tf.cond(p, loop, lambda: x * w)
+    return {x: vx, w: vw}, [y, *tf.gradients(y, [x, w])]
+
+
+@program
+def while_loop_and_cond_deep(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """A loop in a branch in a loop."""
+    x, vx = _fed(tf, 2)
+
+    def body(i: Any, y: Any) -> Any:
+        def inner() -> Any:
+            return tf.while_loop(lambda j, z: j < i, lambda j, z: (j + 1, z * x + 0.1), [0, y])[1]
+
+        return i + 1, tf.cond(i > 1, inner, lambda: y * y + x)
+
+    _, y = tf.while_loop(lambda i, y: i < 4, body, [0, x])
+    return {x: vx}, [y, *tf.gradients(y, x)]
+
+
+@program
+def while_gather(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """Rows of a captured table: its gradient is one row an iteration."""
+    table, value = _fed(tf, 4, 2)
+
+    def body(i: Any, s: Any) -> Any:
+        return i + 1, s * 2.0 + tf.gather(table, [i, 1])
+
+    _, s = tf.while_loop(lambda i, s: i < 3, body, [0, tf.zeros([2, 2], tf.float64)])
+    (rows,) = tf.gradients(tf.reduce_sum(s * s), table)
+    return {table: value}, [s, tf.convert_to_tensor(rows)]
+
+
+@program
+def while_grows(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2)
+    invariants = [tf.TensorShape([]), tf.TensorShape([None])]
+    _, y = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, tf.concat([y, y * x[:1]], 0)), [0, x], invariants)
+    return {x: vx}, [y, *tf.gradients(y, x)]
+
+
+@program
+def while_maximum_iterations(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2)
+    y = tf.while_loop(lambda y: tf.constant(True), lambda y: y * x, [x], maximum_iterations=3)
+    z = tf.while_loop(lambda z: z < 2, lambda z: [z + 1], [0], return_same_structure=True)
+    return {x: vx}, [y, z[0], *tf.gradients(y, x)]
+
+
+@program
+def while_no_back_prop(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2)
+    _, y = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * x), [0, x], back_prop=False)
+    return {x: vx}, [y, *tf.gradients(y + x, x)]
+
+
+@program
+def while_structure(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2)
+
+    def body(i: Any, state: Any) -> Any:
+        return i + 1, {"h": state["h"] * x, "c": [state["c"][0] + state["h"]]}
+
+    _, out = tf.while_loop(lambda i, s: i < 3, body, [0, {"h": x, "c": [x * 0.0]}])
+    return {x: vx}, [out["h"], out["c"][0], *tf.gradients(out["c"][0], x)]
+
+
+@program
+def while_twice(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """Two loops one after the other, and gradients taken twice."""
+    x, vx = _fed(tf, 2)
+    _, y = tf.while_loop(lambda i, y: i < 2, lambda i, y: (i + 1, y * x), [0, x])
+    _, z = tf.while_loop(lambda i, z: i < 3, lambda i, z: (i + 1, tf.sin(z) * y), [0, y])
+    return {x: vx}, [z, *tf.gradients(z, x), *tf.gradients(z, y), *tf.gradients(y, x)]
+
+
+@program
+def while_unused_exit(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """A variable of which only the effect on another counts, and one that no y depends on."""
+    x, vx = _fed(tf, 2)
+    w, vw = _fed(tf, 2, start=0.5)
+    body = lambda i, a, b, c: (i + 1, a * w, b + a * a, c * x)  # noqa: E731
+    _, _, b, _ = tf.while_loop(lambda i, *_: i < 3, body, [0, x, x * 0.0, x])
+    return {x: vx, w: vw}, [b, *tf.gradients(b, [x, w])]
+
+
+@program
+def while_control_dependencies(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2)
+    v = tf.Variable(np.float64(2.0), name="v")
+    with tf.control_dependencies([v.initializer]):
+        first = tf.identity(x)
+    with tf.control_dependencies([first]):
+
+        def body(i: Any, y: Any) -> Any:
+            with tf.control_dependencies([tf.assign_add(v, 1.0)]):
+                return i + 1, y * x
+
+        n, y = tf.while_loop(lambda i, y: i < 3, body, [0, first], parallel_iterations=1)
+    with tf.control_dependencies([n, y]):
+        count = tf.identity(v._ref() if hasattr(v, "_ref") else v)
+    return {x: vx}, [y, count, *tf.gradients(y, x)]
+
+
+@program
+def while_select_gradient(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """Several outputs, and a reduction, in a loop."""
+    x, vx = _fed(tf, 4)
+
+    def body(i: Any, y: Any) -> Any:
+        a, b = tf.split(y, 2)
+        return i + 1, tf.concat([tf.where(a > b, a, b * b), a * tf.reduce_sum(b)], 0) + x
+
+    _, y = tf.while_loop(lambda i, y: i < 3, body, [0, x])
+    return {x: vx}, [y, *tf.gradients(y, x)]
