@@ -187,6 +187,7 @@ from sparkflow.ops.state import (
     scatter_sub,
     scatter_update,
 )
+from sparkflow.ops.tensor_array import TensorArray
 from sparkflow.ops.variable_scope import (
     AUTO_REUSE,
     VariableScope,

@@ -331,3 +331,67 @@ def while_select_gradient(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
 
     _, y = tf.while_loop(lambda i, y: i < 3, body, [0, x])
     return {x: vx}, [y, *tf.gradients(y, x)]
+
+
+# ---------------------------------------------------------------------- TensorArray
+
+
+@program
+def array_elements(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 3, 2)
+    ta = tf.TensorArray(tf.float64, size=3).unstack(x)
+    a, b = ta.read(0) * 2.0, ta.read(2)
+    out = tf.TensorArray(tf.float64, size=2, dynamic_size=True).write(0, a).write(1, b * a).write(2, b)
+    y = out.stack()
+    return {x: vx}, [y, out.size(), *tf.gradients(y * y, x)]
+
+
+@program
+def array_pieces(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """gather, scatter, split and concat."""
+    x, vx = _fed(tf, 6, 2)
+    ta = tf.TensorArray(tf.float64, size=3, infer_shape=False).split(x, [1, 3, 2])
+    whole = ta.concat()
+    rows = tf.TensorArray(tf.float64, size=4, clear_after_read=False).scatter([3, 0, 1, 2], x[:4])
+    some = rows.gather([1, 3, 1])
+    y = tf.reduce_sum(whole * whole) + tf.reduce_sum(some * some * some)
+    return {x: vx}, [whole, some, *tf.gradients(y, x)]
+
+
+@program
+def array_in_loop(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """A recurrence over time: reads from one array, writes to another."""
+    x, vx = _fed(tf, 4, 2)
+    w, vw = _fed(tf, 2, 2)
+    xs = tf.TensorArray(tf.float64, size=4).unstack(x)
+    ys = tf.TensorArray(tf.float64, size=4)
+
+    def body(t: Any, h: Any, ys: Any) -> Any:
+        h = tf.tanh(tf.matmul(h, w) + tf.expand_dims(xs.read(t), 0))
+        return t + 1, h, ys.write(t, h)
+
+    _, h, ys = tf.while_loop(lambda t, *_: t < 4, body, [0, tf.zeros([1, 2], tf.float64), ys])
+    y = ys.stack()
+    return {x: vx, w: vw}, [y, *tf.gradients(h, [x, w]), *tf.gradients(y * y, [x, w])]
+
+
+@program
+def array_in_nested_loop(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """A list of its own in each iteration of the outer loop."""
+    x, vx = _fed(tf, 2)
+
+    def outer(i: Any, y: Any) -> Any:
+        ta = tf.TensorArray(tf.float64, size=3)
+        _, ta = tf.while_loop(lambda j, _: j < 3, lambda j, ta: (j + 1, ta.write(j, y * x)), [0, ta])
+        return i + 1, tf.reduce_sum(ta.stack(), 0)
+
+    _, y = tf.while_loop(lambda i, y: i < 3, outer, [0, x])
+    return {x: vx}, [y, *tf.gradients(y, x)]
+
+
+@_each_way
+def array_in_cond(tf: Any, p: Any, way: bool) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2)
+    ta = tf.TensorArray(tf.float64, size=2).write(0, x)
+    y = tf.cond(p, lambda: ta.write(1, x * x).stack(), lambda: tf.stack([x, x * 3.0]))
+    return {x: vx}, [y, *tf.gradients(y, x)]

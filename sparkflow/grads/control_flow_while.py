@@ -1,9 +1,9 @@
 """The gradient of a loop: a loop that goes through the same iterations backwards.
 
-The forward loop gets a counter, and pushes each value that the gradient needs onto a stack of its own. The gradient loop
-counts down from there; its variables are the gradients of the forward loop's variables, its body is the reverse walk
-through the forward body, and it pops what it needs. What the forward loop only took from outside has a gradient that is
-summed over the iterations.
+The forward loop gets a counter, and pushes each value that the gradient needs onto a stack of its own. The gradient
+loop counts down from there; its variables are the gradients of the forward loop's variables, its body is the reverse
+walk through the forward body, and it pops what it needs. What the forward loop only took from outside has a gradient
+that is summed over the iterations.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class GradientLoop:
         counter = self._counter()
         self.counted = counter.next.op.inputs[0].op  # the addition: it runs once in each iteration
         self.total = counter.exit
+        self.taken: dict[Tensor, Tensor | IndexedSlices] = {}  # gradients of what comes from outside
         self.pushed = counter.next.op  # waits for all pushes of its iteration
         self.trigger: Operation | None = None  # gathers pushes in branches, which may not run
         self.context = GradientContext(self.forward, self)
@@ -89,8 +90,8 @@ class GradientLoop:
         self.context.variables[0].next.op.add_control_input(self.sync)
         if self.outer is not None and self.outer.sync is not None:
             self.outer.sync.add_control_input(exits[0].op)
-        for variable, dx in zip(self.variables, exits[1:]):
-            self.walk.add(variable.enter.op.inputs[0], dx)
+        for variable, out in zip(self.variables, exits[1:]):
+            self.walk.add(variable.enter.op.inputs[0], out)
         for taken, dx in self.taken.items():
             self.walk.add(taken, self._summed(taken, dx))
 

@@ -9,6 +9,7 @@ from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.grads.level import Level, trainable
+from sparkflow.grads.registry import as_source
 from sparkflow.grads.walk import Manner, Walk, as_list
 from sparkflow.ops import array
 
@@ -50,7 +51,8 @@ def gradients(
         walk = Walk(level, Manner(scope, colocate_gradients_with_ops, gate_gradients))
         for i, (y, seed) in enumerate(zip(y_tensors, seeds)):
             _start(walk, y, seed, i)
-        walk.run()
+        with as_source(scope[:-1]):
+            walk.run()
         found: list[Any] = [walk.total(x) for x in x_tensors]
         if unconnected is UnconnectedGradients.ZERO:
             found = [array.zeros_like(x) if g is None else g for g, x in zip(found, x_tensors)]

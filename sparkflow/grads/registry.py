@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from sparkflow.framework.graph import Operation
@@ -21,6 +23,7 @@ class Traits(NamedTuple):
 
 _TRAITS: dict[str, Traits] = {}
 _PLAIN = Traits()
+_SOURCE: ContextVar[str] = ContextVar("gradients() at work")
 
 
 def gradient(
@@ -68,6 +71,20 @@ def find(op: Operation) -> GradientFunction | None:
 
 def traits(op: Operation) -> Traits:
     return _TRAITS.get(op.attrs.get("_gradient_op_type", op.type), _PLAIN)
+
+
+@contextmanager
+def as_source(name: str) -> Iterator[None]:
+    """Say which call of gradients() the gradient functions called inside work for."""
+    token = _SOURCE.set(name)
+    try:
+        yield
+    finally:
+        _SOURCE.reset(token)
+
+
+def current_source() -> str:
+    return _SOURCE.get()
 
 
 def listed(op_type: str) -> bool:
