@@ -395,3 +395,40 @@ def array_in_cond(tf: Any, p: Any, way: bool) -> tuple[dict[Any, Any], list[Any]
     ta = tf.TensorArray(tf.float64, size=2).write(0, x)
     y = tf.cond(p, lambda: ta.write(1, x * x).stack(), lambda: tf.stack([x, x * 3.0]))
     return {x: vx}, [y, *tf.gradients(y, x)]
+
+
+@program
+def map_of_structure(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 3, 2)
+    y = tf.map_fn(lambda row: tf.reduce_sum(row * row), x)
+    a, b = tf.map_fn(lambda t: (t[0] * t[1], tf.reduce_sum(t[0])), (x, x + 1.0), dtype=(tf.float64, tf.float64))
+    return {x: vx}, [y, a, b, *tf.gradients([y, a, b], x)]
+
+
+@program
+def map_of_variable(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """Rows that are not known statically, and a captured table that is looked up."""
+    ids = tf.placeholder(tf.int32, [None])
+    table, value = _fed(tf, 4, 2)
+    y = tf.map_fn(lambda i: tf.gather(table, i) * 2.0, ids, dtype=tf.float64)
+    (rows,) = tf.gradients(y * y, table)
+    return {ids: [1, 3, 1], table: value}, [y, tf.convert_to_tensor(rows)]
+
+
+@program
+def scans(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 4, 2)
+    a = tf.scan(lambda a, row: a * row + 1.0, x)
+    b = tf.scan(lambda a, row: tf.sin(a) + tf.reduce_sum(row), x, initializer=tf.constant(0.5, tf.float64))
+    c = tf.scan(lambda a, row: a * row, x, reverse=True)
+    d, e = tf.scan(lambda a, row: (a[0] + row, a[1] * a[0]), x, initializer=(x[0], x[1]))
+    return {x: vx}, [a, b, c, d, e, *tf.gradients([a, b, c, d, e], x)]
+
+
+@program
+def folds(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 4, 2)
+    a = tf.foldl(lambda a, row: a * row + 1.0, x)
+    b = tf.foldr(lambda a, row: a - row * a, x, initializer=tf.ones([2], tf.float64))
+    c = tf.foldr(lambda a, row: a * 2.0 - row, x)
+    return {x: vx}, [a, b, c, *tf.gradients([a, b, c], x)]

@@ -1,0 +1,188 @@
+"""map_fn, scan, foldl, foldr: a function applied along the first axis, in a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sparkflow.framework import nest, shapes
+from sparkflow.framework.apply import convert_to_tensor
+from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.ops import array, math
+from sparkflow.ops.control_flow_while import while_loop
+from sparkflow.ops.tensor_array import TensorArray
+
+
+class _Rows:
+    """The rows of a structure of tensors, which all have as many."""
+
+    def __init__(self, elems: Any, where: str):
+        self.structure = elems
+        self.tensors = [convert_to_tensor(e, name="elem") for e in nest.flatten(elems)]
+        if not self.tensors:
+            raise ValueError(f"{where}: elems has no tensors")
+        known: shapes.Dims = (None,)
+        for tensor in self.tensors:
+            if tensor._shape == ():
+                raise ValueError(f"{where}: elements must be 1+ dimensional tensors, not scalars, got {tensor}")
+            known = shapes.merge(known, None if tensor._shape is None else tensor._shape[:1])
+        assert known is not None
+        self.known: int | None = known[0]
+        self.count: Any = array.shape(self.tensors[0])[0] if self.known is None else self.known
+        self._arrays = [TensorArray(t.dtype, size=self.count, infer_shape=True).unstack(t) for t in self.tensors]
+
+    def at(self, index: Any) -> Any:
+        return nest.pack_sequence_as(self.structure, [a.read(index) for a in self._arrays])
+
+
+def _arrays(types: list[Any], count: Any, infer_shape: bool) -> list[TensorArray]:
+    return [TensorArray(t, size=count, dynamic_size=False, infer_shape=infer_shape) for t in types]
+
+
+def _stacked(arrays: list[TensorArray], known: int | None) -> list[Tensor]:
+    values = [a.stack() for a in arrays]
+    for value in values:
+        dims = value._shape
+        if dims is not None:
+            value.set_shape((known, *dims[1:]))
+    return values
+
+
+def _checked(fn: Any, where: str) -> None:
+    if not callable(fn):
+        raise TypeError(f"{where}: fn must be callable, got {fn!r}")
+
+
+def map_fn(
+    fn: Callable[[Any], Any],
+    elems: Any,
+    dtype: Any = None,
+    parallel_iterations: int | None = None,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    name: str | None = None,
+) -> Any:
+    """fn(row) for each row of elems (a tensor, or a nested structure of tensors of one first size), stacked.
+
+    dtype: the types of what fn returns, in its structure, where these are not those of elems. infer_shape: what fn
+    returns has one shape for all rows. Raises TypeError where fn returns another structure than dtype says.
+    """
+    _checked(fn, "map_fn")
+    with get_default_graph().name_scope(name or "map"):
+        rows = _Rows(elems, "map_fn")
+        structure = elems if dtype is None else dtype
+        types = [t.dtype.base_dtype for t in rows.tensors] if dtype is None else nest.flatten(dtype)
+        outs = _arrays(types, rows.count, infer_shape)
+
+        def body(i: Any, outs: list[TensorArray]) -> tuple[Any, list[TensorArray]]:
+            found = fn(rows.at(i))
+            nest.assert_same_structure(structure, found, check_types=False)
+            return i + 1, [a.write(i, v) for a, v in zip(outs, nest.flatten(found), strict=True)]
+
+        _, outs = while_loop(
+            lambda i, _: math.less(i, rows.count),
+            body,
+            (0, outs),
+            parallel_iterations=parallel_iterations or 10,
+            back_prop=back_prop,
+            swap_memory=swap_memory,
+        )
+        return nest.pack_sequence_as(structure, _stacked(outs, rows.known))
+
+
+def _first(rows: _Rows, initializer: Any, at: Any) -> tuple[Any, Any, int]:
+    """(structure, its values at the start as tensors, rows already used)."""
+    if initializer is None:
+        return rows.structure, nest.flatten(rows.at(at)), 1
+    return initializer, [convert_to_tensor(v, name="initializer") for v in nest.flatten(initializer)], 0
+
+
+def scan(
+    fn: Callable[[Any, Any], Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Any:
+    """All values of a = fn(a, row) over the rows of elems, stacked.
+
+    a starts as `initializer`, or as the first row, which is then the first value. reverse: from the last row to the
+    first; the values stand at the places of their rows.
+    """
+    _checked(fn, "scan")
+    with get_default_graph().name_scope(name or "scan"):
+        rows = _Rows(elems, "scan")
+        last = rows.count - 1
+        structure, values, used = _first(rows, initializer, last if reverse else 0)
+        outs = _arrays([v.dtype.base_dtype for v in values], rows.count, infer_shape)
+        if used:
+            outs = [a.write(last if reverse else 0, v) for a, v in zip(outs, values)]
+
+        def body(i: Any, state: list[Tensor], outs: list[TensorArray]) -> Any:
+            found = fn(nest.pack_sequence_as(structure, state), rows.at(i))
+            nest.assert_same_structure(structure, found, check_types=False)
+            state = [convert_to_tensor(v, s.dtype.base_dtype) for v, s in zip(nest.flatten(found), state, strict=True)]
+            return (i - 1 if reverse else i + 1), state, [a.write(i, v) for a, v in zip(outs, state)]
+
+        *_, outs = while_loop(
+            (lambda i, *_: math.greater_equal(i, 0)) if reverse else (lambda i, *_: math.less(i, rows.count)),
+            body,
+            (last - used if reverse else used, values, outs),
+            parallel_iterations=parallel_iterations,
+            back_prop=back_prop,
+            swap_memory=swap_memory,
+        )
+        return nest.pack_sequence_as(structure, _stacked(outs, rows.known))
+
+
+def _fold(fn: Any, elems: Any, initializer: Any, right: bool, name: str, **how: Any) -> Any:
+    _checked(fn, name)
+    with get_default_graph().name_scope(name):
+        rows = _Rows(elems, name)
+        last = rows.count - 1
+        structure, values, used = _first(rows, initializer, last if right else 0)
+
+        def body(i: Any, state: list[Tensor]) -> Any:
+            found = fn(nest.pack_sequence_as(structure, state), rows.at(i))
+            return (i - 1 if right else i + 1), nest.flatten(found)
+
+        _, state = while_loop(
+            (lambda i, _: math.greater_equal(i, 0)) if right else (lambda i, _: math.less(i, rows.count)),
+            body,
+            (last - used if right else used, values),
+            **how,
+        )
+        return nest.pack_sequence_as(structure, state)
+
+
+def foldl(
+    fn: Callable[[Any, Any], Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+) -> Any:
+    """The last value of a = fn(a, row), from the first row to the last; a starts as `initializer`, or the first row."""
+    how = {"parallel_iterations": parallel_iterations, "back_prop": back_prop, "swap_memory": swap_memory}
+    return _fold(fn, elems, initializer, False, name or "foldl", **how)
+
+
+def foldr(
+    fn: Callable[[Any, Any], Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+) -> Any:
+    """As foldl, from the last row to the first."""
+    how = {"parallel_iterations": parallel_iterations, "back_prop": back_prop, "swap_memory": swap_memory}
+    return _fold(fn, elems, initializer, True, name or "foldr", **how)
