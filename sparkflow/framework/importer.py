@@ -8,7 +8,9 @@ from typing import Any
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow_runtime.wire.errors import InvalidArgumentError
-from sparkflow_runtime.wire.protos import GraphDef
+from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+
+_NEXT = ("NextIteration", "RefNextIteration")
 
 
 def import_graph_def(
@@ -19,39 +21,88 @@ def import_graph_def(
 ) -> list[Any] | None:
     """Add the nodes under the scope `name` ("import" by default, "" for none). input_map replaces tensors by name.
 
-    Nodes may stand in any order but for cycles. Raises InvalidArgumentError on an input that no node makes.
+    Nodes may stand in any order; only loops (NextIteration into Merge) may close a cycle. A loop that comes in this way
+    runs, but has no gradient. Raises InvalidArgumentError on an input that no node makes.
     """
     graph = get_default_graph()
     scope = "import" if name is None else name
-    prefix = f"{graph.unique_name(scope)}/" if scope else ""
-    replaced = {_with_port(key): convert_to_tensor(value) for key, value in (input_map or {}).items()}
-    for node in _in_order(graph_def):
-        data = [i for i in node.input if not i.startswith("^")]
-        inputs = [replaced[_with_port(i)] if _with_port(i) in replaced else _own(prefix, i) for i in data]
-        controls = [graph.get_operation_by_name(prefix + i[1:]) for i in node.input if i.startswith("^")]
-        if prefix + node.name in graph._ops:
-            raise InvalidArgumentError(
-                node, None, f"import_graph_def: node {prefix + node.name!r} is already in the graph"
-            )
-        added = graph.add_node(node, inputs, controls, prefix + node.name)
-        if "_class" in added.attrs:
-            added.attrs["_class"] = [c.replace("loc:@", "loc:@" + prefix, 1) for c in added.attrs["_class"]]
+    adding = _Import(f"{graph.unique_name(scope)}/" if scope else "", input_map or {})
+    ordered, back_edges = _in_order(graph_def)
+    for node in ordered:
+        adding.add(node, back_edges.get(node.name, set()))
+    for node in ordered:
+        adding.close_loop(node, back_edges.get(node.name, set()))
     if return_elements is None:
         return None
-    return [graph.as_graph_element(prefix + e) for e in return_elements]
+    return [graph.as_graph_element(adding.prefix + e) for e in return_elements]
+
+
+class _Import:
+    """One call: where the nodes go, and which tensors stand for theirs."""
+
+    def __init__(self, prefix: str, input_map: Mapping[str, Any]):
+        self.graph, self.prefix = get_default_graph(), prefix
+        self.replaced = {_with_port(key): convert_to_tensor(value) for key, value in input_map.items()}
+
+    def _tensor(self, edge: str) -> Tensor:
+        edge = _with_port(edge)
+        return self.replaced[edge] if edge in self.replaced else self.graph.get_tensor_by_name(self.prefix + edge)
+
+    def add(self, node: NodeDef, later: set[str]) -> None:
+        """later: its inputs that are not made yet; another input stands for them until close_loop."""
+        name = self.prefix + node.name
+        if name in self.graph._ops:
+            raise InvalidArgumentError(node, None, f"import_graph_def: node {name!r} is already in the graph")
+        data = _data(node)
+        first = next((i for i in data if i not in later), "")
+        inputs = [self._tensor(first if i in later else i) for i in data]
+        controls = [self.graph.get_operation_by_name(self.prefix + i[1:]) for i in node.input if i.startswith("^")]
+        added = self.graph.add_node(node, inputs, controls, name)
+        if "_class" in added.attrs:
+            added.attrs["_class"] = [c.replace("loc:@", "loc:@" + self.prefix, 1) for c in added.attrs["_class"]]
+        if "frame_name" in added.attrs:
+            added.attrs["frame_name"] = self.prefix + added.attrs["frame_name"]  # two copies of a loop are two loops
+        if later:
+            added.outputs[0]._shape = None  # what comes back may have another shape
+
+    def close_loop(self, node: NodeDef, later: set[str]) -> None:
+        if later:
+            merged = self.graph.get_operation_by_name(self.prefix + node.name)
+            for i, edge in enumerate(_data(node)):
+                if edge in later:
+                    merged._update_input(i, self._tensor(edge))
+
+
+def _data(node: NodeDef) -> list[str]:
+    return [i for i in node.input if not i.startswith("^")]
 
 
 def _with_port(name: str) -> str:
     return name if ":" in name else name + ":0"
 
 
-def _own(prefix: str, edge: str) -> Tensor:
-    return get_default_graph().get_tensor_by_name(prefix + _with_port(edge))
+def _back_edges(nodes: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Of each Merge that begins a loop, the inputs that come from the iteration before."""
+    found = {}
+    for name, node in nodes.items():
+        if node.op in ("Merge", "RefMerge"):
+            back = {i for i in node.input if _source(i) in nodes and nodes[_source(i)].op in _NEXT}
+            if back and len(back) < len(node.input):
+                found[name] = back
+    return found
 
 
-def _in_order(graph_def: GraphDef) -> list[Any]:
-    """The nodes with every input before its consumer. Raises InvalidArgumentError on a missing input or a cycle."""
+def _source(edge: str) -> str:
+    return edge.lstrip("^").partition(":")[0]
+
+
+def _in_order(graph_def: GraphDef) -> tuple[list[Any], dict[str, set[str]]]:
+    """(the nodes with every input before its consumer, the edges left out: those that close loops).
+
+    Raises InvalidArgumentError on a missing input or another cycle.
+    """
     nodes = {node.name: node for node in graph_def.node}
+    back_edges = _back_edges(nodes)
     done: dict[str, bool] = {}
     ordered = []
     for root in graph_def.node:
@@ -63,7 +114,8 @@ def _in_order(graph_def: GraphDef) -> list[Any]:
                 continue
             if name not in nodes:
                 raise InvalidArgumentError(f"import_graph_def: a node needs {name!r}, which the GraphDef does not have")
-            needed = [i.lstrip("^").partition(":")[0] for i in nodes[name].input]
+            later = back_edges.get(name, ())
+            needed = [_source(i) for i in nodes[name].input if i not in later]
             waiting = [n for n in needed if not done.get(n)]
             if not waiting:
                 done[name] = True
@@ -73,4 +125,4 @@ def _in_order(graph_def: GraphDef) -> list[Any]:
             else:
                 done[name] = False
                 stack += [n for n in waiting if done.get(n) is None]
-    return ordered
+    return ordered, back_edges

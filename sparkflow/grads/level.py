@@ -75,8 +75,8 @@ class Level:
     def is_leaf(self, op: Operation) -> bool:
         """Where a body begins: its variables and what it takes from outside. Nothing goes on into the iteration
         before."""
-        if op.type not in _AT_THE_BORDER:
-            return False
+        if op.type not in _AT_THE_BORDER or op._control_flow_context is None:
+            return False  # in a loop that was imported the walk goes on, to be refused at its Exit
         if is_loop_constant_enter(op):
             return op._control_flow_context is self.loop and self.loop is not None
         return is_loop_switch(op) or is_loop_merge(op)

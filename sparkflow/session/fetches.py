@@ -64,7 +64,7 @@ class FetchPlan:
 
 def _element(graph: Graph, fetch: Any) -> Any:
     try:
-        return graph.as_graph_element(fetch)
+        element = graph.as_graph_element(fetch)
     except TypeError as error:
         raise TypeError(
             f"Fetch argument {fetch!r} has invalid type {type(fetch).__name__}, must be a string, Tensor or "
@@ -72,3 +72,9 @@ def _element(graph: Graph, fetch: Any) -> Any:
         ) from None
     except (ValueError, KeyError) as error:
         raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({error})") from None
+    if not graph.is_fetchable(element):
+        raise ValueError(
+            f"Operation {element.name!r} has been marked as not fetchable. It is inside a cond branch or a while loop: "
+            "return its value from there."
+        )
+    return element
