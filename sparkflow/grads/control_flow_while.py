@@ -29,7 +29,7 @@ def through_loop(walk: Walk, loop: WhileContext) -> None:
     """From the gradients of the loop's Exits to those of its initial values and of what it takes from outside."""
     body = walk.level.bodies[loop]
     dys = {v: dy for v in body.variables if (dy := walk.total(v.exit)) is not None}
-    if dys:
+    if dys or loop in walk.kept:
         with loop.pivot.graph.name_scope(f"{walk.manner.scope}{loop.name}_grad/"):
             GradientLoop(walk, body, dys).build()
 
@@ -62,7 +62,8 @@ class GradientLoop:
     def __init__(self, walk: Walk, body: Body, dys: dict[LoopVariable, Any]):
         self.walk, self.body, self.forward = walk, body, body.loop
         self.outer: GradientLoop | None = walk.loop
-        self.variables = body.reached(dys)
+        self.kept: list[tuple[Tensor, Tensor, Tensor]] = walk.kept.get(body.loop, [])
+        self.variables = body.reached(dys, [value for value, *_ in self.kept])
         self.dys = dys
         counter = self._counter()
         self.counted = counter.next.op.inputs[0].op  # the addition: it runs once in each iteration
@@ -87,7 +88,12 @@ class GradientLoop:
         dims = [(), *(v.merge._shape for v in self.variables)]
         exits = self.context.Build(lambda values: math.greater_equal(values[0], 1), self._step, inits, dims)
         assert self.sync is not None, "Build has called _step"
-        self.context.variables[0].next.op.add_control_input(self.sync)
+        count = self.context.variables[0]
+        count.next.op.add_control_input(self.sync)
+        for loop, finish in self.walk.finished.items():
+            if self.forward in loop.follows:  # its gradient pushes what is popped here
+                count.enter.op.add_control_input(finish)
+        self.walk.finished[self.forward] = exits[0].op
         if self.outer is not None and self.outer.sync is not None:
             self.outer.sync.add_control_input(exits[0].op)
         for variable, out in zip(self.variables, exits[1:]):
@@ -102,7 +108,9 @@ class GradientLoop:
     def _step(self, values: list[Tensor]) -> list[Tensor]:
         """One iteration backwards: from the gradients of the next values to those of the values."""
         self.sync = control_trigger("b_sync")
-        self.inner = Walk(self.body.level, self.walk.manner, self)
+        self.inner = Walk(self.body.level, self.walk.manner, self, self.walk.kept)
+        for value, stack, gradient in self.kept:
+            self.inner.add(value, self._pop(stack, value, gradient))
         for variable, dy in zip(self.variables, values[1:]):
             self.inner.add(result_of(variable), dy)
         self.inner.run()
@@ -146,7 +154,20 @@ class GradientLoop:
         with inside(None), value.graph.colocate_with(value.op):
             stack = stack_v2(value.dtype)
         self._push(stack, value)
-        return self._pop(stack, value)
+        return self._pop(stack, value, value)
+
+    def keep(self, value: Tensor, dy: Tensor) -> None:
+        """Push dy, the gradient of a value that the forward loop popped, for the gradient of the loop that pushed it.
+
+        That one meets the iterations in the opposite order, as a stack gives them.
+        """
+        with inside(None), dy.graph.colocate_with(dy.op):
+            stack = stack_v2(dy.dtype)
+        with inside(output_context(dy.op)):
+            push = stack_push_v2(stack, dy, self.forward.swap_memory)
+        assert self.sync is not None, "gradients are kept in the body alone"
+        self.sync.add_control_input(push.op)
+        self.walk.kept.setdefault(while_context(value.op), []).append((value, stack, dy))
 
     def _push(self, stack: Tensor, value: Tensor) -> None:
         context = output_context(value.op)
@@ -162,13 +183,15 @@ class GradientLoop:
             self.pushed.add_control_input(self.trigger)
         self.trigger.add_control_input(push.op)
 
-    def _pop(self, stack: Tensor, value: Tensor) -> Tensor:
+    def _pop(self, stack: Tensor, value: Tensor, pushed: Tensor) -> Tensor:
+        """What stands for `pushed`, in the iteration in which the forward loop made `value`, or nothing."""
         handle, branch = stack, self._branch_of(value)
         with inside(self.context):
             if branch is not None:
                 handle = switch(stack, branch.pred)[branch.branch]
             popped = stack_pop_v2(handle, value.dtype)
         popped._shape = value._shape
+        self.context.Recalls(popped.op, pushed)
         assert self.sync is not None, "values are recalled in the body alone"
         self.sync.add_control_input(popped.op)
         return popped

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sparkflow.framework.contexts import is_loop_constant_enter, is_loop_exit, is_loop_merge, is_loop_switch
+from sparkflow.framework.contexts import (
+    is_loop_constant_enter,
+    is_loop_exit,
+    is_loop_merge,
+    is_loop_switch,
+    while_context,
+)
 from sparkflow.framework.graph import Operation, Tensor
 from sparkflow.ops.control_flow_while import LoopVariable, WhileContext
 
@@ -40,16 +46,22 @@ def _taken(loop: WhileContext) -> list[Tensor]:
 class Level:
     """The nodes that the roots need, each after those it needs, and whether each leads to one of the targets.
 
-    loop: the loop whose body this is, None outside. stops: ops whose inputs count as constants.
+    loop: the loop whose body this is, None outside. stops: ops whose inputs count as constants. bodies: those of all
+    loops met so far, also at other levels.
     """
 
     def __init__(
-        self, roots: Iterable[Tensor], targets: set[Tensor], stops: set[Operation], loop: WhileContext | None = None
+        self,
+        roots: Iterable[Tensor],
+        targets: set[Tensor],
+        stops: set[Operation],
+        loop: WhileContext | None = None,
+        bodies: dict[WhileContext, Body] | None = None,
     ):
         self.targets, self.stops, self.loop = targets, stops, loop
+        self.bodies: dict[WhileContext, Body] = {} if bodies is None else bodies
         self.order = self._ancestors_first([node_of(t) for t in roots])
         self.live: dict[Node, bool] = {}
-        self.bodies: dict[WhileContext, Body] = {}
         for node in self.order:
             self.live[node] = self._is_live(node)
 
@@ -67,9 +79,13 @@ class Level:
             if not node.back_prop:
                 return False
             self.bodies[node] = body = Body(node, self)
-            return bool(body.variables)
+            return bool(body.variables or body.captures)
         if node in self.stops or self.is_leaf(node):
             return False
+        if self.loop is not None and node in self.loop.recalled:
+            value = self.loop.recalled[node]
+            pusher = self.bodies.get(while_context(value.op))
+            return pusher is not None and trainable(value) and pusher.level.leads(value)
         return any(self.leads(t) for t in node.inputs)
 
     def is_leaf(self, op: Operation) -> bool:
@@ -86,6 +102,10 @@ class Level:
             return _taken(node)
         return [] if self.is_leaf(node) else node.inputs
 
+    def _needed(self, node: Node) -> list[Node]:
+        needed = [node_of(t) for t in self._inputs(node)]
+        return [*needed, *node.follows] if isinstance(node, WhileContext) else needed
+
     def _ancestors_first(self, roots: Iterable[Node]) -> list[Node]:
         """Depth first, without recursion: graphs are deep."""
         order: list[Node] = []
@@ -99,7 +119,7 @@ class Level:
                 elif node not in seen:
                     seen.add(node)
                     stack.append((node, True))
-                    stack += [(n, False) for n in map(node_of, self._inputs(node)) if n not in seen]
+                    stack += [(n, False) for n in self._needed(node) if n not in seen]
         return order
 
     def reached_from(self, roots: Iterable[Tensor]) -> Iterator[Operation]:
@@ -124,7 +144,7 @@ class Body:
         candidates = [v for v in loop.variables if trainable(v.merge)]
         self.variables = [v for v in candidates if outer.leads(v.enter.op.inputs[0])]
         while True:  # what leads there in one iteration makes more lead there in the one before
-            self.level = self._level(outer.stops)
+            self.level = self._level(outer)
             more = [v for v in candidates if v not in self.variables and self.level.leads(result_of(v))]
             if not more:
                 break
@@ -134,19 +154,20 @@ class Body:
     def leads_out(self, tensor: Tensor) -> bool:
         return tensor in self._exits
 
-    def _level(self, stops: set[Operation]) -> Level:
+    def _level(self, outer: Level) -> Level:
         targets = {t for v in self.variables for t in (v.go, v.merge)} | set(self.captures)
-        return Level([result_of(v) for v in self.loop.variables], targets, stops, self.loop)
+        results = [result_of(v) for v in self.loop.variables]
+        return Level(results, targets, outer.stops, self.loop, outer.bodies)
 
-    def reached(self, known: Iterable[LoopVariable]) -> list[LoopVariable]:
-        """The variables at which gradients arrive when they leave through these."""
-        found, todo = set(known), list(known)
+    def reached(self, known: Iterable[LoopVariable], inside: Iterable[Tensor] = ()) -> list[LoopVariable]:
+        """The variables at which gradients arrive when they leave through these, or begin at tensors inside."""
+        found, todo = set(known), [*map(result_of, known), *inside]
         owner: dict[Any, LoopVariable] = {t.op: v for v in self.variables for t in (v.go, v.merge)}
         while todo:
-            ops = self.level.reached_from([result_of(todo.pop())])
+            ops = self.level.reached_from([todo.pop()])
             more = {owner[op] for op in ops if op in owner} - found
             found |= more
-            todo += more
+            todo += map(result_of, more)
         return [v for v in self.variables if v in found]
 
 

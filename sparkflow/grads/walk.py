@@ -33,10 +33,13 @@ class Manner(NamedTuple):
 class Walk:
     """One reverse walk over a level. `parts` collects, for each tensor, what its consumers say its gradient is."""
 
-    def __init__(self, level: Level, manner: Manner, loop: Any = None):
-        """loop: the gradient loop (grads.control_flow_while) in whose body this walk builds."""
+    def __init__(self, level: Level, manner: Manner, loop: Any = None, kept: dict[WhileContext, list[Any]] | None = None):
+        """loop: the gradient loop (grads.control_flow_while) in whose body this walk builds. kept: of each loop, the
+        gradients of values inside it that its own gradient loop pops (a loop recalled these values)."""
         self.level, self.manner, self.loop = level, manner, loop
         self.parts: dict[Tensor, list[Any]] = {}
+        self.kept: dict[WhileContext, list[Any]] = {} if kept is None else kept
+        self.finished: dict[WhileContext, Operation] = {}
 
     def add(self, tensor: Tensor, gradient: Tensor | IndexedSlices) -> None:
         self.parts.setdefault(tensor, []).append(gradient)
@@ -49,6 +52,8 @@ class Walk:
                 continue
             if isinstance(node, WhileContext):
                 through_loop(self, node)
+            elif self.level.loop is not None and node in self.level.loop.recalled:
+                self._through_pop(node)
             else:
                 self._through(node)
 
@@ -76,6 +81,13 @@ class Walk:
             if dx is not None:
                 _check_shape(op, tensor, dx)
                 self.add(tensor, dx)
+
+    def _through_pop(self, op: Operation) -> None:
+        """Keep the gradient of a recalled value until the loop that made the value is differentiated."""
+        dy = self.total(op.outputs[0])
+        if dy is not None:
+            assert self.level.loop is not None and self.loop is not None, "pops are in gradient loops"
+            self.loop.keep(self.level.loop.recalled[op], convert_to_tensor(dy))
 
     def _called(self, function: registry.GradientFunction, op: Operation, dys: list[Gradient]) -> list[Any]:
         traits = registry.traits(op)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.apply import convert_to_tensor
-from sparkflow.framework.contexts import chain, is_loop_constant_enter, output_context
+from sparkflow.framework.contexts import chain, is_loop_constant_enter, output_context, while_context
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.shapes import Dims, TensorShape
@@ -54,6 +54,8 @@ class WhileContext(ControlFlowContext):
         self._waits = {op for group in self._graph._control_stack for op in group}  # the Enters run after these
         self.variables: list[LoopVariable] = []
         self._pending: list[Tensor] = []  # Enters of variables not complete yet
+        self.recalled: dict[Operation, Tensor] = {}  # of a gradient: each pop, and what another loop pushed there
+        self.follows: set[WhileContext] = set()  # loops beside this one that push what is popped inside it
 
     maximum_iterations = property(lambda self: self._maximum_iterations)
     parallel_iterations = property(lambda self: self._parallel_iterations)
@@ -91,7 +93,7 @@ class WhileContext(ControlFlowContext):
     def _may_wait(self, op: Operation) -> bool:
         """Whether an Enter of this loop may run after op: not where op is in another frame than the Enter's input."""
         source, outer = output_context(op), self._outer_context
-        loop = None if outer is None else outer.GetWhileContext()
+        loop = self._outer_loop()
         if source is None:
             return loop is None
         return source in chain(outer) and source.GetWhileContext() is loop
@@ -105,6 +107,16 @@ class WhileContext(ControlFlowContext):
         for control in external:
             with inside(self):
                 op.add_control_input(array.identity(control.outputs[0]).op)
+
+    def Recalls(self, pop: Operation, value: Tensor) -> None:
+        """Note that `pop`, inside this loop, takes what another loop pushed: its `value`."""
+        self.recalled[pop] = value
+        for mine in _loops(self):
+            others = _loops(while_context(value.op))
+            mine.follows.update(o for o in others if o._outer_loop() is mine._outer_loop())
+
+    def _outer_loop(self) -> Any:
+        return None if self._outer_context is None else self._outer_context.GetWhileContext()
 
     # ------------------------------------------------------------------ variables
 
@@ -186,6 +198,10 @@ class WhileContext(ControlFlowContext):
         _check_invariant(merged, following)
         merged.op._update_input(1, following)
         return following
+
+
+def _loops(context: Any) -> list[WhileContext]:
+    return [c for c in chain(context) if isinstance(c, WhileContext)]
 
 
 def _check_invariant(merged: Tensor, following: Tensor) -> None:
