@@ -11,7 +11,7 @@ from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.grads.registry import gradient, not_differentiable
 from sparkflow.ops import array, array_join, math
 from sparkflow.ops.control_flow import check_numerics
-from sparkflow.ops.control_flow_context import CondContext
+from sparkflow.ops.control_flow_context import CondContext, is_capture
 from sparkflow.ops.control_flow_nodes import merge, switch_ref_or_tensor
 
 gradient("CheckNumerics")(
@@ -52,7 +52,7 @@ def _switch(op: Operation, no: Any, yes: Any) -> tuple[Any, None]:
         for i, dy in enumerate(dys):
             if dy is None:
                 dys[i] = _nothing(op, dys[1 - i], pred, i)
-            elif not isinstance(op._control_flow_context, CondContext):
+            elif not is_capture(op):
                 dys[i] = switch_ref_or_tensor(dy, pred)[i]  # of an op that no branch holds
         if not all(isinstance(dy, IndexedSlices) for dy in dys):
             dys = [math.add_n([dy]) if isinstance(dy, IndexedSlices) else dy for dy in dys]

@@ -19,7 +19,7 @@ from sparkflow.grads.control_flow import no_rows
 from sparkflow.grads.level import Body, result_of
 from sparkflow.grads.walk import Walk
 from sparkflow.ops import array, array_join, math
-from sparkflow.ops.control_flow_context import CondContext, inside
+from sparkflow.ops.control_flow_context import CondContext, Condition, condition_of, inside
 from sparkflow.ops.control_flow_nodes import control_trigger, switch
 from sparkflow.ops.control_flow_while import LoopVariable, WhileContext
 from sparkflow.ops.stack import stack_pop_v2, stack_push_v2, stack_v2
@@ -156,25 +156,30 @@ class GradientLoop:
         self._push(stack, value)
         return self._pop(stack, value, value)
 
-    def keep(self, value: Tensor, dy: Tensor) -> None:
-        """Push dy, the gradient of a value that the forward loop popped, for the gradient of the loop that pushed it.
+    def keep(self, pop: Operation, value: Tensor, dy: Tensor) -> None:
+        """Push dy, the gradient of what `pop` gave the forward loop, for the gradient of the loop that made `value`.
 
         That one meets the iterations in the opposite order, as a stack gives them.
         """
+        condition = condition_of(pop.outputs[0])
+        if condition is not None and condition_of(dy) is None:
+            dy = array.identity(dy)  # made here, it is known to be of this branch
         with inside(None), dy.graph.colocate_with(dy.op):
             stack = stack_v2(dy.dtype)
-        with inside(output_context(dy.op)):
-            push = stack_push_v2(stack, dy, self.forward.swap_memory)
+        with inside(self.context):
+            push = stack_push_v2(_sided(stack, condition), dy, self.forward.swap_memory)
         assert self.sync is not None, "gradients are kept in the body alone"
         self.sync.add_control_input(push.op)
         self.walk.kept.setdefault(while_context(value.op), []).append((value, stack, dy))
 
     def _push(self, stack: Tensor, value: Tensor) -> None:
-        context = output_context(value.op)
+        context, condition = output_context(value.op), condition_of(value)
         with inside(context):
-            push = stack_push_v2(stack, value, self.forward.swap_memory)
+            captured = type(context) is CondContext and condition == (context.pred, context.branch)
+            handle = stack if captured else _sided(stack, condition)
+            push = stack_push_v2(handle, value, self.forward.swap_memory)
         push.op.add_control_input(self.counted)  # in iterations that happen, not after the last
-        if context is self.forward:
+        if condition is None:
             self.pushed.add_control_input(push.op)
             return
         if self.trigger is None:
@@ -185,18 +190,15 @@ class GradientLoop:
 
     def _pop(self, stack: Tensor, value: Tensor, pushed: Tensor) -> Tensor:
         """What stands for `pushed`, in the iteration in which the forward loop made `value`, or nothing."""
-        handle, branch = stack, self._branch_of(value)
         with inside(self.context):
-            if branch is not None:
-                handle = switch(stack, branch.pred)[branch.branch]
-            popped = stack_pop_v2(handle, value.dtype)
+            popped = stack_pop_v2(_sided(stack, condition_of(value)), value.dtype)
         popped._shape = value._shape
         self.context.Recalls(popped.op, pushed)
         assert self.sync is not None, "values are recalled in the body alone"
         self.sync.add_control_input(popped.op)
         return popped
 
-    def _branch_of(self, value: Tensor) -> CondContext | None:
-        """The innermost cond branch, inside the forward loop, that made the value or not."""
-        context = output_context(value.op)
-        return context if isinstance(context, CondContext) else None
+
+def _sided(stack: Tensor, condition: Condition | None) -> Tensor:
+    """The handle, alive where that condition holds."""
+    return stack if condition is None else switch(stack, condition[0])[condition[1]]

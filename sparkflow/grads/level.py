@@ -79,7 +79,7 @@ class Level:
             if not node.back_prop:
                 return False
             self.bodies[node] = body = Body(node, self)
-            return bool(body.variables or body.captures)
+            return any(body.level.live.values())
         if node in self.stops or self.is_leaf(node):
             return False
         if self.loop is not None and node in self.loop.recalled:
@@ -156,8 +156,8 @@ class Body:
 
     def _level(self, outer: Level) -> Level:
         targets = {t for v in self.variables for t in (v.go, v.merge)} | set(self.captures)
-        results = [result_of(v) for v in self.loop.variables]
-        return Level(results, targets, outer.stops, self.loop, outer.bodies)
+        ends = [*map(result_of, self.loop.variables), *self.loop.pushed]
+        return Level(ends, targets, outer.stops, self.loop, outer.bodies)
 
     def reached(self, known: Iterable[LoopVariable], inside: Iterable[Tensor] = ()) -> list[LoopVariable]:
         """The variables at which gradients arrive when they leave through these, or begin at tensors inside."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 from sparkflow.framework import shapes
 from sparkflow.framework.apply import convert_to_tensor
+from sparkflow.framework.contexts import output_context
 from sparkflow.framework.graph import Operation, Tensor
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.grads import registry
 from sparkflow.grads.level import Level, trainable
 from sparkflow.ops import array, array_join, control_flow, math
+from sparkflow.ops.control_flow_context import BranchMark, Condition, condition_of, context_condition, is_capture
 from sparkflow.ops.control_flow_while import WhileContext
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -33,12 +35,15 @@ class Manner(NamedTuple):
 class Walk:
     """One reverse walk over a level. `parts` collects, for each tensor, what its consumers say its gradient is."""
 
-    def __init__(self, level: Level, manner: Manner, loop: Any = None, kept: dict[WhileContext, list[Any]] | None = None):
+    def __init__(
+        self, level: Level, manner: Manner, loop: Any = None, kept: dict[WhileContext, list[Any]] | None = None
+    ):
         """loop: the gradient loop (grads.control_flow_while) in whose body this walk builds. kept: of each loop, the
         gradients of values inside it that its own gradient loop pops (a loop recalled these values)."""
         self.level, self.manner, self.loop = level, manner, loop
         self.parts: dict[Tensor, list[Any]] = {}
         self.kept: dict[WhileContext, list[Any]] = {} if kept is None else kept
+        self._marks: dict[Condition, BranchMark] = {}
         self.finished: dict[WhileContext, Operation] = {}
 
     def add(self, tensor: Tensor, gradient: Tensor | IndexedSlices) -> None:
@@ -50,12 +55,38 @@ class Walk:
         for node in reversed(self.level.order):
             if not self.level.live[node]:
                 continue
-            if isinstance(node, WhileContext):
-                through_loop(self, node)
-            elif self.level.loop is not None and node in self.level.loop.recalled:
-                self._through_pop(node)
-            else:
-                self._through(node)
+            with self._on_its_side(node):
+                if isinstance(node, WhileContext):
+                    through_loop(self, node)
+                elif self.level.loop is not None and node in self.level.loop.recalled:
+                    self._through_pop(node)
+                else:
+                    self._through(node)
+
+    @contextmanager
+    def _on_its_side(self, node: Any) -> Iterator[None]:
+        """Mark what is made for a node in a branch inside a loop, so that it is recalled only where that ran."""
+        found = None if self.loop is None else self._condition(node)
+        if found is None:
+            yield
+            return
+        if found not in self._marks:
+            self._marks[found] = BranchMark(self.loop.context.AddValue(found[0]), found[1])
+        mark = self._marks[found]
+        mark.Enter()
+        try:
+            yield
+        finally:
+            mark.Exit()
+
+    def _condition(self, node: Any) -> Condition | None:
+        """The branch that a node is part of; what takes a value into a branch is outside of it."""
+        if isinstance(node, WhileContext):
+            return context_condition(node.outer_context)
+        if self.level.loop is not None and node in self.level.loop.recalled:
+            return condition_of(node.outputs[0])
+        context = output_context(node)
+        return context_condition(context.outer_context if is_capture(node) else context)
 
     def total(self, tensor: Tensor) -> Gradient:
         """The gradient of a tensor, summed once: all its consumers have spoken."""
@@ -87,7 +118,7 @@ class Walk:
         dy = self.total(op.outputs[0])
         if dy is not None:
             assert self.level.loop is not None and self.loop is not None, "pops are in gradient loops"
-            self.loop.keep(self.level.loop.recalled[op], convert_to_tensor(dy))
+            self.loop.keep(op, self.level.loop.recalled[op], convert_to_tensor(dy))
 
     def _called(self, function: registry.GradientFunction, op: Operation, dys: list[Gradient]) -> list[Any]:
         traits = registry.traits(op)

@@ -12,7 +12,7 @@ from typing import Any
 
 from sparkflow.framework import nest
 from sparkflow.framework.apply import convert_to_tensor
-from sparkflow.framework.contexts import chain, is_loop_exit, output_context
+from sparkflow.framework.contexts import chain, is_loop_exit, is_loop_switch, is_switch, output_context
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import array
@@ -85,6 +85,29 @@ class ControlFlowContext:
         external = [c for c in op.control_inputs if _loop_of(c) is not loop]
         op._remove_control_inputs(external)
         return external
+
+
+def is_capture(op: Operation) -> bool:
+    """Whether op is the Switch by which its branch takes a value in."""
+    context = op._control_flow_context
+    return isinstance(context, CondContext) and len(op.inputs) == 2 and op.inputs[1] is context.pred
+
+
+Condition = tuple[Tensor, int]  # a predicate, and the side of it (0: false, 1: true) on which something is alive
+
+
+def context_condition(context: Any) -> Condition | None:
+    return (context.pred, context.branch) if isinstance(context, CondContext) else None
+
+
+def condition_of(value: Tensor) -> Condition | None:
+    """The innermost condition outside of which a value, in a loop, is dead; None where it never is."""
+    op = value.op
+    if op.type == "StackPopV2":
+        value, op = op.inputs[0], op.inputs[0].op
+    if is_switch(op) and not is_loop_switch(op):
+        return op.inputs[1], value.value_index
+    return context_condition(output_context(op))
 
 
 def _loop_of(op: Operation) -> Any:
@@ -165,3 +188,22 @@ class CondContext(ControlFlowContext):
 
     def ExitResult(self, result: Sequence[Tensor]) -> None:
         """Kept for TensorFlow's interface: where a value is visible follows from the op that makes it."""
+
+
+class BranchMark(CondContext):
+    """Says of ops in a loop's gradient that they are alive on one side of a predicate only; they become so by their
+    inputs, so nothing is captured."""
+
+    def __init__(self, pred: Tensor, branch: int):
+        ControlFlowContext.__init__(self)
+        self._pred, self._pivot, self._branch = pred, pred, branch
+
+    def GetControlPivot(self) -> Any:
+        return None if self._outer_context is None else self._outer_context.GetControlPivot()
+
+    def AddValue(self, val: Tensor) -> Tensor:
+        return val if self._holds(val) else self._outside(val)
+
+    def AddOp(self, op: Operation) -> None:
+        if self._outer_context is not None:
+            self._outer_context.AddOp(op)

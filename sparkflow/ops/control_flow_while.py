@@ -55,6 +55,7 @@ class WhileContext(ControlFlowContext):
         self.variables: list[LoopVariable] = []
         self._pending: list[Tensor] = []  # Enters of variables not complete yet
         self.recalled: dict[Operation, Tensor] = {}  # of a gradient: each pop, and what another loop pushed there
+        self.pushed: list[Tensor] = []  # what others recall from here
         self.follows: set[WhileContext] = set()  # loops beside this one that push what is popped inside it
 
     maximum_iterations = property(lambda self: self._maximum_iterations)
@@ -111,6 +112,7 @@ class WhileContext(ControlFlowContext):
     def Recalls(self, pop: Operation, value: Tensor) -> None:
         """Note that `pop`, inside this loop, takes what another loop pushed: its `value`."""
         self.recalled[pop] = value
+        while_context(value.op).pushed.append(value)
         for mine in _loops(self):
             others = _loops(while_context(value.op))
             mine.follows.update(o for o in others if o._outer_loop() is mine._outer_loop())
