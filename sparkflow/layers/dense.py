@@ -9,7 +9,8 @@ from sparkflow.framework import shapes
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
-from sparkflow.ops import array, array_select, init_ops, math, nn
+from sparkflow.ops import array, init_ops, math, nn
+from sparkflow.ops.control_flow_cond import smart_cond
 from sparkflow.ops.variable_scope import get_variable, variable_scope
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -86,14 +87,16 @@ def dropout(
 ) -> Tensor:
     """While training: zero each element with probability `rate`, and scale the others by 1 / (1 - rate).
 
-    training: a Python bool, or a bool scalar tensor that decides at each step. noise_shape: elements along axes of size
-    1 are dropped together.
+    training: a Python bool, or a bool scalar tensor that decides at each step (nothing is drawn where it is false).
+    noise_shape: elements along axes of size 1 are dropped together.
     """
     with get_default_graph().name_scope(name or "dropout"):
         x = convert_to_tensor(inputs)
-        if isinstance(training, (bool, int)):
-            return nn.dropout(x, rate=rate, noise_shape=noise_shape, seed=seed) if training else array.identity(x)
-        return array_select.where(training, nn.dropout(x, rate=rate, noise_shape=noise_shape, seed=seed), x)
+        return smart_cond(
+            training,
+            lambda: nn.dropout(x, rate=rate, noise_shape=noise_shape, seed=seed),
+            lambda: array.identity(x),
+        )
 
 
 def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Tensor:

@@ -35,6 +35,17 @@ from sparkflow.train.input import (
     string_input_producer,
 )
 from sparkflow.train.learning_rate import exponential_decay
+from sparkflow.train.learning_rate import (
+    cosine_decay,
+    cosine_decay_restarts,
+    exponential_decay,
+    inverse_time_decay,
+    linear_cosine_decay,
+    natural_exp_decay,
+    piecewise_constant,
+    piecewise_constant_decay,
+    polynomial_decay,
+)
 from sparkflow.train.meta_graph import export_meta_graph
 from sparkflow.train.monitored_session import (
     ChiefSessionCreator,
