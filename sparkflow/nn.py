@@ -1,5 +1,6 @@
 """tf.nn."""
 
+from sparkflow import rnn_cell
 from sparkflow.ops.embedding import embedding_lookup
 from sparkflow.ops.math import sigmoid, tanh
 from sparkflow.ops.nn import (
@@ -30,3 +31,4 @@ from sparkflow.ops.nn_loss import (
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
+from sparkflow.ops.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn

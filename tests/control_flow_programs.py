@@ -432,3 +432,74 @@ def folds(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
     b = tf.foldr(lambda a, row: a - row * a, x, initializer=tf.ones([2], tf.float64))
     c = tf.foldr(lambda a, row: a * 2.0 - row, x)
     return {x: vx}, [a, b, c, *tf.gradients([a, b, c], x)]
+
+
+# ---------------------------------------------------------------------- recurrent nets
+
+
+def _net(tf: Any, cell: Any, **how: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """A cell over [batch 2, time 3, size 2]; all variables are fed, so that both libraries have the same."""
+    x, vx = _fed(tf, 2, 3, 2)
+    out, state = tf.nn.dynamic_rnn(cell, x, dtype=tf.float64, **how)
+    return _with_weights(tf, x, vx, [out, *_leaves(state)])
+
+
+def _leaves(state: Any) -> list[Any]:
+    return [leaf for part in state for leaf in _leaves(part)] if isinstance(state, (tuple, list)) else [state]
+
+
+def _with_weights(tf: Any, x: Any, vx: Any, outs: list[Any]) -> tuple[dict[Any, Any], list[Any]]:
+    variables = sorted(tf.global_variables(), key=lambda v: v.name)
+    feeds = {}
+    for k, v in enumerate(variables):
+        count = int(np.prod(v.shape.as_list()))
+        feeds[v.value()] = (0.3 * np.sin(1.0 + k + np.arange(count))).reshape(v.shape.as_list())
+    names = tf.constant([v.op.name for v in variables])
+    total = tf.add_n([tf.reduce_sum(o * o) for o in outs])
+    return {x: vx, **feeds}, [names, *outs, *tf.gradients(total, [x, *variables])]
+
+
+@program
+def rnn_basic(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    return _net(tf, tf.nn.rnn_cell.BasicRNNCell(2))
+
+
+@program
+def rnn_gru_lengths(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    return _net(tf, tf.nn.rnn_cell.GRUCell(2), sequence_length=[3, 1])
+
+
+@program
+def rnn_basic_lstm(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    return _net(tf, tf.nn.rnn_cell.BasicLSTMCell(2))
+
+
+@program
+def rnn_lstm_projected(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    cell = tf.nn.rnn_cell.LSTMCell(3, use_peepholes=True, cell_clip=0.5, num_proj=2, proj_clip=0.9)
+    return _net(tf, cell, sequence_length=[2, 3])
+
+
+@program
+def rnn_stacked(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    cells = [tf.nn.rnn_cell.LSTMCell(2), tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.GRUCell(3), output_keep_prob=1.0)]
+    return _net(tf, tf.nn.rnn_cell.MultiRNNCell(cells))
+
+
+@program
+def rnn_static(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 2, 3, 2)
+    cell = tf.nn.rnn_cell.BasicLSTMCell(2, state_is_tuple=False)
+    outs, state = tf.nn.static_rnn(cell, tf.unstack(x, axis=1), dtype=tf.float64, sequence_length=[1, 3])
+    return _with_weights(tf, x, vx, [*outs, state])
+
+
+@program
+def rnn_both_ways(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    x, vx = _fed(tf, 3, 2, 2)
+    cells = [tf.nn.rnn_cell.GRUCell(2), tf.nn.rnn_cell.GRUCell(2)]
+    lengths = [2, 3]
+    outs, states = tf.nn.bidirectional_dynamic_rnn(
+        *cells, x, sequence_length=lengths, dtype=tf.float64, time_major=True
+    )
+    return _with_weights(tf, x, vx, [*outs, *states])

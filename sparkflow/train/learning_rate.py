@@ -154,7 +154,7 @@ def cosine_decay_restarts(
     alpha: Any = 0.0,
     name: str | None = None,
 ) -> Tensor:
-    """Half a cosine again and again: each period t_mul times as long as the one before, its peak m_mul times as high."""
+    """Half a cosine again and again: each t_mul times as long as the one before, its peak m_mul times as high."""
     label = name or "SGDRDecay"
 
     def factor(rate: Tensor, step: Tensor, steps: Tensor) -> Tensor:
@@ -194,9 +194,8 @@ def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any],
         results = [convert_to_tensor(v) for v in values]
         for value in results:
             if value.dtype.base_dtype is not results[0].dtype.base_dtype:
-                raise ValueError(
-                    f"Values must have elements all with the same dtype ({results[0].dtype.name} vs {value.dtype.name})."
-                )
+                types = f"{results[0].dtype.name} vs {value.dtype.name}"
+                raise ValueError(f"Values must have elements all with the same dtype ({types}).")
         pairs = [(math.less_equal(x, bounds[0]), _giving(results[0]))] if bounds else []
         if bounds:
             pairs.append((math.greater(x, bounds[-1]), _giving(results[-1])))

@@ -1,0 +1,312 @@
+"""Recurrent cells: one step of a recurrence, with its variables (tf.nn.rnn_cell).
+
+A cell makes its variables when it is first called, in a variable scope named after its class, and uses them again in
+every later call. Sources: Elman 1990; Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 1999 and the
+peepholes of Gers and Schmidhuber 2000; Cho et al. 2014.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+from sparkflow.framework import nest, shapes
+from sparkflow.framework.apply import convert_to_tensor
+from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.ops import array, init_ops, math
+from sparkflow.ops.array_join import concat, split
+from sparkflow.ops.clip import clip_by_value
+from sparkflow.ops.nn import bias_add
+from sparkflow.ops.variable_scope import get_variable, variable_scope
+from sparkflow_runtime.wire.dtypes import as_dtype
+
+Activation = Callable[[Tensor], Tensor]
+
+
+class LSTMStateTuple(NamedTuple):
+    """The state of an LSTM: its memory c and its output h, each [batch, units]."""
+
+    c: Any
+    h: Any
+
+    @property
+    def dtype(self) -> Any:
+        if self.c.dtype is not self.h.dtype:
+            raise TypeError(f"Inconsistent internal state: {self.c.dtype} vs {self.h.dtype}")
+        return self.c.dtype
+
+
+class RNNCell:
+    """One step: cell(inputs, state) -> (output, new state), inputs being [batch, size].
+
+    A subclass gives state_size and output_size (a size, or a nested structure of sizes), `build(depth)`, which makes
+    the variables, and `call(inputs, state)`.
+    """
+
+    def __init__(self, reuse: Any = None, name: str | None = None, dtype: Any = None, trainable: bool = True):
+        self._reuse, self._dtype, self._trainable = reuse, None if dtype is None else as_dtype(dtype), trainable
+        self._base = (
+            name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
+        )
+        self._named = name is not None
+        self._scope: Any = None
+        self.built = False
+
+    @property
+    def state_size(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not say its state_size")
+
+    @property
+    def output_size(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not say its output_size")
+
+    name: str = property(lambda self: self._base)  # type: ignore[assignment]
+
+    @property
+    def variables(self) -> list[Any]:
+        return [] if self._scope is None else self._scope.global_variables()
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        return [] if self._scope is None else self._scope.trainable_variables()
+
+    weights, trainable_weights = variables, trainable_variables
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        """scope: a name for the variable scope, where it is not to be the class's."""
+        x = nest.map_structure(convert_to_tensor, inputs)
+        self._dtype = self._dtype or nest.flatten(x)[0].dtype.base_dtype
+        first = self._scope is None
+        label = (scope or (self._base if self._named else None)) if first else self._scope
+        with variable_scope(label, self._base, reuse=self._reuse if label is not None else None) as entered:
+            self._scope = entered if first else self._scope
+            if not self.built:
+                self.build(self._depth(x))
+                self.built = True
+            return self.call(x, state)
+
+    def _depth(self, inputs: Any) -> int:
+        dims = nest.flatten(inputs)[0]._shape
+        if dims is None or len(dims) < 2 or dims[-1] is None:
+            raise ValueError(f"{self._base}: expected inputs of a known last size, [batch, size], got {inputs}")
+        return dims[-1]
+
+    def build(self, depth: int) -> None:
+        """Make the variables for inputs of that size."""
+
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        raise NotImplementedError(f"{type(self).__name__} does not say what it computes: define call")
+
+    def _add(self, name: str, shape: list[int], initializer: Any = None) -> Any:
+        return get_variable(name, shape, self._dtype, initializer, trainable=self._trainable)
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        """Zeros in the structure of state_size, each [batch_size, size]."""
+        with get_default_graph().name_scope(type(self).__name__ + "ZeroState"):
+            return nest.map_structure(lambda size: array.zeros(_with_batch(batch_size, size), dtype), self.state_size)
+
+    def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
+        if inputs is not None:
+            x = convert_to_tensor(inputs)
+            batch_size, dtype = array.shape(x)[0], x.dtype.base_dtype
+        if batch_size is None or dtype is None:
+            raise ValueError("get_initial_state takes inputs, or batch_size and dtype")
+        return self.zero_state(batch_size, dtype)
+
+
+def _with_batch(batch_size: Any, size: Any) -> list[Any]:
+    return [batch_size, *(shapes.as_dims(size) or ())]
+
+
+LayerRNNCell = RNNCell
+
+
+class BasicRNNCell(RNNCell):
+    """output = state = activation([inputs, state] @ kernel + bias)."""
+
+    def __init__(
+        self,
+        num_units: int,
+        activation: Activation | None = None,
+        reuse: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+    ):
+        super().__init__(reuse, name, dtype)
+        self._num_units, self._activation = num_units, activation or math.tanh
+
+    state_size = output_size = property(lambda self: self._num_units)
+
+    def build(self, depth: int) -> None:
+        self._kernel = self._add("kernel", [depth + self._num_units, self._num_units])
+        self._bias = self._add("bias", [self._num_units], init_ops.zeros_initializer())
+
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        out = self._activation(bias_add(math.matmul(concat([inputs, state], 1), self._kernel), self._bias))
+        return out, out
+
+
+class GRUCell(RNNCell):
+    """r, u = sigmoid([x, h] @ gates); c = activation([x, r h] @ candidate); h' = u h + (1 - u) c."""
+
+    def __init__(
+        self,
+        num_units: int,
+        activation: Activation | None = None,
+        reuse: Any = None,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+    ):
+        super().__init__(reuse, name, dtype)
+        self._num_units, self._activation = num_units, activation or math.tanh
+        self._kernel_initializer, self._bias_initializer = kernel_initializer, bias_initializer
+
+    state_size = output_size = property(lambda self: self._num_units)
+
+    def build(self, depth: int) -> None:
+        n = self._num_units
+        gates_bias = self._bias_initializer or init_ops.constant_initializer(1.0)
+        self._gates = self._add("gates/kernel", [depth + n, 2 * n], self._kernel_initializer)
+        self._gates_bias = self._add("gates/bias", [2 * n], gates_bias)
+        self._candidate = self._add("candidate/kernel", [depth + n, n], self._kernel_initializer)
+        bias = self._bias_initializer or init_ops.zeros_initializer()
+        self._candidate_bias = self._add("candidate/bias", [n], bias)
+
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        gates = math.sigmoid(bias_add(math.matmul(concat([inputs, state], 1), self._gates), self._gates_bias))
+        r, u = split(gates, 2, axis=1)
+        mixed = concat([inputs, r * state], 1)
+        c = self._activation(bias_add(math.matmul(mixed, self._candidate), self._candidate_bias))
+        new = u * state + (1.0 - u) * c
+        return new, new
+
+
+class LSTMCell(RNNCell):
+    """i, j, f, o = [x, h] @ kernel + bias; c' = sigmoid(f + forget_bias) c + sigmoid(i) activation(j);
+    h' = sigmoid(o) activation(c').
+
+    use_peepholes: the gates also see c. cell_clip: bound of c. num_proj: h' is projected to so many numbers, bounded by
+    proj_clip. state_is_tuple: the state is an LSTMStateTuple, else [c, h] in one tensor.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        use_peepholes: bool = False,
+        cell_clip: float | None = None,
+        initializer: Any = None,
+        num_proj: int | None = None,
+        proj_clip: float | None = None,
+        num_unit_shards: Any = None,
+        num_proj_shards: Any = None,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Activation | None = None,
+        reuse: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+    ):
+        super().__init__(reuse, name, dtype)
+        if num_unit_shards is not None or num_proj_shards is not None:
+            raise ValueError("LSTMCell: num_unit_shards and num_proj_shards are gone; use a variable_scope partitioner")
+        self._num_units, self._num_proj, self._forget_bias = num_units, num_proj, forget_bias
+        self._use_peepholes, self._cell_clip, self._proj_clip = use_peepholes, cell_clip, proj_clip
+        self._initializer, self._state_is_tuple = initializer, state_is_tuple
+        self._activation = activation or math.tanh
+
+    @property
+    def state_size(self) -> Any:
+        sizes = self._num_units, self._num_proj or self._num_units
+        return LSTMStateTuple(*sizes) if self._state_is_tuple else sum(sizes)
+
+    @property
+    def output_size(self) -> int:
+        return self._num_proj or self._num_units
+
+    def build(self, depth: int) -> None:
+        n = self._num_units
+        self._kernel = self._add("kernel", [depth + self.output_size, 4 * n], self._initializer)
+        self._bias = self._add("bias", [4 * n], init_ops.zeros_initializer())
+        if self._use_peepholes:
+            self._peep_f, self._peep_i, self._peep_o = (
+                self._add(f"w_{gate}_diag", [n], self._initializer) for gate in "fio"
+            )
+        if self._num_proj is not None:
+            self._projection = self._add("projection/kernel", [n, self._num_proj], self._initializer)
+
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        c, h = state if self._state_is_tuple else split(state, [self._num_units, self.output_size], axis=1)
+        i, j, f, o = split(bias_add(math.matmul(concat([inputs, h], 1), self._kernel), self._bias), 4, axis=1)
+        f = f + self._forget_bias
+        if self._use_peepholes:
+            f, i = f + self._peep_f * c, i + self._peep_i * c
+        c = math.sigmoid(f) * c + math.sigmoid(i) * self._activation(j)
+        if self._cell_clip is not None:
+            c = clip_by_value(c, -self._cell_clip, self._cell_clip)
+        if self._use_peepholes:
+            o = o + self._peep_o * c
+        h = math.sigmoid(o) * self._activation(c)
+        if self._num_proj is not None:
+            h = math.matmul(h, self._projection)
+            if self._proj_clip is not None:
+                h = clip_by_value(h, -self._proj_clip, self._proj_clip)
+        return h, LSTMStateTuple(c, h) if self._state_is_tuple else concat([c, h], 1)
+
+
+class BasicLSTMCell(LSTMCell):
+    """An LSTMCell without peepholes, clipping or projection."""
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Activation | None = None,
+        reuse: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+    ):
+        super().__init__(
+            num_units,
+            forget_bias=forget_bias,
+            state_is_tuple=state_is_tuple,
+            activation=activation,
+            reuse=reuse,
+            name=name,
+            dtype=dtype,
+        )
+
+
+class MultiRNNCell(RNNCell):
+    """Cells one on top of the other: each takes the output of the one before."""
+
+    def __init__(self, cells: Any, state_is_tuple: bool = True):
+        super().__init__()
+        if not cells:
+            raise ValueError("Must specify at least one cell for MultiRNNCell.")
+        if len({id(c) for c in cells}) != len(cells):
+            raise ValueError("MultiRNNCell: each layer needs a cell of its own, [Cell(n) for _ in range(layers)]")
+        self._cells, self._state_is_tuple = list(cells), state_is_tuple
+
+    @property
+    def state_size(self) -> Any:
+        sizes = tuple(cell.state_size for cell in self._cells)
+        return sizes if self._state_is_tuple else sum(sizes)
+
+    @property
+    def output_size(self) -> Any:
+        return self._cells[-1].output_size
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        with variable_scope(scope or "multi_rnn_cell"):
+            parts = state if self._state_is_tuple else split(state, [c.state_size for c in self._cells], axis=1)
+            new, x = [], inputs
+            for i, (cell, part) in enumerate(zip(self._cells, parts, strict=True)):
+                with variable_scope(f"cell_{i}") if cell._scope is None else nullcontext():
+                    x, after = cell(x, part)
+                new.append(after)
+            return x, tuple(new) if self._state_is_tuple else concat(new, 1)

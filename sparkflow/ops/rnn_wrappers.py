@@ -1,0 +1,111 @@
+"""Cells around cells: dropout, residual connections, devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sparkflow.framework import nest
+from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.ops.nn import dropout
+from sparkflow.ops.rnn_cell import LSTMStateTuple, RNNCell
+
+
+class _Wrapper(RNNCell):
+    """A cell with the sizes and the variables of the one inside."""
+
+    def __init__(self, cell: RNNCell):
+        super().__init__()
+        self._cell = cell
+
+    state_size = property(lambda self: self._cell.state_size)
+    output_size = property(lambda self: self._cell.output_size)
+    variables = property(lambda self: self._cell.variables)
+    trainable_variables = property(lambda self: self._cell.trainable_variables)
+    wrapped_cell: RNNCell = property(lambda self: self._cell)  # type: ignore[assignment]
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        return self._cell.zero_state(batch_size, dtype)
+
+
+class DropoutWrapper(_Wrapper):
+    """Zeroes parts of a cell's inputs, outputs and state at random, drawn anew at each step.
+
+    The keep probabilities are numbers or scalar tensors. The memory c of an LSTM is never dropped.
+    dropout_state_filter_visitor: a function of a state part that says whether it may be (in structures without LSTMs).
+    """
+
+    def __init__(
+        self,
+        cell: RNNCell,
+        input_keep_prob: Any = 1.0,
+        output_keep_prob: Any = 1.0,
+        state_keep_prob: Any = 1.0,
+        variational_recurrent: bool = False,
+        input_size: Any = None,
+        dtype: Any = None,
+        seed: int | None = None,
+        dropout_state_filter_visitor: Callable[[Any], bool] | None = None,
+    ):
+        super().__init__(cell)
+        for label, keep in (("input", input_keep_prob), ("output", output_keep_prob), ("state", state_keep_prob)):
+            if isinstance(keep, (int, float)) and not 0 <= keep <= 1:
+                raise ValueError(f"Parameter {label}_keep_prob must be between 0 and 1: {keep}")
+        if variational_recurrent:
+            raise ValueError("DropoutWrapper: variational_recurrent (one mask for all steps) is not supported")
+        self._input, self._output, self._state, self._seed = input_keep_prob, output_keep_prob, state_keep_prob, seed
+        self._may_drop = dropout_state_filter_visitor
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        x = nest.map_structure(lambda t: self._dropped(t, self._input, 1), inputs)
+        out, new = self._cell(x, state) if scope is None else self._cell(x, state, scope)
+        if _drops(self._state):
+            new = self._dropped_state(new)
+        return nest.map_structure(lambda t: self._dropped(t, self._output, 3), out), new
+
+    def _dropped_state(self, state: Any) -> Any:
+        if isinstance(state, LSTMStateTuple):
+            return LSTMStateTuple(state.c, self._dropped(state.h, self._state, 2))
+        if isinstance(state, tuple):
+            return tuple(self._dropped_state(part) for part in state)
+        drop = self._may_drop is None or self._may_drop(state)
+        return self._dropped(state, self._state, 2) if drop else state
+
+    def _dropped(self, value: Tensor, keep: Any, which: int) -> Tensor:
+        if not _drops(keep):
+            return value
+        return dropout(value, keep_prob=keep, seed=None if self._seed is None else self._seed * 31 + which)
+
+
+def _drops(keep: Any) -> bool:
+    return not isinstance(keep, (int, float)) or keep < 1
+
+
+class ResidualWrapper(_Wrapper):
+    """output = inputs + cell's output, or residual_fn(inputs, output)."""
+
+    def __init__(self, cell: RNNCell, residual_fn: Callable[[Any, Any], Any] | None = None):
+        super().__init__(cell)
+        self._residual_fn = residual_fn
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        out, new = self._cell(inputs, state) if scope is None else self._cell(inputs, state, scope)
+        if self._residual_fn is not None:
+            return self._residual_fn(inputs, out), new
+        return nest.map_structure(lambda a, b: a + b, inputs, out), new
+
+
+class DeviceWrapper(_Wrapper):
+    """The cell on a device."""
+
+    def __init__(self, cell: RNNCell, device: Any):
+        super().__init__(cell)
+        self._device = device
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        with get_default_graph().device(self._device):
+            return self._cell.zero_state(batch_size, dtype)
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        with get_default_graph().device(self._device):
+            return self._cell(inputs, state) if scope is None else self._cell(inputs, state, scope)
