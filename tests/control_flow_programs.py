@@ -498,8 +498,6 @@ def rnn_static(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
 def rnn_both_ways(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
     x, vx = _fed(tf, 3, 2, 2)
     cells = [tf.nn.rnn_cell.GRUCell(2), tf.nn.rnn_cell.GRUCell(2)]
-    lengths = [2, 3]
-    outs, states = tf.nn.bidirectional_dynamic_rnn(
-        *cells, x, sequence_length=lengths, dtype=tf.float64, time_major=True
-    )
+    how = {"sequence_length": [2, 3], "dtype": tf.float64, "time_major": True}
+    outs, states = tf.nn.bidirectional_dynamic_rnn(*cells, x, **how)
     return _with_weights(tf, x, vx, [*outs, *states])

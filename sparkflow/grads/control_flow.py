@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparkflow.framework.contexts import output_context
 from sparkflow.framework.graph import Operation, Tensor
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.grads.registry import gradient, not_differentiable
 from sparkflow.ops import array, array_join, math
 from sparkflow.ops.control_flow import check_numerics
-from sparkflow.ops.control_flow_context import CondContext, is_capture
+from sparkflow.ops.control_flow_context import condition_of, is_capture
 from sparkflow.ops.control_flow_nodes import merge, switch_ref_or_tensor
 
 gradient("CheckNumerics")(
@@ -37,10 +36,10 @@ def _pred_of(op: Operation) -> Tensor | None:
     """The predicate of the cond that this Merge ends, its inputs being (false, true); None for another Merge."""
     if len(op.inputs) != 2:
         return None
-    no, yes = (output_context(t.op) for t in op.inputs)
-    if isinstance(no, CondContext) and isinstance(yes, CondContext) and no.pred is yes.pred:
-        return no.pred if (no.branch, yes.branch) == (0, 1) else None
-    return None
+    no, yes = map(condition_of, op.inputs)
+    if no is None or yes is None or no[0] is not yes[0] or (no[1], yes[1]) != (0, 1):
+        return None
+    return no[0]
 
 
 @gradient("Switch", "RefSwitch", sparse=True, partial=True)

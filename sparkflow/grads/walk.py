@@ -65,13 +65,14 @@ class Walk:
 
     @contextmanager
     def _on_its_side(self, node: Any) -> Iterator[None]:
-        """Mark what is made for a node in a branch inside a loop, so that it is recalled only where that ran."""
-        found = None if self.loop is None else self._condition(node)
+        """Mark what is made for a node in a branch: it is alive, and in loops recalled, only where that ran."""
+        found = self._condition(node)
         if found is None:
             yield
             return
         if found not in self._marks:
-            self._marks[found] = BranchMark(self.loop.context.AddValue(found[0]), found[1])
+            pred = found[0] if self.loop is None else self.loop.context.AddValue(found[0])
+            self._marks[found] = BranchMark(pred, found[1])
         mark = self._marks[found]
         mark.Enter()
         try:

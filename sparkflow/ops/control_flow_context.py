@@ -191,8 +191,8 @@ class CondContext(ControlFlowContext):
 
 
 class BranchMark(CondContext):
-    """Says of ops in a loop's gradient that they are alive on one side of a predicate only; they become so by their
-    inputs, so nothing is captured."""
+    """Says of ops in a gradient that they are alive on one side of a predicate only; they become so by their inputs,
+    so nothing is captured."""
 
     def __init__(self, pred: Tensor, branch: int):
         ControlFlowContext.__init__(self)
