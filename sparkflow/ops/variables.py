@@ -12,6 +12,7 @@ from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.framework.shapes import TensorShape
 from sparkflow.ops import array_join, array_slice, control_flow, operators, state
+from sparkflow.ops.control_flow_cond import cond
 from sparkflow.ops.initial_values import of_initial_values
 from sparkflow_runtime.wire.dtypes import DType, as_dtype
 
@@ -172,9 +173,9 @@ class Variable:
         return self._variable
 
     def initialized_value(self) -> Tensor:
-        """The value right after the initializer, which this runs: for the initial values of other variables only."""
+        """The variable's value where it is initialized, else its initial value: for the initial values of others."""
         with self._graph.control_dependencies(None), self._graph.colocate_with(self.op):
-            return control_flow.with_dependencies([self._initializer_op], self._variable, name="initialized_value")
+            return cond(is_variable_initialized(self), self.read_value, lambda: self._initial_value)
 
     def eval(self, session: Any = None) -> Any:
         return self._variable.eval(session=session)

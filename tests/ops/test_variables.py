@@ -96,12 +96,24 @@ def test_variables_made_of_others_initialize_together(graph: Graph) -> None:
     a = tf.Variable(tf.random_uniform([4]), name="a")
     b = tf.Variable(tf.square(a) + 1.0, name="b")
     c = tf.Variable(b.initialized_value() * 2.0, name="c")
-    with tf.Session() as sess:
-        for _ in range(5):
-            sess.run(tf.global_variables_initializer())
+    init = tf.global_variables_initializer()
+    for _ in range(5):
+        with tf.Session() as sess:
+            sess.run(init)
             va, vb, vc = sess.run([a, b, c])
             np.testing.assert_array_equal(vb, va * va + 1)
             np.testing.assert_array_equal(vc, 2 * vb)
+
+
+def test_a_variable_made_of_another_leaves_that_as_it_is(graph: Graph) -> None:
+    a = tf.Variable(tf.random_uniform([4]), name="a")
+    b = tf.Variable(a * 2.0, name="b")
+    with tf.Session() as sess:
+        sess.run(a.initializer)
+        sess.run(a.assign([1.0, 2.0, 3.0, 4.0]))
+        sess.run(b.initializer)
+        assert sess.run([a, b])[1].tolist() == [2, 4, 6, 8]
+        assert sess.run(a).tolist() == [1, 2, 3, 4]
 
 
 def test_scatter_methods(graph: Graph) -> None:
