@@ -67,7 +67,7 @@ from sparkflow.ops.array import (
 )
 from sparkflow.ops.array_join import concat, dynamic_partition, dynamic_stitch, meshgrid, split, stack, unstack
 from sparkflow.ops.array_select import one_hot, setdiff1d, unique, unique_with_counts, where
-from sparkflow.ops.array_slice import boolean_mask, gather, gather_nd, scatter_nd, strided_slice
+from sparkflow.ops.array_slice import boolean_mask, gather, gather_nd, reverse_sequence, scatter_nd, strided_slice
 from sparkflow.ops.array_slice import slice_ as slice
 from sparkflow.ops.broadcasting import broadcast_dynamic_shape
 from sparkflow.ops.clip import clip_by_global_norm, clip_by_norm, clip_by_value, global_norm

@@ -437,10 +437,16 @@ def folds(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
 # ---------------------------------------------------------------------- recurrent nets
 
 
+def _scope(tf: Any) -> Any:
+    """Where variables start as zeros, which needs no random numbers."""
+    return tf.variable_scope(tf.get_variable_scope(), initializer=tf.zeros_initializer())
+
+
 def _net(tf: Any, cell: Any, **how: Any) -> tuple[dict[Any, Any], list[Any]]:
     """A cell over [batch 2, time 3, size 2]; all variables are fed, so that both libraries have the same."""
     x, vx = _fed(tf, 2, 3, 2)
-    out, state = tf.nn.dynamic_rnn(cell, x, dtype=tf.float64, **how)
+    with _scope(tf):
+        out, state = tf.nn.dynamic_rnn(cell, x, dtype=tf.float64, **how)
     return _with_weights(tf, x, vx, [out, *_leaves(state)])
 
 
@@ -490,7 +496,8 @@ def rnn_stacked(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
 def rnn_static(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
     x, vx = _fed(tf, 2, 3, 2)
     cell = tf.nn.rnn_cell.BasicLSTMCell(2, state_is_tuple=False)
-    outs, state = tf.nn.static_rnn(cell, tf.unstack(x, axis=1), dtype=tf.float64, sequence_length=[1, 3])
+    with _scope(tf):
+        outs, state = tf.nn.static_rnn(cell, tf.unstack(x, axis=1), dtype=tf.float64, sequence_length=[1, 3])
     return _with_weights(tf, x, vx, [*outs, state])
 
 
@@ -499,5 +506,6 @@ def rnn_both_ways(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
     x, vx = _fed(tf, 3, 2, 2)
     cells = [tf.nn.rnn_cell.GRUCell(2), tf.nn.rnn_cell.GRUCell(2)]
     how = {"sequence_length": [2, 3], "dtype": tf.float64, "time_major": True}
-    outs, states = tf.nn.bidirectional_dynamic_rnn(*cells, x, **how)
+    with _scope(tf):
+        outs, states = tf.nn.bidirectional_dynamic_rnn(*cells, x, **how)
     return _with_weights(tf, x, vx, [*outs, *states])

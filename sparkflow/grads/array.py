@@ -13,7 +13,7 @@ from sparkflow.grads.broadcast import summed_to
 from sparkflow.grads.registry import gradient, not_differentiable
 from sparkflow.ops import array, array_select, math
 from sparkflow.ops.array_join import concat, dynamic_partition, dynamic_stitch, stack, unstack
-from sparkflow.ops.array_slice import gather, gather_nd, scatter_nd, slice_
+from sparkflow.ops.array_slice import gather, gather_nd, reverse_sequence, scatter_nd, slice_
 from sparkflow.ops.math_reduce import reduce_sum
 from sparkflow_runtime.wire import dtypes
 
@@ -38,6 +38,12 @@ gradient("Reshape", "ExpandDims")(lambda op, dy: (lambda: _back_to_input_shape(o
 gradient("Squeeze")(_back_to_input_shape)
 gradient("Transpose")(lambda op, dy: (lambda: array.transpose(dy, array.invert_permutation(op.inputs[1])), None))
 gradient("ReverseV2")(lambda op, dy: (lambda: array.reverse(dy, op.inputs[1]), None))
+gradient("ReverseSequence")(
+    lambda op, dy: (
+        lambda: reverse_sequence(dy, op.inputs[1], op.attr("seq_dim"), op.attr("batch_dim")),
+        None,
+    )
+)
 gradient("Fill")(lambda op, dy: (None, lambda: reduce_sum(dy)))
 
 

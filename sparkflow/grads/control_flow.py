@@ -80,7 +80,8 @@ def no_rows(like: IndexedSlices, table: Tensor) -> IndexedSlices:
 
 # ---------------------------------------------------------------------- loops that are being built
 
-gradient("Enter", "RefEnter", sparse=True)(lambda op, dy: dy)
+gradient("Enter", "RefEnter", "RefIdentity", sparse=True)(lambda op, dy: dy)
+not_differentiable("StackV2", "StackCloseV2")
 
 
 @gradient("Exit", "RefExit", "NextIteration", "RefNextIteration")

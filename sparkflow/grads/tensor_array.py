@@ -15,7 +15,8 @@ from sparkflow.grads.registry import current_source, gradient, not_differentiabl
 from sparkflow.ops import array
 from sparkflow.ops.tensor_array import TensorArray
 
-not_differentiable("TensorArrayV3", "TensorArrayGradV3", "TensorArraySizeV3", "TensorArrayCloseV3")
+not_differentiable("TensorArrayV3", "TensorArrayGradV3", "TensorArrayGradWithShape")
+not_differentiable("TensorArraySizeV3", "TensorArrayCloseV3")
 
 
 def _gradients(op: Operation, dtype: Any, flow: Tensor) -> TensorArray:

@@ -286,3 +286,44 @@ def _joined_axes(tensor: Tensor, axis: int, count: int) -> Tensor:
     if tensor._shape is not None:
         joined.set_shape((*tensor._shape[:axis], None, *tensor._shape[axis + count :]))
     return joined
+
+
+# ---------------------------------------------------------------------- sequences
+
+
+def _reverse_sequence_rule(op: Operation) -> list[Dims]:
+    dims, lengths = op.inputs[0]._shape, rules.require_rank(op, "seq_lengths", op.inputs[1], 1)
+    if dims is None:
+        return [None]
+    axes = [rules.axis_in(op, op.attrs[key], len(dims)) for key in ("batch_dim", "seq_dim")]
+    if axes[0] == axes[1]:
+        raise InvalidArgumentError(f"ReverseSequence: batch_dim and seq_dim are both {axes[0]}")
+    (rows,) = shapes.merge(lengths, (dims[axes[0]],)) or (None,)
+    return [(*dims[: axes[0]], rows, *dims[axes[0] + 1 :])]
+
+
+op(
+    "ReverseSequence",
+    "input: T, seq_lengths: Tlen -> output: T",
+    _reverse_sequence_rule,
+    batch_dim=0,
+    Tlen=dtypes.int64,
+)
+
+
+def reverse_sequence(
+    input: Any,
+    seq_lengths: Any,
+    seq_axis: int | None = None,
+    batch_axis: int | None = None,
+    name: str | None = None,
+    seq_dim: int | None = None,
+    batch_dim: int | None = None,
+) -> Tensor:
+    """The first seq_lengths[b] elements along seq_axis of each row b (of batch_axis, 0 by default) in the opposite
+    order, the others as they are. seq_dim, batch_dim: old names of the axes."""
+    along = seq_dim if seq_axis is None else seq_axis
+    if along is None:
+        raise ValueError("reverse_sequence: give seq_axis, the axis whose elements are reversed")
+    rows = batch_dim if batch_axis is None else batch_axis
+    return apply_op("ReverseSequence", [input, seq_lengths], {"seq_dim": along, "batch_dim": rows or 0}, name)

@@ -44,6 +44,7 @@ op("RefExit", "data: &T -> output: &T", rules.same)
 op("NextIteration", "data: T -> output: T", rules.same)
 op("RefNextIteration", "data: &T -> output: &T", rules.same)
 op("LoopCond", "input: bool -> output: bool", rules.scalar)
+op("RefIdentity", "input: &T -> output: &T", rules.same)
 op("ControlTrigger", "->")
 
 

@@ -11,7 +11,7 @@ from sparkflow.framework.graph import Tensor
 from sparkflow.ops import array, math
 from sparkflow.ops.array_join import concat, stack
 from sparkflow.ops.array_select import where
-from sparkflow.ops.array_slice import gather_nd
+from sparkflow.ops.array_slice import reverse_sequence
 from sparkflow.ops.control_flow_while import while_loop
 from sparkflow.ops.tensor_array import TensorArray
 from sparkflow.ops.variable_scope import variable_scope
@@ -168,20 +168,11 @@ def static_rnn(
         return outputs, state
 
 
-def reverse_sequence(x: Tensor, lengths: Tensor | None, batch_axis: int = 0) -> Tensor:
-    """The first lengths[b] steps of each row b in the opposite order, the others as they are. x: [batch, time, ...],
-    or [time, batch, ...] with batch_axis 1."""
+def _reversed(x: Tensor, lengths: Tensor | None, time_axis: int) -> Tensor:
+    """Each row's steps in the opposite order, those after its length as they are."""
     if lengths is None:
-        return array.reverse(x, [1 - batch_axis])
-    rows = x if batch_axis == 0 else _swapped(x)
-    sizes = array.shape(rows)
-    times = array.expand_dims(math.range(sizes[1]), 0) + array.zeros(stack([sizes[0], 1]), int32)
-    ends = array.expand_dims(lengths, 1) + array.zeros_like(times)
-    source = where(math.less(times, ends), ends - 1 - times, times)
-    row = array.expand_dims(math.range(sizes[0]), 1) + array.zeros_like(times)
-    out = gather_nd(rows, stack([row, source], axis=2))
-    out.set_shape(rows._shape)
-    return out if batch_axis == 0 else _swapped(out)
+        return array.reverse(x, [time_axis])
+    return reverse_sequence(x, lengths, time_axis, 1 - time_axis)
 
 
 def bidirectional_dynamic_rnn(
@@ -212,10 +203,10 @@ def bidirectional_dynamic_rnn(
         with variable_scope("fw") as fw:
             ahead, state_fw = dynamic_rnn(cell_fw, inputs, initial_state=initial_state_fw, scope=fw, **how)
         with variable_scope("bw") as bw:
-            lengths, axis = _lengths(sequence_length), 1 if time_major else 0
-            turned = nest.map_structure(lambda x: reverse_sequence(convert_to_tensor(x), lengths, axis), inputs)
+            lengths, axis = _lengths(sequence_length), 0 if time_major else 1
+            turned = nest.map_structure(lambda x: _reversed(convert_to_tensor(x), lengths, axis), inputs)
             back, state_bw = dynamic_rnn(cell_bw, turned, initial_state=initial_state_bw, scope=bw, **how)
-            back = nest.map_structure(lambda x: reverse_sequence(x, lengths, axis), back)
+            back = nest.map_structure(lambda x: _reversed(x, lengths, axis), back)
         return (ahead, back), (state_fw, state_bw)
 
 
@@ -243,5 +234,5 @@ def static_bidirectional_rnn(
 def _turned(steps: list[Any], sequence_length: Any) -> list[Any]:
     if sequence_length is None:
         return steps[::-1]
-    whole = reverse_sequence(stack(steps), _lengths(sequence_length), batch_axis=1)
+    whole = _reversed(stack(steps), _lengths(sequence_length), 0)
     return [whole[t] for t in range(len(steps))]

@@ -40,6 +40,12 @@ op(
     stateful=True,
 )
 op(
+    "TensorArrayGradWithShape",
+    "handle: resource, flow_in: float32, shape_to_prepend: int32 -> grad_handle: resource, flow_out: float32",
+    lambda op: [(2,), ()],
+    stateful=True,
+)
+op(
     "TensorArrayReadV3",
     "handle: resource, index: int32, flow_in: float32 -> value: dtype",
     lambda op: [None],

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.host import check_indices, ints, one_int
+from sparkflow_runtime.kernels.host import check_indices, host, ints, one_int
 from sparkflow_runtime.kernels.math_reduce import sum_rows
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.kernels.sorting import grouped
@@ -261,3 +261,17 @@ def _unique_with_counts(xp: Any, x: Any, *, out_idx: DType) -> Any:
 def _list_diff(xp: Any, x: Any, y: Any, *, out_idx: DType) -> Any:
     kept = xp.flatnonzero(~xp.isin(x, y))
     return x[kept], kept.astype(out_idx.np)
+
+
+@kernel("ReverseSequence")
+def _reverse_sequence(xp: Any, x: Any, seq_lengths: Any, *, seq_dim: int, batch_dim: int = 0) -> Any:
+    """The first seq_lengths[b] elements of each row b along seq_dim in the opposite order."""
+    rows, steps = x.shape[batch_dim], x.shape[seq_dim]
+    if seq_lengths.shape != (rows,) or bool(((seq_lengths < 0) | (seq_lengths > steps)).any()):
+        raise InvalidArgumentError(
+            f"ReverseSequence: seq_lengths must be {rows} numbers from 0 to {steps}, got {host(seq_lengths).tolist()}"
+        )
+    step, ends = xp.arange(steps), seq_lengths[:, None]
+    source = xp.where(step < ends, ends - 1 - step, step)
+    moved = xp.moveaxis(x, (batch_dim, seq_dim), (0, 1))[xp.arange(rows)[:, None], source]
+    return xp.ascontiguousarray(xp.moveaxis(moved, (0, 1), (batch_dim, seq_dim)))

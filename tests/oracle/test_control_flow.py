@@ -1,0 +1,65 @@
+"""Programs with branches and loops: TensorFlow runs our graphs, we run its graphs, and it computes the values that
+tests/ops/control_flow_values.json holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow
+from sparkflow_runtime.wire.protos import GraphDef
+from tests.control_flow_programs import PROGRAMS
+
+tensorflow = pytest.importorskip("tensorflow.compat.v1")
+tensorflow.disable_eager_execution()
+tensorflow.disable_resource_variables()
+tensorflow.disable_control_flow_v2()
+
+VALUES = json.loads((Path(__file__).parents[1] / "ops" / "control_flow_values.json").read_text(encoding="utf-8"))
+CELLS = find_spec("tf_keras") is not None  # TensorFlow's own cells live in Keras 2
+
+
+def _built(tf: Any, name: str) -> tuple[bytes, dict[str, Any], list[str | None]]:
+    with tf.Graph().as_default() as graph:
+        feeds, fetches = PROGRAMS[name](tf)
+        names = [None if f is None else f.name for f in fetches]
+        return graph.as_graph_def().SerializeToString(), {k.name: v for k, v in feeds.items()}, names
+
+
+def _run(tf: Any, make: Callable[[], Any], serialized: bytes, feeds: dict[str, Any], fetches: list[str | None]) -> Any:
+    graph_def = make()
+    graph_def.ParseFromString(serialized)
+    with tf.Graph().as_default():
+        tf.import_graph_def(graph_def, name="")
+        with tf.Session() as session:
+            values = iter(session.run([f for f in fetches if f is not None], feeds))
+            return [None if f is None else next(values) for f in fetches]
+
+
+def _check(found: list[Any], name: str) -> None:
+    for got, want in zip(found, VALUES[name], strict=True):
+        assert (got is None) == (want is None)
+        if np.asarray(got).dtype == object and got is not None:
+            assert [v.decode() for v in got] == want
+        elif want is not None:
+            np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_tensorflow_runs_ours(name: str) -> None:
+    _check(_run(tensorflow, tensorflow.GraphDef, *_built(sparkflow, name)), name)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_we_run_theirs(name: str) -> None:
+    if name.startswith("rnn_") and not CELLS:
+        pytest.skip("this TensorFlow has no recurrent cells: they are in tf_keras")
+    serialized, feeds, fetches = _built(tensorflow, name)
+    _check(_run(tensorflow, tensorflow.GraphDef, serialized, feeds, fetches), name)  # the values are TensorFlow's
+    _check(_run(sparkflow, GraphDef, serialized, feeds, fetches), name)
