@@ -34,7 +34,6 @@ from sparkflow.train.input import (
     slice_input_producer,
     string_input_producer,
 )
-from sparkflow.train.learning_rate import exponential_decay
 from sparkflow.train.learning_rate import (
     cosine_decay,
     cosine_decay_restarts,
