@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import cloudpickle
+
 import sparkflow as tf
 from sparkflow_connectors.job import Job
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -156,14 +158,45 @@ def _check_trained(variable: Any, trained: Any) -> None:
         )
 
 
-def check_model(job: Job) -> None:
+def check_model(job: Job, prediction: PredictionGraph) -> None:
     """Build the graphs that the workers will build, so that an error of the model function is raised here, as itself
-    and with its traceback, before anything starts."""
+    and with its traceback, before anything starts.
+
+    Raises InvalidArgumentError where the graphs do not fit each other, the job, or a process of another machine.
+    """
+    try:
+        cloudpickle.dumps(job.model_fn)
+    except Exception as error:
+        raise InvalidArgumentError(
+            f"The model function cannot be sent to the workers ({type(error).__name__}: {error}): it may not hold "
+            "sessions, locks or open files"
+        ) from error
     cluster: dict[str, Sequence[str]] = {"ps": [f"ps:{i}" for i in range(job.ps)]}
     cluster["worker"] = [f"worker:{i}" for i in range(job.workers)]
     trained = training_graph(job, 0, cluster).graph
+    _check_sync(job, trained)
     if job.validation:
         evaluation_graph(job, 0, cluster, trained)
+    shapes = {v.op.name: tuple(v.shape.as_list()) for v in trained.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
+    for name, shape in prediction.variables.items():
+        if name not in shapes:
+            raise InvalidArgumentError(f"Prediction uses variable {name!r}, which training has not")
+        if shapes[name] != shape:
+            raise InvalidArgumentError(
+                f"Variable {name!r} has shape {list(shape)} in prediction and {list(shapes[name])} in training"
+            )
+
+
+def _check_sync(job: Job, graph: Any) -> None:
+    """`sync` says how the workers count their steps: it must be what the model's optimizer does."""
+    aggregates = any(op.type.endswith("ConditionalAccumulator") for op in graph.get_operations())
+    if job.workers > 1 and job.sync and not aggregates:
+        raise InvalidArgumentError(
+            "sync=True (the default) needs a model that trains with tf.train.SyncReplicasOptimizer, and this one does "
+            "not: wrap its optimizer, or pass sync=False"
+        )
+    if job.workers > 1 and not job.sync and aggregates:
+        raise InvalidArgumentError("The model trains with tf.train.SyncReplicasOptimizer: pass sync=True, or drop it")
 
 
 def _as_list(values: Any) -> list[Any]:
@@ -247,7 +280,9 @@ def prediction_graph(job: Job) -> PredictionGraph:
         outputs = {name: tf.identity(t, name=f"output/{_op_name(name)}") for name, t in outputs.items()}
         saver = tf.train.Saver().as_saver_def()
     for name, tensor in outputs.items():
-        if tensor.shape.ndims is None or tensor.shape.ndims < 1:
+        if name in job.columns.features:
+            raise InvalidArgumentError(f"Prediction {name!r} has the name of a feature; give it another")
+        if tensor.shape.ndims is None or tensor.shape.ndims < 1 or tensor.shape.as_list()[0] is not None:
             raise InvalidArgumentError(f"Prediction {name!r} must have one row an example, got shape {tensor.shape}")
     return PredictionGraph(
         graph.as_graph_def().SerializeToString(),

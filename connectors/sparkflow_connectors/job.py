@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
@@ -51,10 +52,16 @@ class Job:
     driver_url: str = ""
 
     def __post_init__(self) -> None:
-        counts = {"workers": self.workers, "ps": self.ps, "epochs": self.epochs, "batch_size": self.batch_size}
-        for name, value in counts.items():
-            if not isinstance(value, int) or value < 1:
-                raise InvalidArgumentError(f"{name} must be a whole number of at least 1, got {value!r}")
+        object.__setattr__(self, "params", dict(self.params or {}))
+        object.__setattr__(self, "checkpoint_dir", _directory(self.checkpoint_dir))
+        for name in ("workers", "ps", "epochs", "batch_size", "summary_steps", "threads"):
+            self._check_whole(name, 1)
+        for name in ("patience", "max_restarts", "seed"):
+            self._check_whole(name, 0)
+        for name in ("step_timeout_s", "keepalive_s", "checkpoint_s"):
+            value = getattr(self, name)
+            if not value > 0:
+                raise InvalidArgumentError(f"{name} must be a positive number of seconds, got {value!r}")
         if self.ps > self.workers:
             raise InvalidArgumentError(
                 f"ps is {self.ps} and workers {self.workers}: parameter servers live beside the first workers, "
@@ -63,9 +70,29 @@ class Job:
         if not 0 <= self.validation < 1:
             raise InvalidArgumentError(f"validation must be a fraction in [0, 1), got {self.validation!r}")
 
+    def _check_whole(self, name: str, least: int) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, int) or not least <= value < 2**63:
+            raise InvalidArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
     def for_attempt(self, attempt: int, driver_url: str, secret: bytes) -> Job:
         """The same training under a new run id, so that tasks of an earlier attempt cannot take part."""
         return replace(self, run_id=token_hex(6), secret=secret, attempt=attempt, driver_url=driver_url)
+
+
+def _directory(path: Any) -> str:
+    """The absolute path of a checkpoint directory: tasks run in other working directories than the driver."""
+    text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else ""
+    if not text:
+        raise InvalidArgumentError(f"checkpoint_dir must be the path of a directory, got {path!r}")
+    if "://" in text:
+        raise InvalidArgumentError(
+            f"checkpoint_dir must be a path of a file system that all tasks see, got the URL {text!r}: mount it first"
+        )
+    found = os.path.abspath(os.path.expanduser(text))
+    if os.path.exists(found) and not os.path.isdir(found):
+        raise InvalidArgumentError(f"checkpoint_dir {found!r} is a file; it must be a directory")
+    return found
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import sparkflow as tf
+from sparkflow_connectors import directory
 from sparkflow_connectors.control import DriverControl, Event, reported
 from sparkflow_connectors.graphs import PredictionGraph, check_model, prediction_graph
 from sparkflow_connectors.job import Job
-from sparkflow_connectors.model import Model
+from sparkflow_connectors.model import Model, fingerprint
 from sparkflow_connectors.progress import Tally, display
 from sparkflow_connectors.training import BEST
 from sparkflow_runtime.wire import errors
@@ -27,6 +28,7 @@ from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgume
 
 _POLL_S = 0.1
 _ROOT_CAUSE_GRACE_S = 3.0
+_SAID = 3  # how many errors of one attempt are told
 _RETRYABLE = {errors.UNAVAILABLE, errors.ABORTED, errors.DEADLINE_EXCEEDED, errors.CANCELLED}
 
 log = logging.getLogger("sparkflow")
@@ -62,8 +64,7 @@ class _Attempt:
 
     tally: Tally = field(default_factory=Tally)
     pids: dict[int, str] = field(default_factory=dict)
-    errors: list[tuple[int, OpError]] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)
+    errors: list[OpError] = field(default_factory=list)  # of roles, and roles lost, in the order heard
     results: dict[int, dict[str, Any]] = field(default_factory=dict)
     failing_since: float | None = None
 
@@ -79,22 +80,20 @@ class _Attempt:
         elif event.kind == "done":
             self.results[rank] = fields
         elif event.kind == "error":
-            self.errors.append((rank, reported(fields)))
+            self.errors.append(_said_by(rank, reported(fields)))
         else:
-            self.lost.append(f"worker {rank} ({self.pids.get(rank, 'never started')}) was lost: {fields['message']}")
+            who = f"worker {rank} ({self.pids.get(rank, 'never started')})"
+            self.errors.append(UnavailableError(f"{who} was lost: {fields['message']}"))
         if event.kind in ("error", "lost") and self.failing_since is None:
             self.failing_since = time.monotonic()
 
     def failure(self) -> OpError | None:
-        """The root cause: an error of the user's making, else a lost task, else whatever was said first."""
-        own = [(rank, e) for rank, e in self.errors if e.error_code not in _RETRYABLE]
-        if own:
-            return _said_by(*own[0])
-        if self.lost:
-            return UnavailableError("; ".join(self.lost))
-        if self.errors:
-            return _said_by(*self.errors[0])
-        return None
+        """The root cause: an error of the user's making, else what was heard first and what it drew after it."""
+        for error in self.errors:
+            if _is_final(error):
+                return error
+        said = list(dict.fromkeys(error.message for error in self.errors))[:_SAID]
+        return UnavailableError("; then ".join(said)) if said else None
 
 
 def _said_by(rank: int, error: OpError) -> OpError:
@@ -109,8 +108,8 @@ def train(engine: Engine, job: Job) -> Model:
     prediction = prediction_graph(job)
     _check_checkpoint(job, prediction)
     engine.check(job)
-    check_model(job)
-    with display(f"training on {engine.name}") as bar:
+    check_model(job, prediction)
+    with directory.locked(job.checkpoint_dir), display(f"training on {engine.name}") as bar:
         for attempt in range(1, job.max_restarts + 2):
             try:
                 results = _run_attempt(engine, job, attempt, bar)
@@ -128,7 +127,7 @@ def train(engine: Engine, job: Job) -> Model:
 
 def _check_checkpoint(job: Job, prediction: PredictionGraph) -> None:
     """Refuse a directory whose checkpoint belongs to another model, before anything starts."""
-    path = tf.train.latest_checkpoint(job.checkpoint_dir)
+    path = directory.latest(job.checkpoint_dir)
     if path is None:
         return
     held = {name: tuple(shape) for name, shape in tf.train.list_variables(path)}
@@ -231,4 +230,4 @@ def _finished(engine: Engine, job: Job, prediction: PredictionGraph, results: Ma
         "history": results[0]["history"],
         "checkpoint": last,
     }
-    return Model(prediction, job.columns.without_label(), best, figures)
+    return Model(prediction, job.columns.without_label(), best, figures, fingerprint(best))

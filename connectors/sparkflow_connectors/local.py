@@ -15,9 +15,9 @@ from sparkflow_connectors import launch, spool
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
-from sparkflow_connectors.schema import resolve
+from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
 from sparkflow_connectors.worker_process import run_child
-from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, OpError, UnavailableError
+from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
 
 HOST = "127.0.0.1"
 
@@ -43,6 +43,8 @@ def train(
     table = as_table(data)
     columns = resolve(table.schema, features, label)
     job = Job(model_fn, columns, checkpoint_dir, **options)
+    check_partitioning(table.schema, partition_by, order_by)
+    check_keys(table, {"partition_by": partition_by, "order_by": order_by})
     parts = partition(table, job.workers, partition_by, order_by)
     return launch.train(LocalEngine(parts), job)
 
@@ -58,22 +60,18 @@ def as_table(data: Any) -> pa.Table:
 
 
 def partition(table: pa.Table, workers: int, partition_by: str | None, order_by: str | None) -> list[pa.Table]:
-    """One table a worker. Raises InvalidArgumentError on a column that is missing or no integer."""
+    """One table a worker."""
     if partition_by is None:
         cuts = np.linspace(0, table.num_rows, workers + 1).astype(int)
         parts = [table.slice(a, b - a) for a, b in pairwise(cuts)]
     else:
-        check_partition_column(table.schema, partition_by)
         owner = table.column(partition_by).to_numpy() % workers
         parts = [table.filter(pc.equal(pa.array(owner), rank)) for rank in range(workers)]
     return [part.sort_by(order_by) for part in parts] if order_by else parts
 
 
 def check_partition_column(schema: pa.Schema, name: str) -> None:
-    if schema.get_field_index(name) < 0:
-        raise InvalidArgumentError(f"partition_by: column {name!r} is missing; the table has {', '.join(schema.names)}")
-    if not pa.types.is_integer(schema.field(name).type):
-        raise InvalidArgumentError(f"partition_by: column {name!r} must be an integer, got {schema.field(name).type}")
+    check_partitioning(schema, name, None)
 
 
 class Gathering:
@@ -133,7 +131,7 @@ class LocalRun:
             run_child(
                 job, part.to_batches(), rank, HOST, lambda text: self._gathering.gather(rank, text), self._started
             )
-        except (OpError, OSError, ValueError) as error:
+        except Exception as error:  # whatever it is, the others must not wait for this worker
             self._errors.append(error)
             self._gathering.abort()
 
@@ -159,9 +157,15 @@ class LocalRun:
 
 
 def transform(model: Model, data: Any) -> Any:
-    """Predictions added to an Arrow table or a pandas DataFrame."""
+    """Predictions added to an Arrow table or a pandas DataFrame, whose index and columns stay as they are."""
     table = as_table(data)
     model.check(table.schema)
+    if isinstance(data, (pa.Table, pa.RecordBatch)):
+        return _scored(model, table)
+    scored = _scored(model, table.select(list(model.columns.features)))
+    return data.assign(**{name: scored.column(name).to_pandas().to_numpy() for name in model.graph.outputs})
+
+
+def _scored(model: Model, table: pa.Table) -> pa.Table:
     schema = pa.schema([*table.schema, *model.output_fields()])
-    scored = pa.Table.from_batches(model.score_all(iter(table.to_batches(max_chunksize=65536))), schema)
-    return scored if isinstance(data, (pa.Table, pa.RecordBatch)) else scored.to_pandas()
+    return pa.Table.from_batches(model.score_all(iter(table.to_batches(max_chunksize=65536))), schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,7 +15,7 @@ import pyarrow as pa
 import sparkflow as tf
 from sparkflow_connectors.graphs import PredictionGraph
 from sparkflow_connectors.schema import Columns, arrays, check_batch, resolve
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from sparkflow_runtime.wire.protos import GraphDef
 
 
@@ -23,6 +24,7 @@ class Model:
     """A trained model.
 
     checkpoint: the prefix that its weights are read from (the best epoch's); every task that scores must see it.
+    fingerprint: of that checkpoint; a model whose files were replaced by another training's refuses to score.
     figures: of the training: examples, train_s, examples_per_s, attempts, cluster, history, checkpoint (the last one).
     """
 
@@ -30,10 +32,11 @@ class Model:
     columns: Columns
     checkpoint: str
     figures: dict[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
 
     def predict(self, data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Predictions for arrays by column name, in this process."""
-        return _scorer(self.checkpoint, self).run(data)
+        return _scorer(_Key(self)).run(data)
 
     def transform(self, data: Any) -> Any:
         """The table with a column added for every prediction; its rows and other columns stay.
@@ -47,6 +50,7 @@ class Model:
 
     def variables(self) -> dict[str, np.ndarray]:
         """The weights by name."""
+        check_fingerprint(self)
         return {name: tf.train.load_variable(self.checkpoint, name) for name in self.graph.variables}
 
     def check(self, schema: pa.Schema) -> None:
@@ -87,10 +91,30 @@ def _column(values: np.ndarray, kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind) if values.ndim == 1 else pa.array(values.tolist(), kind)
 
 
+def fingerprint(checkpoint: str) -> str:
+    """What tells a checkpoint from another of the same name: a digest of its index, which holds the data's checksums.
+    Raises NotFoundError where there is none."""
+    path = checkpoint + ".index"
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()[:16]
+    except FileNotFoundError:
+        raise NotFoundError(f"No checkpoint {checkpoint!r}: {path} does not exist on this task") from None
+
+
+def check_fingerprint(model: Model) -> None:
+    if model.fingerprint and fingerprint(model.checkpoint) != model.fingerprint:
+        raise FailedPreconditionError(
+            f"Checkpoint {model.checkpoint} is not the one that this model was trained to: another training has "
+            "replaced it. Use that training's model, or give each its own checkpoint_dir"
+        )
+
+
 class _Scorer:
     """A session with the model's graph and weights."""
 
     def __init__(self, model: Model):
+        check_fingerprint(model)
         graph = tf.Graph()
         with graph.as_default():
             tf.import_graph_def(GraphDef.FromString(model.graph.graph_def), name="")
@@ -105,22 +129,19 @@ class _Scorer:
 
 
 class _Key:
-    """Lets a Model stand in a cache by its graph and checkpoint, so that a reused task process keeps its session."""
+    """Lets a Model stand in a cache by its graph and weights, so that a reused task process keeps its session."""
 
     def __init__(self, model: Model):
         self.model = model
+        self._identity = (model.checkpoint, model.fingerprint or fingerprint(model.checkpoint), model.graph.graph_def)
 
     def __hash__(self) -> int:
-        return hash(self.model.graph.graph_def)
+        return hash(self._identity)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other.model.graph.graph_def == self.model.graph.graph_def
+        return isinstance(other, _Key) and other._identity == self._identity
 
 
 @lru_cache(maxsize=4)
-def _cached(checkpoint: str, key: _Key) -> _Scorer:
+def _scorer(key: _Key) -> _Scorer:
     return _Scorer(key.model)
-
-
-def _scorer(checkpoint: str, model: Model) -> _Scorer:
-    return _cached(checkpoint, _Key(model))

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,10 @@ _STOP_TIMEOUT_S = 5.0
 class Child:
     """A Python module run as a child (`python -m module`), spoken to in lines of JSON and blocks of bytes."""
 
-    def __init__(self, module: str, name: str, threads: int):
+    def __init__(self, module: str, name: str, threads: int, pass_fds: Sequence[int] = ()):
         self.name = name
-        command = [sys.executable, "-m", module]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment(threads)
-        )
+        command, pipe = [sys.executable, "-m", module], subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=_environment(threads), pass_fds=pass_fds)
         self.pid = self._process.pid
 
     def send(self, fields: dict[str, Any], block: bytes = b"") -> None:

@@ -24,16 +24,15 @@ _DRIVER_GONE = 74  # EX_IOERR
 _log = logging.getLogger(__name__)
 
 
-def role(job: Job, rows: Iterable[pa.RecordBatch] | str, rank: int, host: str, gather: Gather) -> dict[str, Any]:
+def role(job: Job, rows: Iterable[pa.RecordBatch] | int, rank: int, host: str, gather: Gather) -> dict[str, Any]:
     """Train as worker `rank`; the figures of the training.
 
-    rows: the partition, or the path of a spool that holds it. host: the interface that peers reach this task by.
-    gather: an all-gather of short strings over all ranks, in rank order; called once.
+    rows: the partition, or the file descriptor of a spool that holds it. host: the interface by which peers reach this
+    task. gather: an all-gather of short strings over all ranks, in rank order; called once.
     Every error goes to the driver before it is raised.
     """
     with _line_to_driver(job, rank) as control, ExitStack() as stack:
-        path = rows if isinstance(rows, str) else spools.write(rows, job.columns)
-        spool = spools.Spool(path, job.columns)
+        spool = spools.Spool(rows if isinstance(rows, int) else spools.write(rows, job.columns), job.columns)
         stack.callback(spool.close)
         ps = _start_ps(job, rank, host, stack)
         server = Server.bound("worker", rank, host, job.secret, job.keepalive_s)

@@ -45,6 +45,8 @@ def resolve(schema: pa.Schema, features: Sequence[str] | Mapping[str, Any] | Non
 
     Raises InvalidArgumentError on a column that is missing, of no numeric type, or of another type than asked for.
     """
+    if isinstance(features, str):
+        raise InvalidArgumentError(f"features must be a list of column names, got the string {features!r}")
     if features is None:
         features = [name for name in schema.names if name != label]
     if not features:
@@ -57,8 +59,7 @@ def resolve(schema: pa.Schema, features: Sequence[str] | Mapping[str, Any] | Non
 
 
 def _column(schema: pa.Schema, name: str, wanted: Any) -> DType:
-    if schema.get_field_index(name) < 0:
-        raise InvalidArgumentError(f"Column {name!r} is missing; the table has {', '.join(map(repr, schema.names))}")
+    check_column(schema, name)
     arrow = schema.field(name).type
     dtype = _ARROW.get(arrow)
     if dtype is None:
@@ -72,6 +73,37 @@ def _column(schema: pa.Schema, name: str, wanted: Any) -> DType:
             "values are never cast on the way"
         )
     return dtype
+
+
+def check_column(schema: pa.Schema, name: str, what: str = "Column") -> None:
+    """Raises InvalidArgumentError unless the table has exactly one column of that name."""
+    count = len(schema.get_all_field_indices(name))
+    if count == 0:
+        raise InvalidArgumentError(f"{what} {name!r} is missing; the table has {', '.join(map(repr, schema.names))}")
+    if count > 1:
+        raise InvalidArgumentError(f"{what} {name!r} is there {count} times: give the columns different names")
+
+
+def check_partitioning(schema: pa.Schema, partition_by: str | None, order_by: str | None) -> None:
+    """Raises InvalidArgumentError where one is no column of the table, or partition_by is no integer."""
+    if partition_by is not None:
+        check_column(schema, partition_by, "partition_by: column")
+        kind = schema.field(partition_by).type
+        if not pa.types.is_integer(kind):
+            raise InvalidArgumentError(f"partition_by: column {partition_by!r} must be an integer, got {kind}")
+    if order_by is not None:
+        check_column(schema, order_by, "order_by: column")
+
+
+def check_keys(batch: pa.RecordBatch | pa.Table, keys: Mapping[str, str | None], first_row: int = 0) -> None:
+    """Raises InvalidArgumentError on a null in a column that says where or when a row is trained: it would be lost.
+
+    keys: such as {"partition_by": "row"}.
+    """
+    for what, name in keys.items():
+        if name is not None and (column := batch.column(name)).null_count:
+            row = first_row + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+            raise InvalidArgumentError(f"{what}: column {name!r} is null at row {row}. Drop or fill such rows")
 
 
 def check_batch(batch: pa.RecordBatch, columns: Columns, first_row: int) -> None:

@@ -21,10 +21,9 @@ from pyspark.sql.types import StructType
 
 from sparkflow_connectors import launch
 from sparkflow_connectors.job import Job
-from sparkflow_connectors.local import check_partition_column
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.roles import role
-from sparkflow_connectors.schema import resolve
+from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
 
 _RESULT = "rank int, result string"
@@ -54,10 +53,11 @@ def train(
     schema = to_arrow_schema(df.schema)
     columns = resolve(schema, features, label)
     job = Job(model_fn, columns, checkpoint_dir, **options)
-    if partition_by is not None:
-        check_partition_column(schema, partition_by)
-    rows = _partitioned(df, job.workers, partition_by, order_by).select(*columns.all)
-    return launch.train(SparkEngine(df.sparkSession, rows, slots), job)
+    check_partitioning(schema, partition_by, order_by)
+    keys = {"partition_by": partition_by, "order_by": order_by}
+    needed = [*columns.all, *{c for c in keys.values() if c and c not in columns.all}]
+    rows = _partitioned(df, job.workers, partition_by, order_by).select(*needed)
+    return launch.train(SparkEngine(df.sparkSession, rows, slots, keys), job)
 
 
 def _partitioned(df: DataFrame, workers: int, partition_by: str | None, order_by: str | None) -> DataFrame:
@@ -87,8 +87,8 @@ class SparkEngine:
 
     name = "spark"
 
-    def __init__(self, spark: SparkSession, rows: DataFrame, slots: int | None):
-        self._spark, self._rows, self._slots = spark, rows, slots
+    def __init__(self, spark: SparkSession, rows: DataFrame, slots: int | None, keys: Mapping[str, str | None]):
+        self._spark, self._rows, self._slots, self._keys = spark, rows, slots, dict(keys)
 
     def driver_host(self) -> str:
         return str(self._spark.conf.get("spark.driver.host", "127.0.0.1"))
@@ -113,7 +113,7 @@ class SparkEngine:
         return None if context is None else int(context.defaultParallelism)
 
     def start(self, job: Job) -> SparkRun:
-        return SparkRun(self._spark, self._rows, job)
+        return SparkRun(self._spark, self._rows, job, self._keys)
 
 
 class _JobGroup:
@@ -148,11 +148,11 @@ class _JobGroup:
 class SparkRun:
     """One barrier job, collected in a thread of its own, so that it can be cancelled."""
 
-    def __init__(self, spark: SparkSession, rows: DataFrame, job: Job):
+    def __init__(self, spark: SparkSession, rows: DataFrame, job: Job, keys: Mapping[str, str | None]):
         self._group = _JobGroup(spark, job)
         self._error: Exception | None = None
         self._collected: list[Any] = []
-        tasks = rows.mapInArrow(_task(job), _RESULT, barrier=True)
+        tasks = rows.mapInArrow(_task(job, keys), _RESULT, barrier=True)
         self._thread = self._group.thread(target=self._collect, args=(tasks,), daemon=True)
         self._thread.start()
 
@@ -179,7 +179,7 @@ class SparkRun:
             log.error("Spark did not end job group %s within %g s", self._group.name, _CANCEL_S)
 
 
-def _task(job: Job) -> Any:
+def _task(job: Job, keys: Mapping[str, str | None]) -> Any:
     """The function of one task. Batches arrive lazily; one gather, since each takes Spark up to two seconds."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -192,10 +192,18 @@ def _task(job: Job) -> Any:
         host = context.getTaskInfos()[rank].address.rpartition(":")[0]
         sys.setswitchinterval(5e-4)
         with _threads(job.threads):
-            result = role(job, batches, rank, host, context.allGather)
+            result = role(job, _checked(batches, keys), rank, host, context.allGather)
         yield pa.RecordBatch.from_pydict({"rank": pa.array([rank], pa.int32()), "result": [json.dumps(result)]})
 
     return run
+
+
+def _checked(batches: Iterator[pa.RecordBatch], keys: Mapping[str, str | None]) -> Iterator[pa.RecordBatch]:
+    row = 0
+    for batch in batches:
+        check_keys(batch, keys, row)
+        row += batch.num_rows
+        yield batch
 
 
 class _threads:

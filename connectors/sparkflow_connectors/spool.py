@@ -1,4 +1,8 @@
-"""A partition on the task's own disk: written once as Arrow IPC, then memory-mapped for every epoch."""
+"""A partition on the task's own disk: written once as Arrow IPC, then memory-mapped for every epoch.
+
+The file has no name when its first row is written, so its space is free when the processes that hold it end, however
+they end. It goes from process to process as a file descriptor.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +14,18 @@ import numpy as np
 import pyarrow as pa
 
 from sparkflow_connectors.schema import Columns, arrays, check_batch
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import InvalidArgumentError, ResourceExhaustedError
 
 
 class Spool:
-    """The rows of one worker, column by column.
+    """The rows of one worker, column by column."""
 
-    The file loses its name as soon as it is mapped: its space is free when the process ends, however it ends.
-    """
-
-    def __init__(self, path: str, columns: Columns):
-        self._map = pa.memory_map(path)
-        os.unlink(path)
+    def __init__(self, fd: int, columns: Columns):
+        """Takes `fd` over and closes it."""
+        try:
+            self._map = pa.memory_map(f"/dev/fd/{fd}")
+        finally:
+            os.close(fd)
         table = pa.ipc.open_file(self._map).read_all()
         self.rows = table.num_rows
         self.columns: dict[str, np.ndarray] = arrays(table, columns) if self.rows else {}
@@ -35,28 +39,31 @@ class Spool:
         self._map.close()
 
 
-def write(batches: Iterable[pa.RecordBatch], columns: Columns, directory: str | None = None) -> str:
-    """Check and write a partition; the file's path. Nothing is left behind when a batch is refused.
+def write(batches: Iterable[pa.RecordBatch], columns: Columns, directory: str | None = None) -> int:
+    """Check and write a partition; a file descriptor of it. Nothing is left behind when a batch is refused.
 
     One record batch is written for all rows, so that a column is one piece of memory afterwards.
-    Raises InvalidArgumentError as `check_batch` does; a full disk is an OSError naming the file.
+    Raises InvalidArgumentError as `check_batch` does, ResourceExhaustedError on a full disk.
     """
     schema = pa.schema([(name, pa.from_numpy_dtype(dtype.np)) for name, dtype in columns.all.items()])
-    handle, path = tempfile.mkstemp(prefix="sparkflow-", suffix=".arrow", dir=directory)
-    os.close(handle)
+    pieces, rows = [], 0
+    for batch in batches:
+        check_batch(batch, columns, rows)
+        rows += batch.num_rows
+        pieces.append(batch.select(list(columns.all)).cast(schema))
+    table = pa.Table.from_batches(pieces, schema).combine_chunks()
     try:
-        pieces, rows = [], 0
-        for batch in batches:
-            check_batch(batch, columns, rows)
-            rows += batch.num_rows
-            pieces.append(batch.select(list(columns.all)).cast(schema))
-        table = pa.Table.from_batches(pieces, schema).combine_chunks()
-        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            writer.write_table(table)
-    except BaseException:
-        os.unlink(path)
-        raise
-    return path
+        with tempfile.TemporaryFile(prefix="sparkflow-", dir=directory) as file:
+            with pa.ipc.new_file(pa.PythonFile(file, "w"), schema) as writer:
+                writer.write_table(table)
+            file.flush()
+            return os.dup(file.fileno())
+    except OSError as error:
+        where = directory or tempfile.gettempdir()
+        raise ResourceExhaustedError(
+            f"Cannot spool {rows} rows ({table.nbytes} bytes) to {where}: {error.strerror or error}. Free space "
+            "there, or point TMPDIR to another disk"
+        ) from error
 
 
 def check_rows(rows: list[int]) -> None:

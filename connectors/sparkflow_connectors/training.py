@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import sparkflow as tf
+from sparkflow_connectors import directory
 from sparkflow_connectors.control import TaskControl
 from sparkflow_connectors.feeding import Feeder, Shard, shard, steps_per_epoch
 from sparkflow_connectors.graphs import EVAL_BATCH, EvaluationGraph, TrainingGraph, evaluation_graph, training_graph
@@ -25,14 +26,15 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, OutOfRa
 
 BEST = "best"
 _POSITION = "sparkflow_job/position"
-_NOT_RESTORED = (_POSITION, "sparkflow_job/evaluation")  # their shape follows the number of workers
+# The shape of the first two follows the number of workers; whether to stop is asked anew, of this run's patience.
+_NOT_RESTORED = (_POSITION, "sparkflow_job/evaluation", "sparkflow_job/stop")
 
 _log = logging.getLogger("sparkflow")
 
 
 def saved_position(job: Job) -> list[int] | None:
     """[workers, 4] of the last checkpoint as a flat list; None when there is no checkpoint."""
-    path = tf.train.latest_checkpoint(job.checkpoint_dir)
+    path = directory.latest(job.checkpoint_dir)
     return None if path is None else [int(n) for n in tf.train.load_variable(path, _POSITION).ravel()]
 
 
@@ -102,10 +104,10 @@ class Trainer:
         names = {v.op.name: v for v in tf.global_variables()}
         device = "/job:ps/task:0"  # where the merging and the index live; each server writes its own shard
         with tf.device(device):
-            self._saver = tf.train.Saver(list(names.values()), sharded=True, max_to_keep=3)
+            self._saver = tf.train.Saver(list(names.values()), sharded=True, max_to_keep=3, save_relative_paths=True)
             kept = [v for name, v in names.items() if name not in _NOT_RESTORED]
             self._restorer = tf.train.Saver(kept, sharded=True, name="restore")
-            self._best_saver = tf.train.Saver(kept, sharded=True, max_to_keep=1, name="best")
+            self._best_saver = tf.train.Saver(kept, sharded=True, max_to_keep=1, name="best", save_relative_paths=True)
         self._init = tf.global_variables_initializer()
 
     def initialize(self, session: Any) -> None:
@@ -114,10 +116,15 @@ class Trainer:
             session.run(self.parts.board.ready)
             return
         session.run(self._init)
-        checkpoint = tf.train.latest_checkpoint(self.job.checkpoint_dir)
+        checkpoint = directory.latest(self.job.checkpoint_dir)
         if checkpoint is not None:
             self._restorer.restore(session, checkpoint)
             self._say(f"resumed from {checkpoint} at epoch {self.epoch + 1}, step {self.step}")
+            for saver, name in ((self._saver, ""), (self._best_saver, BEST)):
+                state = tf.train.get_checkpoint_state(os.path.join(self.job.checkpoint_dir, name))
+                saver.recover_last_checkpoints(state.all_model_checkpoint_paths if state else [])
+            best_epoch = int(session.run(self.parts.best)[1])
+            self._stop_if_patient(session, self.epoch - best_epoch if best_epoch >= 0 else 0)
         table = [[self.epoch, self.step, rows, self.job.batch_size] for rows in self.rows]
         session.run(self.parts.set_positions, {self.parts.positions: table})
         self._open_summaries()
@@ -154,9 +161,14 @@ class Trainer:
     def _steps(self, session: Any, raw: Any, feeder: Feeder) -> None:
         job, parts = self.job, self.parts
         while self.step < self.shard.steps_per_epoch:
+            if session.should_stop():
+                raise InvalidArgumentError(
+                    f"A training hook asked to stop at epoch {self.epoch + 1}, step {self.step}: a job ends after "
+                    "`epochs`, or by `patience`. Drop the hook (such as StopAtStepHook)"
+                )
             self.step += 1
             feed = {} if job.sync else {parts.position_rank: self._position_row()}
-            summarise = self.chief and self.step % job.summary_steps == 1
+            summarise = self.chief and (self.step - 1) % job.summary_steps == 0
             fetches = [parts.train_op, parts.spec.loss] + ([parts.loss_summary, parts.global_step] if summarise else [])
             try:
                 _, loss, *summary = session.run(fetches, feed)
@@ -240,13 +252,23 @@ class Trainer:
             raw.run(self.parts.set_best, {self.parts.best_value: [loss if evaluated else math.inf, self.epoch]})
             self._best_saver.save(raw, os.path.join(self.job.checkpoint_dir, BEST, "model.ckpt"), global_step=int(step))
         since = self.epoch - (self.epoch if better else int(best[1]))
-        if self.job.patience and since >= self.job.patience:
-            raw.run(self.parts.board.set_stop, {self.parts.board.stop_value: [1]})
+        self._stop_if_patient(raw, since)
         self._save(raw)
+        if not evaluated:
+            self._say(f"epoch {self.epoch} is done (no row is kept for validation)")
+            return
+        if math.isnan(loss):
+            _log.warning(
+                "The validation loss is nan at epoch %d: check the features of the rows kept for it", self.epoch
+            )
         self._say(f"epoch {self.epoch}: validation loss {loss:.5f}" + (", the best so far" if better else ""))
         summary = tf.Summary(value=[tf.Summary.Value(tag="validation_loss", simple_value=loss)])
         self._writer.add_summary(summary, int(step))
         self._writer.flush()
+
+    def _stop_if_patient(self, session: Any, epochs_since_best: int) -> None:
+        if self.job.patience and epochs_since_best >= self.job.patience:
+            session.run(self.parts.board.set_stop, {self.parts.board.stop_value: [1]})
 
     def _save(self, raw: Any) -> None:
         """A checkpoint with the position in the data. In synchronous training no update can be under way now: the

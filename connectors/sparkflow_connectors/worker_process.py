@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import sys
@@ -29,13 +28,15 @@ def run_child(
 
     started(child): told of the child, so that another thread may kill it.
     """
-    path = spool.write(batches, job.columns)
-    child = None
+    rows = spool.write(batches, job.columns)
     try:
-        child = Child("sparkflow_connectors.worker_process", f"worker {rank}", job.threads)
+        child = Child("sparkflow_connectors.worker_process", f"worker {rank}", job.threads, (rows,))
+    finally:
+        os.close(rows)  # the child has its own
+    try:
         if started is not None:
             started(child)
-        child.send({"rank": rank, "host": host, "path": path}, cloudpickle.dumps(job))
+        child.send({"rank": rank, "host": host, "rows": rows}, cloudpickle.dumps(job))
         while True:
             said = child.receive()
             if "gather" in said:
@@ -45,10 +46,7 @@ def run_child(
             else:
                 return dict(said["result"])
     finally:
-        if child is not None:
-            child.stop()
-        with contextlib.suppress(FileNotFoundError):  # the child has it already
-            os.unlink(path)
+        child.stop()
 
 
 def main() -> None:
@@ -65,7 +63,7 @@ def main() -> None:
         return list(answer["gathered"])
 
     try:
-        result = role(job, fields["path"], fields["rank"], fields["host"], gather)
+        result = role(job, fields["rows"], fields["rank"], fields["host"], gather)
     except Exception as error:
         logging.getLogger(__name__).error(
             "worker %d: %s", fields["rank"], error, exc_info=not isinstance(error, OpError)

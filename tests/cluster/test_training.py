@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import sparkflow as tf
@@ -142,3 +144,58 @@ def test_evaluation_reads_trained_variables_however_they_are_made(
     model = clusters.train("local", line, tmp_path, model_fn=model_fn, sync=False, epochs=3)
     history = [h["validation_loss"] for h in model.figures["history"]]
     assert history[0] < 1e-2 and history[-1] < 1e-6, history
+
+
+def test_a_model_never_scores_with_weights_of_another_training(clusters: Any, table: pa.Table, tmp_path: Path) -> None:
+    """Two trainings of one directory write the same file names: the older model says that its weights are gone."""
+    first = clusters.train("local", table, tmp_path / "a", epochs=1)
+    before = first.transform(table).column("p").to_numpy()
+    shutil.rmtree(tmp_path / "a")
+    flipped = table.set_column(2, "late", pc.subtract(1.0, table.column("late")).cast(pa.float32()))
+    second = clusters.train("local", flipped, tmp_path / "a", epochs=1)
+    assert second.checkpoint == first.checkpoint
+    assert np.corrcoef(before, second.transform(table).column("p").to_numpy())[0, 1] < -0.5
+    with pytest.raises(tf.errors.FailedPreconditionError, match="another training has replaced it"):
+        first.variables()
+
+
+def test_pandas_keep_their_index_and_types(trained: dict[str, Any], table: pa.Table) -> None:
+    frame = table.to_pandas().sample(frac=0.3, random_state=1)
+    frame["note"] = frame["row"].astype("Int64").where(frame["row"] > 5)
+    scored = trained["local"].transform(frame)
+    assert scored.index.equals(frame.index)
+    assert scored.drop(columns=["p", "both"]).equals(frame)
+    whole = trained["local"].transform(table.to_pandas())
+    assert (scored["p"] == whole.loc[frame.index, "p"]).all()
+
+
+def test_resuming_keeps_as_many_checkpoints(clusters: Any, table: pa.Table, tmp_path: Path) -> None:
+    for epochs in (2, 4, 6):
+        clusters.train("local", table, tmp_path, epochs=epochs, checkpoint_s=0.01)
+    assert len(list(tmp_path.glob("*.index"))) <= 3
+    assert len(list((tmp_path / "best").glob("*.index"))) == 1
+    moved = tmp_path.parent / "moved"
+    tmp_path.rename(moved)
+    model = clusters.train("local", table, moved, epochs=7)
+    assert [h["epoch"] for h in model.figures["history"]] == [7], "a moved directory goes on where it was"
+
+
+def test_early_stopping_is_asked_of_each_run(clusters: Any, table: pa.Table, tmp_path: Path) -> None:
+    """A model that cannot get better stops; another run of the same directory without patience goes on."""
+
+    def stuck(features: Any, labels: Any, mode: str) -> Any:
+        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+        p = features["x"] * w
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            return tf.estimator.EstimatorSpec(mode, predictions=p)
+        loss = tf.reduce_mean(tf.square(p - labels))
+        train_op = tf.train.GradientDescentOptimizer(0.0).minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    def epochs(**options: Any) -> list[int]:
+        model = clusters.train("local", table, tmp_path, model_fn=stuck, sync=False, epochs=9, **options)
+        return [h["epoch"] for h in model.figures["history"]]
+
+    assert epochs(patience=2) == [1, 2, 3]
+    assert epochs(patience=2) == []
+    assert epochs() == [4, 5, 6, 7, 8, 9]

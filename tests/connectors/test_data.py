@@ -13,10 +13,10 @@ import pytest
 from sparkflow_connectors import spool
 from sparkflow_connectors.feeding import Feeder, shard, steps_per_epoch
 from sparkflow_connectors.local import partition
-from sparkflow_connectors.schema import resolve
+from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
 from sparkflow_connectors.training import start_position
 from sparkflow_runtime.wire import dtypes
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import InvalidArgumentError, ResourceExhaustedError
 
 TABLE = pa.table(
     {"a": np.arange(10), "b": np.arange(10, dtype=np.float32), "s": list("abcdefghij"), "y": np.ones(10, np.float32)}
@@ -45,9 +45,8 @@ def test_resolve_refuses(features: Any, label: str, message: str) -> None:
 
 
 def test_spool_keeps_rows_and_leaves_no_file(tmp_path: Path) -> None:
-    path = spool.write(TABLE.to_batches(max_chunksize=3), COLUMNS, str(tmp_path))
-    rows = spool.Spool(path, COLUMNS)
-    assert os.listdir(tmp_path) == [], "it has no name once it is mapped"
+    rows = spool.Spool(spool.write(TABLE.to_batches(max_chunksize=3), COLUMNS, str(tmp_path)), COLUMNS)
+    assert os.listdir(tmp_path) == [], "it never has a name"
     assert rows.rows == 10
     assert rows.take(np.array([7, 2]))["a"].tolist() == [7, 2]
     rows.close()
@@ -118,9 +117,31 @@ def test_feeder_starts_where_it_is_told() -> None:
     assert seen == [*part.order(1)[12:], *part.order(2)] and closed == [1] and feeder.error is None
 
 
+def test_a_full_disk_says_where_and_how_much(tmp_path: Path) -> None:
+    with pytest.raises(ResourceExhaustedError, match=r"Cannot spool 10 rows \(\d+ bytes\) to .*nowhere: No such file"):
+        spool.write(TABLE.to_batches(), COLUMNS, str(tmp_path / "nowhere"))
+
+
+def test_columns_that_are_there_twice() -> None:
+    twice = pa.table([[1], [2]], names=["a", "a"])
+    with pytest.raises(InvalidArgumentError, match="Column 'a' is there 2 times"):
+        resolve(twice.schema, ["a"], None)
+    with pytest.raises(InvalidArgumentError, match="must be a list of column names, got the string 'ab'"):
+        resolve(TABLE.schema, "ab", None)
+
+
+@pytest.mark.parametrize("what", ["partition_by", "order_by"])
+def test_keys_of_rows_are_there_and_not_null(what: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"{what}: column 'z' is missing; the table has 'a', 'b'"):
+        check_partitioning(TABLE.schema, **{"partition_by": None, "order_by": None, what: "z"})
+    holed = pa.table({"k": pa.array([1, None, 3])})
+    with pytest.raises(InvalidArgumentError, match=f"{what}: column 'k' is null at row 101"):
+        check_keys(holed, {what: "k"}, 100)
+
+
 def test_partition_by_column_is_the_same_everywhere() -> None:
     parts = partition(TABLE, 3, "a", "a")
     assert [p.column("a").to_pylist() for p in parts] == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]
     assert [p.num_rows for p in partition(TABLE, 3, None, None)] == [3, 3, 4]
-    with pytest.raises(InvalidArgumentError, match="must be an integer"):
-        partition(TABLE, 2, "b", None)
+    with pytest.raises(InvalidArgumentError, match="partition_by: column 'b' must be an integer, got float"):
+        check_partitioning(TABLE.schema, "b", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,32 @@ def _another_shape_in_evaluation(features: Any, labels: Any, mode: str) -> Any:
     return _spec(mode, features, labels, tf.reduce_sum(tf.get_variable("w", [2] if mode == MODES.EVAL else [1])))
 
 
+def _another_variable_in_prediction(features: Any, labels: Any, mode: str) -> Any:
+    return _spec(mode, features, labels, tf.get_variable("v" if mode == MODES.PREDICT else "w", []))
+
+
+def _prediction_called_as_a_feature(features: Any, labels: Any, mode: str) -> Any:
+    if mode == MODES.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, predictions={"x": features["x"] * tf.get_variable("w", [])})
+    return _spec(mode, features, labels, tf.get_variable("w", []))
+
+
+def _prediction_of_one_row(features: Any, labels: Any, mode: str) -> Any:
+    if mode == MODES.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, predictions=tf.get_variable("w", [1]))
+    return _spec(mode, features, labels, tf.get_variable("w", []))
+
+
+def _holds_a_lock() -> Any:
+    lock = threading.Lock()
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        with lock:
+            return _spec(mode, features, labels, tf.get_variable("w", []))
+
+    return model_fn
+
+
 @pytest.mark.parametrize(
     ("model_fn", "error", "message"),
     [
@@ -49,9 +76,38 @@ def _another_shape_in_evaluation(features: Any, labels: Any, mode: str) -> Any:
             tf.errors.InvalidArgumentError,
             r"'w' is float32\[2\] in evaluation and float32\[1\] in training",
         ),
+        (_another_variable_in_prediction, tf.errors.InvalidArgumentError, "uses variable 'v', which training has not"),
+        (_prediction_called_as_a_feature, tf.errors.InvalidArgumentError, "Prediction 'x' has the name of a feature"),
+        (_prediction_of_one_row, tf.errors.InvalidArgumentError, "must have one row an example"),
+        (_holds_a_lock(), tf.errors.InvalidArgumentError, "cannot be sent to the workers .*lock"),
     ],
 )
 def test_one_error_and_nothing_begun(tmp_path: Path, model_fn: Any, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         tf.local.train(TABLE, model_fn, label="y", sync=False, checkpoint_dir=str(tmp_path / "out"))
+    assert os.listdir(tmp_path) == []
+
+
+def _plain(features: Any, labels: Any, mode: str) -> Any:
+    return _spec(mode, features, labels, tf.get_variable("w", []))
+
+
+def _synchronous(features: Any, labels: Any, mode: str) -> Any:
+    w = tf.get_variable("w", [])
+    if mode != MODES.TRAIN:
+        return _spec(mode, features, labels, w)
+    loss = tf.reduce_mean(tf.square(features["x"] * w - labels))
+    optimizer = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), 2, 2)
+    train_op = optimizer.minimize(loss, tf.train.get_global_step())
+    hook = optimizer.make_session_run_hook(True, num_tokens=0)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[hook])
+
+
+@pytest.mark.parametrize(
+    ("model_fn", "sync", "message"),
+    [(_plain, True, "needs a model that trains with tf.train.SyncReplicas"), (_synchronous, False, "pass sync=True")],
+)
+def test_sync_says_what_the_optimizer_does(tmp_path: Path, model_fn: Any, sync: bool, message: str) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        tf.local.train(TABLE, model_fn, label="y", workers=2, sync=sync, checkpoint_dir=str(tmp_path / "out"))
     assert os.listdir(tmp_path) == []

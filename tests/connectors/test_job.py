@@ -1,0 +1,99 @@
+"""What a Job refuses before anything starts, and its checkpoint directory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkflow_connectors import directory
+from sparkflow_connectors.job import Job
+from sparkflow_connectors.schema import Columns
+from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
+
+
+def _job(path: Any = "out", **options: Any) -> Job:
+    return Job(lambda: None, Columns({}), path, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": 0}, "workers must be a whole number of at least 1, got 0"),
+        ({"epochs": 1.5}, "epochs must be a whole number of at least 1, got 1.5"),
+        ({"summary_steps": 0}, "summary_steps must be a whole number of at least 1, got 0"),
+        ({"max_restarts": -1}, "max_restarts must be a whole number of at least 0, got -1"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+        ({"seed": 2**63}, "seed must be"),
+        ({"step_timeout_s": -1}, "step_timeout_s must be a positive number of seconds, got -1"),
+        ({"validation": 1.0}, r"validation must be a fraction in \[0, 1\), got 1.0"),
+        ({"ps": 3, "workers": 2}, "ps is 3 and workers 2"),
+    ],
+)
+def test_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        _job(**options)
+
+
+def test_the_directory_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/somebody")
+    assert _job("a/b").checkpoint_dir == str(tmp_path / "a" / "b")
+    assert _job(Path("~/x")).checkpoint_dir == "/somebody/x"
+    assert _job(params=None).params == {}
+    (tmp_path / "file").write_text("")
+    for path, message in (
+        ("", "got ''"),
+        (None, "got None"),
+        ("s3://b/x", "the URL 's3://b/x'"),
+        ("file", "is a file"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            _job(path)
+
+
+def test_one_training_at_a_time(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    second = directory.locked(out)
+    with directory.locked(out), pytest.raises(FailedPreconditionError, match=rf"Another training .*{os.getpid()}"):
+        second.__enter__()
+    with directory.locked(out):
+        pass
+    assert os.listdir(out) == []
+
+
+def test_a_killed_driver_lets_go(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys\nfrom sparkflow_connectors import directory\n"
+        "with directory.locked(sys.argv[1]):\n    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False).returncode == -9
+    assert os.listdir(tmp_path) == [".training"]
+    with directory.locked(str(tmp_path)):
+        pass
+
+
+def test_a_directory_nobody_used_goes_again(tmp_path: Path) -> None:
+    with pytest.raises(ValueError), directory.locked(str(tmp_path / "new")):
+        raise ValueError
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "file").write_text("")
+    below = directory.locked(str(tmp_path / "file" / "below"))
+    with pytest.raises(InvalidArgumentError, match="cannot be written: Not a directory"):
+        below.__enter__()
+
+
+@pytest.mark.parametrize("state", [None, "", "garbage", 'model_checkpoint_path: "gone"'])
+def test_checkpoints_are_not_overlooked(tmp_path: Path, state: str | None) -> None:
+    assert directory.latest(str(tmp_path)) is None
+    (tmp_path / "model.ckpt-7.index").write_text("")
+    if state is not None:
+        (tmp_path / "checkpoint").write_text(state)
+    with pytest.raises(FailedPreconditionError, match=r"holds checkpoints \(model.ckpt-7\), but"):
+        directory.latest(str(tmp_path))
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"')
+    assert directory.latest(str(tmp_path)) == str(tmp_path / "model.ckpt-7")
