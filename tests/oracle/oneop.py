@@ -39,7 +39,8 @@ def build(engine: Engine, case: Case, how: str) -> Built:
     with graph.as_default():
         try:
             inputs = [[enter(a) for a in i] if isinstance(i, list) else enter(i) for i in case.inputs]
-            return Built(graph, flat, engine.apply(case.op, inputs, case.attrs, "op"), None)
+            made = engine.apply(case.op, inputs, case.attrs, "op")
+            return Built(graph, flat, [made[i] for i in case.outputs] if case.outputs else made, None)
         except Exception as error:  # any class: it is what is compared
             return Built(graph, flat, [], failed(error))
 

@@ -24,18 +24,22 @@ NOT_COVERED = {  # op types without a case, and why
     "SaveV2": "checkpoints are safetensors files, which TensorFlow does not read",
     "RestoreV2": "checkpoints are safetensors files, which TensorFlow does not read",
     "MergeV2Checkpoints": "checkpoints are safetensors files, which TensorFlow does not read",
-}
-
-OTHER_GRADIENTS = {  # op types whose gradient is another than TensorFlow's, and why
+    "ControlTrigger": "no public function makes it",
+    "StackCloseV2": "no public function makes it",
+    "TensorArrayGradWithShape": "no public function makes it",
     **dict.fromkeys(
-        ["ArgMax", "ArgMin"], "TensorFlow's function returns nothing but None, as being not differentiable does"
+        ["RefEnter", "RefExit", "RefMerge", "RefNextIteration", "RefIdentity"],
+        "no public function takes a variable's reference through a frame",
     ),
-    **dict.fromkeys(["LinSpace"], "a function that returns nothing but None is as good as none"),
-    "OneHot": "on_value and off_value have gradients here",
-    "MirrorPadGrad": "",
 }
 
-ALL_OPS = sorted(set(registered()) - set(OWN))
+NO_GRADIENT = {  # op types whose function in TensorFlow returns nothing but None
+    "ArgMax",
+    "ArgMin",
+    "LoopCond",
+}
+
+ALL_OPS = sorted(op for op in registered() if op not in OWN and not op.startswith("_"))  # "_": a pass makes it
 
 
 def _written(args: Any) -> list[str]:
@@ -74,7 +78,8 @@ def test_a_row_is_tensorflows_definition(op: str) -> None:
 def test_every_op_and_every_kernel_is_covered() -> None:
     covered = set(table()) | {op for program in PROGRAMS for op in program.ops}
     of_tests = {"NobodysOp"}
-    assert (set(registered()) | set(kernels())) - covered - set(NOT_COVERED) - of_tests == set()
+    internal = {op for op in kernels() if op.startswith("_")}  # a pass makes them of others
+    assert (set(registered()) | set(kernels())) - covered - set(NOT_COVERED) - of_tests - internal == set()
     assert covered & set(NOT_COVERED) == set()
 
 
@@ -95,7 +100,6 @@ def _theirs(op: str) -> str:
 
 @pytest.mark.parametrize("op", ALL_OPS)
 def test_what_is_differentiable(op: str) -> None:
-    """An op that has a gradient in one library has it in the other. Where TensorFlow lists nothing, neither has one."""
-    ours = "missing" if not gradients.listed(op) else "none" if gradients._GRADIENTS[op] is None else "function"
-    if op not in OTHER_GRADIENTS:
-        assert (ours == "function") == (_theirs(op) == "function")
+    """What has a gradient in TensorFlow has one here."""
+    if op not in NO_GRADIENT and _theirs(op) == "function":
+        assert gradients.listed(op) and gradients._GRADIENTS[op] is not None

@@ -33,7 +33,7 @@ def _convolutions(dtype: str) -> Iterator[Any]:
     for padding in ("SAME", "VALID"):
         for stride in (1, 2, 3):
             yield f"{padding}-stride{stride}", [x, w], _windows(stride, padding), own
-        yield f"{padding}-dilated", [x, w], _windows(1, padding, 2), own
+        yield f"{padding}-dilated", [x, w], _windows(1, padding, 2)  # TensorFlow has no gradient of these on a CPU
     yield "twice", [x, w], _windows(2, "SAME"), _TWICE if dtype in WIDE else {}
     explicit = {"padding": "EXPLICIT", "explicit_paddings": [0, 0, 1, 2, 0, 1, 0, 0]}
     yield "explicit", [x, w], {**_windows(2, "SAME"), **explicit}, own
@@ -58,7 +58,6 @@ def _backward(inputs: Any) -> Any:
             ("SAME", 2, 1),
             ("VALID", 1, 1),
             ("VALID", 2, 1),
-            ("SAME", 1, 2),
         ):
             out = [
                 -(-n // stride) if padding == "SAME" else (n - (k - 1) * dilation - 1) // stride + 1
@@ -152,14 +151,7 @@ def _pooled(dtype: str) -> Iterator[Any]:
     yield "rank", [x[0]], _pool(2, 2, "SAME")
 
 
-def _special_pooled(dtype: str) -> Iterator[Any]:
-    yield from _pooled(dtype)
-    x = np.full((1, 4, 4, 1), -np.inf, np_dtype(dtype)) if dtype in WIDE else None
-    if x is not None:
-        yield "infinite", [x], _pool(2, 2, "SAME")
-
-
-cases("MaxPool", (*_FLOATS, "int32", "int64", "uint8"), _special_pooled, SUM)
+cases("MaxPool", (*_FLOATS, "int32", "int64", "uint8"), _pooled, SUM)
 cases("AvgPool", _FLOATS, _pooled, SUM)
 cases(
     "MaxPoolV2",
@@ -268,9 +260,9 @@ def _normalised(dtype: str) -> Iterator[Any]:
     for epsilon in (1e-3, 0.1):
         yield f"training-{epsilon}", [x, scale, offset, none, none], {"is_training": True, "epsilon": epsilon}, _GOOD
     given = [x, scale, offset, noise("float32", 4, seed=5), positive("float32", 4, seed=6)]
-    yield "inference", given, {"is_training": False, "epsilon": 1e-3}, _GOOD
+    # of the other outputs TensorFlow gives whatever was in memory
+    yield "inference", given, {"is_training": False, "epsilon": 1e-3}, {"outputs": (0, 1, 2), **_GOOD}
     yield "averaged", given, {"is_training": True, "epsilon": 1e-3, "exponential_avg_factor": 0.3}
-    yield "no-rows", [x[:0], *given[1:]], {"is_training": False, "epsilon": 1e-3}
 
 
 def _normalised_old(dtype: str) -> Iterator[Any]:

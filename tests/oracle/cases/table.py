@@ -20,6 +20,7 @@ class Case:
     """One op on given inputs. grad: its gradients are compared as well; second: so are the gradients' gradients.
 
     brief: inputs are fed, and not also constants; for the types that only move through an op like all others.
+    outputs: which of the op's outputs are compared; all, when empty.
     """
 
     op: str
@@ -31,6 +32,7 @@ class Case:
     grad: bool = False
     second: bool = False
     brief: bool = False
+    outputs: tuple[int, ...] = ()
 
     @property
     def id(self) -> str:
