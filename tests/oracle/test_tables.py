@@ -33,6 +33,12 @@ NOT_COVERED = {  # op types without a case, and why
     ),
 }
 
+STATEFUL = {  # what lies outside the graph may change: no pass may compute these once and for all
+    "ReadFile",
+    "MatchingFiles",
+    "CountUpTo",
+}
+
 NO_GRADIENT = {  # op types whose function in TensorFlow returns nothing but None
     "ArgMax",
     "ArgMin",
@@ -67,7 +73,7 @@ def test_a_row_is_tensorflows_definition(op: str) -> None:
     assert definition is not None, f"TensorFlow has no op {op!r}"
     assert _written(row.inputs) == _written(definition.input_arg)
     assert _written(row.outputs) == _written(definition.output_arg)
-    assert row.stateful == definition.is_stateful
+    assert row.stateful == (definition.is_stateful or op in STATEFUL)
     attrs = {attr.name: attr for attr in definition.attr}
     assert set(row.defaults) <= set(attrs)
     for name, value in row.defaults.items():

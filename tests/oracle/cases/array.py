@@ -291,6 +291,23 @@ def _broadcasts(dtype: str) -> Iterator[Any]:
         yield "grad", [noise(dtype, 3, 1), i32(2, 3, 4)], {}, {**_GOOD, "tolerance": SUM}
 
 
+def _sequences(dtype: str) -> Iterator[Any]:
+    x = ramp(dtype, 3, 4, 2)
+    yield "rows", [x, i64(2, 4, 0)], {"seq_dim": 1, "batch_dim": 0}
+    yield "int32", [x, i32(1, 3, 4)], {"seq_dim": 1, "batch_dim": 0}
+    yield "columns", [x, i64(2, 3, 1, 0)], {"seq_dim": 0, "batch_dim": 1}
+    yield "last", [x, i64(2, 0)], {"seq_dim": 1, "batch_dim": 2}
+    yield "empty", [ramp(dtype, 0, 4), np.zeros(0, np.int64)], {"seq_dim": 1, "batch_dim": 0}
+    yield "too-long", [x, i64(2, 5, 0)], {"seq_dim": 1, "batch_dim": 0}
+    yield "negative", [x, i64(2, -1, 0)], {"seq_dim": 1, "batch_dim": 0}
+    yield "mismatch", [x, i64(2, 1)], {"seq_dim": 1, "batch_dim": 0}
+    yield "same-axis", [x, i64(2, 1, 0)], {"seq_dim": 0, "batch_dim": 0}
+    yield "bad-axis", [x, i64(2, 1, 0)], {"seq_dim": 3, "batch_dim": 0}
+    if dtype in WIDE:
+        yield "grad", [noise(dtype, 3, 4, 2), i64(2, 4, 0)], {"seq_dim": 1, "batch_dim": 0}, {**_GOOD, "second": True}
+
+
+cases("ReverseSequence", ALL, _sequences)
 cases("Transpose", ALL, _transposes)
 cases("Tile", ALL, _tiles)
 cases("Pad", ALL, _pads)

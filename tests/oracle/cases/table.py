@@ -65,7 +65,8 @@ def cases(
 ) -> None:
     """make(dtype) yields (label, inputs), or (label, inputs, attrs), or (label, inputs, attrs, options of Case).
 
-    Ops that are not registered are left out. Types beside the main ones get the first few cases only, unless `every` says otherwise.
+    Ops that are not registered are left out. Types beside the main ones get the first few cases only, unless `every`
+    says otherwise.
     """
     if op not in registered():
         return

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -180,6 +183,17 @@ def checks(tf: Any) -> list[Any]:
         y = tf.sqrt(x)
     good, bad = {x: np.array(4, np.float32)}, {x: np.array(-4, np.float32)}
     return [([y], good), ([y], bad), ([check], good), ([tf.group(check, y)], bad), ([tf.no_op()], bad)]
+
+
+@program("ReadFile", "WriteFile", "MatchingFiles", tolerance=EXACT)
+def files(tf: Any) -> list[Any]:
+    folder = mkdtemp(prefix="oracle")
+    atexit.register(rmtree, folder, ignore_errors=True)
+    path = folder.encode()
+    here, text = tf.placeholder(tf.string, []), tf.placeholder(tf.string, [])
+    write, read, found = tf.write_file(here, text), tf.read_file(here), tf.matching_files(path + b"/*.txt")
+    a = {here: path + b"/a.txt", text: b"some\0text"}
+    return [([read], {here: path + b"/none"}), ([write], a), ([read], {here: path + b"/a.txt"}), [tf.size(found)]]
 
 
 @program("Print", tolerance=EXACT)

@@ -42,6 +42,13 @@ def initialized(tf: Any) -> list[Any]:
     return [[told], [init], [told]]
 
 
+@program("CountUpTo", tolerance=EXACT)
+def counted(tf: Any) -> list[Any]:
+    v, init = _variable(tf, np.array(3, np.int64))
+    count = tf.count_up_to(v, 5)
+    return [[count], [init], [count], [count], [count], [v.read_value()]]
+
+
 @program("Assign")
 def other_shapes(tf: Any) -> list[Any]:
     v, init = _variable(tf, ramp("float32", 2, 3))
