@@ -3,10 +3,15 @@ is collected, since sparkflow and its other tests do without TensorFlow."""
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
+
+# Before TensorFlow is imported, by whichever module does it first: the reference is its own kernels, quiet.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 
 HAVE_TENSORFLOW = find_spec("tensorflow") is not None
 collect_ignore_glob = [] if HAVE_TENSORFLOW else ["*.py"]

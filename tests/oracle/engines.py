@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # the reference is TensorFlow's own kernels
-
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import op_def_library, op_def_registry
 

@@ -113,8 +113,9 @@ def findings(program: Program, config: Any) -> Iterator[Finding]:
     reference = _run(THEIRS, *theirs, None)
     found = {
         "ours": _run(OURS, *ours, config),
-        "our graph in TensorFlow": _run_elsewhere(THEIRS, OURS.export(ours[0]), ours[1], None),
     }
+    if config is None:
+        found["our graph in TensorFlow"] = _run_elsewhere(THEIRS, OURS.export(ours[0]), ours[1], None)
     if not program.one_way:
         found["TensorFlow's graph in ours"] = _run_elsewhere(OURS, THEIRS.export(theirs[0]), theirs[1], config)
     for where, outcomes in found.items():
