@@ -180,6 +180,15 @@ def _max_pooled(x: np.ndarray, size: int, stride: int) -> np.ndarray:
 
 cases("MaxPoolGrad", WIDE, _pool_gradients, SUM)
 cases(
+    "MaxPoolGradV2",
+    WIDE,
+    lambda d: [
+        (label, [*arrays, i32(*attrs["ksize"]), i32(*attrs["strides"])], {"padding": "VALID"}, _GOOD)
+        for label, arrays, attrs, _ in _pool_gradients(d)
+    ],
+    SUM,
+)
+cases(
     "MaxPoolGradGrad",
     WIDE,
     lambda d: [
