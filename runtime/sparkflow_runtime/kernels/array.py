@@ -48,14 +48,20 @@ kernel("OnesLike")(_constant_like(1, b"1"))
 @kernel("Reshape", aliases=True)
 def _reshape(xp: Any, x: Any, shape: Any) -> Any:
     wanted = ints(shape)
-    if shape.ndim != 1 or (wanted and min(wanted) < -1):
-        raise InvalidArgumentError(f"Reshape: shape must be a vector of sizes, or -1, got {host(shape).tolist()}")
     try:
-        return x.reshape(wanted if x.size or -1 not in wanted else _sizes_of_nothing(x.shape, wanted))
+        out = x.reshape(wanted)
     except ValueError:
-        raise InvalidArgumentError(
-            f"Reshape: {x.size} values of shape {x.shape} do not fit the shape {wanted}"
-        ) from None
+        out = _reshaped_nothing(x, wanted)
+    if shape.ndim != 1 or (out.shape != wanted and -1 not in wanted):  # numpy takes any negative size for -1
+        raise InvalidArgumentError(f"Reshape: shape must be a vector of sizes, or -1, got {host(shape).tolist()}")
+    return out
+
+
+def _reshaped_nothing(x: Any, wanted: tuple[int, ...]) -> Any:
+    """An empty array in a shape with -1 and 0, which numpy refuses."""
+    if x.size or wanted.count(-1) != 1 or min(wanted) < -1:
+        raise InvalidArgumentError(f"Reshape: {x.size} values of shape {x.shape} do not fit the shape {wanted}")
+    return x.reshape(_sizes_of_nothing(x.shape, wanted))
 
 
 def _sizes_of_nothing(old: tuple[int, ...], wanted: tuple[int, ...]) -> list[int]:
