@@ -30,6 +30,7 @@ Path = tuple[str, ...]
 Atom = tuple[str, bool]
 Guard = frozenset[Atom]
 ALWAYS: Guard = frozenset()
+_OWN_RESULT = "A loop needs its own result from outside of it: {}"
 _REFERENCES = ("Variable", "TemporaryVariable", "Assign", "Scatter", "Ref")
 
 
@@ -105,6 +106,7 @@ def find_loops(nodes: Sequence[NodeDef], fed: Collection[str] = ()) -> Loops:
     for name in flat:
         loops.members.setdefault(loops.owner[name], []).append(loops.nodes[name])
     _check_feeds(loops)
+    _check_enters(loops)
     loops.order = [loops.nodes[name] for name in _in_pieces(loops, (), flat)]
     return loops
 
@@ -135,9 +137,17 @@ def _check_feeds(loops: Loops) -> None:
     for node in loops.nodes.values():
         consumed = [e for e in node.input if loops.is_fed(e)]
         if consumed and loops.owner[node.name] and node.op not in ENTER:
+            fed = "{}:{}".format(*parse(consumed[0]))
             raise InvalidArgumentError(
-                node, None, f"{consumed[0]!r} cannot be fed: {node.name!r} reads it in a loop, once in every iteration"
+                node, None, f"{fed!r} cannot be fed: {node.name!r} reads it in a loop, once in every iteration"
             )
+
+
+def _check_enters(loops: Loops) -> None:
+    for node in loops.nodes.values():
+        for producer in loops.producers(node) if node.op in ENTER else ():
+            if loops.owner[producer.name] == loops.owner[node.name]:
+                raise UnimplementedError(node, None, _OWN_RESULT.format(f"{producer.name!r} leads to {node.name!r}"))
 
 
 def _in_pieces(loops: Loops, frame: Path, names: Sequence[str]) -> list[str]:
@@ -158,7 +168,7 @@ def _in_pieces(loops: Loops, frame: Path, names: Sequence[str]) -> list[str]:
     try:
         ordered = sort_by(list(pieces), waits, "Loop or node")
     except InvalidArgumentError as error:
-        raise UnimplementedError(f"A loop needs its own result from outside of it: {error.message}") from None
+        raise UnimplementedError(_OWN_RESULT.format(error.message)) from None
     out = []
     for key in ordered:
         members = pieces[key]

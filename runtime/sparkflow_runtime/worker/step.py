@@ -73,13 +73,16 @@ class Step:
         come."""
         if timeout_s is None or self.plan.stop is None:
             return self._run(timeout_s)
-        late = DeadlineExceededError(f"Step {self.step_id}: not done in {timeout_s:g} s. It is still in a loop")
-        timer = Timer(timeout_s, self.cancel, [late])
+        timer = Timer(timeout_s, lambda: self.cancel(self._late(timeout_s)))
         timer.start()
         try:
             return self._run(timeout_s)
         finally:
             timer.cancel()
+
+    def _late(self, timeout_s: float) -> DeadlineExceededError:
+        what = "It is still in a loop" if self._running and not self._waiting else self.describe()
+        return DeadlineExceededError(f"Step {self.step_id}: not done in {timeout_s:g} s. {what}")
 
     def _run(self, timeout_s: float | None) -> list[Any]:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -91,9 +94,7 @@ class Step:
                 if not self._ready:
                     left = None if deadline is None else deadline - time.monotonic()
                     if left is not None and left <= 0:
-                        overdue = DeadlineExceededError(
-                            f"Step {self.step_id}: not done in {timeout_s:g} s. {self.describe()}"
-                        )
+                        overdue = self._late(timeout_s or 0.0)
                     else:
                         self._wake.wait(left)
                         continue
