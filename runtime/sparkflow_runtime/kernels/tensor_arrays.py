@@ -110,7 +110,8 @@ class TensorArray:
                 f"Could not read index {index} twice: it was cleared after a previous read (perhaps try "
                 "clear_after_read=False?)"
             )
-        shape = (self.shapes[index] if index < len(self.shapes) else None) or self.dims
+        known = self.shapes[index] if index < len(self.shapes) else None
+        shape = self.dims if known is None else known
         if shape is None or None in shape:
             raise self.error(
                 f"Could not read index {index}: it was not written, and the shape of its zeros is not known "
