@@ -78,14 +78,18 @@ class Loops:
     owner: dict[str, Path] = field(default_factory=dict)
     order: list[NodeDef] = field(default_factory=list)
     members: dict[Path, list[NodeDef]] = field(default_factory=dict)  # frame -> its nodes, without those of inner ones
+    _producers: dict[str, list[NodeDef]] = field(default_factory=dict)
 
     def is_fed(self, e: str) -> bool:
-        return not is_control(e) and "{}:{}".format(*parse(e)) in self.fed
+        return bool(self.fed) and not is_control(e) and "{}:{}".format(*parse(e)) in self.fed
 
     def producers(self, node: NodeDef) -> list[NodeDef]:
         """The nodes whose outputs this node waits for, back edges left out."""
-        found = [self.nodes[node_name(e)] for e in node.input if not self.is_fed(e)]
-        return [p for p in found if not is_back_edge(node, p)]
+        found = self._producers.get(node.name)
+        if found is None:
+            makers = [self.nodes[node_name(e)] for e in node.input if not self.is_fed(e)]
+            found = self._producers[node.name] = [p for p in makers if not is_back_edge(node, p)]
+        return found
 
     def output_frame(self, node: NodeDef) -> Path:
         """The frame in which a node's outputs can be used."""

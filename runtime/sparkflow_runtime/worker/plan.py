@@ -286,8 +286,9 @@ class _Compiler:
         return {tensor.lstrip("?") for tensor, _ in guard}
 
     def _tests(self, guard: cf.Guard) -> list[Test]:
-        position = {n.name: i for i, n in enumerate(self.order)}
-        atoms = cf.sorted_guard(guard, position) if guard else []
+        if not guard:
+            return []
+        atoms = cf.sorted_guard(guard, {n.name: i for i, n in enumerate(self.order)})
         return [(*self._where(t.lstrip("?")), None if t.startswith("?") else sign) for t, sign in atoms]
 
     def _wire_wait(self, node: NodeDef) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from heapq import heappop, heappush
 from itertools import count
 
 import numpy as np
@@ -257,34 +258,73 @@ class _Structure(Values):
     # ------------------------------------------------------------------ order
 
     def _schedule(self, keys: Sequence[str], level: Path, known: Guard) -> Block:
-        """Statements for these items (producers first): whatever may run now, then one branch, and so on."""
-        items, left = self.items.get(level, {}), dict.fromkeys(_ordered(keys, self.items.get(level, {})))
+        """Statements for these items: whatever may run now, then one branch with all that may join it, and so on."""
+        items = self.items.get(level, {})
+        queue = _Queue(_ordered(keys, items), items)
         block: Block = []
-        while left:
-            for key in list(left):
-                if items[key].guard <= known and left.keys().isdisjoint(items[key].needs):
+        branches: dict[str, list[str]] = {}  # predicate -> items that may run where it holds or does not
+        while queue.ready or branches:
+            while queue.ready:
+                key = queue.pop()
+                rest = items[key].guard - known
+                if rest:
+                    branches.setdefault(self._outermost(rest), []).append(key)
+                else:
                     block += items[key].emit(known)
-                    del left[key]
-            if left:
-                block.append(self._branch(left, items, level, known))
+                    queue.done(key)
+            if branches:
+                predicate = next(iter(branches))
+                block.append(self._branch(predicate, branches.pop(predicate), queue, level, known))
         return block
 
-    def _branch(self, left: dict[str, None], items: dict[str, _Item], level: Path, known: Guard) -> If:
-        """Takes from `left` all that the first item's outermost predicate guards, and that need not wait."""
-        first = next(key for key in left if left.keys().isdisjoint(items[key].needs))
-        atom = cf.sorted_guard(items[first].guard - known, self.position)[0]
+    def _outermost(self, guard: Guard) -> str:
+        return cf.sorted_guard(guard, self.position)[0][0]
+
+    def _branch(self, predicate: str, first: list[str], queue: _Queue, level: Path, known: Guard) -> If:
+        """These items, and those that need nothing else before them and are guarded by the same predicate."""
+        items = self.items[level]
         sides: dict[bool, list[str]] = {True: [], False: []}
-        for key in list(left):
-            rest = items[key].guard - known
-            if {(atom[0], True), (atom[0], False)}.isdisjoint(rest):
-                continue
-            if left.keys().isdisjoint(items[key].needs - {*sides[True], *sides[False]}):
-                sides[(atom[0], True) in rest].append(key)
-        for key in (*sides[True], *sides[False]):
-            del left[key]
+        group, others = first, []
+        while group:
+            for key in group:
+                sides[(predicate, True) in items[key].guard - known].append(key)
+                queue.done(key)
+            group = []
+            while queue.ready:
+                key = queue.pop()
+                rest = items[key].guard - known
+                (group if rest and self._outermost(rest) == predicate else others).append(key)
+        queue.push(others)
+        atom = (predicate, True)
         test = self._test(atom)
-        then, other = (self._schedule(sides[s], level, known | {(atom[0], s)}) for s in (True, False))
-        return If(test.text if " " not in test.text else f"({test.text})", test.uses, then, other, node_name(first))
+        then, other = (self._schedule(sides[s], level, known | {(predicate, s)}) for s in (True, False))
+        return If(test.text if " " not in test.text else f"({test.text})", test.uses, then, other, node_name(first[0]))
+
+
+class _Queue:
+    """Items whose needs are done, the first of the given order first."""
+
+    def __init__(self, order: Sequence[str], items: dict[str, _Item]):
+        self._order, self._rank = order, {key: i for i, key in enumerate(order)}
+        self._waits = {key: len(items[key].needs & self._rank.keys()) for key in order}
+        self._after: dict[str, list[str]] = {}
+        for key in order:
+            for need in items[key].needs & self._rank.keys():
+                self._after.setdefault(need, []).append(key)
+        self.ready = [self._rank[key] for key in order if not self._waits[key]]  # sorted, so a heap
+
+    def pop(self) -> str:
+        return self._order[heappop(self.ready)]
+
+    def push(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            heappush(self.ready, self._rank[key])
+
+    def done(self, key: str) -> None:
+        for later in self._after.get(key, ()):
+            self._waits[later] -= 1
+            if not self._waits[later]:
+                heappush(self.ready, self._rank[later])
 
 
 def _ordered(keys: Sequence[str], items: dict[str, _Item]) -> Sequence[str]:
