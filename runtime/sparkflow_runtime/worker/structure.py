@@ -284,7 +284,7 @@ class _Structure(Values):
         """These items, and those that need nothing else before them and are guarded by the same predicate."""
         items = self.items[level]
         sides: dict[bool, list[str]] = {True: [], False: []}
-        group, others = first, []
+        group, others = first, list[str]()
         while group:
             for key in group:
                 sides[(predicate, True) in items[key].guard - known].append(key)
