@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import sparkflow as tf
 from sparkflow_runtime.server import Server
 from sparkflow_runtime.session import RuntimeSession
 from sparkflow_runtime.wire.attrs import Shape
@@ -122,3 +123,34 @@ def test_a_loop_over_two_tasks_is_refused(session: RuntimeSession, node: Any, gr
     session.extend(graph_def(*nodes))
     with pytest.raises(UnimplementedError, match=r"'loop' has nodes on 2 tasks: .*\(Mul\) on /job:ps.* on /job:worker"):
         session.run({"n:0": F(2)}, ["out:0"], [])
+
+
+def test_a_loop_and_its_gradient_on_another_task(session: RuntimeSession) -> None:
+    """The gradient's loop asks for no device: it goes where the stacks of the forward loop are. So does the random op,
+    which has state but no name that other steps would know it by."""
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float64, [], name="x")
+        with tf.device(PS):
+            _, s = tf.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, tf.sin(s * x)), [0, x])
+        with tf.device(WORKER):
+            y = tf.cond(x > 0, lambda: s * 2.0, lambda: x)
+        [g] = tf.gradients(y, x)
+        session.extend(graph.as_graph_def())
+    names = [y.name, g.name]
+    step = 1e-6
+    _, slope = session.run({"x:0": np.float64(0.7)}, names, [])
+    above, below = (session.run({"x:0": np.float64(0.7 + d)}, names[:1], [])[0] for d in (step, -step))
+    assert slope == pytest.approx((above - below) / (2 * step), rel=1e-6)
+    assert session.run({"x:0": np.float64(-1)}, names, []) == [-1, 1]
+
+
+def test_random_numbers_in_a_loop_follow_it(session: RuntimeSession) -> None:
+    with tf.Graph().as_default() as graph:
+        with tf.device(PS):
+            start = tf.zeros([2])
+        body = lambda i, s: (i + 1, s + tf.random_uniform([2]))  # noqa: E731
+        with tf.device(lambda op: PS if op.type == "Merge" else ""):
+            _, s = tf.while_loop(lambda i, s: i < 4, body, [0, start])
+        session.extend(graph.as_graph_def())
+    values = session.run({}, [s.name], [])[0]
+    assert (values > 0).all() and values[0] != values[1]

@@ -199,9 +199,12 @@ def _unpack(xp: Any, x: Any, *, num: int, axis: int = 0) -> Any:
 
 @kernel("Split", multi=True, aliases=True)
 def _split(xp: Any, axis: Any, x: Any, *, num_split: int) -> Any:
-    if x.shape[one_int(axis)] % num_split:
-        raise InvalidArgumentError(f"Split: axis {one_int(axis)} of {x.shape} is no multiple of {num_split}")
-    return xp.split(x, num_split, one_int(axis))
+    along = one_int(axis)
+    size, rest = divmod(x.shape[along], num_split)
+    if rest:
+        raise InvalidArgumentError(f"Split: axis {along} of {x.shape} is no multiple of {num_split}")
+    before = (slice(None),) * (along % x.ndim)
+    return [x[(*before, slice(i * size, (i + 1) * size))] for i in range(num_split)]
 
 
 @kernel("SplitV", multi=True, aliases=True)

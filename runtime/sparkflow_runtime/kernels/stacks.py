@@ -32,7 +32,7 @@ def _stack(node: Node) -> Function:
     return lambda max_size: Stack(name, one_int(max_size))
 
 
-@bound("StackPushV2", aliases=True, plain=True)
+@bound("StackPushV2", refs=(0,), aliases=True, plain=True)
 def _push(node: Node) -> Function:
     """swap_memory is accepted and changes nothing: values stay where they are."""
 
@@ -47,7 +47,7 @@ def _push(node: Node) -> Function:
     return run
 
 
-@bound("StackPopV2", aliases=True, plain=True)
+@bound("StackPopV2", refs=(0,), aliases=True, plain=True)
 def _pop(node: Node) -> Function:
     def run(stack: Stack) -> Any:
         if not stack.values:
@@ -58,7 +58,7 @@ def _pop(node: Node) -> Function:
     return run
 
 
-@bound("StackCloseV2", multi=True, plain=True)
+@bound("StackCloseV2", refs=(0,), multi=True, plain=True)
 def _close(node: Node) -> Function:
     def run(stack: Stack) -> tuple[()]:
         stack.values = None

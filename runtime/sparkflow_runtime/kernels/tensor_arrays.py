@@ -166,19 +166,19 @@ def _make(node: Node) -> Function:
     return run
 
 
-@bound("TensorArrayGradV3", multi=True, plain=True)
+@bound("TensorArrayGradV3", refs=(0,), multi=True, plain=True)
 def _gradient(node: Node) -> Function:
     source = node.attr("source")
     return lambda array, flow: (array.gradient(source), flow)
 
 
-@bound("TensorArrayGradWithShape", multi=True, plain=True)
+@bound("TensorArrayGradWithShape", refs=(0,), multi=True, plain=True)
 def _gradient_with_shape(node: Node) -> Function:
     source = node.attr("source")
     return lambda array, flow, prefix: (array.gradient(source, ints(prefix)), flow)
 
 
-@bound("TensorArraySizeV3", plain=True)
+@bound("TensorArraySizeV3", refs=(0,), plain=True)
 def _size(node: Node) -> Function:
     def run(array: TensorArray, flow: Any) -> Any:
         array.check_open()
@@ -187,7 +187,7 @@ def _size(node: Node) -> Function:
     return run
 
 
-@bound("TensorArrayCloseV3", multi=True, plain=True)
+@bound("TensorArrayCloseV3", refs=(0,), multi=True, plain=True)
 def _close(node: Node) -> Function:
     def run(array: TensorArray) -> tuple[()]:
         array.closed, array.items = True, []
@@ -199,7 +199,7 @@ def _close(node: Node) -> Function:
 # ---------------------------------------------------------------------- one element
 
 
-@bound("TensorArrayWriteV3", plain=True)
+@bound("TensorArrayWriteV3", refs=(0,), plain=True)
 def _write(node: Node) -> Function:
     def run(array: TensorArray, index: Any, value: Any, flow: Any) -> Any:
         array.write(int(index), value)
@@ -208,7 +208,7 @@ def _write(node: Node) -> Function:
     return run
 
 
-@bound("TensorArrayReadV3", aliases=True, plain=True)
+@bound("TensorArrayReadV3", refs=(0,), aliases=True, plain=True)
 def _read(node: Node) -> Function:
     dtype = node.attr("dtype")
 
@@ -223,7 +223,7 @@ def _read(node: Node) -> Function:
 # ---------------------------------------------------------------------- many elements
 
 
-@bound("TensorArrayScatterV3", plain=True)
+@bound("TensorArrayScatterV3", refs=(0,), plain=True)
 def _scatter(node: Node) -> Function:
     def run(array: TensorArray, indices: Any, value: Any, flow: Any) -> Any:
         wanted = ints(indices)
@@ -241,7 +241,7 @@ def _rows(value: Any) -> Sequence[Any]:
     return list(value) if value.ndim > 1 else [value[i : i + 1].reshape(()) for i in range(len(value))]
 
 
-@bound("TensorArrayGatherV3", plain=True)
+@bound("TensorArrayGatherV3", refs=(0,), plain=True)
 def _gather(node: Node) -> Function:
     xp, dims, dtype = node.xp, _dims(node, "element_shape"), node.attr("dtype").np
 
@@ -275,7 +275,7 @@ def _known(array: TensorArray, dims: Dims) -> tuple[int, ...]:
     raise array.error(f"Without an element, the shape of elements must be fully known, got {_show(dims)}")
 
 
-@bound("TensorArrayConcatV3", multi=True, plain=True)
+@bound("TensorArrayConcatV3", refs=(0,), multi=True, plain=True)
 def _concat(node: Node) -> Function:
     xp, rest, dtype = node.xp, _dims(node, "element_shape_except0"), node.attr("dtype").np
 
@@ -292,7 +292,7 @@ def _concat(node: Node) -> Function:
     return run
 
 
-@bound("TensorArraySplitV3", plain=True)
+@bound("TensorArraySplitV3", refs=(0,), plain=True)
 def _split(node: Node) -> Function:
     def run(array: TensorArray, value: Any, lengths: Any, flow: Any) -> Any:
         sizes = [int(n) for n in host(lengths).ravel()]

@@ -1,7 +1,7 @@
 """Place: give every node a full device name.
 
-Nodes that must share a device (`_class: loc:@x`, or an edge that carries a variable's reference) form one group by
-union-find; the group's device is what its members ask for, merged, and the rest comes from the session's own device.
+Nodes that must share a device (`_class: loc:@x`, or an edge that carries a variable's reference or a handle) form one
+group by union-find; the group's device is what its members ask for, merged, and the rest comes from the session's own.
 Groups of one loop that ask for nothing go where its other groups are, as a loop runs on one task.
 With a cost model, groups that ask for nothing go where a simulated step would have them done first.
 """
@@ -14,8 +14,9 @@ from dataclasses import replace
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.simulate import assign
-from sparkflow_runtime.wire.control_flow import find_loops, has_control_flow
+from sparkflow_runtime.wire.control_flow import PRIMITIVES, SWITCH, find_loops, has_control_flow
 from sparkflow_runtime.wire.devices import DeviceSpec
+from sparkflow_runtime.wire.dtypes import resource
 from sparkflow_runtime.wire.edges import data_inputs, parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
@@ -54,7 +55,7 @@ def _gather_loops(graph: GraphDef, groups: _UnionFind, specs: dict[str, _Spec]) 
     """Join the free groups of each loop to one that has a device; what holds a variable stays where it is."""
     if not has_control_flow(graph.node):
         return specs
-    stays = {groups.find(n.name) for n in graph.node if registry.keeps_state(n.op)}
+    stays = {groups.find(n.name) for n in graph.node if registry.keeps_state(n.op) and not data_inputs(n)}
     names = {n.name for n in graph.node}
     fed = {"{}:{}".format(*parse(e)) for n in graph.node for e in data_inputs(n) if parse(e)[0] not in names}
     loops = find_loops(graph.node, fed)
@@ -116,12 +117,17 @@ def _groups(graph: GraphDef) -> _UnionFind:
         if "_class" in node.attr:
             for label in node.attr["_class"].list.s:
                 groups.union(label.decode().removeprefix("loc:@"), node.name)
-        refs = registry.ref_positions(node.op)
-        if refs:
-            edges = data_inputs(node)
-            for position in refs:
-                groups.union(parse(edges[position])[0], node.name)
+        for e in _references(node):
+            groups.union(parse(e)[0], node.name)
     return groups
+
+
+def _references(node: NodeDef) -> list[str]:
+    """The inputs that are no values: variables, and handles that control flow hands on."""
+    edges = data_inputs(node)
+    if node.op in PRIMITIVES and "T" in node.attr and node.attr["T"].type == resource.as_datatype_enum:
+        return edges[:1] if node.op in SWITCH else edges
+    return [edges[position] for position in registry.ref_positions(node.op)]
 
 
 def _merge(so_far: _Spec | None, node: NodeDef) -> _Spec:

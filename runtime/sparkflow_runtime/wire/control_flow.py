@@ -56,7 +56,12 @@ def frame_name(node: NodeDef) -> str:
 
 def is_invariant(node: NodeDef) -> bool:
     """An Enter whose value is the same in every iteration."""
-    return node.attr["is_constant"].b
+    return "is_constant" in node.attr and node.attr["is_constant"].b
+
+
+def may_die(node: NodeDef) -> bool:
+    """Whether a transfer may carry no value."""
+    return MAY_DIE in node.attr and node.attr[MAY_DIE].b
 
 
 def is_back_edge(consumer: NodeDef, producer: NodeDef) -> bool:
@@ -231,7 +236,7 @@ def _guard(found: Liveness, node: NodeDef) -> Guard:
     if node.op == TRIGGER:
         return ALWAYS  # it runs when its inputs are done, dead or not
     if node.op == RECV:
-        return frozenset({(f"?{node.name}:0", True)}) if node.attr[MAY_DIE].b else ALWAYS
+        return frozenset({(f"?{node.name}:0", True)}) if may_die(node) else ALWAYS
     if node.op in MERGE:
         return _merged(found, node)
     guard = ALWAYS.union(*(found.of(e) for e in node.input))

@@ -119,7 +119,7 @@ class _Compiler:
         entry.deref = tuple(i not in refs for i in range(len(data_inputs(node))))
         if entry.kind == ENTER:
             entry.frame, entry.invariant = cf.frame_name(node), cf.is_invariant(node)
-            entry.parallel = max(1, node.attr["parallel_iterations"].i or 10)
+            entry.parallel = max(1, self.attrs[node.name].get("parallel_iterations", 10))
         return entry
 
     def _connect(self, node: NodeDef) -> None:
@@ -189,7 +189,7 @@ class _Compiler:
         for place, (member, data) in enumerate(zip(members, has_data, strict=True)):
             member.unit, member.member = len(self.units) - 1, place
             member.slot = self._slot(f"{member.node.name}:0") if data or kind == RECEIVE else None
-        may_die = any(m.node.attr[cf.MAY_DIE].b for m in members)
+        may_die = any(cf.may_die(m.node) for m in members)
         if kind == RECEIVE:
             unit.slots = [m.slot for m, data in zip(members, has_data, strict=True) if data]
             unit.arrivals = list(zip([m.slot for m in members], has_data, strict=True)) if may_die else None

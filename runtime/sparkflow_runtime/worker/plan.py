@@ -306,7 +306,7 @@ class _Compiler:
         members = [n for n in self.order if self.unit_of.get(n.name) == index]
         members.sort(key=lambda n: self.attrs[n.name]["tensor_name"])
         with_data = [n for n in members if not is_control(self.attrs[n.name]["tensor_name"])]
-        if any(n.attr[cf.MAY_DIE].b for n in members):
+        if any(cf.may_die(n) for n in members):
             self._wire_deadness(unit, members, with_data)
         members = with_data
         if unit.kind == RECEIVE:
@@ -320,7 +320,7 @@ class _Compiler:
             unit.arrivals = [(self.slots.get(f"{n.name}:0"), n in with_data) for n in members]
         else:
             live: Liveness = self.live  # type: ignore[assignment]
-            unit.members = [self._tests(live.of(n.input[0]) if n.attr[cf.MAY_DIE].b else cf.ALWAYS) for n in members]
+            unit.members = [self._tests(live.of(n.input[0]) if cf.may_die(n) else cf.ALWAYS) for n in members]
 
     def _where(self, e: str) -> tuple[int | None, Any]:
         name, port = parse(e)
