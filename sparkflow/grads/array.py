@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sparkflow.framework.apply import apply_op, convert_to_tensor
@@ -96,15 +97,30 @@ gradient("BroadcastTo")(lambda op, dy: (lambda: summed_to(dy, op.inputs[0]), Non
 
 @gradient("ConcatV2")
 def _concat(op: Operation, dy: Tensor) -> list[Any]:
-    """Each value gets its part of dy: Split where all are alike, Slice from the offsets otherwise."""
+    """Each value gets its part of dy: Split where all are alike, Slice otherwise."""
     values, axis = op.inputs[:-1], op.inputs[-1]
     first = values[0]._shape
     if fully_known(first) and all(v._shape == first for v in values):
         return [*apply_op("Split", [axis, dy], {"num_split": len(values)}), None]
+    known = _static_axis(axis)
+    if known is not None and all(v._shape is not None and v._shape[known] is not None for v in values):
+        return [*_static_parts(values, known, dy), None]
     sizes = apply_op("ShapeN", [values], {"out_type": dtypes.int32})
     at = math.floormod(axis, array.rank(values[0]))
     offsets = apply_op("ConcatOffset", [at, sizes])
     return [*((lambda o=o, s=s: slice_(dy, o, s)) for o, s in zip(offsets, sizes)), None]
+
+
+def _static_parts(values: Sequence[Tensor], axis: int, dy: Tensor) -> list[Any]:
+    """The parts, with constant bounds: the values themselves are not needed, which counts in loops."""
+    parts, start = [], 0
+    for value in values:
+        dims = value._shape or ()
+        begin, size = [0] * len(dims), [-1] * len(dims)
+        begin[axis], size[axis] = start, dims[axis] or 0
+        parts.append(lambda begin=begin, size=size: slice_(dy, begin, size))
+        start += size[axis]
+    return parts
 
 
 gradient("Pack")(lambda op, dy: unstack(dy, len(op.inputs), op.attr("axis")))
