@@ -92,10 +92,10 @@ def test_assert_in_a_branch(graph: Graph) -> None:
 
 def test_slices_and_lists(graph: Graph) -> None:
     p, x = _inputs()
-    slices = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([3]), tf.constant([5, 2]))
-    out = tf.cond(
-        p, lambda: slices, lambda: tf.IndexedSlices(tf.zeros([2, 2]), tf.constant([0, 1]), tf.constant([5, 2]))
-    )
+    size = tf.constant([5, 2])
+    one = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([3]), size)
+    two = tf.IndexedSlices(tf.zeros([2, 2]), tf.constant([0, 1]), size)
+    out = tf.cond(p, lambda: one, lambda: two)
     assert isinstance(out, tf.IndexedSlices)
     with tf.Session() as session:
         assert session.run(out.indices, {p: True}).tolist() == [3]

@@ -1,0 +1,49 @@
+"""Shapes and refusals of map_fn, scan and the folds. Values: test_control_flow_programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow.framework.graph import Graph
+
+
+def test_static_shapes(graph: Graph) -> None:
+    known, unknown = tf.zeros([3, 2]), tf.placeholder(tf.float32, [None, 2])
+    assert tf.map_fn(lambda r: r[:1], known).shape.as_list() == [3, 1]
+    assert tf.map_fn(lambda r: r, unknown).shape.as_list() == [None, 2]
+    assert tf.scan(lambda a, r: a + r, known).shape.as_list() == [3, 2]
+    assert tf.foldr(lambda a, r: a + r, known).shape.as_list() == [2]
+
+
+def test_no_rows(graph: Graph) -> None:
+    x = tf.placeholder(tf.float32, [None, 2])
+    outs = [tf.map_fn(lambda r: r * 2.0, x), tf.foldl(lambda a, r: a + r, x, initializer=tf.ones([2]))]
+    with tf.Session() as session:
+        mapped, folded = session.run(outs, {x: np.zeros([0, 2])})
+    assert mapped.shape == (0, 2) and folded.tolist() == [1, 1]
+
+
+def test_rows_of_dicts(graph: Graph) -> None:
+    out = tf.map_fn(lambda d: {"sum": d["a"] + d["b"]}, {"a": [1, 2], "b": [3, 4]}, dtype={"sum": tf.int32})
+    with tf.Session() as session:
+        assert session.run(out)["sum"].tolist() == [4, 6]
+
+
+@pytest.mark.parametrize(
+    "make, error, words",
+    [
+        (lambda: tf.map_fn(1, [1]), TypeError, "fn must be callable"),
+        (lambda: tf.map_fn(lambda x: x, 1.0), ValueError, "not scalars"),
+        (lambda: tf.map_fn(lambda x: x, []), ValueError, "no tensors"),
+        (lambda: tf.map_fn(lambda x: (x, x), [1.0]), ValueError, "same nested structure"),
+        (lambda: tf.map_fn(lambda x: x[0], ([1.0], [1.0, 2.0])), tf.errors.InvalidArgumentError, "not compatible"),
+        (lambda: tf.scan(lambda a, x: (a, a), [1.0]), ValueError, "same nested structure"),
+    ],
+)
+def test_refusals(graph: Graph, make: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        make()

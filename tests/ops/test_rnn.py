@@ -1,0 +1,115 @@
+"""Cells and nets: variables, states, wrappers, refusals. Values: test_control_flow_programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow.framework.graph import Graph
+
+cells = tf.nn.rnn_cell
+
+
+def _names() -> list[str]:
+    return [v.op.name for v in tf.trainable_variables()]
+
+
+def test_a_cell_has_one_set_of_variables(graph: Graph) -> None:
+    cell = cells.BasicLSTMCell(3)
+    outs, state = tf.nn.static_rnn(cell, [tf.zeros([2, 4])] * 3, dtype=tf.float32)
+    assert _names() == ["rnn/basic_lstm_cell/kernel", "rnn/basic_lstm_cell/bias"]
+    assert [o.shape.as_list() for o in outs] == [[2, 3]] * 3 and isinstance(state, cells.LSTMStateTuple)
+    assert [v.op.name for v in cell.trainable_variables] == _names()
+
+
+def test_scopes_share_and_part_variables(graph: Graph) -> None:
+    x = tf.zeros([2, 3, 4])
+    with tf.variable_scope("a"):
+        tf.nn.dynamic_rnn(cells.GRUCell(2), x, dtype=tf.float32)
+    with tf.variable_scope("a", reuse=True):
+        tf.nn.dynamic_rnn(cells.GRUCell(2), x, dtype=tf.float32)
+    with tf.variable_scope("b"):
+        tf.nn.dynamic_rnn(cells.GRUCell(2, name="mine"), x, dtype=tf.float32)
+    parts = [f"{gate}/{kind}" for gate in ("gates", "candidate") for kind in ("kernel", "bias")]
+    assert _names() == [f"{scope}/{part}" for scope in ("a/rnn/gru_cell", "b/rnn/mine") for part in parts]
+
+
+def test_static_shapes_of_unknown_batch_and_time(graph: Graph) -> None:
+    x = tf.placeholder(tf.float32, [None, None, 4])
+    cell = cells.MultiRNNCell([cells.LSTMCell(3), cells.BasicRNNCell(2)])
+    out, state = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
+    assert out.shape.as_list() == [None, None, 2]
+    assert cell.state_size == (cells.LSTMStateTuple(3, 3), 2) and state[1].shape.as_list() == [None, 2]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        got = session.run([out, state[1]], {x: np.ones([5, 6, 4])})
+    np.testing.assert_array_equal(got[0][:, -1], got[1])
+
+
+def test_zero_state(graph: Graph) -> None:
+    cell = cells.LSTMCell(3, num_proj=2)
+    state = cell.zero_state(tf.constant(5), tf.float32)
+    assert cell.output_size == 2 and [s.shape.as_list() for s in state] == [[5, 3], [5, 2]]
+    assert cell.get_initial_state(tf.zeros([4, 1])).h.shape.as_list() == [4, 2]
+
+
+def test_dropout_wrapper(graph: Graph) -> None:
+    cell = cells.DropoutWrapper(cells.BasicRNNCell(200), output_keep_prob=0.5, state_keep_prob=0.5, seed=1)
+    out, state = cell(tf.ones([1, 2]), tf.ones([1, 200]))
+    lstm = cells.DropoutWrapper(cells.BasicLSTMCell(200), state_keep_prob=0.5)
+    _, (c, h) = lstm(tf.ones([1, 2]), lstm.zero_state(1, tf.float32))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        dropped = [float((v == 0).mean()) for v in session.run([out, state, c, h])]
+    assert 0.3 < dropped[0] < 0.7 and 0.3 < dropped[1] < 0.7 and dropped[2] == 0 and 0.3 < dropped[3] < 0.7
+
+
+def test_residual_and_device_wrappers(graph: Graph) -> None:
+    inner = cells.DeviceWrapper(cells.BasicRNNCell(2), "/cpu:0")
+    out, _ = cells.ResidualWrapper(inner)(tf.ones([1, 2]), tf.zeros([1, 2]))
+    assert out.op.type == "AddV2" and out.op.inputs[1].device.lower().endswith("cpu:0")
+
+
+def test_a_cell_of_ones_own(graph: Graph) -> None:
+    class Sum(cells.RNNCell):
+        state_size = output_size = 2  # type: ignore[assignment]
+
+        def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+            return inputs + state, inputs + state
+
+    out, _ = tf.nn.dynamic_rnn(Sum(), tf.ones([1, 3, 2]), dtype=tf.float32)
+    with tf.Session() as session:
+        assert session.run(out)[0, :, 0].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "make, error, words",
+    [
+        (lambda x: tf.nn.dynamic_rnn(cells.GRUCell(2), x), ValueError, "you must give a dtype"),
+        (lambda x: tf.nn.dynamic_rnn(cells.GRUCell(2), x[0, 0], dtype=tf.float32), ValueError, "batch, time"),
+        (lambda x: tf.nn.static_rnn(cells.GRUCell(2), x, dtype=tf.float32), TypeError, "must be a list"),
+        (lambda x: tf.nn.static_rnn(cells.GRUCell(2), [], dtype=tf.float32), ValueError, "must not be empty"),
+        (lambda x: cells.MultiRNNCell([]), ValueError, "at least one cell"),
+        (lambda x: cells.MultiRNNCell([cells.GRUCell(2)] * 2), ValueError, "a cell of its own"),
+        (lambda x: cells.DropoutWrapper(cells.GRUCell(2), 1.5), ValueError, "between 0 and 1"),
+        (lambda x: cells.GRUCell(2)(tf.placeholder(tf.float32), x), ValueError, "known last size"),
+    ],
+)
+def test_refusals(graph: Graph, make: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        make(tf.zeros([2, 3, 4]))
+
+
+def test_reverse_sequence(graph: Graph) -> None:
+    x = np.arange(12).reshape(2, 3, 2)
+    out = tf.reverse_sequence(x, [2, 3], seq_axis=1)
+    turned = tf.reverse_sequence(x.transpose(1, 0, 2), [2, 3], seq_axis=0, batch_axis=1)
+    want = np.stack([x[0][[1, 0, 2]], x[1][::-1]])
+    with tf.Session() as session:
+        np.testing.assert_array_equal(session.run(out), want)
+        np.testing.assert_array_equal(session.run(turned), want.transpose(1, 0, 2))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="numbers from 0 to 3"):
+            session.run(tf.reverse_sequence(x, tf.placeholder_with_default([4, 0], [2]), seq_axis=1))
