@@ -28,7 +28,8 @@ def test_no_rows(graph: Graph) -> None:
 
 
 def test_rows_of_dicts(graph: Graph) -> None:
-    out = tf.map_fn(lambda d: {"sum": d["a"] + d["b"]}, {"a": [1, 2], "b": [3, 4]}, dtype={"sum": tf.int32})
+    rows = {"a": tf.constant([1, 2]), "b": tf.constant([3, 4])}
+    out = tf.map_fn(lambda d: {"sum": d["a"] + d["b"]}, rows, dtype={"sum": tf.int32})
     with tf.Session() as session:
         assert session.run(out)["sum"].tolist() == [4, 6]
 
@@ -39,9 +40,13 @@ def test_rows_of_dicts(graph: Graph) -> None:
         (lambda: tf.map_fn(1, [1]), TypeError, "fn must be callable"),
         (lambda: tf.map_fn(lambda x: x, 1.0), ValueError, "not scalars"),
         (lambda: tf.map_fn(lambda x: x, []), ValueError, "no tensors"),
-        (lambda: tf.map_fn(lambda x: (x, x), [1.0]), ValueError, "same nested structure"),
-        (lambda: tf.map_fn(lambda x: x[0], ([1.0], [1.0, 2.0])), tf.errors.InvalidArgumentError, "not compatible"),
-        (lambda: tf.scan(lambda a, x: (a, a), [1.0]), ValueError, "same nested structure"),
+        (lambda: tf.map_fn(lambda x: (x, x), tf.ones([1])), ValueError, "same nested structure"),
+        (
+            lambda: tf.map_fn(lambda x: x[0], (tf.ones([1]), tf.ones([2]))),
+            tf.errors.InvalidArgumentError,
+            "not compatible",
+        ),
+        (lambda: tf.scan(lambda a, x: (a, a), tf.ones([2])), ValueError, "same nested structure"),
     ],
 )
 def test_refusals(graph: Graph, make: Any, error: type[Exception], words: str) -> None:
