@@ -27,7 +27,9 @@ def test_a_loop_teaches_the_list_outside(graph: Graph) -> None:
 
 
 def test_parts(graph: Graph) -> None:
-    ta = tf.TensorArray(tf.float32, size=2, element_shape=[2, 3]).split(tf.zeros([4, 3]), [2, 2])
+    ta = tf.TensorArray(tf.float32, size=2, element_shape=[2, 3], clear_after_read=False).split(
+        tf.zeros([4, 3]), [2, 2]
+    )
     assert ta.concat().shape.as_list() == [None, 3] and ta.element_shape.as_list() == [2, 3]
     with tf.control_dependencies([ta.concat()]):
         again = ta.identity()
@@ -47,12 +49,12 @@ def test_it_lives_beside_its_first_value(graph: Graph) -> None:
 
 
 def test_the_gradients_of_one_source_meet(graph: Graph) -> None:
-    ta = tf.TensorArray(tf.float32, size=2, clear_after_read=False).unstack(tf.zeros([2, 1]))
-    first = ta.grad("g").write(0, [2.0])
+    ta = tf.TensorArray(tf.float32, size=2, clear_after_read=False).unstack(tf.zeros([2]))
+    first = ta.grad("g").write(0, 2.0)
     with tf.control_dependencies([first.flow]):
-        second = ta.grad("g").write(0, [3.0])
+        second = ta.grad("g").write(0, 3.0)
     with tf.Session() as session:
-        np.testing.assert_array_equal(session.run(second.stack()), [[5], [0]])
+        np.testing.assert_array_equal(session.run(second.stack()), [5, 0])
 
 
 def test_refusals(graph: Graph) -> None:
