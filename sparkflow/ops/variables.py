@@ -83,6 +83,11 @@ class Variable:
         self._initial_value = convert_to_tensor(value, dtype, name="initial_value")
         if self._initial_value.graph is not self._graph:
             raise ValueError(f"Variable {scope[:-1]!r}: its initial value {self._initial_value} is of another Graph")
+        if self._initial_value.op._get_control_flow_context() is not None:
+            raise ValueError(
+                f"Initializer for variable {scope} is from inside a control-flow construct, such as a loop or "
+                "conditional. When creating a variable inside a loop or conditional, use a lambda as the initializer."
+            )
         self._make_node(scope, dims, validate_shape)
 
     def _make_node(self, scope: str, dims: shapes.Dims, validate_shape: bool) -> None:
