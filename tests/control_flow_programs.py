@@ -509,3 +509,31 @@ def rnn_both_ways(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
     with _scope(tf):
         outs, states = tf.nn.bidirectional_dynamic_rnn(*cells, x, **how)
     return _with_weights(tf, x, vx, [*outs, *states])
+
+
+# ---------------------------------------------------------------------- gradients inside loops
+
+
+@program
+def map_of_gradients(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """Each row's gradient through a loop of its own; nothing orders the rows."""
+    x, vx = _fed(tf, 5, 2)
+
+    def slope(row: Any) -> Any:
+        _, y = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * row + tf.sin(y)), [0, row])
+        return tf.gradients(y, row)[0]
+
+    return {x: vx}, [tf.map_fn(slope, x)]
+
+
+@program
+def while_descends(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """Gradient descent as a loop."""
+    x, vx = _fed(tf, 2)
+
+    def body(i: Any, w: Any) -> Any:
+        (dw,) = tf.gradients(tf.reduce_sum(tf.square(w * w - x)), w)
+        return i + 1, w - 0.1 * dw
+
+    _, w = tf.while_loop(lambda i, w: i < 4, body, [0, tf.ones_like(x)])
+    return {x: vx}, [w]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow.framework.apply import constant, convert_to_tensor
-from sparkflow.framework.contexts import is_loop_constant_enter, output_context, while_context
+from sparkflow.framework.contexts import chain, is_loop_constant_enter, output_context, while_context
 from sparkflow.framework.graph import Operation, Tensor
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.framework.shapes import compatible, merge
@@ -151,10 +151,16 @@ class GradientLoop:
 
     def recalled(self, value: Tensor) -> Tensor:
         """value, of the forward loop, in the iteration that the gradient loop is at."""
-        with inside(None), value.graph.colocate_with(value.op):
-            stack = stack_v2(value.dtype)
+        stack = self._stack(value)
         self._push(stack, value)
         return self._pop(stack, value, value)
+
+    def _stack(self, value: Tensor) -> Tensor:
+        """A stack for such values: one for the step, or, where gradients() is called in a loop, one an iteration."""
+        context = self.walk.manner.context
+        context = context if context in chain(self.forward.outer_context) else None
+        with inside(context), value.graph.colocate_with(value.op):
+            return stack_v2(value.dtype)
 
     def keep(self, pop: Operation, value: Tensor, dy: Tensor) -> None:
         """Push dy, the gradient of what `pop` gave the forward loop, for the gradient of the loop that made `value`.
@@ -164,8 +170,7 @@ class GradientLoop:
         condition = condition_of(pop.outputs[0])
         if condition is not None and condition_of(dy) is None:
             dy = array.identity(dy)  # made here, it is known to be of this branch
-        with inside(None), dy.graph.colocate_with(dy.op):
-            stack = stack_v2(dy.dtype)
+        stack = self._stack(dy)
         with inside(self.context):
             push = stack_push_v2(_sided(stack, condition), dy, self.forward.swap_memory)
         assert self.sync is not None, "gradients are kept in the body alone"

@@ -48,7 +48,8 @@ def gradients(
     graph = get_default_graph()
     with graph.name_scope(name or "gradients") as scope:
         level = Level(y_tensors, set(x_tensors), {s.op for s in stops})
-        walk = Walk(level, Manner(scope, colocate_gradients_with_ops, gate_gradients))
+        context = graph._get_control_flow_context()
+        walk = Walk(level, Manner(scope, context, colocate_gradients_with_ops, gate_gradients))
         for i, (y, seed) in enumerate(zip(y_tensors, seeds)):
             _start(walk, y, seed, i)
         with as_source(scope[:-1]):

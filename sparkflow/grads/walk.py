@@ -22,9 +22,11 @@ Gradient = Tensor | IndexedSlices | None
 
 
 class Manner(NamedTuple):
-    """How gradients() was called. scope: the name scope of all that it adds, with a '/' at its end."""
+    """How gradients() was called. scope: the name scope of all that it adds, with a '/' at its end. context: the branch
+    or loop that it was called in."""
 
     scope: str
+    context: Any
     colocate: bool
     gate: bool
 
