@@ -537,3 +537,12 @@ def while_descends(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
 
     _, w = tf.while_loop(lambda i, w: i < 4, body, [0, tf.ones_like(x)])
     return {x: vx}, [w]
+
+
+@program
+def while_forgets(tf: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """A body that starts afresh: the gradient flows only where there is no iteration."""
+    x, vx = _fed(tf, 2)
+    body = lambda i, y: (i + 1, tf.ones([2], tf.float64))  # noqa: E731
+    ends = [tf.while_loop(lambda i, y, n=n: i < n, body, [0, x])[1] for n in (0, 2)]
+    return {x: vx}, [*ends, *tf.gradients(ends[0], x), *tf.gradients(ends[1], x)]

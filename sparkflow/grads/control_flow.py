@@ -51,8 +51,8 @@ def _switch(op: Operation, no: Any, yes: Any) -> tuple[Any, None]:
         for i, dy in enumerate(dys):
             if dy is None:
                 dys[i] = _nothing(op, dys[1 - i], pred, i)
-            elif not is_capture(op):
-                dys[i] = switch_ref_or_tensor(dy, pred)[i]  # of an op that no branch holds
+            elif isinstance(dy, IndexedSlices) or not is_capture(op):
+                dys[i] = switch_ref_or_tensor(dy, pred)[i]  # indices may be constants, alive on both sides
         if not all(isinstance(dy, IndexedSlices) for dy in dys):
             dys = [math.add_n([dy]) if isinstance(dy, IndexedSlices) else dy for dy in dys]
         return merge(dys, name="cond_grad")[0]

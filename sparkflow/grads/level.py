@@ -79,7 +79,7 @@ class Level:
             if not node.back_prop:
                 return False
             self.bodies[node] = body = Body(node, self)
-            return any(body.level.live.values())
+            return bool(body.variables) or any(body.level.live.values())
         if node in self.stops or self.is_leaf(node):
             return False
         if self.loop is not None and node in self.loop.recalled:

@@ -114,6 +114,20 @@ def test_gradient_of_a_looked_up_table_stays_rows(graph: Graph) -> None:
         assert session.run(branched, {p: False, **feed}).indices.tolist() == []
 
 
+@pytest.mark.parametrize("known_shapes", [True, False])
+def test_rows_at_constant_places_in_branches(check_gradient: Any, known_shapes: bool) -> None:
+    """The places are constants, alive on both sides; TensorFlow 2.21 fails here."""
+
+    def build(table: Any) -> Any:
+        def step(i: Any, y: Any) -> Any:
+            late = lambda: tf.cond(i > 2, lambda: y * tf.gather(table, [1, 2]), lambda: tf.sin(y))  # noqa: E731
+            return tf.cond(tf.equal(i % 2, 1), late, lambda: y + tf.gather(table, [0, 0]))
+
+        return _repeat(True, 5, step, tf.reshape(tf.ones([4], tf.float64), [2, 2]))
+
+    check_gradient(build, np.array(VALUES["table"]))
+
+
 def test_no_node_for_what_leads_nowhere(graph: Graph) -> None:
     """A gradient by the weights adds nothing for the inputs: no list of gradients, no push of what is not needed."""
     x, w = tf.placeholder(tf.float64, [3, 2]), tf.placeholder(tf.float64, [2])
