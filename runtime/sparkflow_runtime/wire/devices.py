@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -22,27 +23,10 @@ class DeviceSpec:
     device_type: str | None = None
     device_index: int | None = None
 
-    @classmethod
-    def from_string(cls, name: str) -> DeviceSpec:
+    @staticmethod
+    def from_string(name: str) -> DeviceSpec:
         """Raises InvalidArgumentError where `name` is no device name; '' has no part set."""
-        spec, at = {}, 0
-        while at < len(name):
-            m = _PART.match(name, at)
-            if m is None:
-                raise InvalidArgumentError(
-                    f"Device name {name!r}: cannot read {name[at:]!r}. Expected parts such as "
-                    "/job:ps/task:0/device:CPU:0"
-                )
-            job, job_name, unit, number, kind, short_kind, index = m.groups()
-            if job:
-                spec["job"] = job_name
-            elif unit:
-                spec[unit] = None if number == "*" else int(number)
-            else:
-                spec["device_type"] = (kind or short_kind).upper()
-                spec["device_index"] = None if index == "*" else int(index)
-            at = m.end()
-        return cls(**spec)  # type: ignore[arg-type]
+        return _parsed(name)
 
     def to_string(self) -> str:
         parts = [
@@ -69,6 +53,27 @@ class DeviceSpec:
         return f"/job:{self.job or 'localhost'}/replica:{self.replica or 0}/task:{self.task or 0}"
 
 
+@lru_cache(4096)
+def _parsed(name: str) -> DeviceSpec:
+    spec, at = {}, 0
+    while at < len(name):
+        m = _PART.match(name, at)
+        if m is None:
+            raise InvalidArgumentError(
+                f"Device name {name!r}: cannot read {name[at:]!r}. Expected parts such as /job:ps/task:0/device:CPU:0"
+            )
+        job, job_name, unit, number, kind, short_kind, index = m.groups()
+        if job:
+            spec["job"] = job_name
+        elif unit:
+            spec[unit] = None if number == "*" else int(number)
+        else:
+            spec["device_type"] = (kind or short_kind).upper()
+            spec["device_index"] = None if index == "*" else int(index)
+        at = m.end()
+    return DeviceSpec(**spec)  # type: ignore[arg-type]
+
+
 def canonical(name: str) -> str:
     return DeviceSpec.from_string(name).to_string()
 
@@ -77,6 +82,7 @@ def merge(name: str, base: str) -> str:
     return DeviceSpec.from_string(name).merged_over(DeviceSpec.from_string(base)).to_string()
 
 
+@lru_cache(4096)
 def task_of(device: str) -> str:
     """'/job:ps/replica:0/task:1' of any device of that task."""
     return DeviceSpec.from_string(device).task_name

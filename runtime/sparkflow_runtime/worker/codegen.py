@@ -27,7 +27,7 @@ class Call:
     value), with a leading '&' in its kind when the variable it may be must be read first."""
 
     node: str
-    function: Callable[..., Any]
+    function: Callable[..., Any] | str  # a str is an expression of the args, such as "{} + {}"
     args: Sequence[tuple[Any, ...]]
     stores: Sequence[tuple[int, int | None]] = ()  # (slot, port or None for the whole value)
 
@@ -52,16 +52,23 @@ def compile_segment(calls: Sequence[Call]) -> Segment:
         dying.setdefault(user, []).append(line)
     source, nodes = ["def run(V):"], {}
     for i, call in enumerate(calls):
-        names[f"k{i}"] = call.function
-        args = ", ".join(_expression(arg, i, j, names) for j, arg in enumerate(call.args))
+        value = _value(call, i, names)
         target = f"t{i} = " if i in last_use or call.stores else ""
         stores = "".join(f"; V[{slot}] = t{i}" + ("" if port is None else f"[{port}]") for slot, port in call.stores)
         drops = [f"t{line}" for line in dying.get(i, ())] + ([f"t{i}"] if call.stores and i not in last_use else [])
-        source.append(f"    {target}k{i}({args}){stores}" + (f"; del {', '.join(drops)}" if drops else ""))
+        source.append(f"    {target}{value}{stores}" + (f"; del {', '.join(drops)}" if drops else ""))
         nodes[len(source)] = call.node
     source.append("    return None")
     exec(compile("\n".join(source), filename, "exec"), names)  # our own text: indices and k/c/t names only
     return Segment(names["run"], filename, nodes)
+
+
+def _value(call: Call, line: int, names: dict[str, Any]) -> str:
+    args = [_expression(arg, line, position, names) for position, arg in enumerate(call.args)]
+    if isinstance(call.function, str):
+        return call.function.format(*args)
+    names[f"k{line}"] = call.function
+    return f"k{line}({', '.join(args)})"
 
 
 def _expression(arg: tuple[Any, ...], line: int, position: int, names: dict[str, Any]) -> str:

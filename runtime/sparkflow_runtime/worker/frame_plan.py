@@ -59,13 +59,19 @@ class FramePlan(Plan):
 
 
 def compile_any(
-    graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], bind: Binder, native: bool = True
+    graph: GraphDef,
+    feeds: Sequence[str],
+    fetches: Sequence[str],
+    bind: Binder,
+    native: bool = True,
+    operators: bool = True,
 ) -> Plan:
-    """feeds and fetches are 'name:port'; `bind` makes the function of a node. native=False is for comparisons."""
+    """feeds and fetches are 'name:port'; `bind` makes the function of a node. native=False is for comparisons;
+    operators: see compile_plan."""
     if not native and cf.has_control_flow(graph.node):
         return compile_frames(graph, feeds, fetches, bind)
     try:
-        return compile_plan(graph, feeds, fetches, bind)
+        return compile_plan(graph, feeds, fetches, bind, operators)
     except Irregular:
         return compile_frames(graph, feeds, fetches, bind)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.control_flow import truth
 from sparkflow_runtime.kernels.registry import Kernel, find
+from sparkflow_runtime.kernels.scalars import Form
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import control_flow as cf
 from sparkflow_runtime.wire.control_flow import DEAD, Liveness
@@ -23,6 +24,7 @@ from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, par
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment, read
+from sparkflow_runtime.worker.scalar_guess import ScalarGuess
 from sparkflow_runtime.worker.structure import compile_structured
 from sparkflow_runtime.worker.tracing import Recorder
 from sparkflow_runtime.worker.values import Irregular, Parts
@@ -109,9 +111,14 @@ class Plan:
         )
 
 
-def compile_plan(graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], bind: Binder) -> Plan:
-    """feeds and fetches are 'name:port'; `bind` makes the function of a node (and keeps state per session)."""
-    return _Compiler(graph, feeds, fetches, bind).compile()
+def compile_plan(
+    graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], bind: Binder, operators: bool = True
+) -> Plan:
+    """feeds and fetches are 'name:port'; `bind` makes the function of a node (and keeps state per session).
+
+    operators: compute single numbers by operators instead of calls (kernels/scalars.py).
+    """
+    return _Compiler(graph, feeds, fetches, bind, operators).compile()
 
 
 def _liveness(graph: GraphDef, feeds: Sequence[str]) -> Liveness | None:
@@ -125,7 +132,7 @@ def _liveness(graph: GraphDef, feeds: Sequence[str]) -> Liveness | None:
 
 
 class _Compiler:
-    def __init__(self, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], bind: Binder):
+    def __init__(self, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], bind: Binder, operators: bool):
         self.feeds, self.fetches, self.bind = list(feeds), list(fetches), bind
         self.live = _liveness(graph, feeds)
         self.order = topological(list(graph.node), self.feeds) if self.live is None else self.live.loops.order
@@ -143,6 +150,7 @@ class _Compiler:
         self.constants: dict[str, Any] = {}
         self.aliasing: set[str] = set()  # nodes whose output may be memory that outlives the step
         self.fed_tensors = set(self.feeds)
+        self.guess = ScalarGuess(self.fed_tensors, self.constants) if operators else None
         self.lines: dict[str, int] = {}  # node -> its line within its segment
 
     def compile(self) -> Plan:
@@ -168,8 +176,7 @@ class _Compiler:
             return compile_segment([self._call(n, unit, stored.get(n.name, [])) for n in nodes])
         constants = {n.name: self.attrs[n.name]["value"] for n in nodes if n.op == "Const"}
         stores = {n.name: stored[n.name] for n in nodes if n.name in stored}
-        function = lambda n, row: self.bind(n, row, self.attrs[n.name])  # noqa: E731
-        parts = Parts(self.live, nodes, self.kernels, function, self._where, constants, stores, stop)
+        parts = Parts(self.live, nodes, self.kernels, self._function, self._where, constants, stores, stop, self.forms)
         return compile_structured(parts)
 
     # ------------------------------------------------------------------ which unit a node belongs to
@@ -235,6 +242,8 @@ class _Compiler:
             or (row.aliases and any(parse(e)[0] in self.aliasing for e in data_inputs(node)))
         ):
             self.aliasing.add(node.name)
+        if self.guess is not None:
+            self.guess.see(node, self.attrs[node.name])
 
     def _new_unit(self, unit: Unit) -> int:
         self.units.append(unit)
@@ -356,7 +365,16 @@ class _Compiler:
         row = self.kernels[node.name]
         args = [self._arg(e, unit, i not in row.refs) for i, e in enumerate(data_inputs(node))]
         stores = [(slot, port if row.multi else None) for slot, port in stored]
-        return Call(node.name, self.bind(node, row, self.attrs[node.name]), args, stores)
+        if node.name in self.forms:
+            args = [("const", arg[1][()]) if arg[0] == "const" else arg for arg in args]
+        return Call(node.name, self._function(node, row), args, stores)
+
+    def _function(self, node: NodeDef, row: Kernel) -> Any:
+        return self.forms.get(node.name) or self.bind(node, row, self.attrs[node.name])
+
+    @property
+    def forms(self) -> dict[str, Form]:
+        return self.guess.forms if self.guess is not None else {}
 
     def _arg(self, e: str, unit: int, deref: bool) -> tuple[Any, ...]:
         name, port = parse(e)

@@ -91,6 +91,8 @@ class _Structure(Values):
     def _call(self, node: NodeDef) -> Line:
         row, name = self.parts.kernels[node.name], f"t{self.own[node.name]}"
         values = [self._read(e, i not in row.refs) for i, e in enumerate(data_inputs(node))]
+        if node.name in self.parts.numbers:
+            values = [self._number(v) for v in values]
         uses = frozenset[str]().union(*(v.uses for v in values))
         text = "{}" if node.op in HANDS_ON else self._function(node, row, name, len(values))
         text = text.format(*(v.text for v in values))

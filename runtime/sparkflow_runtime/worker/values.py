@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ class Parts:
     constants: dict[str, Any]  # Const node -> value, with control inputs or without
     stores: dict[str, list[tuple[int, int]]]  # node -> (slot, port) that outlive the segment
     stop: int | None  # the slot whose list is not empty once the step is cancelled
+    numbers: Collection[str] = ()  # nodes that likely compute single numbers: their constants are numpy's scalars
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,13 @@ class Values:
     def _read(self, e: str, deref: bool = True) -> Value:
         value = self._value(e)
         return Value(f"read({value.text})", value.uses) if deref and self._is_reference(e) else value
+
+    def _number(self, value: Value) -> Value:
+        """A constant as a scalar; anything else as it is."""
+        if value.uses or value.text not in self.names:
+            return value
+        self.names[f"{value.text}s"] = self.names[value.text][()]
+        return Value(f"{value.text}s")
 
     def _test(self, atom: Atom, *, check: bool = True) -> Value:
         """The predicate as an expression that is true when the atom's positive form holds."""

@@ -56,7 +56,8 @@ class Worker:
             return self._bind(session, node, row, attrs)
 
         recorder = Recorder(self.name) if trace else None
-        plan = compile_any(graph, feeds, fetches, recorder.wrap(bind) if recorder else bind, self.native_loops)
+        binder = recorder.wrap(bind) if recorder else bind
+        plan = compile_any(graph, feeds, fetches, binder, self.native_loops, operators=recorder is None)
         plan.recorder = recorder
         with self._lock:
             handle = next(self._handles)
@@ -78,9 +79,22 @@ class Worker:
         return Node(node.name, node.op, attrs, node.device, np, self.resources, self.name, inputs)
 
     def deregister(self, session: str) -> None:
+        """Forget what was registered for a session."""
         with self._lock:
-            self._parts = {h: p for h, p in self._parts.items() if p.session != session}
+            for handle in [h for h, p in self._parts.items() if p.session == session]:
+                self.forget(handle)
             self._functions = {k: f for k, f in self._functions.items() if k[0] != session}
+
+    def forget(self, handle: int) -> None:
+        """Forget one part; steps of it that run go on to their end."""
+        self._parts.pop(handle, None)
+
+    def reset(self, containers: list[str] | None = None) -> None:
+        """Drop the resources of these containers (all), and every session's parts with what they hold of them."""
+        with self._lock:
+            self._parts.clear()
+            self._functions.clear()
+        self.resources.clear(containers)
 
     def _plan(self, handle: int) -> Plan:
         part = self._parts.get(handle)
