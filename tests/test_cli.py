@@ -1,0 +1,83 @@
+"""The command line and its doctor."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow import cli
+from sparkflow_runtime import environment, memory, threads
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, str]]:
+    assert cli.main(["doctor", "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return {one["name"]: one for one in found}
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*threads.VARIABLES, environment.CORE_TYPE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(threads, "_limits", [])
+
+
+def test_doctor_says_what_it_finds(plain: None, capsys: pytest.CaptureFixture[str]) -> None:
+    java = os.environ.get("JAVA_HOME")
+    found = lines(capsys)
+    assert found["numpy"]["value"] == np.__version__
+    assert found["BLAS threads"]["value"].endswith("BLAS's own choice")
+    assert {"processors", "numba", "BLAS", "freed memory", "GPU", "pyspark", "dask", "Java"} <= set(found)
+    assert os.environ.get("JAVA_HOME") == java
+
+
+def test_doctor_says_who_set_the_threads(
+    plain: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "_limits", [threads.Limit(1, "a Server", False)])
+    assert "set by a Server" in lines(capsys)["BLAS threads"]["value"]
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert "set by OMP_NUM_THREADS=1" in lines(capsys)["BLAS threads"]["value"]
+    monkeypatch.setattr(threads, "processors", lambda: 0)
+    assert "OPENBLAS_NUM_THREADS lower" in lines(capsys)["BLAS threads"]["warning"]
+    monkeypatch.setenv(memory._SWITCH, "0")
+    assert lines(capsys)["freed memory"]["value"] == f"as {memory._SWITCH} says"
+
+
+def test_doctor_warns_of_a_pinned_core_type(plain: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(environment.CORE_TYPE, "Haswell")
+    monkeypatch.setattr(environment, "_probe", lambda changes, measure: ("SkylakeX", 200.0))
+    pinned = environment._core_type("Haswell", False)
+    assert "pinned by OPENBLAS_CORETYPE=Haswell; OpenBLAS itself would choose SkylakeX" in pinned.value
+    assert "env -u OPENBLAS_CORETYPE" in pinned.warning
+    assert environment._core_type("SkylakeX", False).warning == ""
+    monkeypatch.delenv(environment.CORE_TYPE)
+    assert "chosen by OpenBLAS itself" in environment._core_type("SkylakeX", False).value
+
+
+def test_the_probe_runs_in_a_process_of_its_own() -> None:
+    from threadpoolctl import threadpool_info
+
+    own = {info.get("architecture", "?") for info in threadpool_info() if info["user_api"] == "blas"}
+    core, rate = environment._probe({}, False)
+    assert core in own and rate == 0.0
+    assert environment.multiply_rate(64, 2) > 0
+
+
+def test_text_ends_with_the_warnings(plain: None, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    monkeypatch.setattr("sparkflow.doctor.findings", lambda measure: [environment.Finding("a", "b", "do c")])
+    monkeypatch.setattr("sparkflow.doctor._engines", lambda: [])
+    assert cli.main(["doctor"]) == 0
+    assert capsys.readouterr().out == "a:               b\n\nwarning: a: do c\n"
+
+
+def test_a_wrong_command_line_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["nothing"], ["doctor", "--nothing"]):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(words)
+        assert ended.value.code == 2
+    assert "doctor" in capsys.readouterr().err
