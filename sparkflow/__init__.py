@@ -32,6 +32,7 @@ from sparkflow.framework.scopes import (
     add_to_collection,
     add_to_collections,
     colocate_with,
+    container,
     control_dependencies,
     device,
     get_collection,

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 import sparkflow_runtime.kernels  # noqa: F401  (fills the kernel table)
+from sparkflow_runtime.memory import keep_freed_memory
+from sparkflow_runtime.threads import limit, share
 from sparkflow_runtime.transport.base import Channel, dial, listen
 from sparkflow_runtime.transport.base import Options as TransportOptions
 from sparkflow_runtime.wire.cluster import ClusterSpec
@@ -32,7 +34,7 @@ from sparkflow_runtime.wire.errors import (
 from sparkflow_runtime.wire.protos import GraphDef
 from sparkflow_runtime.worker.worker import Worker
 
-REGISTER, RUN, DELIVER, ABORT, DEREGISTER, RESET = range(1, 7)
+REGISTER, RUN, DELIVER, ABORT, DEREGISTER, RESET, FORGET = range(1, 8)
 SCHEME = "sparkflow"
 _RUN_META = struct.Struct("<QQ")  # handle, step id
 _DELIVER_META = struct.Struct("<QQ")  # step id, bundle
@@ -61,6 +63,7 @@ class Server:
     """
 
     def __init__(self, job: str, index: int, address: str, secret: bytes | None = None, keepalive_s: float = 10.0):
+        keep_freed_memory()
         self.job, self.index, self.name = job, index, task_name(job, index)
         self._secret, self._options = secret, TransportOptions(keepalive_s=keepalive_s)
         self.worker = Worker(self.name, self._push)
@@ -77,6 +80,11 @@ class Server:
 
     def join_cluster(self, cluster: ClusterSpec) -> None:
         self._cluster = cluster
+        tasks = [(job, cluster.task_address(job, i)) for job in cluster.jobs for i in cluster.task_indices(job)]
+        served = {server.address for server in _servers.values()}
+        threads = share(self.address, tasks, sum(job != "ps" and address in served for job, address in tasks) or 1)
+        if threads is not None:
+            limit(threads, f"{self.name} shares its host with other tasks of the cluster")
 
     def tasks(self, filters: Sequence[str] = ()) -> dict[str, RemoteTask]:
         """The other tasks of the cluster; with `filters` only those that one of them begins, as ConfigProto has it."""
@@ -152,8 +160,10 @@ class Server:
         elif method == DEREGISTER:
             self.worker.deregister(meta.decode())
         elif method == RESET:
-            self.worker.resources.clear(json.loads(meta))
+            self.worker.reset(json.loads(meta))
             reply()
+        elif method == FORGET:
+            self.worker.forget(_STEP_META.unpack(meta)[0])
         else:
             raise UnimplementedError(f"{self.name}: no method {method} (asked by {channel})")
 
@@ -165,7 +175,7 @@ class Server:
                     self._channels[channel.peer] = channel
         fields = json.loads(meta)
         if not self._cluster:  # the master may be ahead of whoever tells this server its cluster
-            self._cluster = ClusterSpec(fields["cluster"])
+            self.join_cluster(ClusterSpec(fields["cluster"]))
         graph = GraphDef.FromString(tensors[0].tobytes())
         handle = self.worker.register(
             fields["session"], graph, fields["feeds"], fields["fetches"], fields.get("trace", False)
@@ -241,6 +251,15 @@ class RemoteTask:
         channel = self._server._channels.get(self.name)
         if channel is not None and channel.error is None:
             _quietly(lambda: channel.push(DEREGISTER, session.encode()))
+
+    def forget(self, handle: int) -> None:
+        channel = self._server._channels.get(self.name)
+        if channel is not None and channel.error is None:
+            _quietly(lambda: channel.push(FORGET, _STEP_META.pack(handle)))
+
+    def reset(self, containers: list[str]) -> None:
+        """Have the task drop these containers (all) and every session's parts."""
+        self._server.channel(self.name).call(RESET, json.dumps(containers).encode(), (), _REGISTER_TIMEOUT_S)
 
 
 def _quietly(send: Callable[[], None]) -> None:

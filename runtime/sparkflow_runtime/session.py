@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import sparkflow_runtime.kernels  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.master.master import Master
-from sparkflow_runtime.server import Server, server_at
+from sparkflow_runtime.memory import keep_freed_memory
+from sparkflow_runtime.partial import PartialRun
+from sparkflow_runtime.server import server_at
+from sparkflow_runtime.threads import limit
+from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunMetadata, RunOptions
 from sparkflow_runtime.worker.worker import Worker
 
 LOCAL_TASK = "/job:localhost/replica:0/task:0"
+
+
+class DeviceAttributes(NamedTuple):
+    """A device of a session. memory_limit_bytes: of its machine, as far as this process knows."""
+
+    name: str
+    device_type: str
+    memory_limit_bytes: int
+    incarnation: int = 0
 
 
 class RuntimeSession:
@@ -24,7 +38,10 @@ class RuntimeSession:
     """
 
     def __init__(self, target: str = "", config: ConfigProto | None = None):
+        keep_freed_memory()
         config = config or ConfigProto()
+        if config.intra_op_parallelism_threads > 0:
+            limit(config.intra_op_parallelism_threads, "ConfigProto.intra_op_parallelism_threads", asked=True)
         timeout_s = config.operation_timeout_in_ms / 1000 or None
         options: dict[str, Any] = {
             "soft_placement": config.allow_soft_placement,
@@ -32,11 +49,9 @@ class RuntimeSession:
             "cost_steps": config.graph_options.build_cost_model,
             "log_placement": _print_placement if config.log_device_placement else None,
         }
-        if target:
-            server: Server = server_at(target)
-            self._master = Master(server.worker, server.tasks(list(config.device_filters)), **options)
-        else:
-            self._master = Master(Worker(LOCAL_TASK), {}, **options)
+        server = server_at(target) if target else None
+        self._worker = server.worker if server else Worker(LOCAL_TASK)
+        self._master = Master(self._worker, server.tasks(list(config.device_filters)) if server else {}, **options)
 
     def extend(self, graph: GraphDef) -> None:
         self._master.extend(graph)
@@ -72,15 +87,40 @@ class RuntimeSession:
         return fetched
 
     def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Callable[..., list[Any]]:
-        """A function of the feed values, compiled now: `f([array, ...]) -> [value, ...]`."""
+        """A function of the feed values, compiled now: `f([array, ...], options, metadata) -> [value, ...]`."""
         compiled, run = self._master.compile(tuple(feeds), tuple(fetches), tuple(targets)), self._master.run
-        return lambda values: run(compiled, values)
 
-    def devices(self) -> list[str]:
-        return self._master.devices
+        def call(
+            values: list[Any], options: RunOptions | None = None, metadata: RunMetadata | None = None
+        ) -> list[Any]:
+            if options is None and metadata is None:
+                return run(compiled, values)
+            return self.run(dict(zip(feeds, values)), fetches, targets, options, metadata)
+
+        return call
+
+    def begin_partial(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> PartialRun:
+        return PartialRun(self._master, self._worker, tuple(feeds), tuple(fetches), tuple(targets))
+
+    def devices(self) -> list[DeviceAttributes]:
+        return [_attributes(name) for name in self._master.devices]
 
     def close(self) -> None:
         self._master.close()
+
+
+def reset(target: str, containers: list[str], config: ConfigProto | None = None) -> None:
+    """Drop these containers (all) and every session in the cluster of `target`; "" is no cluster: nothing changes."""
+    if target:
+        server = server_at(target)
+        for task in server.tasks(list(config.device_filters) if config else ()).values():
+            task.reset(containers)
+        server.worker.reset(containers)
+
+
+def _attributes(name: str) -> DeviceAttributes:
+    kind = DeviceSpec.from_string(name).device_type or "CPU"
+    return DeviceAttributes(name, kind, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _print_placement(line: str) -> None:

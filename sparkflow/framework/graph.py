@@ -36,6 +36,8 @@ class Graph:
         self._sessions: list[Any] = []
         self._control_flow_context: Any = None  # the cond branch or while loop being built
         self._unfetchable: set[Operation] = set()
+        self._unfeedable: set[Operation] = set()
+        self._container = ""
         self._finalized = False
         self.seed: int | None = None
         self.extra: dict[Any, Any] = {}  # what rooms above keep per graph (variable store, ...)
@@ -51,6 +53,8 @@ class Graph:
         spec = lookup(op_type)
         for tensor in inputs:
             self._check_own(tensor.op, op_type)
+        if self._container and spec.defaults.get("container") == "" and not attrs.get("container"):
+            attrs = {**attrs, "container": self._container}
         full_name = name[:-1] if name and name.endswith("/") else self.unique_name(name or op_type)
         op = Operation(self, op_type, full_name, inputs, {**spec.defaults, **attrs}, spec)
         op.traceback_frame = _user_frame()
@@ -113,20 +117,30 @@ class Graph:
         return self._ops[name]
 
     def get_tensor_by_name(self, name: str) -> Tensor:
+        """Raises ValueError on a name that is not 'op:index', KeyError where the graph has no such tensor."""
         op_name, colon, index = name.partition(":")
-        if not colon or not index.isdigit():
-            raise ValueError(f"Tensor names look like 'op:0'; got {name!r}")
-        op = self.get_operation_by_name(op_name)
+        if not colon and name in self._ops:
+            raise ValueError(f"The name {name!r} refers to an Operation, not a Tensor. Tensor names look like 'op:0'.")
+        if not index.isdigit():
+            raise ValueError(f"{name!r} is not a valid Tensor name. Tensor names look like 'op:0'.")
+        op, missing = self._ops.get(op_name), f"The name {name!r} refers to a Tensor which does not exist. "
+        if op is None:
+            raise KeyError(missing + f"The operation, {op_name!r}, does not exist in the graph.")
         if int(index) >= len(op.outputs):
-            raise KeyError(f"The name {name!r} refers to output {index} of an op that has {len(op.outputs)} outputs.")
+            raise KeyError(missing + f"The operation, {op_name!r}, exists but only has {len(op.outputs)} outputs.")
         return op.outputs[int(index)]
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
         """The Tensor or Operation that obj is, names, or stands for. Raises TypeError, ValueError or KeyError."""
         convert = getattr(obj, "_as_graph_element", None)
         obj = convert() if convert is not None else obj
-        if isinstance(obj, str):
-            obj = self.get_tensor_by_name(obj) if ":" in obj else self.get_operation_by_name(obj)
+        if isinstance(obj, (str, bytes)):
+            name = obj if isinstance(obj, str) else obj.decode()
+            obj = (
+                self.get_tensor_by_name(name)
+                if ":" in name or not allow_operation
+                else self.get_operation_by_name(name)
+            )
         allowed = ((Tensor,) if allow_tensor else ()) + ((Operation,) if allow_operation else ())
         if not isinstance(obj, allowed):
             raise TypeError(
@@ -136,11 +150,12 @@ class Graph:
             raise ValueError(f"{obj} is not an element of this graph.")
         return obj
 
-    def as_graph_def(self, from_version: int = 0, add_shapes: bool = False) -> GraphDef:
-        """The nodes from number `from_version` on; add_shapes writes `_output_shapes` as TensorBoard reads them."""
+    def as_graph_def(self, from_version: int = 0, add_shapes: bool = False, to_version: int | None = None) -> GraphDef:
+        """The nodes from number `from_version` up to `to_version` (the end); add_shapes writes `_output_shapes` as
+        TensorBoard reads them."""
         graph_def = GraphDef()
         graph_def.versions.producer = _PRODUCER
-        for op in list(self._ops.values())[from_version:]:
+        for op in list(self._ops.values())[from_version:to_version]:
             node = graph_def.node.add()
             node.CopyFrom(op.node_def)
             if add_shapes and op.outputs:
@@ -150,6 +165,13 @@ class Graph:
     @property
     def version(self) -> int:
         return len(self._ops)
+
+    def prevent_feeding(self, tensor: Tensor) -> None:
+        """Let no session feed `tensor` (nor the other outputs of its op)."""
+        self._unfeedable.add(tensor.op)
+
+    def is_feedable(self, tensor: Tensor) -> bool:
+        return tensor.op not in self._unfeedable
 
     def finalize(self) -> None:
         self._finalized = True
@@ -250,6 +272,15 @@ class Graph:
         """False inside a cond branch or a loop, where a value may be missing or there are many."""
         op = tensor_or_op.op if isinstance(tensor_or_op, Tensor) else tensor_or_op
         return op not in self._unfetchable
+
+    @contextmanager
+    def container(self, container_name: str) -> Iterator[str]:
+        """Variables, queues and other resources of ops made inside live in the container of that name."""
+        old, self._container = self._container, container_name
+        try:
+            yield container_name
+        finally:
+            self._container = old
 
     # ------------------------------------------------------------------ collections
 

@@ -29,6 +29,10 @@ def colocate_with(op: Any, ignore_existing: bool = False) -> AbstractContextMana
     return get_default_graph().colocate_with(op, ignore_existing)
 
 
+def container(container_name: str) -> AbstractContextManager[str]:
+    return get_default_graph().container(container_name)
+
+
 def add_to_collection(name: str, value: Any) -> None:
     get_default_graph().add_to_collection(name, value)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any, NamedTuple, cast
 
 from sparkflow.framework.graph import Graph, Operation, Tensor
 from sparkflow.framework.indexed_slices import IndexedSlices
@@ -28,24 +31,34 @@ class FetchPlan:
         self.rebuild: Rebuild = self._map(fetches)
 
     def _map(self, fetch: Any) -> Rebuild:
-        if isinstance(fetch, IndexedSlices):
-            parts = [self._map(p) for p in (fetch.values, fetch.indices)]
-            shape = self._map(fetch.dense_shape) if fetch.dense_shape is not None else lambda values: None
-            return lambda values: IndexedSlicesValue(parts[0](values), parts[1](values), shape(values))
+        if isinstance(fetch, (Tensor, Operation, str)):
+            return self._leaf(fetch)
+        for kind, parts_of, join in _COMPOSITES:
+            if isinstance(fetch, kind):
+                parts = [_nothing if part is None else self._map(part) for part in parts_of(fetch)]
+                return lambda values: join([part(values) for part in parts])
         if isinstance(fetch, Mapping):
-            maps = {key: self._map(f) for key, f in fetch.items()}
-            make: Any = type(fetch)
-            return lambda values: make((key, m(values)) for key, m in maps.items())
+            return self._mapping(fetch)
         if isinstance(fetch, (list, tuple)):
             return self._sequence(fetch)
+        if hasattr(fetch, "__attrs_attrs__"):
+            names = [field.name for field in fetch.__attrs_attrs__]
+            return self._into(lambda found: type(fetch)(*found), [getattr(fetch, name) for name in names])
         return self._leaf(fetch)
 
+    def _mapping(self, fetch: Mapping[Any, Any]) -> Rebuild:
+        keys, make = list(fetch), cast(Any, type(fetch))
+        if isinstance(fetch, defaultdict):
+            make = partial(defaultdict, fetch.default_factory)
+        return self._into(lambda found: make(zip(keys, found)), fetch.values())
+
     def _sequence(self, fetch: Any) -> Rebuild:
-        maps = [self._map(f) for f in fetch]
-        if hasattr(fetch, "_fields"):
-            return lambda values: type(fetch)(*(m(values) for m in maps))
         kind = type(fetch)
-        return lambda values: kind([m(values) for m in maps])
+        return self._into((lambda found: kind(*found)) if hasattr(fetch, "_fields") else kind, fetch)
+
+    def _into(self, make: Callable[[list[Any]], Any], fetches: Iterable[Any]) -> Rebuild:
+        maps = [self._map(fetch) for fetch in fetches]
+        return lambda values: make([each(values) for each in maps])
 
     def _leaf(self, fetch: Any) -> Rebuild:
         element = _element(self._graph, fetch)
@@ -56,10 +69,35 @@ class FetchPlan:
         return self._tensor(element)
 
     def _tensor(self, tensor: Tensor) -> Rebuild:
-        index = self._index.setdefault(tensor.name, len(self.tensors))
-        if index == len(self.tensors):
-            self.tensors.append(tensor.name)
-        return lambda values: values[index]
+        name = tensor.name
+        index = self._index.get(name)
+        if index is None:
+            index = self._index[name] = len(self.tensors)
+            self.tensors.append(name)
+        return itemgetter(index)
+
+
+def _nothing(values: list[Any]) -> None:
+    """Of a part that is absent, such as the dense_shape of IndexedSlices."""
+
+
+# What stands for several tensors: (its class, its parts, its value from theirs); `register_composite` adds rows.
+_COMPOSITES: list[tuple[type, Callable[[Any], Sequence[Any]], Callable[[list[Any]], Any]]] = [
+    (IndexedSlices, lambda s: (s.values, s.indices, s.dense_shape), lambda found: IndexedSlicesValue(*found))
+]
+
+
+def register_composite(kind: type, parts_of: Callable[[Any], Sequence[Any]], join: Callable[[list[Any]], Any]) -> None:
+    """Let sessions fetch and feed `kind`: parts_of(it) are its tensors (or None), join(values of the parts) its value.
+
+    A value that is fed is a sequence of the values of the parts, in the same order.
+    """
+    _COMPOSITES.append((kind, parts_of, join))
+
+
+def composite_parts(key: Any) -> list[Any] | None:
+    """The tensors of a composite, None for anything else."""
+    return next((list(parts_of(key)) for kind, parts_of, _ in _COMPOSITES if isinstance(key, kind)), None)
 
 
 def _element(graph: Graph, fetch: Any) -> Any:

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from sparkflow_runtime.server import Server as RuntimeServer
+from sparkflow_runtime.threads import limit
 from sparkflow_runtime.wire.cluster import ClusterSpec
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -16,6 +17,8 @@ class Server:
     """Serves the devices, variables and queues of one task, and gives sessions of this process their `target`.
 
     server_or_cluster_def: a ClusterSpec, dict or ClusterDef. job_name, task_index: which task this is.
+    config: a ConfigProto; its intra_op_parallelism_threads is how many threads BLAS may use in this process (by default
+    the host's processors are divided among its tasks of the cluster: see sparkflow_runtime.threads).
     secret: shared by all tasks of the job (default: the environment variable SPARKFLOW_SECRET); without one only
     loopback addresses are served, to processes of this host.
     Raises InvalidArgumentError on a task the cluster lacks, UnavailableError where its address cannot be bound.
@@ -31,6 +34,8 @@ class Server:
         start: bool = True,
         secret: bytes | None = None,
     ):
+        if config is not None and config.intra_op_parallelism_threads > 0:
+            limit(config.intra_op_parallelism_threads, "the Server's ConfigProto", asked=True)
         cluster = ClusterSpec(server_or_cluster_def)
         job_name = job_name or _only(cluster.jobs, "job_name")
         index = _only(cluster.task_indices(job_name), "task_index") if task_index is None else task_index

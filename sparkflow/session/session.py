@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
 from threading import Lock
@@ -9,13 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.framework import shapes
-from sparkflow.framework.apply import as_array
-from sparkflow.framework.graph import Graph, Tensor, default_session, get_default_graph, session_as_default
+from sparkflow.framework.graph import Graph, default_session, get_default_graph, session_as_default
+from sparkflow.session.feeds import checked, fed_tensor, feeds_of
 from sparkflow.session.fetches import FetchPlan
-from sparkflow_runtime.session import RuntimeSession
-from sparkflow_runtime.wire import dtypes
-from sparkflow_runtime.wire.errors import OpError
+from sparkflow_runtime.session import DeviceAttributes, PartialRun, RuntimeSession, reset
+from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.wire.protos import ConfigProto
 
 
@@ -23,17 +23,26 @@ class Session:
     """Runs `graph` (the default one) in this process, or in the cluster of the Server whose `target` is given.
 
     Variables live in the session when it has no target, and in the tasks of the cluster otherwise.
+    config: intra_op_parallelism_threads limits BLAS's threads in the whole process, for the first session that sets it
+    and unless the environment does (sparkflow_runtime.threads); inter_op_parallelism_threads changes nothing.
+    Raises TypeError where target, graph or config are of another type, NotFoundError or UnimplementedError where no
+    server has the target.
     """
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None):
+        self._closed = True  # until it is open, should anything here fail
+        _check_type("target", target, str, "a string")
+        _check_type("graph", graph, Graph, "a tf.Graph")
+        _check_type("config", config, ConfigProto, "a tf.ConfigProto")
         self._graph = graph or get_default_graph()
         self.sess_str = target or ""
         self._config = config
         self._runtime = RuntimeSession(self.sess_str, config)
         self._sent = 0
         self._lock = Lock()
-        self._closed = False
+        self._partial: dict[str, PartialRun] = {}
         self._context: ExitStack | None = None
+        self._closed = False
 
     @property
     def graph(self) -> Graph:
@@ -43,8 +52,16 @@ class Session:
     def graph_def(self) -> Any:
         return self._graph.as_graph_def()
 
-    def list_devices(self) -> list[str]:
+    def list_devices(self) -> list[DeviceAttributes]:
+        """The devices that a graph may name, this session's own task first."""
+        self._check_open()
         return self._runtime.devices()
+
+    @staticmethod
+    def reset(target: str, containers: Sequence[str] | None = None, config: ConfigProto | None = None) -> None:
+        """Drop the variables and queues of these containers (of all) in the cluster of `target`, and end every session
+        there: their next run raises AbortedError. Sessions without a target own what they use and are not touched."""
+        reset(target, list(containers or ()), config)
 
     # ------------------------------------------------------------------ running
 
@@ -55,10 +72,9 @@ class Session:
         Raises RuntimeError on a closed session, TypeError/ValueError on a bad feed or fetch before anything runs, and
         the runtime's error (tf.errors.OpError) with the node, device and the line that made the node.
         """
-        self._check_open()
-        self._extend()
+        self._begin()
         plan = FetchPlan(self._graph, fetches)
-        feeds = self._feeds(feed_dict)
+        feeds = feeds_of(self._graph, feed_dict) if feed_dict else {}
         try:
             values = self._runtime.run(feeds, plan.tensors, plan.targets, options, run_metadata)
         except OpError as error:
@@ -66,47 +82,80 @@ class Session:
         return plan.rebuild([_python_value(v) for v in values])
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False) -> Any:
-        """A function of the values of `feed_list`, in order, that returns what `run(fetches)` would."""
-        self._check_open()
-        self._extend()
+        """A function of the values of `feed_list`, in order, that returns what `run(fetches)` would.
+
+        With accept_options it also takes `options` and `run_metadata` by name, as `run` does.
+        """
+        if feed_list is not None and not isinstance(feed_list, (list, tuple)):
+            raise TypeError(f"Argument `feed_list` must be a list or tuple, got {type(feed_list).__name__}")
+        self._begin()
         plan = FetchPlan(self._graph, fetches)
-        tensors = [self._fed_tensor(f) for f in feed_list or ()]
+        tensors = [fed_tensor(self._graph, f) for f in feed_list or ()]
         prepared = self._runtime.prepare([t.name for t in tensors], plan.tensors, plan.targets)
 
-        def call(*args: Any, **options: Any) -> Any:
+        def call(*args: Any, options: Any = None, run_metadata: Any = None) -> Any:
             self._check_open()
             if len(args) != len(tensors):
                 raise ValueError(f"This callable takes {len(tensors)} feeds, got {len(args)}")
+            if not accept_options and (options is not None or run_metadata is not None):
+                raise TypeError("options and run_metadata: make this callable with accept_options=True")
             try:
-                values = prepared([_checked_feed(t, a) for t, a in zip(tensors, args, strict=True)])
+                values = prepared([checked(t, a) for t, a in zip(tensors, args)], options, run_metadata)
             except OpError as error:
                 raise self._explained(error) from error.__cause__
             return plan.rebuild([_python_value(v) for v in values])
 
         return call
 
-    def _feeds(self, feed_dict: Any) -> dict[str, np.ndarray]:
-        feeds = {}
-        for key, value in (feed_dict or {}).items():
-            keys, values = (key, value) if isinstance(key, (list, tuple)) else ((key,), (value,))
-            for k, v in zip(keys, values, strict=True):
-                tensor = self._fed_tensor(k)
-                feeds[tensor.name] = _checked_feed(tensor, v)
-        return feeds
+    def partial_run_setup(self, fetches: Any, feeds: Sequence[Any] | None = None) -> str:
+        """Begin a step whose feeds come, and whose fetches go, by several calls of `partial_run`; the handle for them.
 
-    def _fed_tensor(self, key: Any) -> Tensor:
+        Experimental in TensorFlow, too. What is computed for one call is there for the next, and is computed once.
+        """
+        self._begin()
+        plan = FetchPlan(self._graph, fetches)
+        fed = [fed_tensor(self._graph, feed).name for feed in feeds or ()]
+        run = self._runtime.begin_partial(fed, plan.tensors, plan.targets)
+        self._partial[run.handle] = run
+        return run.handle
+
+    def partial_run(self, handle: str, fetches: Any, feed_dict: Any = None) -> Any:
+        """Go on with a step: give it more of its feeds and take more of its fetches, each of them once.
+
+        Raises InvalidArgumentError on an unknown or finished handle, on what was not named to `partial_run_setup` or
+        came before, and on a fetch that needs feeds still to come.
+        """
+        self._check_open()
+        plan = FetchPlan(self._graph, fetches)
+        feeds = feeds_of(self._graph, feed_dict) if feed_dict else {}
+        run = self._partial.get(handle)
+        if run is None:
+            raise InvalidArgumentError(
+                f"No partial run {handle!r}: it is finished, or partial_run_setup never began it"
+            )
         try:
-            return self._graph.as_graph_element(key, allow_operation=False)
-        except (TypeError, ValueError, KeyError) as error:
-            raise TypeError(f"Cannot interpret feed_dict key as Tensor: {error}") from None
+            values = run.advance(feeds, plan.tensors, plan.targets)
+        except OpError as error:
+            raise self._explained(error) from error.__cause__
+        finally:
+            if run.finished:
+                self._partial.pop(handle, None)
+        return plan.rebuild([_python_value(v) for v in values])
 
-    def _extend(self) -> None:
-        if self._graph.version > self._sent:
-            with self._lock:
-                version = self._graph.version
-                if version > self._sent:
-                    self._runtime.extend(self._graph.as_graph_def(from_version=self._sent))
-                    self._sent = version
+    def _begin(self) -> None:
+        """What comes before every run: the runtime learns the nodes that are new."""
+        self._check_open()
+        version = self._graph.version
+        if version > self._sent:
+            self._extend(version)
+        elif not version:
+            raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
+
+    def _extend(self, version: int) -> None:
+        with self._lock:
+            if version > self._sent:
+                self._runtime.extend(self._graph.as_graph_def(self._sent, to_version=version))
+                self._sent = version
 
     def _explained(self, error: OpError) -> OpError:
         """The error with the operation it arose at and the user's line that made it."""
@@ -125,22 +174,29 @@ class Session:
     # ------------------------------------------------------------------ life
 
     def close(self) -> None:
+        """End the steps that run, with CancelledError; closing again does nothing."""
         if not self._closed:
             self._closed = True
             self._runtime.close()
+            self._partial.clear()
 
     def as_default(self) -> Any:
         return session_as_default(self)
 
     def __enter__(self) -> Session:
+        if self._context is not None:
+            raise RuntimeError(
+                "Session context managers are not re-entrant. Use `Session.as_default()` to enter a session again"
+            )
         self._context = ExitStack()
         self._context.enter_context(self._graph.as_default())
         self._context.enter_context(session_as_default(self))
         return self
 
     def __exit__(self, *error: Any) -> None:
-        if self._context is not None:
-            self._context.close()
+        context, self._context = self._context, None
+        if context is not None:
+            context.close()
         self.close()
 
     def __del__(self) -> None:
@@ -148,55 +204,40 @@ class Session:
             self.close()
 
 
+_interactive: weakref.WeakSet[InteractiveSession] = weakref.WeakSet()
+
+
 class InteractiveSession(Session):
     """A session that is the default from its creation until `close()`."""
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None):
         super().__init__(target, graph, config)
+        if _interactive:
+            warnings.warn(
+                "An interactive session is already active: its variables and buffers stay in memory until its "
+                "`close()` is called",
+                stacklevel=2,
+            )
+        _interactive.add(self)
         self._stack = ExitStack()
         if graph is not None:
             self._stack.enter_context(graph.as_default())
         self._stack.enter_context(session_as_default(self))
 
     def close(self) -> None:
-        super().close()
-        self._stack.close()
+        if not self._closed:
+            super().close()
+            _interactive.discard(self)
+            self._stack.close()
 
 
 def get_default_session() -> Session | None:
     return default_session()
 
 
-def _checked_feed(tensor: Tensor, value: Any) -> np.ndarray:
-    if isinstance(value, Tensor):
-        raise TypeError(
-            f"The value of a feed cannot be a Tensor object ({tensor.name}): run it first and feed the result"
-        )
-    want = tensor.dtype.base_dtype
-    array = value if type(value) is np.ndarray and value.dtype == want.np else _converted(tensor, value, want)
-    if not shapes.compatible(array.shape, tensor._shape):
-        raise ValueError(
-            f"Cannot feed value of shape {array.shape} for Tensor {tensor.name!r}, which has shape "
-            f"{shapes.show(tensor._shape)}"
-        )
-    return array
-
-
-def _converted(tensor: Tensor, value: Any, want: dtypes.DType) -> np.ndarray:
-    """The fed value in the tensor's dtype: numbers are cast as numpy casts them, floats never become integers
-    silently."""
-    try:
-        array = as_array(value, dtypes.string) if want is dtypes.string else np.asarray(value)
-        if array.dtype.kind == "f" and want.is_integer and array.size and not np.array_equal(array, np.trunc(array)):
-            raise TypeError(f"values such as {array.ravel()[0]!r} would be cut to {want.name}")
-        if array.dtype.kind in "OSU" and want is not dtypes.string:
-            raise ValueError(f"it has type {array.dtype}")
-        fed = array.astype(want.np, copy=False)
-        if array.dtype.kind in "iu" and want.is_integer and not np.array_equal(fed, array):
-            raise TypeError(f"values such as {array.ravel()[0]!r} do not fit {want.name} [{want.min}, {want.max}]")
-        return fed
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"Cannot feed {tensor.name!r} (dtype {want.name}): {error}") from None
+def _check_type(name: str, value: Any, kind: type, words: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"Argument `{name}` must be {words}, but got {type(value).__name__!r}")
 
 
 def _python_value(value: Any) -> Any:

@@ -9,4 +9,5 @@ from sparkflow_runtime.kernels.registry import registered as kernels
 
 def test_every_op_has_a_kernel_and_every_kernel_an_op() -> None:
     of_tests = {"NobodysOp"}
-    assert set(ops()) - of_tests == set(kernels()) - of_tests
+    of_the_master = {name for name in kernels() if name.startswith("_Partial")}  # nodes that it adds to what it runs
+    assert set(ops()) - of_tests == set(kernels()) - of_tests - of_the_master

@@ -66,12 +66,12 @@ def test_bad_fetches_and_feed_keys_say_what_they_are(graph: Any) -> None:
             session.run(a, {"nothing:0": 1})
     with pytest.raises(RuntimeError, match="closed Session"):
         session.run(a)
-    with (
-        tf.Graph().as_default(),
-        tf.Session() as other,
-        pytest.raises(ValueError, match="not an element of this graph"),
-    ):
-        other.run(a)
+    with tf.Graph().as_default(), tf.Session() as other:
+        with pytest.raises(RuntimeError, match="graph is empty"):
+            other.run(a)
+        tf.no_op()
+        with pytest.raises(ValueError, match="not an element of this graph"):
+            other.run(a)
 
 
 def test_an_unfed_placeholder_names_itself_and_its_line(graph: Any) -> None:

@@ -11,6 +11,7 @@ from sparkflow_runtime.kernels import (
     math,
     math_reduce,
     nn,
+    partial,
     random,
     stacks,
     state,

@@ -10,17 +10,20 @@ import itertools
 import logging
 import secrets
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from statistics import median
-from threading import Condition, Lock
-from typing import Any, Protocol
+from threading import Condition, Event, Lock
+from typing import Any
 
+from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part, Task, forget_parts
 from sparkflow_runtime.master.cost_model import CostModel
+from sparkflow_runtime.master.mailboxes import with_mailboxes
 from sparkflow_runtime.master.partition import partition
 from sparkflow_runtime.master.place import place
 from sparkflow_runtime.master.prune import prune
+from sparkflow_runtime.master.signatures import Signatures
 from sparkflow_runtime.master.simulate import simulate
 from sparkflow_runtime.wire.devices import task_of
 from sparkflow_runtime.wire.edges import is_control, parse, verify
@@ -36,68 +39,6 @@ from sparkflow_runtime.wire.protos import GraphDef, NodeDef, StepStats
 _ABORT_GRACE_S = 5.0
 
 _log = logging.getLogger(__name__)
-
-
-class OwnStep(Protocol):
-    def run(self, timeout_s: float | None = None) -> list[Any]: ...
-
-    def cancel(self, error: OpError) -> None: ...
-
-
-class Task(Protocol):
-    """A task of the cluster as the master sees it."""
-
-    def register(
-        self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
-    ) -> int: ...
-
-    def start(self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None]) -> None: ...
-
-    def abort(self, step_id: int, error: OpError) -> None: ...
-
-    def deregister(self, session: str) -> None: ...
-
-
-class OwnTask(Protocol):
-    """The task of this process: its part of a step runs in the caller's thread."""
-
-    name: str
-
-    def register(
-        self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
-    ) -> int: ...
-
-    def run_straight(self, handle: int, feeds: list[Any]) -> list[Any] | None: ...
-
-    def begin(self, handle: int, step_id: int, feeds: list[Any]) -> Any: ...
-
-    def deregister(self, session: str) -> None: ...
-
-    @property
-    def rendezvous(self) -> Any: ...
-
-
-@dataclass
-class _Part:
-    task: Task | None  # None: this process
-    name: str
-    handle: int
-    feeds: list[int]  # positions in the run's feeds
-    fetches: list[int]  # positions in the run's fetches
-
-
-@dataclass
-class Compiled:
-    """A signature's parts, own part first when there is one."""
-
-    own: _Part | None
-    others: list[_Part]
-    num_fetches: int
-    direct: dict[int, int]  # fetch position -> feed position, for fetches of fed tensors
-    graphs: dict[str, GraphDef]  # task -> its part
-    placed: GraphDef  # before it was partitioned
-    one_at_a_time: Lock | None = None  # of a traced signature: its parts record one step at a time
-    measured_s: list[float] = field(default_factory=list)  # its steps
 
 
 class Master:
@@ -124,12 +65,23 @@ class Master:
         self._traced_steps: dict[Any, int] = {}
         self._placed: dict[str, str] = {}  # node -> the device that was logged
         self._nodes: dict[str, NodeDef] = {}
-        self._compiled: dict[Any, Compiled] = {}
+        self._compiled: Signatures[Compiled] = Signatures()
         self._lock = Lock()
         self.session_id = secrets.token_hex(8)
         self._step_ids = itertools.count(secrets.randbits(62) & ~0xFFFFFFFF)
         self._active: set[_StepRun] = set()
         self._closed = False
+        self._open = Event()
+        self._open.set()
+
+    @property
+    def nodes(self) -> Mapping[str, NodeDef]:
+        return self._nodes
+
+    @property
+    def timeout_s(self) -> float | None:
+        """Of every step that is given none of its own."""
+        return self._timeout_s
 
     @property
     def devices(self) -> list[str]:
@@ -139,37 +91,56 @@ class Master:
         """Add nodes. Raises InvalidArgumentError on a name that is taken or an input that is nowhere."""
         with self._lock:
             verify(graph, self._nodes)
-            self._nodes = {**self._nodes, **{n.name: n for n in graph.node}}
+            self._nodes.update({n.name: n for n in graph.node})
 
     def compile(
         self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], trace: bool = False
     ) -> Compiled:
         """The registered parts of a signature; compiled at first use, then cached. Traced ones are parts of their
         own."""
-        learned = self._learned((feeds, fetches, targets), not trace)
+        learned = not self._cost_steps or self._learned((feeds, fetches, targets), not trace)
         key = (feeds, fetches, targets, trace or not learned, learned)
-        found = self._compiled.get(key)
-        if found is None:
-            with self._lock:
-                found = self._compiled.get(key) or self._compile(*key)
-                self._compiled[key] = found
+        return self._compiled.get(key) or self._kept(key, lambda: self._compile(self._nodes, *key))
+
+    def compile_partial(self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]) -> Compiled:
+        """A signature whose feeds come from and whose fetches go to mailboxes of the step."""
+        key = ("partial", feeds, fetches, targets)
+
+        def make() -> Compiled:
+            nodes, boxes = with_mailboxes(self._nodes, feeds, fetches, targets, f"{self._own.name}/device:CPU:0")
+            return self._compile(nodes, (), (), tuple(boxes), False, True)
+
+        return self._compiled.get(key) or self._kept(key, make)
+
+    def _kept(self, key: Any, make: Callable[[], Compiled]) -> Compiled:
+        dropped: list[Compiled] = []
+        with self._lock:
+            found = self._compiled.get(key)
+            if found is None:
+                found = make()
+                dropped = self._compiled.put(key, found, len(found.placed.node))
+        del dropped  # without the lock: their parts are forgotten now, or when their last user goes
         return found
 
     def _learned(self, signature: Any, counts: bool) -> bool:
-        """Whether enough of its steps were traced to place the signature by their cost; True when nobody asks."""
-        if not self._cost_steps:
-            return True
+        """Whether enough of its steps were traced to place the signature by their cost."""
         with self._lock:
             seen = self._traced_steps[signature] = self._traced_steps.get(signature, 0) + counts
         return seen > self._cost_steps
 
     def _compile(
-        self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], trace: bool, learned: bool
+        self,
+        nodes: dict[str, NodeDef],
+        feeds: tuple[str, ...],
+        fetches: tuple[str, ...],
+        targets: tuple[str, ...],
+        trace: bool,
+        learned: bool,
     ) -> Compiled:
         if self._closed:
             raise FailedPreconditionError("The session is closed")
         direct = {i: feeds.index(f) for i, f in enumerate(fetches) if f in feeds}
-        pruned = prune(self._nodes, feeds, fetches, targets)
+        pruned = prune(nodes, feeds, fetches, targets)
         by_cost = learned and self._cost_steps > 0
         placed = self._place(pruned, self.costs if by_cost else None)
         if by_cost and not trace:
@@ -184,7 +155,10 @@ class Master:
             built.append(self._register(task, graph, feeds, fetches, feed_at, fetch_at, trace))
         own = next((p for p in built if p.task is None), None)
         others = [p for p in built if p.task is not None]
-        return Compiled(own, others, len(fetches), direct, parts, placed, Lock() if trace else None)
+        made = Compiled(own, others, len(feeds), len(fetches), direct, parts, placed, Lock() if trace else None)
+        handles = [(p.task or self._own, p.handle) for p in built]
+        weakref.finalize(made, forget_parts, self._open, handles).atexit = False
+        return made
 
     def _place(self, graph: GraphDef, costs: CostModel | None) -> GraphDef:
         placed = place(graph, self.devices, f"{self._own.name}/device:CPU:0", self._soft, costs)
@@ -214,16 +188,20 @@ class Master:
         feed_at: list[int],
         fetch_at: list[int],
         trace: bool,
-    ) -> _Part:
+    ) -> Part:
         target = None if task == self._own.name else self._tasks[task]
         names = [feeds[i] for i in feed_at], [fetches[i] for i in fetch_at]
         handle = (target or self._own).register(self.session_id, graph, *names, trace)
-        return _Part(target, task, handle, feed_at, fetch_at)
+        return Part(target, task, handle, feed_at, fetch_at)
 
     # ------------------------------------------------------------------ steps
 
     def run(self, compiled: Compiled, feeds: list[Any], timeout_s: float | None = None) -> list[Any]:
         """The fetched values in order. Raises the first error of any task as itself."""
+        if compiled.all_here:
+            values = self._own.run_straight(compiled.own.handle, feeds)  # type: ignore[union-attr]
+            if values is not None:
+                return values
         if compiled.one_at_a_time is not None:
             return self.run_traced(compiled, feeds, timeout_s)[0]
         return self._assemble(compiled, feeds, self._results(compiled, feeds, timeout_s))
@@ -244,14 +222,26 @@ class Master:
 
     def _results(
         self, compiled: Compiled, feeds: list[Any], timeout_s: float | None
-    ) -> Sequence[tuple[_Part, list[Any]]]:
+    ) -> Sequence[tuple[Part, list[Any]]]:
         """What each part fetched."""
         own = compiled.own
         if own is not None and not compiled.others:
             values = self._own.run_straight(own.handle, [feeds[i] for i in own.feeds])
             if values is not None:
                 return [(own, values)]
-        step = _StepRun(self, compiled, feeds, next(self._step_ids))
+        return self._run_step(compiled, feeds, self.new_step_id(), timeout_s)
+
+    def new_step_id(self) -> int:
+        return next(self._step_ids)
+
+    def run_partial(self, compiled: Compiled, step_id: int) -> None:
+        """A step with mailboxes, to its end: until the last feed has come."""
+        self._run_step(compiled, [], step_id, None)
+
+    def _run_step(
+        self, compiled: Compiled, feeds: list[Any], step_id: int, timeout_s: float | None
+    ) -> Sequence[tuple[Part, list[Any]]]:
+        step = _StepRun(self, compiled, feeds, step_id)
         self._active.add(step)
         try:
             if self._closed:
@@ -261,7 +251,7 @@ class Master:
             self._active.discard(step)
 
     @staticmethod
-    def _assemble(compiled: Compiled, feeds: list[Any], results: Sequence[tuple[_Part, list[Any]]]) -> list[Any]:
+    def _assemble(compiled: Compiled, feeds: list[Any], results: Sequence[tuple[Part, list[Any]]]) -> list[Any]:
         out: list[Any] = [None] * compiled.num_fetches
         for part, values in results:
             for position, value in zip(part.fetches, values, strict=True):
@@ -274,6 +264,7 @@ class Master:
         """Cancel the steps that run and forget the session's parts everywhere; variables and queues stay with their
         tasks."""
         self._closed = True
+        self._open.clear()
         for step in list(self._active):
             step.abort(CancelledError("Session has been closed."))
         self._own.deregister(self.session_id)
@@ -289,12 +280,12 @@ class _StepRun:
     def __init__(self, master: Master, compiled: Compiled, feeds: list[Any], step_id: int):
         self._master, self._compiled, self._feeds, self.step_id = master, compiled, feeds, step_id
         self._wake = Condition()
-        self._results: list[tuple[_Part, list[Any]]] = []
+        self._results: list[tuple[Part, list[Any]]] = []
         self._waiting = {p.name for p in compiled.others}
         self._error: OpError | None = None
         self._own_step: OwnStep | None = None
 
-    def run(self, timeout_s: float | None) -> list[tuple[_Part, list[Any]]]:
+    def run(self, timeout_s: float | None) -> list[tuple[Part, list[Any]]]:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         own, task = self._compiled.own, self._master._own
         if own is not None:
@@ -311,14 +302,14 @@ class _StepRun:
             raise self._error
         return self._results
 
-    def _start(self, part: _Part) -> None:
+    def _start(self, part: Part) -> None:
         try:
             done = self._done_of(part)
             part.task.start(part.handle, self.step_id, [self._feeds[i] for i in part.feeds], done)  # type: ignore[union-attr]
         except OpError as error:
             done(error, None)
 
-    def _done_of(self, part: _Part) -> Callable[..., None]:
+    def _done_of(self, part: Part) -> Callable[..., None]:
         def done(error: OpError | None, values: list[Any] | None) -> None:
             with self._wake:
                 self._waiting.discard(part.name)
@@ -330,7 +321,7 @@ class _StepRun:
 
         return done
 
-    def _run_own(self, own: _Part, timeout_s: float | None) -> None:
+    def _run_own(self, own: Part, timeout_s: float | None) -> None:
         try:
             self._results.append((own, self._own_step.run(timeout_s)))  # type: ignore[union-attr]
         except OpError as error:

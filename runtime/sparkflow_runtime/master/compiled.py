@@ -1,0 +1,98 @@
+"""What a signature is compiled to: parts registered with tasks, and how the master speaks to a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Event, Lock
+from typing import Any, Protocol
+
+from sparkflow_runtime.wire.errors import OpError
+from sparkflow_runtime.wire.protos import GraphDef
+
+
+class OwnStep(Protocol):
+    def run(self, timeout_s: float | None = None) -> list[Any]: ...
+
+    def cancel(self, error: OpError) -> None: ...
+
+
+class Task(Protocol):
+    """A task of the cluster as the master sees it."""
+
+    def register(
+        self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
+    ) -> int: ...
+
+    def start(self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None]) -> None: ...
+
+    def abort(self, step_id: int, error: OpError) -> None: ...
+
+    def deregister(self, session: str) -> None: ...
+
+    def forget(self, handle: int) -> None: ...
+
+
+class OwnTask(Protocol):
+    """The task of this process: its part of a step runs in the caller's thread."""
+
+    name: str
+
+    def register(
+        self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
+    ) -> int: ...
+
+    def run_straight(self, handle: int, feeds: list[Any]) -> list[Any] | None: ...
+
+    def begin(self, handle: int, step_id: int, feeds: list[Any]) -> Any: ...
+
+    def deregister(self, session: str) -> None: ...
+
+    def forget(self, handle: int) -> None: ...
+
+    @property
+    def rendezvous(self) -> Any: ...
+
+
+@dataclass
+class Part:
+    task: Task | None  # None: this process
+    name: str
+    handle: int
+    feeds: list[int]  # positions in the run's feeds
+    fetches: list[int]  # positions in the run's fetches
+
+
+@dataclass(eq=False)  # so that it can be referred to weakly, and is its own key
+class Compiled:
+    """A signature's parts, own part first when there is one."""
+
+    own: Part | None
+    others: list[Part]
+    num_feeds: int
+    num_fetches: int
+    direct: dict[int, int]  # fetch position -> feed position, for fetches of fed tensors
+    graphs: dict[str, GraphDef]  # task -> its part
+    placed: GraphDef  # before it was partitioned
+    one_at_a_time: Lock | None = None  # of a traced signature: its parts record one step at a time
+    measured_s: list[float] = field(default_factory=list)  # its steps
+
+    @cached_property
+    def all_here(self) -> bool:
+        """Whether the own part takes all feeds and gives all fetches, in order."""
+        own = self.own
+        return (
+            own is not None
+            and not self.others
+            and self.one_at_a_time is None
+            and own.fetches == list(range(self.num_fetches))
+            and own.feeds == list(range(self.num_feeds))
+        )
+
+
+def forget_parts(session_open: Event, handles: Sequence[tuple[Task | OwnTask, int]]) -> None:
+    """Of a signature that nobody can run any more; a session that ends has all its parts forgotten at once."""
+    if session_open.is_set():
+        for task, handle in handles:
+            task.forget(handle)
