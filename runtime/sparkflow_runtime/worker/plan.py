@@ -115,9 +115,7 @@ def compile_plan(
     graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], bind: Binder, operators: bool = True
 ) -> Plan:
     """feeds and fetches are 'name:port'; `bind` makes the function of a node (and keeps state per session).
-
-    operators: compute single numbers by operators instead of calls (kernels/scalars.py).
-    """
+    operators: compute single numbers by operators instead of calls (kernels/scalars.py)."""
     return _Compiler(graph, feeds, fetches, bind, operators).compile()
 
 
