@@ -24,6 +24,25 @@ from sparkflow.ops.nn import (
     top_k,
     xw_plus_b,
 )
+from sparkflow.ops.nn_conv import (
+    atrous_conv2d,
+    atrous_conv2d_transpose,
+    conv1d,
+    conv1d_transpose,
+    conv2d,
+    conv2d_backprop_filter,
+    conv2d_backprop_input,
+    conv2d_transpose,
+    conv3d,
+    conv3d_backprop_filter,
+    conv3d_transpose,
+    convolution,
+    depthwise_conv2d,
+    depthwise_conv2d_native,
+    depthwise_conv2d_native_backprop_filter,
+    depthwise_conv2d_native_backprop_input,
+    separable_conv2d,
+)
 from sparkflow.ops.nn_loss import (
     sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits,
@@ -31,4 +50,25 @@ from sparkflow.ops.nn_loss import (
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
+from sparkflow.ops.nn_norm import (
+    batch_norm_with_global_normalization,
+    crelu,
+    fused_batch_norm,
+    local_response_normalization,
+    lrn,
+    weighted_moments,
+)
+from sparkflow.ops.nn_pool import (
+    avg_pool,
+    avg_pool1d,
+    avg_pool3d,
+    max_pool,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    max_pool_with_argmax,
+    pool,
+)
 from sparkflow.ops.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
+
+avg_pool2d = avg_pool

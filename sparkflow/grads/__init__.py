@@ -1,3 +1,15 @@
 """Gradients: importing this package fills the table."""
 
-from sparkflow.grads import array, control_flow, control_flow_while, math, nn, random, state, tensor_array
+from sparkflow.grads import (
+    array,
+    control_flow,
+    control_flow_while,
+    math,
+    nn,
+    nn_conv,
+    nn_norm,
+    nn_pool,
+    random,
+    state,
+    tensor_array,
+)

@@ -1,0 +1,143 @@
+"""Convolutions and their gradients: Conv2D, Conv3D, and depthwise ones.
+
+How one is computed follows from shapes and dtype alone: Winograd's way for 3 x 3 float32 windows (conv_winograd.py),
+columns for other float32 and float64 ones (conv_columns.py), a product a tap for everything else (conv_taps.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels import conv_columns, conv_taps, conv_winograd
+from sparkflow_runtime.kernels.host import ints
+from sparkflow_runtime.kernels.registry import Node, bound
+from sparkflow_runtime.kernels.windows import Sliding, Window
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+Function = Callable[..., Any]
+
+
+def _is_narrow(dtype: Any) -> bool:
+    """float16 and bfloat16 are computed as float32."""
+    return dtype.itemsize == 2 and dtype.kind not in "iu"
+
+
+def _way(xp: Any, x: Any, w: Any, win: Window) -> Any:
+    """The module that computes this one."""
+    if xp is not np or x.dtype not in (np.float32, np.float64) or not x.size or not w.size or 0 in win.out:
+        return None
+    return conv_winograd if conv_winograd.fits(x, w, win) else conv_columns
+
+
+def _prepare(node: Node) -> None:
+    if node.xp is np:
+        conv_columns.prepare()
+        conv_winograd.prepare()
+
+
+def _filter_window(
+    sliding: Sliding, size: Any, filter_shape: tuple[int, ...], channels: int, out: Any = None
+) -> Window:
+    """The window of a filter [*taps, in, out] over inputs of that size. Raises InvalidArgumentError on a misfit."""
+    if len(filter_shape) != sliding.rank:
+        raise InvalidArgumentError(f"{sliding.op}: filter must be of rank {sliding.rank}, got shape {filter_shape}")
+    if filter_shape[-2] != channels:
+        raise InvalidArgumentError(
+            f"{sliding.op}: input has {channels} channels, filter {filter_shape} takes {filter_shape[-2]}"
+        )
+    win = sliding.window(size, sliding.triple(filter_shape[: sliding.space], 1))
+    if out is not None and out != win.out:
+        raise InvalidArgumentError(
+            f"{sliding.op}: out_backprop has size {out}, but the window makes {win.out} of an input of size {size}"
+        )
+    return win
+
+
+def _check_outputs(op: str, dy_channels: int, filter_shape: tuple[int, ...], images: tuple[int, int]) -> None:
+    if dy_channels != filter_shape[-1] or images[0] != images[1]:
+        raise InvalidArgumentError(
+            f"{op}: out_backprop has {images[1]} images of {dy_channels} channels; the input has {images[0]} and "
+            f"filter {filter_shape} makes {filter_shape[-1]}"
+        )
+
+
+def _forward(space: int) -> Callable[[Node], Function]:
+    def factory(node: Node) -> Function:
+        sliding, xp = Sliding(node, space), node.xp
+        _prepare(node)
+
+        def run(x: Any, w: Any) -> Any:
+            x5 = sliding.come(xp, x, "input")
+            win = _filter_window(sliding, x5.shape[1:4], w.shape, x5.shape[4])
+            w5 = xp.ascontiguousarray(w).reshape(*win.taps, *w.shape[-2:])
+            if _is_narrow(x.dtype):
+                y = conv_taps.forward(xp, x5.astype(np.float32), w5.astype(np.float32), win).astype(x.dtype)
+            else:
+                way = _way(xp, x5, w5, win)
+                y = way.forward(x5, w5, win) if way else conv_taps.forward(xp, x5, w5, win)
+            return sliding.leave(xp, y)
+
+        return run
+
+    return factory
+
+
+def _by_input(space: int) -> Callable[[Node], Function]:
+    def factory(node: Node) -> Function:
+        sliding, xp = Sliding(node, space), node.xp
+        _prepare(node)
+
+        def run(input_sizes: Any, w: Any, dy: Any) -> Any:
+            shape = ints(input_sizes)
+            if len(shape) == space:  # as TensorFlow's: without batch and channels
+                shape = (
+                    (dy.shape[0], *shape, w.shape[-2]) if sliding.channel != 1 else (dy.shape[0], w.shape[-2], *shape)
+                )
+            images, size, channels = sliding.shape_in(shape, "input_sizes")
+            dy5 = sliding.come(xp, dy, "out_backprop")
+            win = _filter_window(sliding, size, w.shape, channels, dy5.shape[1:4])
+            _check_outputs(node.op, dy5.shape[4], w.shape, (images, dy5.shape[0]))
+            w5 = xp.ascontiguousarray(w).reshape(*win.taps, *w.shape[-2:])
+            if _is_narrow(dy.dtype):
+                dx = conv_taps.by_input(xp, dy5.astype(np.float32), w5.astype(np.float32), win).astype(dy.dtype)
+            else:
+                way = _way(xp, dy5, w5, win)
+                dx = way.by_input(dy5, w5, win) if way else conv_taps.by_input(xp, dy5, w5, win)
+            return sliding.leave(xp, dx)
+
+        return run
+
+    return factory
+
+
+def _by_filter(space: int) -> Callable[[Node], Function]:
+    def factory(node: Node) -> Function:
+        sliding, xp = Sliding(node, space), node.xp
+        _prepare(node)
+
+        def run(x: Any, filter_sizes: Any, dy: Any) -> Any:
+            shape = ints(filter_sizes)
+            x5, dy5 = sliding.come(xp, x, "input"), sliding.come(xp, dy, "out_backprop")
+            win = _filter_window(sliding, x5.shape[1:4], shape, x5.shape[4], dy5.shape[1:4])
+            _check_outputs(node.op, dy5.shape[4], shape, (x5.shape[0], dy5.shape[0]))
+            if _is_narrow(x.dtype):
+                dw = conv_taps.by_filter(xp, x5.astype(np.float32), dy5.astype(np.float32), win).astype(x.dtype)
+            else:
+                way = _way(xp, x5, np.broadcast_to(np.float32(0), (*win.taps, *shape[-2:])), win)
+                dw = way.by_filter(x5, dy5, win) if way else conv_taps.by_filter(xp, x5, dy5, win)
+            return dw.reshape(shape)
+
+        return run
+
+    return factory
+
+
+for _space, _names in (
+    (2, ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter")),
+    (3, ("Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2")),
+):
+    for _name, _make in zip(_names, (_forward, _by_input, _by_filter)):
+        bound(_name, stateful=False)(_make(_space))

@@ -1,0 +1,90 @@
+"""Depthwise convolutions: each input channel has filters of its own, [height, width, channels, multiplier].
+
+Output channel c * multiplier + j is channel c by filter j. A tap at a time, over the cells that it meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.host import ints
+from sparkflow_runtime.kernels.registry import Node, bound
+from sparkflow_runtime.kernels.windows import Sliding, Window
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+Function = Callable[..., Any]
+
+
+def _window(sliding: Sliding, size: Any, channels: int, w_shape: tuple[int, ...], dy: Any = None) -> Window:
+    if len(w_shape) != 4 or w_shape[2] != channels:
+        raise InvalidArgumentError(
+            f"{sliding.op}: filter must be [height, width, {channels}, multiplier] for {channels} channels of input, "
+            f"got shape {w_shape}"
+        )
+    win = sliding.window(size, sliding.triple(w_shape[:2], 1))
+    if dy is not None and dy.shape[1:] != (*win.out, channels * w_shape[3]):
+        raise InvalidArgumentError(
+            f"{sliding.op}: out_backprop must have space and channels {(*win.out, channels * w_shape[3])}, "
+            f"got {dy.shape[1:]}"
+        )
+    return win
+
+
+def _by_channel(dy: Any, channels: int) -> Any:
+    """[..., channels * multiplier] as [..., channels, multiplier]."""
+    return dy.reshape(*dy.shape[:4], channels, -1)
+
+
+def _wide(dtype: Any) -> Any:
+    """float16 and bfloat16 are summed as float32."""
+    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+
+
+@bound("DepthwiseConv2dNative", stateful=False)
+def _forward(node: Node) -> Function:
+    sliding, xp = Sliding(node, 2), node.xp
+
+    def run(x: Any, w: Any) -> Any:
+        x5 = sliding.come(xp, x, "input")
+        channels = x5.shape[4]
+        win = _window(sliding, x5.shape[1:4], channels, w.shape)
+        y = xp.zeros((len(x5), *win.out, channels, w.shape[3]), _wide(x.dtype))
+        for (_, th, tw), cells, outputs in win.each_inner_tap():
+            y[outputs] += x5[cells][..., None] * w[th, tw]
+        return sliding.leave(xp, y.reshape(*y.shape[:4], -1).astype(x.dtype, copy=False))
+
+    return run
+
+
+@bound("DepthwiseConv2dNativeBackpropInput", stateful=False)
+def _by_input(node: Node) -> Function:
+    sliding, xp = Sliding(node, 2), node.xp
+
+    def run(input_sizes: Any, w: Any, dy: Any) -> Any:
+        images, size, channels = sliding.shape_in(ints(input_sizes), "input_sizes")
+        dy5 = sliding.come(xp, dy, "out_backprop")
+        win = _window(sliding, size, channels, w.shape, dy5)
+        dx, parts = xp.zeros((images, *size, channels), _wide(dy.dtype)), _by_channel(dy5, channels)
+        for (_, th, tw), cells, outputs in win.each_inner_tap():
+            dx[cells] += (parts[outputs] * w[th, tw]).sum(-1)
+        return sliding.leave(xp, dx.astype(dy.dtype, copy=False))
+
+    return run
+
+
+@bound("DepthwiseConv2dNativeBackpropFilter", stateful=False)
+def _by_filter(node: Node) -> Function:
+    sliding, xp = Sliding(node, 2), node.xp
+
+    def run(x: Any, filter_sizes: Any, dy: Any) -> Any:
+        x5, dy5, shape = sliding.come(xp, x, "input"), sliding.come(xp, dy, "out_backprop"), ints(filter_sizes)
+        win = _window(sliding, x5.shape[1:4], x5.shape[4], shape, dy5)
+        dw, parts = xp.zeros(shape, _wide(x.dtype)), _by_channel(dy5, x5.shape[4])
+        for (_, th, tw), cells, outputs in win.each_inner_tap():
+            dw[th, tw] = (x5[cells][..., None] * parts[outputs]).sum((0, 1, 2, 3))
+        return dw.astype(x.dtype, copy=False)
+
+    return run

@@ -1,0 +1,172 @@
+"""Normalisation: over a batch (FusedBatchNorm and its gradient), over neighbouring channels (LRN)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.registry import Node, bound
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+Function = Callable[..., Any]
+
+# ---------------------------------------------------------------------- over a batch
+
+
+def _rows(xp: Any, x: Any, channel: int, dtype: Any) -> Any:
+    """x as [cells, channels] of that dtype."""
+    last = x if channel == x.ndim - 1 else xp.moveaxis(x, channel, -1)
+    return xp.ascontiguousarray(last).reshape(-1, last.shape[-1]).astype(dtype, copy=False)
+
+
+def _shaped(xp: Any, rows: Any, like: Any, channel: int) -> Any:
+    """What `_rows` undid, of like's shape and dtype."""
+    order = [*like.shape[:channel], *like.shape[channel + 1 :], like.shape[channel]]
+    out = rows.reshape(order).astype(like.dtype, copy=False)
+    return out if channel == like.ndim - 1 else xp.ascontiguousarray(xp.moveaxis(out, -1, channel))
+
+
+def _column_sums(xp: Any, rows: Any) -> Any:
+    """As a product with ones: BLAS adds in blocks, which is faster and loses less than row after row."""
+    return xp.matmul(xp.ones((1, len(rows)), rows.dtype), rows)[0]
+
+
+def _channel_of(node: Node, x: Any) -> int:
+    if x.ndim not in (4, 5):
+        raise InvalidArgumentError(f"{node.op}: x must be of rank 4 or 5, got shape {x.shape}")
+    return 1 if str(node.attr("data_format", "NHWC")).startswith("NC") else x.ndim - 1
+
+
+def _check_vectors(node: Node, channels: int, **vectors: Any) -> None:
+    for name, vector in vectors.items():
+        if vector.shape != (channels,):
+            raise InvalidArgumentError(f"{node.op}: {name} must have shape ({channels},), got {vector.shape}")
+
+
+def _moments(xp: Any, rows: Any) -> tuple[Any, Any]:
+    """Mean and variance (of the batch itself) of each column."""
+    count = rows.dtype.type(max(1, len(rows)))
+    mean = _column_sums(xp, rows) / count
+    return mean, _column_sums(xp, xp.square(rows - mean)) / count
+
+
+@bound("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", stateful=False, multi=True)
+def _fused_batch_norm(node: Node) -> Function:
+    """Returns (y, mean, variance, and the same as the gradient wants them).
+
+    In training the statistics are the batch's, and what is handed out for a running average is the variance divided by
+    n - 1, mixed into the given one by exponential_avg_factor.
+    """
+    xp, epsilon, training = node.xp, node.attr("epsilon", 1e-4), node.attr("is_training", True)
+    factor = node.attr("exponential_avg_factor", 1.0)
+
+    def run(x: Any, scale: Any, offset: Any, mean: Any, variance: Any) -> Any:
+        channel = _channel_of(node, x)
+        _check_vectors(node, x.shape[channel], scale=scale, offset=offset)
+        rows, kind = _rows(xp, x, channel, scale.dtype), scale.dtype.type
+        if training:
+            used_mean, used_variance = _moments(xp, rows)
+            unbiased = used_variance * kind(len(rows) / max(1, len(rows) - 1))
+            out = [used_mean, unbiased]
+            if factor != 1.0:
+                _check_vectors(node, x.shape[channel], mean=mean, variance=variance)
+                out = [old * kind(1 - factor) + new * kind(factor) for old, new in zip((mean, variance), out)]
+        else:
+            _check_vectors(node, x.shape[channel], mean=mean, variance=variance)
+            used_mean, used_variance = mean, variance
+            out = [mean.copy(), variance.copy()]
+        inverse = scale / xp.sqrt(used_variance + kind(epsilon))
+        y = (rows - used_mean) * inverse
+        y += offset
+        kept = [used_mean.copy(), used_variance.copy()]
+        extra = [xp.zeros(0, scale.dtype)] if node.op.endswith("V3") else []
+        return [_shaped(xp, y, x, channel), *out, *kept, *extra]
+
+    return run
+
+
+@bound("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3", stateful=False, multi=True)
+def _fused_batch_norm_grad(node: Node) -> Function:
+    """dx = s/r (dy - mean(dy) - x^ mean(dy x^)), x^ = (x - mean) / r, r = sqrt(variance + epsilon); in inference, where
+    the statistics are constants, s/r dy. Source: Ioffe and Szegedy 2015, s. 3."""
+    xp, epsilon, training = node.xp, node.attr("epsilon", 1e-4), node.attr("is_training", True)
+
+    def run(dy: Any, x: Any, scale: Any, mean: Any, variance: Any, *_: Any) -> Any:
+        channel = _channel_of(node, x)
+        if dy.shape != x.shape:
+            raise InvalidArgumentError(f"{node.op}: y_backprop {dy.shape} must have the shape of x {x.shape}")
+        _check_vectors(node, x.shape[channel], scale=scale, reserve_space_1=mean, reserve_space_2=variance)
+        rows, up, kind = (*(_rows(xp, t, channel, scale.dtype) for t in (x, dy)), scale.dtype.type)
+        inverse = kind(1) / xp.sqrt(variance + kind(epsilon))
+        normal = (rows - mean) * inverse
+        doffset, dscale = _column_sums(xp, up), _column_sums(xp, up * normal)
+        if training:
+            count = kind(max(1, len(rows)))
+            normal *= dscale / count
+            normal += doffset / count
+            up = up - normal
+        dx = up * (scale * inverse)
+        unused = xp.zeros((), scale.dtype)
+        return [_shaped(xp, dx, x, channel), dscale, doffset, unused, unused]
+
+    return run
+
+
+# ---------------------------------------------------------------------- over neighbouring channels
+
+
+def _window_sums(xp: Any, x: Any, radius: int) -> Any:
+    """The sum over the channels from c - radius to c + radius."""
+    total = x.copy()
+    for shift in range(1, min(radius, x.shape[-1] - 1) + 1):
+        total[..., shift:] += x[..., :-shift]
+        total[..., :-shift] += x[..., shift:]
+    return total
+
+
+def _lrn_settings(node: Node, dtype: Any) -> tuple[int, Any, Any, Any]:
+    numbers = [dtype.type(node.attr(name, value)) for name, value in (("bias", 1.0), ("alpha", 1.0), ("beta", 0.5))]
+    return (node.attr("depth_radius", 5), *numbers)
+
+
+def _wide(x: Any) -> Any:
+    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
+
+
+@bound("LRN", stateful=False)
+def _lrn(node: Node) -> Function:
+    """x / (bias + alpha * sum of squares of the neighbours) ** beta. Source: Krizhevsky et al. 2012, s. 3.3."""
+    xp = node.xp
+
+    def run(x: Any) -> Any:
+        if x.ndim != 4:
+            raise InvalidArgumentError(f"LRN: input must be of rank 4, got shape {x.shape}")
+        wide = _wide(x)
+        radius, bias, alpha, beta = _lrn_settings(node, wide.dtype)
+        norm = bias + alpha * _window_sums(xp, xp.square(wide), radius)
+        return (wide * norm**-beta).astype(x.dtype, copy=False)
+
+    return run
+
+
+@bound("LRNGrad", stateful=False)
+def _lrn_grad(node: Node) -> Function:
+    """dx = dy n ** -beta - 2 alpha beta x sum over the neighbours of dy y / n."""
+    xp = node.xp
+
+    def run(dy: Any, x: Any, y: Any) -> Any:
+        if not dy.shape == x.shape == y.shape or x.ndim != 4:
+            raise InvalidArgumentError(
+                f"LRNGrad: input_grads {dy.shape}, input_image {x.shape} and output_image {y.shape} must have one "
+                "shape of rank 4"
+            )
+        up, wide, out = _wide(dy), _wide(x), _wide(y)
+        radius, bias, alpha, beta = _lrn_settings(node, wide.dtype)
+        norm = bias + alpha * _window_sums(xp, xp.square(wide), radius)
+        shared = _window_sums(xp, up * out / norm, radius)
+        dx = up * norm**-beta - wide.dtype.type(2) * alpha * beta * wide * shared
+        return dx.astype(x.dtype, copy=False)
+
+    return run

@@ -1,0 +1,115 @@
+"""A few threads for kernels that work block by block: convolutions and pools.
+
+A kernel hands in a list of blocks that depends on shapes alone; which thread computes a block never changes its bits.
+While the threads work, BLAS computes each product in the thread that asks for it: its own threads beside ours would
+wait for each other by spinning, which on a busy machine costs many times the product (seen: 15 ms become 300). The
+threads are as many as BLAS has at that moment, so what the user allows BLAS holds for both; SPARKFLOW_KERNEL_THREADS
+lowers it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+
+_SWITCH = "SPARKFLOW_KERNEL_THREADS"
+Block = TypeVar("Block")
+
+
+class _Blas:
+    """BLAS's number of threads, set to 1 from the first `alone` to the end of the last."""
+
+    def __init__(self) -> None:
+        self.lock, self.users, self.threads = threading.Lock(), 0, 1
+
+    @lru_cache(1)  # noqa: B019 - there is one _Blas
+    def libraries(self) -> list[Any]:
+        from threadpoolctl import ThreadpoolController
+
+        return [lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"]
+
+    @contextmanager
+    def alone(self) -> Iterator[int]:
+        """Yields how many threads BLAS had."""
+        with self.lock:
+            if self.users == 0:
+                self.threads = max((lib.get_num_threads() for lib in self.libraries()), default=_processors())
+                self._set(1)
+            self.users += 1
+        try:
+            yield self.threads
+        finally:
+            with self.lock:
+                self.users -= 1
+                if self.users == 0:
+                    self._set(self.threads)
+
+    def _set(self, threads: int) -> None:
+        for lib in self.libraries():
+            lib.set_num_threads(threads)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+@lru_cache(1)
+def _most() -> int:
+    value = os.environ.get(_SWITCH, "")
+    return int(value) if value.isdigit() and int(value) else _processors()
+
+
+@lru_cache(1)
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_most(), thread_name_prefix="sparkflow-kernel")
+
+
+_blas = _Blas()
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a fork has none of its parent's threads
+
+
+def share(work: Callable[[Sequence[Block]], None], blocks: Sequence[Block]) -> None:
+    """work(a run of the blocks) for all of them, in as many threads as there are; the caller does its part.
+
+    `work` must release the GIL where it spends its time and must not call `share`. Raises what `work` raises.
+    """
+    if len(blocks) < 2 or _most() < 2:
+        work(blocks)
+        return
+    with _blas.alone() as allowed:
+        parts = min(_most(), allowed, len(blocks))
+        cuts = [len(blocks) * i // parts for i in range(parts + 1)]
+        others = [_pool().submit(work, blocks[a:b]) for a, b in pairwise(cuts[1:])]
+        try:
+            work(blocks[: cuts[1]])
+        finally:
+            for other in others:
+                other.exception()  # waits: nobody may write into our arrays once we return
+        for other in others:
+            other.result()
+
+
+def runs(count: int, length: int, first: int = 0) -> list[tuple[int, int]]:
+    """(first, count) of the runs, at most `length` long, that make up `count` things."""
+    return [(first + at, min(length, count - at)) for at in range(0, count, max(1, length))]
+
+
+_local = threading.local()
+
+
+def scratch(name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
+    """Uninitialised memory that this thread reuses under `name`: valid until the next call with that name."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    held = _local.__dict__.get(name)
+    if held is None or held.size < size:
+        held = _local.__dict__[name] = np.empty(size, np.uint8)
+    return held[:size].view(dtype).reshape(shape)

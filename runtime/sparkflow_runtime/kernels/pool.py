@@ -1,0 +1,305 @@
+"""Maximum and mean over windows, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels import pool_loops
+from sparkflow_runtime.kernels.host import host, ints
+from sparkflow_runtime.kernels.parallel import share
+from sparkflow_runtime.kernels.registry import Node, bound
+from sparkflow_runtime.kernels.windows import Sliding, Window
+from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
+
+Function = Callable[..., Any]
+
+
+class _Pool:
+    """The window of a pooling node."""
+
+    def __init__(self, node: Node, space: int, ksize: Any = None, strides: Any = None):
+        self.sliding, self.xp = Sliding(node, space, strides), node.xp
+        ksize = list(ksize if ksize is not None else node.attr("ksize"))
+        if len(ksize) != self.sliding.rank or min(ksize) < 1:
+            raise InvalidArgumentError(f"{node.op}: ksize must be {self.sliding.rank} numbers above 0, got {ksize}")
+        if ksize[0] != 1 or ksize[self.sliding.channel] != 1:
+            raise UnimplementedError(f"{node.op}: pooling over batch or channels is not supported, got ksize {ksize}")
+        self.taps = self.sliding.triple([ksize[a] for a in self.sliding.axes], 1)
+
+    def window(self, size: Any) -> Window:
+        return self.sliding.window(size, self.taps)
+
+    def come(self, x: Any, what: str = "input") -> Any:
+        return self.sliding.come(self.xp, x, what)
+
+    def leave(self, y: Any) -> Any:
+        return self.sliding.leave(self.xp, y)
+
+
+def _fast(xp: Any, x: Any) -> bool:
+    return xp is np and x.dtype in (np.float32, np.float64) and x.size > 0
+
+
+def _by_images(count: int, loop: Callable[[int, int], None]) -> None:
+    """loop(first image, one past the last) in several threads."""
+
+    def work(images: Sequence[int]) -> None:
+        if images:
+            loop(images[0], images[-1] + 1)
+
+    share(work, range(count))
+
+
+# ---------------------------------------------------------------------- maximum
+
+
+def _least(xp: Any, dtype: Any) -> Any:
+    return np.iinfo(dtype).min if dtype.kind in "iu" else -xp.inf
+
+
+def _maxima(xp: Any, x: Any, win: Window) -> Any:
+    if _fast(xp, x):
+        y = np.empty((len(x), *win.out, x.shape[4]), x.dtype)
+        _by_images(len(x), lambda a, b: pool_loops.maxima(x, y, win.numbers, a, b))
+        return y
+    y = xp.full((len(x), *win.out, x.shape[4]), _least(xp, x.dtype), x.dtype)
+    for _, cells, outputs in win.each_inner_tap():
+        y[outputs] = xp.maximum(y[outputs], x[cells])
+    return y
+
+
+def _winners(xp: Any, x: Any, win: Window) -> Any:
+    """For each output the number of the first tap that meets its maximum; a NaN is larger than any number."""
+    best = xp.full((len(x), *win.out, x.shape[4]), _least(xp, x.dtype), x.dtype)
+    winner = xp.full(best.shape, -1, xp.int32)
+    for tap, cells, outputs in win.each_inner_tap():
+        seen, number = x[cells], int(np.ravel_multi_index(tap, win.taps))
+        better = (seen > best[outputs]) | ((seen != seen) & (best[outputs] == best[outputs])) | (winner[outputs] < 0)
+        best[outputs] = xp.where(better, seen, best[outputs])
+        winner[outputs] = xp.where(better, number, winner[outputs])
+    return winner
+
+
+def _spread(xp: Any, dy: Any, winner: Any, win: Window) -> Any:
+    """Each dy goes to the cell that its winning tap met: from the last tap, so that a cell adds in order of outputs."""
+    dx = xp.zeros((len(dy), *win.size, dy.shape[4]), dy.dtype)
+    for tap, cells, outputs in reversed(list(win.each_inner_tap())):
+        number = int(np.ravel_multi_index(tap, win.taps))
+        dx[cells] += xp.where(winner[outputs] == number, dy[outputs], dy.dtype.type(0))
+    return dx
+
+
+def _collect(xp: Any, d: Any, winner: Any, win: Window) -> Any:
+    """The transpose of `_spread`: each output takes from the cell that its winning tap met."""
+    out = xp.zeros(winner.shape, d.dtype)
+    for tap, cells, outputs in win.each_inner_tap():
+        number = int(np.ravel_multi_index(tap, win.taps))
+        out[outputs] = xp.where(winner[outputs] == number, d[cells], out[outputs])
+    return out
+
+
+def _max_pool(space: int) -> Callable[[Node], Function]:
+    def factory(node: Node) -> Function:
+        pool = _Pool(node, space)
+        pool_loops.maxima.prepare()
+
+        def run(x: Any) -> Any:
+            x5 = pool.come(x)
+            return pool.leave(_maxima(node.xp, x5, pool.window(x5.shape[1:4])))
+
+        return run
+
+    return factory
+
+
+def _max_pool_grad(space: int) -> Callable[[Node], Function]:
+    """(input, output, dy) -> dx; of equal maxima the first takes all."""
+
+    def factory(node: Node) -> Function:
+        pool, xp = _Pool(node, space), node.xp
+        pool_loops.spread_to_maxima.prepare()
+
+        def run(x: Any, y: Any, dy: Any) -> Any:
+            x5, dy5 = pool.come(x), pool.come(dy, "grad")
+            win = pool.window(x5.shape[1:4])
+            _check_size(node.op, dy5, (len(x5), *win.out, x5.shape[4]))
+            if not _fast(xp, x5) or dy5.dtype != x5.dtype:
+                return pool.leave(_spread(xp, dy5, _winners(xp, x5, win), win))
+            dx = np.zeros(x5.shape, x5.dtype)
+            _by_images(len(x5), lambda a, b: pool_loops.spread_to_maxima(x5, dy5, dx, win.numbers, a, b))
+            return pool.leave(dx)
+
+        return run
+
+    return factory
+
+
+def _max_pool_grad_grad(space: int) -> Callable[[Node], Function]:
+    """(input, output, d) -> what d has where the maxima of the input lie."""
+
+    def factory(node: Node) -> Function:
+        pool, xp = _Pool(node, space), node.xp
+
+        def run(x: Any, y: Any, d: Any) -> Any:
+            x5, d5 = pool.come(x), pool.come(d, "grad")
+            _check_size(node.op, d5, x5.shape)
+            win = pool.window(x5.shape[1:4])
+            return pool.leave(_collect(xp, d5, _winners(xp, x5, win), win))
+
+        return run
+
+    return factory
+
+
+def _check_size(op: str, dy: Any, shape: tuple[int, ...]) -> None:
+    if dy.shape != shape:
+        raise InvalidArgumentError(f"{op}: grad must have shape {shape} (batch, space, channels), got {dy.shape}")
+
+
+@bound("MaxPoolV2", stateful=False)
+def _max_pool_v2(node: Node) -> Function:
+    """As MaxPool, with ksize and strides as inputs."""
+
+    def run(x: Any, ksize: Any, strides: Any) -> Any:
+        pool = _Pool(node, 2, ints(ksize), ints(strides))
+        x5 = pool.come(x)
+        return pool.leave(_maxima(node.xp, x5, pool.window(x5.shape[1:4])))
+
+    return run
+
+
+# ---------------------------------------------------------------------- maximum and where it was
+
+
+def _flat_places(xp: Any, winner: Any, win: Window, channels: int, with_batch: bool) -> Any:
+    """The flat index, within its image or within the batch, of the cell that each output took."""
+    _, taps_h, taps_w = win.taps
+    _, out_h, out_w = win.out
+    height, width = win.size[1:]
+    rows = xp.arange(out_h)[:, None, None] * win.strides[1] - win.before[1] + winner // taps_w % taps_h
+    columns = xp.arange(out_w)[:, None] * win.strides[2] - win.before[2] + winner % taps_w
+    flat = (rows * width + columns) * channels + xp.arange(channels)
+    if with_batch:
+        flat = flat + (xp.arange(len(winner)) * height * width * channels)[:, None, None, None, None]
+    return flat
+
+
+@bound("MaxPoolWithArgmax", stateful=False, multi=True)
+def _max_pool_with_argmax(node: Node) -> Function:
+    pool, xp = _Pool(node, 2), node.xp
+    index_type = node.attr("Targmax").np if node.attr("Targmax") else np.int64
+
+    def run(x: Any) -> Any:
+        x5 = pool.come(x)
+        win = pool.window(x5.shape[1:4])
+        winner = _winners(xp, x5, win)
+        flat = _flat_places(xp, winner, win, x5.shape[4], bool(node.attr("include_batch_in_index")))
+        return pool.leave(_collect(xp, x5, winner, win)), pool.leave(flat.astype(index_type))
+
+    return run
+
+
+def _checked_places(node: Node, xp: Any, argmax: Any, shape: tuple[int, ...]) -> Any:
+    """argmax as indices of the whole flat batch."""
+    cells = int(np.prod(shape[1:]))
+    flat = argmax.reshape(shape[0], -1).astype(np.int64)
+    if not node.attr("include_batch_in_index"):
+        flat = flat + (xp.arange(shape[0]) * cells)[:, None]
+    if flat.size and (host(flat.min()) < 0 or host(flat.max()) >= cells * shape[0]):
+        raise InvalidArgumentError(f"{node.op}: argmax holds an index outside the input {shape}")
+    return flat.ravel()
+
+
+@bound("MaxPoolGradWithArgmax", stateful=False)
+def _max_pool_grad_with_argmax(node: Node) -> Function:
+    xp = node.xp
+
+    def run(x: Any, dy: Any, argmax: Any) -> Any:
+        _check_size(node.op, dy, argmax.shape)
+        dx = xp.zeros(x.size, dy.dtype)
+        xp.add.at(dx, _checked_places(node, xp, argmax, x.shape), dy.ravel())
+        return dx.reshape(x.shape)
+
+    return run
+
+
+@bound("MaxPoolGradGradWithArgmax", stateful=False)
+def _max_pool_grad_grad_with_argmax(node: Node) -> Function:
+    xp = node.xp
+
+    def run(x: Any, d: Any, argmax: Any) -> Any:
+        _check_size(node.op, d, x.shape)
+        return d.ravel()[_checked_places(node, xp, argmax, x.shape)].reshape(argmax.shape)
+
+    return run
+
+
+# ---------------------------------------------------------------------- mean
+
+
+def _counts(xp: Any, win: Window, dtype: Any) -> Any:
+    """How many cells, padding aside, each output sees: [depth, height, width, 1]."""
+    count = xp.zeros((1, *win.out, 1), dtype)
+    for _, _, outputs in win.each_inner_tap():
+        count[outputs] += dtype.type(1)
+    return count[0]
+
+
+def _avg_pool(space: int) -> Callable[[Node], Function]:
+    def factory(node: Node) -> Function:
+        pool, xp = _Pool(node, space), node.xp
+        pool_loops.means.prepare()
+
+        def run(x: Any) -> Any:
+            x5 = pool.come(x)
+            win = pool.window(x5.shape[1:4])
+            if _fast(xp, x5):
+                y = np.empty((len(x5), *win.out, x5.shape[4]), x5.dtype)
+                _by_images(len(x5), lambda a, b: pool_loops.means(x5, y, win.numbers, a, b))
+                return pool.leave(y)
+            wide = np.dtype(np.float32) if x.dtype.itemsize == 2 else x.dtype
+            y = xp.zeros((len(x5), *win.out, x5.shape[4]), wide)
+            for _, cells, outputs in win.each_inner_tap():
+                y[outputs] += x5[cells]
+            return pool.leave((y / _counts(xp, win, wide)).astype(x.dtype))
+
+        return run
+
+    return factory
+
+
+def _avg_pool_grad(space: int) -> Callable[[Node], Function]:
+    """(shape of the input, dy) -> dx: every cell of a window gets its share."""
+
+    def factory(node: Node) -> Function:
+        pool, xp = _Pool(node, space), node.xp
+        pool_loops.spread_means.prepare()
+
+        def run(input_shape: Any, dy: Any) -> Any:
+            images, size, channels = pool.sliding.shape_in(ints(input_shape), "orig_input_shape")
+            dy5, win = pool.come(dy, "grad"), pool.window(size)
+            _check_size(node.op, dy5, (images, *win.out, channels))
+            if _fast(xp, dy5):
+                dx = np.zeros((images, *size, channels), dy5.dtype)
+                _by_images(images, lambda a, b: pool_loops.spread_means(dy5, dx, win.numbers, a, b))
+                return pool.leave(dx)
+            wide = np.dtype(np.float32) if dy.dtype.itemsize == 2 else dy.dtype
+            dx, part = xp.zeros((images, *size, channels), wide), dy5.astype(wide) / _counts(xp, win, wide)
+            for _, cells, outputs in win.each_inner_tap():
+                dx[cells] += part[outputs]
+            return pool.leave(dx.astype(dy.dtype, copy=False))
+
+        return run
+
+    return factory
+
+
+for _space, _suffix in ((2, ""), (3, "3D")):
+    bound("MaxPool" + _suffix, stateful=False)(_max_pool(_space))
+    bound(f"MaxPool{_suffix}Grad", stateful=False)(_max_pool_grad(_space))
+    bound(f"MaxPool{_suffix}GradGrad", stateful=False)(_max_pool_grad_grad(_space))
+    bound("AvgPool" + _suffix, stateful=False)(_avg_pool(_space))
+    bound(f"AvgPool{_suffix}Grad", stateful=False)(_avg_pool_grad(_space))

@@ -1,0 +1,210 @@
+"""The ways to compute a convolution or a pool: all agree, both versions of a loop agree bit for bit, threads change
+nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from sparkflow_runtime.kernels import conv_columns, conv_taps, conv_winograd, parallel, pool_loops
+from sparkflow_runtime.kernels.windows import Window
+from sparkflow_runtime.wire.windows import slide
+
+RNG = np.random.default_rng(3)
+
+
+def window(size: Any, taps: Any, strides: Any = (1, 1, 1), dilations: Any = (1, 1, 1), padding: str = "SAME") -> Window:
+    slides = [slide(*numbers, padding) for numbers in zip(size, taps, strides, dilations)]
+    out, before, after = zip(*slides)
+    return Window(size, taps, strides, dilations, before, after, out)
+
+
+def normal(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+WINDOWS = [
+    window((1, 9, 8), (1, 3, 3)),
+    window((1, 9, 8), (1, 3, 3), padding="VALID"),
+    window((1, 9, 8), (1, 4, 3), (1, 2, 3)),
+    window((1, 9, 8), (1, 2, 3), (1, 1, 1), (1, 2, 3)),
+    window((5, 4, 6), (2, 3, 3), (2, 1, 2), padding="VALID"),
+    window((1, 5, 5), (1, 1, 1)),
+    window((1, 5, 5), (1, 1, 1), (1, 2, 2)),
+]
+
+
+@pytest.mark.parametrize("win", WINDOWS)
+def test_columns_agree_with_taps(win: Window) -> None:
+    x, w, dy = normal(3, *win.size, 2), normal(*win.taps, 2, 5), normal(3, *win.out, 5)
+    x, w, dy = (a.astype(np.float64) for a in (x, w, dy))
+    np.testing.assert_allclose(
+        conv_columns.forward(x, w, win), conv_taps.forward(np, x, w, win), rtol=1e-12, atol=1e-12
+    )
+    by_input = conv_columns.by_input(dy, w, win), conv_taps.by_input(np, dy, w, win)
+    np.testing.assert_allclose(*by_input, rtol=1e-12, atol=1e-12)
+    by_filter = conv_columns.by_filter(x, dy, win), conv_taps.by_filter(np, x, dy, win)
+    np.testing.assert_allclose(*by_filter, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("images, size", [(1, (7, 6)), (2, (1, 1)), (3, (40, 33))])
+@pytest.mark.parametrize("inner, outer", [(16, 24), (144, 128)])
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_winograd_rounds_like_a_sum_of_products(
+    images: int, size: tuple[int, int], inner: int, outer: int, padding: str
+) -> None:
+    if padding == "VALID" and min(size) < 3:
+        pytest.skip("the window does not fit")
+    win = window((1, *size), (1, 3, 3), padding=padding)
+    x, w, dy = normal(images, *win.size, inner), normal(1, 3, 3, inner, outer), normal(images, *win.out, outer)
+    assert conv_winograd.fits(x, w, win)
+    exact = [a.astype(np.float64) for a in (x, w, dy)]
+    for got, want in [
+        (conv_winograd.forward(x, w, win), conv_taps.forward(np, exact[0], exact[1], win)),
+        (conv_winograd.by_input(dy, w, win), conv_taps.by_input(np, exact[2], exact[1], win)),
+        (conv_winograd.by_filter(x, dy, win), conv_taps.by_filter(np, exact[0], exact[2], win)),
+    ]:
+        np.testing.assert_allclose(got, want, rtol=0, atol=3e-6 * np.abs(want).max())
+
+
+def test_winograd_is_exact_for_small_integers() -> None:
+    win = window((1, 6, 6), (1, 3, 3))
+    x, w = (RNG.integers(-8, 8, s).astype(np.float32) for s in ((2, *win.size, 16), (1, 3, 3, 16, 16)))
+    np.testing.assert_array_equal(conv_winograd.forward(x, 2 * w, win), conv_taps.forward(np, x, 2 * w, win))
+
+
+def test_winograd_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    win, w = window((1, 6, 6), (1, 3, 3)), normal(1, 3, 3, 16, 16)
+    assert conv_winograd.fits(normal(1, 1, 6, 6, 16), w, win)
+    monkeypatch.setenv("SPARKFLOW_WINOGRAD", "0")
+    assert not conv_winograd.fits(normal(1, 1, 6, 6, 16), w, win)
+
+
+# ---------------------------------------------------------------------- both versions of a loop
+
+TILES = (5, 3, 8, 4, 3)  # first, start, stop, down, across
+POOLS = [window((1, 9, 8), (1, 3, 2), (1, 2, 1)), window((5, 4, 6), (2, 3, 3), (2, 1, 2), padding="VALID")]
+
+
+def _special(x: np.ndarray) -> np.ndarray:
+    flat = x.ravel()
+    flat[::17], flat[::41], flat[::53] = np.nan, np.inf, -np.inf
+    return x
+
+
+def _columns(dtype: Any) -> list[Any]:
+    win = WINDOWS[3]
+    width = 6 * 3
+    return [
+        (conv_columns.gather_columns, [normal(2, *win.size, 3, dtype=dtype), np.ones((40, width), dtype)], win, 30),
+        (conv_columns.scatter_columns, [normal(2, *win.size, 3, dtype=dtype), normal(40, width, dtype=dtype)], win, 30),
+    ]
+
+
+def _pools(dtype: Any) -> list[Any]:
+    cases: list[Any] = []
+    for win in POOLS:
+        for x in (normal(3, *win.size, 5, dtype=dtype), _special(normal(3, *win.size, 5, dtype=dtype)).round(0)):
+            dy = normal(3, *win.out, 5, dtype=dtype)
+            cases += [
+                (pool_loops.maxima, [x, np.zeros_like(dy)], win, 1, 3),
+                (pool_loops.means, [x, np.zeros_like(dy)], win, 0, 3),
+                (pool_loops.spread_to_maxima, [x, dy, np.zeros_like(x)], win, 0, 2),
+                (pool_loops.spread_means, [dy, np.zeros_like(x)], win, 0, 3),
+            ]
+    return cases
+
+
+def _winograd() -> list[Any]:
+    x, m, w = normal(2, 7, 5, 19), normal(16, 8, 19), normal(3, 3, 7, 19)
+    u = normal(16, 7, 19)
+    return [
+        (conv_winograd.tiles_in, [x, m.copy(), *TILES, 1, 1]),
+        (conv_winograd.tiles_out, [m, x.copy(), *TILES]),
+        (conv_winograd.tiles_back, [x, m.copy(), *TILES, 0, 0]),
+        (conv_winograd.filter_in, [w, u.copy(), 0, 2, 6]),
+        (conv_winograd.filter_in, [w, u.copy(), 1, 0, 7]),
+        (conv_winograd.filter_back, [u, w.copy(), 1, 5]),
+    ]
+
+
+LOOPS = [*_columns(np.float32), *_columns(np.float64), *_pools(np.float32), *_pools(np.float64), *_winograd()]
+
+
+@pytest.mark.parametrize("case", LOOPS, ids=[c[0].name for c in LOOPS])
+def test_both_versions_give_the_same_bits(case: Any) -> None:
+    loop, arrays, *rest = case
+    rest = [r.numbers if isinstance(r, Window) else r for r in rest]
+    results = []
+    for call in (loop.numpy, loop.compile()):
+        copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arrays]
+        with np.errstate(invalid="ignore"):
+            call(*copies, *rest)
+        results.append([a for a in copies if isinstance(a, np.ndarray)])
+    for by_numpy, by_numba in zip(*results):
+        assert by_numpy.tobytes() == by_numba.tobytes() or _same_but_for_nan(by_numpy, by_numba)
+
+
+def _same_but_for_nan(a: np.ndarray, b: np.ndarray) -> bool:
+    """Which of its many NaNs a processor makes is not told."""
+    return np.array_equal(a, b, equal_nan=True) and np.array_equal(np.signbit(a[a == 0]), np.signbit(b[b == 0]))
+
+
+# ---------------------------------------------------------------------- threads
+
+
+def _with_threads(monkeypatch: pytest.MonkeyPatch, count: int, compute: Callable[[], Any]) -> Any:
+    monkeypatch.setattr(parallel, "_most", lambda: count)
+    parallel._pool.cache_clear()
+    try:
+        return compute()
+    finally:
+        parallel._pool.cache_clear()
+
+
+@pytest.mark.parametrize("channels", [16, 144])
+def test_the_number_of_threads_does_not_change_the_bits(monkeypatch: pytest.MonkeyPatch, channels: int) -> None:
+    same, strided = window((1, 48, 48), (1, 3, 3)), window((1, 48, 48), (1, 3, 3), (1, 2, 2))
+
+    def compute() -> list[bytes]:
+        found = []
+        for way, win in ((conv_winograd, same), (conv_columns, strided)):
+            found += [way.forward(x, w, win), way.by_input(dy[way], w, win), way.by_filter(x, dy[way], win)]
+        return [a.tobytes() for a in found]
+
+    x, w = normal(3, *same.size, channels), normal(1, 3, 3, channels, channels)
+    dy = {conv_winograd: normal(3, *same.out, channels), conv_columns: normal(3, *strided.out, channels)}
+    monkeypatch.setattr(parallel._blas, "libraries", lambda: [])
+    with threadpool_limits(1):
+        assert _with_threads(monkeypatch, 1, compute) == _with_threads(monkeypatch, 4, compute)
+
+
+def test_blas_has_its_threads_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def blas() -> list[int]:
+        return [library.get_num_threads() for library in parallel._blas.libraries()]
+
+    seen: list[Any] = []
+    with threadpool_limits(3):
+        before = blas()
+        _with_threads(monkeypatch, 2, lambda: parallel.share(lambda mine: seen.append((blas(), list(mine))), range(5)))
+        assert blas() == before
+    assert sorted(i for _, mine in seen for i in mine) == [0, 1, 2, 3, 4]
+    assert all(threads == [1] * len(before) for threads, _ in seen)
+
+
+def test_a_failing_block_is_raised_and_all_threads_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = threading.Event()
+
+    def work(mine: Any) -> None:
+        if 0 in mine:
+            raise ValueError("block 0")
+        done.set()
+
+    with pytest.raises(ValueError, match="block 0"):
+        _with_threads(monkeypatch, 2, lambda: parallel.share(work, range(4)))
+    assert done.is_set()
