@@ -57,7 +57,8 @@ def _fused_batch_norm_grad(op: Operation, *ds: Any) -> tuple[Any, ...]:
         up = math.subtract(math.subtract(dy, reduce_mean(dy, axes, keepdims=True)), shared)
     dx = math.multiply(up, math.multiply(along(math.cast(scale, x.dtype.base_dtype)), inverse))
     firsts = [dx, reduce_sum(product, axes), reduce_sum(dy, axes)]
-    return (*gradients(firsts, [dy, x, scale], list(ds[:3])), *[None] * (len(op.inputs) - 3))
+    partial = gradients(firsts, [dy, x, scale], list(ds[:3]), stop_gradients=[dy, x, scale])  # dy may depend on x
+    return (*partial, *[None] * (len(op.inputs) - 3))
 
 
 @gradient("LRN")
