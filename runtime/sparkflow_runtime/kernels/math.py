@@ -215,8 +215,15 @@ def _matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool = False, transpose_b: 
     return _product(xp, a, b)
 
 
+# A few rows by a large matrix: BLAS repacks the whole matrix for a matrix product, but only reads it for each row alone.
+# Seen for 4 rows by 25,088 x 4,096: 59 ms of processor time for 137.
+_FEW_ROWS, _LARGE = 4, 1 << 20
+
+
 def _product(xp: Any, a: Any, b: Any) -> Any:
     """In the type of the operands: of bfloat16 numpy's product is float32."""
+    if xp is np and 1 < len(a) <= _FEW_ROWS and b.ndim == 2 and b.size >= _LARGE and a.dtype == b.dtype:
+        return np.stack([np.matmul(row, b) for row in a])
     product = xp.matmul(a, b)
     return product if product.dtype == a.dtype else product.astype(a.dtype)
 

@@ -98,7 +98,8 @@ def _fused_batch_norm_grad(node: Node) -> Function:
         if dy.shape != x.shape:
             raise InvalidArgumentError(f"{node.op}: y_backprop {dy.shape} must have the shape of x {x.shape}")
         _check_vectors(node, x.shape[channel], scale=scale, reserve_space_1=mean, reserve_space_2=variance)
-        rows, up, kind = (*(_rows(xp, t, channel, scale.dtype) for t in (x, dy)), scale.dtype.type)
+        # the type of the statistics, not of scale: that is always float32 in the later versions of this op
+        rows, up, kind = (*(_rows(xp, t, channel, mean.dtype) for t in (x, dy)), mean.dtype.type)
         inverse = kind(1) / xp.sqrt(variance + kind(epsilon))
         normal = (rows - mean) * inverse
         doffset, dscale = _column_sums(xp, up), _column_sums(xp, up * normal)
@@ -107,8 +108,8 @@ def _fused_batch_norm_grad(node: Node) -> Function:
             normal *= dscale / count
             normal += doffset / count
             up = up - normal
-        dx = up * (scale * inverse)
-        unused = xp.zeros((), scale.dtype)
+        dx = up * (scale.astype(mean.dtype, copy=False) * inverse)
+        unused = xp.zeros((), mean.dtype)
         return [_shaped(xp, dx, x, channel), dscale, doffset, unused, unused]
 
     return run

@@ -7,7 +7,7 @@ changed by the rule, and written back once. Source of the formulas: Duchi et al.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from sparkflow_runtime.kernels.rows import has_repeats, rounds
 from sparkflow_runtime.kernels.state import locked, show
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+_PIECE = 1 << 15  # elements
 
 Array = Any
 Rule = Callable[..., None]  # (xp, node, [var, *slots], gradient, *scalars), changing var and slots in place
@@ -108,10 +110,24 @@ def _apply(node: Node) -> Callable[..., Variable]:
         with locked(node, refs[0]):
             held = [ref.read() for ref in refs]
             _check_same_shape(node, refs, held, np.shape(grad))
-            rule(node.xp, node, held, grad, *scalars)
+            for arrays, part in _pieces(node.xp, held, grad):
+                rule(node.xp, node, arrays, part, *scalars)
         return refs[0]
 
     return run
+
+
+def _pieces(xp: Any, held: list[Array], grad: Array) -> Iterator[tuple[list[Array], Array]]:
+    """Large arrays piece by piece: what a rule computes on the way then stays in a cache and needs no memory of the
+    variable's size. Rules work element by element, so the bits are the same."""
+    everything = [*held, grad]
+    if xp is not np or grad.size <= _PIECE or not all(a.flags.c_contiguous for a in everything):
+        yield held, grad
+        return
+    flat = [a.reshape(-1) for a in everything]
+    for at in range(0, grad.size, _PIECE):
+        *arrays, part = (a[at : at + _PIECE] for a in flat)
+        yield arrays, part
 
 
 def _sparse_apply(node: Node) -> Callable[..., Variable]:
