@@ -1,8 +1,8 @@
 """3 x 3 convolution with stride 1 by Winograd's F(2 x 2, 3 x 3): 16 products for 4 outputs instead of 36.
 
 A tile of 4 x 4 inputs is transformed, multiplied channel by channel with the transformed filter (16 matrix products
-over all tiles), and transformed back to 2 x 2 outputs. The gradients are the transposes of the same maps. Tiles go block
-by block through memory that is reused, in several threads.
+over all tiles), and transformed back to 2 x 2 outputs. The gradients are the transposes of the same maps. Tiles go
+block by block through memory that is reused, in several threads.
 
 Rounding is that of a sum of nine terms: against float64 the largest error is 3e-7 to 7e-7 of the largest output, where
 the plain product has 2e-7 to 6e-7. An infinity or NaN spreads over its whole tile: at most one cell further than the

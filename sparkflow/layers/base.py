@@ -1,0 +1,187 @@
+"""Layer: an object that makes its variables when it is first called and shares them when it is called again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sparkflow.framework import shapes
+from sparkflow.framework.apply import convert_to_tensor
+from sparkflow.framework.graph import Graph, Tensor, get_default_graph
+from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.framework.shapes import TensorShape
+from sparkflow.ops.variable_scope import VariableScope, get_variable, variable_scope
+from sparkflow_runtime.wire import dtypes
+
+
+class Layer:
+    """The base of tf.layers' classes. A subclass makes variables in `build` and computes in `call`.
+
+    name: of the variable scope, made unique; by default the class's name in snake case. _scope: the exact scope, and
+    _reuse whether its variables are shared (what the functions of tf.layers pass on).
+    """
+
+    def __init__(
+        self,
+        trainable: bool = True,
+        name: str | None = None,
+        dtype: Any = None,
+        activity_regularizer: Callable[[Tensor], Tensor] | None = None,
+        _scope: Any = None,
+        _reuse: Any = None,
+    ):
+        self.trainable, self.built, self.activity_regularizer = trainable, False, activity_regularizer
+        self._dtype = None if dtype is None else dtypes.as_dtype(dtype)
+        self._base_name = name or _snake_case(type(self).__name__)
+        self._wanted_scope, self._reuse = _scope, _reuse
+        self._scope: VariableScope | None = None
+        self._weights: list[tuple[Any, bool]] = []
+        self._losses: list[Tensor] = []
+        self._updates: list[Any] = []
+
+    # ------------------------------------------------------------------ what a subclass defines
+
+    def build(self, input_shape: TensorShape) -> None:
+        """Make the variables for inputs of that shape."""
+
+    def call(self, inputs: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not say what it computes: define call(inputs)")
+
+    # ------------------------------------------------------------------ calling
+
+    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
+        many = isinstance(inputs, (list, tuple)) and any(isinstance(i, Tensor) for i in inputs)
+        tensors = [convert_to_tensor(i) for i in inputs] if many else convert_to_tensor(inputs)
+        first = tensors[0] if isinstance(tensors, list) else tensors
+        with self._entered(first):
+            if not self.built:
+                self.build(TensorShape(first._shape))
+                self.built = True
+            out = self.call(tensors, **kwargs)
+            if self.activity_regularizer is not None:
+                self.add_loss(self.activity_regularizer(out))
+        return out
+
+    apply = __call__
+
+    @contextmanager
+    def _entered(self, first: Tensor) -> Iterator[None]:
+        """In the layer's scopes: those opened for it at the first call, entered again later."""
+        if self._scope is None:
+            self._dtype = self._dtype or first.dtype.base_dtype
+            opened = variable_scope(self._wanted_scope, self._base_name, reuse=self._reuse, dtype=self._dtype)
+            with opened as self._scope:
+                yield
+            return
+        again = variable_scope(self._scope, reuse=True if self.built else self._reuse, auxiliary_name_scope=False)
+        with again, get_default_graph().name_scope(self._scope.original_name_scope):
+            yield
+
+    # ------------------------------------------------------------------ for subclasses
+
+    def add_weight(
+        self,
+        name: str,
+        shape: Any = None,
+        dtype: Any = None,
+        initializer: Any = None,
+        regularizer: Any = None,
+        trainable: bool | None = None,
+        constraint: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """A variable of the layer, by get_variable in its scope."""
+        trained = self.trainable and trainable is not False
+        losses = get_default_graph().get_collection_ref(GraphKeys.REGULARIZATION_LOSSES)
+        before = len(losses)
+        variable = get_variable(
+            name,
+            shape,
+            dtype or self._dtype,
+            initializer=initializer,
+            regularizer=regularizer,
+            trainable=trained,
+            constraint=constraint,
+            **kwargs,
+        )
+        self._losses += losses[before:]
+        self._weights.append((variable, trained))
+        return variable
+
+    add_variable = add_weight
+
+    def add_loss(self, losses: Any, inputs: Any = None) -> None:
+        """Add to the layer's losses and to the collection REGULARIZATION_LOSSES."""
+        for loss in losses if isinstance(losses, (list, tuple)) else [losses]:
+            self._losses.append(loss)
+            get_default_graph().add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+
+    def add_update(self, updates: Any, inputs: Any = None) -> None:
+        """Add ops that training has to run to the layer's updates and to the collection UPDATE_OPS."""
+        for update in updates if isinstance(updates, (list, tuple)) else [updates]:
+            self._updates.append(update)
+            get_default_graph().add_to_collection(GraphKeys.UPDATE_OPS, update)
+
+    # ------------------------------------------------------------------ looking at it
+
+    @property
+    def name(self) -> str:
+        return self._base_name if self._scope is None else self._scope.name.rpartition("/")[2]
+
+    @property
+    def scope_name(self) -> str:
+        if self._scope is None:
+            raise ValueError(f"No name available for layer scope because the layer {self.name!r} has not been used yet")
+        return self._scope.name
+
+    @property
+    def graph(self) -> Graph:
+        return get_default_graph()
+
+    dtype = property(lambda self: None if self._dtype is None else self._dtype.name)
+    losses = property(lambda self: list(self._losses))
+    updates = property(lambda self: list(self._updates))
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        return [v for v, trained in self._weights if trained] if self.trainable else []
+
+    @property
+    def non_trainable_variables(self) -> list[Any]:
+        return [v for v, trained in self._weights if not (trained and self.trainable)]
+
+    @property
+    def variables(self) -> list[Any]:
+        return self.trainable_variables + self.non_trainable_variables
+
+    weights = variables
+    trainable_weights = trainable_variables
+    non_trainable_weights = non_trainable_variables
+
+    def count_params(self) -> int:
+        """How many numbers the layer's variables hold. Raises ValueError before the first call."""
+        if not self.built:
+            raise ValueError(f"count_params: layer {self.name!r} has no variables before it is called")
+        return sum(shapes.product(v.shape.as_list()) for v in self.variables)
+
+
+def _snake_case(name: str) -> str:
+    split = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    return re.sub(r"([a-z])([A-Z])", r"\1_\2", split).lower()
+
+
+def numbers(what: str, name: str, value: Any, count: int) -> tuple[int, ...]:
+    """`count` whole numbers, from one or from as many. Raises ValueError otherwise."""
+    listed = tuple(value) if hasattr(value, "__iter__") else (value,) * count
+    if len(listed) != count or any(int(v) != v or v < 1 for v in listed):
+        raise ValueError(f"{what}: {name} must be a whole number above 0 or a tuple of {count}, got {value!r}")
+    return tuple(int(v) for v in listed)
+
+
+def channel_axis(what: str, data_format: str, rank: int) -> int:
+    """Raises ValueError unless data_format is channels_last or channels_first."""
+    if data_format not in ("channels_last", "channels_first"):
+        raise ValueError(f"{what}: data_format must be channels_last or channels_first, got {data_format!r}")
+    return rank - 1 if data_format == "channels_last" else 1

@@ -1,0 +1,166 @@
+"""Batch normalisation as a layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.framework import shapes
+from sparkflow.framework.apply import constant
+from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.framework.shapes import TensorShape
+from sparkflow.layers.base import Layer
+from sparkflow.ops import (
+    array,
+    init_ops,
+    math,
+    nn,
+    nn_norm,
+    operators,  # noqa: F401 - x + y on tensors
+    state,
+)
+from sparkflow.ops.control_flow_cond import cond, smart_constant_value
+
+
+class BatchNormalization(Layer):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta along every axis but `axis`. Source: Ioffe and Szegedy 2015.
+
+    Makes <name>/gamma, <name>/beta, and <name>/moving_mean, <name>/moving_variance, which are not trained. While
+    training the batch's own statistics are used and the moving ones follow them: their updates lie in the collection
+    UPDATE_OPS and must be run with the training op. Otherwise the moving ones are used.
+    """
+
+    def __init__(
+        self,
+        axis: int = -1,
+        momentum: float = 0.99,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = None,
+        gamma_initializer: Any = None,
+        moving_mean_initializer: Any = None,
+        moving_variance_initializer: Any = None,
+        beta_regularizer: Any = None,
+        gamma_regularizer: Any = None,
+        beta_constraint: Any = None,
+        gamma_constraint: Any = None,
+        renorm: bool = False,
+        fused: bool | None = None,
+        trainable: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(trainable, name, **kwargs)
+        if renorm:
+            raise ValueError("batch_normalization: renorm=True (batch renormalisation) is not supported")
+        self.axis, self.momentum, self.epsilon = axis[0] if isinstance(axis, (list, tuple)) else axis, momentum, epsilon
+        self.center, self.scale, self.fused = center, scale, fused
+        ones, zeros = init_ops.ones_initializer(), init_ops.zeros_initializer()
+        self._of_gamma = {
+            "initializer": gamma_initializer or ones,
+            "regularizer": gamma_regularizer,
+            "constraint": gamma_constraint,
+        }
+        self._of_beta = {
+            "initializer": beta_initializer or zeros,
+            "regularizer": beta_regularizer,
+            "constraint": beta_constraint,
+        }
+        self._of_moving = [moving_mean_initializer or zeros, moving_variance_initializer or ones]
+        self.gamma = self.beta = None
+
+    def build(self, input_shape: TensorShape) -> None:
+        dims = input_shape.dims_
+        if dims is None or not -len(dims) <= self.axis < len(dims) or dims[self.axis] is None:
+            raise ValueError(
+                f"batch_normalization: axis {self.axis} of the inputs must have a known size, got shape "
+                f"{shapes.show(dims)}"
+            )
+        self.axis %= len(dims)
+        size = [dims[self.axis]]
+        flat = len(dims) == 4 and self.axis in (1, 3)
+        if self.fused and not flat:
+            raise ValueError("batch_normalization: fused=True needs inputs of rank 4 and axis 1 or 3")
+        self.fused = flat if self.fused is None else self.fused
+        self.gamma = self.add_weight("gamma", size, **self._of_gamma) if self.scale else None
+        self.beta = self.add_weight("beta", size, **self._of_beta) if self.center else None
+        self.moving_mean, self.moving_variance = (
+            self.add_weight(name, size, initializer=first, trainable=False)
+            for name, first in zip(("moving_mean", "moving_variance"), self._of_moving)
+        )
+
+    def call(self, inputs: Any, training: Any = False, **kwargs: Any) -> Tensor:
+        """training: a Python bool, or a bool scalar tensor that decides at each step."""
+        known = smart_constant_value(training)
+        compute = self._fused if self.fused else self._plain
+        if known is None:
+            out, mean, variance = cond(training, lambda: compute(inputs, True), lambda: compute(inputs, False))
+            rate = cond(training, lambda: constant(1.0 - self.momentum), lambda: constant(0.0))
+        else:
+            (out, mean, variance), rate = compute(inputs, known), 1.0 - self.momentum
+        if known is not False:
+            self._follow(mean, variance, rate)
+        return out
+
+    def _plain(self, inputs: Tensor, training: bool) -> tuple[Tensor, Any, Any]:
+        """(y, the statistics used)."""
+        mean, variance = self.moving_mean, self.moving_variance
+        if training:
+            mean, variance = nn.moments(inputs, [a for a in range(len(inputs._shape)) if a != self.axis])  # type: ignore[arg-type]
+        return self._normalized(inputs, mean, variance), mean, variance
+
+    def _fused(self, inputs: Tensor, training: bool) -> tuple[Tensor, Any, Any]:
+        """The same by one op, whose variance for the moving one is divided by n - 1."""
+        ones, zeros = (make([inputs._shape[self.axis]], self._dtype) for make in (array.ones, array.zeros))  # type: ignore[index]
+        given = {} if training else {"mean": self.moving_mean, "variance": self.moving_variance}
+        return nn_norm.fused_batch_norm(
+            inputs,
+            ones if self.gamma is None else self.gamma,
+            zeros if self.beta is None else self.beta,
+            epsilon=self.epsilon,
+            is_training=training,
+            data_format="NCHW" if self.axis == 1 else "NHWC",
+            **given,
+        )
+
+    def _follow(self, mean: Tensor, variance: Tensor, rate: Any) -> None:
+        """moving -= (moving - new) * rate."""
+        for moving, new in ((self.moving_mean, mean), (self.moving_variance, variance)):
+            with get_default_graph().name_scope("AssignMovingAvg"), get_default_graph().colocate_with(moving.op):
+                self.add_update(state.assign_sub(moving, (moving - new) * math.cast(rate, moving.dtype.base_dtype)))
+
+    def _normalized(self, x: Tensor, mean: Any, variance: Any) -> Tensor:
+        beta, gamma, rank = self.beta, self.gamma, len(x._shape)  # type: ignore[arg-type]
+        if self.axis != rank - 1:
+            order = [-1 if a == self.axis else 1 for a in range(rank)]
+            mean, variance, beta, gamma = (
+                None if v is None else array.reshape(v, order) for v in (mean, variance, beta, gamma)
+            )
+        return nn.batch_normalization(x, mean, variance, beta, gamma, self.epsilon)
+
+
+def batch_normalization(
+    inputs: Any,
+    axis: int = -1,
+    momentum: float = 0.99,
+    epsilon: float = 1e-3,
+    center: bool = True,
+    scale: bool = True,
+    beta_initializer: Any = None,
+    gamma_initializer: Any = None,
+    moving_mean_initializer: Any = None,
+    moving_variance_initializer: Any = None,
+    beta_regularizer: Any = None,
+    gamma_regularizer: Any = None,
+    beta_constraint: Any = None,
+    gamma_constraint: Any = None,
+    training: Any = False,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+    renorm: bool = False,
+    fused: bool | None = None,
+) -> Tensor:
+    """BatchNormalization as a function; training as in its call."""
+    settings = {k: v for k, v in locals().items() if k not in ("inputs", "training", "reuse")}
+    return BatchNormalization(**settings, _scope=name, _reuse=reuse)(inputs, training=training)
