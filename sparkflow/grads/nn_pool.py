@@ -23,14 +23,14 @@ for _suffix in ("", "3D"):
 
     @gradient(f"MaxPool{_suffix}Grad")
     def _max_pool_grad(op: Operation, d: Tensor, grad: str = f"MaxPool{_suffix}GradGrad") -> tuple[Any, Any, Any]:
-        """Linear in dy: its transpose takes what d has where the maxima lie."""
+        """Linear in dy: its transpose takes what d has where the maxima lie, which no small step moves."""
         x, y, _ = op.inputs
-        return None, None, lambda: apply_op(grad, [x, y, d], _window(op))
+        return lambda: array.zeros_like(x), lambda: array.zeros_like(y), lambda: apply_op(grad, [x, y, d], _window(op))
 
     @gradient(f"MaxPool{_suffix}GradGrad")
     def _max_pool_grad_grad(op: Operation, d: Tensor, grad: str = f"MaxPool{_suffix}Grad") -> tuple[Any, Any, Any]:
         x, y, _ = op.inputs
-        return None, None, lambda: apply_op(grad, [x, y, d], _window(op))
+        return lambda: array.zeros_like(x), lambda: array.zeros_like(y), lambda: apply_op(grad, [x, y, d], _window(op))
 
     @gradient(f"AvgPool{_suffix}")
     def _avg_pool(op: Operation, dy: Tensor, grad: str = f"AvgPool{_suffix}Grad") -> Tensor:
@@ -60,3 +60,10 @@ def _grad_grad_with_argmax(op: Operation, d: Tensor) -> tuple[Any, Any, Any]:
 
 def _argmax_window(op: Operation) -> dict[str, Any]:
     return {name: op.attrs[name] for name in ("ksize", "strides", "padding", "include_batch_in_index", "Targmax")}
+
+
+@gradient("MaxPoolV2")
+def _max_pool_v2(op: Operation, dy: Tensor) -> tuple[Any, Any, Any]:
+    x, ksize, strides = op.inputs
+    attrs = {name: op.attrs[name] for name in ("padding", "data_format")}
+    return apply_op("MaxPoolGradV2", [x, op.outputs[0], dy, ksize, strides], attrs), None, None

@@ -21,7 +21,11 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
 def _channels_fit(op: Operation, channels: int | None, taken: int | None, filter_dims: Dims) -> None:
-    if None not in (channels, taken) and channels != taken:
+    """A filter that takes a part of the channels is one of groups."""
+    if channels is None or taken is None:
+        return
+    grouped = op.type == "Conv2D" and taken > 0 and channels % taken == 0
+    if channels != taken and not grouped:
         raise InvalidArgumentError(
             f"{op.type}: input {shapes.show(op.inputs[0]._shape)} has {channels} channels, filter "
             f"{shapes.show(filter_dims)} takes {taken} ({op.attrs['data_format']})"
@@ -54,7 +58,7 @@ def _input_rule(space: int) -> Callable[[Operation], list[Dims]]:
 
 
 def _filter_rule(op: Operation) -> list[Dims]:
-    return [constant_value_as_shape(op.inputs[1])]
+    return [shapes.merge(constant_value_as_shape(op.inputs[1]), (None,) * len(op.attrs["strides"]))]
 
 
 _INPUT = "input_sizes: {}, filter: T, out_backprop: T -> output: T"

@@ -29,7 +29,8 @@ from sparkflow_runtime.wire.windows import spatial_axes
 def _channels(op: Operation, x: int, vectors: Sequence[int]) -> tuple[Dims, int | None]:
     """(shape of x, its channels), after checking that the vectors have them."""
     dims = rules.require_rank(op, op.spec.inputs[x].name, op.inputs[x], 4, at_least=True)
-    count = None if dims is None else dims[spatial_axes(op.attrs["data_format"], len(dims))[1]]
+    dims = (None,) * 4 if dims is None else dims
+    count = dims[spatial_axes(op.attrs["data_format"], len(dims))[1]]
     for i in vectors:
         rules.require_rank(op, op.spec.inputs[i].name, op.inputs[i], 1)
         (count,) = shapes.merge((count,), op.inputs[i]._shape) or (None,)
@@ -39,12 +40,12 @@ def _channels(op: Operation, x: int, vectors: Sequence[int]) -> tuple[Dims, int 
 def _batch_norm_rule(op: Operation) -> list[Dims]:
     training = op.attrs["is_training"] and op.attrs["exponential_avg_factor"] == 1
     dims, count = _channels(op, 0, (1, 2) if training else (1, 2, 3, 4))
-    return [dims, *[(count,)] * 4, *[(None,)] * (len(op.outputs) - 5)]
+    return [dims, *[(count,)] * 4, *[None] * (len(op.outputs) - 5)]
 
 
 def _batch_norm_grad_rule(op: Operation) -> list[Dims]:
     dims, count = _channels(op, 1, (2, 3, 4))
-    return [shapes.merge(dims, op.inputs[0]._shape), (count,), (count,), None, None]
+    return [shapes.merge(dims, op.inputs[0]._shape), (count,), (count,), (0,), (0,)]
 
 
 _BN = "x: T, scale: {0}, offset: {0}, mean: {0}, variance: {0} -> y: T, batch_mean: {0}, batch_variance: {0}, {1}"
@@ -80,7 +81,12 @@ op(
 )
 _LRN: dict[str, Any] = {"depth_radius": 5, "bias": 1.0, "alpha": 1.0, "beta": 0.5, "T": dtypes.float32}
 op("LRN", "input: T -> output: T", lambda op: [rules.require_rank(op, "input", op.inputs[0], 4)], **_LRN)
-op("LRNGrad", "input_grads: T, input_image: T, output_image: T -> output: T", rules.merged, **_LRN)
+op(
+    "LRNGrad",
+    "input_grads: T, input_image: T, output_image: T -> output: T",
+    lambda op: [shapes.merge((None,) * 4, rules.merged(op)[0])],
+    **_LRN,
+)
 
 # ---------------------------------------------------------------------- functions
 

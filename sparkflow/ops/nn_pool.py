@@ -50,12 +50,14 @@ def _argmax_rule(op: Operation) -> list[Dims]:
     return [_pooled(op, 2, op.attrs["ksize"], op.attrs["strides"])] * 2
 
 
-def _second(op: Operation) -> list[Dims]:
-    return [op.inputs[1]._shape]
+def _like(index: int, space: int = 2) -> Callable[[Operation], list[Dims]]:
+    """The shape of one of the inputs."""
+    return lambda op: [shapes.merge(op.inputs[index]._shape, (None,) * (space + 2))]
 
 
 def _shape_given(op: Operation) -> list[Dims]:
-    return [constant_value_as_shape(op.inputs[0])]
+    rank = len(op.attrs["ksize"])
+    return [shapes.merge(constant_value_as_shape(op.inputs[0]), (None,) * rank)]
 
 
 _POOL, _GRAD = "input: T -> output: T", "orig_input: {0}, orig_output: {0}, grad: T -> output: T"
@@ -63,20 +65,26 @@ _FLAT: dict[str, Any] = {"data_format": "NHWC", "T": dtypes.float32}
 _DEEP: dict[str, Any] = {"data_format": "NDHWC", "T": dtypes.float32}
 op("MaxPool", _POOL, _pool_rule(2), explicit_paddings=[], **_FLAT)
 op("MaxPoolV2", "input: T, ksize: int32, strides: int32 -> output: T", _pool_v2_rule, **_FLAT)
-op("MaxPoolGrad", _GRAD.format("T"), rules.same, explicit_paddings=[], **_FLAT)
-op("MaxPoolGradGrad", _GRAD.format("T"), _second, **_FLAT)
+op("MaxPoolGrad", _GRAD.format("T"), _like(0), explicit_paddings=[], **_FLAT)
+op(
+    "MaxPoolGradV2",
+    "orig_input: T, orig_output: T, grad: T, ksize: int32, strides: int32 -> output: T",
+    _like(0),
+    **_FLAT,
+)
+op("MaxPoolGradGrad", _GRAD.format("T"), _like(1), **_FLAT)
 op("AvgPool", "value: T -> output: T", _pool_rule(2), **_FLAT)
 op("AvgPoolGrad", "orig_input_shape: int32, grad: T -> output: T", _shape_given, **_FLAT)
 op("MaxPool3D", _POOL, _pool_rule(3), **_DEEP)
-op("MaxPool3DGrad", _GRAD.format("TInput"), rules.same, TInput=dtypes.float32, **_DEEP)
-op("MaxPool3DGradGrad", _GRAD.format("T"), _second, **_DEEP)
+op("MaxPool3DGrad", _GRAD.format("TInput"), _like(0, 3), TInput=dtypes.float32, **_DEEP)
+op("MaxPool3DGradGrad", _GRAD.format("T"), _like(1, 3), **_DEEP)
 op("AvgPool3D", _POOL, _pool_rule(3), **_DEEP)
 op("AvgPool3DGrad", "orig_input_shape: int32, grad: T -> output: T", _shape_given, **_DEEP)
 _ARGMAX: dict[str, Any] = {"Targmax": dtypes.int64, "include_batch_in_index": False}
 _ARGMAX_GRAD = "input: T, grad: T, argmax: Targmax -> output: T"
 op("MaxPoolWithArgmax", "input: T -> output: T, argmax: Targmax", _argmax_rule, **_ARGMAX)
-op("MaxPoolGradWithArgmax", _ARGMAX_GRAD, rules.same, **_ARGMAX)
-op("MaxPoolGradGradWithArgmax", _ARGMAX_GRAD, lambda op: [op.inputs[2]._shape], **_ARGMAX)
+op("MaxPoolGradWithArgmax", _ARGMAX_GRAD, _like(0), **_ARGMAX)
+op("MaxPoolGradGradWithArgmax", _ARGMAX_GRAD, _like(2), **_ARGMAX)
 
 
 def _attrs(what: str, space: int, ksize: Any, strides: Any, padding: Any, data_format: str | None) -> dict[str, Any]:

@@ -54,6 +54,8 @@ def paddings(what: str, padding: Any, rank: int) -> dict[str, Any]:
 
 def space_sizes(op: Operation, dims: Sequence[int | None], taps: Sequence[int | None], strides: Any = None) -> Dims:
     """The sizes that a window of `taps` makes of the space axes of `dims`; None where either is not known."""
+    if op.attrs["padding"] not in PADDINGS:
+        raise InvalidArgumentError(f"{op.type}: padding must be one of {PADDINGS}, got {op.attrs['padding']!r}")
     axes, channel = spatial_axes(layout_of(op), len(dims))
     strides = op.attrs["strides"] if strides is None else strides
     dilations = op.attrs.get("dilations") or [1] * len(dims)

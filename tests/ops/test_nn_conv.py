@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sparkflow.framework.apply import apply_op
 from sparkflow.framework.graph import Graph
 from sparkflow.ops import array, nn_conv
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -111,6 +112,18 @@ def test_convolution_by_rank(evaluate: Any, rank: int) -> None:
     assert got.shape == (2, *[2] * (rank - 2), 4)
 
 
+def test_groups(evaluate: Any) -> None:
+    """A filter that takes a part of the channels is applied to one part after the other."""
+    x, w, dy = normal(2, 6, 5, 4), normal(3, 3, 2, 6), normal(2, 6, 5, 6)
+    got = evaluate(lambda a, b: nn_conv.conv2d(a, b, 1, "SAME"), x, w)
+    parts = [convolved(x[..., 2 * g : 2 * g + 2], w[..., 3 * g : 3 * g + 3], 1, 1, ((1, 1), (1, 1))) for g in (0, 1)]
+    np.testing.assert_allclose(got, np.concatenate(parts, -1))
+    back = evaluate(lambda b, d: nn_conv.conv2d_backprop_input([2, 6, 5, 4], b, d, 1, "SAME"), w, dy)
+    np.testing.assert_allclose((got * dy).sum(), (x * back).sum())
+    dw = evaluate(lambda a, d: nn_conv.conv2d_backprop_filter(a, [3, 3, 2, 6], d, 1, "SAME"), x, dy)
+    np.testing.assert_allclose((got * dy).sum(), (w * dw).sum())
+
+
 def test_atrous(evaluate: Any) -> None:
     x, w = normal(1, 9, 9, 2), normal(3, 3, 2, 2)
     got = evaluate(lambda a, b: nn_conv.atrous_conv2d(a, b, 3, "VALID"), x, w)
@@ -134,6 +147,8 @@ def test_refusals(graph: Graph) -> None:
     x, w = array.zeros([1, 4, 4, 3]), array.zeros([3, 3, 2, 8])
     with pytest.raises(InvalidArgumentError, match=r"has 3 channels, filter \(3, 3, 2, 8\) takes 2"):
         nn_conv.conv2d(x, w, 1, "SAME")
+    with pytest.raises(InvalidArgumentError, match="padding must be one of"):
+        apply_op("Conv2D", [x, array.zeros([3, 3, 3, 8])], {"strides": [1, 1, 1, 1], "padding": "AROUND"})
     with pytest.raises(InvalidArgumentError, match=r"axis 1: a window of 7 .* does not fit an axis of 4"):
         nn_conv.conv2d(x, array.zeros([7, 3, 3, 8]), 1, "VALID")
     with pytest.raises(InvalidArgumentError, match="1 for batch and channels"):

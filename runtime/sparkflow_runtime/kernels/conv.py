@@ -38,22 +38,56 @@ def _prepare(node: Node) -> None:
         conv_winograd.prepare()
 
 
+def _forward_of(xp: Any, x: Any, w: Any, win: Window) -> Any:
+    if _is_narrow(x.dtype):
+        return conv_taps.forward(xp, x.astype(np.float32), w.astype(np.float32), win).astype(x.dtype)
+    way = _way(xp, x, w, win)
+    return way.forward(x, w, win) if way else conv_taps.forward(xp, x, w, win)
+
+
+def _by_input_of(xp: Any, dy: Any, w: Any, win: Window) -> Any:
+    if _is_narrow(dy.dtype):
+        return conv_taps.by_input(xp, dy.astype(np.float32), w.astype(np.float32), win).astype(dy.dtype)
+    way = _way(xp, dy, w, win)
+    return way.by_input(dy, w, win) if way else conv_taps.by_input(xp, dy, w, win)
+
+
+def _by_filter_of(xp: Any, x: Any, dy: Any, win: Window) -> Any:
+    if _is_narrow(x.dtype):
+        return conv_taps.by_filter(xp, x.astype(np.float32), dy.astype(np.float32), win).astype(x.dtype)
+    way = _way(xp, x, np.broadcast_to(np.float32(0), (*win.taps, x.shape[4], dy.shape[4])), win)
+    return way.by_filter(x, dy, win) if way else conv_taps.by_filter(xp, x, dy, win)
+
+
+def _in_groups(compute: Callable[..., Any], xp: Any, groups: int, a: Any, b: Any, win: Window) -> Any:
+    """A group of the last axis of both at a time."""
+    if groups == 1:
+        return compute(xp, a, b, win)
+    parts = zip(xp.split(a, groups, -1), xp.split(b, groups, -1))
+    return xp.concatenate([compute(xp, *map(xp.ascontiguousarray, pair), win) for pair in parts], -1)
+
+
 def _filter_window(
     sliding: Sliding, size: Any, filter_shape: tuple[int, ...], channels: int, out: Any = None
-) -> Window:
-    """The window of a filter [*taps, in, out] over inputs of that size. Raises InvalidArgumentError on a misfit."""
+) -> tuple[Window, int]:
+    """(the window of a filter [*taps, in, out] over inputs of that size, in how many groups it takes the channels).
+
+    Raises InvalidArgumentError on a misfit.
+    """
     if len(filter_shape) != sliding.rank:
         raise InvalidArgumentError(f"{sliding.op}: filter must be of rank {sliding.rank}, got shape {filter_shape}")
-    if filter_shape[-2] != channels:
+    taken, made = filter_shape[-2:]
+    groups = channels // taken if taken and channels % taken == 0 and sliding.space == 2 else 1
+    if taken * groups != channels or made % max(1, groups):
         raise InvalidArgumentError(
-            f"{sliding.op}: input has {channels} channels, filter {filter_shape} takes {filter_shape[-2]}"
+            f"{sliding.op}: input has {channels} channels, filter {filter_shape} takes {taken} and makes {made}"
         )
     win = sliding.window(size, sliding.triple(filter_shape[: sliding.space], 1))
     if out is not None and out != win.out:
         raise InvalidArgumentError(
             f"{sliding.op}: out_backprop has size {out}, but the window makes {win.out} of an input of size {size}"
         )
-    return win
+    return win, max(1, groups)
 
 
 def _check_outputs(op: str, dy_channels: int, filter_shape: tuple[int, ...], images: tuple[int, int]) -> None:
@@ -71,13 +105,9 @@ def _forward(space: int) -> Callable[[Node], Function]:
 
         def run(x: Any, w: Any) -> Any:
             x5 = sliding.come(xp, x, "input")
-            win = _filter_window(sliding, x5.shape[1:4], w.shape, x5.shape[4])
+            win, groups = _filter_window(sliding, x5.shape[1:4], w.shape, x5.shape[4])
             w5 = xp.ascontiguousarray(w).reshape(*win.taps, *w.shape[-2:])
-            if _is_narrow(x.dtype):
-                y = conv_taps.forward(xp, x5.astype(np.float32), w5.astype(np.float32), win).astype(x.dtype)
-            else:
-                way = _way(xp, x5, w5, win)
-                y = way.forward(x5, w5, win) if way else conv_taps.forward(xp, x5, w5, win)
+            y = _in_groups(_forward_of, xp, groups, x5, w5, win)
             return sliding.leave(xp, y)
 
         return run
@@ -98,14 +128,10 @@ def _by_input(space: int) -> Callable[[Node], Function]:
                 )
             images, size, channels = sliding.shape_in(shape, "input_sizes")
             dy5 = sliding.come(xp, dy, "out_backprop")
-            win = _filter_window(sliding, size, w.shape, channels, dy5.shape[1:4])
+            win, groups = _filter_window(sliding, size, w.shape, channels, dy5.shape[1:4])
             _check_outputs(node.op, dy5.shape[4], w.shape, (images, dy5.shape[0]))
             w5 = xp.ascontiguousarray(w).reshape(*win.taps, *w.shape[-2:])
-            if _is_narrow(dy.dtype):
-                dx = conv_taps.by_input(xp, dy5.astype(np.float32), w5.astype(np.float32), win).astype(dy.dtype)
-            else:
-                way = _way(xp, dy5, w5, win)
-                dx = way.by_input(dy5, w5, win) if way else conv_taps.by_input(xp, dy5, w5, win)
+            dx = _in_groups(_by_input_of, xp, groups, dy5, w5, win)
             return sliding.leave(xp, dx)
 
         return run
@@ -121,13 +147,9 @@ def _by_filter(space: int) -> Callable[[Node], Function]:
         def run(x: Any, filter_sizes: Any, dy: Any) -> Any:
             shape = ints(filter_sizes)
             x5, dy5 = sliding.come(xp, x, "input"), sliding.come(xp, dy, "out_backprop")
-            win = _filter_window(sliding, x5.shape[1:4], shape, x5.shape[4], dy5.shape[1:4])
+            win, groups = _filter_window(sliding, x5.shape[1:4], shape, x5.shape[4], dy5.shape[1:4])
             _check_outputs(node.op, dy5.shape[4], shape, (x5.shape[0], dy5.shape[0]))
-            if _is_narrow(x.dtype):
-                dw = conv_taps.by_filter(xp, x5.astype(np.float32), dy5.astype(np.float32), win).astype(x.dtype)
-            else:
-                way = _way(xp, x5, np.broadcast_to(np.float32(0), (*win.taps, *shape[-2:])), win)
-                dw = way.by_filter(x5, dy5, win) if way else conv_taps.by_filter(xp, x5, dy5, win)
+            dw = _in_groups(_by_filter_of, xp, groups, x5, dy5, win)
             return dw.reshape(shape)
 
         return run

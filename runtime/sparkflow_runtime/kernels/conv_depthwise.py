@@ -35,7 +35,7 @@ def _window(sliding: Sliding, size: Any, channels: int, w_shape: tuple[int, ...]
 
 def _by_channel(dy: Any, channels: int) -> Any:
     """[..., channels * multiplier] as [..., channels, multiplier]."""
-    return dy.reshape(*dy.shape[:4], channels, -1)
+    return dy.reshape(*dy.shape[:4], channels, dy.shape[4] // max(1, channels))
 
 
 def _wide(dtype: Any) -> Any:
@@ -54,7 +54,7 @@ def _forward(node: Node) -> Function:
         y = xp.zeros((len(x5), *win.out, channels, w.shape[3]), _wide(x.dtype))
         for (_, th, tw), cells, outputs in win.each_inner_tap():
             y[outputs] += x5[cells][..., None] * w[th, tw]
-        return sliding.leave(xp, y.reshape(*y.shape[:4], -1).astype(x.dtype, copy=False))
+        return sliding.leave(xp, y.reshape(*y.shape[:4], channels * w.shape[3]).astype(x.dtype, copy=False))
 
     return run
 

@@ -81,7 +81,9 @@ def _fused_batch_norm(node: Node) -> Function:
         y = (rows - used_mean) * inverse
         y += offset
         kept = [used_mean.copy(), used_variance.copy()]
-        extra = [xp.zeros(0, scale.dtype)] if node.op.endswith("V3") else []
+        if not x.size:  # as in TensorFlow, also in inference
+            out = [xp.full_like(scale, np.nan)] * 2
+        extra = [xp.zeros((), scale.dtype)] if node.op.endswith("V3") else []
         return [_shaped(xp, y, x, channel), *out, *kept, *extra]
 
     return run
@@ -109,7 +111,7 @@ def _fused_batch_norm_grad(node: Node) -> Function:
             normal += doffset / count
             up = up - normal
         dx = up * (scale.astype(mean.dtype, copy=False) * inverse)
-        unused = xp.zeros((), mean.dtype)
+        unused = xp.zeros(0, mean.dtype)
         return [_shaped(xp, dx, x, channel), dscale, doffset, unused, unused]
 
     return run

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
 from sparkflow_runtime.kernels import pool_loops
 from sparkflow_runtime.kernels.host import host, ints
@@ -56,8 +57,9 @@ def _by_images(count: int, loop: Callable[[int, int], None]) -> None:
 # ---------------------------------------------------------------------- maximum
 
 
-def _least(xp: Any, dtype: Any) -> Any:
-    return np.iinfo(dtype).min if dtype.kind in "iu" else -xp.inf
+def _least(dtype: Any) -> Any:
+    """What the maximum of no cell is, or of cells that are all minus infinity: as in TensorFlow the lowest number."""
+    return np.iinfo(dtype).min if dtype.kind in "iu" else finfo(dtype).min
 
 
 def _maxima(xp: Any, x: Any, win: Window) -> Any:
@@ -65,7 +67,7 @@ def _maxima(xp: Any, x: Any, win: Window) -> Any:
         y = np.empty((len(x), *win.out, x.shape[4]), x.dtype)
         _by_images(len(x), lambda a, b: pool_loops.maxima(x, y, win.numbers, a, b))
         return y
-    y = xp.full((len(x), *win.out, x.shape[4]), _least(xp, x.dtype), x.dtype)
+    y = xp.full((len(x), *win.out, x.shape[4]), _least(x.dtype), x.dtype)
     for _, cells, outputs in win.each_inner_tap():
         y[outputs] = xp.maximum(y[outputs], x[cells])
     return y
@@ -73,7 +75,7 @@ def _maxima(xp: Any, x: Any, win: Window) -> Any:
 
 def _winners(xp: Any, x: Any, win: Window) -> Any:
     """For each output the number of the first tap that meets its maximum; a NaN is larger than any number."""
-    best = xp.full((len(x), *win.out, x.shape[4]), _least(xp, x.dtype), x.dtype)
+    best = xp.full((len(x), *win.out, x.shape[4]), _least(x.dtype), x.dtype)
     winner = xp.full(best.shape, -1, xp.int32)
     for tap, cells, outputs in win.each_inner_tap():
         seen, number = x[cells], int(np.ravel_multi_index(tap, win.taps))
@@ -115,24 +117,25 @@ def _max_pool(space: int) -> Callable[[Node], Function]:
     return factory
 
 
+def _gradient_of_maxima(op: str, pool: _Pool, x: Any, dy: Any) -> Any:
+    """Of equal maxima the first takes all."""
+    x5, dy5, xp = pool.come(x), pool.come(dy, "grad"), pool.xp
+    win = pool.window(x5.shape[1:4])
+    _check_size(op, dy5, (len(x5), *win.out, x5.shape[4]))
+    if not _fast(xp, x5) or dy5.dtype != x5.dtype:
+        return pool.leave(_spread(xp, dy5, _winners(xp, x5, win), win))
+    dx = np.zeros(x5.shape, x5.dtype)
+    _by_images(len(x5), lambda a, b: pool_loops.spread_to_maxima(x5, dy5, dx, win.numbers, a, b))
+    return pool.leave(dx)
+
+
 def _max_pool_grad(space: int) -> Callable[[Node], Function]:
-    """(input, output, dy) -> dx; of equal maxima the first takes all."""
+    """(input, output, dy) -> dx."""
 
     def factory(node: Node) -> Function:
-        pool, xp = _Pool(node, space), node.xp
+        pool = _Pool(node, space)
         pool_loops.spread_to_maxima.prepare()
-
-        def run(x: Any, y: Any, dy: Any) -> Any:
-            x5, dy5 = pool.come(x), pool.come(dy, "grad")
-            win = pool.window(x5.shape[1:4])
-            _check_size(node.op, dy5, (len(x5), *win.out, x5.shape[4]))
-            if not _fast(xp, x5) or dy5.dtype != x5.dtype:
-                return pool.leave(_spread(xp, dy5, _winners(xp, x5, win), win))
-            dx = np.zeros(x5.shape, x5.dtype)
-            _by_images(len(x5), lambda a, b: pool_loops.spread_to_maxima(x5, dy5, dx, win.numbers, a, b))
-            return pool.leave(dx)
-
-        return run
+        return lambda x, y, dy: _gradient_of_maxima(node.op, pool, x, dy)
 
     return factory
 
@@ -167,6 +170,16 @@ def _max_pool_v2(node: Node) -> Function:
         pool = _Pool(node, 2, ints(ksize), ints(strides))
         x5 = pool.come(x)
         return pool.leave(_maxima(node.xp, x5, pool.window(x5.shape[1:4])))
+
+    return run
+
+
+@bound("MaxPoolGradV2", stateful=False)
+def _max_pool_grad_v2(node: Node) -> Function:
+    """(input, output, dy, ksize, strides) -> dx."""
+
+    def run(x: Any, y: Any, dy: Any, ksize: Any, strides: Any) -> Any:
+        return _gradient_of_maxima(node.op, _Pool(node, 2, ints(ksize), ints(strides)), x, dy)
 
     return run
 

@@ -33,14 +33,15 @@ def _taps(size: tuple[int, ...], numbers: np.ndarray) -> Iterator[tuple[tuple[sl
 
 @compiled(_signatures(1))
 def maxima(x: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
-    """y = the largest cell that each output sees; NaN where it sees one."""
+    """y = the largest cell that each output sees; NaN where it sees one, no less than the lowest number."""
     _, size_d, size_h, size_w, channels = x.shape
+    lowest = np.finfo(x.dtype).min
     for n in range(start, stop):
         for od in range(numbers[12]):
             for oh in range(numbers[13]):
                 for ow in range(numbers[14]):
                     for c in range(channels):
-                        y[n, od, oh, ow, c] = -np.inf
+                        y[n, od, oh, ow, c] = lowest
                     for td in range(numbers[0]):
                         d = od * numbers[3] + td * numbers[6] - numbers[9]
                         for th in range(numbers[1]):
@@ -56,7 +57,7 @@ def maxima(x: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
 @maxima.otherwise
 def _(x: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
     x, y = x[start:stop], y[start:stop]
-    y[:] = -np.inf
+    y[:] = np.finfo(x.dtype).min
     for cells, outputs in _taps(x.shape[1:4], numbers):
         new, old = x[cells], y[outputs]
         y[outputs] = np.where((new > old) | (new != new), new, old)

@@ -15,7 +15,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.registry import Node
 from sparkflow_runtime.wire.errors import InvalidArgumentError
-from sparkflow_runtime.wire.windows import Slide, slide, spatial_axes
+from sparkflow_runtime.wire.windows import PADDINGS, Slide, slide, spatial_axes
 
 Triple = tuple[int, int, int]
 
@@ -87,6 +87,8 @@ class Sliding:
         self.data_format: str = node.attr("data_format", "NHWC" if space == 2 else "NDHWC")
         self.axes, self.channel = spatial_axes(self.data_format, self.rank)
         self.padding: str = node.attr("padding", "VALID")
+        if self.padding not in PADDINGS:
+            raise InvalidArgumentError(f"{node.op}: padding must be one of {PADDINGS}, got {self.padding!r}")
         self.strides = self._triple(strides if strides is not None else node.attr("strides"), "strides")
         self.dilations = self._triple(node.attr("dilations") or [1] * self.rank, "dilations")
         explicit = list(node.attr("explicit_paddings") or [0] * 2 * self.rank)
