@@ -13,6 +13,7 @@ from sparkflow_runtime.kernels import (
     math,
     math_reduce,
     nn,
+    nn_loops,
     nn_norm,
     partial,
     pool,

@@ -20,7 +20,6 @@ kernel("Selu")(
 kernel("Softplus")(lambda xp, x: xp.maximum(x, x.dtype.type(0)) + xp.log1p(xp.exp(-xp.abs(x))))
 kernel("Softsign")(lambda xp, x: x / (1 + xp.abs(x)))
 kernel("LeakyRelu")(lambda xp, x, *, alpha=0.2: (xp.maximum if alpha <= 1 else xp.minimum)(x, x * x.dtype.type(alpha)))
-kernel("ReluGrad")(lambda xp, dy, x: dy * (x > 0))
 kernel("Relu6Grad")(lambda xp, dy, x: dy * ((x > 0) & (x < 6)))
 kernel("EluGrad")(lambda xp, dy, y: xp.where(y < 0, dy * (y + y.dtype.type(1)), dy))
 kernel("SeluGrad")(

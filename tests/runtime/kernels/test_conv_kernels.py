@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from sparkflow_runtime.kernels import conv_columns, conv_taps, conv_winograd, parallel, pool_loops
+from sparkflow_runtime.kernels import conv_columns, conv_taps, conv_winograd, nn_loops, parallel, pool_loops
 from sparkflow_runtime.kernels.windows import Window
 from sparkflow_runtime.wire.windows import slide
 
@@ -120,6 +120,11 @@ def _pools(dtype: Any) -> list[Any]:
     return cases
 
 
+def _activations(dtype: Any) -> list[Any]:
+    dy, x = normal(999, dtype=dtype), _special(normal(999, dtype=dtype))
+    return [(nn_loops.relu_grad, [dy, x, np.zeros(999, dtype), 7, 990])]
+
+
 def _winograd() -> list[Any]:
     x, m, w = normal(2, 7, 5, 19), normal(16, 8, 19), normal(3, 3, 7, 19)
     u = normal(16, 7, 19)
@@ -133,7 +138,8 @@ def _winograd() -> list[Any]:
     ]
 
 
-LOOPS = [*_columns(np.float32), *_columns(np.float64), *_pools(np.float32), *_pools(np.float64), *_winograd()]
+LOOPS = [case for kind in (np.float32, np.float64) for make in (_columns, _pools, _activations) for case in make(kind)]
+LOOPS += _winograd()
 
 
 @pytest.mark.parametrize("case", LOOPS, ids=[c[0].name for c in LOOPS])

@@ -1,0 +1,49 @@
+"""Hot loops of activations: one pass over memory, without arrays in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.kernels.parallel import runs, share
+from sparkflow_runtime.kernels.registry import Node, bound
+
+_LARGE = 1 << 17  # elements from which a loop, and then threads, pay
+_FLAT = "Array({0}, 1, 'C', readonly=True)"
+
+
+@compiled([f"void({_FLAT}, {_FLAT}, {{0}}[::1], int64, int64)".format(kind) for kind in ("float32", "float64")])
+def relu_grad(dy: Any, x: Any, dx: Any, start: Any, stop: Any) -> None:
+    """dx = dy (x > 0). A product, so that what is not finite stays so, as in TensorFlow."""
+    one, zero = dx.dtype.type(1), dx.dtype.type(0)
+    for i in range(start, stop):
+        dx[i] = dy[i] * (one if x[i] > 0 else zero)
+
+
+@relu_grad.otherwise
+def _(dy: Any, x: Any, dx: Any, start: Any, stop: Any) -> None:
+    np.multiply(dy[start:stop], x[start:stop] > 0, out=dx[start:stop])
+
+
+@bound("ReluGrad", stateful=False)
+def _relu_grad(node: Node) -> Any:
+    xp = node.xp
+    relu_grad.prepare()
+
+    def run(dy: Any, x: Any) -> Any:
+        same = xp is np and dy.shape == x.shape and dy.dtype == x.dtype and dy.dtype in (np.float32, np.float64)
+        if not same or dy.size < _LARGE:
+            return dy * (x > 0)
+        dx = np.empty(dy.shape, dy.dtype)
+        flat = np.ascontiguousarray(dy).reshape(-1), np.ascontiguousarray(x).reshape(-1), dx.reshape(-1)
+
+        def work(parts: Sequence[tuple[int, int]]) -> None:
+            relu_grad(*flat, parts[0][0], sum(parts[-1]))
+
+        share(work, runs(dy.size, 4 * _LARGE))
+        return dx
+
+    return run
