@@ -11,6 +11,7 @@ from typing import Any
 from sparkflow import (
     errors,
     estimator,
+    image,
     initializers,
     layers,
     logging,

@@ -4,6 +4,7 @@ from sparkflow.grads import (
     array,
     control_flow,
     control_flow_while,
+    image,
     math,
     nn,
     nn_conv,

@@ -1,0 +1,126 @@
+"""Images [batch, height, width, channels] to other sizes: bilinear and nearest neighbour, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.host import ints
+from sparkflow_runtime.kernels.registry import Node, bound
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+Function = Callable[..., Any]
+
+
+class _Scaling:
+    """How positions of the resized image lie in the original one."""
+
+    def __init__(self, node: Node):
+        self.op = node.op
+        self.corners, self.centers = bool(node.attr("align_corners")), bool(node.attr("half_pixel_centers"))
+        if self.corners and self.centers:
+            raise InvalidArgumentError(f"{node.op}: align_corners and half_pixel_centers exclude each other")
+
+    def places(self, size: int, new: int) -> np.ndarray:
+        """For each new cell its place along an axis, in float32 as TensorFlow computes it."""
+        one, cells = np.float32(1), np.arange(new, dtype=np.float32)
+        if self.corners and new > 1:
+            return cells * (np.float32(size - 1) / np.float32(new - 1))
+        scale = np.float32(size) / np.float32(max(1, new))
+        return (cells + one / 2) * scale - one / 2 if self.centers else cells * scale
+
+    def between(self, size: int, new: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(the cell before, the cell behind, how far from the one to the other)."""
+        places = self.places(size, new)
+        floor = np.floor(places)
+        before = np.maximum(floor, 0).astype(np.int64)
+        return before, np.minimum(np.ceil(places), size - 1).astype(np.int64).clip(0), places - floor
+
+    def nearest(self, size: int, new: int) -> np.ndarray:
+        places = self.places(size, new)
+        half = np.float32(0.5)
+        rounded = np.floor(places + half) if self.corners or self.centers else np.floor(places)
+        return rounded.astype(np.int64).clip(0, size - 1)
+
+    def sizes(self, images: Any, size: Any) -> tuple[int, int, int, int]:
+        """(height, width, new height, new width)."""
+        new = ints(size)
+        if images.ndim != 4 or len(new) != 2 or min(new) < 1 or 0 in images.shape[1:3]:
+            raise InvalidArgumentError(
+                f"{self.op}: images must be of rank 4 and not empty, size two numbers above 0, got {images.shape} "
+                f"and {new}"
+            )
+        return images.shape[1], images.shape[2], *new  # type: ignore[return-value]
+
+
+@bound("ResizeBilinear", stateful=False)
+def _bilinear(node: Node) -> Function:
+    scaling, xp = _Scaling(node), node.xp
+
+    def run(images: Any, size: Any) -> Any:
+        height, width, new_height, new_width = scaling.sizes(images, size)
+        top, bottom, down = map(xp.asarray, scaling.between(height, new_height))
+        left, right, across = map(xp.asarray, scaling.between(width, new_width))
+        x = images.astype(np.float32, copy=False)
+        rows = (x[:, top], x[:, bottom])
+        upper, lower = (r[:, :, left] + (r[:, :, right] - r[:, :, left]) * across[:, None] for r in rows)
+        return upper + (lower - upper) * down[:, None, None]
+
+    return run
+
+
+def _spread(xp: Any, dy: Any, down: Any, across: Any) -> Any:
+    """down' dy across for each image and channel; down [new height, height], across [new width, width]."""
+    rows = xp.tensordot(dy, down, ((1,), (0,)))  # [batch, new width, channels, height]
+    return xp.ascontiguousarray(xp.transpose(xp.tensordot(rows, across, ((1,), (0,))), (0, 2, 3, 1)))
+
+
+@bound("ResizeBilinearGrad", stateful=False)
+def _bilinear_grad(node: Node) -> Function:
+    scaling, xp = _Scaling(node), node.xp
+
+    def shares(size: int, new: int, dtype: Any) -> Any:
+        before, behind, part = scaling.between(size, new)
+        found, cells = np.zeros((new, size), dtype), np.arange(new)
+        np.add.at(found, (cells, before), 1 - part)
+        np.add.at(found, (cells, behind), part)
+        return xp.asarray(found)
+
+    def run(dy: Any, original: Any) -> Any:
+        height, width, new_height, new_width = scaling.sizes(original, np.array(dy.shape[1:3]))
+        kind = np.float64 if original.dtype == np.float64 else np.float32
+        dx = _spread(xp, dy.astype(kind), shares(height, new_height, kind), shares(width, new_width, kind))
+        return dx.astype(original.dtype, copy=False)
+
+    return run
+
+
+@bound("ResizeNearestNeighbor", stateful=False)
+def _nearest(node: Node) -> Function:
+    scaling, xp = _Scaling(node), node.xp
+
+    def run(images: Any, size: Any) -> Any:
+        height, width, new_height, new_width = scaling.sizes(images, size)
+        rows, columns = scaling.nearest(height, new_height), scaling.nearest(width, new_width)
+        return images[:, xp.asarray(rows)][:, :, xp.asarray(columns)]
+
+    return run
+
+
+@bound("ResizeNearestNeighborGrad", stateful=False)
+def _nearest_grad(node: Node) -> Function:
+    """(dy, size of the original) -> dx."""
+    scaling, xp = _Scaling(node), node.xp
+
+    def picks(size: int, new: int, dtype: Any) -> Any:
+        return xp.asarray(np.arange(size) == scaling.nearest(size, new)[:, None], dtype)
+
+    def run(dy: Any, size: Any) -> Any:
+        new_height, new_width, height, width = scaling.sizes(dy, size)
+        wide = dy.astype(np.float32) if dy.dtype.itemsize == 2 else dy
+        dx = _spread(xp, wide, picks(height, new_height, wide.dtype), picks(width, new_width, wide.dtype))
+        return dx.astype(dy.dtype, copy=False)
+
+    return run
