@@ -318,3 +318,11 @@ def test_names_are_tensorflows(graph: Graph) -> None:
     ]
     assert (x + 1).op.type == "AddV2"
     assert graph.get_operation_by_name("add/y").type == "Const"
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_a_few_rows_by_a_large_matrix(evaluate: Any, flip: bool) -> None:
+    rng = np.random.default_rng(0)
+    rows, large = rng.standard_normal((3, 1100)), rng.standard_normal((1000, 1100) if flip else (1100, 1000))
+    got = evaluate(lambda a, b: math.matmul(a, b, transpose_b=flip), rows, large)
+    np.testing.assert_allclose(got, rows @ (large.T if flip else large), rtol=1e-9, atol=1e-9)

@@ -52,7 +52,7 @@ class _Scaling:
                 f"{self.op}: images must be of rank 4 and not empty, size two numbers above 0, got {images.shape} "
                 f"and {new}"
             )
-        return images.shape[1], images.shape[2], *new  # type: ignore[return-value]
+        return images.shape[1], images.shape[2], *new
 
 
 @bound("ResizeBilinear", stateful=False)
