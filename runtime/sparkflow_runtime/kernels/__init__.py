@@ -9,6 +9,7 @@ from sparkflow_runtime.kernels import (
     conv_depthwise,
     data_flow,
     files,
+    fused,
     image,
     io,
     math,

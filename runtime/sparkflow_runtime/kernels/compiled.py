@@ -27,7 +27,7 @@ from typing import Any
 
 _log = logging.getLogger(__name__)
 
-_SWITCH = "SPARKFLOW_NUMBA"  # "0": numpy versions only; "wait": compile before the first call
+SWITCH = "SPARKFLOW_NUMBA"  # "0": numpy versions only; "wait": compile before the first call
 _LOOPS: list[Compiled] = []
 _queue: SimpleQueue[Compiled] = SimpleQueue()
 _start_lock = Lock()
@@ -61,7 +61,7 @@ class Compiled:
         if self._asked:
             return
         self._asked = True
-        mode = os.environ.get(_SWITCH, "1")
+        mode = os.environ.get(SWITCH, "1")
         if mode == "0":
             self._call = self.numpy
         elif mode == "wait":

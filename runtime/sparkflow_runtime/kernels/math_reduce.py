@@ -22,9 +22,9 @@ def _reduction(op: str, reduce: Reduce) -> None:
         axis = ints(axes)
         if any(not -x.ndim <= a < x.ndim for a in axis):
             raise InvalidArgumentError(f"{op}: axes {axis} are out of range for shape {x.shape}")
-        return reduce(xp, x, axis, keep_dims)
+        return reduce(xp, x, axis, keep_dims) if axis else x  # numpy's sum over no axis makes 0.0 of -0.0
 
-    kernel(op)(run)
+    kernel(op, aliases=True)(run)
 
 
 def _mean(xp: Any, x: Any, axis: Any, keep: bool) -> Any:

@@ -3,11 +3,19 @@ files)."""
 
 from tensorboard.compat.proto.attr_value_pb2 import AttrValue
 from tensorboard.compat.proto.cluster_pb2 import ClusterDef
-from tensorboard.compat.proto.config_pb2 import ConfigProto, GPUOptions, GraphOptions, RunMetadata, RunOptions
+from tensorboard.compat.proto.config_pb2 import (
+    ConfigProto,
+    GPUOptions,
+    GraphOptions,
+    OptimizerOptions,
+    RunMetadata,
+    RunOptions,
+)
 from tensorboard.compat.proto.cost_graph_pb2 import CostGraphDef
 from tensorboard.compat.proto.graph_pb2 import GraphDef
 from tensorboard.compat.proto.meta_graph_pb2 import MetaGraphDef
 from tensorboard.compat.proto.node_def_pb2 import NodeDef
+from tensorboard.compat.proto.rewriter_config_pb2 import RewriterConfig
 from tensorboard.compat.proto.step_stats_pb2 import StepStats
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
@@ -24,6 +32,8 @@ __all__ = [
     "HistogramProto",
     "MetaGraphDef",
     "NodeDef",
+    "OptimizerOptions",
+    "RewriterConfig",
     "RunMetadata",
     "RunOptions",
     "StepStats",

@@ -313,6 +313,7 @@ def locate(error: BaseException, node: NodeDef | None) -> OpError:
         found.__cause__ = error
     else:
         found = CancelledError(f"Interrupted by {type(error).__name__}")
+    node = getattr(error, "failed_node", node)  # of several in one
     if node is not None and found.node_def is None:
         found.node_def, found.device = node, node.device
         found.message = f"{found.message}\n\t [[node {node.name} ({node.op}) on {node.device}]]"

@@ -1,0 +1,121 @@
+"""Fused nodes: the nodes one stands for run in one call.
+
+The body runs node by node until the machine that runs it block by block (`fused_machine`) is there and takes the
+arrays at hand; both give the same bits, because both call numpy's own inner loops in the same order. A node that fails
+is named: its NodeDef is left on the error as `failed_node`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkflow_runtime.kernels import fused_machine
+from sparkflow_runtime.kernels.registry import Function, Node, bound, find
+from sparkflow_runtime.wire.attrs import node_attrs
+from sparkflow_runtime.wire.edges import data_inputs
+from sparkflow_runtime.wire.protos import NodeDef
+
+
+@dataclass
+class Body:
+    """The nodes of a fused node, in order. `sources` of a node: (True, i) its i-th member, (False, i) its i-th input."""
+
+    nodes: list[NodeDef]
+    functions: list[Function]
+    attrs: list[dict[str, Any]]
+    sources: list[list[tuple[bool, int]]]
+    outputs: list[int]
+
+    @classmethod
+    def of(cls, node: Node) -> Body:
+        nodes = [NodeDef.FromString(_raw(text)) for text in node.attrs["_nodes"]]
+        member = {n.name: i for i, n in enumerate(nodes)}
+        given = {e: i for i, e in enumerate(node.attrs["_inputs"])}
+        attrs = [node_attrs(n) for n in nodes]
+        functions = [_function(n, a, node) for n, a in zip(nodes, attrs)]
+        sources = [[(e in member, member.get(e, given.get(e, -1))) for e in data_inputs(n)] for n in nodes]
+        return cls(nodes, functions, attrs, sources, [member[name] for name in node.attrs["_outputs"]])
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """Node by node."""
+        values: list[Any] = []
+        try:
+            for function, sources in zip(self.functions, self.sources):
+                values.append(function(*[values[i] if inside else inputs[i] for inside, i in sources]))
+        except Exception as error:
+            error.failed_node = self.nodes[len(values)]  # type: ignore[attr-defined]
+            raise
+        return [values[i] for i in self.outputs]
+
+
+def _raw(text: str | bytes) -> bytes:
+    """Attributes that happen to be UTF-8 are decoded as text."""
+    return text.encode() if isinstance(text, str) else text
+
+
+def _function(proto: NodeDef, attrs: dict[str, Any], node: Node) -> Function:
+    row = find(proto.op, "GPU" if "GPU" in node.device else "CPU")
+    inputs = tuple(data_inputs(proto))
+    return row.factory(
+        Node(proto.name, proto.op, attrs, node.device, node.xp, node.resources, node.task, inputs)
+    )
+
+
+@bound("_Fused", multi=True, stateful=False)
+def _fused(node: Node) -> Callable[..., Any]:
+    body = Body.of(node)
+    members = [
+        fused_machine.Member(n.op, attrs, sources) for n, attrs, sources in zip(body.nodes, body.attrs, body.sources)
+    ]
+    machine = fused_machine.Machine(members, body.outputs, len(node.inputs))
+    fused_machine.prepare()
+
+    def run(*inputs: Any) -> Any:
+        found = machine.run(inputs)
+        return body.run(inputs) if found is None else found
+
+    return run
+
+
+@bound("_FusedMatMul", stateful=False)
+def _fused_matmul(node: Node) -> Callable[..., Any]:
+    """The bias is added and the activation taken in the product's own memory."""
+    body, xp = Body.of(node), node.xp
+    product, bias_at = body.functions[0], next(i for inside, i in body.sources[1] if not inside)
+    a, b = (i for _, i in body.sources[0])
+    activate = _IN_PLACE[body.nodes[2].op](xp) if len(body.nodes) > 2 else None
+
+    def run(*inputs: Any) -> Any:
+        try:
+            out = product(inputs[a], inputs[b])
+        except Exception as error:
+            error.failed_node = body.nodes[0]  # type: ignore[attr-defined]
+            raise
+        bias = inputs[bias_at]
+        if bias.shape != out.shape[1:] or bias.dtype != out.dtype:
+            return body.run(inputs)[0]
+        xp.add(out, bias, out=out)
+        return out if activate is None else activate(out)
+
+    return run
+
+
+def _relu(xp: Any) -> Function:
+    return lambda x: xp.maximum(x, x.dtype.type(0), out=x)
+
+
+def _relu6(xp: Any) -> Function:
+    def run(x: Any) -> Any:
+        xp.maximum(x, x.dtype.type(0), out=x)
+        return xp.minimum(x, x.dtype.type(6), out=x)
+
+    return run
+
+
+_IN_PLACE: dict[str, Callable[[Any], Function]] = {
+    "Relu": _relu,
+    "Relu6": _relu6,
+    "Tanh": lambda xp: lambda x: xp.tanh(x, out=x),
+}

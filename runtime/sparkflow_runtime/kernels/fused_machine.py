@@ -1,0 +1,222 @@
+"""Programs for the interpreter in `fused_native`, made from the members of a fused node.
+
+A program depends on the inputs' types and on which of them fill the result's shape; it is made at the first call that
+has them and kept, a few per node. Whatever the interpreter does not take (another memory layout, sizes that do not
+match, a type without a loop) gives None, and the caller runs node by node.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Event, Lock, Thread
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels import fused_native as native
+from sparkflow_runtime.kernels.compiled import SWITCH
+from sparkflow_runtime.kernels.fused_steps import RECIPES, Operand, Step, Tracer, Unsupported
+
+_log = logging.getLogger(__name__)
+_MAX_PROGRAMS = 8  # a node
+_MAX_REFUSED = 32  # a node whose inputs are never taken is not asked for ever
+_ARRAY = id(np.ndarray)
+
+
+@dataclass
+class Member:
+    op: str
+    attrs: dict[str, Any]
+    sources: list[tuple[bool, int]]
+
+
+@dataclass
+class Program:
+    """operands, steps: the tables of `fused_native`. leader: the input whose shape is the result's."""
+
+    operands: np.ndarray
+    steps: np.ndarray
+    registers: int
+    leader: int
+    outputs: list[np.dtype[Any]]
+    consts: list[np.ndarray]  # kept alive: the table holds their addresses
+
+
+class Machine:
+    def __init__(self, members: Sequence[Member], outputs: Sequence[int], inputs: int):
+        self._members, self._outputs, self._inputs = members, outputs, inputs
+        self._programs: dict[Any, Program | None] = {}
+        self._last: Program | None = None
+        self._refused = 0  # calls in a row
+
+    def run(self, inputs: tuple[Any, ...]) -> list[Any] | None:
+        """The outputs, or None where these inputs are not for the machine."""
+        code = _interpreter.code
+        if code is None or self._refused > _MAX_REFUSED:
+            return None
+        program = self._last or self._program_for(inputs)
+        for _ in range(2):
+            if program is None:
+                break
+            shape = inputs[program.leader].shape
+            out = tuple([np.empty(shape, dtype) for dtype in program.outputs])
+            if code(id(inputs), id(out), program.operands, program.steps, program.registers, _ARRAY) == native.TAKEN:
+                self._refused = 0
+                return [value[()] for value in out] if shape == () else list(out)
+            other = self._program_for(inputs)
+            program = other if other is not program else None
+        self._refused += 1
+        return None
+
+    def _program_for(self, inputs: tuple[Any, ...]) -> Program | None:
+        if not all(isinstance(x, (np.ndarray, np.generic)) for x in inputs):
+            return None
+        shape = np.broadcast_shapes(*(x.shape for x in inputs))
+        key = tuple((x.dtype, x.shape == shape) for x in inputs)
+        if key not in self._programs:
+            if len(self._programs) >= _MAX_PROGRAMS:
+                return None
+            self._programs[key] = self._compile(key)
+        self._last = self._programs[key]
+        return self._last
+
+    def _compile(self, key: Sequence[tuple[np.dtype[Any], bool]]) -> Program | None:
+        tracer = Tracer()
+        given = [Operand("input", i, dtype, full) for i, (dtype, full) in enumerate(key)]
+        values: list[Operand] = []
+        try:
+            for member in self._members:
+                args = [values[i] if inside else given[i] for inside, i in member.sources]
+                values.append(RECIPES[member.op](tracer, member.attrs, *args))
+            results = [values[i] for i in self._outputs]
+            if not any(full for _, full in key) or not all(r.kind == "step" and r.full for r in results):
+                return None
+            return _Writer(tracer, given, results).program(next(i for i, (_, full) in enumerate(key) if full))
+        except (Unsupported, KeyError):
+            return None
+
+
+class _Writer:
+    """Gives every value a place: an output's own memory, or a register that is free again after its last use."""
+
+    def __init__(self, tracer: Tracer, inputs: Sequence[Operand], results: Sequence[Operand]):
+        self._tracer, self._inputs, self._results = tracer, inputs, results
+        self._output = {r.index: i for i, r in enumerate(results)}
+        if len(self._output) != len(results):
+            raise Unsupported("one value as two outputs")
+
+    def program(self, leader: int) -> Program:
+        self._rows: list[list[int]] = []
+        inputs = [self._row(native.INPUT, i, o.dtype, o.full) for i, o in enumerate(self._inputs)]
+        consts = [self._row(native.CONST, c.ctypes.data, c.dtype) for c in self._tracer.consts]
+        places, registers = self._places()
+        at = {"input": inputs, "const": consts, "step": places}
+        steps = [self._step(s, [at[a.kind][a.index] for a in s.args], places[s.out.index]) for s in self._tracer.steps]
+        return Program(
+            np.array(self._rows, np.int64),
+            np.array(steps, np.int64),
+            registers,
+            leader,
+            [r.dtype for r in self._results],
+            self._tracer.consts,
+        )
+
+    def _row(self, kind: int, value: int, dtype: np.dtype[Any], full: bool = False) -> int:
+        self._rows.append([kind, dtype.itemsize, value, id(dtype), id(dtype.type), full])
+        return len(self._rows) - 1
+
+    def _places(self) -> tuple[list[int], int]:
+        """The row of every step's result, and how many registers there are."""
+        last = {a.index: i for i, s in enumerate(self._tracer.steps) for a in s.args if a.kind == "step"}
+        free: list[int] = []
+        held: dict[int, int] = {}
+        places, registers = [], 0
+        for i, step in enumerate(self._tracer.steps):
+            if i in self._output:
+                places.append(self._row(native.OUTPUT, self._output[i], step.out.dtype))
+            else:
+                if not free:
+                    free.append(registers)
+                    registers += 1
+                held[i] = free.pop()
+                places.append(self._row(native.REGISTER, held[i], step.out.dtype))
+            for a in {a.index for a in step.args if a.kind == "step" and last[a.index] == i}:
+                if a in held:
+                    free.append(held[a])
+        return places, registers
+
+    def _step(self, step: Step, args: list[int], result: int) -> list[int]:
+        special = {"select": native.SELECT, "widen": native.WIDEN, "copy": native.COPY}
+        if step.ufunc in special:
+            loop, data = special[step.ufunc], 0
+        else:
+            name, types = step.ufunc.split(":")
+            loop, data = native.loop_of(getattr(np, name), types)
+        return [loop, data, len(args), *(args + [0, 0, 0])[:3], result]
+
+
+# ---------------------------------------------------------------------- made ready in the background
+
+
+class _Interpreter:
+    """The machine code, from the moment it is there and has passed its check."""
+
+    def __init__(self) -> None:
+        self.code: Any = None
+        self._asked, self._lock, self._done = False, Lock(), Event()
+
+    def prepare(self) -> None:
+        """Have it built by a thread of its own; nothing waits for it."""
+        mode = os.environ.get(SWITCH, "1")
+        with self._lock:
+            if self._asked or mode == "0":
+                return
+            self._asked = True
+        if mode == "wait":
+            self.build()
+        else:
+            Thread(target=self.build, name="sparkflow-fused", daemon=True).start()
+
+    def build(self) -> None:
+        try:
+            code = native.build()
+            if _gives_the_same_bits(code):
+                self.code = code
+            else:
+                _log.warning("Fused nodes run node by node: this numpy's loops are not laid out as expected")
+        except Exception:
+            # Results are the same without it, only slower. Said once, with the trace that mends it.
+            _log.exception("The interpreter of fused nodes could not be compiled; they run node by node")
+        finally:
+            self._done.set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it is in use, after waiting for it."""
+        self.prepare()
+        self._done.wait(timeout_s)
+        return self.code is not None
+
+
+_interpreter = _Interpreter()
+prepare = _interpreter.prepare
+wait = _interpreter.wait
+
+
+def _gives_the_same_bits(code: Any) -> bool:
+    """Whether a program over an array, a row and a scalar gives what the ufuncs give."""
+    x = np.linspace(-3, 3, 3000, dtype=np.float32).reshape(300, 10)
+    row, one = np.arange(10, dtype=np.float32), np.float32(0.5)
+    members = [Member("Mul", {}, [(False, 0), (False, 1)]), Member("Tanh", {}, [(True, 0)])]
+    members += [Member("AddV2", {}, [(True, 1), (False, 2)])]
+    machine = Machine(members, [2, 1], 3)
+    program = machine._program_for((x, row, one))
+    if program is None or not x.flags.c_contiguous:
+        return False
+    inputs, out = (x, row, one), (np.empty_like(x), np.empty_like(x))
+    if code(id(inputs), id(out), program.operands, program.steps, program.registers, _ARRAY) != native.TAKEN:
+        return False
+    tanh = np.tanh(x * row)
+    return out[0].tobytes() == (tanh + one).tobytes() and out[1].tobytes() == tanh.tobytes()

@@ -1,0 +1,215 @@
+"""What each elementwise op is made of: numpy ufuncs, in the order in which its kernel calls them.
+
+A recipe gets a tracer and operands and gives an operand. Tracing it writes a program of steps, and as the ufuncs and
+their order are the kernel's, the program gives the kernel's bits. `tests/runtime/kernels/test_fused.py` holds every
+recipe against its kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+BOOL = np.dtype(bool)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """kind: 'input', 'const' or 'step'; index: its place among those. full: an element for every one of the result."""
+
+    kind: str
+    index: int
+    dtype: np.dtype[Any]
+    full: bool
+
+
+@dataclass(frozen=True)
+class Step:
+    """ufunc: a numpy ufunc's name with its loop's types, or 'select' or 'widen' (bool to a float 0 or 1)."""
+
+    ufunc: str
+    args: tuple[Operand, ...]
+    out: Operand
+
+
+class Unsupported(Exception):
+    """The machine has no step for these types; the body then runs node by node."""
+
+
+@dataclass
+class Tracer:
+    steps: list[Step] = field(default_factory=list)
+    consts: list[np.ndarray] = field(default_factory=list)
+
+    def const(self, value: float, like: Operand) -> Operand:
+        self.consts.append(np.array(value, like.dtype))
+        return Operand("const", len(self.consts) - 1, like.dtype, False)
+
+    def call(self, name: str, *args: Operand) -> Operand:
+        """A ufunc; a bool beside a float is widened first, as numpy's casting does."""
+        floats = {a.dtype for a in args if a.dtype != BOOL}
+        if len(floats) > 1:
+            raise Unsupported(f"{name} of {floats}")
+        if floats and any(a.dtype == BOOL for a in args):
+            (wide,) = floats
+            args = tuple(self._widened(a, wide) if a.dtype == BOOL else a for a in args)
+        result = _result(name, args[0].dtype, len(args))
+        return self._step(f"{name}:{''.join(a.dtype.char for a in args)}->{result.char}", args, result)
+
+    def select(self, condition: Operand, yes: Operand, no: Operand) -> Operand:
+        if condition.dtype != BOOL or yes.dtype != no.dtype:
+            raise Unsupported(f"select of {condition.dtype}, {yes.dtype}, {no.dtype}")
+        return self._step("select", (condition, yes, no), yes.dtype)
+
+    def filled(self, value: float, like: Operand) -> Operand:
+        return self._step("copy", (self.const(value, like),), like.dtype, like.full)
+
+    def _widened(self, operand: Operand, dtype: np.dtype[Any]) -> Operand:
+        if dtype.kind != "f":
+            raise Unsupported(f"bool beside {dtype}")
+        return self._step("widen", (operand,), dtype)
+
+    def _step(self, name: str, args: tuple[Operand, ...], dtype: np.dtype[Any], full: bool = False) -> Operand:
+        out = Operand("step", len(self.steps), dtype, full or any(a.full for a in args))
+        self.steps.append(Step(name, args, out))
+        return out
+
+
+def _result(name: str, dtype: np.dtype[Any], count: int) -> np.dtype[Any]:
+    """The type of a ufunc's result. Raises Unsupported where numpy has no loop for the very types."""
+    wanted = dtype.char * count + "->"
+    for types in getattr(np, name).types:
+        if types.startswith(wanted) and len(types) == len(wanted) + 1:
+            return np.dtype(types[-1])
+    raise Unsupported(f"np.{name} of {dtype}")
+
+
+Recipe = Callable[..., Operand]
+
+
+def _ufunc(name: str) -> Recipe:
+    return lambda t, attrs, *args: t.call(name, *args)
+
+
+def _add_n(t: Tracer, attrs: dict[str, Any], *args: Operand) -> Operand:
+    if len(args) == 1:
+        raise Unsupported("AddN of one")
+    total = t.call("add", args[0], args[1])
+    for one in args[2:]:
+        total = t.call("add", total, one)
+    return total
+
+
+def _sigmoid(t: Tracer, attrs: dict[str, Any], x: Operand) -> Operand:
+    half = t.const(0.5, x)
+    return t.call("add", t.call("multiply", half, t.call("tanh", t.call("multiply", half, x))), half)
+
+
+def _times(t: Tracer, *factors: Operand) -> Operand:
+    """From left to right."""
+    product = t.call("multiply", factors[0], factors[1])
+    for one in factors[2:]:
+        product = t.call("multiply", product, one)
+    return product
+
+
+def _squared_difference(t: Tracer, attrs: dict[str, Any], x: Operand, y: Operand) -> Operand:
+    d = t.call("subtract", x, y)
+    return t.call("multiply", d, d)
+
+
+def _elu(t: Tracer, attrs: dict[str, Any], x: Operand) -> Operand:
+    zero = t.const(0, x)
+    return t.call("add", t.call("maximum", x, zero), t.call("expm1", t.call("minimum", x, zero)))
+
+
+def _softplus(t: Tracer, attrs: dict[str, Any], x: Operand) -> Operand:
+    rest = t.call("log1p", t.call("exp", t.call("negative", t.call("absolute", x))))
+    return t.call("add", t.call("maximum", x, t.const(0, x)), rest)
+
+
+def _leaky_relu(t: Tracer, attrs: dict[str, Any], x: Operand) -> Operand:
+    alpha = attrs.get("alpha", 0.2)
+    return t.call("maximum" if alpha <= 1 else "minimum", x, t.call("multiply", x, t.const(alpha, x)))
+
+
+def _select(t: Tracer, attrs: dict[str, Any], condition: Operand, yes: Operand, no: Operand) -> Operand:
+    return t.select(condition, yes, no)
+
+
+def _relu6_grad(t: Tracer, attrs: dict[str, Any], dy: Operand, x: Operand) -> Operand:
+    inside = t.call("logical_and", t.call("greater", x, t.const(0, x)), t.call("less", x, t.const(6, x)))
+    return t.call("multiply", dy, inside)
+
+
+def _leaky_relu_grad(t: Tracer, attrs: dict[str, Any], dy: Operand, x: Operand) -> Operand:
+    low = t.call("multiply", dy, t.const(attrs.get("alpha", 0.2), dy))
+    return t.select(t.call("greater", x, t.const(0, x)), dy, low)
+
+
+def _one_less(t: Tracer, x: Operand) -> Operand:
+    return t.call("subtract", t.const(1, x), x)
+
+
+RECIPES: dict[str, Recipe] = {
+    **{
+        op: _ufunc(name)
+        for op, name in {
+            "Neg": "negative",
+            "Abs": "absolute",
+            "Sign": "sign",
+            "Square": "square",
+            "Floor": "floor",
+            "Ceil": "ceil",
+            "Rint": "rint",
+            "Sqrt": "sqrt",
+            "Exp": "exp",
+            "Expm1": "expm1",
+            "Log": "log",
+            "Log1p": "log1p",
+            "Tanh": "tanh",
+            "LogicalNot": "logical_not",
+            "Add": "add",
+            "AddV2": "add",
+            "Sub": "subtract",
+            "Mul": "multiply",
+            "RealDiv": "true_divide",
+            "Maximum": "maximum",
+            "Minimum": "minimum",
+            "LogicalAnd": "logical_and",
+            "LogicalOr": "logical_or",
+            "Equal": "equal",
+            "NotEqual": "not_equal",
+            "Less": "less",
+            "LessEqual": "less_equal",
+            "Greater": "greater",
+            "GreaterEqual": "greater_equal",
+        }.items()
+    },
+    "Reciprocal": lambda t, attrs, x: t.call("true_divide", t.const(1, x), x),
+    "Rsqrt": lambda t, attrs, x: t.call("true_divide", t.const(1, x), t.call("sqrt", x)),
+    "Sigmoid": _sigmoid,
+    "AddN": _add_n,
+    "SquaredDifference": _squared_difference,
+    "Select": _select,
+    "SelectV2": _select,
+    "ZerosLike": lambda t, attrs, x: t.filled(0, x),
+    "OnesLike": lambda t, attrs, x: t.filled(1, x),
+    "Relu": lambda t, attrs, x: t.call("maximum", x, t.const(0, x)),
+    "Relu6": lambda t, attrs, x: t.call("minimum", t.call("maximum", x, t.const(0, x)), t.const(6, x)),
+    "Elu": _elu,
+    "Softplus": _softplus,
+    "Softsign": lambda t, attrs, x: t.call("true_divide", x, t.call("add", t.const(1, x), t.call("absolute", x))),
+    "LeakyRelu": _leaky_relu,
+    "ReluGrad": lambda t, attrs, dy, x: t.call("multiply", dy, t.call("greater", x, t.const(0, x))),
+    "Relu6Grad": _relu6_grad,
+    "LeakyReluGrad": _leaky_relu_grad,
+    "SigmoidGrad": lambda t, attrs, y, dy: _times(t, dy, y, _one_less(t, y)),
+    "TanhGrad": lambda t, attrs, y, dy: t.call("multiply", dy, _one_less(t, t.call("multiply", y, y))),
+    "SqrtGrad": lambda t, attrs, y, dy: t.call("true_divide", t.call("multiply", dy, t.const(0.5, y)), y),
+    "RsqrtGrad": lambda t, attrs, y, dy: _times(t, dy, t.const(-0.5, y), y, y, y),
+    "ReciprocalGrad": lambda t, attrs, y, dy: _times(t, t.call("negative", dy), y, y),
+}

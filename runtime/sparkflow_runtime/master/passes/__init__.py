@@ -1,0 +1,98 @@
+"""Passes between prune and place: each makes a graph that computes the same, cheaper.
+
+`optimize` runs the table PASSES on one signature. The passes that feed each other (a folded shape lets arithmetic drop
+a reshape, which makes two nodes equal) are repeated; layout and fusion come last and once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sparkflow_runtime.master.passes.arithmetic import arithmetic
+from sparkflow_runtime.master.passes.common import common_subexpressions
+from sparkflow_runtime.master.passes.dependencies import dependencies
+from sparkflow_runtime.master.passes.fold import Folder
+from sparkflow_runtime.master.passes.fuse import fuse
+from sparkflow_runtime.master.passes.layout import layout
+from sparkflow_runtime.master.passes.report import PassReport, Report, counted
+from sparkflow_runtime.master.passes.settings import Settings
+from sparkflow_runtime.master.passes.view import View
+from sparkflow_runtime.wire.edges import parse, verify
+from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+
+_VERIFY = "SPARKFLOW_VERIFY_PASSES"  # "1": check the graph after every pass
+
+
+class Pass(NamedTuple):
+    name: str  # the switch in Settings
+    run: Callable[[View, Settings, Folder], None]
+    repeated: bool
+
+
+PASSES = (
+    Pass("dependencies", lambda view, settings, folder: dependencies(view), True),
+    Pass("constant_folding", lambda view, settings, folder: folder.fold(view), True),
+    Pass("arithmetic", lambda view, settings, folder: arithmetic(view, settings.aggressive), True),
+    Pass("common_subexpressions", lambda view, settings, folder: common_subexpressions(view), True),
+    Pass("layout", lambda view, settings, folder: layout(view), False),
+    Pass("fusion", lambda view, settings, folder: fuse(view), False),
+)
+
+
+@dataclass
+class Optimizer:
+    """The passes with a session's settings and its memory of folded values. `optimize` is a function of its
+    arguments: the memory only saves time."""
+
+    settings: Settings = field(default_factory=Settings)
+    folder: Folder = field(default_factory=Folder)
+
+    def __post_init__(self) -> None:
+        self.folder.max_bytes = self.settings.max_folded_bytes
+
+    def optimize(
+        self,
+        graph: GraphDef,
+        feeds: Iterable[str] = (),
+        fetches: Iterable[str] = (),
+        targets: Iterable[str] = (),
+        one_device: bool = True,
+        sources: Mapping[str, NodeDef] | None = None,
+        report: Report | None = None,
+    ) -> GraphDef:
+        """A graph that gives the same values for `fetches` ('name:port') and has the same effects.
+
+        What is fetched, fed or a target keeps its name. sources: nodes outside the pruned graph, such as fed
+        placeholders, for what they say of shapes. report: told what every pass did.
+        """
+        on = [p for p in PASSES if getattr(self.settings, p.name)]
+        if not on:
+            return graph
+        view = View.of(graph, feeds, fetches, targets, one_device, sources)
+        check = os.environ.get(_VERIFY) == "1"
+        for round_ in range(self.settings.rounds):
+            before = len(view.ops)
+            for one in on:
+                if one.repeated:
+                    self._run(one, view, report, check)
+            if len(view.ops) == before and round_:
+                break
+        for one in on:
+            if not one.repeated:
+                self._run(one, view, report, check)
+        return view.graph()
+
+    def _run(self, one: Pass, view: View, report: Report | None, check: bool) -> None:
+        before = counted(view) if report is not None else {}
+        names, started = set(view.ops) if report is not None else set(), time.perf_counter()
+        one.run(view, self.settings, self.folder)
+        if check:
+            verify(view.graph(), {parse(f)[0] for f in view.feeds})
+        if report is not None:
+            took_s = time.perf_counter() - started
+            folded = self.folder.bytes if one.name == "constant_folding" else 0
+            report.passes.append(PassReport.of(one.name, before, names, view, took_s, folded))

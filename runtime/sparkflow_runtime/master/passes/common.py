@@ -1,0 +1,65 @@
+"""Common subexpressions: of nodes that compute the same from the same inputs, the first one stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow_runtime.master.passes.view import Op, View
+
+_NEVER = frozenset(["Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "NoOp"])
+_HIDDEN = frozenset(["_output_shapes", "_class"])  # say nothing of the value; `_class` is compared apart
+_MAX_CONST_BYTES = 1 << 16
+
+
+def common_subexpressions(view: View) -> None:
+    """Merge equal pure nodes: same op, attributes, inputs, control inputs and device. Fed nodes are never merged,
+    and a fetched one stays beside the one it equals."""
+    seen = _Seen(view.one_device)
+    edges: dict[str, str] = {}
+    kept, gates = view.kept, view.gates
+    for op in list(view.ops.values()):
+        if edges:
+            op.data = [_merged(e, edges) for e in op.data]
+        if op.name not in view.free or op.op in _NEVER or not op.pure or _is_fed(op, view):
+            continue
+        found = seen.first_like(op)
+        if found is not op:
+            edges[op.name] = found.name
+            if op.name not in kept and op.name not in gates:
+                view.moved[op.name] = found.name
+                view.drop([op.name])
+
+
+def _is_fed(op: Op, view: View) -> bool:
+    return bool(view.feeds) and any(e.partition(":")[0] == op.name for e in view.feeds)
+
+
+def _merged(edge: str, edges: dict[str, str]) -> str:
+    name, colon, port = edge.partition(":")
+    return f"{edges[name]}{colon}{port}" if name in edges else edge
+
+
+class _Seen:
+    """The nodes so far. Attributes are only looked at when op and inputs are equal, which is seldom."""
+
+    def __init__(self, one_device: bool):
+        self._one_device = one_device
+        self._by_inputs: dict[Any, Op | dict[Any, Op]] = {}
+
+    def first_like(self, op: Op) -> Op:
+        key = (op.op, *op.data)
+        found = self._by_inputs.get(key)
+        if found is None:
+            self._by_inputs[key] = op
+            return op
+        if isinstance(found, Op):
+            found = self._by_inputs[key] = {self._details(found): found}
+        return found.setdefault(self._details(op), op)
+
+    def _details(self, op: Op) -> Any:
+        attrs = op.proto.attr
+        if op.op == "Const" and attrs["value"].ByteSize() > _MAX_CONST_BYTES:
+            return op.name  # equal to none but itself
+        shown = [(n, a.SerializeToString(deterministic=True)) for n, a in attrs.items() if n not in _HIDDEN]
+        place = () if self._one_device else (op.device, op.labels)
+        return tuple(sorted(shown)), tuple(sorted(op.control)), place, repr(sorted(op.changed.items()))

@@ -1,0 +1,138 @@
+"""Control edges that order nothing, and nodes that only hand a value on.
+
+A gradient function gates all its results by one NoOp, so that no variable changes before the last product that reads
+it. What has to stay is the order of *anchors*: nodes with an effect, and nodes that read a variable's memory. A
+control edge into a pure node may go when every anchor before it comes before that node anyway; otherwise it is
+replaced by edges from the few anchors that are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sparkflow_runtime.master.passes.view import Op, View, producer
+
+_HANDS_ON = frozenset(["Identity", "StopGradient", "PreventGradient"])
+_MAX_BITS = 1 << 31  # of all the sets of anchors together; a graph beyond that keeps its control edges
+_MAX_DIRECT = 3  # edges that may take the place of one
+
+
+def dependencies(view: View) -> None:
+    """Drop control edges that order nothing, and Identity nodes."""
+    aliases = may_be_variables(view)
+    _thin_control(view, aliases)
+    _bypass_identities(view, aliases)
+    view.prune()
+
+
+def may_be_variables(view: View) -> set[str]:
+    """Nodes whose output may be a variable's memory: it can change within the step."""
+    found: set[str] = set()
+    for op in view.ops.values():
+        if not op.pure or (op.row is not None and op.row.aliases and any(producer(e) in found for e in op.data)):
+            found.add(op.name)
+    return found
+
+
+def _thin_control(view: View, aliases: set[str]) -> None:
+    before: dict[str, int] = {}  # the anchors that come before a node's end, itself included, as bits
+    users, kept_names, gates = view.consumers(), view.kept, view.gates
+    anchors: list[str] = []
+    budget = _MAX_BITS
+    for op in view.ops.values():
+        bits = 0
+        for edge in op.data:
+            bits |= before.get(producer(edge), 0)
+        pure = op.pure and op.name in view.free and not any(producer(e) in aliases for e in op.data)
+        if op.control and pure and op.name not in view.targets and budget > 0:
+            held = () if op.name in kept_names or op.name in gates else _held_by_all(users[op.name])
+            op.control = _needed(op, bits, before, anchors, view, held)
+        for name in op.control:
+            bits |= before.get(name, 0)
+        if not pure or (op.op != "NoOp" and op.op != "Const" and not users[op.name]):
+            bits |= 1 << len(anchors)
+            anchors.append(op.name)
+        before[op.name] = bits
+        budget -= len(anchors)
+
+
+def _held_by_all(users: list[Op]) -> set[str]:
+    """Control inputs that every consumer has as its own, and keeps because it has an effect."""
+    if not users or any(u.pure for u in users):
+        return set()
+    return set(users[0].control).intersection(*(u.control for u in users))
+
+
+def _needed(
+    op: Op, bits: int, before: dict[str, int], anchors: list[str], view: View, held: Collection[str]
+) -> list[str]:
+    """The control inputs of a pure node that still order something."""
+    kept = []
+    for name in op.control:
+        if name in held:
+            continue
+        missing = before.get(name, 0) & ~bits
+        if name not in view.free:
+            kept.append(name)
+        elif missing:
+            direct = _latest(missing, before, anchors)
+            kept += direct if len(direct) <= _MAX_DIRECT else [name]
+        bits |= before.get(name, 0)
+    return list(dict.fromkeys(kept))
+
+
+def _latest(bits: int, before: dict[str, int], anchors: list[str]) -> list[str]:
+    """Of a set of anchors those that come before no other of the set; more than _MAX_DIRECT when they are many."""
+    found: list[str] = []
+    while bits and len(found) <= _MAX_DIRECT:
+        name = anchors[bits.bit_length() - 1]  # anchors are numbered in order: nothing later depends on it
+        found.append(name)
+        bits &= ~before[name]
+    return found
+
+
+# ---------------------------------------------------------------------- identities
+
+
+def _bypass_identities(view: View, aliases: set[str]) -> None:
+    """Let the consumers of an Identity take its input. It stays where it reads a variable (then the read happens at
+    its place in the order), where it is fed, and where it crosses devices. Its control inputs go to its consumers."""
+    users = view.consumers()
+    edges: dict[str, str] = {}
+    gone: list[str] = []
+    held, kept = view.gates, view.kept
+    for op in view.ops.values():
+        if not _bypassable(op, view, aliases):
+            continue
+        source = edges.get(op.data[0], op.data[0])
+        if op.control and not _hand_over(op, users[op.name], view):
+            continue
+        edges[op.name] = source
+        if op.name not in held and op.name not in kept and producer(source) in view.ops:
+            view.moved[op.name] = producer(source)
+            gone.append(op.name)
+    view.redirect(edges)
+    view.drop(gone)
+
+
+def _bypassable(op: Op, view: View, aliases: set[str]) -> bool:
+    if op.op not in _HANDS_ON or op.name not in view.free or op.name in view.feeds:
+        return False
+    source = producer(op.data[0])
+    if source in aliases or (source in view.ops and source not in view.free):
+        return False
+    if view.one_device or not op.device:
+        return True
+    return source in view.ops and view.ops[source].device == op.device
+
+
+def _hand_over(op: Op, users: list[Op], view: View) -> bool:
+    """Give an op's control inputs to its consumers, if these are few and nobody else sees the op."""
+    fetched = op.name in view.fetches or op.name in view.targets
+    if fetched or not users or len(users) * len(op.control) > len(users) + len(op.control):
+        return False
+    if any(u.name not in view.free for u in users):
+        return False
+    for user in users:
+        user.control = list(dict.fromkeys([*user.control, *op.control]))
+    return True

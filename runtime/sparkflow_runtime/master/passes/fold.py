@@ -1,0 +1,160 @@
+"""Constant folding: what depends on constants and known shapes alone is computed once, by the registered kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.registry import Node
+from sparkflow_runtime.master.passes.symbols import Shapes, repeated_axes
+from sparkflow_runtime.master.passes.view import Op, View
+from sparkflow_runtime.wire.attrs import encode, node_attrs
+from sparkflow_runtime.wire.dtypes import as_dtype
+from sparkflow_runtime.wire.edges import edge
+from sparkflow_runtime.wire.protos import NodeDef
+
+MAX_FOLDED_BYTES = 1 << 20
+_NEVER = frozenset(["Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "NoOp"])
+# a few numbers in, an array of any size out: folded only where the size is known beforehand
+_GROWS = frozenset("Fill Tile BroadcastTo Range LinSpace OneHot Pad PadV2 MirrorPad ScatterNd".split())
+
+
+@dataclass
+class Folder:
+    """Folds, and remembers per node what came out: a later signature or extension of the graph does not fold again.
+
+    A folded node depends on nothing that can be fed, or it would not have been folded: the value is the same in
+    every signature.
+    """
+
+    max_bytes: int = MAX_FOLDED_BYTES
+    values: dict[str, list[Any] | None] = field(default_factory=dict)  # node -> outputs; None: not to be folded
+    bytes: int = 0  # of what the last `fold` put in
+
+    def fold(self, view: View) -> None:
+        self.bytes = 0
+        shapes, multi, added = view.shapes, dict[str, str](), dict[str, Op]()
+        known: dict[str, Any] = {}  # edge -> array
+        for op in view.ops.values():
+            if op.op == "Const" and op.name not in view.feeds:
+                known[op.name] = op
+                continue
+            outputs = self._outputs(op, view, shapes, known)
+            if outputs is None:
+                continue
+            for port, value in enumerate(outputs):
+                known[edge(op.name, port)] = value
+            self._replace(op, outputs, view, multi, added)
+        _put_in(view, multi, added)
+        view.prune()
+
+    def _outputs(self, op: Op, view: View, shapes: Shapes, known: dict[str, Any]) -> list[Any] | None:
+        if op.name not in view.free or op.op in _NEVER or not op.pure or op.control:
+            return None
+        if any(edge(op.name, port) in view.feeds for port in range(_ports(op))):
+            return None
+        from_shapes = _by_shapes(op, view, shapes)
+        if from_shapes is not None:
+            return from_shapes
+        if not op.data or not all(e in known and e not in view.feeds for e in op.data):
+            return None
+        if op.name not in self.values:
+            self.values[op.name] = self._computed(op, [_array(known, e) for e in op.data])
+        return self.values[op.name]
+
+    def _computed(self, op: Op, inputs: Sequence[Any]) -> list[Any] | None:
+        """What the kernel gives; None where it raises (the node then raises at run time, as itself) or gives much."""
+        if not self._fits(op, inputs):
+            return None
+        row = op.row
+        assert row is not None, "pure ops have a kernel"
+        node = Node(op.name, op.op, node_attrs(op.proto), op.device, np, None, "", tuple(op.data))  # type: ignore[arg-type]
+        try:
+            with np.errstate(all="ignore"):
+                found = row.factory(node)(*inputs)
+        except Exception:
+            return None
+        outputs = [np.array(v, order="C") for v in (found if row.multi else [found])]
+        small = sum(v.nbytes for v in outputs) <= self.max_bytes
+        return outputs if small and all(v.dtype.kind in "biufcOV" for v in outputs) else None
+
+    def _fits(self, op: Op, inputs: Sequence[Any]) -> bool:
+        dims = op.static_shape(0)
+        if dims is None or None in dims:
+            if op.op == "Fill":
+                dims = tuple(np.ravel(inputs[0]).tolist())
+            elif op.op in _GROWS:
+                return False
+            else:
+                return sum(v.nbytes for v in inputs) <= self.max_bytes
+        return math.prod(d or 0 for d in dims) * 16 <= 16 * self.max_bytes
+
+    def _replace(self, op: Op, outputs: list[Any], view: View, multi: dict[str, str], added: dict[str, Op]) -> None:
+        self.bytes += sum(v.nbytes for v in outputs)
+        row = op.row
+        if row is not None and not row.multi:
+            view.ops[op.name] = constant_op(op.name, outputs[0], op)
+            return
+        for port, value in enumerate(outputs):
+            name = f"{op.name}/folded_{port}"
+            if name not in view.ops:
+                added[name] = constant_op(name, value, op)
+                multi[edge(op.name, port)] = name
+
+
+def _ports(op: Op) -> int:
+    if op.row is None or not op.row.multi:
+        return 1
+    return max(2, len(op.proto.attr["_output_shapes"].list.shape) if "_output_shapes" in op.proto.attr else 2)
+
+
+def _array(known: dict[str, Any], e: str) -> Any:
+    """The array of a known edge; a Const's is decoded when it is first used."""
+    if isinstance(known[e], Op):
+        known[e] = known[e].attr("value")
+    return known[e]
+
+
+def constant_op(name: str, value: Any, like: Op) -> Op:
+    """A Const that lies where `like` does."""
+    proto = NodeDef(name=name, op="Const", device=like.device)
+    proto.attr["dtype"].CopyFrom(encode(as_dtype(value.dtype)))
+    proto.attr["value"].CopyFrom(encode(value))
+    if like.labels:
+        proto.attr["_class"].CopyFrom(like.proto.attr["_class"])
+    proto.attr["_output_shapes"].list.shape.add().CopyFrom(proto.attr["value"].tensor.tensor_shape)
+    return Op(proto)
+
+
+def _put_in(view: View, multi: dict[str, str], added: dict[str, Op]) -> None:
+    """New constants come first in the order of nodes, and stand for the ports they fold; fetched ports stay."""
+    if added:
+        view.ops = {**added, **view.ops}
+        view.free = view.free.union(added)
+        view.redirect(multi)
+
+
+# ---------------------------------------------------------------------- what static shapes say
+
+
+def _by_shapes(op: Op, view: View, shapes: Shapes) -> list[Any] | None:
+    """The outputs of an op that only looks at shapes, where these are known."""
+    if op.op == "BroadcastGradientArgs":
+        asked = [view.ops.get(e) for e in op.data]
+        if all(a is not None and a.op == "Shape" and a.name not in view.feeds for a in asked):
+            axes = repeated_axes(*(shapes.of(a.data[0]) for a in asked if a is not None))
+            return None if axes is None else [np.array(a, op.attr("T", as_dtype("int32")).np) for a in axes]
+        return None
+    if op.op not in ("Shape", "ShapeN", "Size", "Rank"):
+        return None
+    found = [shapes.of(e) for e in op.data]
+    if op.op == "Rank":
+        return None if found[0] is None else [np.array(len(found[0]), np.int32)]
+    if any(dims is None or not all(isinstance(d, int) for d in dims) for dims in found):
+        return None
+    sizes = [np.array(dims, op.attr("out_type", as_dtype("int32")).np) for dims in found]
+    return [np.array(math.prod(sizes[0].tolist()), sizes[0].dtype)] if op.op == "Size" else list(sizes)

@@ -1,0 +1,205 @@
+"""Fusion: a chain of elementwise ops as one `_Fused` node; MatMul with its bias and activation as `_FusedMatMul`.
+
+A fused node carries the nodes it stands for (`_nodes`, serialised) and runs them as they are where it has nothing
+better (`kernels/fused.py`). Its name is that of the last of them; outputs that others need are further ports.
+
+Groups grow along the order of nodes and run where their last member stood. So a member may only be added as long as
+nobody outside has taken a value of the group: that keeps the order an order, and no path can leave a group and return.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sparkflow_runtime.master.passes.symbols import Symbols
+from sparkflow_runtime.master.passes.view import Op, View, producer
+from sparkflow_runtime.wire.attrs import encode
+from sparkflow_runtime.wire.dtypes import DType
+from sparkflow_runtime.wire.edges import edge
+from sparkflow_runtime.wire.protos import NodeDef
+
+ELEMENTWISE = frozenset(
+    "Neg Abs Sign Square Floor Ceil Rint Sqrt Rsqrt Reciprocal Exp Expm1 Log Log1p Tanh Sigmoid LogicalNot "
+    "Add AddV2 Sub Mul RealDiv Maximum Minimum SquaredDifference LogicalAnd LogicalOr AddN "
+    "Equal NotEqual Less LessEqual Greater GreaterEqual Select SelectV2 ZerosLike OnesLike "
+    "Relu Relu6 Elu Softplus Softsign LeakyRelu ReluGrad Relu6Grad LeakyReluGrad "
+    "SigmoidGrad TanhGrad SqrtGrad RsqrtGrad ReciprocalGrad".split()
+)
+_TYPES = frozenset(["float32", "float64", "int32", "int64", "bool"])
+_HIDDEN = frozenset(["_output_shapes", "_class"])
+_MAX_MEMBERS, _MAX_INPUTS = 64, 64
+_BIAS = frozenset(["Add", "AddV2", "BiasAdd"])
+_ACTIVATION = frozenset(["Relu", "Relu6", "Tanh"])
+
+
+@dataclass
+class _Group:
+    members: list[Op]
+    shape: Symbols
+    inputs: set[str] = field(default_factory=set)
+    open: bool = True
+
+
+def fuse(view: View) -> None:
+    """Replace MatMul chains first, then elementwise groups of at least two."""
+    _fuse_products(view)
+    groups = _grown(view)
+    _replace(view, [(g.members, "_Fused") for g in groups if len(g.members) > 1])
+
+
+# ---------------------------------------------------------------------- which nodes belong together
+
+
+def _grown(view: View) -> list[_Group]:
+    """Disjoint groups, each in order."""
+    of: dict[str, _Group] = {}
+    groups: list[_Group] = []
+    kept, gates = view.kept, view.gates
+    for op in view.ops.values():
+        sources = {id(g): g for e in op.data if (g := of.get(producer(e))) is not None and g.open}
+        joined = None
+        if _fusable(op, view, gates):
+            joined = _join(op, list(sources.values()), view, of)
+            if joined is None:
+                joined = _Group([op], view.shapes.of(op.name) or (), set(op.data))
+                groups.append(joined)
+            of[op.name] = joined
+            joined.open = op.name not in kept
+        for group in sources.values():
+            if group is not joined:
+                group.open = False
+    return [g for g in groups if g.members]
+
+
+def _fusable(op: Op, view: View, gates: set[str]) -> bool:
+    if op.op not in ELEMENTWISE or op.control or op.name not in view.free or op.name in view.feeds:
+        return False
+    return op.name not in gates and view.shapes.of(op.name) is not None and _type_of(op) in _TYPES
+
+
+def _type_of(op: Op) -> str:
+    kind = op.attr("T")
+    return kind.name if isinstance(kind, DType) else "bool"  # LogicalAnd and its like have no T
+
+
+def _join(op: Op, sources: list[_Group], view: View, of: dict[str, _Group]) -> _Group | None:
+    """Put an op into the groups its inputs come from, made one; None where that cannot be."""
+    shape = view.shapes.of(op.name)
+    fitting = [g for g in sources if shape is not None and _may_be_equal(g.shape, shape)]
+    fitting = [g for g in fitting if view.same_place(g.members[0], op)]
+    if not fitting:
+        return None
+    first, *others = sorted(fitting, key=lambda g: -len(g.members))
+    for other in others:
+        if len(first.members) + len(other.members) < _MAX_MEMBERS and _may_be_equal(first.shape, other.shape):
+            _merge(first, other, of)
+    inputs = first.inputs.union(e for e in op.data if of.get(producer(e)) is not first)
+    if len(first.members) >= _MAX_MEMBERS or len(inputs) > _MAX_INPUTS:
+        return None
+    first.members.append(op)
+    first.inputs = inputs
+    return first
+
+
+def _merge(first: _Group, other: _Group, of: dict[str, _Group]) -> None:
+    for member in other.members:
+        of[member.name] = first
+    first.members += other.members
+    first.inputs |= other.inputs
+    other.members, other.open = [], False
+
+
+def _may_be_equal(a: Symbols, b: Symbols) -> bool:
+    """Same rank, and no two known sizes that differ; whether unknown ones are equal is seen at run time."""
+    return len(a) == len(b) and all(x == y or isinstance(x, str) or isinstance(y, str) for x, y in zip(a, b))
+
+
+def _fuse_products(view: View) -> None:
+    users, kept, gates = view.consumers(), view.kept, view.gates
+
+    def alone(op: Op) -> Op | None:
+        """The only consumer of an op nobody else sees."""
+        only = users[op.name][0] if len(users[op.name]) == 1 else None
+        hidden = op.name not in kept and op.name not in gates
+        fits = only is not None and not only.control and only.name in view.free and only.name not in view.feeds
+        return only if hidden and fits and only is not None and view.same_place(op, only) else None
+
+    chains: list[tuple[list[Op], str]] = []
+    for op in view.ops.values():
+        if op.op != "MatMul" or op.control or op.name not in view.free or op.name in view.feeds:
+            continue
+        chain = [op]
+        bias = alone(op)
+        if bias is not None and bias.op in _BIAS and _is_bias(bias, op, view):
+            chain.append(bias)
+            activation = alone(bias)
+            if activation is not None and activation.op in _ACTIVATION:
+                chain.append(activation)
+            chains.append((chain, "_FusedMatMul"))
+    _replace(view, chains)
+
+
+def _is_bias(add: Op, product: Op, view: View) -> bool:
+    """A row is added to the product, which keeps its shape."""
+    other = [e for e in add.data if e != product.name]
+    shape = view.shapes.of(other[0]) if len(other) == 1 else None
+    return shape is not None and len(shape) == 1
+
+
+# ---------------------------------------------------------------------- one node for many
+
+
+def _replace(view: View, groups: list[tuple[list[Op], str]]) -> None:
+    if not groups:
+        return
+    position = {name: i for i, name in enumerate(view.ops)}
+    needed = _seen_outside(view, groups)
+    instead: dict[str, Op] = {}
+    edges: dict[str, str] = {}
+    gone: set[str] = set()
+    for members, kind in groups:
+        members.sort(key=lambda m: position[m.name])
+        root = members[-1]
+        outputs = [root.name, *(m.name for m in members[:-1] if m.name in needed)]
+        instead[root.name] = _fused(members, kind, outputs)
+        edges.update((name, edge(root.name, port)) for port, name in enumerate(outputs) if port)
+        view.moved.update((m.name, root.name) for m in members[:-1])
+        gone.update(m.name for m in members[:-1])
+    view.ops = {name: instead.get(name, op) for name, op in view.ops.items() if name not in gone}
+    view.free = view.free.difference(gone)
+    view.redirect(edges)
+
+
+def _seen_outside(view: View, groups: list[tuple[list[Op], str]]) -> set[str]:
+    """Members of which somebody outside their group takes the value."""
+    group_of = {m.name: i for i, (members, _) in enumerate(groups) for m in members}
+    return {
+        name
+        for op in view.ops.values()
+        for name in map(producer, op.data)
+        if name in group_of and group_of.get(op.name) != group_of[name]
+    }
+
+
+def _fused(members: list[Op], kind: str, outputs: list[str]) -> Op:
+    inside = {m.name for m in members}
+    inputs = list(dict.fromkeys(e for m in members for e in m.data if e not in inside))
+    root = members[-1]
+    proto = NodeDef(name=root.name, op=kind, device=root.device)
+    proto.input.extend(inputs)
+    proto.attr["_nodes"].list.s.extend(_body(m).SerializeToString() for m in members)
+    for name, value in (("_inputs", inputs), ("_outputs", outputs), ("_fused_from", [m.name for m in members])):
+        proto.attr[name].CopyFrom(encode(value))
+    if root.labels:
+        proto.attr["_class"].CopyFrom(root.proto.attr["_class"])
+    return Op(proto)
+
+
+def _body(op: Op) -> NodeDef:
+    """The node without what only concerns its place in the graph."""
+    proto = NodeDef(name=op.name, op=op.op, device=op.device)
+    proto.input.extend(op.data)
+    for name, attr in op.proto.attr.items():
+        if name not in _HIDDEN:
+            proto.attr[name].CopyFrom(attr)
+    return proto

@@ -1,0 +1,77 @@
+"""Layout: pairs of transposes that undo each other, also across elementwise ops between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow_runtime.master.passes.fold import constant_op
+from sparkflow_runtime.master.passes.view import Op, View
+
+import numpy as np
+
+_THROUGH = frozenset(
+    "Neg Abs Sign Square Floor Ceil Rint Round Sqrt Rsqrt Exp Expm1 Log Log1p Tanh Sigmoid Sin Cos Reciprocal Erf Cast "
+    "Relu Relu6 Elu Selu Softplus Softsign LeakyRelu IsNan IsInf IsFinite LogicalNot".split()
+)  # one input, element by element: what is done to the layout before may as well be done after
+
+
+def layout(view: View) -> None:
+    """Two transposes become one, or none where they undo each other."""
+    users, edges, new = view.consumers(), dict[str, str](), dict[str, Op]()
+    kept = view.kept | view.gates
+    for op in view.ops.values():
+        op.data = [edges.get(e, e) for e in op.data]
+        perm = _perm(op, view)
+        if perm is None or op.control:
+            continue
+        inner, between = _transpose_before(op, view, users, kept)
+        if inner is not None:
+            whole = [_perm(inner, view)[i] for i in perm]  # type: ignore[index]
+            if whole == sorted(whole) and (between or op.name not in view.fetches):
+                _take_out(op, inner, between, edges)
+            elif not between:
+                name = f"{op.name}/perm_of_both"
+                new[name] = constant_op(name, np.array(whole, np.int32), op)
+                op.data = [inner.data[0], name]
+        elif perm == sorted(perm):
+            edges[op.name] = op.data[0]
+    if new:
+        view.ops = {**new, **view.ops}
+        view.free = view.free.union(new)
+    view.redirect(edges)
+    view.prune()
+
+
+def _perm(op: Op, view: View) -> list[int] | None:
+    """The permutation of a Transpose that is known and may be changed."""
+    if op.op != "Transpose" or op.name not in view.free or op.name in view.feeds:
+        return None
+    value: Any = view.constant(op.data[1])
+    return None if value is None else value.tolist()
+
+
+def _transpose_before(
+    op: Op, view: View, users: dict[str, list[Op]], kept: set[str]
+) -> tuple[Op | None, list[Op]]:
+    """The transpose whose result an op transposes again, and the elementwise ops between, which nobody else uses."""
+    between: list[Op] = []
+    at = view.ops.get(op.data[0])
+    while at is not None and at.name in view.free and at.name not in view.feeds and not at.control:
+        if at.op == "Transpose":
+            return (at, between[::-1]) if _perm(at, view) is not None else (None, [])
+        if at.op not in _THROUGH or len(users.get(at.name, ())) != 1 or at.name in kept:
+            return None, []
+        between.append(at)
+        at = view.ops.get(at.data[0])
+    return None, []
+
+
+def _take_out(op: Op, inner: Op, between: list[Op], edges: dict[str, str]) -> None:
+    """x -> transpose -> f -> transpose back is x -> f."""
+    if not between:
+        edges[op.name] = inner.data[0]
+        return
+    between[0].data = [inner.data[0]]
+    for one in between:
+        one.forget_shapes()
+    edges[op.name] = between[-1].name

@@ -1,0 +1,80 @@
+"""What the passes did: counts before and after, which nodes went, what was fused, how many bytes were folded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sparkflow_runtime.master.passes.view import View
+
+_MAX_SHOWN = 8
+
+
+@dataclass
+class PassReport:
+    """One run of one pass. removed, added: node names; changed: op type -> how many more (or fewer) there are."""
+
+    name: str
+    nodes_before: int
+    nodes_after: int
+    removed: list[str]
+    added: list[str]
+    ops: dict[str, int]
+    folded_bytes: int
+    took_s: float
+
+    @classmethod
+    def of(
+        cls, name: str, before: dict[str, int], names: set[str], view: View, took_s: float, folded_bytes: int
+    ) -> PassReport:
+        after = counted(view)
+        change = {op: after.get(op, 0) - before.get(op, 0) for op in sorted({*before, *after})}
+        return cls(
+            name,
+            sum(before.values()),
+            sum(after.values()),
+            sorted(names - set(view.ops)),
+            sorted(set(view.ops) - names),
+            {op: n for op, n in change.items() if n},
+            folded_bytes,
+            took_s,
+        )
+
+
+@dataclass
+class Report:
+    """Everything that happened to one signature. groups: fused node -> the nodes it took the place of."""
+
+    nodes_in_graph: int = 0
+    nodes_pruned: int = 0
+    nodes_final: int = 0
+    passes: list[PassReport] = field(default_factory=list)
+    groups: dict[str, list[str]] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def text(self) -> str:
+        """A page for people: one line a pass, then its details."""
+        lines = [f"{self.nodes_in_graph} nodes in the graph, {self.nodes_pruned} needed, {self.nodes_final} in the end"]
+        for one in self.passes:
+            folded = f", {one.folded_bytes} bytes folded" if one.folded_bytes else ""
+            lines.append(f"{one.name}: {one.nodes_before} -> {one.nodes_after} nodes{folded} ({one.took_s * 1e3:.1f} ms)")
+            if one.ops:
+                lines.append("    " + ", ".join(f"{op} {n:+d}" for op, n in one.ops.items()))
+            if one.removed:
+                lines.append("    gone: " + _shown(one.removed))
+        for name, members in self.groups.items():
+            lines.append(f"fused {name}: {', '.join(members)}")
+        return "\n".join(lines)
+
+
+def _shown(names: list[str]) -> str:
+    rest = len(names) - _MAX_SHOWN
+    return ", ".join(names[:_MAX_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def counted(view: View) -> dict[str, int]:
+    """Op type -> how many nodes have it."""
+    return dict(Counter(op.op for op in view.ops.values()))

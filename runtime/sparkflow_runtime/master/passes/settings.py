@@ -1,0 +1,64 @@
+"""Which passes a session wants: ConfigProto.graph_options, read as TensorFlow reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+from sparkflow_runtime.master.passes.fold import MAX_FOLDED_BYTES
+from sparkflow_runtime.wire.protos import ConfigProto, OptimizerOptions, RewriterConfig
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One switch a pass. The names are RewriterConfig's but for `common_subexpressions` and `fusion`."""
+
+    dependencies: bool = True
+    constant_folding: bool = True
+    arithmetic: bool = True
+    common_subexpressions: bool = True
+    layout: bool = True
+    fusion: bool = True
+    aggressive: bool = False  # arithmetic may change the last bits
+    max_folded_bytes: int = MAX_FOLDED_BYTES
+    rounds: int = 2  # how often the passes that feed each other are repeated at most
+
+    @classmethod
+    def none(cls) -> Settings:
+        return cls(**{f.name: False for f in fields(cls) if f.type == "bool"})
+
+    @classmethod
+    def of(cls, config: ConfigProto | None) -> Settings:
+        """OptimizerOptions L0 leaves only what its two flags ask for; a toggle OFF turns its pass off, and
+        `disable_meta_optimizer` all of RewriterConfig's."""
+        if config is None:
+            return cls()
+        graph = config.graph_options
+        level, rewrite = graph.optimizer_options, graph.rewrite_options
+        if level.opt_level == OptimizerOptions.L0 or rewrite.disable_meta_optimizer:
+            chosen = replace(
+                cls.none(),
+                constant_folding=level.do_constant_folding,
+                common_subexpressions=level.do_common_subexpression_elimination,
+            )
+        else:
+            chosen = _toggled(rewrite)
+        return replace(chosen, max_folded_bytes=level.max_folded_constant_in_bytes or MAX_FOLDED_BYTES)
+
+
+_TOGGLES = {
+    "dependencies": "dependency_optimization",
+    "constant_folding": "constant_folding",
+    "arithmetic": "arithmetic_optimization",
+    "common_subexpressions": "common_subgraph_elimination",
+    "layout": "layout_optimizer",
+    "fusion": "remapping",
+}
+
+
+def _toggled(rewrite: RewriterConfig) -> Settings:
+    on = {ours: getattr(rewrite, theirs) != RewriterConfig.OFF for ours, theirs in _TOGGLES.items()}
+    aggressive = rewrite.arithmetic_optimization == RewriterConfig.AGGRESSIVE
+    rounds = {"DEFAULT_NUM_ITERS": 2, "ONE": 1, "TWO": 2}[
+        RewriterConfig.NumIterationsType.Name(rewrite.meta_optimizer_iterations)
+    ]
+    return Settings(**on, aggressive=aggressive, rounds=rounds)

@@ -1,0 +1,248 @@
+"""A light, mutable view of a graph: what the passes work on between two GraphDefs.
+
+The NodeDefs behind it are shared and never changed; a node that a pass alters is written out as a new one. Edges are
+strings as in NodeDef, in one spelling ('a' for port 0, never 'a:0'); control inputs lie apart, without their '^'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from sparkflow_runtime.kernels import registry
+from sparkflow_runtime.master.passes.contexts import outside_control_flow
+from sparkflow_runtime.master.passes.symbols import Shapes
+from sparkflow_runtime.wire.attrs import decode, encode
+from sparkflow_runtime.wire.edges import is_control
+from sparkflow_runtime.wire.errors import UnimplementedError
+from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+from sparkflow_runtime.wire.tensor_proto import shape_tuple
+
+Dims = tuple[int | None, ...]
+
+
+def spelled(edge: str) -> str:
+    """The one spelling of a data edge: port 0 is not written."""
+    return edge[:-2] if edge.endswith(":0") else edge
+
+
+def producer(edge: str) -> str:
+    return edge.partition(":")[0]
+
+
+class Op:
+    """One node. `data` and `control` may be changed; attributes are read through `attr` and replaced with `set`."""
+
+    __slots__ = ("_shapes_known", "changed", "control", "data", "device", "name", "op", "proto", "row")
+
+    def __init__(self, proto: NodeDef):
+        self.proto, self.name, self.op, self.device = proto, proto.name, proto.op, proto.device
+        inputs = list(proto.input)
+        self.control = [e[1:] for e in inputs if e[0] == "^"]
+        self.data = [spelled(e) for e in inputs if e[0] != "^"]
+        self.row = _row(self.op)
+        self._shapes_known = True
+        self.changed: dict[str, Any] = {}
+
+    @property
+    def pure(self) -> bool:
+        """Whether the value depends on the inputs alone and computing it does nothing else."""
+        return self.row is not None and not (self.row.stateful or self.row.is_async or self.row.refs)
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        if name in self.changed:
+            return self.changed[name]
+        return decode(self.proto.attr[name]) if name in self.proto.attr else default
+
+    def become(self, op: str, data: list[str]) -> None:
+        """Let it compute something else of the same type and shape."""
+        self.op, self.data, self.row = op, data, _row(op)
+
+    def set(self, name: str, value: Any) -> None:
+        self.changed[name] = value
+
+    def forget_shapes(self) -> None:
+        """After a change of the result's shape: `_output_shapes` no longer says it."""
+        self._shapes_known = False
+
+    @property
+    def labels(self) -> tuple[bytes, ...]:
+        """The nodes it must share a device with: its `_class`."""
+        return tuple(self.proto.attr["_class"].list.s) if "_class" in self.proto.attr else ()
+
+    def static_shape(self, port: int) -> Dims | None:
+        """What `_output_shapes` says of an output; None where it says nothing."""
+        if not self._shapes_known or "_output_shapes" not in self.proto.attr:
+            return None
+        shapes = self.proto.attr["_output_shapes"].list.shape
+        return shape_tuple(shapes[port]) if port < len(shapes) else None
+
+    def written(self, moved: Mapping[str, str]) -> NodeDef:
+        """The node as it now is: the NodeDef it came with where nothing changed."""
+        inputs = [*self.data, *("^" + c for c in self.control)]
+        old = self.proto
+        labels = [_moved_label(label, moved) for label in self.labels] if moved else []
+        relabelled = bool(moved) and labels != list(self.labels)
+        same = self._shapes_known and old.op == self.op and old.name == self.name and not self.changed and not relabelled
+        if same and [e if is_control(e) else spelled(e) for e in old.input] == inputs:
+            return old
+        new = NodeDef()
+        new.CopyFrom(old)
+        new.op, new.name, new.device = self.op, self.name, self.device
+        new.input[:] = inputs
+        if not self._shapes_known:
+            new.attr.pop("_output_shapes", None)
+        for name, value in self.changed.items():
+            new.attr[name].CopyFrom(encode(value))
+        if relabelled:
+            new.attr["_class"].list.s[:] = labels
+        return new
+
+
+def _row(op: str) -> registry.Kernel | None:
+    """The CPU's row of the kernel table; None where it has none (the op then stays as it is)."""
+    try:
+        return registry.find(op, "CPU")
+    except UnimplementedError:
+        return None
+
+
+def _moved_label(label: bytes, moved: Mapping[str, str]) -> bytes:
+    name = label.decode().removeprefix("loc:@")
+    while name in moved:
+        name = moved[name]
+    return f"loc:@{name}".encode()
+
+
+@dataclass
+class View:
+    """The nodes of one signature, by name, every producer before its consumers (back edges of loops aside).
+
+    feeds: edges that are fed, as spelled here. fetches, targets: what must be there in the end under its own name.
+    one_device: there is only one device, so nothing can be on different ones.
+    """
+
+    ops: dict[str, Op]
+    feeds: frozenset[str] = frozenset()
+    fetches: frozenset[str] = frozenset()
+    targets: frozenset[str] = frozenset()
+    one_device: bool = True
+    moved: dict[str, str] = field(default_factory=dict)  # a node that is gone -> the one that took its place
+    free: frozenset[str] = frozenset()  # nodes outside control flow: the others are never touched
+    fed: dict[str, Op] = field(default_factory=dict)  # producers of fed edges, for what they say of shapes
+
+    @classmethod
+    def of(
+        cls,
+        graph: GraphDef,
+        feeds: Iterable[str] = (),
+        fetches: Iterable[str] = (),
+        targets: Iterable[str] = (),
+        one_device: bool = True,
+        sources: Mapping[str, NodeDef] | None = None,
+    ) -> View:
+        """sources: nodes beyond the graph's own, such as the placeholders that are fed."""
+        ops = in_order({node.name: Op(node) for node in graph.node})
+        fed = frozenset(map(spelled, feeds))
+        view = cls(ops, fed, frozenset(map(spelled, fetches)), frozenset(targets), one_device)
+        view.free = outside_control_flow(ops)
+        view.fed = {name: Op(sources[name]) for e in fed if (name := producer(e)) in (sources or ()) and sources}
+        return view
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        return Shapes(self)
+
+    def graph(self) -> GraphDef:
+        return GraphDef(node=[op.written(self.moved) for op in self.ops.values()])
+
+    @property
+    def kept(self) -> set[str]:
+        """Nodes that must keep their name: fetched, run as a target, or fed."""
+        return {producer(e) for e in (*self.fetches, *self.feeds)} | self.targets
+
+    def consumers(self) -> dict[str, list[Op]]:
+        """Node -> those that take one of its outputs (once an edge), control edges left out."""
+        found: dict[str, list[Op]] = {name: [] for name in self.ops}
+        for op in self.ops.values():
+            for edge in op.data:
+                if producer(edge) in found:  # the producer of a fed edge may not be there
+                    found[producer(edge)].append(op)
+        return found
+
+    @property
+    def gates(self) -> set[str]:
+        """Nodes that another waits for by a control edge."""
+        return {name for op in self.ops.values() for name in op.control}
+
+    def constant(self, edge: str) -> Any:
+        """The array of a constant that is not fed, or None."""
+        op = self.ops.get(edge)
+        return op.attr("value") if op is not None and op.op == "Const" and edge not in self.feeds else None
+
+    def same_place(self, a: Op, b: Op) -> bool:
+        """Whether both ask for the same device and company, so that one may stand for the other."""
+        return self.one_device or (a.device == b.device and set(a.labels) == set(b.labels))
+
+    def redirect(self, edges: Mapping[str, str]) -> None:
+        """Let every consumer of a key take its value instead; chains of keys are followed."""
+        if not edges:
+            return
+        for op in self.ops.values():
+            op.data = [_last(e, edges) if e in edges else e for e in op.data]
+
+    def drop(self, names: Collection[str]) -> None:
+        for name in names:
+            del self.ops[name]
+        if names:
+            self.free = self.free.difference(names)
+
+    def prune(self) -> None:
+        """Leave out what no fetch or target needs any more. Fed edges need nobody."""
+        todo = [producer(e) for e in self.fetches - self.feeds] + list(self.targets)
+        keep: set[str] = set()
+        while todo:
+            name = todo.pop()
+            if name not in keep:
+                keep.add(name)
+                op = self.ops[name]
+                todo += [producer(e) for e in op.data if e not in self.feeds]
+                todo += op.control
+        self.drop([name for name in self.ops if name not in keep])
+
+
+def _last(edge: str, edges: Mapping[str, str]) -> str:
+    while edge in edges:
+        edge = edges[edge]
+    return edge
+
+
+def in_order(ops: dict[str, Op]) -> dict[str, Op]:
+    """Every producer before its consumers, otherwise as given. The inputs of a Merge that come from a NextIteration
+    close a loop and do not count."""
+    ordered: dict[str, Op] = {}
+    for root in ops:
+        stack = [root]
+        on_path: set[str] = set()
+        while stack:
+            name = stack[-1]
+            if name in ordered:
+                stack.pop()
+                continue
+            op = ops[name]
+            waits = [] if name in on_path else [m for m in _before(op, ops) if m not in ordered]
+            on_path.add(name)
+            if waits:
+                stack += reversed(waits)
+            else:
+                ordered[name] = op
+                stack.pop()
+    return ordered
+
+
+def _before(op: Op, ops: dict[str, Op]) -> list[str]:
+    names = [*map(producer, op.data), *op.control]
+    loops = op.op in ("Merge", "RefMerge")
+    return [n for n in names if n in ops and not (loops and ops[n].op in ("NextIteration", "RefNextIteration"))]
