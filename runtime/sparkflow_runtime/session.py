@@ -11,6 +11,7 @@ import numpy as np
 
 import sparkflow_runtime.kernels  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.master.master import Master
+from sparkflow_runtime.master.passes import Report, Settings
 from sparkflow_runtime.memory import keep_freed_memory
 from sparkflow_runtime.partial import PartialRun
 from sparkflow_runtime.server import server_at
@@ -48,6 +49,7 @@ class RuntimeSession:
             "timeout_s": timeout_s,
             "cost_steps": config.graph_options.build_cost_model,
             "log_placement": _print_placement if config.log_device_placement else None,
+            "passes": Settings.of(config),
         }
         server = server_at(target) if target else None
         self._worker = server.worker if server else Worker(LOCAL_TASK)
@@ -104,6 +106,12 @@ class RuntimeSession:
 
     def devices(self) -> list[DeviceAttributes]:
         return [_attributes(name) for name in self._master.devices]
+    def explain(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Report:
+        """What the passes do to the graph of a signature; nothing runs."""
+        return self._master.explain(feeds, fetches, targets)
+
+    def devices(self) -> list[str]:
+        return self._master.devices
 
     def close(self) -> None:
         self._master.close()

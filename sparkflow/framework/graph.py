@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Any
 
 from sparkflow.framework.operation import Operation, Tensor
@@ -15,7 +16,7 @@ from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.devices import canonical, merge
 from sparkflow_runtime.wire.errors import InvalidArgumentError
-from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+from sparkflow_runtime.wire.protos import AttrValue, GraphDef, NodeDef
 
 _VALID_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
 _VALID_SCOPE = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
@@ -159,7 +160,7 @@ class Graph:
             node = graph_def.node.add()
             node.CopyFrom(op.node_def)
             if add_shapes and op.outputs:
-                node.attr["_output_shapes"].CopyFrom(wire_attrs.encode([Shape(t._shape) for t in op.outputs]))
+                node.attr["_output_shapes"].CopyFrom(_shapes_attr(tuple(t._shape for t in op.outputs)))
         return graph_def
 
     @property
@@ -329,6 +330,12 @@ class Graph:
         if found.graph is not self:
             raise ValueError(f"Cannot use the given session for `{method}()`: it belongs to another graph")
         return found
+
+
+@lru_cache(maxsize=4096)
+def _shapes_attr(shapes: tuple[Any, ...]) -> AttrValue:
+    """Graphs have many tensors and few different shapes; the result is only copied from."""
+    return wire_attrs.encode([Shape(s) for s in shapes])
 
 
 _default: ContextVar[Graph | None] = ContextVar("sparkflow_default_graph", default=None)

@@ -11,3 +11,5 @@ def test_every_op_has_a_kernel_and_every_kernel_an_op() -> None:
     of_tests = {"NobodysOp"}
     of_the_master = {name for name in kernels() if name.startswith("_Partial")}  # nodes that it adds to what it runs
     assert set(ops()) - of_tests == set(kernels()) - of_tests - of_the_master
+    made_by_passes = {"_Fused", "_FusedMatMul"}
+    assert set(ops()) - of_tests == set(kernels()) - of_tests - made_by_passes

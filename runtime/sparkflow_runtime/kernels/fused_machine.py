@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import fused_native as native
+from sparkflow_runtime.kernels import fused_layout as layout
 from sparkflow_runtime.kernels.compiled import SWITCH
 from sparkflow_runtime.kernels.fused_steps import RECIPES, Operand, Step, Tracer, Unsupported
 
@@ -63,7 +63,7 @@ class Machine:
                 break
             shape = inputs[program.leader].shape
             out = tuple([np.empty(shape, dtype) for dtype in program.outputs])
-            if code(id(inputs), id(out), program.operands, program.steps, program.registers, _ARRAY) == native.TAKEN:
+            if code(id(inputs), id(out), program.operands, program.steps, program.registers, _ARRAY) == layout.TAKEN:
                 self._refused = 0
                 return [value[()] for value in out] if shape == () else list(out)
             other = self._program_for(inputs)
@@ -110,8 +110,8 @@ class _Writer:
 
     def program(self, leader: int) -> Program:
         self._rows: list[list[int]] = []
-        inputs = [self._row(native.INPUT, i, o.dtype, o.full) for i, o in enumerate(self._inputs)]
-        consts = [self._row(native.CONST, c.ctypes.data, c.dtype) for c in self._tracer.consts]
+        inputs = [self._row(layout.INPUT, i, o.dtype, o.full) for i, o in enumerate(self._inputs)]
+        consts = [self._row(layout.CONST, c.ctypes.data, c.dtype) for c in self._tracer.consts]
         places, registers = self._places()
         at = {"input": inputs, "const": consts, "step": places}
         steps = [self._step(s, [at[a.kind][a.index] for a in s.args], places[s.out.index]) for s in self._tracer.steps]
@@ -136,25 +136,25 @@ class _Writer:
         places, registers = [], 0
         for i, step in enumerate(self._tracer.steps):
             if i in self._output:
-                places.append(self._row(native.OUTPUT, self._output[i], step.out.dtype))
+                places.append(self._row(layout.OUTPUT, self._output[i], step.out.dtype))
             else:
                 if not free:
                     free.append(registers)
                     registers += 1
                 held[i] = free.pop()
-                places.append(self._row(native.REGISTER, held[i], step.out.dtype))
+                places.append(self._row(layout.REGISTER, held[i], step.out.dtype))
             for a in {a.index for a in step.args if a.kind == "step" and last[a.index] == i}:
                 if a in held:
                     free.append(held[a])
         return places, registers
 
     def _step(self, step: Step, args: list[int], result: int) -> list[int]:
-        special = {"select": native.SELECT, "widen": native.WIDEN, "copy": native.COPY}
+        special = {"select": layout.SELECT, "widen": layout.WIDEN, "copy": layout.COPY}
         if step.ufunc in special:
             loop, data = special[step.ufunc], 0
         else:
             name, types = step.ufunc.split(":")
-            loop, data = native.loop_of(getattr(np, name), types)
+            loop, data = layout.loop_of(getattr(np, name), types)
         return [loop, data, len(args), *(args + [0, 0, 0])[:3], result]
 
 
@@ -182,7 +182,9 @@ class _Interpreter:
 
     def build(self) -> None:
         try:
-            code = native.build()
+            from sparkflow_runtime.kernels.fused_native import build  # imports numba
+
+            code = build()
             if _gives_the_same_bits(code):
                 self.code = code
             else:
@@ -216,7 +218,7 @@ def _gives_the_same_bits(code: Any) -> bool:
     if program is None or not x.flags.c_contiguous:
         return False
     inputs, out = (x, row, one), (np.empty_like(x), np.empty_like(x))
-    if code(id(inputs), id(out), program.operands, program.steps, program.registers, _ARRAY) != native.TAKEN:
+    if code(id(inputs), id(out), program.operands, program.steps, program.registers, _ARRAY) != layout.TAKEN:
         return False
     tanh = np.tanh(x * row)
     return out[0].tobytes() == (tanh + one).tobytes() and out[1].tobytes() == tanh.tobytes()

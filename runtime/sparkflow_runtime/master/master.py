@@ -21,6 +21,7 @@ from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part, 
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.mailboxes import with_mailboxes
 from sparkflow_runtime.master.partition import partition
+from sparkflow_runtime.master.passes import Optimizer, Report, Settings
 from sparkflow_runtime.master.place import place
 from sparkflow_runtime.master.prune import prune
 from sparkflow_runtime.master.signatures import Signatures
@@ -57,10 +58,12 @@ class Master:
         timeout_s: float | None = None,
         cost_steps: int = 0,
         log_placement: Callable[[str], None] | None = None,
+        passes: Settings | None = None,
     ):
         self._own, self._tasks = own, tasks
         self._soft, self._timeout_s = soft_placement, timeout_s
         self._cost_steps, self._log_placement = cost_steps, log_placement
+        self._optimizer = Optimizer(passes or Settings())
         self.costs = CostModel()
         self._traced_steps: dict[Any, int] = {}
         self._placed: dict[str, str] = {}  # node -> the device that was logged
@@ -142,7 +145,10 @@ class Master:
         direct = {i: feeds.index(f) for i, f in enumerate(fetches) if f in feeds}
         pruned = prune(nodes, feeds, fetches, targets)
         by_cost = learned and self._cost_steps > 0
-        placed = self._place(pruned, self.costs if by_cost else None)
+        costs = self.costs if by_cost else None
+        if self._log_placement is not None:  # of the nodes that the user made, as in TensorFlow
+            self._log_places(self._place(pruned, costs))
+        placed = self._place(self._optimize(pruned, feeds, fetches, targets), costs)
         if by_cost and not trace:
             self._compare(placed, self._compiled.get((feeds, fetches, targets, True, False)))
         home = {n.name: task_of(n.device) for n in placed.node}
@@ -160,14 +166,33 @@ class Master:
         weakref.finalize(made, forget_parts, self._open, handles).atexit = False
         return made
 
+    def _optimize(
+        self,
+        pruned: GraphDef,
+        feeds: Sequence[str],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        report: Report | None = None,
+    ) -> GraphDef:
+        one_device = len(self.devices) == 1
+        return self._optimizer.optimize(pruned, feeds, fetches, targets, one_device, self._nodes, report)
+
+    def explain(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Report:
+        """What the passes do to a signature. Raises NotFoundError on a name that the graph does not have."""
+        with self._lock:
+            pruned = prune(self._nodes, feeds, fetches, targets)
+            report = Report(len(self._nodes), len(pruned.node))
+            report.of_result(self._optimize(pruned, feeds, fetches, targets, report))
+            return report
+
     def _place(self, graph: GraphDef, costs: CostModel | None) -> GraphDef:
-        placed = place(graph, self.devices, f"{self._own.name}/device:CPU:0", self._soft, costs)
-        if self._log_placement is not None:
-            for node in placed.node:
-                if self._placed.get(node.name) != node.device:
-                    self._placed[node.name] = node.device
-                    self._log_placement(f"{node.name}: ({node.op}): {node.device}")
-        return placed
+        return place(graph, self.devices, f"{self._own.name}/device:CPU:0", self._soft, costs)
+
+    def _log_places(self, placed: GraphDef) -> None:
+        for node in placed.node:
+            if self._placed.get(node.name) != node.device and self._log_placement is not None:
+                self._placed[node.name] = node.device
+                self._log_placement(f"{node.name}: ({node.op}): {node.device}")
 
     def _compare(self, placed: GraphDef, traced: Compiled | None) -> None:
         """Say how well the simulator foretells a step: the traced ones, and those to come."""

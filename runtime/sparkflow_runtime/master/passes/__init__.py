@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ class Pass(NamedTuple):
 
 
 PASSES = (
-    Pass("dependencies", lambda view, settings, folder: dependencies(view), True),
+    Pass("dependencies", lambda view, settings, folder: dependencies(view), False),
     Pass("constant_folding", lambda view, settings, folder: folder.fold(view), True),
     Pass("arithmetic", lambda view, settings, folder: arithmetic(view, settings.aggressive), True),
     Pass("common_subexpressions", lambda view, settings, folder: common_subexpressions(view), True),
@@ -74,25 +74,29 @@ class Optimizer:
             return graph
         view = View.of(graph, feeds, fetches, targets, one_device, sources)
         check = os.environ.get(_VERIFY) == "1"
-        for round_ in range(self.settings.rounds):
-            before = len(view.ops)
-            for one in on:
-                if one.repeated:
-                    self._run(one, view, report, check)
-            if len(view.ops) == before and round_:
-                break
-        for one in on:
-            if not one.repeated:
-                self._run(one, view, report, check)
+        for one in self._schedule(on, view):
+            self._run(one, view, report, check)
         return view.graph()
+
+    def _schedule(self, on: list[Pass], view: View) -> Iterator[Pass]:
+        """The passes in order; those that feed each other again, while a round changes anything."""
+        repeated = [i for i, p in enumerate(on) if p.repeated]
+        first, last = (repeated[0], repeated[-1] + 1) if repeated else (len(on), len(on))
+        yield from on[:first]
+        for _ in range(self.settings.rounds):
+            before = view.changes
+            yield from on[first:last]
+            if view.changes == before:
+                break
+        yield from on[last:]
 
     def _run(self, one: Pass, view: View, report: Report | None, check: bool) -> None:
         before = counted(view) if report is not None else {}
-        names, started = set(view.ops) if report is not None else set(), time.perf_counter()
+        names, started = set(view.ops) if report is not None else set(), time.thread_time()
         one.run(view, self.settings, self.folder)
         if check:
             verify(view.graph(), {parse(f)[0] for f in view.feeds})
         if report is not None:
-            took_s = time.perf_counter() - started
+            took_s = time.thread_time() - started
             folded = self.folder.bytes if one.name == "constant_folding" else 0
             report.passes.append(PassReport.of(one.name, before, names, view, took_s, folded))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow_runtime.master.passes.view import Op, View
+from sparkflow_runtime.master.passes.view import Op, View, producer
 
 _NEVER = frozenset(["Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "NoOp"])
 _HIDDEN = frozenset(["_output_shapes", "_class"])  # say nothing of the value; `_class` is compared apart
@@ -17,21 +17,20 @@ def common_subexpressions(view: View) -> None:
     seen = _Seen(view.one_device)
     edges: dict[str, str] = {}
     kept, gates = view.kept, view.gates
-    for op in list(view.ops.values()):
+    fed = {producer(e) for e in view.feeds}
+    gone: list[str] = []
+    for op in view.ops.values():
         if edges:
             op.data = [_merged(e, edges) for e in op.data]
-        if op.name not in view.free or op.op in _NEVER or not op.pure or _is_fed(op, view):
+        if op.name not in view.free or op.op in _NEVER or not op.pure or op.name in fed:
             continue
         found = seen.first_like(op)
         if found is not op:
             edges[op.name] = found.name
             if op.name not in kept and op.name not in gates:
                 view.moved[op.name] = found.name
-                view.drop([op.name])
-
-
-def _is_fed(op: Op, view: View) -> bool:
-    return bool(view.feeds) and any(e.partition(":")[0] == op.name for e in view.feeds)
+                gone.append(op.name)
+    view.drop(gone)
 
 
 def _merged(edge: str, edges: dict[str, str]) -> str:

@@ -20,7 +20,8 @@ _MAX_DIRECT = 3  # edges that may take the place of one
 def dependencies(view: View) -> None:
     """Drop control edges that order nothing, and Identity nodes."""
     aliases = may_be_variables(view)
-    _thin_control(view, aliases)
+    if any(op.control for op in view.ops.values()):
+        _thin_control(view, aliases)
     _bypass_identities(view, aliases)
     view.prune()
 

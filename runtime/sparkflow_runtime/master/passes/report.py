@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sparkflow_runtime.master.passes.view import View
+from sparkflow_runtime.wire.protos import GraphDef
 
 _MAX_SHOWN = 8
 
@@ -51,6 +52,13 @@ class Report:
     nodes_final: int = 0
     passes: list[PassReport] = field(default_factory=list)
     groups: dict[str, list[str]] = field(default_factory=dict)
+
+    def of_result(self, graph: GraphDef) -> None:
+        """Note what came out in the end."""
+        self.nodes_final = len(graph.node)
+        for node in graph.node:
+            if "_fused_from" in node.attr:
+                self.groups[node.name] = [name.decode() for name in node.attr["_fused_from"].list.s]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

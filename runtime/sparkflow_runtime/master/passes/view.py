@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from sparkflow_runtime.kernels import registry
@@ -17,7 +17,7 @@ from sparkflow_runtime.master.passes.symbols import Shapes
 from sparkflow_runtime.wire.attrs import decode, encode
 from sparkflow_runtime.wire.edges import is_control
 from sparkflow_runtime.wire.errors import UnimplementedError
-from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+from sparkflow_runtime.wire.protos import AttrValue, GraphDef, NodeDef
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
 
 Dims = tuple[int | None, ...]
@@ -76,8 +76,8 @@ class Op:
         """What `_output_shapes` says of an output; None where it says nothing."""
         if not self._shapes_known or "_output_shapes" not in self.proto.attr:
             return None
-        shapes = self.proto.attr["_output_shapes"].list.shape
-        return shape_tuple(shapes[port]) if port < len(shapes) else None
+        shapes = _shapes(self.proto.attr["_output_shapes"].SerializeToString())
+        return shapes[port] if port < len(shapes) else None
 
     def written(self, moved: Mapping[str, str]) -> NodeDef:
         """The node as it now is: the NodeDef it came with where nothing changed."""
@@ -99,6 +99,12 @@ class Op:
         if relabelled:
             new.attr["_class"].list.s[:] = labels
         return new
+
+
+@lru_cache(maxsize=4096)
+def _shapes(attr: bytes) -> list[Dims | None]:
+    """Graphs have many tensors and few different shapes."""
+    return [shape_tuple(shape) for shape in AttrValue.FromString(attr).list.shape]
 
 
 def _row(op: str) -> registry.Kernel | None:
@@ -131,6 +137,7 @@ class View:
     one_device: bool = True
     moved: dict[str, str] = field(default_factory=dict)  # a node that is gone -> the one that took its place
     free: frozenset[str] = frozenset()  # nodes outside control flow: the others are never touched
+    changes: int = 0  # how many edges and nodes the passes have changed so far
     fed: dict[str, Op] = field(default_factory=dict)  # producers of fed edges, for what they say of shapes
 
     @classmethod
@@ -190,10 +197,13 @@ class View:
         """Let every consumer of a key take its value instead; chains of keys are followed."""
         if not edges:
             return
+        self.changes += len(edges)
         for op in self.ops.values():
-            op.data = [_last(e, edges) if e in edges else e for e in op.data]
+            if not edges.keys().isdisjoint(op.data):
+                op.data = [_last(e, edges) if e in edges else e for e in op.data]
 
     def drop(self, names: Collection[str]) -> None:
+        self.changes += len(names)
         for name in names:
             del self.ops[name]
         if names:
