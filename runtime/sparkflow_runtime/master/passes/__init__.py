@@ -76,6 +76,8 @@ class Optimizer:
         check = os.environ.get(_VERIFY) == "1"
         for one in self._schedule(on, view):
             self._run(one, view, report, check)
+        view.changes += 1  # an op that became another may have left its inputs to nobody
+        view.prune()
         return view.graph()
 
     def _schedule(self, on: list[Pass], view: View) -> Iterator[Pass]:
@@ -86,6 +88,7 @@ class Optimizer:
         for _ in range(self.settings.rounds):
             before = view.changes
             yield from on[first:last]
+            view.prune()
             if view.changes == before:
                 break
         yield from on[last:]

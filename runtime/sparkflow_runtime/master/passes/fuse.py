@@ -5,6 +5,8 @@ better (`kernels/fused.py`). Its name is that of the last of them; outputs that 
 
 Groups grow along the order of nodes and run where their last member stood. So a member may only be added as long as
 nobody outside has taken a value of the group: that keeps the order an order, and no path can leave a group and return.
+All members wait for the same asynchronous ops (queues, accumulators): one that another member's value must reach first,
+by a way that no edge shows, would never end.
 """
 
 from __future__ import annotations
@@ -42,15 +44,30 @@ class _Group:
 
 def fuse(view: View) -> None:
     """Replace MatMul chains first, then elementwise groups of at least two."""
-    _fuse_products(view)
-    groups = _grown(view)
+    _fuse_products(view, _events(view))
+    groups = _grown(view, _events(view))
     _replace(view, [(g.members, "_Fused") for g in groups if len(g.members) > 1])
 
 
 # ---------------------------------------------------------------------- which nodes belong together
 
 
-def _grown(view: View) -> list[_Group]:
+def _events(view: View) -> dict[str, int]:
+    """The asynchronous ops that come before each node, as bits."""
+    found: dict[str, int] = {}
+    count = 0
+    for op in view.ops.values():
+        before = 0
+        for name in (*map(producer, op.data), *op.control):
+            before |= found.get(name, 0)
+        if op.row is None or op.row.is_async:
+            before |= 1 << count
+            count += 1
+        found[op.name] = before
+    return found
+
+
+def _grown(view: View, events: dict[str, int]) -> list[_Group]:
     """Disjoint groups, each in order."""
     of: dict[str, _Group] = {}
     groups: list[_Group] = []
@@ -59,7 +76,8 @@ def _grown(view: View) -> list[_Group]:
         sources = {id(g): g for e in op.data if (g := of.get(producer(e))) is not None and g.open}
         joined = None
         if _fusable(op, view, gates):
-            joined = _join(op, list(sources.values()), view, of)
+            ready = [g for g in sources.values() if events[g.members[0].name] == events[op.name]]
+            joined = _join(op, ready, view, of)
             if joined is None:
                 joined = _Group([op], view.shapes.of(op.name) or (), set(op.data))
                 groups.append(joined)
@@ -114,15 +132,16 @@ def _may_be_equal(a: Symbols, b: Symbols) -> bool:
     return len(a) == len(b) and all(x == y or isinstance(x, str) or isinstance(y, str) for x, y in zip(a, b))
 
 
-def _fuse_products(view: View) -> None:
+def _fuse_products(view: View, events: dict[str, int]) -> None:
     users, kept, gates = view.consumers(), view.kept, view.gates
 
     def alone(op: Op) -> Op | None:
         """The only consumer of an op nobody else sees."""
         only = users[op.name][0] if len(users[op.name]) == 1 else None
         hidden = op.name not in kept and op.name not in gates
-        fits = only is not None and not only.control and only.name in view.free and only.name not in view.feeds
-        return only if hidden and fits and only is not None and view.same_place(op, only) else None
+        if only is None or not hidden or only.control or only.name not in view.free or only.name in view.feeds:
+            return None
+        return only if events[only.name] == events[op.name] and view.same_place(op, only) else None
 
     chains: list[tuple[list[Op], str]] = []
     for op in view.ops.values():

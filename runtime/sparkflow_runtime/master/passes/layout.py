@@ -27,7 +27,7 @@ def layout(view: View) -> None:
         inner, between = _transpose_before(op, view, users, kept)
         if inner is not None:
             whole = [_perm(inner, view)[i] for i in perm]  # type: ignore[index]
-            if whole == sorted(whole) and (between or op.name not in view.fetches):
+            if whole == sorted(whole) and (not between or op.name not in kept):
                 _take_out(op, inner, between, edges)
             elif not between:
                 name = f"{op.name}/perm_of_both"

@@ -138,6 +138,7 @@ class View:
     moved: dict[str, str] = field(default_factory=dict)  # a node that is gone -> the one that took its place
     free: frozenset[str] = frozenset()  # nodes outside control flow: the others are never touched
     changes: int = 0  # how many edges and nodes the passes have changed so far
+    _pruned_at: int = -1
     fed: dict[str, Op] = field(default_factory=dict)  # producers of fed edges, for what they say of shapes
 
     @classmethod
@@ -211,6 +212,8 @@ class View:
 
     def prune(self) -> None:
         """Leave out what no fetch or target needs any more. Fed edges need nobody."""
+        if self.changes == self._pruned_at:
+            return
         todo = [producer(e) for e in self.fetches - self.feeds] + list(self.targets)
         keep: set[str] = set()
         while todo:
@@ -221,6 +224,7 @@ class View:
                 todo += [producer(e) for e in op.data if e not in self.feeds]
                 todo += op.control
         self.drop([name for name in self.ops if name not in keep])
+        self._pruned_at = self.changes
 
 
 def _last(edge: str, edges: Mapping[str, str]) -> str:
