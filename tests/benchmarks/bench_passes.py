@@ -43,7 +43,9 @@ def configs(each: bool) -> dict[str, Any]:
 
 def dense(x: Any, units: int, name: str, activation: Any = None) -> Any:
     with tf.variable_scope(name):
-        w = tf.get_variable("w", [int(x.shape[1]), units], initializer=tf.random_uniform_initializer(-0.05, 0.05, seed=1))
+        w = tf.get_variable(
+            "w", [int(x.shape[1]), units], initializer=tf.random_uniform_initializer(-0.05, 0.05, seed=1)
+        )
         b = tf.get_variable("b", [units], initializer=tf.zeros_initializer())
     out = tf.matmul(x, w) + b
     return out if activation is None else activation(out)

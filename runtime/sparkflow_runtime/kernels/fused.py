@@ -20,7 +20,7 @@ from sparkflow_runtime.wire.protos import NodeDef
 
 @dataclass
 class Body:
-    """The nodes of a fused node, in order. `sources` of a node: (True, i) its i-th member, (False, i) its i-th input."""
+    """The nodes of a fused node, in order. sources: of each, (True, i) its i-th member or (False, i) its i-th input."""
 
     nodes: list[NodeDef]
     functions: list[Function]
@@ -58,9 +58,7 @@ def _raw(text: str | bytes) -> bytes:
 def _function(proto: NodeDef, attrs: dict[str, Any], node: Node) -> Function:
     row = find(proto.op, "GPU" if "GPU" in node.device else "CPU")
     inputs = tuple(data_inputs(proto))
-    return row.factory(
-        Node(proto.name, proto.op, attrs, node.device, node.xp, node.resources, node.task, inputs)
-    )
+    return row.factory(Node(proto.name, proto.op, attrs, node.device, node.xp, node.resources, node.task, inputs))
 
 
 @bound("_Fused", multi=True, stateful=False)

@@ -155,7 +155,7 @@ class _Writer:
         else:
             name, types = step.ufunc.split(":")
             loop, data = layout.loop_of(getattr(np, name), types)
-        return [loop, data, len(args), *(args + [0, 0, 0])[:3], result]
+        return [loop, data, len(args), *[*args, 0, 0][:3], result]
 
 
 # ---------------------------------------------------------------------- made ready in the background

@@ -1,11 +1,12 @@
 """The interpreter of fused programs: machine code that runs numpy's own inner loops on blocks that stay in the cache.
 
 It is compiled once for all programs (by numba, in the background, cached on disk) and never for a graph: a program is
-a table of numbers. A ufunc's inner loop is a C function of (pointers, count, strides, data) whose address stands in the
-ufunc object; `ufuncobject.h` makes both public. So a program's steps run the same machine code as the kernels, which is
-why the bits are the same, and a block is a whole number of vector registers, so that no element changes its place in one.
+a table of numbers. A ufunc's inner loop is a C function of (pointers, count, strides, data) whose address stands in
+the ufunc object; `ufuncobject.h` makes both public. So a program's steps run the same machine code as the kernels,
+which is why the bits are the same; and a block is a whole number of vector registers, so that no element changes its
+place in one.
 
-Arrays come as the addresses of two tuples. Their layout is that of CPython's and numpy's public headers; `fused_machine`
+Arrays come as the ids of two tuples. Their layout is that of CPython's and numpy's public headers; `fused_machine`
 runs a program and compares before it trusts this.
 """
 
@@ -42,12 +43,11 @@ from sparkflow_runtime.kernels.fused_layout import (
     TAKEN,
     TUPLE,
     VALUE,
-    WIDEN,
 )
 
 _I64, _I32, _I8 = ir.IntType(64), ir.IntType(32), ir.IntType(8)
+ADDRESS, STRIDE, PERIOD, INNER = range(4)  # where an operand lies; of one that repeats how, else period 0
 _SIGNATURE = "int64(int64, int64, int64[:,::1], int64[:,::1], int64, int64)"
-
 
 
 def reader(kind: ir.IntType) -> Any:
@@ -60,6 +60,7 @@ def reader(kind: ir.IntType) -> Any:
 
     return intrinsic(typed)
 
+
 def writer(kind: ir.IntType) -> Any:
     def typed(typingctx: Any, address: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -70,6 +71,7 @@ def writer(kind: ir.IntType) -> Any:
         return types.void(types.int64, types.int64), generate
 
     return intrinsic(typed)
+
 
 @intrinsic
 def call_loop(typingctx: Any, loop: Any, pointers: Any, count: Any, strides: Any, data: Any) -> Any:
@@ -82,8 +84,10 @@ def call_loop(typingctx: Any, loop: Any, pointers: Any, count: Any, strides: Any
 
     return types.void(*[types.int64] * 5), generate
 
+
 get64, get32, get8 = reader(_I64), reader(_I32), reader(_I8)
 put64, put32, put8 = writer(_I64), writer(_I32), writer(_I8)
+
 
 @numba.njit(nogil=True)
 def copied(target: int, source: int, item: int) -> None:
@@ -94,137 +98,150 @@ def copied(target: int, source: int, item: int) -> None:
     else:
         put8(target, get8(source))
 
-def _run(
-    inputs: int, outputs: int, operands: np.ndarray, steps: np.ndarray, registers: int, array_type: int
-) -> int:
-    # the result's shape is the first output's
-    first = get64(outputs + TUPLE)
-    rank, dims = get32(first + HEAD + 8), get64(first + HEAD + 16)
-    total = 1
+
+@numba.njit(nogil=True)
+def _sizes(array: int) -> tuple[int, int, int]:
+    """(rank, address of the sizes, number of elements) of the ndarray at an address."""
+    rank, dims, total = get32(array + HEAD + 8), get64(array + HEAD + 16), 1
     for d in range(rank):
         total *= get64(dims + 8 * d)
-    size = min(total, BLOCK)
-    many = len(operands)
-    # address, stride and, for an operand that repeats, its period (0: none) and how often each element does
-    table = np.empty((5, many), np.int64)
-    address, stride, period, inner, where = table[0], table[1], table[2], table[3], table[4]
-    scratch = np.empty((registers + 1) * size * 8 + 64, np.uint8)
-    free = (scratch.ctypes.data + 63) // 64 * 64
-    expanded = 0
-    for k in range(many):
-        kind, item = operands[k, KIND], operands[k, ITEM]
-        stride[k], period[k], inner[k] = item, 0, 1
-        if kind == REGISTER:
-            address[k] = free + operands[k, VALUE] * size * 8
-        elif kind == CONST:
-            address[k], stride[k] = operands[k, VALUE], 0
+    return rank, dims, total
+
+
+@numba.njit(nogil=True)
+def _bound(one: int, operand: np.ndarray, array_type: int, result: int, at: np.ndarray) -> bool:
+    """Whether an input is taken; `at` then has its ADDRESS to INNER. result: an array of the result's shape."""
+    rank, dims, total = _sizes(result)
+    kind = get64(one + HEAD - 8)
+    if kind == operand[SCALAR]:
+        at[ADDRESS], at[STRIDE] = one + HEAD, 0
+        return rank == 0 or not operand[FULL]
+    if kind != array_type or get64(one + HEAD + 40) != operand[DTYPE]:
+        return False
+    own_rank, own, count = _sizes(one)
+    flags, strides = get32(one + HEAD + 48), get64(one + HEAD + 24)
+    still = 0  # axes along which nothing moves: all, of one value that was broadcast
+    for d in range(own_rank):
+        still += get64(strides + 8 * d) == 0
+    contiguous, lead = flags & 1, rank - own_rank
+    if not flags & 0x100 or not (contiguous or still == own_rank) or lead < 0:  # 0x100: aligned
+        return False
+    if operand[FULL] and (lead or count != total):
+        return False
+    at[ADDRESS] = get64(one + HEAD)
+    low, high = 0, own_rank  # the axes in [low, high) are the result's; the others have size 1
+    while low < high and get64(own + 8 * low) == 1 and get64(dims + 8 * (lead + low)) != 1:
+        low += 1
+    while high > low and get64(own + 8 * (high - 1)) == 1 and get64(dims + 8 * (lead + high - 1)) != 1:
+        high -= 1
+    for d in range(low, high):
+        if get64(own + 8 * d) != get64(dims + 8 * (lead + d)):
+            return False
+    if count == 1 or not contiguous:
+        at[STRIDE] = 0
+    elif count != total:
+        at[PERIOD] = count
+        for d in range(lead + high, rank):
+            at[INNER] *= get64(dims + 8 * d)
+    return True
+
+
+@numba.njit(nogil=True)
+def _spread(target: int, source: int, item: int, start: int, n: int, period: int, inner: int) -> None:
+    """n elements from `start` on of an operand of `period` elements, each `inner` times, over and over."""
+    row, left = (start // inner) % period, inner - start % inner
+    for i in range(n):
+        copied(target + i * item, source + row * item, item)
+        left -= 1
+        if left == 0:
+            left, row = inner, row + 1
+            if row == period:
+                row = 0
+
+
+@numba.njit(nogil=True)
+def _special(step: np.ndarray, n: int, item: int, where: np.ndarray, stride: np.ndarray) -> None:
+    """The steps that are no ufunc."""
+    a, to, moves = where[step[FIRST]], where[step[RESULT]], stride[step[FIRST]]
+    if step[LOOP] == SELECT:
+        b, c = step[FIRST + 1], step[FIRST + 2]
+        for i in range(n):
+            k = b if get8(a + i * moves) else c
+            copied(to + i * item, where[k] + i * stride[k], item)
+    elif step[LOOP] == COPY:
+        for i in range(n):
+            copied(to + i * item, a + i * moves, item)
+    elif item == 4:
+        for i in range(n):
+            put32(to + i * 4, 0x3F800000 if get8(a + i * moves) else 0)  # 1.0
+    else:
+        for i in range(n):
+            put64(to + i * 8, 0x3FF0000000000000 if get8(a + i * moves) else 0)
+
+
+@numba.njit(nogil=True)
+def _block(steps: np.ndarray, operands: np.ndarray, n: int, where: np.ndarray, stride: np.ndarray, work: int) -> None:
+    """All steps on n elements. work: room for the pointers, strides and count that a loop is given."""
+    strides, counted = work + 32, work + 64
+    put64(counted, n)
+    for s in range(len(steps)):
+        step = steps[s]
+        if step[LOOP] < 0:
+            _special(step, n, operands[step[RESULT], ITEM], where, stride)
+            continue
+        count = step[COUNT]
+        for j in range(count + 1):
+            k = step[RESULT] if j == count else step[FIRST + j]
+            put64(work + 8 * j, where[k])
+            put64(strides + 8 * j, stride[k])
+        call_loop(step[LOOP], work, counted, strides, step[DATA])  # type: ignore[call-arg]
+
+
+@numba.njit(nogil=True)
+def _bound_all(inputs: int, outputs: int, operands: np.ndarray, array_type: int, at: np.ndarray) -> int:
+    """Where every operand lies; how many blocks of room are needed for operands that repeat, or -1 where an input is
+    not taken."""
+    first, spread = get64(outputs + TUPLE), 0
+    for k in range(len(operands)):
+        kind, value = operands[k, KIND], operands[k, VALUE]
+        at[k, STRIDE], at[k, PERIOD], at[k, INNER] = operands[k, ITEM], 0, 1
+        if kind == CONST:
+            at[k, ADDRESS], at[k, STRIDE] = value, 0
         elif kind == OUTPUT:
-            address[k] = get64(get64(outputs + TUPLE + 8 * operands[k, VALUE]) + HEAD)
-        else:
-            one = get64(inputs + TUPLE + 8 * operands[k, VALUE])
-            kind_of = get64(one + HEAD - 8)
-            if kind_of == operands[k, SCALAR]:
-                if operands[k, FULL] and rank:
-                    return REFUSED
-                address[k], stride[k] = one + HEAD, 0
-                continue
-            if kind_of != array_type or get64(one + HEAD + 40) != operands[k, DTYPE]:
-                return REFUSED
-            address[k] = get64(one + HEAD)
-            own_rank, own = get32(one + HEAD + 8), get64(one + HEAD + 16)
-            flags, steps_at = get32(one + HEAD + 48), get64(one + HEAD + 24)
-            still = 0  # axes along which nothing moves: all of a value that was broadcast
-            for d in range(own_rank):
-                still += get64(steps_at + 8 * d) == 0
-            if not flags & 0x100 or not (flags & 1 or still == own_rank):  # aligned; C-contiguous
-                return REFUSED
-            if own_rank > rank or (operands[k, FULL] and own_rank != rank):
-                return REFUSED
-            lead = rank - own_rank
-            low, high = 0, own_rank  # the axes in [low, high) are the result's, the others have size 1
-            count = 1
-            for d in range(own_rank):
-                count *= get64(own + 8 * d)
-            if operands[k, FULL] and count != total:
-                return REFUSED
-            if count == 1:
-                stride[k] = 0
-                if total != 1:
-                    continue
-            while low < high and get64(own + 8 * low) == 1 and get64(dims + 8 * (lead + low)) != 1:
-                low += 1
-            while high > low and get64(own + 8 * (high - 1)) == 1 and get64(dims + 8 * (lead + high - 1)) != 1:
-                high -= 1
-            for d in range(low, high):
-                if get64(own + 8 * d) != get64(dims + 8 * (lead + d)):
-                    return REFUSED
-            if not flags & 1:
-                stride[k] = 0
-                continue
-            if count == total:
-                continue
-            for d in range(lead + high, rank):
-                inner[k] *= get64(dims + 8 * d)
-            period[k] = count
-            expanded += 1
-    spread = np.empty(expanded * size * 8 + 64, np.uint8)
-    at = (spread.ctypes.data + 63) // 64 * 64
+            at[k, ADDRESS] = get64(get64(outputs + TUPLE + 8 * value) + HEAD)
+        elif kind == INPUT and not _bound(get64(inputs + TUPLE + 8 * value), operands[k], array_type, first, at[k]):
+            return -1
+        spread += at[k, PERIOD] > 0
+    return spread
+
+
+def _run(inputs: int, outputs: int, operands: np.ndarray, steps: np.ndarray, registers: int, array_type: int) -> int:
+    total = _sizes(get64(outputs + TUPLE))[2]
+    size, many = 8 * min(total, BLOCK), len(operands)
+    at, rows, work = np.empty((many, 4), np.int64), np.empty((2, many), np.int64), np.empty(9, np.int64)
+    where, stride = rows[0], rows[1]
+    spread = _bound_all(inputs, outputs, operands, array_type, at)
+    if spread < 0:
+        return REFUSED
+    scratch = np.empty((registers + spread) * size + 64, np.uint8)
+    room = (scratch.ctypes.data + 63) // 64 * 64
+    free = room + registers * size
     for k in range(many):
-        where[k] = address[k]
-        if period[k]:
-            where[k] = at
-            at += size * 8
-    work = np.empty(9, np.int64)  # pointers, strides, count
-    pointers, strides, counted = work.ctypes.data, work.ctypes.data + 32, work.ctypes.data + 64
+        where[k], stride[k] = at[k, ADDRESS], at[k, STRIDE]
+        if operands[k, KIND] == REGISTER:
+            where[k] = room + operands[k, VALUE] * size
+        elif at[k, PERIOD]:
+            where[k], free = free, free + size
     for start in range(0, total, BLOCK):
         n = min(BLOCK, total - start)
-        put64(counted, n)
         for k in range(many):
             kind, item = operands[k, KIND], operands[k, ITEM]
-            if period[k]:
-                row, left = (start // inner[k]) % period[k], inner[k] - start % inner[k]
-                for i in range(n):
-                    copied(where[k] + i * item, address[k] + row * item, item)
-                    left -= 1
-                    if left == 0:
-                        left = inner[k]
-                        row += 1
-                        if row == period[k]:
-                            row = 0
+            if at[k, PERIOD]:
+                _spread(where[k], at[k, ADDRESS], item, start, n, at[k, PERIOD], at[k, INNER])
             elif kind == OUTPUT or (kind == INPUT and stride[k]):
-                where[k] = address[k] + start * item
-        for s in range(len(steps)):
-            loop, args, out = steps[s, LOOP], steps[s, COUNT], steps[s, RESULT]
-            if loop > 0:
-                for j in range(args):
-                    k = steps[s, FIRST + j]
-                    put64(pointers + 8 * j, where[k])
-                    put64(strides + 8 * j, stride[k])
-                put64(pointers + 8 * args, where[out])
-                put64(strides + 8 * args, stride[out])
-                call_loop(loop, pointers, counted, strides, steps[s, DATA])
-                continue
-            a, to, item = steps[s, FIRST], where[out], operands[out, ITEM]
-            if loop == SELECT:
-                b, c = steps[s, FIRST + 1], steps[s, FIRST + 2]
-                for i in range(n):
-                    if get8(where[a] + i * stride[a]):
-                        copied(to + i * item, where[b] + i * stride[b], item)
-                    else:
-                        copied(to + i * item, where[c] + i * stride[c], item)
-            elif loop == WIDEN:
-                one = 0x3F800000 if item == 4 else 0x3FF0000000000000
-                for i in range(n):
-                    value = one if get8(where[a] + i * stride[a]) else 0
-                    if item == 4:
-                        put32(to + i * 4, value)
-                    else:
-                        put64(to + i * 8, value)
-            else:
-                for i in range(n):
-                    copied(to + i * item, where[a] + i * stride[a], item)
-    scratch[0] = spread[0] = 0  # used to the end: numba frees an array after its last use
-    work[0] = 0
+                where[k] = at[k, ADDRESS] + start * item
+        _block(steps, operands, n, where, stride, work.ctypes.data)
+    scratch[0] = work[0] = 0  # used to the end: numba frees an array after its last use
     return TAKEN
 
 

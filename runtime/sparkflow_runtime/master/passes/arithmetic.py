@@ -234,7 +234,13 @@ def _divided_by_power_of_two(op: Op, scene: Scene) -> None:
 @rule("RealDiv", inexact=True)
 def _divided_by_constant(op: Op, scene: Scene) -> None:
     value = scene.constant(op.data[1])
-    if value is not None and op.op == "RealDiv" and value.dtype.kind == "f" and value.all() and np.isfinite(value).all():
+    if (
+        value is not None
+        and op.op == "RealDiv"
+        and value.dtype.kind == "f"
+        and value.all()
+        and np.isfinite(value).all()
+    ):
         _multiply_instead(op, scene, value)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.registry import Node
-from sparkflow_runtime.master.passes.symbols import Shapes, repeated_axes
+from sparkflow_runtime.master.passes.symbols import Shapes, repeated_axes, words
 from sparkflow_runtime.master.passes.view import Op, View
 from sparkflow_runtime.wire.attrs import encode, node_attrs
 from sparkflow_runtime.wire.dtypes import as_dtype
@@ -20,7 +20,7 @@ from sparkflow_runtime.wire.protos import NodeDef
 MAX_FOLDED_BYTES = 1 << 20
 _NEVER = frozenset(["Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "NoOp"])
 # a few numbers in, an array of any size out: folded only where the size is known beforehand
-_GROWS = frozenset("Fill Tile BroadcastTo Range LinSpace OneHot Pad PadV2 MirrorPad ScatterNd".split())
+_GROWS = words("Fill Tile BroadcastTo Range LinSpace OneHot Pad PadV2 MirrorPad ScatterNd")
 
 
 @dataclass
@@ -95,6 +95,7 @@ class Folder:
 
     def _replace(self, op: Op, outputs: list[Any], view: View, multi: dict[str, str], added: dict[str, Op]) -> None:
         self.bytes += sum(v.nbytes for v in outputs)
+        view.changes += 1
         row = op.row
         if row is not None and not row.multi:
             view.ops[op.name] = constant_op(op.name, outputs[0], op)

@@ -13,19 +13,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sparkflow_runtime.master.passes.symbols import Symbols
+from sparkflow_runtime.master.passes.symbols import Symbols, words
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.edges import edge
 from sparkflow_runtime.wire.protos import NodeDef
 
-ELEMENTWISE = frozenset(
-    "Neg Abs Sign Square Floor Ceil Rint Sqrt Rsqrt Reciprocal Exp Expm1 Log Log1p Tanh Sigmoid LogicalNot "
-    "Add AddV2 Sub Mul RealDiv Maximum Minimum SquaredDifference LogicalAnd LogicalOr AddN "
-    "Equal NotEqual Less LessEqual Greater GreaterEqual Select SelectV2 ZerosLike OnesLike "
-    "Relu Relu6 Elu Softplus Softsign LeakyRelu ReluGrad Relu6Grad LeakyReluGrad "
-    "SigmoidGrad TanhGrad SqrtGrad RsqrtGrad ReciprocalGrad".split()
+ELEMENTWISE = words(
+    "Neg Abs Sign Square Floor Ceil Rint Sqrt Rsqrt Reciprocal Exp Expm1 Log Log1p Tanh Sigmoid LogicalNot Add "
+    "AddV2 Sub Mul RealDiv Maximum Minimum SquaredDifference LogicalAnd LogicalOr AddN Equal NotEqual Less "
+    "LessEqual Greater GreaterEqual Select SelectV2 ZerosLike OnesLike Relu Relu6 Elu Softplus Softsign LeakyRelu "
+    "ReluGrad Relu6Grad LeakyReluGrad SigmoidGrad TanhGrad SqrtGrad RsqrtGrad ReciprocalGrad"
 )
 _TYPES = frozenset(["float32", "float64", "int32", "int64", "bool"])
 _HIDDEN = frozenset(["_output_shapes", "_class"])

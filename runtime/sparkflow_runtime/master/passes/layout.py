@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow_runtime.master.passes.fold import constant_op
-from sparkflow_runtime.master.passes.view import Op, View
-
 import numpy as np
 
-_THROUGH = frozenset(
-    "Neg Abs Sign Square Floor Ceil Rint Round Sqrt Rsqrt Exp Expm1 Log Log1p Tanh Sigmoid Sin Cos Reciprocal Erf Cast "
-    "Relu Relu6 Elu Selu Softplus Softsign LeakyRelu IsNan IsInf IsFinite LogicalNot".split()
+from sparkflow_runtime.master.passes.fold import constant_op
+from sparkflow_runtime.master.passes.symbols import words
+from sparkflow_runtime.master.passes.view import Op, View
+
+_THROUGH = words(
+    "Neg Abs Sign Square Floor Ceil Rint Round Sqrt Rsqrt Exp Expm1 Log Log1p Tanh Sigmoid Sin Cos Reciprocal Erf "
+    "Cast Relu Relu6 Elu Selu Softplus Softsign LeakyRelu IsNan IsInf IsFinite LogicalNot"
 )  # one input, element by element: what is done to the layout before may as well be done after
 
 
@@ -50,9 +51,7 @@ def _perm(op: Op, view: View) -> list[int] | None:
     return None if value is None else value.tolist()
 
 
-def _transpose_before(
-    op: Op, view: View, users: dict[str, list[Op]], kept: set[str]
-) -> tuple[Op | None, list[Op]]:
+def _transpose_before(op: Op, view: View, users: dict[str, list[Op]], kept: set[str]) -> tuple[Op | None, list[Op]]:
     """The transpose whose result an op transposes again, and the elementwise ops between, which nobody else uses."""
     between: list[Op] = []
     at = view.ops.get(op.data[0])

@@ -68,7 +68,9 @@ class Report:
         lines = [f"{self.nodes_in_graph} nodes in the graph, {self.nodes_pruned} needed, {self.nodes_final} in the end"]
         for one in self.passes:
             folded = f", {one.folded_bytes} bytes folded" if one.folded_bytes else ""
-            lines.append(f"{one.name}: {one.nodes_before} -> {one.nodes_after} nodes{folded} ({one.took_s * 1e3:.1f} ms)")
+            lines.append(
+                f"{one.name}: {one.nodes_before} -> {one.nodes_after} nodes{folded} ({one.took_s * 1e3:.1f} ms)"
+            )
             if one.ops:
                 lines.append("    " + ", ".join(f"{op} {n:+d}" for op, n in one.ops.items()))
             if one.removed:

@@ -13,16 +13,22 @@ if TYPE_CHECKING:
 
 Symbols = tuple[int | str, ...]
 
-SAME_AS_FIRST = frozenset(
-    "Identity StopGradient PreventGradient Neg Abs Sign Square Floor Ceil Rint Round Sqrt Rsqrt Exp Expm1 Log Log1p "
-    "Tanh Sigmoid Sin Cos IsNan IsInf IsFinite LogicalNot Reciprocal Erf Cast Relu Relu6 Elu Selu Softplus Softsign "
-    "LeakyRelu ReluGrad Relu6Grad EluGrad SeluGrad SoftplusGrad SoftsignGrad LeakyReluGrad SigmoidGrad TanhGrad "
-    "SqrtGrad RsqrtGrad ReciprocalGrad ZerosLike OnesLike Softmax LogSoftmax BiasAdd ClipByValue CheckNumerics "
-    "AddN".split()
+
+def words(text: str) -> frozenset[str]:
+    """A set of names, written one after the other."""
+    return frozenset(text.split())
+
+
+SAME_AS_FIRST = words(
+    "Identity StopGradient PreventGradient Neg Abs Sign Square Floor Ceil Rint Round Sqrt Rsqrt Exp Expm1 Log "
+    "Log1p Tanh Sigmoid Sin Cos IsNan IsInf IsFinite LogicalNot Reciprocal Erf Cast Relu Relu6 Elu Selu Softplus "
+    "Softsign LeakyRelu ReluGrad Relu6Grad EluGrad SeluGrad SoftplusGrad SoftsignGrad LeakyReluGrad SigmoidGrad "
+    "TanhGrad SqrtGrad RsqrtGrad ReciprocalGrad ZerosLike OnesLike Softmax LogSoftmax BiasAdd ClipByValue "
+    "CheckNumerics AddN"
 )
-BROADCAST = frozenset(
-    "Add AddV2 Sub Mul RealDiv Div DivNoNan FloorDiv TruncateDiv FloorMod Maximum Minimum Pow SquaredDifference Equal "
-    "NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr".split()
+BROADCAST = words(
+    "Add AddV2 Sub Mul RealDiv Div DivNoNan FloorDiv TruncateDiv FloorMod Maximum Minimum Pow SquaredDifference "
+    "Equal NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr"
 )
 
 

@@ -85,8 +85,8 @@ class Op:
         old = self.proto
         labels = [_moved_label(label, moved) for label in self.labels] if moved else []
         relabelled = bool(moved) and labels != list(self.labels)
-        same = self._shapes_known and old.op == self.op and old.name == self.name and not self.changed and not relabelled
-        if same and [e if is_control(e) else spelled(e) for e in old.input] == inputs:
+        untouched = self._shapes_known and old.op == self.op and not self.changed and not relabelled
+        if untouched and [e if is_control(e) else spelled(e) for e in old.input] == inputs:
             return old
         new = NodeDef()
         new.CopyFrom(old)

@@ -1,0 +1,62 @@
+"""The report of the passes, from Python and from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sparkflow as tf
+from sparkflow import experimental
+from sparkflow.cli import main
+from sparkflow_runtime.wire.protos import RewriterConfig
+
+
+def _graph() -> None:
+    x = tf.placeholder(tf.float32, [None, 4], name="x")
+    scale = tf.multiply(tf.constant(2.0), 3.0, name="scale")
+    tf.nn.relu(tf.add(x * scale, tf.identity(x)), name="out")
+
+
+def test_the_report_says_what_was_folded_and_fused(graph: Any) -> None:
+    _graph()
+    report = experimental.explain("out:0", ["x:0"])
+    assert report.nodes_in_graph == len(graph.get_operations())
+    assert list(report.groups) == ["out"] and len(report.groups["out"]) == 3
+    folding = next(p for p in report.passes if p.name == "constant_folding")
+    assert folding.folded_bytes == 4 and folding.ops == {"Const": -1, "Mul": -1}
+    assert "fused out:" in report.text()
+
+
+def test_a_switch_of_the_config_shows(graph: Any) -> None:
+    _graph()
+    config = tf.ConfigProto()
+    config.graph_options.rewrite_options.remapping = RewriterConfig.OFF
+    report = experimental.explain("out:0", ["x:0"], config=config)
+    assert not report.groups and "fusion" not in {p.name for p in report.passes}
+
+
+@pytest.mark.parametrize("suffix", [".pb", ".pbtxt"])
+def test_the_command_reads_a_graph(graph: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str) -> None:
+    _graph()
+    definition = graph.as_graph_def(add_shapes=True)
+    path = tmp_path / f"graph{suffix}"
+    path.write_bytes(str(definition).encode() if suffix == ".pbtxt" else definition.SerializeToString())
+    assert main(["graph", "explain", str(path), "--fetches", "out", "--feeds", "x"]) == 0
+    assert "fused out: " in capsys.readouterr().out
+    assert main(["graph", "explain", str(path), "--fetches", "out:0", "--feeds", "x:0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["groups"].keys() == {"out"}
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.pb"
+    bad.write_bytes(b"no graph")
+    assert main(["graph", "explain", str(bad), "--fetches", "a"]) == 1
+    assert "is no GraphDef" in capsys.readouterr().err
+    empty = tmp_path / "empty.pb"
+    empty.write_bytes(b"")
+    assert main(["graph", "explain", str(empty), "--fetches", "a"]) == 1
+    assert "no node 'a'" in capsys.readouterr().err
+    assert main(["graph", "explain", str(empty)]) == 2
