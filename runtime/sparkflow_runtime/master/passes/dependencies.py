@@ -13,6 +13,7 @@ from collections.abc import Collection
 from sparkflow_runtime.master.passes.view import Op, View, producer
 
 _HANDS_ON = frozenset(["Identity", "StopGradient", "PreventGradient"])
+_GIVES_NEW = ("Placeholder", "Random", "TruncatedNormal", "QueueDequeue")  # have an effect, or none but an error
 _MAX_BITS = 1 << 31  # of all the sets of anchors together; a graph beyond that keeps its control edges
 _MAX_DIRECT = 3  # edges that may take the place of one
 
@@ -30,6 +31,8 @@ def may_be_variables(view: View) -> set[str]:
     """Nodes whose output may be a variable's memory: it can change within the step."""
     found: set[str] = set()
     for op in view.ops.values():
+        if op.op.startswith(_GIVES_NEW):
+            continue
         if not op.pure or (op.row is not None and op.row.aliases and any(producer(e) in found for e in op.data)):
             found.add(op.name)
     return found

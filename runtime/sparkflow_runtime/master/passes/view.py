@@ -74,6 +74,8 @@ class Op:
 
     def static_shape(self, port: int) -> Dims | None:
         """What `_output_shapes` says of an output; None where it says nothing."""
+        if self.op == "Const":
+            return shape_tuple(self.proto.attr["value"].tensor.tensor_shape)
         if not self._shapes_known or "_output_shapes" not in self.proto.attr:
             return None
         shapes = _shapes(self.proto.attr["_output_shapes"].SerializeToString())

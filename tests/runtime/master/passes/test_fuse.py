@@ -1,0 +1,123 @@
+"""Which nodes become one, and what the one is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow_runtime.kernels.fused_steps import RECIPES
+from sparkflow_runtime.master.passes.fuse import ELEMENTWISE
+from sparkflow_runtime.wire.attrs import Shape, node_attrs
+from sparkflow_runtime.wire.dtypes import float32
+
+F = {"T": float32}
+Made = Any
+
+
+def rows(*dims: int | None) -> dict[str, Any]:
+    return {"T": float32, "_output_shapes": [Shape(dims)]}
+
+
+def parts(node: Any) -> list[str]:
+    return node_attrs(node)["_fused_from"]
+
+
+def test_the_pass_and_the_machine_know_the_same_ops() -> None:
+    assert set(RECIPES) == ELEMENTWISE
+
+
+def chain(node: Made, *more: Any) -> list[Any]:
+    x = node("x", "Placeholder", dtype=float32, _output_shapes=[Shape((None, 3))])
+    a, b, c = (
+        node("a", "Neg", "x", **rows(None, 3)),
+        node("b", "Exp", "a", **rows(None, 3)),
+        node("c", "Mul", "b", "a", **rows(None, 3)),
+    )
+    return [x, a, b, c, *more]
+
+
+def test_a_chain_becomes_its_last_node(node: Made, graph_def: Made, optimized: Made) -> None:
+    found = optimized(graph_def(*chain(node)), "fusion", fetches=["c:0"])
+    assert set(found) == {"x", "c"} and found["c"].op == "_Fused"
+    assert list(found["c"].input) == ["x"] and parts(found["c"]) == ["a", "b", "c"]
+
+
+def test_a_value_that_others_need_is_a_further_output(node: Made, graph_def: Made, optimized: Made) -> None:
+    more = node("sum", "Sum", "b", "axes", **F), node("axes", "Placeholder", dtype=float32)
+    found = optimized(graph_def(*chain(node, *more)), "fusion", fetches=["c:0", "sum:0"])
+    assert parts(found["c"]) == ["a", "b", "c"] and list(found["sum"].input) == ["c:1", "axes"]
+
+
+def test_what_is_fetched_keeps_its_name(node: Made, graph_def: Made, optimized: Made) -> None:
+    found = optimized(graph_def(*chain(node)), "fusion", fetches=["c:0", "b:0"])
+    assert found["b"].op == "_Fused" and parts(found["b"]) == ["a", "b"]
+    assert found["c"].op == "Mul" and list(found["c"].input) == ["b", "b:1"]
+
+
+def test_what_is_fed_is_not_computed(node: Made, graph_def: Made, optimized: Made) -> None:
+    found = optimized(graph_def(*chain(node)), "fusion", fetches=["c:0"], feeds=["b:0"])
+    assert found["c"].op == "Mul" and list(found["c"].input) == ["b", "a"]
+
+
+def test_no_path_leaves_a_group_and_returns(node: Made, graph_def: Made, optimized: Made) -> None:
+    product = node("m", "MatMul", "b", "b", **rows(None, 3)), node("d", "Add", "m", "c", **rows(None, 3))
+    found = optimized(graph_def(*chain(node, *product)), "fusion", fetches=["d:0"])
+    assert parts(found["c"]) == ["a", "b", "c"] and list(found["m"].input) == ["c:1", "c:1"]
+    assert found["d"].op == "Add", "it comes after the product, which comes after the group"
+
+
+def test_a_group_does_not_wait_for_what_may_wait_for_it(node: Made, graph_def: Made, optimized: Made) -> None:
+    """The element that is dequeued may be the one that is enqueued: no edge says so."""
+    more = [
+        node("queue", "FIFOQueueV2"),
+        node("take", "QueueDequeueV2", "queue", _output_shapes=[Shape((None, 3))]),
+        node("d", "Add", "c", "take", **rows(None, 3)),
+        node("put", "QueueEnqueueV2", "queue", "c"),
+    ]
+    found = optimized(graph_def(*chain(node, *more)), "fusion", fetches=["d:0"], targets=["put"])
+    assert parts(found["c"]) == ["a", "b", "c"] and found["d"].op == "Add"
+
+
+def test_nodes_that_order_others_stay(node: Made, graph_def: Made, optimized: Made) -> None:
+    more = node("v", "VariableV2", dtype=float32, shape=Shape(())), node("new", "AssignAdd", "v", "c", "^b", **F)
+    found = optimized(graph_def(*chain(node, *more)), "fusion", targets=["new"])
+    assert found["b"].op == "Exp" and list(found["new"].input) == ["v", "c", "^b"]
+
+
+def test_shapes_and_devices_must_agree(node: Made, graph_def: Made, optimized: Made) -> None:
+    wide = node("w", "Placeholder", dtype=float32, _output_shapes=[Shape((7, None, 3))])
+    other = node("d", "Add", "c", "w", **rows(7, None, 3))
+    assert optimized(graph_def(*chain(node, wide, other)), "fusion", fetches=["d:0"])["d"].op == "Add"
+    there = node("d", "Exp", "c", device="/job:ps/task:0", **rows(None, 3))
+    assert optimized(graph_def(*chain(node, there)), "fusion", fetches=["d:0"], one_device=False)["d"].op == "Exp"
+
+
+def test_a_long_chain_is_cut(node: Made, graph_def: Made, optimized: Made) -> None:
+    nodes = [node("n0", "Placeholder", dtype=float32, _output_shapes=[Shape((3,))])]
+    nodes += [node(f"n{i + 1}", "Neg", f"n{i}", **rows(3)) for i in range(200)]
+    found = optimized(graph_def(*nodes), "fusion", fetches=["n200:0"])
+    assert [len(parts(n)) for n in found.values() if n.op == "_Fused"] == [64, 64, 64, 8]
+
+
+def layer(node: Made, add: str = "Add", bias: tuple[int, ...] = (4,)) -> list[Any]:
+    return [
+        node("x", "Placeholder", dtype=float32, _output_shapes=[Shape((None, 3))]),
+        node("w", "Placeholder", dtype=float32, _output_shapes=[Shape((3, 4))]),
+        node("b", "Placeholder", dtype=float32, _output_shapes=[Shape(bias)]),
+        node("product", "MatMul", "x", "w", **rows(None, 4)),
+        node("biased", add, "product", "b", **rows(None, 4)),
+        node("relu", "Relu", "biased", **rows(None, 4)),
+    ]
+
+
+def test_a_layer_becomes_one_node(node: Made, graph_def: Made, optimized: Made) -> None:
+    found = optimized(graph_def(*layer(node, "BiasAdd")), "fusion", fetches=["relu:0"])
+    assert found["relu"].op == "_FusedMatMul" and list(found["relu"].input) == ["x", "w", "b"]
+    found = optimized(graph_def(*layer(node)), "fusion", fetches=["relu:0", "biased:0"])
+    assert found["biased"].op == "_FusedMatMul" and found["relu"].op == "Relu"
+    found = optimized(graph_def(*layer(node)), "fusion", fetches=["relu:0", "product:0"])
+    assert found["product"].op == "MatMul" and found["relu"].op == "_Fused"
+
+
+def test_a_matrix_is_no_bias(node: Made, graph_def: Made, optimized: Made) -> None:
+    found = optimized(graph_def(*layer(node, bias=(1, 4))), "fusion", fetches=["relu:0"])
+    assert found["product"].op == "MatMul" and parts(found["relu"]) == ["biased", "relu"]

@@ -1,0 +1,283 @@
+"""Each pass on graphs made by hand: what goes, and what must not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.master.passes import Optimizer, Settings
+from sparkflow_runtime.wire.attrs import Shape, node_attrs
+from sparkflow_runtime.wire.dtypes import float32, float64, int32
+from sparkflow_runtime.wire.protos import ConfigProto, OptimizerOptions, RewriterConfig
+
+Made = Any
+F = {"T": float32}
+
+
+@pytest.fixture
+def const(node: Made) -> Made:
+    def make(name: str, value: Any, *inputs: str, dtype: Any = np.float32, **attrs: Any) -> Any:
+        return node(name, "Const", *inputs, value=np.array(value, dtype), **attrs)
+
+    return make
+
+
+def value(found: Any) -> Any:
+    return node_attrs(found)["value"]
+
+
+def shaped(*dims: int | None) -> list[Shape]:
+    return [Shape(dims)]
+
+
+# ---------------------------------------------------------------------- constant folding
+
+
+def test_constants_are_folded(node: Made, graph_def: Made, const: Made, optimized: Made) -> None:
+    graph = graph_def(const("a", 2), const("b", [3, 4]), node("c", "Mul", "a", "b", **F), node("d", "Neg", "c", **F))
+    found = optimized(graph, "constant_folding", fetches=["d:0"])
+    assert list(found) == ["d"] and value(found["d"]).tolist() == [-6, -8]
+
+
+def test_what_is_fed_stateful_or_ordered_is_not_folded(
+    node: Made, graph_def: Made, const: Made, optimized: Made
+) -> None:
+    graph = graph_def(
+        const("a", 2),
+        node("fed", "Neg", "a", **F),
+        node("of_fed", "Neg", "fed", **F),
+        node("random", "RandomUniform", "a"),
+        node("later", "Neg", "a", "^random", **F),
+    )
+    found = optimized(graph, "constant_folding", fetches=["of_fed:0", "later:0"], feeds=["fed:0"])
+    assert found["of_fed"].op == "Neg" and found["later"].op == "Neg" and "random" in found
+
+
+def test_a_fold_that_fails_or_grows_is_left_to_the_run(
+    node: Made, graph_def: Made, const: Made, optimized: Made
+) -> None:
+    graph = graph_def(
+        const("a", [1, 2, 3]),
+        const("wrong", [2, 2], dtype=np.int32),
+        const("big", [4000, 4000], dtype=np.int32),
+        const("one", 1),
+        node("bad", "Reshape", "a", "wrong", **F),
+        node("huge", "Fill", "big", "one", **F),
+        node("uses", "Neg", "huge", **F),
+    )
+    found = optimized(graph, "constant_folding", fetches=["bad:0", "uses:0"])
+    assert {n: found[n].op for n in ("bad", "huge", "uses")} == {"bad": "Reshape", "huge": "Fill", "uses": "Neg"}
+
+
+def test_known_shapes_are_folded(node: Made, graph_def: Made, optimized: Made) -> None:
+    x = node("x", "Placeholder", dtype=float32, shape=Shape((None, 3)), _output_shapes=shaped(None, 3))
+    graph = graph_def(
+        node("y", "Neg", "x", _output_shapes=shaped(None, 3), **F),
+        node("rank", "Rank", "y"),
+        node("size", "Size", "y", out_type=int32),
+        node("two", "VariableV2", dtype=float32, shape=Shape((2, 5)), _output_shapes=shaped(2, 5)),
+        node("shape", "Shape", "two", out_type=int32),
+    )
+    found = optimized(
+        graph,
+        "constant_folding",
+        fetches=["rank:0", "size:0", "shape:0"],
+        feeds=["x:0"],
+        sources={"x": x},
+    )
+    assert value(found["rank"]) == 2 and value(found["shape"]).tolist() == [2, 5]
+    assert found["size"].op == "Size" and "two" not in found
+
+
+def test_unknown_sizes_may_be_known_to_be_equal(node: Made, graph_def: Made, optimized: Made) -> None:
+    """The gradient of x * f(x): neither side was broadcast, whatever the batch's size."""
+    batch = shaped(None, 3)
+    x = node("x", "Placeholder", dtype=float32, shape=Shape((None, 3)), _output_shapes=batch)
+    graph = graph_def(
+        node("y", "Exp", "x", _output_shapes=batch, **F),
+        node("s0", "Shape", "x", out_type=int32),
+        node("s1", "Shape", "y", out_type=int32),
+        node("axes", "BroadcastGradientArgs", "s0", "s1", T=int32),
+        node("sum", "Sum", "y", "axes", _output_shapes=batch, **F),
+        node("back", "Reshape", "sum", "s0", _output_shapes=batch, **F),
+        node("out", "Neg", "back", _output_shapes=batch, **F),
+    )
+    options = {"fetches": ["out:0"], "feeds": ["x:0"], "sources": {"x": x}}
+    found = optimized(graph, "constant_folding", "arithmetic", **options)
+    assert list(found) == ["y", "out"] and list(found["out"].input) == ["y"]
+
+
+def test_folded_values_are_remembered(node: Made, graph_def: Made, const: Made, optimized: Made) -> None:
+    graph = graph_def(const("a", 2), node("b", "Neg", "a", **F))
+    optimizer = Optimizer(Settings())
+    optimized(graph, fetches=["b:0"], optimizer=optimizer)
+    optimizer.folder.values["b"] = [np.float32(7)]
+    assert value(optimized(graph, fetches=["b:0"], optimizer=optimizer)["b"]) == 7
+    assert value(optimized(graph, "constant_folding", fetches=["b:0"])["b"]) == -2
+
+
+# ---------------------------------------------------------------------- common subexpressions
+
+
+def test_equal_nodes_become_one(node: Made, graph_def: Made, optimized: Made) -> None:
+    graph = graph_def(
+        node("x", "Placeholder", dtype=float32),
+        node("a", "Neg", "x", **F),
+        node("b", "Neg", "x", **F),
+        node("c", "Neg", "x", T=float64),
+        node("d", "Neg", "x", "^a", **F),
+        node("sum", "AddN", "a", "b", "c", "d", N=4, **F),
+        node("random", "RandomUniform", "x"),
+        node("other", "RandomUniform", "x"),
+        node("both", "AddN", "random", "other", N=2, **F),
+    )
+    found = optimized(graph, "common_subexpressions", fetches=["sum:0", "both:0"])
+    assert list(found["sum"].input) == ["a", "a", "c", "d"] and "b" not in found
+    assert list(found["both"].input) == ["random", "other"], "each draws its own numbers"
+
+
+def test_nodes_for_different_devices_stay_apart(node: Made, graph_def: Made, optimized: Made) -> None:
+    graph = graph_def(
+        node("x", "Placeholder", dtype=float32),
+        node("a", "Neg", "x", device="/job:ps/task:0", **F),
+        node("b", "Neg", "x", device="/job:ps/task:1", **F),
+        node("sum", "AddN", "a", "b", N=2, **F),
+    )
+    found = optimized(graph, "common_subexpressions", fetches=["sum:0"], one_device=False)
+    assert list(found["sum"].input) == ["a", "b"]
+
+
+def test_a_fetched_twin_keeps_its_name(node: Made, graph_def: Made, optimized: Made) -> None:
+    graph = graph_def(
+        node("x", "Placeholder", dtype=float32),
+        node("a", "Neg", "x", **F),
+        node("b", "Neg", "x", **F),
+        node("c", "Exp", "b", **F),
+    )
+    found = optimized(graph, "common_subexpressions", fetches=["b:0", "c:0"])
+    assert "b" in found and list(found["c"].input) == ["a"]
+
+
+# ---------------------------------------------------------------------- arithmetic
+
+
+def one_input(node: Made, graph_def: Made, *nodes: Any) -> Any:
+    return graph_def(node("x", "Placeholder", dtype=float32, _output_shapes=shaped(None, 3)), *nodes)
+
+
+@pytest.mark.parametrize(
+    ("op", "constant", "goes"),
+    [
+        ("Mul", 1, True),
+        ("Mul", 2, False),
+        ("RealDiv", 1, True),
+        ("Sub", 0, True),
+        ("AddV2", -0.0, True),
+        ("AddV2", 0, False),
+    ],
+)
+def test_neutral_elements(
+    node: Made, graph_def: Made, const: Made, optimized: Made, op: str, constant: float, goes: bool
+) -> None:
+    """x + 0 is not x where x is -0."""
+    same = shaped(None, 3)
+    made = node("y", op, "x", "k", _output_shapes=same, **F), node("out", "Exp", "y", _output_shapes=same, **F)
+    found = optimized(one_input(node, graph_def, const("k", constant), *made), "arithmetic", fetches=["out:0"])
+    assert list(found["out"].input) == ["x" if goes else "y"]
+
+
+def test_a_neutral_element_that_widens_stays(node: Made, graph_def: Made, const: Made, optimized: Made) -> None:
+    made = node("y", "Mul", "x", "k", _output_shapes=shaped(2, None, 3), **F), node("out", "Exp", "y", **F)
+    graph = one_input(node, graph_def, const("k", np.ones((2, 1, 1))), *made)
+    assert list(optimized(graph, "arithmetic", fetches=["out:0"])["out"].input) == ["y"]
+
+
+def test_one_op_undoes_another(node: Made, graph_def: Made, const: Made, optimized: Made) -> None:
+    graph = one_input(
+        node,
+        graph_def,
+        node("n1", "Neg", "x", **F),
+        node("n2", "Neg", "n1", **F),
+        const("s1", [-1], dtype=np.int32),
+        const("s2", [3, 1], dtype=np.int32),
+        node("r1", "Reshape", "n2", "s1", **F),
+        node("r2", "Reshape", "r1", "s2", **F),
+        node("wide", "Cast", "r2", SrcT=float32, DstT=float64),
+        node("back", "Cast", "wide", SrcT=float64, DstT=float32),
+        node("minus", "AddV2", "back", "n1", **F),
+    )
+    found = optimized(graph, "arithmetic", fetches=["minus:0"])
+    assert found["minus"].op == "Sub" and list(found["minus"].input) == ["r2", "x"]
+    assert list(found["r2"].input) == ["x", "s2"] and not {"wide", "back", "r1", "n2", "n1"} & set(found)
+
+
+def test_narrow_casts_stay(node: Made, graph_def: Made, optimized: Made) -> None:
+    graph = graph_def(
+        node("x", "Placeholder", dtype=float64),
+        node("a", "Cast", "x", SrcT=float64, DstT=float32),
+        node("b", "Cast", "a", SrcT=float32, DstT=float64),
+    )
+    assert set(optimized(graph, "arithmetic", fetches=["b:0"])) == {"x", "a", "b"}
+
+
+def test_division_by_a_power_of_two_only(node: Made, graph_def: Made, const: Made, optimized: Made) -> None:
+    graph = one_input(
+        node,
+        graph_def,
+        const("four", 4),
+        const("three", 3),
+        node("a", "RealDiv", "x", "four", **F),
+        node("b", "RealDiv", "x", "three", **F),
+    )
+    found = optimized(graph, "arithmetic", fetches=["a:0", "b:0"])
+    assert found["a"].op == "Mul" and value(found["a/reciprocal"]) == 0.25 and found["b"].op == "RealDiv"
+    assert optimized(graph, "arithmetic", fetches=["b:0"], settings={"aggressive": True})["b"].op == "Mul"
+
+
+# ---------------------------------------------------------------------- layout
+
+
+def transposed(node: Made, const: Made, name: str, source: str, *perm: int) -> list[Any]:
+    return [const(f"{name}/perm", perm, dtype=np.int32), node(name, "Transpose", source, f"{name}/perm", **F)]
+
+
+def test_transposes_cancel_across_elementwise_ops(node: Made, graph_def: Made, const: Made, optimized: Made) -> None:
+    graph = one_input(
+        node,
+        graph_def,
+        *transposed(node, const, "t1", "x", 0, 2, 3, 1),
+        node("relu", "Relu", "t1", _output_shapes=shaped(1, 2, 3, 4), **F),
+        *transposed(node, const, "t2", "relu", 0, 3, 1, 2),
+        node("out", "Exp", "t2", **F),
+    )
+    found = optimized(graph, "layout", fetches=["out:0"])
+    assert set(found) == {"x", "relu", "out"} and "_output_shapes" not in found["relu"].attr
+    assert set(optimized(graph, "layout", fetches=["out:0", "relu:0"])) == {n.name for n in graph.node}
+    assert optimized(graph, "layout", fetches=["t2:0"])["t2"].op == "Transpose"
+
+
+def test_transposes_are_joined(node: Made, graph_def: Made, const: Made, optimized: Made) -> None:
+    first, second = transposed(node, const, "t1", "x", 1, 2, 0), transposed(node, const, "t2", "t1", 0, 2, 1)
+    found = optimized(one_input(node, graph_def, *first, *second), "layout", fetches=["t2:0"])
+    assert list(found["t2"].input) == ["x", "t2/perm_of_both"] and value(found["t2/perm_of_both"]).tolist() == [1, 0, 2]
+
+
+# ---------------------------------------------------------------------- settings
+
+
+def test_settings_are_read_as_tensorflow_reads_them() -> None:
+    assert Settings.of(None) == Settings.of(ConfigProto()) == Settings()
+    config = ConfigProto()
+    config.graph_options.rewrite_options.constant_folding = RewriterConfig.OFF
+    config.graph_options.rewrite_options.arithmetic_optimization = RewriterConfig.AGGRESSIVE
+    found = Settings.of(config)
+    assert not found.constant_folding and found.aggressive and found.fusion
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    assert Settings.of(config) == Settings.none()
+    config = ConfigProto()
+    config.graph_options.optimizer_options.opt_level = OptimizerOptions.L0
+    assert Settings.of(config) == Settings.none()
+    config.graph_options.optimizer_options.do_constant_folding = True
+    assert Settings.of(config).constant_folding and not Settings.of(config).arithmetic
