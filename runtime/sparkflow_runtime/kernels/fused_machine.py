@@ -74,7 +74,10 @@ class Machine:
     def _program_for(self, inputs: tuple[Any, ...]) -> Program | None:
         if not all(isinstance(x, (np.ndarray, np.generic)) for x in inputs):
             return None
-        shape = np.broadcast_shapes(*(x.shape for x in inputs))
+        try:
+            shape = np.broadcast_shapes(*(x.shape for x in inputs))
+        except ValueError:  # one of the nodes will say so
+            return None
         key = tuple((x.dtype, x.shape == shape) for x in inputs)
         if key not in self._programs:
             if len(self._programs) >= _MAX_PROGRAMS:

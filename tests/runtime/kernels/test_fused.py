@@ -1,0 +1,199 @@
+"""Fused nodes give the bits of the nodes they stand for: run by the machine, and node by node."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+import sparkflow_runtime.kernels  # noqa: F401
+from sparkflow_runtime.kernels import fused_machine
+from sparkflow_runtime.kernels.fused_machine import Machine, Member
+from sparkflow_runtime.kernels.fused_steps import RECIPES
+from sparkflow_runtime.kernels.registry import Node, find
+from sparkflow_runtime.wire.dtypes import as_dtype
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+LOGICAL = {"LogicalNot", "LogicalAnd", "LogicalOr"}
+ARITY = {"Select": 3, "SelectV2": 3, "AddN": 4}
+INTEGERS = {"Neg", "Abs", "Sign", "Square", "Add", "AddV2", "Sub", "Mul", "Maximum", "Minimum", "Equal", "Less", "Relu"}
+SHAPES = [(), (1,), (7,), (3000,), (40, 50), (2, 3, 1025), (0, 4)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def machine() -> None:
+    assert fused_machine.wait(120), "the interpreter passes its own check on this machine"
+
+
+def arity(op: str) -> int:
+    recipe = RECIPES[op]
+    names = list(inspect.signature(recipe).parameters.values())[2:]
+    fixed = ARITY.get(op, len(names))
+    return fixed if names and names[0].kind is not names[0].VAR_POSITIONAL else ARITY.get(op) or _ufunc_arity(op)
+
+
+def _ufunc_arity(op: str) -> int:
+    kernel = find(op, "CPU").factory(_node(op, np.dtype("f4")))
+    return getattr(kernel, "nin", 2)
+
+
+def _node(op: str, dtype: Any) -> Node:
+    return Node("n", op, {"T": as_dtype(dtype)}, "", np, None)  # type: ignore[arg-type]
+
+
+def values(op: str, dtype: Any, shape: tuple[int, ...], seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    if op in LOGICAL:
+        return rng.integers(0, 2, shape).astype(bool)
+    found = np.asarray(rng.normal(size=shape) * 3).astype(dtype)
+    if found.size > 5 and found.dtype.kind == "f":
+        found.flat[:5] = [0.0, -0.0, np.inf, -np.inf, np.nan]
+    return found
+
+
+def same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+TYPED = [(op, t) for op in RECIPES for t in ("f4", "f8", *(("i4", "i8") if op in INTEGERS else ()))]
+
+
+@pytest.mark.parametrize(("op", "dtype"), TYPED)
+@np.errstate(all="ignore")
+def test_a_recipe_gives_its_kernels_bits(op: str, dtype: Any) -> None:
+    count = arity(op)
+    member = Member(op, {"T": as_dtype(np.dtype(dtype))}, [(False, i) for i in range(count)])
+    run = find(op, "CPU").factory(_node(op, np.dtype(dtype)))
+    for shape in SHAPES:
+        inputs = tuple(values(op, dtype, shape, i) for i in range(count))
+        if op.startswith("Select"):
+            inputs = (inputs[0] > 0, *inputs[1:])
+        if shape == () and not all(isinstance(i, np.ndarray) for i in inputs):
+            inputs = tuple(np.asarray(i) for i in inputs)
+        found = Machine([member], [0], count).run(inputs)
+        assert found is not None, f"{op} of {dtype}, {shape} is for the machine"
+        want = run(*inputs)
+        assert same(np.asarray(found[0]), np.asarray(want)), shape
+
+
+CHAIN = [
+    Member("Mul", {}, [(False, 0), (False, 1)]),
+    Member("Tanh", {}, [(True, 0)]),
+    Member("AddV2", {}, [(True, 1), (False, 0)]),
+]
+
+
+def by_hand(x: Any, y: Any) -> list[Any]:
+    with np.errstate(all="ignore"):
+        tanh = np.tanh(np.multiply(x, y))
+    return [np.add(tanh, x), tanh]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [(), (1,), (50,), (1, 50), (40, 1), (1, 1), (3, 40, 1), (1, 40, 1), (3, 1, 1), (3, 40, 50)],
+)
+def test_operands_are_broadcast(other: tuple[int, ...]) -> None:
+    x, y = values("", np.float32, (3, 40, 50), 0), np.asarray(values("", np.float32, other, 1))
+    found = Machine(CHAIN, [2, 1], 2).run((x, y))
+    assert found is not None and all(same(a, b) for a, b in zip(found, by_hand(x, y)))
+
+
+def test_one_value_broadcast_by_a_view() -> None:
+    x, y = values("", np.float32, (40, 50), 0), np.broadcast_to(np.float32(1.5), (40, 50))
+    found = Machine(CHAIN, [2, 1], 2).run((x, y))
+    assert found is not None and all(same(a, b) for a, b in zip(found, by_hand(x, y)))
+
+
+def refused(x: Any, y: Any) -> bool:
+    return Machine(CHAIN, [2], 2).run((x, y)) is None
+
+
+def test_what_the_machine_does_not_take() -> None:
+    x = values("", np.float32, (40, 50), 0)
+    assert refused(x.T, x.T) and refused(x[:, ::2], x[:, ::2]), "another layout"
+    assert refused(x.reshape(4, 10, 50), x.reshape(4, 10, 50)[:, :1].copy()), "repeats along an axis in the middle"
+    assert refused(x, x.astype(np.float64)), "types that numpy would convert"
+    assert refused(x[:, :1], x[:1]), "a result that no input has the shape of"
+    unaligned = np.frombuffer(bytes(1 + x.nbytes), np.uint8)[1:].view(np.float32).reshape(x.shape)
+    assert refused(unaligned, x)
+
+
+def test_shapes_and_types_may_change_from_call_to_call() -> None:
+    machine = Machine(CHAIN, [2, 1], 2)
+    for dtype in (np.float32, np.float64, np.float32):
+        for a, b in (((4, 5), (5,)), ((4, 5), (4, 5)), ((3,), ()), ((4, 5), (4, 1)), ((7,), (7,))):
+            x, y = values("", dtype, a, 0), np.asarray(values("", dtype, b, 1))
+            found = machine.run((x, y))
+            assert found is not None and all(same(p, q) for p, q in zip(found, by_hand(x, y)))
+
+
+def test_a_full_input_that_becomes_small_is_noticed() -> None:
+    """The second output has the shape of y, which was the result's at first."""
+    members = [Member("AddV2", {}, [(False, 0), (False, 1)]), Member("Neg", {}, [(False, 1)])]
+    machine = Machine(members, [0, 1], 2)
+    x, row = np.ones((4, 5), np.float32), np.ones(5, np.float32)
+    assert machine.run((x, x)) is not None
+    assert machine.run((x, row)) is None and machine.run((x, np.float32(1))) is None
+
+
+def test_scalars_stay_scalars() -> None:
+    found = Machine(CHAIN, [2], 2).run((np.float32(0.5), np.float32(0.25)))
+    assert found is not None and same(found[0], np.tanh(np.float32(0.125)) + np.float32(0.5))
+
+
+def test_threads_share_a_machine() -> None:
+    machine = Machine(CHAIN, [2, 1], 2)
+
+    def work(seed: int) -> bool:
+        size = (17 * seed + 3, 11)
+        x, y = values("", np.float32, size, seed), values("", np.float32, (11,), seed)
+        found = [machine.run((x, y)) for _ in range(50)]
+        return all(f is not None and all(same(a, b) for a, b in zip(f, by_hand(x, y))) for f in found)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(16)))
+
+
+def run_in_session(fetches: Any, feed: dict[Any, Any]) -> Any:
+    with tf.Session() as session:
+        return session.run(fetches, feed)
+
+
+def test_a_failing_node_is_named_in_a_fused_one(graph: Any) -> None:
+    x, y = tf.placeholder(tf.float32, [None], name="x"), tf.placeholder(tf.float32, [None], name="y")
+    out = tf.exp(tf.add(tf.negative(x), y, name="mismatch"), name="out")
+    assert run_in_session(out, {x: [1.0], y: [1.0]}) == [1.0]
+    with pytest.raises(InvalidArgumentError, match=r"node mismatch \(AddV2\)") as caught:
+        run_in_session(out, {x: [1.0, 2.0], y: [1.0, 2.0, 3.0]})
+    assert caught.value.op.name == "mismatch"
+
+
+@pytest.mark.parametrize("activation", [None, tf.nn.relu, tf.nn.relu6, tf.tanh])
+@pytest.mark.parametrize("columns", [4, 1])
+def test_a_layer_in_one_node(graph: Any, activation: Any, columns: int) -> None:
+    rng = np.random.default_rng(0)
+    x, w, b = (rng.normal(size=s).astype(np.float32) * 4 for s in ((9, 5), (5, 4), (columns,)))
+    px, pw, pb = (tf.placeholder(tf.float32, s) for s in ([None, 5], [5, 4], [None]))
+    out = tf.matmul(px, pw) + pb
+    out = out if activation is None else activation(out)
+    feed: dict[Any, Any] = {px: x, pw: w, pb: b}
+    whole = run_in_session(out, feed)
+    product = x @ w + b
+    kernels: Sequence[Any] = {None: lambda v: v, tf.tanh: np.tanh}, activation  # type: ignore[assignment]
+    if activation in (None, tf.tanh):
+        assert same(whole, kernels[0][activation](product))
+    else:
+        assert same(whole, np.clip(product, 0, 6 if activation is tf.nn.relu6 else None).astype(np.float32))
+
+
+def test_a_layer_that_fails_names_its_product(graph: Any) -> None:
+    px, pw = tf.placeholder(tf.float32, [None, None]), tf.placeholder(tf.float32, [None, None])
+    out = tf.nn.relu(tf.matmul(px, pw, name="product") + tf.ones([4]))
+    with pytest.raises(InvalidArgumentError, match=r"node product \(MatMul\)"):
+        run_in_session(out, {px: np.ones((2, 3)), pw: np.ones((5, 4))})
