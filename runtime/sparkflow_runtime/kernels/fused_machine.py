@@ -18,7 +18,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels import fused_layout as layout
 from sparkflow_runtime.kernels.compiled import SWITCH
-from sparkflow_runtime.kernels.fused_steps import RECIPES, Operand, Step, Tracer, Unsupported
+from sparkflow_runtime.kernels.fused_steps import Operand, Step, Tracer, Unsupported, trace
 
 _log = logging.getLogger(__name__)
 _MAX_PROGRAMS = 8  # a node
@@ -93,7 +93,7 @@ class Machine:
         try:
             for member in self._members:
                 args = [values[i] if inside else given[i] for inside, i in member.sources]
-                values.append(RECIPES[member.op](tracer, member.attrs, *args))
+                values.append(trace(tracer, member.op, member.attrs, args))
             results = [values[i] for i in self._outputs]
             if not any(full for _, full in key) or not all(r.kind == "step" and r.full for r in results):
                 return None

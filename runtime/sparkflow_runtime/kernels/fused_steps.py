@@ -7,7 +7,7 @@ recipe against its kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,8 +104,8 @@ def _add_n(t: Tracer, attrs: dict[str, Any], *args: Operand) -> Operand:
 
 
 def _sigmoid(t: Tracer, attrs: dict[str, Any], x: Operand) -> Operand:
-    half = t.const(0.5, x)
-    return t.call("add", t.call("multiply", half, t.call("tanh", t.call("multiply", half, x))), half)
+    one = t.const(1, x)
+    return t.call("true_divide", one, t.call("add", one, t.call("exp", t.call("negative", x))))
 
 
 def _times(t: Tracer, *factors: Operand) -> Operand:
@@ -150,8 +150,20 @@ def _leaky_relu_grad(t: Tracer, attrs: dict[str, Any], dy: Operand, x: Operand) 
     return t.select(t.call("greater", x, t.const(0, x)), dy, low)
 
 
+def _sqrt_grad(t: Tracer, attrs: dict[str, Any], y: Operand, dy: Operand) -> Operand:
+    quotient = t.call("true_divide", t.call("multiply", dy, t.const(0.5, y)), y)
+    return t.select(t.call("equal", dy, t.const(0, dy)), dy, quotient)
+
+
 def _one_less(t: Tracer, x: Operand) -> Operand:
     return t.call("subtract", t.const(1, x), x)
+
+
+def trace(t: Tracer, op: str, attrs: dict[str, Any], args: Sequence[Operand]) -> Operand:
+    """Write down the steps of one op. Raises Unsupported where its kernel might refuse the arguments' shapes."""
+    if (op == "Select" or op.endswith("Grad")) and not all(a.full for a in args):
+        raise Unsupported(f"{op} wants arguments of one shape")
+    return RECIPES[op](t, attrs, *args)
 
 
 RECIPES: dict[str, Recipe] = {
@@ -209,7 +221,7 @@ RECIPES: dict[str, Recipe] = {
     "LeakyReluGrad": _leaky_relu_grad,
     "SigmoidGrad": lambda t, attrs, y, dy: _times(t, dy, y, _one_less(t, y)),
     "TanhGrad": lambda t, attrs, y, dy: t.call("multiply", dy, _one_less(t, t.call("multiply", y, y))),
-    "SqrtGrad": lambda t, attrs, y, dy: t.call("true_divide", t.call("multiply", dy, t.const(0.5, y)), y),
+    "SqrtGrad": _sqrt_grad,
     "RsqrtGrad": lambda t, attrs, y, dy: _times(t, dy, t.const(-0.5, y), y, y, y),
     "ReciprocalGrad": lambda t, attrs, y, dy: _times(t, t.call("negative", dy), y, y),
 }

@@ -124,6 +124,13 @@ def test_what_the_machine_does_not_take() -> None:
     assert refused(unaligned, x)
 
 
+def test_an_op_that_wants_one_shape_is_left_to_its_kernel() -> None:
+    """TanhGrad refuses what numpy would broadcast."""
+    x, row = values("", np.float32, (4, 5), 0), values("", np.float32, (5,), 0)
+    machine = Machine([Member("TanhGrad", {}, [(False, 0), (False, 1)])], [0], 2)
+    assert machine.run((x, x)) is not None and machine.run((x, row)) is None and machine.run((row, x)) is None
+
+
 def test_shapes_and_types_may_change_from_call_to_call() -> None:
     machine = Machine(CHAIN, [2, 1], 2)
     for dtype in (np.float32, np.float64, np.float32):
