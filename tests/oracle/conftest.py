@@ -20,8 +20,12 @@ WORST: dict[tuple[str, str], tuple[int, float]] = {}  # (op, dtype) -> how many 
 
 
 def _configs() -> dict[str, Any]:
-    """The configurations that every case runs under, by name: None is the default one."""
-    return {"default": None}
+    """The configurations that every case runs under, by name: None is the default one, with every graph pass."""
+    from sparkflow_runtime.wire.protos import ConfigProto
+
+    plain = ConfigProto()
+    plain.graph_options.rewrite_options.disable_meta_optimizer = True
+    return {"default": None, "no_passes": plain}
 
 
 def pytest_configure(config: pytest.Config) -> None:
