@@ -35,14 +35,13 @@ class Member:
 
 @dataclass
 class Program:
-    """operands, steps: the tables of `fused_native`. leader: the input whose shape is the result's."""
+    """arguments: what the interpreter is called with, beside the arrays. leader: the input whose shape is the
+    result's. kept: arrays whose addresses stand in the arguments."""
 
-    operands: np.ndarray
-    steps: np.ndarray
-    registers: int
+    arguments: tuple[int, ...]
     leader: int
     outputs: list[np.dtype[Any]]
-    consts: list[np.ndarray]  # kept alive: the table holds their addresses
+    kept: list[np.ndarray]
 
 
 class Machine:
@@ -63,7 +62,7 @@ class Machine:
                 break
             shape = inputs[program.leader].shape
             out = tuple([np.empty(shape, dtype) for dtype in program.outputs])
-            if code(id(inputs), id(out), program.operands, program.steps, program.registers, _ARRAY) == layout.TAKEN:
+            if code(id(inputs), id(out), *program.arguments) == layout.TAKEN:
                 self._refused = 0
                 return [value[()] for value in out] if shape == () else list(out)
             other = self._program_for(inputs)
@@ -118,13 +117,12 @@ class _Writer:
         places, registers = self._places()
         at = {"input": inputs, "const": consts, "step": places}
         steps = [self._step(s, [at[a.kind][a.index] for a in s.args], places[s.out.index]) for s in self._tracer.steps]
+        tables = np.array([number for row in (*self._rows, *steps) for number in row], np.int64)
         return Program(
-            np.array(self._rows, np.int64),
-            np.array(steps, np.int64),
-            registers,
+            (tables.ctypes.data, len(self._rows), len(steps), registers, _ARRAY),
             leader,
             [r.dtype for r in self._results],
-            self._tracer.consts,
+            [tables, *self._tracer.consts],
         )
 
     def _row(self, kind: int, value: int, dtype: np.dtype[Any], full: bool = False) -> int:
@@ -221,7 +219,7 @@ def _gives_the_same_bits(code: Any) -> bool:
     if program is None or not x.flags.c_contiguous:
         return False
     inputs, out = (x, row, one), (np.empty_like(x), np.empty_like(x))
-    if code(id(inputs), id(out), program.operands, program.steps, program.registers, _ARRAY) != layout.TAKEN:
+    if code(id(inputs), id(out), *program.arguments) != layout.TAKEN:
         return False
     tanh = np.tanh(x * row)
     return out[0].tobytes() == (tanh + one).tobytes() and out[1].tobytes() == tanh.tobytes()

@@ -47,7 +47,7 @@ from sparkflow_runtime.kernels.fused_layout import (
 
 _I64, _I32, _I8 = ir.IntType(64), ir.IntType(32), ir.IntType(8)
 ADDRESS, STRIDE, PERIOD, INNER = range(4)  # where an operand lies; of one that repeats how, else period 0
-_SIGNATURE = "int64(int64, int64, int64[:,::1], int64[:,::1], int64, int64)"
+_SIGNATURE = "int64(int64, int64, int64, int64, int64, int64, int64)"
 
 
 def reader(kind: ir.IntType) -> Any:
@@ -73,8 +73,14 @@ def writer(kind: ir.IntType) -> Any:
     return intrinsic(typed)
 
 
-@intrinsic
-def call_loop(typingctx: Any, loop: Any, pointers: Any, count: Any, strides: Any, data: Any) -> Any:
+def _pointer(typingctx: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], _I8.as_pointer())
+
+    return types.voidptr(types.int64), generate
+
+
+def _call_loop(typingctx: Any, loop: Any, pointers: Any, count: Any, strides: Any, data: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word = _I64.as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [word, word, word, word])
@@ -85,18 +91,40 @@ def call_loop(typingctx: Any, loop: Any, pointers: Any, count: Any, strides: Any
     return types.void(*[types.int64] * 5), generate
 
 
+pointer: Any = intrinsic(_pointer)  # of an address, for carray
+call_loop: Any = intrinsic(_call_loop)
 get64, get32, get8 = reader(_I64), reader(_I32), reader(_I8)
 put64, put32, put8 = writer(_I64), writer(_I32), writer(_I8)
 
 
 @numba.njit(nogil=True)
-def copied(target: int, source: int, item: int) -> None:
-    if item == 4:
-        put32(target, get32(source))
-    elif item == 8:
-        put64(target, get64(source))
+def _runs(target: np.ndarray, source: np.ndarray, start: int, inner: int) -> None:
+    """target[i] = source[(start + i) // inner % len(source)], run by run."""
+    n, period = len(target), len(source)
+    at, row, left = 0, (start // inner) % period, inner - start % inner
+    while at < n:
+        if inner == 1:
+            run = min(period - row, n - at)
+            for i in range(run):
+                target[at + i] = source[row + i]
+            row = 0
+        else:
+            run = min(left, n - at)
+            for i in range(run):
+                target[at + i] = source[row]
+            row, left = (row + 1) % period, inner
+        at += run
+
+
+@numba.njit(nogil=True)
+def _chosen(target: np.ndarray, condition: np.ndarray, yes: np.ndarray, no: np.ndarray, by: int, step: int) -> None:
+    """by, step: 0 where `yes` or `no` is one element for all, else 1."""
+    if by == 1 and step == 1:
+        for i in range(len(target)):
+            target[i] = yes[i] if condition[i] else no[i]
     else:
-        put8(target, get8(source))
+        for i in range(len(target)):
+            target[i] = yes[i * by] if condition[i] else no[i * step]
 
 
 @numba.njit(nogil=True)
@@ -149,34 +177,69 @@ def _bound(one: int, operand: np.ndarray, array_type: int, result: int, at: np.n
 @numba.njit(nogil=True)
 def _spread(target: int, source: int, item: int, start: int, n: int, period: int, inner: int) -> None:
     """n elements from `start` on of an operand of `period` elements, each `inner` times, over and over."""
-    row, left = (start // inner) % period, inner - start % inner
-    for i in range(n):
-        copied(target + i * item, source + row * item, item)
-        left -= 1
-        if left == 0:
-            left, row = inner, row + 1
-            if row == period:
-                row = 0
+    to, of = pointer(target), pointer(source)
+    if item == 4:
+        _runs(numba.carray(to, n, np.uint32), numba.carray(of, period, np.uint32), start, inner)
+    elif item == 8:
+        _runs(numba.carray(to, n, np.uint64), numba.carray(of, period, np.uint64), start, inner)
+    elif item == 2:
+        _runs(numba.carray(to, n, np.uint16), numba.carray(of, period, np.uint16), start, inner)
+    else:
+        _runs(numba.carray(to, n, np.uint8), numba.carray(of, period, np.uint8), start, inner)
+
+
+@numba.njit(nogil=True)
+def _copied(target: int, source: int, item: int, n: int, stride: int) -> None:
+    """n elements, or one of them n times where the stride is 0."""
+    _spread(target, source, item, 0, n, n if stride else 1, 1 if stride else n)
+
+
+@numba.njit(nogil=True)
+def _select(step: np.ndarray, n: int, item: int, where: np.ndarray, stride: np.ndarray) -> None:
+    a, b, c = step[FIRST], step[FIRST + 1], step[FIRST + 2]
+    if stride[a] == 0:  # all of one side
+        k = b if get8(where[a]) else c
+        _copied(where[step[RESULT]], where[k], item, n, stride[k])
+        return
+    by, more = min(stride[b], 1), min(stride[c], 1)
+    to, yes, no = pointer(where[step[RESULT]]), pointer(where[b]), pointer(where[c])
+    condition = numba.carray(pointer(where[a]), n, np.uint8)
+    if item == 4:
+        u4 = np.uint32
+        _chosen(numba.carray(to, n, u4), condition, numba.carray(yes, n, u4), numba.carray(no, n, u4), by, more)
+    elif item == 8:
+        u8 = np.uint64
+        _chosen(numba.carray(to, n, u8), condition, numba.carray(yes, n, u8), numba.carray(no, n, u8), by, more)
+    else:
+        u1 = np.uint8
+        _chosen(numba.carray(to, n, u1), condition, numba.carray(yes, n, u1), numba.carray(no, n, u1), by, more)
 
 
 @numba.njit(nogil=True)
 def _special(step: np.ndarray, n: int, item: int, where: np.ndarray, stride: np.ndarray) -> None:
     """The steps that are no ufunc."""
-    a, to, moves = where[step[FIRST]], where[step[RESULT]], stride[step[FIRST]]
+    a, to = where[step[FIRST]], where[step[RESULT]]
     if step[LOOP] == SELECT:
-        b, c = step[FIRST + 1], step[FIRST + 2]
-        for i in range(n):
-            k = b if get8(a + i * moves) else c
-            copied(to + i * item, where[k] + i * stride[k], item)
+        _select(step, n, item, where, stride)
     elif step[LOOP] == COPY:
-        for i in range(n):
-            copied(to + i * item, a + i * moves, item)
-    elif item == 4:
-        for i in range(n):
-            put32(to + i * 4, 0x3F800000 if get8(a + i * moves) else 0)  # 1.0
+        _copied(to, a, item, n, stride[step[FIRST]])
     else:
-        for i in range(n):
-            put64(to + i * 8, 0x3FF0000000000000 if get8(a + i * moves) else 0)
+        moves = stride[step[FIRST]]
+        flags = numba.carray(pointer(a), n if moves else 1, np.uint8)
+        if item == 4:
+            _widened(numba.carray(pointer(to), n, np.float32), flags, moves)
+        else:
+            _widened(numba.carray(pointer(to), n, np.float64), flags, moves)
+
+
+@numba.njit(nogil=True)
+def _widened(target: np.ndarray, flags: np.ndarray, moves: int) -> None:
+    if moves:
+        for i in range(len(target)):
+            target[i] = flags[i]
+    else:
+        for i in range(len(target)):
+            target[i] = flags[0]
 
 
 @numba.njit(nogil=True)
@@ -194,7 +257,7 @@ def _block(steps: np.ndarray, operands: np.ndarray, n: int, where: np.ndarray, s
             k = step[RESULT] if j == count else step[FIRST + j]
             put64(work + 8 * j, where[k])
             put64(strides + 8 * j, stride[k])
-        call_loop(step[LOOP], work, counted, strides, step[DATA])  # type: ignore[call-arg]
+        call_loop(step[LOOP], work, counted, strides, step[DATA])
 
 
 @numba.njit(nogil=True)
@@ -215,9 +278,11 @@ def _bound_all(inputs: int, outputs: int, operands: np.ndarray, array_type: int,
     return spread
 
 
-def _run(inputs: int, outputs: int, operands: np.ndarray, steps: np.ndarray, registers: int, array_type: int) -> int:
+def _run(inputs: int, outputs: int, tables: int, many: int, calls: int, registers: int, array_type: int) -> int:
+    operands = numba.carray(pointer(tables), (many, FULL + 1), np.int64)
+    steps = numba.carray(pointer(tables + operands.nbytes), (calls, RESULT + 1), np.int64)
     total = _sizes(get64(outputs + TUPLE))[2]
-    size, many = 8 * min(total, BLOCK), len(operands)
+    size = 8 * min(total, BLOCK)
     at, rows, work = np.empty((many, 4), np.int64), np.empty((2, many), np.int64), np.empty(9, np.int64)
     where, stride = rows[0], rows[1]
     spread = _bound_all(inputs, outputs, operands, array_type, at)
@@ -246,8 +311,9 @@ def _run(inputs: int, outputs: int, operands: np.ndarray, steps: np.ndarray, reg
 
 
 def build() -> Any:
-    """The interpreter: run(inputs, outputs, operands, steps, registers, array type) -> TAKEN or REFUSED, where inputs
-    and outputs are the ids of tuples."""
+    """The interpreter: run(inputs, outputs, tables, operands, steps, registers, array type) -> TAKEN or REFUSED. Inputs
+    and outputs are the ids of tuples, tables is the address of both tables, one after the other, and then come their
+    rows."""
     try:
         return numba.njit([_SIGNATURE], nogil=True, cache=True)(_run)
     except RuntimeError:  # no place for a cache: compile for this process alone

@@ -110,6 +110,29 @@ def test_one_value_broadcast_by_a_view() -> None:
     assert found is not None and all(same(a, b) for a, b in zip(found, by_hand(x, y)))
 
 
+@pytest.mark.parametrize("size", [3, 3000])
+@pytest.mark.parametrize("chosen", [True, False])
+@np.errstate(all="ignore")
+def test_a_single_condition(size: int, chosen: bool) -> None:
+    """SelectV2 by one flag, and a comparison whose result is one flag for all."""
+    a, b = values("", np.float32, (size,), 0), values("", np.float32, (size,), 1)
+    one = np.float32(1 if chosen else -1)
+    flag = np.bool_(chosen)
+    select = Machine([Member("SelectV2", {}, [(False, 0), (False, 1), (False, 2)])], [0], 3)
+    for yes, no in ((a, b), (a, one), (one, b)):
+        found = select.run((flag, yes, no))
+        assert found is not None and same(found[0], np.where(flag, yes, no))
+    members = [
+        Member("Greater", {}, [(False, 1), (False, 2)]),
+        Member("SelectV2", {}, [(True, 0), (False, 0), (False, 1)]),
+    ]
+    found = Machine(members, [1], 3).run((a, one, np.float32(0)))
+    assert found is not None and same(found[0], np.where(one > 0, a, one))
+    view = np.broadcast_to(one, (size,))
+    found = Machine([Member("ReluGrad", {}, [(False, 0), (False, 1)])], [0], 2).run((b, view))
+    assert found is not None and same(found[0], b * (view > 0))
+
+
 def refused(x: Any, y: Any) -> bool:
     return Machine(CHAIN, [2], 2).run((x, y)) is None
 

@@ -11,6 +11,7 @@ by a way that no edge shows, would never end.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from sparkflow_runtime.master.passes.symbols import Symbols, words
@@ -29,6 +30,7 @@ ELEMENTWISE = words(
 _TYPES = frozenset(["float32", "float64", "int32", "int64", "bool"])
 _HIDDEN = frozenset(["_output_shapes", "_class"])
 _MAX_MEMBERS, _MAX_INPUTS = 64, 64
+_SMALL, _FEW = 2048, 4  # elements, members
 _BIAS = frozenset(["Add", "AddV2", "BiasAdd"])
 _ACTIVATION = frozenset(["Relu", "Relu6", "Tanh"])
 
@@ -42,10 +44,16 @@ class _Group:
 
 
 def fuse(view: View) -> None:
-    """Replace MatMul chains first, then elementwise groups of at least two."""
+    """Replace MatMul chains first, then elementwise groups where that pays."""
     _fuse_products(view, _events(view))
     groups = _grown(view, _events(view))
-    _replace(view, [(g.members, "_Fused") for g in groups if len(g.members) > 1])
+    _replace(view, [(g.members, "_Fused") for g in groups if _pays(g)])
+
+
+def _pays(group: _Group) -> bool:
+    """A fused call costs as much as three or four calls of small kernels; of big arrays it saves the memory between."""
+    small = all(isinstance(d, int) for d in group.shape) and math.prod(map(int, group.shape)) <= _SMALL
+    return len(group.members) >= (_FEW if small else 2)
 
 
 # ---------------------------------------------------------------------- which nodes belong together

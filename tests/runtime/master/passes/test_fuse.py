@@ -98,6 +98,15 @@ def test_a_long_chain_is_cut(node: Made, graph_def: Made, optimized: Made) -> No
     assert [len(parts(n)) for n in found.values() if n.op == "_Fused"] == [64, 64, 64, 8]
 
 
+def test_few_small_ops_stay(node: Made, graph_def: Made, optimized: Made) -> None:
+    """A fused call costs more than three of them."""
+    for count, size, fused in ((3, 8, False), (4, 8, True), (2, 100000, True)):
+        nodes = [node("n0", "Placeholder", dtype=float32, _output_shapes=[Shape((size,))])]
+        nodes += [node(f"n{i + 1}", "Neg", f"n{i}", **rows(size)) for i in range(count)]
+        found = optimized(graph_def(*nodes), "fusion", fetches=[f"n{count}:0"])
+        assert (found[f"n{count}"].op == "_Fused") is fused
+
+
 def layer(node: Made, add: str = "Add", bias: tuple[int, ...] = (4,)) -> list[Any]:
     return [
         node("x", "Placeholder", dtype=float32, _output_shapes=[Shape((None, 3))]),
