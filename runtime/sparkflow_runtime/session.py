@@ -106,12 +106,10 @@ class RuntimeSession:
 
     def devices(self) -> list[DeviceAttributes]:
         return [_attributes(name) for name in self._master.devices]
+
     def explain(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Report:
         """What the passes do to the graph of a signature; nothing runs."""
         return self._master.explain(feeds, fetches, targets)
-
-    def devices(self) -> list[str]:
-        return self._master.devices
 
     def close(self) -> None:
         self._master.close()

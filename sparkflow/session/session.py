@@ -154,15 +154,8 @@ class Session:
     def _extend(self, version: int) -> None:
         with self._lock:
             if version > self._sent:
-                self._runtime.extend(self._graph.as_graph_def(self._sent, to_version=version))
+                self._runtime.extend(self._graph.as_graph_def(self._sent, add_shapes=True, to_version=version))
                 self._sent = version
-    def _extend(self) -> None:
-        if self._graph.version > self._sent:
-            with self._lock:
-                version = self._graph.version
-                if version > self._sent:
-                    self._runtime.extend(self._graph.as_graph_def(self._sent, add_shapes=True))
-                    self._sent = version
 
     def _explained(self, error: OpError) -> OpError:
         """The error with the operation it arose at and the user's line that made it."""
