@@ -8,6 +8,7 @@ from sparkflow_runtime.kernels import (
     conv,
     conv_depthwise,
     data_flow,
+    embedding,
     files,
     fused,
     image,

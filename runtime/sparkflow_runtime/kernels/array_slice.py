@@ -10,7 +10,7 @@ import numpy as np
 from sparkflow_runtime.kernels.host import check_indices, host, ints, one_int
 from sparkflow_runtime.kernels.math_reduce import sum_rows
 from sparkflow_runtime.kernels.registry import kernel
-from sparkflow_runtime.kernels.sorting import grouped
+from sparkflow_runtime.kernels.sorting import unique_parts
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -231,29 +231,15 @@ def _one_hot(xp: Any, indices: Any, depth: Any, on: Any, off: Any, *, axis: int 
     return xp.where(xp.expand_dims(indices, at) == classes, on, off)
 
 
-def _unique_parts(xp: Any, x: Any) -> tuple[Any, Any, Any]:
-    """(values, positions, counts) in order of first appearance: the first of each run of equals is its first in x."""
-    _, order, starts = grouped(xp, x)
-    first = order[starts]
-    appears = xp.zeros(x.size, bool)
-    appears[first] = True
-    rank = (xp.cumsum(appears) - 1)[first]  # of each run's value among the values
-    lengths = xp.diff(starts, append=x.size)
-    positions, counts = xp.empty(x.size, xp.int64), xp.empty(starts.size, xp.int64)
-    positions[order] = xp.repeat(rank, lengths)
-    counts[rank] = lengths
-    return x[appears], positions, counts
-
-
 @kernel("Unique", multi=True)
 def _unique(xp: Any, x: Any, *, out_idx: DType) -> Any:
-    values, inverse, _ = _unique_parts(xp, x)
+    values, inverse, _ = unique_parts(xp, x)
     return values, inverse.astype(out_idx.np)
 
 
 @kernel("UniqueWithCounts", multi=True)
 def _unique_with_counts(xp: Any, x: Any, *, out_idx: DType) -> Any:
-    values, inverse, counts = _unique_parts(xp, x)
+    values, inverse, counts = unique_parts(xp, x)
     return values, inverse.astype(out_idx.np), counts.astype(out_idx.np)
 
 

@@ -8,19 +8,19 @@ import json
 import os
 import struct
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
-import google_crc32c
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from sparkflow_runtime.kernels import checkpoint_bytes
 from sparkflow_runtime.kernels.host import host
 from sparkflow_runtime.wire import checkpoint, dtypes
-from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX, Dims, Entry, Index, Piece
+from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX, Dims, Index, Piece
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError
 
-_CHUNK_BYTES = 1 << 24
 _SAFETENSORS = {
     **{f"float{n}": f"F{n}" for n in (16, 32, 64)},
     **{f"int{n}": f"I{n}" for n in (8, 16, 32, 64)},
@@ -41,14 +41,15 @@ def save(prefix: str, tensors: Sequence[Saved]) -> None:
     os.makedirs(os.path.dirname(prefix) or ".", exist_ok=True)
     index = Index()
     plan = [_described(name, spec, value) for name, spec, value in tensors]
+    plan.sort(key=lambda described: -described[-1].itemsize)  # so that each begins at a multiple of its item size
     data = _free_name(prefix, 0, 1)
     with _temporary(data) as (temporary, out):
-        offset = _write_header(out, plan)
-        for name, dtype, shape, key, begin, size, value in plan:
-            crc, nbytes = _write_array(out, value)
-            index.add(name, dtype, shape, Piece(os.path.basename(data), key, begin, size, offset, nbytes, crc))
-            offset += nbytes
-        index.files[os.path.basename(data)] = offset
+        start = _write_header(out, plan)
+        begins = list(accumulate((d[-1].nbytes for d in plan), initial=start))
+        crcs = checkpoint_bytes.write(out, [d[-1] for d in plan], begins)
+        for (name, dtype, shape, key, begin, size, value), offset, crc in zip(plan, begins, crcs):
+            index.add(name, dtype, shape, Piece(os.path.basename(data), key, begin, size, offset, value.nbytes, crc))
+        index.files[os.path.basename(data)] = begins[-1]
     os.replace(temporary, data)
     commit(prefix, index)
 
@@ -105,17 +106,6 @@ def _write_header(out: Any, plan: Sequence[_Described]) -> int:
     text += b" " * (-len(text) % 8)
     out.write(struct.pack("<Q", len(text)) + text)
     return 8 + len(text)
-
-
-def _write_array(out: Any, array: np.ndarray) -> tuple[int, int]:
-    """(crc32c, bytes): of what was written, even when a step changes the array meanwhile, as each chunk is
-    copied once."""
-    crc, flat = 0, array.reshape(-1).view(np.uint8) if array.size else np.empty(0, np.uint8)
-    for start in range(0, flat.size, _CHUNK_BYTES):
-        chunk = flat[start : start + _CHUNK_BYTES].tobytes()
-        crc = google_crc32c.extend(crc, chunk)
-        out.write(chunk)
-    return crc, flat.size
 
 
 def commit(prefix: str, index: Index) -> None:
@@ -215,11 +205,17 @@ def read_index(prefix: str) -> Index:
 def restore(
     prefix: str, names: Sequence[str], slices: Sequence[str], wanted: Sequence[dtypes.DType]
 ) -> list[np.ndarray]:
-    """The tensors, or slices of them; all are looked up first, and each one's bytes are checked when they are read."""
+    """The tensors, or slices of them; all are looked up first, then all bytes are checked.
+
+    What is stored in one piece is a read-only view of the mapped file: an Assign copies it to where it belongs.
+    """
     index = read_index(prefix)
     boxes = [_box(index, prefix, *asked) for asked in zip(names, slices, wanted)]
     with contextlib.ExitStack() as stack:
         reader = _Reader(os.path.dirname(prefix), index, stack)
+        reader.check(
+            (name, piece) for name, (begin, size) in zip(names, boxes) for piece in reader.pieces(name, begin, size)
+        )
         return [reader.box(name, begin, size) for name, (begin, size) in zip(names, boxes)]
 
 
@@ -247,20 +243,37 @@ class _Reader:
 
     def __init__(self, directory: str, index: Index, stack: contextlib.ExitStack):
         self.directory, self.index, self.stack = directory, index, stack
-        self.files: dict[str, Any] = {}
+        self.files: dict[str, checkpoint_bytes.MappedFile] = {}
+
+    def pieces(self, name: str, begin: Dims, size: Dims) -> list[Piece]:
+        """The pieces that a box needs: one of just its extent where there is one."""
+        pieces = self.index.entries[name].pieces
+        same = [p for p in pieces if (p.begin, p.size) == (begin, size)]
+        return same[:1] or [p for p in pieces if checkpoint.overlap(begin, size, p.begin, p.size) is not None]
+
+    def check(self, asked: Iterable[tuple[str, Piece]]) -> None:
+        """Raises DataLossError where the bytes of a piece are not those that were saved."""
+        found = {id(piece): (name, piece) for name, piece in asked}
+        parts = [(self._open(self._path(p)), p.offset, p.nbytes) for _, p in found.values()]
+        for (name, piece), crc in zip(found.values(), checkpoint_bytes.checksums(parts)):
+            if crc != piece.crc32c:
+                raise DataLossError(
+                    f"{self._path(piece)}: tensor {name!r}, {piece.nbytes} bytes at offset {piece.offset}, is damaged: "
+                    "its checksum does not match. Restore an older checkpoint"
+                )
 
     def box(self, name: str, begin: Dims, size: Dims) -> np.ndarray:
         """`size` elements from `begin` on, of one stored piece or put together from several."""
-        entry = self.index.entries[name]
-        for piece in entry.pieces:
-            if (piece.begin, piece.size) == (begin, size):
-                return self.piece(name, entry, piece)
-        out = np.empty(size, dtypes.as_dtype(entry.dtype).np)
+        dtype = dtypes.as_dtype(self.index.entries[name].dtype)
+        pieces = self.pieces(name, begin, size)
+        if len(pieces) == 1 and (pieces[0].begin, pieces[0].size) == (begin, size):
+            return _as_kept(self._bytes(pieces[0]), dtype, size)
+        out = np.empty(size, dtype.np)
         filled = 0
-        for piece in entry.pieces:
+        for piece in pieces:
             common = checkpoint.overlap(begin, size, piece.begin, piece.size)
             if common is not None:
-                part = self.piece(name, entry, piece)[_from(common, piece.begin)]
+                part = _as_kept(self._bytes(piece), dtype, piece.size)[_from(common, piece.begin)]
                 out[_from(common, begin)] = part
                 filled += part.size
         if filled != out.size:
@@ -270,25 +283,15 @@ class _Reader:
             )
         return out
 
-    def piece(self, name: str, entry: Entry, piece: Piece) -> np.ndarray:
-        path = os.path.join(self.directory, piece.file)
-        try:
-            raw = self._open(path).get_tensor(piece.key)
-        except SafetensorError as error:
-            raise DataLossError(
-                f"{path}: tensor {name!r} cannot be read: {error}. Restore an older checkpoint"
-            ) from None
-        flat = np.ascontiguousarray(raw).reshape(-1).view(np.uint8) if raw.size else np.empty(0, np.uint8)
-        if flat.size != piece.nbytes or _crc(flat) != piece.crc32c:
-            raise DataLossError(
-                f"{path}: tensor {name!r}, {piece.nbytes} bytes at offset {piece.offset}, is damaged: its "
-                "checksum does "
-                "not match. Restore an older checkpoint"
-            )
-        return _as_kept(flat, dtypes.as_dtype(entry.dtype), piece.size)
+    def _path(self, piece: Piece) -> str:
+        return os.path.join(self.directory, piece.file)
 
-    def _open(self, path: str) -> Any:
-        """Raises NotFoundError where the file is gone, DataLossError where it is cut short or no safetensors file."""
+    def _bytes(self, piece: Piece) -> np.ndarray:
+        return self._open(self._path(piece)).part(piece.offset, piece.nbytes)
+
+    def _open(self, path: str) -> checkpoint_bytes.MappedFile:
+        """Raises NotFoundError where it is gone, DataLossError where it is cut short or no
+        safetensors file."""
         if path not in self.files:
             expected = self.index.files[os.path.basename(path)]
             if not os.path.exists(path):
@@ -298,9 +301,10 @@ class _Reader:
                     f"{path} has {os.path.getsize(path)} bytes, expected {expected}. Restore an older checkpoint"
                 )
             try:
-                self.files[path] = self.stack.enter_context(safe_open(path, framework="numpy"))
+                self.stack.enter_context(safe_open(path, framework="numpy"))  # its header is as it should be
             except SafetensorError as error:
                 raise DataLossError(f"{path}: its header is damaged: {error}. Restore an older checkpoint") from None
+            self.files[path] = checkpoint_bytes.MappedFile(path)
         return self.files[path]
 
 
@@ -308,17 +312,11 @@ def _from(where: tuple[slice, ...], begin: Dims) -> tuple[slice, ...]:
     return tuple(slice(s.start - b, s.stop - b) for s, b in zip(where, begin))
 
 
-def _crc(flat: np.ndarray) -> int:
-    crc = 0
-    for start in range(0, flat.size, _CHUNK_BYTES):
-        crc = google_crc32c.extend(crc, flat[start : start + _CHUNK_BYTES].tobytes())
-    return crc
-
-
 def _as_kept(flat: np.ndarray, dtype: dtypes.DType, size: Dims) -> np.ndarray:
     """The array that these bytes stand for."""
     if dtype is not dtypes.string:
-        return flat.view(dtype.np).reshape(size)
+        misplaced = flat.ctypes.data % dtype.np.alignment if flat.size else 0  # in files that others wrote
+        return (flat.copy() if misplaced else flat).view(dtype.np).reshape(size)
     count = int(np.prod(size, dtype=np.int64))
     raw = flat.tobytes()
     ends = 8 * count + np.cumsum(np.frombuffer(raw, "<u8", count), dtype=np.int64)

@@ -28,6 +28,11 @@ from typing import Any
 _log = logging.getLogger(__name__)
 
 SWITCH = "SPARKFLOW_NUMBA"  # "0": numpy versions only; "wait": compile before the first call
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "fastmath": False,
+    "error_model": "numpy",
+}  # a division by 0 is inf, as numpy's
 _LOOPS: list[Compiled] = []
 _queue: SimpleQueue[Compiled] = SimpleQueue()
 _start_lock = Lock()
@@ -75,10 +80,10 @@ class Compiled:
         import numba
 
         try:
-            function = numba.njit(self.signatures, nogil=True, cache=True, fastmath=False)(self.loop)
+            function = numba.njit(self.signatures, cache=True, **_OPTIONS)(self.loop)
         except RuntimeError as error:  # no place for a cache: compile for this process alone
             _log.info("%s: %s", self.name, error)
-            function = numba.njit(self.signatures, nogil=True, fastmath=False)(self.loop)
+            function = numba.njit(self.signatures, **_OPTIONS)(self.loop)
         self._asked, self._call = True, function
         self._ready.set()
         return function

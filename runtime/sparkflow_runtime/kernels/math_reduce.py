@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.host import check_indices, ints, one_int
+from sparkflow_runtime.kernels.host import check_indices, host, ints, one_int
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.kernels.sorting import grouped
 from sparkflow_runtime.wire.dtypes import DType
@@ -135,21 +135,23 @@ _running("Cumprod", "cumprod")
 # ---------------------------------------------------------------------- segments
 
 
+_FEW = 16  # so many rows of one id are added in rounds over all ids; ids with more have a sum of their own
+
+
 def sum_rows(xp: Any, data: Any, ids: Any, count: int) -> Any:
-    """out[ids[i]] += data[i] over the rows. Rows of one id are added in their order: a sum is the same each time."""
-    out = xp.full((count, *data.shape[1:]), b"" if data.dtype.kind == "O" else 0, data.dtype)
+    """out[ids[i]] += data[i] over the rows. Rows of one id are added in their order, one after the other, from zero."""
+    zero = b"" if data.dtype.kind == "O" else data.dtype.type(0)
+    out = xp.full((count, *data.shape[1:]), zero, data.dtype)
     if not ids.size or not data.size:
         return out
     ordered, order, starts = grouped(xp, ids)
     lengths = xp.diff(starts, append=ids.size)
-    alone = lengths == 1
-    at = starts[alone]
-    out[ordered[at]] = data[order[at]]
-    repeated = starts[~alone]
-    if repeated.size:
-        rows = data[order[xp.repeat(~alone, lengths)]]
-        ends = xp.cumsum(lengths[~alone])
-        out[ordered[repeated]] = xp.add.reduceat(rows, ends - lengths[~alone], axis=0)
+    for n in range(min(_FEW, int(lengths.max()))):
+        some = starts[lengths > n]
+        out[ordered[some]] += data[order[some + n]]
+    for start, length in zip(host(starts[lengths > _FEW]).tolist(), host(lengths[lengths > _FEW]).tolist()):
+        rows = data[order[start : start + length]]
+        out[ordered[start]] = xp.cumsum(rows, 0, dtype=data.dtype)[-1] + zero
     return out
 
 

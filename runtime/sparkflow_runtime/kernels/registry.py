@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 
 
+class _EveryInput(frozenset[int]):
+    """`refs` of an op whose references are counted by an attribute: each input arrives as it is."""
+
+    def __contains__(self, position: object) -> bool:
+        return True
+
+
+EVERY_INPUT = _EveryInput()
+
+
 @dataclass
 class Node:
     """What a factory may know of its node."""
@@ -107,10 +117,11 @@ def bound(
     plain: bool = False,
 ) -> Callable[[Callable[[Node], Function]], Callable[[Node], Function]]:
     """Register `factory(node) -> fn(*inputs)`; inputs whose positions are in `refs` arrive as the variable itself."""
+    numbered = refs if isinstance(refs, frozenset) else frozenset(refs)
 
     def register(factory: Callable[[Node], Function]) -> Callable[[Node], Function]:
         for op in ops:
-            _add(Kernel(op, factory, multi, aliases, False, stateful, frozenset(refs), plain), devices)
+            _add(Kernel(op, factory, multi, aliases, False, stateful, numbered, plain), devices)
         return factory
 
     return register
@@ -127,6 +138,21 @@ def asynchronous(
         return factory
 
     return register
+
+
+_EARLY: dict[str, list[Callable[[], None]]] = {}
+
+
+def prepares(prepare: Callable[[], None], *ops: str) -> None:
+    """Have `prepare` called when a graph with one of these ops becomes known, before a plan with it is compiled."""
+    for op in ops:
+        _EARLY.setdefault(op, []).append(prepare)
+
+
+def prepare(ops: Iterable[str]) -> None:
+    """A graph with these ops is known: what may be done ahead (machine code) begins in the background."""
+    for call in dict.fromkeys(call for op in set(ops) for call in _EARLY.get(op, ())):
+        call()
 
 
 def find(op: str, device_type: str) -> Kernel:

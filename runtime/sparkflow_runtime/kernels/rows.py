@@ -7,21 +7,31 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.host import host
+
 
 def has_repeats(xp: Any, indices: Any) -> bool:
     ordered = xp.sort(indices, axis=None)
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
-def rounds(indices: np.ndarray) -> Iterator[np.ndarray]:
-    """Positions in `indices` (1-D), so that none repeats within a round and each index meets its repeats in order.
+def rounds(xp: Any, indices: Any) -> Iterator[Any]:
+    """Parts of `indices` (1-D) in none of which one repeats, and each index meets its repeats in order: arrays of
+    positions, or one None, for all of it, where no index repeats.
 
-    Rows do not depend on each other: a kernel that takes round after round computes what one row after the other does.
+    Rows do not depend on each other: a kernel that takes part after part computes what one row after the other does.
     """
+    if not has_repeats(xp, indices):
+        yield None
+    else:
+        yield from map(xp.asarray, _rounds(host(indices)))
+
+
+def _rounds(indices: np.ndarray) -> list[np.ndarray]:
     order = np.argsort(indices, kind="stable")
     ordered = indices[order]
     is_first = np.concatenate(([True], ordered[1:] != ordered[:-1]))
     starts = np.flatnonzero(is_first)
     nth = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
     by_round = np.argsort(nth, kind="stable")
-    yield from np.split(order[by_round], np.cumsum(np.bincount(nth))[:-1])
+    return np.split(order[by_round], np.cumsum(np.bincount(nth))[:-1])

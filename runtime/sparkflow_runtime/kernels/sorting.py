@@ -22,3 +22,17 @@ def grouped(xp: Any, x: Any) -> tuple[Any, Any, Any]:
     is_first = xp.ones(x.size, bool)
     is_first[1:] = ordered[1:] != ordered[:-1]
     return ordered, order, xp.flatnonzero(is_first)
+
+
+def unique_parts(xp: Any, x: Any) -> tuple[Any, Any, Any]:
+    """(values, positions, counts) in order of first appearance: the first of each run of equals is its first in x."""
+    _, order, starts = grouped(xp, x)
+    first = order[starts]
+    appears = xp.zeros(x.size, bool)
+    appears[first] = True
+    rank = (xp.cumsum(appears) - 1)[first]  # of each run's value among the values
+    lengths = xp.diff(starts, append=x.size)
+    positions, counts = xp.empty(x.size, xp.int64), xp.empty(starts.size, xp.int64)
+    positions[order] = xp.repeat(rank, lengths)
+    counts[rank] = lengths
+    return x[appears], positions, counts

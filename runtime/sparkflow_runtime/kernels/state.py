@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.host import check_indices, host
+from sparkflow_runtime.kernels.host import check_indices
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.rows import has_repeats, rounds
 from sparkflow_runtime.resources.variables import Variable
@@ -165,7 +165,7 @@ def _combine_rows(xp: Any, op: str, held: Any, indices: Any, updates: Any) -> No
     else:  # cupy has no `at` for these
         flat = indices.ravel()
         rows = xp.broadcast_to(updates, indices.shape + held.shape[1:]).reshape(flat.shape + held.shape[1:])
-        for part in rounds(host(flat)):
+        for part in rounds(xp, flat):
             held[flat[part]] = combine(held[flat[part]], rows[part])
 
 

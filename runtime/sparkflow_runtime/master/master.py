@@ -17,10 +17,12 @@ from statistics import median
 from threading import Condition, Event, Lock
 from typing import Any
 
+from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part, Task, forget_parts
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.mailboxes import with_mailboxes
 from sparkflow_runtime.master.partition import partition
+from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
 from sparkflow_runtime.master.passes import Optimizer, Report, Settings
 from sparkflow_runtime.master.place import place
 from sparkflow_runtime.master.prune import prune
@@ -95,6 +97,7 @@ class Master:
         with self._lock:
             verify(graph, self._nodes)
             self._nodes.update({n.name: n for n in graph.node})
+        registry.prepare(n.op for n in graph.node)
 
     def compile(
         self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], trace: bool = False
@@ -152,7 +155,8 @@ class Master:
         if by_cost and not trace:
             self._compare(placed, self._compiled.get((feeds, fetches, targets, True, False)))
         home = {n.name: task_of(n.device) for n in placed.node}
-        parts = partition(placed, feeds)
+        fused = fuse_embeddings(placed, feeds, {*targets, *(parse(f)[0] for f in fetches)})
+        parts = partition(fused, feeds)
         built = []
         for task, graph in parts.items():
             used = {"{}:{}".format(*parse(e)) for n in graph.node for e in n.input if not is_control(e)}

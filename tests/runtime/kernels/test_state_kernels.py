@@ -179,7 +179,7 @@ def test_concurrent_scatters_lose_nothing() -> None:
 def test_rounds_keep_the_order_of_repeats() -> None:
     indices = np.random.default_rng(1).integers(0, 7, 100)
     seen: dict[int, list[int]] = {}
-    for part in rows.rounds(indices):
+    for part in rows.rounds(np, indices):
         assert len(set(indices[part])) == len(part)
         for position in part:
             seen.setdefault(int(indices[position]), []).append(int(position))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.kernels import training
+from sparkflow_runtime.kernels import rules, updates
 from sparkflow_runtime.kernels.registry import Node, find
 from sparkflow_runtime.resources.manager import ResourceManager
 from sparkflow_runtime.resources.variables import Variable
@@ -183,17 +183,16 @@ def test_scalar_variable() -> None:
 
 @pytest.mark.parametrize("op", ["ApplyGradientDescent", "ApplyMomentum", "ApplyAdam"])
 def test_large_variables_are_changed_piece_by_piece(monkeypatch: pytest.MonkeyPatch, op: str) -> None:
-    rule, num_refs, _ = training._DENSE[op]
+    rule, num_refs = getattr(rules, updates.UPDATES[op].rule), updates.UPDATES[op].num_refs
     rng = np.random.default_rng(0)
     arrays = [rng.random((7, 1000), np.float32) for _ in range(num_refs + 1)]
     scalars = [np.float32(s) for s in (0.9, 0.9, 0.1, 0.9, 0.9, 1e-3)]
     scalars = scalars[: {"ApplyGradientDescent": 1, "ApplyMomentum": 2, "ApplyAdam": 6}[op]]
-    node = Node("n", op, {}, "", np, None)  # type: ignore[arg-type]
     whole, pieces = ([a.copy() for a in arrays] for _ in range(2))
-    rule(np, node, whole[:-1], whole[-1], *scalars)
-    monkeypatch.setattr(training, "_PIECE", 64)
-    for held, grad in training._pieces(np, pieces[:-1], pieces[-1]):
+    rule(np, {}, whole[:-1], whole[-1], *scalars)
+    monkeypatch.setattr(updates, "_PIECE", 64)
+    for held, grad in updates.pieces(np, pieces[:-1], pieces[-1]):
         assert grad.shape == (64,) or grad.size < 64
-        rule(np, node, held, grad, *scalars)
+        rule(np, {}, held, grad, *scalars)
     for a, b in zip(whole, pieces):
         np.testing.assert_array_equal(a, b)

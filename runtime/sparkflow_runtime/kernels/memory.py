@@ -1,0 +1,49 @@
+"""The process's memory as one array, so that one compiled loop can walk through many arrays.
+
+A loop that numba compiles takes a fixed list of arguments; 260 tables are 260 addresses in one array instead. An
+address here is a position in `memory(dtype)`, an array of that dtype that spans the address space:
+`memory(d)[at : at + n]` are the n items at position `at`, for numpy and for machine code alike. Whoever passes a
+position keeps the array it stands for alive and has checked every index that the loop adds to it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+_BITS = 47  # of a user-space address
+
+
+@cache
+def memory(dtype: np.dtype[Any]) -> np.ndarray:
+    """All memory as items of dtype. Item 0 stands for address `itemsize`: an array cannot begin at address 0."""
+    items = (1 << _BITS) // dtype.itemsize - 1
+    raw = (ctypes.c_uint8 * (items * dtype.itemsize)).from_address(dtype.itemsize)
+    return np.frombuffer(raw, dtype)  # type: ignore[call-overload]
+
+
+def copying(dtype: np.dtype[Any]) -> np.ndarray:
+    """All memory as integers of the size of dtype (4 or 8), at the same positions: for loops that only copy."""
+    return memory(np.dtype(f"i{dtype.itemsize}"))
+
+
+def position(array: np.ndarray) -> int:
+    """Where the array begins, counted in items of its own dtype; it must be aligned."""
+    return int(array.__array_interface__["data"][0]) // array.itemsize - 1
+
+
+def rows_ready(array: np.ndarray) -> bool:
+    """Whether each row (along axis 0) lies in one aligned piece of host memory; rows may be apart from each other."""
+    if type(array) is not np.ndarray or not array.flags.aligned:
+        return False
+    if array.flags.c_contiguous:
+        return True
+    return array.strides[0] % array.itemsize == 0 and array.size > 0 and bool(array[0].flags.c_contiguous)
+
+
+def stride(array: np.ndarray) -> int:
+    """Items from one row to the next."""
+    return int(array.strides[0]) // array.itemsize if array.ndim else 0

@@ -1,0 +1,71 @@
+"""The optimizers' formulas. A rule changes var and slots by a gradient, in place; it is written once.
+
+Source of the formulas: Duchi et al. 2011 (Adagrad), Kingma and Ba 2015 (Adam), McMahan et al. 2013 (FTRL-Proximal),
+Tieleman and Hinton 2012 (RMSProp), Sutskever et al. 2013 (momentum).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Array = Any
+Attrs = dict[str, Any]  # of the op
+Rule = Callable[..., None]  # (xp, attrs, [var, *slots], gradient, *scalars), changing var and slots in place
+
+
+def gradient_descent(xp: Any, attrs: Attrs, refs: list[Array], grad: Array, alpha: Array) -> None:
+    (var,) = refs
+    var -= alpha * grad
+
+
+def momentum(xp: Any, attrs: Attrs, refs: list[Array], grad: Array, lr: Array, momentum: Array) -> None:
+    var, accum = refs
+    accum *= momentum
+    accum += grad
+    var -= lr * (grad + momentum * accum) if attrs.get("use_nesterov") else lr * accum
+
+
+def adagrad(xp: Any, attrs: Attrs, refs: list[Array], grad: Array, lr: Array) -> None:
+    var, accum = refs
+    if attrs.get("update_slots", True):
+        accum += grad * grad
+    var -= lr * grad / xp.sqrt(accum)
+
+
+def adam(xp: Any, attrs: Attrs, refs: list[Array], grad: Array, *scalars: Array) -> None:
+    var, m, v = refs
+    beta1_power, beta2_power, lr, beta1, beta2, epsilon = scalars
+    m += (grad - m) * (1 - beta1)
+    v += (grad * grad - v) * (1 - beta2)
+    ahead = beta1 * m + (1 - beta1) * grad if attrs.get("use_nesterov") else m
+    var -= lr * xp.sqrt(1 - beta2_power) / (1 - beta1_power) * ahead / (xp.sqrt(v) + epsilon)
+
+
+def ftrl(xp: Any, attrs: Attrs, refs: list[Array], grad: Array, lr: Array, l1: Array, l2: Array, *rest: Array) -> None:
+    """rest: (lr_power), or (l2_shrinkage, lr_power) in the V2 ops."""
+    var, accum, linear = refs
+    lr_power, shrunk = rest[-1], grad + 2 * rest[0] * var if len(rest) > 1 else grad
+    old_rate = _inverse_rate(xp, accum, lr_power)
+    accum += grad * grad
+    rate = _inverse_rate(xp, accum, lr_power)
+    if attrs.get("multiply_linear_by_lr"):
+        linear += shrunk * lr - (rate - old_rate) * var
+        l1, curvature = l1 * lr, rate + 2 * l2 * lr
+    else:
+        linear += shrunk - (rate - old_rate) / lr * var
+        curvature = rate / lr + 2 * l2
+    var[...] = (xp.clip(linear, -l1, l1) - linear) / curvature
+
+
+def _inverse_rate(xp: Any, accum: Array, lr_power: Array) -> Array:
+    return xp.sqrt(accum) if lr_power == -0.5 else xp.power(accum, -lr_power)
+
+
+def rms_prop(xp: Any, attrs: Attrs, refs: list[Array], grad: Array, lr: Array, rho: Array, *rest: Array) -> None:
+    var, ms, mom = refs
+    momentum, epsilon = rest
+    ms += (grad * grad - ms) * (1 - rho)
+    mom *= momentum
+    mom += lr * grad / xp.sqrt(ms + epsilon)
+    var -= mom

@@ -1,0 +1,242 @@
+"""One optimizer step over several variables: shapes checked, rows found, then one call of the rule's loop.
+
+`UPDATES` says of each op which rule it is and where its inputs stand. The loops take float32 and float64 in host
+memory; anything else goes variable by variable through the rule in numpy or cupy, with the same result.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparkflow_runtime.kernels import registry, row_loops, rules, update_loops
+from sparkflow_runtime.kernels.compiled import Compiled
+from sparkflow_runtime.kernels.host import check_indices
+from sparkflow_runtime.kernels.math_reduce import sum_rows
+from sparkflow_runtime.kernels.memory import copying, memory, position, rows_ready, stride
+from sparkflow_runtime.kernels.row_loops import unsigned
+from sparkflow_runtime.kernels.sorting import unique_parts
+from sparkflow_runtime.kernels.update_loops import update_rows
+
+Array = Any
+
+
+class Update(NamedTuple):
+    """rule: its name in rules and update_loops; num_refs: var and slots come first; then positions of other inputs."""
+
+    rule: str
+    num_refs: int
+    grad_at: int
+    indices_at: int = -1  # of a dense update
+    flag: str = ""
+    flag_default: bool = False
+
+
+_NESTEROV, _SLOTS = ("use_nesterov",), ("update_slots", True)
+UPDATES = {
+    "ApplyGradientDescent": Update("gradient_descent", 1, 2),
+    "ApplyMomentum": Update("momentum", 2, 3, -1, *_NESTEROV),
+    "ApplyAdagrad": Update("adagrad", 2, 3, -1, *_SLOTS),
+    "ApplyAdam": Update("adam", 3, 9, -1, *_NESTEROV),
+    "ApplyFtrl": Update("ftrl", 3, 3),
+    "ApplyFtrlV2": Update("ftrl", 3, 3),
+    "ApplyRMSProp": Update("rms_prop", 3, 7),
+    "SparseApplyMomentum": Update("momentum", 2, 3, 4, *_NESTEROV),
+    "SparseApplyAdagrad": Update("adagrad", 2, 3, 4, *_SLOTS),
+    "SparseApplyFtrl": Update("ftrl", 3, 3, 4),
+    "SparseApplyFtrlV2": Update("ftrl", 3, 3, 4),
+    "SparseApplyRMSProp": Update("rms_prop", 3, 7, 8),
+}
+
+
+def prepare(op: str) -> None:
+    """Have the loops of this op compiled in the background."""
+    getattr(update_loops, UPDATES[op].rule).prepare()
+    if UPDATES[op].indices_at >= 0:
+        for loop in (row_loops.gather_rows, row_loops.first_outside, row_loops.sum_by_id, row_loops.put_rows):
+            loop.prepare()
+
+
+class Places:
+    """Positions of arrays that mostly stay the same: found again only for those that changed since the last call.
+
+    The arrays are held weakly: an assignment may reuse a variable's memory only while nobody else holds it.
+    """
+
+    def __init__(self) -> None:
+        self._seen: list[weakref.ref[Any]] = []
+        self._positions: list[int] = []
+
+    def __call__(self, arrays: Sequence[Array]) -> list[int]:
+        if len(self._seen) != len(arrays) or any(s() is not a for s, a in zip(self._seen, arrays)):
+            self._seen = [weakref.ref(a) for a in arrays]
+            self._positions = [position(a) for a in arrays]
+        return self._positions
+
+
+class Updater:
+    """The rule of one op with its attributes, for any number of variables at once."""
+
+    def __init__(self, xp: Any, op: str, attrs: dict[str, Any]):
+        self.update, self._xp, self._attrs = UPDATES[op], xp, attrs
+        self._rule: rules.Rule = getattr(rules, self.update.rule)
+        self._loop: Compiled = getattr(update_loops, self.update.rule)
+        self._flag = [float(attrs.get(self.update.flag, self.update.flag_default))] if self.update.flag else []
+        self._places = Places()
+        prepare(op)
+
+    def dense(self, held: list[Array], grad: Array, scalars: Sequence[Array]) -> None:
+        """var and its slots change by a gradient of their shape."""
+        if not self._compiles([held], scalars) or not held[0].size:
+            for arrays, part in pieces(self._xp, held, grad):
+                self._rule(self._xp, self._attrs, arrays, part, *scalars)
+            return
+        grad = np.ascontiguousarray(grad)
+        self._side_by_side(grad.dtype, self._refs([held]), position(grad), grad.size, scalars)
+
+    def sparse(
+        self,
+        tables: Sequence[list[Array]],
+        grads: Sequence[Array],
+        indices: Sequence[Array],
+        scalars: Sequence[Array],
+        summed: bool,
+        names: Sequence[str],
+    ) -> None:
+        """The rows that indices name change by the rows of the gradients; shapes have been checked.
+
+        tables: [var, *slots] of each. summed: rows of one index are added up first; otherwise they come one after the
+        other. Raises InvalidArgumentError before anything changes when an index is out of range; `names` are for that.
+        """
+        if not self._compiles(tables, scalars) or not all(map(rows_ready, grads)):
+            self._one_by_one(tables, grads, indices, scalars, summed, names)
+            return
+        ids, starts = flat_ids(indices)
+        sizes = unsigned([held[0].shape[0] for held in tables])
+        if row_loops.first_outside(ids, starts[:-1], starts[1:], sizes) >= 0:
+            _check(tables, indices, names)
+        widths = unsigned([math.prod(held[0].shape[1:]) for held in tables])
+        at, steps = unsigned([position(g) for g in grads]), unsigned([stride(g) for g in grads])
+        rows = _Rows(tables[0][0].dtype, widths, ids, starts, at, steps)
+        if summed:
+            self._distinct(self._refs(tables), rows, scalars)
+        else:
+            batch = np.stack([widths, starts[:-1], np.diff(starts), at, steps], 1)
+            self._loop(memory(rows.dtype), self._refs(tables), batch, ids, self._factors(scalars, rows.dtype))
+
+    def _compiles(self, tables: Sequence[list[Array]], scalars: Sequence[Array]) -> bool:
+        dtype = tables[0][0].dtype
+        if self._xp is not np or dtype.char not in "fd":
+            return False
+        if self.update.rule == "ftrl" and (scalars[-1] != -0.5 or self._attrs.get("multiply_linear_by_lr")):
+            return False
+        return all(a.dtype is dtype and a.flags.carray for held in tables for a in held)
+
+    def _refs(self, tables: Sequence[list[Array]]) -> Array:
+        return unsigned(self._places([a for held in tables for a in held])).reshape(len(tables), -1)
+
+    def _factors(self, scalars: Sequence[Array], dtype: Any) -> Array:
+        return np.array([*scalars, *self._flag], dtype)
+
+    def _side_by_side(self, dtype: Any, refs: Array, grad: int, items: int, scalars: Sequence[Array]) -> None:
+        """All items change as those of one row."""
+        batch = unsigned([[items, 0, 1, grad, 0]])
+        self._loop(memory(dtype), refs, batch, np.zeros(1, np.uint64), self._factors(scalars, dtype))
+
+    def _distinct(self, refs: Array, rows: _Rows, scalars: Sequence[Array]) -> None:
+        """Rows of one index are summed; then none repeats, and rows can be put side by side, changed together, and put
+        back: short rows one by one do not fill vector registers. As many tables at a time as the cache holds."""
+        dtype, widths, starts, ends = rows.dtype, rows.widths, rows.starts[:-1], rows.starts[1:]
+        held = np.empty(int(((ends - starts) * widths).sum()), dtype)
+        sums, counts, distinct = np.empty(len(refs) + 1, np.uint64), np.empty_like(starts), np.empty_like(rows.ids)
+        sums[0] = position(held)
+        heads = np.empty(max(16, 4 * int((ends - starts).max())), np.uint64)
+        given = widths, rows.ids, starts, ends, rows.at, rows.steps
+        row_loops.sum_by_id(memory(dtype), *given, sums, distinct, counts, heads)
+        space = copying(dtype)
+        for a, b in _chunks((sums - sums[0]).tolist()):
+            where = [np.ascontiguousarray(column) for column in refs[a:b].T]
+            picked = widths[a:b], distinct, starts[a:b], starts[a:b] + counts[a:b]
+            side = np.empty((len(where), int(sums[b] - sums[a])), dtype)
+            at = [position(line) for line in side]
+            begins = sums[a:b] - sums[a]
+            for column, place in zip(where, at):
+                row_loops.gather_rows(space, column, *picked, begins + np.uint64(place), widths[a:b])
+            self._side_by_side(dtype, unsigned([at]), int(sums[a]), side.shape[1], scalars)
+            for column, place in zip(where, at):
+                row_loops.put_rows(space, column, *picked, begins + np.uint64(place), widths[a:b])
+
+    def _one_by_one(
+        self, tables: Any, grads: Any, indices: Any, scalars: Any, summed: bool, names: Sequence[str]
+    ) -> None:
+        _check(tables, indices, names)
+        for held, grad, rows in zip(tables, grads, indices):
+            if summed:
+                rows, positions, _ = unique_parts(self._xp, rows)
+                grad = sum_rows(self._xp, grad, positions, rows.size)
+            if rows.size:
+                update_rows(self._xp, self._rule, self._attrs, held, grad, rows, scalars)
+
+
+_PIECE = 1 << 15  # elements
+
+
+def pieces(xp: Any, held: list[Array], grad: Array) -> Iterator[tuple[list[Array], Array]]:
+    """Large arrays piece by piece: what a rule computes on the way then stays in a cache and needs no memory of the
+    variable's size. Rules work element by element, so the bits are the same."""
+    everything = [*held, grad]
+    if xp is not np or grad.size <= _PIECE or not all(a.flags.c_contiguous for a in everything):
+        yield held, grad
+        return
+    flat = [a.reshape(-1) for a in everything]
+    for at in range(0, grad.size, _PIECE):
+        *arrays, part = (a[at : at + _PIECE] for a in flat)
+        yield arrays, part
+
+
+class _Rows(NamedTuple):
+    """The gradients' rows of all tables, as row_loops takes them."""
+
+    dtype: Any
+    widths: Array
+    ids: Array
+    starts: Array  # one more than tables
+    at: Array
+    steps: Array
+
+
+for _op in UPDATES:
+    registry.prepares(partial(prepare, _op), _op)
+
+_CHUNK = 1 << 16  # items of each slot that are side by side at once
+
+
+def _chunks(ends: list[int]) -> Iterator[tuple[int, int]]:
+    """Ranges of tables; ends[t] is where table t begins, and each range but of one table has at most _CHUNK items."""
+    begin = 0
+    for t in range(1, len(ends)):
+        last = t == len(ends) - 1
+        if last or ends[t + 1] - ends[begin] > _CHUNK:
+            if ends[t] > ends[begin]:
+                yield begin, t
+            begin = t
+
+
+def _check(tables: Sequence[list[Array]], indices: Sequence[Array], names: Sequence[str]) -> None:
+    for held, rows, name in zip(tables, indices, names):
+        check_indices(rows, len(held[0]), name)
+
+
+def flat_ids(indices: Sequence[Array]) -> tuple[Array, Array]:
+    """(ids, starts), unsigned: the ids one after the other, and where those of each begin, the end too. A negative id
+    becomes a huge one."""
+    starts = np.zeros(len(indices) + 1, np.int64)
+    np.cumsum([i.size for i in indices], out=starts[1:])
+    ids = np.empty(int(starts[-1]), np.int64)
+    np.concatenate([i.reshape(-1) for i in indices], out=ids, casting="same_kind")
+    return ids.view(np.uint64), starts.view(np.uint64)

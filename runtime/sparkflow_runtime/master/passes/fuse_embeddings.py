@@ -1,0 +1,278 @@
+"""Look-ups in many tables become one node, and so do the sparse updates of many tables.
+
+- GatherV2 along axis 0, of tables of one type on one device: `_FusedGather`, one call for all of them. Where their rows
+  only meet in a ConcatV2 of columns, that is part of it (`_FusedGatherConcat`): rows are gathered to where they belong,
+  and the gathers' own outputs are columns of the result.
+- SparseApply* of one kind with the same factors: `_FusedSparseApply`. The Unique and UnsortedSegmentSum that an
+  optimizer puts before it (rows of one index are summed first) become part of it too, and so does a single one.
+
+Nodes become one only where nothing can tell the difference (regions.py). What is fetched, fed or run keeps its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sparkflow_runtime.master.passes.regions import Regions
+from sparkflow_runtime.wire import attrs as wire_attrs
+from sparkflow_runtime.wire.edges import data_inputs, edge, is_control, node_name, parse
+from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+
+# op -> (how many references come first, where grad and indices stand, the attributes that belong to the formula)
+_UPDATES: dict[str, tuple[int, int, int, tuple[str, ...]]] = {
+    "SparseApplyMomentum": (2, 3, 4, ("use_nesterov",)),
+    "SparseApplyAdagrad": (2, 3, 4, ("update_slots",)),
+    "SparseApplyFtrl": (3, 3, 4, ("multiply_linear_by_lr",)),
+    "SparseApplyFtrlV2": (3, 3, 4, ("multiply_linear_by_lr",)),
+    "SparseApplyRMSProp": (3, 7, 8, ()),
+}
+
+
+def fuse_embeddings(graph: GraphDef, feeds: Collection[str] = (), kept: Collection[str] = ()) -> GraphDef:
+    """A placed graph with its look-ups and sparse updates fused. kept: nodes that are fetched or run by name."""
+    if not any(n.op in _UPDATES or n.op == "GatherV2" for n in graph.node):
+        return graph
+    return _Fuser(graph, set(feeds), set(kept)).fused()
+
+
+class _Lookup(NamedTuple):
+    node: NodeDef
+    table: str
+    ids: str
+    key: tuple[Any, ...]
+
+
+class _Update(NamedTuple):
+    node: NodeDef
+    grad: str
+    indices: str
+    summed: bool
+    swallowed: tuple[str, ...]  # Unique and the others that go with it
+    key: tuple[Any, ...]
+
+
+@dataclass
+class _Fuser:
+    graph: GraphDef
+    feeds: set[str]
+    kept: set[str]
+    made: dict[str, list[NodeDef]] = field(default_factory=lambda: defaultdict(list))  # after this node
+    gone: set[str] = field(default_factory=set)
+    renamed: dict[str, str] = field(default_factory=dict)  # data edge 'name:port' and control edge '^name' -> edge
+
+    def __post_init__(self) -> None:
+        self.regions = Regions(self.graph, self.feeds)
+        self.nodes = self.regions.nodes
+        self.context, self.awaited = self.regions.contexts(), self.regions.awaited()
+        self.fed = {parse(f)[0] for f in self.feeds}
+
+    def fused(self) -> GraphDef:
+        lookups = [one for n in self.graph.node if n.op == "GatherV2" and (one := self._lookup(n))]
+        updates = [it for n in self.graph.node if n.op in _UPDATES and (it := self._update(n))]
+        names = {one.node.name for one in lookups} | {it.node.name for it in updates}
+        self.level = self.regions.levels(names.__contains__)
+        for group in self._groups(lookups):
+            self._fuse_lookups(group)
+        for updates_group in self._groups(updates):
+            if len(updates_group) > 1 or updates_group[0].summed:
+                self._fuse_updates(updates_group)
+        return self._rewritten() if self.gone else self.graph
+
+    def _groups(self, found: list[Any]) -> list[list[Any]]:
+        groups: dict[Any, list[Any]] = defaultdict(list)
+        for one in found:
+            name = one.node.name
+            groups[one.key, one.node.device, self.level[name], self.context[name], self.awaited[name]].append(one)
+        return list(groups.values())
+
+    # ------------------------------------------------------------------ what can be fused
+
+    def _free(self, node: NodeDef) -> bool:
+        return node.name not in self.kept and node.name not in self.fed
+
+    def _constant(self, e: str) -> Any:
+        """The value of a Const that is not fed, else None."""
+        node = self.nodes.get(parse(e)[0])
+        if node is None or node.op != "Const" or node.name in self.fed:
+            return None
+        return wire_attrs.node_attrs(node)["value"]
+
+    def _lookup(self, node: NodeDef) -> _Lookup | None:
+        table, ids, axis = data_inputs(node)
+        at = self._constant(axis)
+        if not self._free(node) or at is None or at.size != 1 or int(at.ravel()[0]) or node.attr["batch_dims"].i:
+            return None
+        return _Lookup(node, table, ids, (node.attr["Tparams"].type,))
+
+    def _update(self, node: NodeDef) -> _Update | None:
+        if not self._free(node):
+            return None
+        num_refs, grad_at, indices_at, names = _UPDATES[node.op]
+        inputs = data_inputs(node)
+        grad, indices = inputs[grad_at], inputs[indices_at]
+        factors = tuple(e for i, e in enumerate(inputs) if i >= num_refs and i not in (grad_at, indices_at))
+        attrs = tuple((n, node.attr[n].b) for n in names if n in node.attr)
+        sums = self._summed(node, grad, indices)
+        key = (node.op, node.attr["T"].type, factors, attrs, sums is not None)
+        return _Update(node, *(sums or (grad, indices, False, ())), key)
+
+    def _summed(self, node: NodeDef, grad: str, indices: str) -> tuple[str, str, bool, tuple[str, ...]] | None:
+        """Of grad = UnsortedSegmentSum(rows, Unique(ids):1, Shape(Unique(ids))[0]), indices = Unique(ids), used for
+        nothing else: (rows, ids, True, the names of all these)."""
+        if self._is_fed(grad) or self._is_fed(indices):
+            return None
+        total, unique = self.nodes[node_name(grad)], self.nodes[node_name(indices)]
+        if total.op != "UnsortedSegmentSum" or unique.op != "Unique" or parse(indices)[1]:
+            return None
+        rows, positions, count = data_inputs(total)
+        if self._is_fed(positions) or self._is_fed(count):
+            return None
+        first = self.nodes[node_name(count)]
+        if parse(positions) != (unique.name, 1) or first.op != "StridedSlice":
+            return None
+        if self._is_fed(first.input[0]):
+            return None
+        shape = self.nodes[node_name(first.input[0])]
+        if shape.op != "Shape" or shape.input[0] != unique.name or not self._takes_first(first):
+            return None
+        inside = (unique, shape, first, total)
+        names = {n.name for n in inside} | {node.name}
+        alone = all(c.name in names for n in inside for c, _ in self.regions.consumers[n.name])
+        if not alone or not all(self._free(n) and n.device == node.device for n in inside):
+            return None
+        return rows, unique.input[0], True, tuple(n.name for n in inside)
+
+    def _takes_first(self, node: NodeDef) -> bool:
+        """Whether it is x[0]."""
+        values = [self._constant(e) for e in data_inputs(node)[1:]]
+        if any(v is None or v.shape != (1,) for v in values):
+            return False
+        masks = {n: node.attr[n].i for n in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask")}
+        return (
+            [int(v[0]) for v in values] == [0, 1, 1]
+            and node.attr["shrink_axis_mask"].i == 1
+            and not any(masks.values())
+        )
+
+    # ------------------------------------------------------------------ fusing
+
+    def _fuse_lookups(self, group: list[_Lookup]) -> None:
+        by_name = {one.node.name: one for one in group}
+        for concat in self._concats(by_name):
+            members = [self._behind(e, by_name) for e in data_inputs(concat)[:-1]]
+            mine = [by_name.pop(name) for name in members if name is not None]
+            self._make_concat(concat, mine, members)
+        if len(by_name) > 1:
+            rest = list(by_name.values())
+            inputs = [one.table for one in rest] + [one.ids for one in rest]
+            name = self._make("_FusedGather", [one.node for one in rest], inputs, {"N": len(rest)})
+            for port, one in enumerate(rest):
+                self._replace(one.node.name, edge(name, port), name)
+
+    def _behind(self, e: str, lookups: dict[str, _Lookup]) -> str | None:
+        """The look-up that an edge carries the rows of, through Identity nodes of its device."""
+        while "{}:{}".format(*parse(e)) not in self.feeds:
+            node = self.nodes[parse(e)[0]]
+            if node.name in lookups:
+                return node.name
+            if node.op != "Identity" or len(node.input) > 1:
+                return None
+            e = node.input[0]
+        return None
+
+    def _concats(self, lookups: dict[str, _Lookup]) -> list[NodeDef]:
+        """ConcatV2 nodes along axis 1 of at least two of these, each look-up in one of them at most."""
+        found, taken = [], set[str]()
+        some = next(iter(lookups.values())).node
+        for node in self.graph.node:
+            if node.op != "ConcatV2" or node.device != some.device or not self._free(node):
+                continue
+            inputs = data_inputs(node)
+            axis, members = self._constant(inputs[-1]), [self._behind(e, lookups) for e in inputs[:-1]]
+            mine = {m for m in members if m is not None}
+            others = [e for e, m in zip(inputs, members) if m is None] + [e for e in node.input if is_control(e)]
+            later = any(self.level[node_name(e)] >= self.level[some.name] for e in others if not self._is_fed(e))
+            same = self._alike(node, some)
+            if axis is None or int(axis.ravel()[0]) not in (1, -1) or later or not same or mine & taken:
+                continue
+            if len(mine) > 1 and len(mine) == sum(m is not None for m in members):
+                taken |= mine
+                found.append(node)
+        return found
+
+    def _alike(self, a: NodeDef, b: NodeDef) -> bool:
+        return self.context[a.name] == self.context[b.name] and self.awaited[a.name] == self.awaited[b.name]
+
+    def _is_fed(self, e: str) -> bool:
+        return not is_control(e) and "{}:{}".format(*parse(e)) in self.feeds
+
+    def _make_concat(self, concat: NodeDef, mine: list[_Lookup], members: list[str | None]) -> None:
+        """Inputs: the tables, the ids, the other columns. order: of each input of the concat, which of tables and
+        others it is. Output 0 is the concat, 1 + k the rows of table k."""
+        others = [e for e, m in zip(data_inputs(concat), members) if m is None]
+        place = {one.node.name: k for k, one in enumerate(mine)}
+        next_other = iter(range(len(mine), len(members)))
+        order = [next(next_other) if m is None else place[m] for m in members]
+        inputs = [one.table for one in mine] + [one.ids for one in mine] + others
+        attrs = {"N": len(mine), "order": order}
+        name = self._make("_FusedGatherConcat", [*(one.node for one in mine), concat], inputs, attrs)
+        self._replace(concat.name, name, name)
+        for k, one in enumerate(mine):
+            self._replace(one.node.name, edge(name, k + 1), name)
+
+    def _fuse_updates(self, group: list[_Update]) -> None:
+        num_refs, grad_at, indices_at, flags = _UPDATES[group[0].node.op]
+        inputs = [data_inputs(one.node) for one in group]
+        refs = [given[r] for r in range(num_refs) for given in inputs]
+        first = inputs[0]
+        factors = [e for i, e in enumerate(first) if i >= num_refs and i not in (grad_at, indices_at)]
+        attrs = {"N": len(group), "op": group[0].node.op, "summed": group[0].summed}
+        attrs |= {n: group[0].node.attr[n].b for n in flags if n in group[0].node.attr}
+        all_inputs = refs + factors + [one.grad for one in group] + [one.indices for one in group]
+        swallowed = [self.nodes[n] for one in group for n in one.swallowed]
+        name = self._make("_FusedSparseApply", [*(one.node for one in group), *swallowed], all_inputs, attrs)
+        for port, one in enumerate(group):
+            self._replace(one.node.name, edge(name, port), name)
+
+    def _make(self, op: str, members: list[NodeDef], inputs: list[str], attrs: dict[str, Any]) -> str:
+        """Add the node that stands for `members`, and take these away. Its name says which they were: what a session
+        keeps of a node, it keeps by name."""
+        digest = hashlib.sha256("\n".join([op, *(m.name for m in members)]).encode()).hexdigest()[:12]
+        made = NodeDef(name=f"_fused/{members[0].name}/{digest}", op=op, device=members[0].device)
+        names = {m.name for m in members}
+        controls = {e: None for m in members for e in m.input if is_control(e) and e[1:] not in names}
+        made.input.extend([*inputs, *controls])
+        for key, value in attrs.items():
+            made.attr[key].CopyFrom(wire_attrs.encode(value))
+        self.gone |= names
+        last = max(names, key={name: i for i, name in enumerate(self.nodes)}.__getitem__)
+        self.made[last].append(made)
+        return made.name
+
+    def _replace(self, old: str, new: str, whole: str) -> None:
+        self.renamed[f"{old}:0"], self.renamed["^" + old] = new, "^" + whole
+
+    def _rewritten(self) -> GraphDef:
+        out = GraphDef(versions=self.graph.versions)
+        for node in self.graph.node:
+            if node.name not in self.gone:
+                out.node.append(self._renamed(node))
+            out.node.extend(self._renamed(made) for made in self.made.get(node.name, ()))
+        return out
+
+    def _renamed(self, node: NodeDef) -> NodeDef:
+        inputs = list(dict.fromkeys(self._edge(e) for e in node.input if is_control(e)))
+        inputs = [self._edge(e) for e in data_inputs(node)] + inputs
+        if inputs == list(node.input):
+            return node
+        copy = NodeDef()
+        copy.CopyFrom(node)
+        copy.input[:] = inputs
+        return copy
+
+    def _edge(self, e: str) -> str:
+        return self.renamed.get(e if is_control(e) else "{}:{}".format(*parse(e)), e)

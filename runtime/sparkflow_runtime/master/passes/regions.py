@@ -1,0 +1,101 @@
+"""What a pass must know before it makes one node of several: when they run, whether they run, and who waits for them.
+
+Nodes may become one when none of them leads to another (`level` is equal), all run or none does (`context` is equal),
+and every queue or accumulator that waits for one of them waits for all (`awaited` is equal): then nothing that one of
+them must wait for can itself be waiting for another of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from sparkflow_runtime.kernels import registry
+from sparkflow_runtime.wire.edges import is_control, node_name, parse
+from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+
+Context = frozenset[tuple[str, int]]  # (predicate or frame, branch) of the conditions that a node is under
+_SWITCHES = ("Switch", "RefSwitch")
+_ENTERS = ("Enter", "RefEnter")
+_LOOP_ENDS = ("Exit", "RefExit")
+_FRAME = -1
+
+
+@dataclass
+class Regions:
+    """Of a placed graph in which `feeds` ('name:port') are cut."""
+
+    graph: GraphDef
+    feeds: Collection[str] = ()
+    nodes: dict[str, NodeDef] = field(init=False)
+    order: list[str] = field(init=False)  # producers first
+    consumers: dict[str, list[tuple[NodeDef, str]]] = field(init=False)  # node -> (consumer, edge)
+
+    def __post_init__(self) -> None:
+        self.nodes = {n.name: n for n in self.graph.node}
+        self.consumers = {name: [] for name in self.nodes}
+        for node in self.graph.node:
+            for e in self.edges(node):
+                self.consumers[node_name(e)].append((node, e))
+        self.order = self._order()
+
+    def edges(self, node: NodeDef) -> list[str]:
+        """The inputs of a node that other nodes give, control edges too, without those that close a loop."""
+        fed = self.feeds
+        given = [e for e in node.input if is_control(e) or "{}:{}".format(*parse(e)) not in fed]
+        return [e for e in given if self.nodes[node_name(e)].op not in ("NextIteration", "RefNextIteration")]
+
+    def _order(self) -> list[str]:
+        waits = {n.name: len(self.edges(n)) for n in self.graph.node}
+        ready, order = [name for name, count in reversed(waits.items()) if not count], []
+        while ready:
+            order.append(ready.pop())
+            for consumer, _ in self.consumers[order[-1]]:
+                waits[consumer.name] -= 1
+                if not waits[consumer.name]:
+                    ready.append(consumer.name)
+        return order
+
+    def contexts(self) -> dict[str, Context]:
+        """Under which conditions each node runs: branches of Switch nodes, and the frames of loops."""
+        found: dict[str, Context] = {}
+        for name in self.order:
+            node, under = self.nodes[name], set[tuple[str, int]]()
+            for e in self.edges(node):
+                source = self.nodes[node_name(e)]
+                under |= found[source.name]
+                if source.op in _SWITCHES and not is_control(e):
+                    under.add((source.input[1], parse(e)[1]))
+            if node.op in ("Merge", "RefMerge"):
+                under -= {(p, b) for p, b in under if b != _FRAME and (p, 1 - b) in under}
+            elif node.op in _ENTERS:
+                under.add((node.attr["frame_name"].s.decode(), _FRAME))
+            elif node.op in _LOOP_ENDS:
+                under -= self._innermost(under)
+            found[name] = frozenset(under)
+        return found
+
+    @staticmethod
+    def _innermost(under: set[tuple[str, int]]) -> set[tuple[str, int]]:
+        """The frame whose name is the longest: an inner loop's frame is named under the outer one's."""
+        frames = [c for c in under if c[1] == _FRAME]
+        return {max(frames, key=lambda c: len(c[0]))} if frames else set()
+
+    def levels(self, counts: Callable[[str], bool]) -> dict[str, int]:
+        """The most nodes that `counts` holds for on a path to each node, the node itself with them."""
+        found: dict[str, int] = {}
+        for name in self.order:
+            before = max((found[node_name(e)] for e in self.edges(self.nodes[name])), default=0)
+            found[name] = before + counts(name)
+        return found
+
+    def awaited(self) -> dict[str, int]:
+        """As a bit set: the operations that may wait and that come after each node."""
+        bits = {n: 1 << i for i, n in enumerate(n for n in self.order if registry.is_asynchronous(self.nodes[n].op))}
+        found: dict[str, int] = {}
+        for name in reversed(self.order):
+            after = 0
+            for consumer, _ in self.consumers[name]:
+                after |= found.get(consumer.name, 0) | bits.get(consumer.name, 0)
+            found[name] = after
+        return found

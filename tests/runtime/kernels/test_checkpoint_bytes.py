@@ -1,0 +1,48 @@
+"""What is written is what was there, on one thread or several; sums are those of the bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import google_crc32c
+import numpy as np
+import pytest
+
+from sparkflow_runtime.kernels import checkpoint_bytes, checkpoint_files
+
+
+def arrays(many: bool) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    sizes = [0, 7, 3 << 20, 1] + ([17 << 20, 20 << 20] if many else [])
+    return [rng.integers(0, 256, n, np.uint8) for n in sizes]
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_written_and_checked(tmp_path: Path, many: bool) -> None:
+    held = arrays(many)
+    begins = np.cumsum([5, *(a.size for a in held)]).tolist()
+    with open(tmp_path / "x", "wb") as out:
+        out.write(b"head.")
+        crcs = checkpoint_bytes.write(out, held, begins)
+    assert (tmp_path / "x").read_bytes() == b"head." + b"".join(a.tobytes() for a in held)
+    assert crcs == [google_crc32c.value(a.tobytes()) for a in held]
+    file = checkpoint_bytes.MappedFile(str(tmp_path / "x"))
+    assert checkpoint_bytes.checksums([(file, b, a.size) for a, b in zip(held, begins)]) == crcs
+    (tmp_path / "x").unlink()
+    np.testing.assert_array_equal(file.part(begins[2], held[2].size), held[2])
+    assert not file.data.flags.writeable
+
+
+def test_an_empty_file_has_no_bytes(tmp_path: Path) -> None:
+    (tmp_path / "none").touch()
+    file = checkpoint_bytes.MappedFile(str(tmp_path / "none"))
+    assert (file.data.size, file.checksum(0, 0)) == (0, 0)
+
+
+def test_each_tensor_lies_at_a_multiple_of_its_item_size(tmp_path: Path) -> None:
+    """So that a map of the file is an array of it."""
+    given = [("a", np.ones(3, bool)), ("b", np.arange(5.0)), ("c", np.arange(3, dtype=np.int16)), ("d", np.float32(1))]
+    prefix = str(tmp_path / "m")
+    checkpoint_files.save(prefix, [(name, "", value) for name, value in given])
+    for name, entry in checkpoint_files.read_index(prefix).entries.items():
+        assert entry.pieces[0].offset % np.asarray(dict(given)[name]).itemsize == 0

@@ -1,0 +1,171 @@
+"""Fused look-ups and updates: the same numbers to the bit, and no fusing where something could tell the difference."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow_runtime.master import master
+from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
+from sparkflow_runtime.master.place import place
+from sparkflow_runtime.master.prune import prune
+from sparkflow_runtime.wire.edges import verify
+from sparkflow_runtime.wire.protos import GraphDef
+
+CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
+SIZES = [(7, 4), (50, 4), (3, 2)]
+
+
+def model(optimizer: Any, slots: Any = SIZES, columns: bool = True) -> tuple[Any, Any, Any, list[Any]]:
+    """(ids placeholder [None, slots], x placeholder, train op, variables): look-ups beside dense columns, a line."""
+    ids, x = tf.placeholder(tf.int64, [None, len(slots)], "ids"), tf.placeholder(tf.float32, [None, 3], "x")
+    parts = [x]
+    for i, (column, (rows, width)) in enumerate(zip(tf.unstack(ids, axis=1), slots)):
+        start = np.random.default_rng(i).standard_normal((rows, width)).astype(np.float32)
+        parts.append(tf.nn.embedding_lookup(tf.get_variable(f"t{i}", initializer=start), column))
+    joined = tf.concat(parts[1:] + parts[:1] if columns else parts, axis=1)
+    w = tf.get_variable("w", initializer=np.linspace(-1, 1, joined.shape[1].value, dtype=np.float32)[:, None])
+    loss = tf.reduce_mean(tf.square(tf.matmul(joined, w) - 1.0))
+    train = optimizer.minimize(loss, global_step=tf.train.get_or_create_global_step())
+    return ids, x, train, tf.global_variables()
+
+
+def fused(fetches: list[str], feeds: list[str], targets: list[str]) -> GraphDef:
+    nodes = {n.name: n for n in tf.get_default_graph().as_graph_def().node}
+    placed = place(prune(nodes, feeds, fetches, targets), [CPU], CPU)
+    before = placed.SerializeToString(deterministic=True)
+    kept = {*targets, *(f.partition(":")[0] for f in fetches)}
+    out = verify(fuse_embeddings(placed, feeds, kept), [f.partition(":")[0] for f in feeds])
+    assert placed.SerializeToString(deterministic=True) == before, "a pass leaves its input alone"
+    return out
+
+
+def ops(graph: GraphDef) -> Counter[str]:
+    return Counter(n.op for n in graph.node)
+
+
+OPTIMIZERS: list[Callable[[], Any]] = [
+    lambda: tf.train.AdagradOptimizer(0.1),
+    lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+    lambda: tf.train.RMSPropOptimizer(0.1, momentum=0.5),
+    lambda: tf.train.FtrlOptimizer(0.1, l1_regularization_strength=0.01),
+    lambda: tf.train.FtrlOptimizer(0.1, l2_shrinkage_regularization_strength=0.01),
+    lambda: tf.train.FtrlOptimizer(0.1, learning_rate_power=-0.7),
+    lambda: tf.train.AdamOptimizer(0.1),
+    lambda: tf.train.GradientDescentOptimizer(0.1),
+]
+
+
+@pytest.mark.parametrize("make", OPTIMIZERS)
+@pytest.mark.parametrize("columns", [True, False])
+def test_training_gives_the_same_bits(make: Any, columns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = []
+    for fuse in (True, False):
+        if not fuse:
+            monkeypatch.setattr(master, "fuse_embeddings", lambda graph, *_: graph)
+        rng = np.random.default_rng(8)
+        with tf.Graph().as_default(), tf.Session() as session:
+            ids, x, train, variables = model(make(), columns=columns)
+            session.run(tf.global_variables_initializer())
+            for n in (40, 1, 40, 0):
+                batch = np.stack([rng.integers(0, rows, n) for rows, _ in SIZES], 1)
+                session.run(train, {ids: batch, x: rng.standard_normal((n, 3)).astype(np.float32)})
+                results.append(session.run(variables))
+    half = len(results) // 2
+    for a, b in zip(results[:half], results[half:]):
+        for one, other in zip(a, b):
+            assert one.tobytes() == other.tobytes()
+    assert all(np.isfinite(one).all() for one in results[2])
+
+
+def test_what_is_fused() -> None:
+    with tf.Graph().as_default():
+        _, _, train, _ = model(tf.train.AdagradOptimizer(0.1))
+        found = ops(fused([], ["ids:0", "x:0"], [train.name]))
+    assert (found["_FusedGatherConcat"], found["_FusedSparseApply"]) == (1, 1)
+    assert not {"GatherV2", "ConcatV2", "Unique", "UnsortedSegmentSum", "SparseApplyAdagrad"} & found.keys()
+
+
+def test_what_is_asked_for_by_name_stays() -> None:
+    with tf.Graph().as_default():
+        _, _, train, _ = model(tf.train.AdagradOptimizer(0.1))
+        kept = ["embedding_lookup/GatherV2:0", "concat:0", "Adagrad/update_t1/UnsortedSegmentSum:0"]
+        found = ops(fused(kept, ["ids:0", "x:0"], [train.name]))
+    assert (found["GatherV2"], found["ConcatV2"], found["_FusedGather"], found["_FusedGatherConcat"]) == (1, 1, 1, 0)
+    assert (found["SparseApplyAdagrad"], found["_FusedSparseApply"], found["Unique"]) == (1, 1, 1)
+
+
+def test_other_use_of_the_summed_rows() -> None:
+    """What else takes a row sum keeps it."""
+    with tf.Graph().as_default() as graph:
+        _, _, train, _ = model(tf.train.AdagradOptimizer(0.1))
+        seen = tf.reduce_sum(graph.get_tensor_by_name("Adagrad/update_t0/UnsortedSegmentSum:0"))
+        found = ops(fused([seen.name], ["ids:0", "x:0"], [train.name]))
+    assert (found["UnsortedSegmentSum"], found["SparseApplyAdagrad"], found["_FusedSparseApply"]) == (1, 1, 1)
+
+
+def tables(n: int = 2) -> tuple[list[Any], Any]:
+    return [tf.Variable(np.arange(8, dtype=np.float32).reshape(4, 2) * (i + 1)) for i in range(n)], tf.constant([3, 1])
+
+
+def test_a_lookup_after_an_update_sees_it() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        (a, b), ids = tables()
+        first = tf.gather(a, ids)
+        with tf.control_dependencies([first]), tf.control_dependencies([tf.assign(b, tf.zeros([4, 2]))]):
+            second = tf.gather(b.read_value(), ids)
+        third = tf.gather(a, ids + 0 * tf.cast(second[:, 0], tf.int32))
+        out = tf.add_n([first, second, third])
+        assert ops(fused([out.name], [], []))["GatherV2"] == 3
+        session.run(tf.global_variables_initializer())
+        np.testing.assert_array_equal(session.run(out), 2 * np.array([[6.0, 7.0], [2.0, 3.0]]))
+
+
+def test_a_lookup_that_another_waits_for_through_a_queue() -> None:
+    """first -> enqueue, dequeue -> second: made one, they would wait for each other for ever."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        (a, b), ids = tables()
+        queue = tf.FIFOQueue(1, [tf.float32], [[2, 2]])
+        put = queue.enqueue(tf.gather(a, ids))
+        second = tf.gather(b, tf.cast(queue.dequeue()[:, 0] / 2.0, tf.int32))
+        out = tf.identity(second)
+        assert ops(fused([out.name], [], [put.name]))["GatherV2"] == 2
+        session.run(tf.global_variables_initializer())
+        assert session.run([out, put])[0].tolist() == [[12.0, 14.0], [4.0, 6.0]]
+
+
+def test_devices_are_not_crossed() -> None:
+    with tf.Graph().as_default():
+        (a, b, c), ids = tables(3)
+        out = tf.add_n([tf.gather(t, ids) for t in (a, b, c)])
+        nodes = {n.name: n for n in tf.get_default_graph().as_graph_def().node}
+        placed = place(prune(nodes, [], [out.name], []), [CPU], CPU)
+        other = CPU.replace("task:0", "task:1")
+        for node in placed.node:
+            if node.name.startswith(b.op.name) or (node.op == "GatherV2" and node.input[0].startswith(b.op.name)):
+                node.device = other
+        found = fuse_embeddings(placed)
+    assert {n.device for n in found.node if n.op == "GatherV2"} == {other}
+    assert ops(found)["_FusedGather"] == 1
+
+
+def test_an_index_out_of_range_changes_nothing() -> None:
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        ids, x, train, variables = model(tf.train.AdagradOptimizer(0.1))
+        session.run(tf.global_variables_initializer())
+        before = session.run(variables)
+        feed = {ids: np.array([[0, 0, 0], [6, 49, 3]]), x: np.zeros((2, 3))}
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[1\] = 3 is not in \[0, 3\)"):
+            session.run(train, feed)
+        update = graph.get_operation_by_name("Adagrad/update_t2/SparseApplyAdagrad")
+        grad = graph.get_tensor_by_name("gradients/concat_grad/tuple/control_dependency_2:0")
+        feed = {grad: np.ones((2, 2)), ids: feed[ids]}
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"rows of variable 't2': indices\[1\] = 3"):
+            session.run(tf.group(update), feed)
+        for old, new in zip(before, session.run(variables)):
+            np.testing.assert_array_equal(old, new)
