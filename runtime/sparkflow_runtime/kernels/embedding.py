@@ -105,3 +105,26 @@ def _joined(node: Node, rows: list[Array], others: Sequence[Array], order: list[
     except ValueError:
         shapes = ", ".join(str(parts[k].shape) for k in order)
         raise InvalidArgumentError(f"ConcatV2: sizes must agree but for axis 1, got shapes {shapes}") from None
+
+
+@bound("_FusedConcatGrad", multi=True, aliases=True, stateful=False)
+def _fused_concat_grad(node: Node) -> Callable[..., Sequence[Array]]:
+    """Inputs: the axis, the gradient of a concat, the concat's values. Output i is the gradient of value parts[i]."""
+    parts = node.attrs["parts"]
+
+    def run(axis: Any, grad: Array, *values: Array) -> Sequence[Array]:
+        at = int(axis)
+        ends = list(accumulate((v.shape[at] for v in values), initial=0))
+        found = []
+        for k in parts:
+            key = [slice(n) for n in values[k].shape]
+            key[at] = slice(ends[k], ends[k + 1])
+            found.append(grad[tuple(key)])
+            if found[-1].shape != values[k].shape:
+                raise InvalidArgumentError(
+                    f"Slice: begin {ends[k]} along axis {at} and size {values[k].shape} do not lie within the shape "
+                    f"{grad.shape}"
+                )
+        return found
+
+    return run

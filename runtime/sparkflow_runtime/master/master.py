@@ -22,6 +22,7 @@ from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part, 
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.mailboxes import with_mailboxes
 from sparkflow_runtime.master.partition import partition
+from sparkflow_runtime.master.passes.fuse_concat_grad import fuse_concat_grad
 from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
 from sparkflow_runtime.master.passes import Optimizer, Report, Settings
 from sparkflow_runtime.master.place import place
@@ -155,7 +156,8 @@ class Master:
         if by_cost and not trace:
             self._compare(placed, self._compiled.get((feeds, fetches, targets, True, False)))
         home = {n.name: task_of(n.device) for n in placed.node}
-        fused = fuse_embeddings(placed, feeds, {*targets, *(parse(f)[0] for f in fetches)})
+        kept = {*targets, *(parse(f)[0] for f in fetches)}
+        fused = fuse_concat_grad(fuse_embeddings(placed, feeds, kept), feeds, kept)
         parts = partition(fused, feeds)
         built = []
         for task, graph in parts.items():

@@ -172,3 +172,14 @@ def test_updates(rule: str, slots: int, factors: list[float], dtype: str, odd: b
         same = (machine == plain) | (np.isnan(machine) & np.isnan(plain))  # the sign of a nan is nobody's promise
         assert same.all()
         same_bits(np.signbit(machine) & ~np.isnan(machine), np.signbit(plain) & ~np.isnan(plain))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint32"])
+def test_join_columns(dtype: str) -> None:
+    rng = np.random.default_rng(6)
+    parts = [rng.integers(0, 9, (70, w)).astype(dtype) for w in (3, 1, 0, 8, 17)]
+    assert row_loops.columns_ready(parts)
+    np.testing.assert_array_equal(row_loops.join_columns(parts), np.concatenate(parts, 1))
+    for bad in (parts[0].T, parts[0][:9], parts[0].astype(np.int8), parts[0].astype("float64"), parts[3][:, ::2]):
+        assert not row_loops.columns_ready([*parts, bad])
+    assert row_loops.join_columns([p[:0] for p in parts]).shape == (0, 29)

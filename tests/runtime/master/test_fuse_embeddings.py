@@ -11,6 +11,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.master import master
+from sparkflow_runtime.master.passes.fuse_concat_grad import fuse_concat_grad
 from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
 from sparkflow_runtime.master.place import place
 from sparkflow_runtime.master.prune import prune
@@ -89,6 +90,20 @@ def test_what_is_fused() -> None:
         found = ops(fused([], ["ids:0", "x:0"], [train.name]))
     assert (found["_FusedGatherConcat"], found["_FusedSparseApply"]) == (1, 1)
     assert not {"GatherV2", "ConcatV2", "Unique", "UnsortedSegmentSum", "SparseApplyAdagrad"} & found.keys()
+
+
+def test_the_slices_of_a_concat_become_one() -> None:
+    with tf.Graph().as_default():
+        _, _, train, _ = model(tf.train.AdagradOptimizer(0.1))
+        nodes = {n.name: n for n in tf.get_default_graph().as_graph_def().node}
+        placed = place(prune(nodes, ["ids:0", "x:0"], [], [train.name]), [CPU], CPU)
+        out = verify(fuse_concat_grad(placed, ["ids:0", "x:0"], [train.name]), ["ids", "x"])
+        kept = verify(
+            fuse_concat_grad(placed, ["ids:0", "x:0"], [train.name, "gradients/concat_grad/ShapeN"]), ["ids", "x"]
+        )
+    assert ops(placed)["Slice"] == 3
+    assert ops(out)["_FusedConcatGrad"] == 1 and not {"Slice", "ConcatOffset", "ShapeN"} & ops(out).keys()
+    assert ops(kept)["Slice"] == 3
 
 
 def test_what_is_asked_for_by_name_stays() -> None:
