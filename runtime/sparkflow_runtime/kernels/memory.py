@@ -41,7 +41,10 @@ def rows_ready(array: np.ndarray) -> bool:
         return False
     if array.flags.c_contiguous:
         return True
-    return array.strides[0] % array.itemsize == 0 and array.size > 0 and bool(array[0].flags.c_contiguous)
+    strides, size = array.strides, array.itemsize
+    if array.ndim < 2 or strides[0] % size:
+        return array.ndim == 1 and strides[0] % size == 0
+    return strides[1] == size if array.ndim == 2 else array.size > 0 and bool(array[0].flags.c_contiguous)
 
 
 def stride(array: np.ndarray) -> int:

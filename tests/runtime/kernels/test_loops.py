@@ -50,6 +50,7 @@ def test_rows_that_lie_in_one_piece() -> None:
     x = np.zeros((4, 6), np.float32)
     assert rows_ready(x) and rows_ready(x[:, 2:4]) and rows_ready(x[::-1]) and rows_ready(np.zeros(3))
     assert (stride(x[:, 2:4]), stride(x[::2]), stride(x[::-1])) == (6, 12, -6)
+    assert rows_ready(x[:, 0]) and rows_ready(np.zeros((3, 4, 2))[::2]) and not rows_ready(np.zeros((3, 4, 2))[:, ::2])
     assert not rows_ready(x[:, ::2])
     assert not rows_ready(np.frombuffer(bytes(9), np.uint8)[1:].view(np.float32))
 
