@@ -93,17 +93,22 @@ def test_what_is_fused() -> None:
 
 
 def test_the_slices_of_a_concat_become_one() -> None:
-    with tf.Graph().as_default():
-        _, _, train, _ = model(tf.train.AdagradOptimizer(0.1))
+    """Where the widths are not known before the step."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        parts = [tf.placeholder(tf.float32, [None, None]) for _ in range(3)]
+        joined = tf.concat(parts, 1)
+        grads = [tf.identity(g) for g in tf.gradients(joined * joined, parts)]
         nodes = {n.name: n for n in tf.get_default_graph().as_graph_def().node}
-        placed = place(prune(nodes, ["ids:0", "x:0"], [], [train.name]), [CPU], CPU)
-        out = verify(fuse_concat_grad(placed, ["ids:0", "x:0"], [train.name]), ["ids", "x"])
-        kept = verify(
-            fuse_concat_grad(placed, ["ids:0", "x:0"], [train.name, "gradients/concat_grad/ShapeN"]), ["ids", "x"]
-        )
-    assert ops(placed)["Slice"] == 3
-    assert ops(out)["_FusedConcatGrad"] == 1 and not {"Slice", "ConcatOffset", "ShapeN"} & ops(out).keys()
-    assert ops(kept)["Slice"] == 3
+        feeds, names = [p.name for p in parts], [p.op.name for p in parts]
+        placed = place(prune(nodes, feeds, [g.name for g in grads], []), [CPU], CPU)
+        out = verify(fuse_concat_grad(placed, feeds, [g.op.name for g in grads]), names)
+        shapes = [n.name for n in placed.node if n.op == "ShapeN"]
+        kept = verify(fuse_concat_grad(placed, feeds, shapes), names)
+        values = [np.full((2, w), w, np.float32) for w in (1, 4, 2)]
+        for value, grad in zip(values, session.run(grads, dict(zip(parts, values)))):
+            np.testing.assert_array_equal(grad, 2 * value)
+    assert (ops(placed)["Slice"], ops(out)["_FusedConcatGrad"], ops(kept)["Slice"]) == (3, 1, 3)
+    assert not {"Slice", "ConcatOffset", "ShapeN"} & ops(out).keys()
 
 
 def test_what_is_asked_for_by_name_stays() -> None:
