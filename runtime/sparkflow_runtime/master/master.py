@@ -22,9 +22,9 @@ from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part, 
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.mailboxes import with_mailboxes
 from sparkflow_runtime.master.partition import partition
+from sparkflow_runtime.master.passes import Optimizer, Report, Settings
 from sparkflow_runtime.master.passes.fuse_concat_grad import fuse_concat_grad
 from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
-from sparkflow_runtime.master.passes import Optimizer, Report, Settings
 from sparkflow_runtime.master.place import place
 from sparkflow_runtime.master.prune import prune
 from sparkflow_runtime.master.signatures import Signatures
