@@ -17,6 +17,8 @@ from sparkflow_runtime.wire.attrs import node_attrs
 from sparkflow_runtime.wire.edges import data_inputs
 from sparkflow_runtime.wire.protos import NodeDef
 
+_FILE = "<sparkflow fused node>"
+
 
 @dataclass
 class Body:
@@ -38,16 +40,28 @@ class Body:
         sources = [[(e in member, member.get(e, given.get(e, -1))) for e in data_inputs(n)] for n in nodes]
         return cls(nodes, functions, attrs, sources, [member[name] for name in node.attrs["_outputs"]])
 
+    def __post_init__(self) -> None:
+        """Straight-line code, one line a node: what the nodes cost by themselves, and nothing more."""
+        lines = ["def run(x):"]
+        for i, sources in enumerate(self.sources):
+            args = ", ".join(f"t{k}" if inside else f"x[{k}]" for inside, k in sources)
+            lines.append(f"    t{i} = k{i}({args})")
+        lines.append(f"    return [{', '.join(f't{i}' for i in self.outputs)}]")
+        names: dict[str, Any] = {f"k{i}": function for i, function in enumerate(self.functions)}
+        exec(compile("\n".join(lines), _FILE, "exec"), names)  # our own text: indices and k/t/x names only
+        self._run = names["run"]
+
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Node by node."""
-        values: list[Any] = []
         try:
-            for function, sources in zip(self.functions, self.sources):
-                values.append(function(*[values[i] if inside else inputs[i] for inside, i in sources]))
+            return self._run(inputs)
         except Exception as error:
-            error.failed_node = self.nodes[len(values)]  # type: ignore[attr-defined]
+            at = error.__traceback__
+            while at is not None and at.tb_frame.f_code is not self._run.__code__:
+                at = at.tb_next
+            if at is not None:
+                error.failed_node = self.nodes[at.tb_lineno - 2]  # type: ignore[attr-defined]
             raise
-        return [values[i] for i in self.outputs]
 
 
 def _raw(text: str | bytes) -> bytes:
