@@ -99,7 +99,10 @@ def _grown(view: View, events: dict[str, int]) -> list[_Group]:
 def _fusable(op: Op, view: View, gates: set[str]) -> bool:
     if op.op not in ELEMENTWISE or op.control or op.name not in view.free or op.name in view.feeds:
         return False
-    return op.name not in gates and view.shapes.of(op.name) is not None and _type_of(op) in _TYPES
+    shape = view.shapes.of(op.name)
+    if shape is None or shape == ():  # single numbers are fast as they are (kernels/scalars.py)
+        return False
+    return op.name not in gates and _type_of(op) in _TYPES
 
 
 def _type_of(op: Op) -> str:
