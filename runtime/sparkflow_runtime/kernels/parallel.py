@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -86,15 +86,28 @@ def share(work: Callable[[Sequence[Block]], None], blocks: Sequence[Block]) -> N
         return
     with _blas.alone() as allowed:
         parts = min(_most(), allowed, len(blocks))
-        cuts = [len(blocks) * i // parts for i in range(parts + 1)]
-        others = [_pool().submit(work, blocks[a:b]) for a, b in pairwise(cuts[1:])]
+        length = -(-len(blocks) // (4 * parts))
+        left = deque(blocks[at : at + length] for at in range(0, len(blocks), length))
+
+        def drain() -> None:
+            while left:
+                try:
+                    mine = left.popleft()
+                except IndexError:  # another thread was faster
+                    return
+                work(mine)
+
+        others = [_pool().submit(drain) for _ in range(parts - 1)]
         try:
-            work(blocks[: cuts[1]])
+            drain()
         finally:
-            for other in others:
-                other.exception()  # waits: nobody may write into our arrays once we return
-        for other in others:
-            other.result()
+            left.clear()
+            # a thread that the machine had no time for is not waited for; of one that works nobody may be ahead
+            started = [other for other in others if not other.cancel()]
+            failures = [other.exception() for other in started]
+        for failure in failures:
+            if failure is not None:
+                raise failure
 
 
 def runs(count: int, length: int, first: int = 0) -> list[tuple[int, int]]:
