@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import special
+from sparkflow_runtime.kernels import parallel, special
 from sparkflow_runtime.kernels.host import one_int
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
 from sparkflow_runtime.wire.dtypes import DType, string
@@ -224,6 +224,8 @@ def _product(xp: Any, a: Any, b: Any) -> Any:
     """In the type of the operands: of bfloat16 numpy's product is float32."""
     if xp is np and 1 < len(a) <= _FEW_ROWS and b.ndim == 2 and b.size >= _LARGE and a.dtype == b.dtype:
         return np.stack([np.matmul(row, b) for row in a])
+    if xp is np and a.dtype == b.dtype and a.dtype.char in "fd" and a.ndim == b.ndim == 2:
+        return parallel.product(a, b)
     product = xp.matmul(a, b)
     return product if product.dtype == a.dtype else product.astype(a.dtype)
 

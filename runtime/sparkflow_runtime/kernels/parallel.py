@@ -1,10 +1,12 @@
-"""A few threads for kernels that work block by block: convolutions and pools.
+"""A few threads for kernels that work block by block: products, convolutions and pools.
 
 A kernel hands in a list of blocks that depends on shapes alone; which thread computes a block never changes its bits.
 While the threads work, BLAS computes each product in the thread that asks for it: its own threads beside ours would
 wait for each other by spinning, which on a busy machine costs many times the product (seen: 15 ms become 300). The
-threads are as many as BLAS has at that moment, so what the user allows BLAS holds for both; SPARKFLOW_KERNEL_THREADS
-lowers it.
+same befalls BLAS's threads alone when another process keeps a processor busy (a training step of 2 ms took 10 to 90),
+so a step whose plan multiplies runs with BLAS `alone` from end to end, and big products are shared out here: `product`.
+The threads are as many as BLAS had before, so what the user allows BLAS holds for both; SPARKFLOW_KERNEL_THREADS lowers
+it.
 """
 
 from __future__ import annotations
@@ -73,6 +75,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 _blas = _Blas()
+blas_alone = _blas.alone
 os.register_at_fork(after_in_child=_pool.cache_clear)  # a fork has none of its parent's threads
 
 
@@ -108,6 +111,31 @@ def share(work: Callable[[Sequence[Block]], None], blocks: Sequence[Block]) -> N
         for failure in failures:
             if failure is not None:
                 raise failure
+
+
+# Multiplications from which a second thread pays: about 100 us of one.
+_SHARED = 1 << 23
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a @ b of two float matrices of one type; big ones in blocks of rows or columns that depend on shapes alone."""
+    (m, k), n = a.shape, b.shape[1]
+    if m * k * n < _SHARED or max(m, n) < 64:
+        return np.matmul(a, b)
+    out = np.empty((m, n), a.dtype)
+    rows, size = m >= n, max(m, n)
+    blocks = runs(size, -(-size // (2 if size < 512 else 4)))
+
+    def work(mine: Sequence[tuple[int, int]]) -> None:
+        for first, count in mine:
+            part = slice(first, first + count)
+            if rows:
+                np.matmul(a[part], b, out=out[part])
+            else:
+                np.matmul(a, b[:, part], out=out[:, part])
+
+    share(work, blocks)
+    return out
 
 
 def runs(count: int, length: int, first: int = 0) -> list[tuple[int, int]]:

@@ -8,12 +8,15 @@ the same set of waits and receives stands before them, so a segment can run from
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels.control_flow import truth
+from sparkflow_runtime.kernels.parallel import blas_alone
 from sparkflow_runtime.kernels.registry import Kernel, find
 from sparkflow_runtime.kernels.scalars import Form
 from sparkflow_runtime.wire import attrs as wire_attrs
@@ -30,6 +33,7 @@ from sparkflow_runtime.worker.tracing import Recorder
 from sparkflow_runtime.worker.values import Irregular, Parts
 
 SEGMENT, WAIT, RECEIVE, SEND = "segment", "wait", "receive", "send"
+_MULTIPLIES = frozenset(("MatMul", "BatchMatMul", "BatchMatMulV2", "_FusedMatMul"))
 Binder = Callable[[NodeDef, Kernel, dict[str, Any]], Callable[..., Any]]
 Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
 
@@ -88,6 +92,11 @@ class Plan:
     names: list[str] = field(default_factory=list)  # of the fetches
     stop: int | None = None  # the slot of the list that ends native loops when something is in it
     recorder: Recorder | None = None  # of a traced plan: its step stats are the last value that collect returns
+
+    @cached_property
+    def blas(self) -> Callable[[], AbstractContextManager[Any]]:
+        """What a run is inside of: BLAS without threads of its own, where it multiplies."""
+        return blas_alone if any(node.op in _MULTIPLIES for node in self.nodes.values()) else nullcontext
 
     def collect(self, values: list[Any]) -> list[Any]:
         """The fetched values; what may be a variable's own memory is copied, so that later steps do not change it."""

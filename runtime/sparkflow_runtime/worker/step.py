@@ -124,7 +124,7 @@ class Step:
         self._report()
 
     def _drain(self) -> None:
-        with np.errstate(all="ignore"):  # as in TensorFlow, log(0) is -inf and no warning
+        with np.errstate(all="ignore"), self.plan.blas():  # as in TensorFlow, log(0) is -inf and no warning
             while True:
                 with self._wake:
                     if self._running or not self._ready or self.error is not None:
@@ -336,7 +336,7 @@ def run_straight(plan: Plan, feeds: list[Any]) -> list[Any]:
         values[slot] = value  # type: ignore[index]
     unit: Any = None
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), plan.blas():
             for index in plan.order:  # type: ignore[union-attr]
                 unit = plan.units[index]
                 unit.segment.run(values)

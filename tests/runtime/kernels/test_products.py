@@ -1,0 +1,46 @@
+"""Products in blocks: numpy's own values, the same bits with any number of threads, and BLAS as it was afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import sparkflow as tf
+from sparkflow_runtime.kernels import parallel
+
+SHAPES = [(512, 300, 200), (128, 784, 512), (100, 400, 700), (3, 2000, 3000), (700, 4000, 3), (40, 40, 40)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_values_and_bits(shape: tuple[int, int, int], dtype: Any) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(m, k)).astype(dtype), rng.normal(size=(n, k)).astype(dtype).T
+    found = parallel.product(a, b)
+    np.testing.assert_allclose(found, a @ b, rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-3)
+    with threadpool_limits(1):
+        alone = parallel.product(a, b)
+    assert found.tobytes() == alone.tobytes() and found.dtype == dtype
+
+
+def _threads() -> list[int]:
+    return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+
+def test_a_step_that_multiplies_leaves_blas_as_it_was(graph: Any) -> None:
+    before, seen = _threads(), []
+    x = tf.placeholder(tf.float32, [None, 4])
+    product = tf.matmul(x, tf.ones([4, 4]))
+    with tf.Session() as session:
+        session.run(product, {x: np.ones((2, 4))})
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            session.run(
+                tf.matmul(x, tf.placeholder_with_default(np.ones((3, 4), "f"), [None, 4])), {x: np.ones((2, 4))}
+            )
+    with parallel.blas_alone() as had:
+        seen = _threads()
+    assert _threads() == before and had == max(before) and set(seen) == {1}
