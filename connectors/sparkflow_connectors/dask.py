@@ -5,19 +5,22 @@ The child keeps the Dask worker's own threads free for its heartbeat, and cannot
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
-from distributed import Client, Future, MultiLock, Queue, default_client, get_worker, wait
+from distributed import Client, Future, Queue, default_client, get_worker
 
 from sparkflow_connectors import launch
+from sparkflow_connectors.dask_slots import Liveness, Patience, Slots, silence_s, within, workers_now
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.local import as_table, check_partition_column
 from sparkflow_connectors.model import Model
@@ -26,10 +29,13 @@ from sparkflow_connectors.schema import resolve
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
 
-_LOCK_TIMEOUT_S = 600.0
 _POLL_S = 0.05
-_CANCEL_S = 3.0
+_LOOK_EVERY_S = 1.0
+_CANCEL_S = 4.0
+_CHILDREN_S = 2.0
+_TABLE_STALLED_S = 3600.0
 _CHILDREN: dict[str, list[Child]] = {}  # run id -> the children that roles in this Dask worker host
+_OVER: deque[str] = deque(maxlen=1000)  # run ids whose children were ended here: a late one has no place any more
 
 log = logging.getLogger("sparkflow")
 
@@ -57,7 +63,9 @@ def train(
     job = Job(model_fn, columns, checkpoint_dir, **options)
     if partition_by is not None:
         check_partition_column(schema, partition_by)
-    needed = [*columns.all, *{c for c in (partition_by, order_by) if c and c not in columns.all}]
+    if order_by is not None and order_by not in schema.names:
+        raise InvalidArgumentError(f"order_by: column {order_by!r} is missing; the table has {', '.join(schema.names)}")
+    needed = list(dict.fromkeys([*columns.all, *(c for c in (partition_by, order_by) if c is not None)]))
     return launch.train(DaskEngine(client or default_client(), ddf[needed], partition_by, order_by), job)
 
 
@@ -73,10 +81,12 @@ class DaskEngine:
     def __init__(self, client: Client, ddf: Any, partition_by: str | None, order_by: str | None):
         self._client, self._ddf = client, ddf
         self._partition_by, self._order_by = partition_by, order_by
+        self._slots = Slots(client)
 
     def driver_host(self) -> str:
         """The interface from which this process reaches the scheduler."""
-        address = urlsplit(self._client.scheduler_info()["address"])
+        scheduler: Any = self._client.scheduler
+        address = urlsplit(scheduler.address)
         if address.hostname in (None, "localhost", "127.0.0.1"):
             return "127.0.0.1"
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -84,7 +94,7 @@ class DaskEngine:
             return str(probe.getsockname()[0])
 
     def check(self, job: Job) -> None:
-        slots = len(self._slots())
+        slots = sum(info["nthreads"] for info in workers_now(self._client).values())
         if slots < job.workers:
             raise InvalidArgumentError(
                 f"{job.workers} workers need {job.workers} task slots at once, and the Dask cluster has {slots} "
@@ -92,28 +102,71 @@ class DaskEngine:
                 "Use fewer workers, or add Dask workers"
             )
 
-    def _slots(self) -> list[str]:
-        """Addresses, every worker once before any a second time."""
-        workers = self._client.scheduler_info(n_workers=-1)["workers"]
-        turns = [(turn, address) for address, info in workers.items() for turn in range(info["nthreads"])]
-        return [address for _, address in sorted(turns)]
-
     def start(self, job: Job) -> DaskRun:
-        partitions = self._ddf.persist()
-        wait(partitions)
-        return DaskRun(
-            self._client,
-            job,
-            _futures(self._client, partitions),
-            self._slots()[: job.workers],
-            self._partition_by,
-            self._order_by,
-        )
+        """Claim the threads first: a table computed before might wait without a word behind another training."""
+        silent_s = silence_s(job.keepalive_s, len(workers_now(self._client)))
+        who = f"the training into {job.checkpoint_dir}"
+        try:
+            slots = self._slots.take(job.run_id, job.workers, who, silent_s)
+            watch = _Watch(self._client, slots.addresses, silent_s)
+            partitions = _computed(self._client, self._ddf, slots.usable, watch)
+            return DaskRun(self._client, job, self._slots, watch, partitions, (self._partition_by, self._order_by))
+        except BaseException:
+            within(_CANCEL_S, lambda: self._slots.release(job.run_id))
+            raise
 
 
-def _futures(client: Client, collection: Any) -> list[Future]:
-    """The partitions' futures in partition order."""
-    return list(client.compute(collection.to_delayed()))
+class _Watch:
+    """Looks after the Dask workers of an attempt, once a second at the most."""
+
+    def __init__(self, client: Client, addresses: Sequence[str], silent_s: float):
+        self.addresses = list(addresses)  # of each rank
+        self._client, self._liveness = client, Liveness(addresses, silent_s)
+        self._next_s, self._lost = 0.0, dict[str, str]()
+
+    def lost(self) -> dict[int, str]:
+        """What is known of each rank whose worker is lost."""
+        now_s = time.monotonic()
+        if now_s >= self._next_s:
+            self._lost = self._liveness.look(workers_now(self._client), now_s)
+            self._next_s = now_s + _LOOK_EVERY_S
+        return {
+            rank: f"The Dask worker {address} of worker {rank} {self._lost[address]}"
+            for rank, address in enumerate(self.addresses)
+            if address in self._lost
+        }
+
+
+def _computed(client: Client, ddf: Any, usable: Sequence[str], watch: _Watch) -> list[Future]:
+    """The table's partitions, in order, in the cluster's memory.
+
+    usable: the only workers to compute them on where others' threads are taken, maybe for hours; empty: any.
+    Raises what a partition raised; UnavailableError where one of our workers is lost meanwhile.
+    """
+    persisted = client.persist(ddf, workers=list(usable) or None, allow_other_workers=False)
+    futures: list[Future] = client.compute(persisted.to_delayed())
+    patience = Patience()
+    while True:
+        failed = next((f for f in futures if f.status in ("error", "cancelled", "lost")), None)
+        if failed is not None:
+            raise _failure(failed)
+        ready = sum(f.done() for f in futures)
+        if ready == len(futures):
+            return futures
+        for text in watch.lost().values():
+            raise UnavailableError(text)
+        if patience.waited_s(f"after {ready}") > _TABLE_STALLED_S:
+            raise UnavailableError(
+                f"The Dask cluster computed {ready} of the table's {len(futures)} partitions and then none in "
+                f"{_TABLE_STALLED_S:g} s"
+            )
+        patience.say("waiting for the table: %d of %d partitions are computed", ready, len(futures))
+        time.sleep(_POLL_S)
+
+
+def _failure(future: Future) -> BaseException:
+    error = future.exception() if future.status == "error" else None
+    return error or UnavailableError(f"Dask gave up {future.key} ({future.status})")
 
 
 class DaskRun:
@@ -123,22 +176,16 @@ class DaskRun:
         self,
         client: Client,
         job: Job,
+        slots: Slots,
+        watch: _Watch,
         partitions: Sequence[Future],
-        addresses: Sequence[str],
-        partition_by: str | None,
-        order_by: str | None,
+        order: tuple[str | None, str | None],
     ):
-        self._client, self._addresses, self._job = client, list(addresses), job
-        self._lock = MultiLock(
-            sorted(set(addresses)), client
-        )  # two trainings that each hold half of the slots would wait for ever
-        if not self._lock.acquire(timeout=_LOCK_TIMEOUT_S):
-            raise DeadlineExceededError(
-                f"Another training holds the Dask workers {addresses} for {_LOCK_TIMEOUT_S:g} s"
-            )
+        self._client, self._job, self._slots, self._watch = client, job, slots, watch
         cuts = [round(i * len(partitions) / job.workers) for i in range(job.workers + 1)]
+        partition_by, order_by = order
         self._futures = []
-        for rank, address in enumerate(addresses):
+        for rank, address in enumerate(watch.addresses):
             mine = list(partitions) if partition_by else list(partitions[cuts[rank] : cuts[rank + 1]])
             pinned = {"workers": [address], "allow_other_workers": False, "pure": False, "retries": 0}
             self._futures.append(client.submit(_host_role, job, rank, mine, partition_by, order_by, **pinned))
@@ -146,35 +193,37 @@ class DaskRun:
     def ended(self) -> bool:
         for future in self._futures:
             if future.status in ("error", "cancelled", "lost"):
-                error = future.exception() if future.status == "error" else None
-                raise error or UnavailableError(f"Dask gave up {future.key} ({future.status})")
-        alive = self._client.scheduler_info(n_workers=-1)["workers"]
-        for rank, address in enumerate(self._addresses):
-            if address not in alive and not self._futures[rank].done():
-                # Its future stays pending for ever: the nanny's new worker has another address.
-                raise UnavailableError(f"The Dask worker {address} of worker {rank} is gone")
-        return all(future.done() for future in self._futures)
+                raise _failure(future)
+        running = {rank for rank, future in enumerate(self._futures) if not future.done()}
+        lost = {rank: text for rank, text in self._watch.lost().items() if rank in running}
+        if lost and len(running) == len(self._futures):
+            # Their futures stay pending for ever: the nanny's new worker has another address.
+            raise UnavailableError("; ".join(lost.values()))
+        if not running <= set(lost):
+            return False
+        for text in lost.values():  # a role ends well when all have told the driver their results, and not before
+            log.warning("%s, after the training: the end of its task is not waited for", text)
+        return True
 
     def cancel(self) -> None:
         """Dask does not stop a running task: end the children, which ends the tasks that host them.
 
         Bounded: after Ctrl-C the Dask workers may be gone too, and a call to them would wait for ever.
         """
-        ending = threading.Thread(target=self._end, daemon=True)
-        ending.start()
-        ending.join(_CANCEL_S)
-        if ending.is_alive():
-            log.warning("Dask did not answer within %g s; roles end by their broken line to the driver", _CANCEL_S)
+        try:
+            if not within(_CANCEL_S, self._end):
+                log.warning("Dask did not answer within %g s; roles end by their broken line to the driver", _CANCEL_S)
+        finally:
+            within(_CANCEL_S, lambda: self._slots.release(self._job.run_id))
 
     def _end(self) -> None:
         running = [f for f in self._futures if not f.done()]
         if running:
             self._client.cancel(running, force=True)
-            alive = set(self._client.scheduler_info(n_workers=-1)["workers"])
-            addresses = [a for a in dict.fromkeys(self._addresses) if a in alive]
+            alive = workers_now(self._client)
+            addresses = [a for a in dict.fromkeys(self._watch.addresses) if a in alive]
             if addresses:
-                self._client.run(_end_children, self._job.run_id, workers=addresses, on_error="ignore", wait=False)
-        self._lock.release()
+                self._client.run(_end_children, self._job.run_id, workers=addresses, on_error="ignore")
 
 
 def _host_role(
@@ -187,7 +236,7 @@ def _host_role(
 
     def started(child: Child) -> None:
         mine.append(child)
-        _CHILDREN.setdefault(job.run_id, []).append(child)
+        _host(job.run_id, child)
 
     try:
         return run_child(job, batches, rank, host, _Gather(job, rank, lambda: mine[0]), started)
@@ -197,8 +246,20 @@ def _host_role(
             _CHILDREN[job.run_id] = left
 
 
+def _host(run_id: str, child: Child) -> None:
+    _CHILDREN.setdefault(run_id, []).append(child)
+    if run_id in _OVER:
+        child.kill()
+
+
 def _rows(job: Job, rank: int, frames: list[Any], partition_by: str | None, order_by: str | None) -> pa.Table:
     frame = pd.concat(frames, ignore_index=True) if len(frames) != 1 else frames[0]
+    for what, name in (("partition_by", partition_by), ("order_by", order_by)):
+        if name is not None and (nulls := np.flatnonzero(frame[name].isna().to_numpy())).size:
+            raise InvalidArgumentError(
+                f"{what}: column {name!r} is null at row {nulls[0]} ({nulls.size} nulls). Drop or fill nulls before "
+                "training"
+            )
     if partition_by is not None:
         frame = frame[frame[partition_by] % job.workers == rank]
     if order_by is not None:
@@ -248,15 +309,14 @@ class _Gather:
             time.sleep(_POLL_S)
 
 
-def _end_children(run_id: str) -> None:
-    """Runs on a Dask worker's event loop: kill without waiting, from a thread of its own."""
-    children = list(_CHILDREN.get(run_id, []))
-
-    def kill() -> None:
-        for child in children:
-            child.kill()
-
-    threading.Thread(target=kill, daemon=True).start()
+async def _end_children(run_id: str) -> None:
+    """On a Dask worker's event loop: kill the children, stopped ones too, and wait until their tasks have ended."""
+    _OVER.append(run_id)
+    for child in list(_CHILDREN.get(run_id, [])):
+        await asyncio.to_thread(child.kill)
+    deadline = time.monotonic() + _CHILDREN_S
+    while run_id in _CHILDREN and time.monotonic() < deadline:
+        await asyncio.sleep(_POLL_S)
 
 
 def transform(model: Model, ddf: Any) -> Any:

@@ -1,0 +1,235 @@
+"""What only Dask does: threads that two trainings want, drivers that die with a claim, workers that are stopped."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sparkflow as tf
+from sparkflow_connectors import dask_slots
+from sparkflow_connectors.dask_slots import Slots, workers_now
+from sparkflow_connectors.processes import Child
+
+
+class Story(logging.Handler):
+    """What the job's log said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.changed = threading.Condition()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with self.changed:
+            self.lines.append(record.getMessage())
+            self.changed.notify_all()
+
+    def find(self, pattern: str) -> re.Match[str] | None:
+        return next((m for line in list(self.lines) if (m := re.search(pattern, line))), None)
+
+    def wait_for(self, pattern: str, timeout_s: float = 120.0) -> re.Match[str]:
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.find(pattern), timeout_s), f"{pattern!r}: {self.lines}"
+        found = self.find(pattern)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def story() -> Iterator[Story]:
+    logger, handler = logging.getLogger("sparkflow"), Story()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+def _later(act: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    return thread
+
+
+HOLDER = """
+import sys, time
+from distributed import Client
+from sparkflow_connectors.dask_slots import Slots
+with Client(sys.argv[1]) as client:
+    Slots(client).take("run", 2, "the training of a driver that dies", 30.0)
+    print("held", flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
+def test_a_claim_dies_with_its_driver(clusters: Any, how: int, story: Story) -> None:
+    address = clusters.dask.scheduler.address
+    with subprocess.Popen([sys.executable, "-c", HOLDER, address], stdout=subprocess.PIPE, text=True) as driver:
+        try:
+            assert driver.stdout is not None and driver.stdout.readline() == "held\n"
+
+            def end() -> None:
+                story.wait_for("waiting for 2 of 2")
+                driver.send_signal(how)
+
+            killer = _later(end)
+            slots = Slots(clusters.dask)
+            assert len(slots.take("mine", 2, "a training", 30.0).addresses) == 2
+            slots.release("mine")
+            killer.join()
+        finally:
+            driver.kill()
+    said = rf"waiting for 2 of 2 Dask worker threads, held by the training of a driver that dies \(process {driver.pid}"
+    assert story.find(said)
+
+
+def test_two_trainings_at_once_follow_each_other(
+    clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any
+) -> None:
+    """Each needs both of the cluster's threads."""
+    models = {}
+
+    def train(name: str) -> None:
+        models[name] = clusters.train("dask", table, tmp_path / name, epochs=4)
+
+    clusters.frame("dask", table)
+    threads = [_later(lambda name=name: train(name)) for name in ("a", "b")]  # type: ignore[misc]
+    for thread in threads:
+        thread.join(100)
+    assert [models[name].figures["attempts"] for name in ("a", "b")] == [1, 1]
+    assert story.find(r"waiting for 2 of 2 Dask worker threads, held by the training into .*/(a|b) \(process")
+    ends = [i for i, line in enumerate(story.lines) if "epoch 4: validation" in line]
+    starts = [i for i, line in enumerate(story.lines) if re.search(r"worker \d started", line)]
+    assert starts[1] < ends[0] < starts[2], story.lines
+    none_left()
+
+
+def test_trainings_that_fit_wait_for_nobody(
+    clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any
+) -> None:
+    """A table is not computed behind the other training's role, either."""
+    slots = Slots(clusters.dask)
+    taken = slots.take("another", 1, "another training", 30.0)
+    holder = clusters.dask.submit(time.sleep, 250, workers=taken.addresses, pure=False)
+    try:
+        model = clusters.train("dask", table, tmp_path, workers=1, ps=1, epochs=4)
+        assert not holder.done()
+    finally:
+        slots.release("another")
+        clusters.dask.cancel(holder, force=True)
+        clusters.dask.restart_workers(taken.addresses)
+    assert model.figures["attempts"] == 1
+    assert not story.find(r"waiting for .* Dask worker threads")
+    none_left()
+
+
+def test_a_stopped_child_is_ended(
+    clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any, capfd: Any
+) -> None:
+    """It answers to nothing but a kill, and the Dask thread that hosts it waits for its words."""
+
+    def stop() -> None:
+        pid = int(story.wait_for(r"worker 1 started \(pid (\d+) ")[1])
+        story.wait_for("worker 0: epoch 1: validation")
+        os.kill(pid, signal.SIGSTOP)
+
+    _later(stop)
+    model = clusters.train("dask", table, tmp_path, epochs=12, keepalive_s=2.0)
+    story.wait_for("attempt 1 of 4 failed: worker 1 .*silent for 2")
+    assert model.figures["attempts"] == 2
+    none_left()
+    assert "Combination not supported" not in capfd.readouterr().err
+
+
+def test_a_child_that_comes_too_late_is_ended(clusters: Any, none_left: Any) -> None:
+    """Its attempt was cancelled while its task was still writing the spool."""
+
+    def late(run_id: str) -> str:
+        import asyncio
+
+        from sparkflow_connectors import dask
+
+        asyncio.run(dask._end_children(run_id))
+        child = Child("sparkflow_connectors.worker_process", "worker 0", 1)
+        dask._host(run_id, child)
+        return "alive" if child.alive() else "ended"
+
+    assert clusters.dask.submit(late, "a run", pure=False).result(60) == "ended"
+    none_left()
+
+
+def test_a_stopped_dask_worker_is_left_out_of_the_next_attempt(
+    clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its role trains on, but the end of its task would never be heard."""
+    monkeypatch.setattr("sparkflow_connectors.dask.silence_s", lambda keepalive_s, workers: 3.0)
+    stopped: list[int] = []
+
+    def stop() -> None:
+        child = int(story.wait_for(r"worker 0 started \(pid (\d+) ")[1])
+        stopped.append(int(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1]))
+        os.kill(stopped[0], signal.SIGSTOP)
+
+    stopper = _later(stop)
+    try:
+        model = clusters.train("dask", table, tmp_path, workers=1, ps=1, epochs=6)
+        stopper.join(10)
+        story.wait_for(r"attempt 1 of 4 failed: The Dask worker tcp://\S+ of worker 0 has been silent for \d+ s")
+        assert model.figures["attempts"] == 2
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    none_left()
+
+
+def test_too_few_threads_for_a_while_are_waited_for(
+    clusters: Any, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed worker's nanny needs some seconds; no attempt starts with fewer roles than it was asked for."""
+    pids = clusters.dask.run(os.getpid)
+    before = set(pids)
+    monkeypatch.setattr(dask_slots, "_FIRST_WORD_S", 0.0)
+    os.kill(next(iter(pids.values())), signal.SIGKILL)
+    while set(workers_now(clusters.dask)) == before:
+        time.sleep(0.01)
+    slots = Slots(clusters.dask)
+    found = slots.take("run", 2, "a training", 30.0).addresses
+    slots.release("run")
+    assert len(set(found)) == 2 and set(found) != before
+    assert story.find("waiting for Dask workers: 1 threads are there, 2 are needed")
+
+
+def test_no_worker_is_missed_while_the_client_refreshes_its_own_view(clusters: Any) -> None:
+    over = threading.Event()
+
+    def refresh() -> None:
+        while not over.is_set():
+            clusters.dask.scheduler_info(n_workers=0)
+
+    busy = _later(refresh)
+    try:
+        assert {len(workers_now(clusters.dask)) for _ in range(300)} == {2}
+    finally:
+        over.set()
+        busy.join()
+
+
+def test_nulls_in_the_order_of_rows_are_refused(clusters: Any, table: pa.Table, tmp_path: Path, none_left: Any) -> None:
+    when = [None if row == 7 else float(row) for row in range(table.num_rows)]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="order_by: column 'when' is null at row 7"):
+        clusters.train("dask", table.append_column("when", pa.array(when)), tmp_path, order_by="when")
+    none_left()

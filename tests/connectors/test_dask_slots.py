@@ -1,0 +1,229 @@
+"""Dask, as far as no cluster is needed: who may use which threads, which workers are lost, which rows a role has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import dask.dataframe as dd
+import pandas as pd
+import pytest
+
+from sparkflow_connectors import dask, dask_slots, launch
+from sparkflow_connectors.dask_slots import Claims, Liveness, Request, Slots, spread
+from sparkflow_connectors.job import Job
+from sparkflow_connectors.schema import Columns
+from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnavailableError
+
+TWO = {"a": 1, "b": 1}
+BOTH = {"client-x", "client-y"}
+
+
+def _request(token: str, workers: int = 2, run_id: str = "run") -> Request:
+    return Request(token, run_id, f"client-{token}", f"training {token}", workers)
+
+
+def test_every_worker_is_used_once_before_any_a_second_time() -> None:
+    assert spread({"b": 2, "a": 3}, {}) == ["a", "b", "a", "b", "a"]
+    assert spread({"b": 2, "a": 3}, {"a": 2, "b": 2}) == ["a"]
+
+
+def test_a_claim_is_all_or_nothing_and_names_who_is_in_the_way() -> None:
+    claims = Claims()
+    assert claims.ask(_request("x"), TWO, BOTH, 0.0).addresses == ["a", "b"]
+    answer = claims.ask(_request("y"), TWO, BOTH, 0.0)
+    assert (answer.addresses, answer.held_by, answer.total) == ([], ["training x"], 2)
+    claims.release("x", "run")
+    assert claims.ask(_request("y"), TWO, BOTH, 1.0).addresses == ["a", "b"]
+
+
+def test_trainings_that_fit_run_beside_each_other() -> None:
+    claims = Claims()
+    four = {"a": 2, "b": 1, "c": 1}
+    first, second = (claims.ask(_request(token), four, BOTH, 0.0) for token in "xy")
+    assert (first.addresses, second.addresses) == (["a", "b"], ["c", "a"])
+    assert second.usable == ["a", "c"], "b has no thread left that would compute a table"
+
+
+def test_a_claim_ends_with_its_client() -> None:
+    claims = Claims()
+    claims.ask(_request("x"), TWO, BOTH, 0.0)
+    assert claims.ask(_request("y"), TWO, {"client-y"}, 0.0).addresses == ["a", "b"]
+
+
+def test_the_first_to_ask_is_the_first_to_get() -> None:
+    """A training that needs many threads is not overtaken for ever by those that need few."""
+    claims, everyone = Claims(), {*BOTH, "client-z"}
+    claims.ask(_request("x", 1), TWO, everyone, 0.0)
+    assert claims.ask(_request("y", 2), TWO, everyone, 0.0).held_by == ["training x"]
+    assert claims.ask(_request("z", 1), TWO, everyone, 0.0).held_by == ["training x", "training y"]
+    assert claims.ask(_request("z", 1), TWO, everyone, 60.0).addresses == ["b"], "y asks no more"
+
+
+def test_an_attempt_takes_its_forerunners_place_and_a_late_release_takes_nothing() -> None:
+    claims = Claims()
+    claims.ask(_request("x", 2, "run 1"), TWO, BOTH, 0.0)
+    assert claims.ask(_request("x", 2, "run 2"), {"a": 1, "c": 1}, BOTH, 0.0).addresses == ["a", "c"]
+    claims.release("x", "run 1")
+    assert not claims.ask(_request("y", 2), {"a": 1, "c": 1}, BOTH, 0.0).addresses
+
+
+class Scheduler:
+    """What of a scheduler a claim reads, and the client that reaches it."""
+
+    def __init__(self, **workers: Any):
+        self.extensions: dict[str, Any] = {}
+        self.clients = {"client-1": None}
+        self.workers = workers
+        self.id = "client-1"
+
+    def run_on_scheduler(self, function: Any, *args: Any) -> Any:
+        return function(*args, dask_scheduler=self)
+
+
+def _worker(status: str = "running", silent_s: float = 0.0) -> SimpleNamespace:
+    return SimpleNamespace(
+        nthreads=1, status=SimpleNamespace(name=status), last_seen=dask_slots.cluster_time() - silent_s
+    )
+
+
+def test_paused_and_silent_workers_count_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_slots, "RETURN_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(dask_slots, "_ASK_EVERY_S", 0.01)
+    scheduler: Any = Scheduler(a=_worker(), b=_worker("paused"), c=_worker(silent_s=99.0))
+    with pytest.raises(UnavailableError, match=r"2 workers need 2 task slots at once, and .* had 1 worker threads"):
+        Slots(scheduler).take("run", 2, "a training", 30.0)
+    answer = Slots(scheduler).take("run", 1, "a training", 30.0)
+    assert (answer.addresses, answer.usable) == (["a"], ["a"])
+
+
+def test_the_end_of_patience_is_final_and_names_the_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_slots, "CLAIM_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(dask_slots, "_ASK_EVERY_S", 0.01)
+    scheduler: Any = Scheduler(a=_worker())
+    first = Slots(scheduler)
+    assert first.take("run 1", 1, "the training into /first", 30.0).usable == [], "any worker"
+    second = Slots(scheduler)
+    with pytest.raises(FailedPreconditionError, match=r"the training into /first \(process \d+ on ") as raised:
+        second.take("run 2", 1, "another", 30.0)
+    assert launch._is_final(raised.value)
+    first.release("run 1")
+    assert second.take("run 2", 1, "another", 30.0).addresses == ["a"]
+
+
+def _seen(**last_seen: float) -> Mapping[str, Mapping[str, Any]]:
+    return {address: {"last_seen": at} for address, at in last_seen.items()}
+
+
+def test_one_look_without_a_worker_is_not_believed() -> None:
+    liveness = Liveness(["a", "b"], 30.0)
+    assert liveness.look({}, 0.0) == {}
+    assert liveness.look(_seen(a=1.0, b=1.0), 1.0) == {}
+    assert liveness.look(_seen(a=2.0), 2.0) == {}
+    assert liveness.look(_seen(a=3.0), 3.0) == {"b": "is gone"}
+
+
+def test_a_silent_worker_is_lost_and_one_that_speaks_again_is_not() -> None:
+    liveness = Liveness(["a"], 30.0)
+    assert liveness.look(_seen(a=5000.0), 0.0) == {}, "the scheduler's clock is another"
+    assert liveness.look(_seen(a=5000.0), 31.0) == {}
+    assert liveness.look(_seen(a=5001.0), 32.0) == {}
+    assert liveness.look(_seen(a=5001.0), 63.0) == {}
+    assert liveness.look(_seen(a=5001.0), 64.0) == {"a": "has been silent for 32 s: it is stopped or cut off"}
+
+
+class Future:
+    key = "a key"
+
+    def __init__(self, status: str):
+        self.status = status
+
+    def done(self) -> bool:
+        return self.status != "pending"
+
+    def exception(self) -> Exception:
+        return ZeroDivisionError("of the user's")
+
+
+def _run(lost: dict[int, str], *statuses: str) -> dask.DaskRun:
+    run = dask.DaskRun.__new__(dask.DaskRun)
+    run._futures = [Future(status) for status in statuses]  # type: ignore[misc]
+    run._watch = SimpleNamespace(lost=lambda: lost)  # type: ignore[assignment]
+    return run
+
+
+def test_a_run_has_ended_when_nothing_more_will_be_heard() -> None:
+    gone = "The Dask worker of worker 1 is gone"
+    assert _run({}, "finished", "finished").ended()
+    assert not _run({}, "finished", "pending").ended()
+    assert _run({1: gone}, "finished", "finished").ended(), "it was done before"
+    assert _run({1: gone}, "finished", "pending").ended(), "no role ends well before all have told their results"
+    assert not _run({1: gone}, "finished", "pending", "pending").ended()
+    with pytest.raises(UnavailableError, match=gone):
+        _run({1: gone}, "pending", "pending").ended()
+    with pytest.raises(UnavailableError, match=r"Dask gave up a key \(lost\)"):
+        _run({}, "lost", "pending").ended()
+
+
+class Computing:
+    """A client whose table is in a given state."""
+
+    def __init__(self, *statuses: str):
+        self.futures = [Future(status) for status in statuses]
+
+    def persist(self, ddf: Any, **_: Any) -> Any:
+        return SimpleNamespace(to_delayed=lambda: [])
+
+    def compute(self, _: Any) -> list[Future]:
+        return self.futures
+
+
+def _compute(lost: dict[int, str], *statuses: str) -> Any:
+    client: Any = Computing(*statuses)
+    return dask._computed(client, None, [], SimpleNamespace(lost=lambda: lost))  # type: ignore[arg-type]
+
+
+def test_a_table_is_waited_for_while_it_can_still_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask, "_TABLE_STALLED_S", 0.1)
+    assert len(_compute({}, "finished", "finished")) == 2
+    with pytest.raises(ZeroDivisionError, match="of the user's"):
+        _compute({}, "pending", "error")
+    with pytest.raises(UnavailableError, match="is gone"):
+        _compute({0: "The Dask worker of worker 0 is gone"}, "pending", "finished")
+    with pytest.raises(UnavailableError, match=r"computed 1 of the table's 2 partitions and then none in 0.1 s"):
+        _compute({}, "pending", "finished")
+
+
+COLUMNS = Columns({"x": dtypes.float32}, "y", dtypes.float32)
+
+
+def _frames(**columns: Any) -> list[pd.DataFrame]:
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": [0.0, 1.0, 0.0, 1.0], **columns})
+    return [frame[:2].astype({"x": "float32"}), frame[2:].astype({"x": "float32"})]
+
+
+def _job() -> Job:
+    return Job(lambda: None, COLUMNS, "/nowhere", workers=2)
+
+
+def test_a_role_has_the_rows_of_its_rank_in_order() -> None:
+    rows = dask._rows(_job(), 1, _frames(k=[1, 0, 3, 5], t=[9, 8, 7, 1]), "k", "t")
+    assert rows.column("x").to_pylist() == [4.0, 3.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "holed", [pd.array([1, 2, None, None], dtype="Int64"), [1.0, 2.0, None, float("nan")]], ids=["Int64", "float64"]
+)
+@pytest.mark.parametrize("what", ["partition_by", "order_by"])
+def test_nulls_that_say_whose_a_row_is_are_refused(what: str, holed: Any) -> None:
+    names = {"partition_by": None, "order_by": None, what: "k"}
+    with pytest.raises(InvalidArgumentError, match=rf"^{what}: column 'k' is null at row 2 \(2 nulls\)"):
+        dask._rows(_job(), 0, _frames(k=holed), names["partition_by"], names["order_by"])
+
+
+def test_a_missing_order_column_is_refused_before_anything_starts() -> None:
+    ddf = dd.from_pandas(pd.DataFrame({"x": [1.0], "y": [1.0]}), npartitions=1)
+    with pytest.raises(InvalidArgumentError, match=r"^order_by: column 'when' is missing; the table has x, y$"):
+        dask.train(ddf, None, label="y", checkpoint_dir="/nowhere", order_by="when")
