@@ -9,8 +9,6 @@ _FLOAT_ZERO = (
     "TensorFlow's InternalError for a division by zero is InvalidArgumentError here, as for the other divisions"
 )
 _OWN = "TensorFlow's kernel is wrong: "
-_KEPT = _OWN + "outside training what it keeps for the gradient is memory that nobody has written to"
-_HOLES = "TensorFlow has no kernel for the gradients of a dilated convolution on a CPU"
 
 KNOWN = {  # pattern of case ids -> reason
     "Round-int[36][24]-values": _OWN + "whole numbers are rounded to others",
@@ -29,12 +27,6 @@ KNOWN = {  # pattern of case ids -> reason
     "Mean-complex*-empty-kept": "the mean of no complex numbers is nan, as of no real ones; 0 in TensorFlow",
     "Mean-complex*-grad-empty": "the mean of no complex numbers is nan, as of no real ones; 0 in TensorFlow",
     "ComplexAbs-*-smooth": "TensorFlow's gradient is made of Complex nodes, which sparkflow does not have yet",
-    "FusedBatchNorm-*-inference": _KEPT,
-    "FusedBatchNorm-*-no-rows": _KEPT,
-    "FusedBatchNormV[23]-*-inference": _KEPT,
-    "FusedBatchNormV[23]-*-no-rows": _KEPT,
-    "Conv2D-float[36][24]-*-dilated": _HOLES,
-    "Conv2DBackprop*-float[36][24]-SAME-1-2": _HOLES,
 }
 
 

@@ -115,12 +115,16 @@ def _widths(x: Any, paddings: Any) -> list[tuple[int, int]]:
     return [tuple(p) for p in pairs.tolist()]
 
 
-kernel("Pad")(lambda xp, x, paddings: _padded(xp, x, paddings, x.dtype.type(0) if x.dtype.kind != "O" else b""))
-kernel("PadV2")(lambda xp, x, paddings, value: _padded(xp, x, paddings, value))
+kernel("Pad", aliases=True)(
+    lambda xp, x, paddings: _padded(xp, x, paddings, x.dtype.type(0) if x.dtype.kind != "O" else b"")
+)
+kernel("PadV2", aliases=True)(lambda xp, x, paddings, value: _padded(xp, x, paddings, value))
 
 
 def _padded(xp: Any, x: Any, paddings: Any, value: Any) -> Any:
     widths = _widths(x, paddings)
+    if not widths:  # assigned to an element, a string's array would become the element
+        return x
     out = xp.full([a + n + b for n, (a, b) in zip(x.shape, widths)], value, x.dtype)
     out[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, widths))] = x
     return out
