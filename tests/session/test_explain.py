@@ -38,6 +38,21 @@ def test_a_switch_of_the_config_shows(graph: Any) -> None:
     assert not report.groups and "fusion" not in {p.name for p in report.passes}
 
 
+def test_tables_of_a_cluster_that_need_not_be_there(graph: Any) -> None:
+    with tf.device(tf.train.replica_device_setter(ps_tasks=2)):
+        ids = tf.placeholder(tf.int64, [None], name="ids")
+        rows = [tf.nn.embedding_lookup(tf.get_variable(f"t{i}", [8, 2]), ids) for i in range(6)]
+        loss = tf.reduce_sum(tf.concat(rows, 1))
+        train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+    report = experimental.explain(train, ["ids:0"])
+    joined = next(p for p in report.passes if p.name == "embeddings")
+    assert joined.ops["GatherV2"] == -6 and joined.ops["_FusedGather"] == 2 and joined.ops["_FusedSparseApply"] == 2
+    assert [len([m for m in g if "Gather" in m]) for n, g in report.groups.items() if "/Gather" in n] == [3, 3]
+    config = tf.ConfigProto()
+    config.graph_options.rewrite_options.optimizers.append("constfold")
+    assert {p.name for p in experimental.explain(train, ["ids:0"], config=config).passes} == {"constant_folding"}
+
+
 @pytest.mark.parametrize("suffix", [".pb", ".pbtxt"])
 def test_the_command_reads_a_graph(graph: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str) -> None:
     _graph()

@@ -23,13 +23,11 @@ from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.mailboxes import with_mailboxes
 from sparkflow_runtime.master.partition import partition
 from sparkflow_runtime.master.passes import Optimizer, Report, Settings
-from sparkflow_runtime.master.passes.fuse_concat_grad import fuse_concat_grad
-from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
 from sparkflow_runtime.master.place import place
 from sparkflow_runtime.master.prune import prune
 from sparkflow_runtime.master.signatures import Signatures
 from sparkflow_runtime.master.simulate import simulate
-from sparkflow_runtime.wire.devices import task_of
+from sparkflow_runtime.wire.devices import DeviceSpec, task_of
 from sparkflow_runtime.wire.edges import is_control, parse, verify
 from sparkflow_runtime.wire.errors import (
     AbortedError,
@@ -157,8 +155,7 @@ class Master:
             self._compare(placed, self._compiled.get((feeds, fetches, targets, True, False)))
         home = {n.name: task_of(n.device) for n in placed.node}
         kept = {*targets, *(parse(f)[0] for f in fetches)}
-        fused = fuse_concat_grad(fuse_embeddings(placed, feeds, kept), feeds, kept)
-        parts = partition(fused, feeds)
+        parts = partition(self._optimizer.optimize_placed(placed, feeds, kept), feeds)
         built = []
         for task, graph in parts.items():
             used = {"{}:{}".format(*parse(e)) for n in graph.node for e in n.input if not is_control(e)}
@@ -184,11 +181,17 @@ class Master:
         return self._optimizer.optimize(pruned, feeds, fetches, targets, one_device, self._nodes, report)
 
     def explain(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Report:
-        """What the passes do to a signature. Raises NotFoundError on a name that the graph does not have."""
+        """What the passes do to a signature. Tasks that devices of the graph name need not exist. Raises NotFoundError
+        on a name that the graph does not have."""
         with self._lock:
             pruned = prune(self._nodes, feeds, fetches, targets)
             report = Report(len(self._nodes), len(pruned.node))
-            report.of_result(self._optimize(pruned, feeds, fetches, targets, report))
+            graph = self._optimize(pruned, feeds, fetches, targets, report)
+            named = (f"{task_of(n.device)}/device:CPU:0" for n in graph.node if DeviceSpec.from_string(n.device).job)
+            devices = list(dict.fromkeys([*self.devices, *named]))
+            placed = place(graph, devices, devices[0], True)
+            kept = {*targets, *(parse(f)[0] for f in fetches)}
+            report.of_result(self._optimizer.optimize_placed(placed, feeds, kept, report))
             return report
 
     def _place(self, graph: GraphDef, costs: CostModel | None) -> GraphDef:

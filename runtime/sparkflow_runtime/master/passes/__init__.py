@@ -1,14 +1,15 @@
-"""Passes between prune and place: each makes a graph that computes the same, cheaper.
+"""Passes before and after place: each makes a graph that computes the same, cheaper.
 
 `optimize` runs the table PASSES on one signature. The passes that feed each other (a folded shape lets arithmetic drop
-a reshape, which makes two nodes equal) are repeated; layout and fusion come last and once.
+a reshape, which makes two nodes equal) are repeated; layout and fusion come last and once. `optimize_placed` runs
+PLACED_PASSES, which join nodes of one device.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,8 +18,10 @@ from sparkflow_runtime.master.passes.common import common_subexpressions
 from sparkflow_runtime.master.passes.dependencies import dependencies
 from sparkflow_runtime.master.passes.fold import Folder
 from sparkflow_runtime.master.passes.fuse import fuse
+from sparkflow_runtime.master.passes.fuse_concat_grad import fuse_concat_grad
+from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
 from sparkflow_runtime.master.passes.layout import layout
-from sparkflow_runtime.master.passes.report import PassReport, Report, counted
+from sparkflow_runtime.master.passes.report import PassReport, Report
 from sparkflow_runtime.master.passes.settings import Settings
 from sparkflow_runtime.master.passes.view import View
 from sparkflow_runtime.wire.edges import parse, verify
@@ -40,6 +43,17 @@ PASSES = (
     Pass("common_subexpressions", lambda view, settings, folder: common_subexpressions(view), True),
     Pass("layout", lambda view, settings, folder: layout(view), False),
     Pass("fusion", lambda view, settings, folder: fuse(view), False),
+)
+
+
+class PlacedPass(NamedTuple):
+    name: str
+    run: Callable[[GraphDef, Collection[str], Collection[str]], GraphDef]  # of graph, feeds, names to keep
+
+
+PLACED_PASSES = (
+    PlacedPass("embeddings", fuse_embeddings),
+    PlacedPass("concat_gradients", fuse_concat_grad),
 )
 
 
@@ -94,12 +108,31 @@ class Optimizer:
         yield from on[last:]
 
     def _run(self, one: Pass, view: View, report: Report | None, check: bool) -> None:
-        before = counted(view) if report is not None else {}
-        names, started = set(view.ops) if report is not None else set(), time.thread_time()
+        before, started = _types(view) if report is not None else {}, time.thread_time()
         one.run(view, self.settings, self.folder)
         if check:
             verify(view.graph(), {parse(f)[0] for f in view.feeds} - view.ops.keys())
         if report is not None:
             took_s = time.thread_time() - started
             folded = self.folder.bytes if one.name == "constant_folding" else 0
-            report.passes.append(PassReport.of(one.name, before, names, view, took_s, folded))
+            report.passes.append(PassReport.of(one.name, before, _types(view), took_s, folded))
+
+    def optimize_placed(
+        self, graph: GraphDef, feeds: Collection[str], kept: Collection[str], report: Report | None = None
+    ) -> GraphDef:
+        """The same of a placed graph. kept: the nodes that are fetched or run by name."""
+        for one in PLACED_PASSES:
+            if getattr(self.settings, one.name):
+                before, started = graph, time.thread_time()
+                graph = one.run(graph, feeds, kept)
+                if os.environ.get(_VERIFY) == "1":
+                    verify(graph, {parse(f)[0] for f in feeds} - {n.name for n in graph.node})
+                if report is not None:
+                    took_s = time.thread_time() - started
+                    old, new = ({n.name: n.op for n in g.node} for g in (before, graph))
+                    report.passes.append(PassReport.of(one.name, old, new, took_s))
+        return graph
+
+
+def _types(view: View) -> dict[str, str]:
+    return {name: op.op for name, op in view.ops.items()}

@@ -67,6 +67,7 @@ def _fused(grad: str, offset: NodeDef, shapes: NodeDef, slices: list[NodeDef]) -
     made = NodeDef(name=f"_fused/{slices[0].name}/{len(slices)}", op="_FusedConcatGrad", device=slices[0].device)
     made.input.extend([offset.input[0], grad, *shapes.input])
     made.attr["parts"].CopyFrom(wire_attrs.encode([parse(n.input[1])[1] for n in slices]))
+    made.attr["_fused_from"].CopyFrom(wire_attrs.encode([n.name for n in slices]))
     return made
 
 

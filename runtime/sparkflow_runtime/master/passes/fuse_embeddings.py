@@ -246,7 +246,7 @@ class _Fuser:
         names = {m.name for m in members}
         controls = {e: None for m in members for e in m.input if is_control(e) and e[1:] not in names}
         made.input.extend([*inputs, *controls])
-        for key, value in attrs.items():
+        for key, value in (attrs | {"_fused_from": [m.name for m in members]}).items():
             made.attr[key].CopyFrom(wire_attrs.encode(value))
         self.gone |= names
         last = max(names, key={name: i for i, name in enumerate(self.nodes)}.__getitem__)

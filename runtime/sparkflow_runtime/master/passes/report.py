@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sparkflow_runtime.master.passes.view import View
 from sparkflow_runtime.wire.protos import GraphDef
 
 _MAX_SHOWN = 8
@@ -27,17 +26,18 @@ class PassReport:
 
     @classmethod
     def of(
-        cls, name: str, before: dict[str, int], names: set[str], view: View, took_s: float, folded_bytes: int
+        cls, name: str, before: dict[str, str], after: dict[str, str], took_s: float, folded_bytes: int = 0
     ) -> PassReport:
-        after = counted(view)
-        change = {op: after.get(op, 0) - before.get(op, 0) for op in sorted({*before, *after})}
+        """before, after: node name -> op type."""
+        change = Counter(after.values())
+        change.subtract(Counter(before.values()))
         return cls(
             name,
-            sum(before.values()),
-            sum(after.values()),
-            sorted(names - set(view.ops)),
-            sorted(set(view.ops) - names),
-            {op: n for op, n in change.items() if n},
+            len(before),
+            len(after),
+            sorted(before.keys() - after.keys()),
+            sorted(after.keys() - before.keys()),
+            {op: n for op, n in sorted(change.items()) if n},
             folded_bytes,
             took_s,
         )
@@ -83,8 +83,3 @@ class Report:
 def _shown(names: list[str]) -> str:
     rest = len(names) - _MAX_SHOWN
     return ", ".join(names[:_MAX_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def counted(view: View) -> dict[str, int]:
-    """Op type -> how many nodes have it."""
-    return dict(Counter(op.op for op in view.ops.values()))

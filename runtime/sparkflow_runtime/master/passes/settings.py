@@ -10,7 +10,7 @@ from sparkflow_runtime.wire.protos import ConfigProto, OptimizerOptions, Rewrite
 
 @dataclass(frozen=True)
 class Settings:
-    """One switch a pass. The names are RewriterConfig's but for `common_subexpressions` and `fusion`."""
+    """One switch a pass. `fusion`, `embeddings` and `concat_gradients` are RewriterConfig's remapping."""
 
     dependencies: bool = True
     constant_folding: bool = True
@@ -18,6 +18,8 @@ class Settings:
     common_subexpressions: bool = True
     layout: bool = True
     fusion: bool = True
+    embeddings: bool = True  # look-ups in many tables and their updates
+    concat_gradients: bool = True
     aggressive: bool = False  # arithmetic may change the last bits
     max_folded_bytes: int = MAX_FOLDED_BYTES
     rounds: int = 2  # how often the passes that feed each other are repeated at most
@@ -52,11 +54,30 @@ _TOGGLES = {
     "common_subexpressions": "common_subgraph_elimination",
     "layout": "layout_optimizer",
     "fusion": "remapping",
+    "embeddings": "remapping",
+    "concat_gradients": "remapping",
+}
+
+
+# What RewriterConfig.optimizers calls them; TensorFlow's other ones change nothing here.
+_LISTED = {
+    "dependencies": "dependency",
+    "constant_folding": "constfold",
+    "arithmetic": "arithmetic",
+    "common_subexpressions": "common_subgraph_elimination",
+    "layout": "layout",
+    "fusion": "remap",
+    "embeddings": "embeddings",
+    "concat_gradients": "concat_gradients",
 }
 
 
 def _toggled(rewrite: RewriterConfig) -> Settings:
-    on = {ours: getattr(rewrite, theirs) != RewriterConfig.OFF for ours, theirs in _TOGGLES.items()}
+    """A list of optimizers says which passes run; their order is ours."""
+    if rewrite.optimizers:
+        on = {ours: listed in rewrite.optimizers for ours, listed in _LISTED.items()}
+    else:
+        on = {ours: getattr(rewrite, theirs) != RewriterConfig.OFF for ours, theirs in _TOGGLES.items()}
     aggressive = rewrite.arithmetic_optimization == RewriterConfig.AGGRESSIVE
     rounds = {"DEFAULT_NUM_ITERS": 2, "ONE": 1, "TWO": 2}[
         RewriterConfig.NumIterationsType.Name(rewrite.meta_optimizer_iterations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -276,6 +277,9 @@ def test_settings_are_read_as_tensorflow_reads_them() -> None:
     assert not found.constant_folding and found.aggressive and found.fusion
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     assert Settings.of(config) == Settings.none()
+    config = ConfigProto()
+    config.graph_options.rewrite_options.optimizers.extend(["embeddings", "constfold"])
+    assert Settings.of(config) == replace(Settings.none(), embeddings=True, constant_folding=True)
     config = ConfigProto()
     config.graph_options.optimizer_options.opt_level = OptimizerOptions.L0
     assert Settings.of(config) == Settings.none()
