@@ -22,10 +22,10 @@ from distributed import Client, Future, Queue, default_client, get_worker
 from sparkflow_connectors import launch
 from sparkflow_connectors.dask_slots import Liveness, Patience, Slots, silence_s, within, workers_now
 from sparkflow_connectors.job import Job
-from sparkflow_connectors.local import as_table, check_partition_column
+from sparkflow_connectors.local import as_table
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
-from sparkflow_connectors.schema import resolve
+from sparkflow_connectors.schema import check_partitioning, resolve
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
 
@@ -62,7 +62,7 @@ def train(
     columns = resolve(schema, features, label)
     job = Job(model_fn, columns, checkpoint_dir, **options)
     if partition_by is not None:
-        check_partition_column(schema, partition_by)
+        check_partitioning(schema, partition_by, None)
     if order_by is not None and order_by not in schema.names:
         raise InvalidArgumentError(f"order_by: column {order_by!r} is missing; the table has {', '.join(schema.names)}")
     needed = list(dict.fromkeys([*columns.all, *(c for c in (partition_by, order_by) if c is not None)]))

@@ -70,10 +70,6 @@ def partition(table: pa.Table, workers: int, partition_by: str | None, order_by:
     return [part.sort_by(order_by) for part in parts] if order_by else parts
 
 
-def check_partition_column(schema: pa.Schema, name: str) -> None:
-    check_partitioning(schema, name, None)
-
-
 class Gathering:
     """An all-gather among the threads that host the roles."""
 
