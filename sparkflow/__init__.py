@@ -255,7 +255,7 @@ from sparkflow_runtime.wire.protos import (
 )
 
 _CONNECTORS = ("dask", "local", "spark")
-_LAZY = ("app", "flags")  # absl, which few programs use
+_LAZY = ("app", "flags", "python_io")  # what few programs use
 
 
 def __getattr__(name: str) -> Any:

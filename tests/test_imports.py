@@ -35,6 +35,7 @@ class Room(NamedTuple):
 
 NOBODY = ("tensorflow.*",)  # the oracle of tests, never a part of the product
 WIRE = "sparkflow_runtime.wire.*"
+RECORDS = "sparkflow_runtime.records.*"
 FRAMEWORK = "sparkflow.framework.*"
 OPS = "sparkflow.ops.*"
 SUGAR = Room(may=("sparkflow.*", WIRE))
@@ -44,7 +45,7 @@ THREADS = ("threading.*", "_thread.*", "asyncio.*", "concurrent.*", "multiproces
 # A room `a.b.*` is a folder with all that is in it; `a.*` is the modules that lie directly in the house.
 # A new folder needs a row here first: decide what it may know before it knows everything.
 ROOMS = {
-    "sparkflow.*": Room(may=("sparkflow.*", WIRE), lazily=("sparkflow_connectors.*",)),
+    "sparkflow.*": Room(may=("sparkflow.*", WIRE, RECORDS), lazily=("sparkflow_connectors.*",)),
     "sparkflow.framework.*": Room(may=(WIRE,)),
     "sparkflow.ops.*": Room(may=(FRAMEWORK, WIRE)),
     "sparkflow.grads.*": Room(may=(OPS, FRAMEWORK, WIRE), never=("numpy.*", "cupy.*")),
@@ -63,8 +64,10 @@ ROOMS = {
         never=SOCKETS + THREADS,
         outside=("numpy.*", "ml_dtypes.*", "google.protobuf.*", "google_crc32c.*", "tensorboard.compat.proto.*"),
     ),
+    # record files and Example messages, for kernels, connectors and tf.python_io alike
+    "sparkflow_runtime.records.*": Room(may=(WIRE, "sparkflow_runtime.kernels.compiled"), never=SOCKETS + THREADS),
     "sparkflow_runtime.resources.*": Room(may=(WIRE,)),
-    "sparkflow_runtime.kernels.*": Room(may=(WIRE, "sparkflow_runtime.resources.*"), never=SOCKETS),
+    "sparkflow_runtime.kernels.*": Room(may=(WIRE, RECORDS, "sparkflow_runtime.resources.*"), never=SOCKETS),
     "sparkflow_runtime.master.*": Room(may=(WIRE, "sparkflow_runtime.kernels.registry")),
     "sparkflow_runtime.worker.*": Room(
         may=(
@@ -77,7 +80,7 @@ ROOMS = {
         never=SOCKETS,
     ),
     "sparkflow_runtime.transport.*": Room(may=(WIRE,)),
-    "sparkflow_connectors.*": Room(may=("sparkflow.*", WIRE, "sparkflow_runtime.transport.*")),
+    "sparkflow_connectors.*": Room(may=("sparkflow.*", WIRE, RECORDS, "sparkflow_runtime.transport.*")),
 }
 
 

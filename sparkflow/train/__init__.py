@@ -85,4 +85,15 @@ from sparkflow.train.training_util import (
     global_step,
 )
 from sparkflow_runtime.wire.cluster import ClusterSpec
+from sparkflow_runtime.wire.example_proto import (
+    BytesList,
+    Example,
+    Feature,
+    FeatureList,
+    FeatureLists,
+    Features,
+    FloatList,
+    Int64List,
+    SequenceExample,
+)
 from sparkflow_runtime.wire.protos import ClusterDef

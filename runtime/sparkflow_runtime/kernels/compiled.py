@@ -43,7 +43,8 @@ class Compiled:
     """A loop with its numpy version; calling it runs whichever is ready. Only listed signatures are ever compiled:
     other argument types are the caller's mistake once the machine code is in use."""
 
-    def __init__(self, loop: Callable[..., Any], signatures: Sequence[str]):
+    def __init__(self, loop: Callable[..., Any], signatures: Sequence[str], before: Callable[[], None] | None = None):
+        self._before = before
         self.loop, self.signatures, self.name = loop, list(signatures), loop.__qualname__
         self.numpy: Callable[..., Any] = loop
         self._call: Callable[..., Any] = self._first
@@ -79,6 +80,8 @@ class Compiled:
         """Compile in this thread and use the result from now on; the machine code's dispatcher."""
         import numba
 
+        if self._before is not None:
+            self._before()
         try:
             function = numba.njit(self.signatures, cache=True, **_OPTIONS)(self.loop)
         except RuntimeError as error:  # no place for a cache: compile for this process alone
@@ -94,11 +97,14 @@ class Compiled:
         return self._ready.wait(timeout_s)
 
 
-def compiled(signatures: Sequence[str]) -> Callable[[Callable[..., Any]], Compiled]:
-    """Register a loop, to be compiled for these numba signatures."""
+def compiled(
+    signatures: Sequence[str], before: Callable[[], None] | None = None
+) -> Callable[[Callable[..., Any]], Compiled]:
+    """Register a loop, to be compiled for these numba signatures. before: called ahead of that, to teach numba what the
+    loop calls."""
 
     def register(loop: Callable[..., Any]) -> Compiled:
-        found = Compiled(loop, signatures)
+        found = Compiled(loop, signatures, before)
         _LOOPS.append(found)
         return found
 

@@ -1,0 +1,128 @@
+"""The loop that writes tf.train.Example messages, framed as in a TFRecord file or bare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.records import crc, varints
+from sparkflow_runtime.records.crc import crc_of
+from sparkflow_runtime.records.native import byte_at, move, raw, set_byte, set_uint32, word_at
+from sparkflow_runtime.records.varints import put_varint, varint_size
+
+# Columns of the table that describes a feature: its kind, the addresses of its values, offsets and presence (a byte a
+# message, or 0) and of the ends of its strings, and where its size and name begin and end in `heads`.
+KIND, VALUES, OFFSETS, PRESENT, ENDS, HEAD, HEAD_END, WIDTH = range(8)
+
+
+def _string_bytes(ends: Any, first: int, last: int) -> int:
+    total = 0
+    for k in range(first, last):
+        length = word_at(ends, k + 1) - word_at(ends, k)
+        total += 1 + varint_size(length) + length
+    return total
+
+
+def _int_bytes(values: Any, first: int, last: int) -> int:
+    total = 0
+    for k in range(first, last):
+        total += varint_size(unsigned(word_at(values, k)))
+    return total
+
+
+def unsigned(value: int) -> int:
+    return value & (1 << 64) - 1
+
+
+def _put_values(out: Any, at: int, kind: int, values: Any, ends: Any, first: int, last: int) -> int:
+    if kind == 1:
+        for k in range(first, last):
+            start, length = word_at(ends, k), word_at(ends, k + 1) - word_at(ends, k)
+            set_byte(out, at, 10)
+            at = put_varint(out, at + 1, length)
+            move(values, start, length, out, at)
+            at += length
+    elif kind == 2:
+        move(values, 4 * first, 4 * (last - first), out, at)
+        at += 4 * (last - first)
+    else:
+        for k in range(first, last):
+            at = put_varint(out, at, unsigned(word_at(values, k)))
+    return at
+
+
+def _put_feature(out: Any, at: int, table: Any, heads: Any, i: int) -> int:
+    """One entry of the map of features, of message i."""
+    kind, values, ends = word_at(table, KIND), word_at(table, VALUES), word_at(table, ENDS)
+    first, last = word_at(word_at(table, OFFSETS), i), word_at(word_at(table, OFFSETS), i + 1)
+    if kind == 1:
+        listed = payload = _string_bytes(ends, first, last)
+    else:
+        payload = 4 * (last - first) if kind == 2 else _int_bytes(values, first, last)
+        listed = 1 + varint_size(payload) + payload if payload else 0
+    feature = 1 + varint_size(listed) + listed
+    head, head_size = word_at(table, HEAD), word_at(table, HEAD_END) - word_at(table, HEAD)
+    set_byte(out, at, 10)
+    at = put_varint(out, at + 1, head_size + 1 + varint_size(feature) + feature)
+    for k in range(head_size):
+        set_byte(out, at + k, byte_at(heads, head + k))
+    at += head_size
+    set_byte(out, at, 18)
+    at = put_varint(out, at + 1, feature)
+    set_byte(out, at, kind << 3 | 2)
+    at = put_varint(out, at + 1, listed)
+    if kind != 1 and payload:
+        set_byte(out, at, 10)
+        at = put_varint(out, at + 1, payload)
+    return _put_values(out, at, kind, values, ends, first, last)
+
+
+def _teach() -> None:
+    import numpy as np
+    from numba.extending import overload, register_jitable
+
+    crc.teach()
+    varints.teach()
+
+    @overload(unsigned)
+    def _(value: Any) -> Any:
+        def same_bits(value: Any) -> Any:
+            return np.uint64(value)
+
+        return same_bits
+
+    for function in (_string_bytes, _int_bytes, _put_values, _put_feature):
+        register_jitable(function)
+
+
+@compiled(["int64(int64[:,::1], uint8[::1], boolean, uint8[::1], int64[::1])"], before=_teach)
+def rows(table: Any, heads: Any, framed: bool, out: Any, ends: Any) -> int:
+    """Write messages one after the other; ends[i]: where message i (with its frame) ends. How much was written; `out`
+    must have room for it all."""
+    view, names, features = raw(out), raw(heads), raw(table)
+    at, guess = 0, 2  # bytes that the size of a message takes: those of the one before, mostly
+    for i in range(len(ends)):
+        start = at + 12 if framed else at
+        body = start + 1 + guess
+        at = body
+        for c in range(len(table)):
+            row = features + 8 * WIDTH * c
+            present = word_at(row, PRESENT)
+            if present == 0 or byte_at(present, i):
+                at = _put_feature(view, at, row, names, i)
+        size = at - body
+        if varint_size(size) != guess:
+            guess = varint_size(size)
+            move(view, body, size, view, start + 1 + guess)
+            at = start + 1 + guess + size
+        set_byte(view, start, 10)
+        put_varint(view, start + 1, size)
+        if framed:
+            length = at - start
+            for k in range(8):
+                set_byte(view, start - 12 + k, length >> (8 * k) & 0xFF)
+            set_uint32(view, start - 4, crc_of(view, start - 12, start - 4))
+            set_uint32(view, at, crc_of(view, start, at))
+            at += 4
+        ends[i] = at
+    return at

@@ -1,0 +1,225 @@
+"""TFRecord files in blocks of whole records, and back."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from sparkflow_runtime.records.framing import FOOTER, HEADER, Frames, frame, frames, next_record
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError, PermissionDeniedError
+
+BLOCK_BYTES = 4 << 20
+COMPRESSIONS = ("", "GZIP", "ZLIB")
+
+
+class Block(NamedTuple):
+    """Records buffer[starts[i]:ends[i]] (uint8, writable); offset: where in the file (decompressed) the buffer
+    begins."""
+
+    buffer: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    offset: int
+
+    def records(self) -> list[bytes]:
+        view = self.buffer.tobytes()
+        return [view[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist())]
+
+
+class RecordFile:
+    """The records of one file, from the beginning.
+
+    path: a local one, or a URI that pyarrow.fs knows (s3://, hdfs://, file:// ...). compression: '', 'GZIP' or 'ZLIB'.
+    skip_damaged: leave out what is damaged and go on at the next whole record; `skipped` counts such places. Otherwise
+    DataLossError with file and position. Raises NotFoundError, PermissionDeniedError.
+    """
+
+    def __init__(self, path: str, compression: str = "", skip_damaged: bool = False, block_bytes: int = BLOCK_BYTES):
+        self.path, self.skip_damaged, self.skipped = path, skip_damaged, 0
+        self._block_bytes = block_bytes
+        self._stream = open_stream(path, "rb", compression)
+
+    def __enter__(self) -> RecordFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def blocks(self) -> Iterator[Block]:
+        left, offset, more, searching = b"", 0, True, False
+        want = self._block_bytes
+        while more or left:
+            read = self._read(want, offset + len(left)) if more else b""
+            more = bool(read)
+            buffer = np.frombuffer(bytearray(left + read), np.uint8)
+            at, searching = self._resume(buffer, searching)
+            found = frames(buffer[at:])
+            if len(found.starts):
+                yield Block(buffer, found.starts + at, found.ends + at, offset)
+            used = at + found.used
+            want = self._block_bytes if used else 2 * want  # a record longer than a block
+            if found.bad:
+                used, searching = self._after_damage(buffer, used, found, offset)
+            elif not more and used < len(buffer) and not searching:
+                self._damaged(f"the file ends inside the record that begins at byte {offset + used}")
+                return
+            left, offset = buffer[used:].tobytes(), offset + used
+            if not more and searching:
+                return
+
+    def _resume(self, buffer: np.ndarray, searching: bool) -> tuple[int, bool]:
+        """(where the next record begins, whether it is still to be found)."""
+        if not searching:
+            return 0, False
+        at = next_record(buffer, 0)
+        return (max(0, len(buffer) - HEADER + 1), True) if at is None else (at, False)
+
+    def _after_damage(self, buffer: np.ndarray, at: int, found: Frames, offset: int) -> tuple[int, bool]:
+        """The same after a damaged record at `at`: a right length says where the next one begins."""
+        self._damaged(f"{found.bad} that begins at byte {offset + at} is wrong")
+        if found.bad.endswith("record"):
+            return at + HEADER + int(buffer[at : at + 8].view("<i8")[0]) + FOOTER, False
+        return at + 1, True
+
+    def _damaged(self, what: str) -> None:
+        if not self.skip_damaged:
+            raise DataLossError(
+                f"{self.path}: {what}. The file is damaged, not finished, or no TFRecord file of this compression; "
+                "on_error='skip' leaves such records out"
+            )
+        self.skipped += 1
+
+    def _read(self, size: int, offset: int) -> bytes:
+        try:
+            return self._stream.read(size)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            self._damaged(f"decompression ended at byte {offset}: {error}")
+            return b""
+        except OSError as error:
+            raise DataLossError(f"{self.path}: cannot be read at byte {offset}: {error}") from error
+
+
+class RecordWriter:
+    """Writes records to a file; it is there, empty, from the start, and whole after `close`."""
+
+    def __init__(self, path: str, compression: str = ""):
+        self.path = path
+        self._stream = open_stream(path, "wb", compression)
+
+    def __enter__(self) -> RecordWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def write(self, record: bytes) -> None:
+        self._stream.write(frame(record))
+
+    def write_framed(self, data: np.ndarray) -> None:
+        """Many records with their frames, uint8."""
+        self._stream.write(data.data)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def open_stream(path: str, mode: str, compression: str = "") -> BinaryIO:
+    """A file, decompressed or to be compressed. Raises NotFoundError, PermissionDeniedError, InvalidArgumentError."""
+    if compression not in COMPRESSIONS:
+        raise InvalidArgumentError(
+            f"compression: expected one of {', '.join(map(repr, COMPRESSIONS))}, got {compression!r}"
+        )
+    try:
+        raw: Any = _remote(path, mode) if "://" in path else open(path, mode)  # noqa: SIM115 - it is what is given back
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{path}: {error.strerror or error}") from None
+    except PermissionError as error:
+        raise PermissionDeniedError(f"{path}: {error.strerror or error}") from None
+    except IsADirectoryError:
+        raise InvalidArgumentError(f"{path} is a directory, not a file of records") from None
+    if compression == "GZIP":
+        return _Gzip(raw, mode)  # type: ignore[return-value]
+    if compression == "ZLIB":
+        return io.BufferedReader(_Inflated(raw)) if mode == "rb" else _Deflated(raw)  # type: ignore[return-value]
+    return raw
+
+
+def _remote(path: str, mode: str) -> Any:
+    from pyarrow import fs
+
+    system, inner = fs.FileSystem.from_uri(path)
+    return system.open_input_stream(inner) if mode == "rb" else system.open_output_stream(inner)
+
+
+class _Gzip(gzip.GzipFile):
+    """Closes the file below too."""
+
+    def __init__(self, raw: BinaryIO, mode: str):
+        self._below = raw
+        super().__init__(fileobj=raw, mode=mode, compresslevel=6, mtime=0)
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._below.close()
+
+
+class _Inflated(io.RawIOBase):
+    """A zlib stream as a file."""
+
+    def __init__(self, raw: BinaryIO):
+        self._raw, self._inflate, self._left = raw, zlib.decompressobj(), b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        view = memoryview(target).cast("B")
+        while not self._inflate.eof:
+            given = self._left or self._raw.read(1 << 18)
+            if not given:
+                raise EOFError("the compressed data end early")
+            data = self._inflate.decompress(given, len(view))
+            self._left = self._inflate.unconsumed_tail
+            if data:
+                view[: len(data)] = data
+                return len(data)
+        return 0
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Deflated(io.RawIOBase):
+    def __init__(self, raw: BinaryIO):
+        self._raw, self._deflate = raw, zlib.compressobj()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._raw.write(self._deflate.compress(data))
+        return len(data)
+
+    def flush(self) -> None:
+        if not self._raw.closed:
+            self._raw.flush()
+
+    def close(self) -> None:
+        if not self.closed:
+            self._raw.write(self._deflate.flush())
+            self._raw.close()
+        super().close()

@@ -1,0 +1,133 @@
+"""Bytes and words at addresses, for loops that numba compiles.
+
+An array that machine code hands from function to function has its references counted each time, which costs more than
+the work here: so the loops pass addresses. Whoever asks for one (`raw`) keeps the array. Python's own versions of these
+functions are for the time until a loop is compiled, and for SPARKFLOW_NUMBA=0.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+
+def raw(buffer: Any) -> int:
+    return int(buffer.ctypes.data)
+
+
+def byte_at(buffer: int, at: int) -> int:
+    return ctypes.c_uint8.from_address(int(buffer + at)).value
+
+
+def word_at(words: int, at: int) -> int:
+    """Number `at` of int64 numbers."""
+    return ctypes.c_int64.from_address(int(words + 8 * at)).value
+
+
+def uint32_at(buffer: int, at: int) -> int:
+    """Little endian, anywhere."""
+    return int.from_bytes(ctypes.string_at(int(buffer + at), 4), "little")
+
+
+def set_byte(buffer: int, at: int, value: int) -> None:
+    ctypes.c_uint8.from_address(int(buffer + at)).value = value
+
+
+def set_uint32(buffer: int, at: int, value: int) -> None:
+    ctypes.memmove(int(buffer + at), value.to_bytes(4, "little"), 4)
+
+
+def move(source: int, start: int, length: int, target: int, to: int) -> None:
+    """Copy bytes; source and target may overlap."""
+    ctypes.memmove(int(target + to), int(source + start), int(length))
+
+
+@lru_cache(1)
+def teach() -> None:
+    """Give numba its own versions."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic as untyped
+    from numba.extending import overload
+
+    intrinsic: Any = untyped  # what it gives is called without the typing context
+
+    @intrinsic
+    def load(typing: Any, address: Any, kind: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            word = builder.load(builder.inttoptr(args[0], ir.IntType(kind.dtype.bitwidth).as_pointer()))
+            word.align = 1
+            return word
+
+        return kind.dtype(types.int64, kind), generate
+
+    @intrinsic
+    def store(typing: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            place = builder.inttoptr(args[0], ir.IntType(value.bitwidth).as_pointer())
+            builder.store(args[1], place).align = 1
+            return context.get_dummy_value()
+
+        return types.void(types.int64, value), generate
+
+    @intrinsic
+    def memmove(typing: Any, target: Any, source: Any, length: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            to, start = (builder.inttoptr(a, cgutils.voidptr_t) for a in args[:2])
+            cgutils.raw_memmove(builder, to, start, args[2], 1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    @overload(raw)
+    def _(buffer: Any) -> Any:
+        def address(buffer: Any) -> Any:
+            return np.int64(buffer.ctypes.data)
+
+        return address
+
+    @overload(byte_at)
+    def _(buffer: Any, at: Any) -> Any:
+        def read(buffer: Any, at: Any) -> Any:
+            return np.int64(load(buffer + at, np.uint8))
+
+        return read
+
+    @overload(word_at)
+    def _(words: Any, at: Any) -> Any:
+        def read(words: Any, at: Any) -> Any:
+            return load(words + 8 * at, np.int64)
+
+        return read
+
+    @overload(uint32_at)
+    def _(buffer: Any, at: Any) -> Any:
+        def read(buffer: Any, at: Any) -> Any:
+            return load(buffer + at, np.uint32)
+
+        return read
+
+    @overload(set_byte)
+    def _(buffer: Any, at: Any, value: Any) -> Any:
+        def write(buffer: Any, at: Any, value: Any) -> None:
+            store(buffer + at, np.uint8(value))
+
+        return write
+
+    @overload(set_uint32)
+    def _(buffer: Any, at: Any, value: Any) -> Any:
+        def write(buffer: Any, at: Any, value: Any) -> None:
+            store(buffer + at, np.uint32(value))
+
+        return write
+
+    @overload(move)
+    def _(source: Any, start: Any, length: Any, target: Any, to: Any) -> Any:
+        def copy(source: Any, start: Any, length: Any, target: Any, to: Any) -> None:
+            memmove(target + to, source + start, length)
+
+        return copy

@@ -1,0 +1,115 @@
+"""Protobuf's variable-length numbers, for loops that numba compiles: `teach` gives numba these functions.
+
+Buffers are addresses (native.py); a position of -1 says that the bytes are no message.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.records import native
+from sparkflow_runtime.records.native import byte_at, set_byte
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types
+_U64 = (1 << 64) - 1
+_MOST = 1 << 62
+
+
+def varint(buffer: Any, at: int, end: int) -> tuple[int, int]:
+    """(the value as an unsigned 64-bit number, where the next thing begins)."""
+    value, shift = 0, 0
+    while at < end and shift < 70:
+        byte = byte_at(buffer, at)
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value & _U64, at
+        shift += 7
+    return 0, -1
+
+
+def as_length(value: int) -> int:
+    """More than any buffer has, where it does not fit."""
+    return min(value, _MOST)
+
+
+def span(buffer: Any, at: int, end: int) -> tuple[int, int]:
+    """Of a length and what it measures: (start, end) of the latter."""
+    value, at = varint(buffer, at, end)
+    length = as_length(value)
+    if at < 0 or length > end - at:
+        return -1, -1
+    return at, at + length
+
+
+def skip(buffer: Any, at: int, end: int, wire_type: int) -> int:
+    """Where the field that has its value at `at` ends."""
+    if wire_type == VARINT:
+        return varint(buffer, at, end)[1]
+    if wire_type == BYTES:
+        return span(buffer, at, end)[1]
+    width = 8 if wire_type == FIXED64 else 4 if wire_type == FIXED32 else end + 1
+    return at + width if width <= end - at else -1
+
+
+def varint_size(value: int) -> int:
+    """Of a number that is not negative."""
+    size = 1
+    while value >= 128:
+        value >>= 7
+        size += 1
+    return size
+
+
+def put_varint(out: Any, at: int, value: int) -> int:
+    """Where the next thing begins. `value` is not negative, or an unsigned 64-bit number."""
+    while value >= 128:
+        set_byte(out, at, value & 127 | 128)
+        value >>= 7
+        at += 1
+    set_byte(out, at, value)
+    return at + 1
+
+
+@lru_cache(1)
+def teach() -> None:
+    from numba import njit
+    from numba.extending import overload, register_jitable
+
+    native.teach()
+
+    @overload(as_length)
+    def _(value: Any) -> Any:
+        def length(value: Any) -> Any:
+            return np.int64(value) if value < np.uint64(_MOST) else _MOST
+
+        return length
+
+    @overload(varint)
+    def _(buffer: Any, at: Any, end: Any) -> Any:
+        def read(buffer: Any, at: Any, end: Any) -> Any:
+            if at < end and byte_at(buffer, at) < 128:  # nearly all
+                return np.uint64(byte_at(buffer, at)), at + 1
+            return long(buffer, at, end)
+
+        return read
+
+    @njit(nogil=True)
+    def long(buffer: Any, at: Any, end: Any) -> Any:
+        value, shift = np.uint64(0), np.uint64(0)
+        while at < end and shift < 70:
+            byte = np.uint64(byte_at(buffer, at))
+            at += 1
+            value |= (byte & np.uint64(127)) << shift
+            if byte < 128:
+                return value, at
+            shift += np.uint64(7)
+        return np.uint64(0), -1
+
+    register_jitable(span)
+    register_jitable(skip)
+    register_jitable(varint_size)
+    register_jitable(put_varint)

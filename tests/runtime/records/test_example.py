@@ -1,0 +1,152 @@
+"""Example messages as columns and back, held against protobuf's own parser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sparkflow_runtime.records.example import (
+    BYTES_LIST,
+    FLOAT_LIST,
+    INT64_LIST,
+    MISSING,
+    BadMessage,
+    Keys,
+    index,
+)
+from sparkflow_runtime.records.example_encode import Feature, encode
+from sparkflow_runtime.wire import example_proto as proto
+
+FLOATS = st.floats(width=32, allow_nan=False)
+INTS = st.integers(-(2**63), 2**63 - 1)
+VALUES = st.one_of(
+    st.tuples(st.just("bytes_list"), st.lists(st.binary(max_size=200), max_size=4)),
+    st.tuples(st.just("float_list"), st.lists(FLOATS, max_size=40)),
+    st.tuples(st.just("int64_list"), st.lists(INTS, max_size=40)),
+)
+NAMES = st.sampled_from(["a", "b", "ab", "label", "x" * 130, "é"])
+MESSAGES = st.lists(st.dictionaries(NAMES, VALUES, max_size=6), max_size=5)
+KINDS = {"bytes_list": BYTES_LIST, "float_list": FLOAT_LIST, "int64_list": INT64_LIST}
+
+
+def message(features: dict[str, tuple[str, list[Any]]]) -> bytes:
+    example = proto.Example()
+    for name, (kind, values) in features.items():
+        getattr(example.features.feature[name], kind).value.extend(values)
+        getattr(example.features.feature[name], kind).SetInParent()
+    return bytes(example.SerializeToString())
+
+
+def joined(messages: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    lengths = np.array([len(m) for m in messages], np.int64)
+    ends = np.cumsum(lengths)
+    return np.frombuffer(bytearray(b"".join(messages) or b"\0"), np.uint8), ends - lengths, ends
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(MESSAGES)
+def test_what_protobuf_writes_is_read(version: str, given_messages: Any) -> None:
+    names = ["a", "b", "label", "x" * 130, "not there"]
+    keys = Keys.of([n.encode() for n in names])
+    found = index(*joined([message(m) for m in given_messages]), keys)
+    for column, name in enumerate(names):
+        for i, features in enumerate(given_messages):
+            kind, values = features.get(name, ("", []))
+            assert found.kinds[column, i] == KINDS.get(kind, MISSING)
+            one = index(*joined([message(features)]), keys)
+            if kind:
+                (got,), counts = one.ragged([column], KINDS[kind])
+                assert counts.tolist() == [[len(values)]]
+                if kind == "bytes_list":
+                    got = [bytes(one.buffer[a:b]) for a, b in got.tolist()]
+                assert list(got) == values
+
+
+def test_columns_of_many_messages(version: str) -> None:
+    rng = np.random.default_rng(5)
+    rows = [rng.integers(-(2**62), 2**62, rng.integers(0, 4)).tolist() for _ in range(300)]
+    messages = [message({"n": ("int64_list", r), "one": ("float_list", [i + 0.5])}) for i, r in enumerate(rows)]
+    found = index(*joined(messages), Keys.of([b"one", b"n"]))
+    values, counts = found.dense([0], FLOAT_LIST, 1)
+    assert values.shape == (1, 300, 1) and (values[0, :, 0] == np.arange(300) + 0.5).all() and (counts == 1).all()
+    (got,), counts = found.ragged([1], INT64_LIST)
+    assert got.tolist() == [v for r in rows for v in r] and counts[0].tolist() == [len(r) for r in rows]
+    first, counts = found.dense([1], INT64_LIST, 2)
+    assert all(first[0, i, : min(2, len(r))].tolist() == r[:2] for i, r in enumerate(rows))
+
+
+def test_numbers_that_are_not_packed_and_unknown_fields(version: str) -> None:
+    ints = b"\x08\x05\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"  # two fields `value: 5`, `value: -1`
+    feature = b"\x32\x02hi" + b"\x1a" + bytes([len(ints)]) + ints  # field 6 is unknown
+    entry = b"\x0a\x01k\x12" + bytes([len(feature)]) + feature
+    features = b"\x0a" + bytes([len(entry)]) + entry
+    data = b"\x15\0\0\0\0" + b"\x0a" + bytes([len(features)]) + features  # field 2, fixed32, is unknown
+    found = index(*joined([data]), Keys.of([b"k"]))
+    assert found.ragged([0], INT64_LIST)[0][0].tolist() == [5, -1]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=60), st.integers(0, 200), st.integers(0, 255))
+def test_damage_is_refused_or_read_never_worse(version: str, noise: bytes, at: int, byte: int) -> None:
+    whole = bytearray(
+        message({"a": ("int64_list", [1, 2**40]), "b": ("bytes_list", [b"x" * 20]), "c": ("float_list", [1.0])})
+    )
+    whole[at % len(whole)] = byte
+    keys = Keys.of([b"a", b"b", b"c"])
+    for data in (bytes(whole), noise, bytes(whole)[: at % len(whole)]):
+        try:
+            found = index(*joined([data]), keys)
+            for column in range(3):
+                for kind in (BYTES_LIST, FLOAT_LIST, INT64_LIST):
+                    if found.kinds[column, 0] == kind:
+                        found.ragged([column], kind)
+        except BadMessage as error:
+            assert error.index == 0
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(INTS, max_size=3),
+            st.lists(FLOATS, max_size=3),
+            st.lists(st.binary(max_size=150), max_size=3),
+            st.booleans(),
+        ),
+        max_size=6,
+    )
+)
+def test_what_is_written_protobuf_reads(version: str, rows: Any) -> None:
+    def offsets(column: int) -> np.ndarray:
+        return np.cumsum([0, *(len(r[column]) for r in rows)], dtype=np.int64)
+
+    texts = [s for r in rows for s in r[2]]
+    there = np.array([r[3] for r in rows], bool)
+    features = [
+        Feature(b"ints", INT64_LIST, np.array([v for r in rows for v in r[0]], np.int64), offsets(0)),
+        Feature(b"f" * 200, FLOAT_LIST, np.array([v for r in rows for v in r[1]], np.float32), offsets(1), there),
+        Feature(b"s", BYTES_LIST, np.frombuffer(b"".join(texts), np.uint8), offsets(2), None,
+                np.cumsum([0, *map(len, texts)], dtype=np.int64)),
+    ]  # fmt: skip
+    data, at = encode(features, len(rows))
+    for i, (ints, floats, strings, present) in enumerate(rows):
+        example = proto.Example.FromString(bytes(data[at[i] : at[i + 1]]))
+        assert list(example.features.feature["ints"].int64_list.value) == ints
+        assert list(example.features.feature["s"].bytes_list.value) == strings
+        assert ("f" * 200 in example.features.feature) == present
+        if present:
+            assert list(example.features.feature["f" * 200].float_list.value) == floats
+
+
+def test_a_feature_of_another_type_is_refused() -> None:
+    at = np.arange(3)
+    with pytest.raises(TypeError, match="feature b'a': expected a contiguous array of float32"):
+        Feature(b"a", FLOAT_LIST, np.zeros(2), at)
+    with pytest.raises(TypeError, match="strings, and they alone, have ends"):
+        Feature(b"a", BYTES_LIST, np.zeros(2, np.uint8), at)
+    with pytest.raises(ValueError, match="named twice"):
+        Keys.of([b"a", b"a"])

@@ -1,0 +1,49 @@
+"""tf.python_io and the messages of tf.train that go into record files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import sparkflow as tf
+
+
+@pytest.mark.parametrize(
+    "options", [None, "GZIP", tf.python_io.TFRecordOptions(tf.python_io.TFRecordCompressionType.ZLIB)]
+)
+def test_examples_written_and_read(tmp_path: Path, options: object) -> None:
+    path = tmp_path / "examples"
+    with tf.python_io.TFRecordWriter(path, options) as writer:
+        for i in range(3):
+            features = {
+                "i": tf.train.Feature(int64_list=tf.train.Int64List(value=[i, -i])),
+                "x": tf.train.Feature(float_list=tf.train.FloatList(value=[i / 2])),
+                "s": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"a" * i])),
+            }
+            example = tf.train.Example(features=tf.train.Features(feature=features))
+            writer.write(example.SerializeToString())
+    read = [tf.train.Example.FromString(r) for r in tf.python_io.tf_record_iterator(str(path), options)]
+    assert [list(e.features.feature["i"].int64_list.value) for e in read] == [[0, 0], [1, -1], [2, -2]]
+    assert [e.features.feature["s"].bytes_list.value[0] for e in read] == [b"", b"a", b"aa"]
+
+
+def test_sequences_of_features() -> None:
+    sequence = tf.train.SequenceExample()
+    sequence.context.feature["length"].int64_list.value.append(2)
+    for word in (b"to", b"be"):
+        sequence.feature_lists.feature_list["words"].feature.add().bytes_list.value.append(word)
+    again = tf.train.SequenceExample.FromString(sequence.SerializeToString())
+    assert [f.bytes_list.value[0] for f in again.feature_lists.feature_list["words"].feature] == [b"to", b"be"]
+
+
+def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+    with (
+        tf.python_io.TFRecordWriter(tmp_path / "a") as writer,
+        pytest.raises(TypeError, match=r"expected bytes, got Example; call SerializeToString\(\)"),
+    ):
+        writer.write(tf.train.Example())
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected 'GZIP', 'ZLIB', '' or None, got 'snappy'"):
+        tf.python_io.TFRecordOptions("snappy")
+    with pytest.raises(tf.errors.NotFoundError, match="nowhere"):
+        next(tf.python_io.tf_record_iterator(tmp_path / "nowhere"))
