@@ -9,7 +9,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
 from sparkflow_runtime.records.crc import crc_of, masked_crc, teach
-from sparkflow_runtime.records.native import byte_at, raw, uint32_at
+from sparkflow_runtime.records.native import byte_at, move, raw, set_byte, set_uint32, uint32_at
 
 HEADER, FOOTER = 12, 4
 _LENGTH = struct.Struct("<Q")
@@ -89,3 +89,23 @@ def frame(data: bytes) -> bytes:
     """One record as it stands in a file."""
     length = _LENGTH.pack(len(data))
     return b"".join((length, _SUM.pack(masked_crc(length)), data, _SUM.pack(masked_crc(data))))
+
+
+@compiled(["void(int64, int64[::1], uint8[::1])"], before=teach)
+def _spread(source: int, offsets: Any, out: Any) -> None:
+    view, at = raw(out), 0
+    for i in range(len(offsets) - 1):
+        length = offsets[i + 1] - offsets[i]
+        for k in range(8):
+            set_byte(view, at + k, length >> (8 * k) & 0xFF)
+        set_uint32(view, at + 8, crc_of(view, at, at + 8))
+        move(source, offsets[i], length, view, at + 12)
+        set_uint32(view, at + 12 + length, crc_of(source, offsets[i], offsets[i + 1]))
+        at += length + 16
+
+
+def framed(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Records data[offsets[i]:offsets[i + 1]] (uint8) as they stand in a file: uint8."""
+    out = np.empty(int(offsets[-1] - offsets[0]) + (HEADER + FOOTER) * (len(offsets) - 1), np.uint8)
+    _spread(data.ctypes.data, np.array(offsets), out)  # an array that may be read-only would be another type
+    return out

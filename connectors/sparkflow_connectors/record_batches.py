@@ -1,0 +1,147 @@
+"""Arrow batches to records and back, column by column: no Python object a row, except in SequenceExample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkflow.errors import DataLossError, InvalidArgumentError
+from sparkflow_connectors import record_sequences
+from sparkflow_connectors.record_types import (
+    BYTE_ARRAY,
+    EXAMPLE,
+    depth_of,
+    is_list,
+    is_text,
+    kind_of,
+    leaves,
+    value_type,
+)
+from sparkflow_connectors.record_values import Where, cast, flat, lists_of, nested, numbers, text, typed
+from sparkflow_runtime.records.example import (
+    BYTES_LIST,
+    MISSING,
+    BadMessage,
+    Index,
+    Keys,
+    index,
+)
+from sparkflow_runtime.records.example_encode import Feature, encode
+from sparkflow_runtime.records.files import Block
+from sparkflow_runtime.records.framing import framed
+from sparkflow_runtime.records.spans import gathered
+
+# ---------------------------------------------------------------------- batches to records
+
+
+def encoded(batch: pa.RecordBatch, record_type: str = EXAMPLE) -> np.ndarray:
+    """The rows as they stand in a TFRecord file, uint8. Raises InvalidArgumentError on a null inside a list and on a
+    number that does not fit."""
+    if record_type == BYTE_ARRAY:
+        return framed(*text(batch.column(0), batch.schema.field(0).name))
+    if record_type != EXAMPLE:
+        return record_sequences.encoded(batch)
+    features = [_feature(name, array) for name, array in flat(batch)]
+    return encode(features, batch.num_rows, framed=True)[0]
+
+
+def _feature(name: str, array: pa.Array) -> Feature:
+    present = None if not array.null_count else np.asarray(array.is_valid())
+    if is_list(array.type):
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+        values = array.flatten()
+        if values.null_count:
+            row = int(np.searchsorted(np.cumsum(lengths), np.flatnonzero(~np.asarray(values.is_valid()))[0], "right"))
+            raise InvalidArgumentError(
+                f"column {name!r}: row {row} of the batch has a null inside its list, which a feature cannot hold"
+            )
+    else:
+        lengths = np.ones(len(array), np.int64) if present is None else present.astype(np.int64)
+        values = array.drop_null()
+    offsets = np.zeros(len(array) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    kind = kind_of(values.type)
+    if kind == BYTES_LIST:
+        data, ends = text(values, name)
+        return Feature(name.encode(), kind, data, offsets, present, ends)
+    return Feature(name.encode(), int(kind or 0), numbers(values, int(kind or 0), name), offsets, present)
+
+
+# ---------------------------------------------------------------------- records to batches
+
+
+class Decoder:
+    """Makes batches of `schema` out of blocks of records.
+
+    A scalar column takes a feature with one value; a feature of another kind, or with more values, raises
+    InvalidArgumentError with column and record.
+    """
+
+    def __init__(self, schema: pa.Schema, record_type: str = EXAMPLE):
+        self.schema, self.record_type = schema, record_type
+        self._fields = list(leaves(schema))
+        self._keys = Keys.of([f.name.encode() for f in self._fields])
+
+    def batch(self, block: Block, path: str = "") -> pa.RecordBatch:
+        """path: for messages. Raises DataLossError on a record that is no Example."""
+        where = Where(block, path)
+        if self.record_type == BYTE_ARRAY:
+            data, ends = gathered(block.buffer, block.starts, block.ends)
+            array = _text_array(data, ends, None, self.schema.field(0).type, "")
+            return pa.record_batch([array], schema=self.schema)
+        if self.record_type != EXAMPLE:
+            return record_sequences.decoded(block, self.schema, where)
+        try:
+            found = index(block.buffer, block.starts, block.ends, self._keys)
+            arrays = iter([_array(found, c, f, where) for c, f in enumerate(self._fields)])
+        except BadMessage as error:
+            raise DataLossError(f"{where.record(error.index)} is no tf.train.Example") from None
+        return pa.record_batch([nested(f.type, arrays) for f in self.schema], schema=self.schema)
+
+
+def _array(found: Index, column: int, field: pa.Field, where: Where) -> pa.Array:
+    inner = value_type(field.type)
+    kind, kinds = kind_of(inner), found.kinds[column]
+    wrong = (kinds != MISSING) & (kinds != kind)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise where.holds(i, field, int(kinds[i]))
+    missing = kinds == MISSING
+    if missing.any() and not field.nullable:
+        raise where.lacks(int(np.argmax(missing)), field)
+    if depth_of(field.type):
+        (values,), counts = found.ragged([column], int(kind or 0))
+        array = lists_of(counts[0], _values(found, values, inner, field.name), missing, field.type.value_field)
+        return array if array.type == field.type else array.cast(field.type)
+    values, counts = found.dense([column], int(kind or 0), 1)
+    several = counts[0] > 1
+    if several.any():
+        i = int(np.argmax(several))
+        raise where.has_several(i, field, int(counts[0, i]))
+    return _values(found, values[0, :, 0], inner, field.name, counts[0] == 0)
+
+
+def _values(
+    found: Index, values: np.ndarray, dtype: pa.DataType, name: str, missing: np.ndarray | None = None
+) -> pa.Array:
+    if is_text(dtype):
+        starts, ends = values[:, 0], values[:, 1]
+        if missing is not None:
+            starts, ends = np.where(missing, 0, starts), np.where(missing, 0, ends)
+        return _text_array(*gathered(found.buffer, starts, ends), missing, dtype, name)
+    null = missing if missing is not None and missing.any() else None
+    if null is not None and values.dtype == np.int64:  # what was never read may be any number
+        values = np.where(null, 0, values)
+    return typed(pa.array(values, mask=null), dtype, name)
+
+
+def _text_array(
+    data: np.ndarray, offsets: np.ndarray, missing: np.ndarray | None, dtype: pa.DataType, name: str
+) -> pa.Array:
+    valid = None
+    if missing is not None and missing.any():
+        valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    buffers = [valid, pa.py_buffer(offsets), pa.py_buffer(data)]
+    array = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+    return cast(array, dtype, name)

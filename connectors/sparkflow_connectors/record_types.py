@@ -1,0 +1,176 @@
+"""How Arrow types stand in tf.train.Example, and the sidecar file that remembers what Example cannot say.
+
+The table is that of spark-tensorflow-connector and spark-tfrecord, so that each reads what the others write:
+
+| Arrow (Spark) | Feature |
+|---|---|
+| bool, int8..int64, uint8..uint32, date32 (days), timestamp (its unit), time | int64_list |
+| float16, float32, float64, decimal | float_list (32 bits: doubles and decimals lose digits) |
+| string, binary | bytes_list |
+| list of these | the same, many values |
+| list of lists of these | a feature list; record type SequenceExample alone |
+| struct | its fields, each a feature named "struct.field" |
+
+A null is a feature that is not there. Example knows only the right-hand side: a file written elsewhere is read as
+int64, float32, string and lists of them. What is written here has `_sparkflow_schema.json` beside it and comes back as
+it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from sparkflow.errors import InvalidArgumentError
+from sparkflow_runtime.records.example import BYTES_LIST, FLOAT_LIST, INT64_LIST
+
+SIDECAR = "_sparkflow_schema.json"
+EXAMPLE, SEQUENCE_EXAMPLE, BYTE_ARRAY = "Example", "SequenceExample", "ByteArray"
+RECORD_TYPES = (EXAMPLE, SEQUENCE_EXAMPLE, BYTE_ARRAY)
+BYTE_ARRAY_SCHEMA = pa.schema([pa.field("byteArray", pa.binary())])
+
+
+def kind_of(dtype: pa.DataType) -> int | None:
+    """Which list holds values of this type; None: none does."""
+    types = pa.types
+    if types.is_boolean(dtype) or types.is_integer(dtype) or types.is_temporal(dtype):
+        return None if types.is_duration(dtype) or types.is_interval(dtype) else INT64_LIST
+    if types.is_floating(dtype) or types.is_decimal(dtype):
+        return FLOAT_LIST
+    if is_text(dtype):
+        return BYTES_LIST
+    return None
+
+
+def is_text(dtype: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_string(dtype)
+        or types.is_large_string(dtype)
+        or types.is_binary(dtype)
+        or types.is_large_binary(dtype)
+        or types.is_fixed_size_binary(dtype)
+    )
+
+
+def is_list(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype))
+
+
+def depth_of(dtype: pa.DataType) -> int:
+    """How many lists are around the values."""
+    depth = 0
+    while is_list(dtype):
+        dtype, depth = dtype.value_type, depth + 1
+    return depth
+
+
+def value_type(dtype: pa.DataType) -> pa.DataType:
+    while is_list(dtype):
+        dtype = dtype.value_type
+    return dtype
+
+
+def leaves(schema: pa.Schema) -> Iterator[pa.Field]:
+    """The fields with the fields of structs in their place, named 'struct.field'."""
+    for field in schema:
+        yield from _leaves(field)
+
+
+def _leaves(field: pa.Field) -> Iterator[pa.Field]:
+    if not pa.types.is_struct(field.type):
+        yield field
+        return
+    for inner in field.type:
+        yield from _leaves(inner.with_name(f"{field.name}.{inner.name}"))
+
+
+def check_schema(schema: pa.Schema, record_type: str) -> None:
+    """Raises InvalidArgumentError on a record type there is not, and a column that it cannot hold."""
+    if record_type not in RECORD_TYPES:
+        raise InvalidArgumentError(f"recordType: expected one of {', '.join(RECORD_TYPES)}, got {record_type!r}")
+    if record_type == BYTE_ARRAY:
+        if len(schema) != 1 or not is_text(schema.field(0).type):
+            raise InvalidArgumentError(
+                f"recordType ByteArray takes one binary column; the table has {', '.join(map(str, schema)) or 'none'}"
+            )
+        return
+    deepest = 2 if record_type == SEQUENCE_EXAMPLE else 1
+    names = [field.name for field in leaves(schema)]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidArgumentError(f"column {name!r}: two columns would be the feature of that name")
+    for field in leaves(schema):
+        if kind_of(value_type(field.type)) is None or depth_of(field.type) > deepest:
+            why = (
+                "lists of lists need recordType SequenceExample"
+                if depth_of(field.type) == 2
+                else "it has no feature type"
+            )
+            raise InvalidArgumentError(f"column {field.name!r}: {field.type} cannot be written as {record_type}; {why}")
+
+
+# ---------------------------------------------------------------------- the sidecar
+
+_SIMPLE: dict[str, pa.DataType] = {
+    str(t): t
+    for t in (
+        pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
+        pa.float16(), pa.float32(), pa.float64(), pa.string(), pa.large_string(), pa.binary(), pa.large_binary(),
+        pa.date32(), pa.date64(),
+    )
+}  # fmt: skip
+
+
+def to_json(schema: pa.Schema, record_type: str) -> str:
+    return json.dumps({"version": 1, "recordType": record_type, "fields": [_field(f) for f in schema]}, indent=1)
+
+
+def from_json(text: str, path: str) -> tuple[pa.Schema, str]:
+    """(schema, record type). Raises InvalidArgumentError where the file says something else."""
+    try:
+        found = json.loads(text)
+        if found["version"] != 1:
+            raise ValueError(f"version {found['version']}")
+        return pa.schema([_read_field(f) for f in found["fields"]]), found["recordType"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidArgumentError(f"{path} is no schema that this version can read: {error!r}") from None
+
+
+def _field(field: pa.Field) -> dict[str, Any]:
+    return {"name": field.name, "nullable": field.nullable, "type": _type(field.type)}
+
+
+def _read_field(given: dict[str, Any]) -> pa.Field:
+    return pa.field(given["name"], _read_type(given["type"]), given["nullable"])
+
+
+def _type(dtype: pa.DataType) -> Any:
+    if pa.types.is_struct(dtype):
+        return {"struct": [_field(f) for f in dtype]}
+    if is_list(dtype):
+        return {"list": _field(dtype.value_field)}
+    if pa.types.is_timestamp(dtype):
+        return {"timestamp": dtype.unit, "tz": dtype.tz}
+    if pa.types.is_time(dtype):
+        return {"time": dtype.unit}
+    if pa.types.is_decimal(dtype):
+        return {"decimal": [dtype.precision, dtype.scale]}
+    return "binary" if pa.types.is_fixed_size_binary(dtype) else str(dtype)
+
+
+def _read_type(given: Any) -> pa.DataType:
+    if isinstance(given, str):
+        return _SIMPLE[given]
+    if "struct" in given:
+        return pa.struct([_read_field(f) for f in given["struct"]])
+    if "list" in given:
+        return pa.list_(_read_field(given["list"]))
+    if "timestamp" in given:
+        return pa.timestamp(given["timestamp"], given["tz"])
+    if "time" in given:
+        return pa.time32(given["time"]) if given["time"] in ("s", "ms") else pa.time64(given["time"])
+    return pa.decimal128(*given["decimal"])

@@ -1,0 +1,136 @@
+"""The values of columns as the lists of Feature hold them, and back; structs as their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkflow.errors import InvalidArgumentError
+from sparkflow_connectors.record_types import is_list, is_text
+from sparkflow_runtime.records.example import INT64_LIST, KIND_NAMES
+from sparkflow_runtime.records.files import Block
+from sparkflow_runtime.records.framing import HEADER
+
+
+class Where:
+    """Names records of a block in messages."""
+
+    def __init__(self, block: Block, path: str):
+        self._block, self._path = block, path
+
+    def record(self, i: int) -> str:
+        return f"{self._path}: the record at byte {self._block.offset + int(self._block.starts[i]) - HEADER}"
+
+    def lacks(self, i: int, field: pa.Field) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"{self.record(i)} has no feature {field.name!r}, which the schema says is never null"
+        )
+
+    def has_several(self, i: int, field: pa.Field, count: int) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"{self.record(i)}: feature {field.name!r} has {count} values, the schema says one {field.type}"
+        )
+
+    def holds(self, i: int, field: pa.Field, kind: int) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"{self.record(i)}: feature {field.name!r} holds {KIND_NAMES[kind]}, the schema says {field.type}"
+        )
+
+
+def flat(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
+    for field, column in zip(batch.schema, batch.columns):
+        yield from unpacked(field.name, column)
+
+
+def unpacked(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """A column, or the fields of a struct: a null struct is fields of nulls."""
+    if not pa.types.is_struct(array.type):
+        yield name, array
+        return
+    for field, inner in zip(array.type, array.flatten()):
+        yield from unpacked(f"{name}.{field.name}", inner)
+
+
+def nested(dtype: pa.DataType, arrays: Iterator[pa.Array]) -> pa.Array:
+    """The next column, or a struct of the next ones; a struct whose fields are all null is one itself."""
+    if not pa.types.is_struct(dtype):
+        return next(arrays)
+    fields = [nested(f.type, arrays) for f in dtype]
+    null = fields[0].is_null()
+    for one in fields[1:]:
+        null = pc.and_(null, one.is_null())
+    return pa.StructArray.from_arrays(fields, fields=list(dtype), mask=null)
+
+
+def numbers(values: pa.Array, kind: int, name: str) -> np.ndarray:
+    if kind == INT64_LIST:
+        if pa.types.is_date32(values.type) or pa.types.is_time32(values.type):
+            values = values.cast(pa.int32())
+        values = cast(values, pa.int64(), name)
+        return np.ascontiguousarray(values.to_numpy(zero_copy_only=False), np.int64)
+    if pa.types.is_decimal(values.type):
+        values = values.cast(pa.float64())
+    return np.ascontiguousarray(values.to_numpy(zero_copy_only=False), np.float32)
+
+
+def cast(values: pa.Array, dtype: pa.DataType, name: str) -> pa.Array:
+    try:
+        return values.cast(dtype)
+    except pa.ArrowInvalid as error:
+        raise InvalidArgumentError(f"column {name!r}: {error}") from None
+
+
+def text(values: pa.Array, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """(the bytes of all, int64 offsets)."""
+    if values.null_count:
+        raise InvalidArgumentError(f"column {name!r}: a null cannot be a record")
+    values = values.cast(pa.large_binary())
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
+    text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    return text, ends
+
+
+def typed(array: pa.Array, dtype: pa.DataType, name: str) -> pa.Array:
+    """int64, float32 or binary values as the column's type. Raises InvalidArgumentError on one that does not fit."""
+    if pa.types.is_boolean(dtype):
+        return pc.not_equal(array, 0)
+    if pa.types.is_decimal(dtype):
+        array = array.cast(pa.float64())
+    if pa.types.is_date32(dtype) or pa.types.is_time32(dtype):
+        array = cast(array, pa.int32(), name)
+    return cast(array, dtype, name)
+
+
+def lists_of(lengths: np.ndarray, values: pa.Array, missing: np.ndarray | None, field: pa.Field) -> pa.Array:
+    """A list array; field: of the values."""
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    mask = pa.array(missing) if missing is not None and missing.any() else None
+    return pa.ListArray.from_arrays(offsets, values, type=pa.list_(field.with_type(values.type)), mask=mask)
+
+
+def mapped(array: pa.Array, change: Callable[[pa.Array], pa.Array], field: pa.Field | None = None) -> pa.Array:
+    """The same lists around changed values; field: what they are to be."""
+    if not is_list(array.type):
+        return change(array)
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    inner = field.type.value_field if field is not None else pa.field("element", pa.null())
+    values = mapped(array.flatten(), change, inner if field is not None else None)
+    return lists_of(lengths, values, np.asarray(array.is_null()), inner)
+
+
+def plain(array: pa.Array, kind: int, name: str) -> pa.Array:
+    """int64, float32 or binary."""
+    if is_text(array.type):
+        return array.cast(pa.binary())
+    valid = array.drop_null()
+    found = numbers(valid, kind, name)
+    if len(valid) == len(array):
+        return pa.array(found)
+    whole = np.zeros(len(array), found.dtype)
+    whole[np.asarray(array.is_valid())] = found
+    return pa.array(whole, mask=np.asarray(array.is_null()))
