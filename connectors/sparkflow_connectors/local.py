@@ -16,8 +16,12 @@ from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
 from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
+from sparkflow_connectors.tfrecord import read_tfrecord
+from sparkflow_connectors.tfrecord_write import to_tfrecord
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
+
+__all__ = ["read_tfrecord", "to_tfrecord", "train"]
 
 HOST = "127.0.0.1"
 

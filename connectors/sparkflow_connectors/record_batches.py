@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -94,32 +97,56 @@ class Decoder:
             return record_sequences.decoded(block, self.schema, where)
         try:
             found = index(block.buffer, block.starts, block.ends, self._keys)
-            arrays = iter([_array(found, c, f, where) for c, f in enumerate(self._fields)])
+            arrays = iter(_Columns(found, self._fields, where).arrays())
         except BadMessage as error:
             raise DataLossError(f"{where.record(error.index)} is no tf.train.Example") from None
         return pa.record_batch([nested(f.type, arrays) for f in self.schema], schema=self.schema)
 
 
-def _array(found: Index, column: int, field: pa.Field, where: Where) -> pa.Array:
-    inner = value_type(field.type)
-    kind, kinds = kind_of(inner), found.kinds[column]
-    wrong = (kinds != MISSING) & (kinds != kind)
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        raise where.holds(i, field, int(kinds[i]))
-    missing = kinds == MISSING
-    if missing.any() and not field.nullable:
-        raise where.lacks(int(np.argmax(missing)), field)
-    if depth_of(field.type):
-        (values,), counts = found.ragged([column], int(kind or 0))
-        array = lists_of(counts[0], _values(found, values, inner, field.name), missing, field.type.value_field)
-        return array if array.type == field.type else array.cast(field.type)
-    values, counts = found.dense([column], int(kind or 0), 1)
-    several = counts[0] > 1
-    if several.any():
-        i = int(np.argmax(several))
-        raise where.has_several(i, field, int(counts[0, i]))
-    return _values(found, values[0, :, 0], inner, field.name, counts[0] == 0)
+class _Columns:
+    """The fields of one block: those of one kind are read together, while the messages are in the cache."""
+
+    def __init__(self, found: Index, fields: list[pa.Field], where: Where):
+        self._found, self._fields, self._where = found, fields, where
+        self._kinds = [int(kind_of(value_type(f.type)) or 0) for f in fields]
+
+    def arrays(self) -> list[pa.Array]:
+        out: list[Any] = [None] * len(self._fields)
+        groups: dict[tuple[int, int], list[int]] = {}
+        for c, field in enumerate(self._fields):
+            self._check(c, field)
+            groups.setdefault((self._kinds[c], depth_of(field.type)), []).append(c)
+        for (kind, depth), columns in groups.items():
+            read = self._lists if depth else self._scalars
+            for c, array in zip(columns, read(columns, kind)):
+                out[c] = array
+        return out
+
+    def _check(self, column: int, field: pa.Field) -> None:
+        kinds = self._found.kinds[column]
+        wrong = (kinds != MISSING) & (kinds != self._kinds[column])
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise self._where.holds(i, field, int(kinds[i]))
+        if not field.nullable and (kinds == MISSING).any():
+            raise self._where.lacks(int(np.argmax(kinds == MISSING)), field)
+
+    def _lists(self, columns: list[int], kind: int) -> Iterator[pa.Array]:
+        values, counts = self._found.ragged(columns, kind)
+        for c, mine, lengths in zip(columns, values, counts):
+            field = self._fields[c]
+            inner = _values(self._found, mine, value_type(field.type), field.name)
+            array = lists_of(lengths, inner, self._found.kinds[c] == MISSING, field.type.value_field)
+            yield array if array.type == field.type else array.cast(field.type)
+
+    def _scalars(self, columns: list[int], kind: int) -> Iterator[pa.Array]:
+        values, counts = self._found.dense(columns, kind, 1)
+        for c, mine, count in zip(columns, values, counts):
+            field = self._fields[c]
+            if (count > 1).any():
+                i = int(np.argmax(count > 1))
+                raise self._where.has_several(i, field, int(count[i]))
+            yield _values(self._found, mine[:, 0], field.type, field.name, count == 0)
 
 
 def _values(

@@ -171,6 +171,7 @@ def index(
     return -1
 
 
+_RUN = 256
 _LISTS = "uint8[::1], int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], int64"
 
 
@@ -180,8 +181,9 @@ def floats(buffer: Any, columns: Any, firsts: Any, lasts: Any, to: Any, size: in
     to out[to[c, i]:]. counts: how many there are. Gives the first message whose list is none, or -1."""
     bytes_ = raw(buffer)
     n = counts.shape[1]
-    for c in range(len(columns)):
-        for i in range(n):
+    for turn in range(len(columns) * (-(-n // _RUN))):  # the columns of some messages, then of the next ones: cached
+        c, first = turn % len(columns), turn // len(columns) * _RUN
+        for i in range(first, min(n, first + _RUN)):
             at, end, count = firsts[columns[c], i], lasts[columns[c], i], 0
             place, room = ((c * n + i) * size, size) if size >= 0 else (to[c, i], end - at)
             while at < end:
@@ -210,8 +212,9 @@ def floats(buffer: Any, columns: Any, firsts: Any, lasts: Any, to: Any, size: in
 def ints(buffer: Any, columns: Any, firsts: Any, lasts: Any, to: Any, size: int, out: Any, counts: Any) -> int:
     bytes_ = raw(buffer)
     n = counts.shape[1]
-    for c in range(len(columns)):
-        for i in range(n):
+    for turn in range(len(columns) * (-(-n // _RUN))):  # the columns of some messages, then of the next ones: cached
+        c, first = turn % len(columns), turn // len(columns) * _RUN
+        for i in range(first, min(n, first + _RUN)):
             at, end, count = firsts[columns[c], i], lasts[columns[c], i], 0
             place, room = ((c * n + i) * size, size) if size >= 0 else (to[c, i], end - at)
             while at < end:
@@ -244,8 +247,9 @@ def ints(buffer: Any, columns: Any, firsts: Any, lasts: Any, to: Any, size: int,
 def byte_spans(buffer: Any, columns: Any, firsts: Any, lasts: Any, to: Any, size: int, out: Any, counts: Any) -> int:
     bytes_ = raw(buffer)
     n = counts.shape[1]
-    for c in range(len(columns)):
-        for i in range(n):
+    for turn in range(len(columns) * (-(-n // _RUN))):  # the columns of some messages, then of the next ones: cached
+        c, first = turn % len(columns), turn // len(columns) * _RUN
+        for i in range(first, min(n, first + _RUN)):
             at, end, count = firsts[columns[c], i], lasts[columns[c], i], 0
             place, room = ((c * n + i) * size, size) if size >= 0 else (to[c, i], end - at)
             while at < end:

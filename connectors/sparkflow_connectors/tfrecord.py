@@ -1,0 +1,220 @@
+"""Folders of TFRecord files as Arrow tables.
+
+    table = tf.local.read_tfrecord("folder", columns=["label", "x"])
+
+`column=value` folders are partitions, as Spark and Hive write them; names that begin with _ or . are not read.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from sparkflow.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+)
+from sparkflow_connectors.record_batches import Decoder
+from sparkflow_connectors.record_types import (
+    BYTE_ARRAY,
+    BYTE_ARRAY_SCHEMA,
+    EXAMPLE,
+    RECORD_TYPES,
+    SIDECAR,
+    from_json,
+)
+from sparkflow_connectors.tfrecord_infer import Inference
+from sparkflow_runtime.records.files import Block, RecordFile
+
+CODECS = {"": "", "none": "", "gzip": "GZIP", "zlib": "ZLIB", "deflate": "ZLIB"}
+SUFFIXES = {"": "", "GZIP": ".gz", "ZLIB": ".zlib"}
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+BATCH_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Options:
+    """How records are read. on_error: 'raise', or 'skip' what is damaged and count it. sample: how many records the
+    schema is inferred from; 0: all. codec: of files whose names do not tell."""
+
+    record_type: str = ""  # '': what the sidecar says, else Example
+    schema: pa.Schema | None = None
+    on_error: str = "raise"
+    sample: int = 10_000
+    codec: str = ""
+
+    def __post_init__(self) -> None:
+        if self.record_type not in ("", *RECORD_TYPES):
+            raise InvalidArgumentError(
+                f"recordType: expected one of {', '.join(RECORD_TYPES)}, got {self.record_type!r}"
+            )
+        if self.on_error not in ("raise", "skip"):
+            raise InvalidArgumentError(f"on_error: expected 'raise' or 'skip', got {self.on_error!r}")
+        compression_of("", self.codec)
+
+
+@dataclass
+class Counts:
+    """What a reading met."""
+
+    records: int = 0
+    damaged: int = 0
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The files of one or more folders or patterns, and their schema; partition columns come last, as strings or
+    whole numbers."""
+
+    files: tuple[str, ...]
+    schema: pa.Schema
+    record_type: str
+    options: Options
+    partitions: dict[str, dict[str, str | None]] = field(default_factory=dict)  # file -> column -> value
+
+    def batches(
+        self, files: Sequence[str] | None = None, columns: Sequence[str] | None = None, counts: Counts | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of these files (of all), with these columns (all). Raises DataLossError and InvalidArgumentError with
+        file and position."""
+        counts = Counts() if counts is None else counts
+        wanted = self.schema if columns is None else pa.schema([self._column(c) for c in columns])
+        own = {c for folders in self.partitions.values() for c in folders}
+        inside = Decoder(pa.schema([f for f in wanted if f.name not in own]), self.record_type)
+        for path in self.files if files is None else files:
+            with RecordFile(path, compression_of(path, self.options.codec), self.options.on_error == "skip") as file:
+                for block in file.blocks():
+                    yield from self._of_block(block, path, inside, wanted, counts)
+                counts.damaged += file.skipped
+
+    def _of_block(
+        self, block: Block, path: str, inside: Decoder, wanted: pa.Schema, counts: Counts
+    ) -> Iterator[pa.RecordBatch]:
+        for at in range(0, len(block.starts), BATCH_ROWS):
+            part = block._replace(starts=block.starts[at : at + BATCH_ROWS], ends=block.ends[at : at + BATCH_ROWS])
+            batch = inside.batch(part, path)
+            counts.records += len(part.starts)
+            values = self.partitions.get(path, {})
+            arrays = [
+                _repeated(values[f.name], f, len(part.starts)) if f.name in values else batch.column(f.name)
+                for f in wanted
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=wanted) if arrays else batch
+
+    def _column(self, name: str) -> pa.Field:
+        if name not in self.schema.names:
+            raise InvalidArgumentError(f"column {name!r} is missing; the records have {', '.join(self.schema.names)}")
+        return self.schema.field(name)
+
+
+def compression_of(path: str, codec: str = "") -> str:
+    """By the codec, else by the name of the file. Raises InvalidArgumentError on a codec that there is not."""
+    if codec.lower() not in CODECS:
+        raise InvalidArgumentError(f"codec: expected one of {', '.join(c for c in CODECS if c)}, got {codec!r}")
+    if codec:
+        return CODECS[codec.lower()]
+    return next((name for name, suffix in SUFFIXES.items() if suffix and path.endswith(suffix)), "")
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def open_tfrecord(paths: str | Sequence[str], options: Options | None = None) -> Dataset:
+    """Finds the files of folders, files and patterns, and their schema: given, beside them, or inferred.
+
+    Raises NotFoundError where there is no file, InvalidArgumentError where folders contradict each other.
+    """
+    options = options or Options()
+    folders: dict[str, list[tuple[str, dict[str, str | None]]]] = {}
+    for path in [paths] if isinstance(paths, str) else paths:
+        for root in sorted(glob.glob(path)) if glob.has_magic(path) else [path]:
+            folders[root] = list(files_of(root))
+    found = [one for files in folders.values() for one in files]
+    if not found and not any(os.path.exists(os.path.join(root, SIDECAR)) for root in folders):
+        raise NotFoundError(f"{paths}: there is no record file; names that begin with _ or . are not read")
+    sidecars = {root: side for root in folders if (side := sidecar_of(root)) is not None}
+    record_type, schema = options.record_type or EXAMPLE, options.schema
+    for root, (its_schema, its_type) in sidecars.items():
+        other = next(iter(sidecars.items()))
+        if (its_schema, its_type) != other[1]:
+            raise InvalidArgumentError(f"{root} and {other[0]} have different schemas; read them one by one")
+        record_type = options.record_type or its_type
+        schema = its_schema if schema is None and record_type == its_type else schema
+    if record_type == BYTE_ARRAY:
+        schema = schema if schema is not None else BYTE_ARRAY_SCHEMA
+    if schema is None:
+        schema = _inferred([path for path, _ in found], record_type, options)
+    partitions = {path: values for path, values in found if values}
+    return Dataset(tuple(p for p, _ in found), _with_partitions(schema, found), record_type, options, partitions)
+
+
+def read_tfrecord(
+    paths: str | Sequence[str], columns: Sequence[str] | None = None, counts: Counts | None = None, **options: object
+) -> pa.Table:
+    """All records as a table. options: the fields of Options."""
+    dataset = open_tfrecord(paths, Options(**options))  # type: ignore[arg-type]
+    batches = list(dataset.batches(columns=columns, counts=counts))
+    schema = dataset.schema if columns is None else pa.schema([dataset._column(c) for c in columns])
+    return pa.Table.from_batches(batches, schema)
+
+
+def files_of(root: str) -> Iterator[tuple[str, dict[str, str | None]]]:
+    """(file, values of the partition folders it is in), sorted; hidden names are left out."""
+    if not os.path.exists(root):
+        raise NotFoundError(f"{root}: no such file or directory")
+    if os.path.isfile(root):
+        yield root, {}
+        return
+    for folder, inner, names in os.walk(root):
+        inner[:] = sorted(n for n in inner if not n.startswith(("_", ".")))
+        parts = Path(folder).relative_to(root).parts
+        values = dict(_partition_value(p) for p in parts if "=" in p)
+        for name in sorted(names):
+            if not name.startswith(("_", ".")):
+                yield os.path.join(folder, name), values
+
+
+def _partition_value(part: str) -> tuple[str, str | None]:
+    name, _, value = part.partition("=")
+    return unquote(name), None if value == NULL_PARTITION else unquote(value)
+
+
+def sidecar_of(root: str) -> tuple[pa.Schema, str] | None:
+    path = Path(root if os.path.isdir(root) else os.path.dirname(root)) / SIDECAR
+    return from_json(path.read_text(encoding="utf-8"), str(path)) if path.is_file() else None
+
+
+def _with_partitions(schema: pa.Schema, found: list[tuple[str, dict[str, str | None]]]) -> pa.Schema:
+    """Partition columns are whole numbers where every value is one; a column that the sidecar names keeps its type."""
+    columns: dict[str, list[str | None]] = {}
+    for _, values in found:
+        for name, value in values.items():
+            columns.setdefault(name, []).append(value)
+    for name, given in columns.items():
+        whole = all(v is None or v.lstrip("-").isdigit() for v in given)
+        if name not in schema.names:
+            schema = schema.append(pa.field(name, pa.int64() if whole else pa.string()))
+    return schema
+
+
+def _repeated(value: str | None, column: pa.Field, rows: int) -> pa.Array:
+    if value is None:
+        return pa.nulls(rows, column.type)
+    return pa.repeat(pa.scalar(value).cast(column.type), rows)
+
+
+def _inferred(files: list[str], record_type: str, options: Options) -> pa.Schema:
+    inference, left = Inference(record_type), options.sample or None
+    for path in files:
+        with RecordFile(path, compression_of(path, options.codec), options.on_error == "skip") as file:
+            for block in file.blocks():
+                inference.add(block, path, left)
+                if left is not None and (left := left - len(block.starts)) <= 0:
+                    return inference.schema()
+    return inference.schema()

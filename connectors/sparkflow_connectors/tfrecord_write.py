@@ -1,0 +1,196 @@
+"""Folders of TFRecord files, written so that no reader sees half of one.
+
+    tf.local.to_tfrecord(table, "folder", partition_by=["day"], codec="gzip")
+
+Parts are written under `_temporary` and moved in place at the end, with `_SUCCESS` and the sidecar schema.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkflow.errors import (
+    AlreadyExistsError,
+    InvalidArgumentError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+)
+from sparkflow_connectors.record_batches import encoded
+from sparkflow_connectors.record_types import EXAMPLE, SIDECAR, check_schema, to_json
+from sparkflow_connectors.tfrecord import BATCH_ROWS, NULL_PARTITION, SUFFIXES, compression_of, files_of, sidecar_of
+from sparkflow_runtime.records.files import RecordWriter
+
+MODES = ("error", "append", "overwrite")
+
+
+class FolderWriter:
+    """Writes parts of one folder; parts may be written by several processes that share the file system.
+
+    `path`: a local folder. Nothing is visible before `commit`; `abort` leaves the folder as it was.
+    mode: 'error' where there is something already, 'append', or 'overwrite', which replaces it at the commit.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        schema: pa.Schema,
+        mode: str = "error",
+        record_type: str = EXAMPLE,
+        codec: str = "",
+        partition_by: Sequence[str] = (),
+        token: str = "",
+    ):
+        if mode not in MODES:
+            raise InvalidArgumentError(f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
+        self.path, self.mode, self.record_type = path.rstrip("/") or path, mode, record_type
+        self.compression, self.partition_by = compression_of("", codec), list(partition_by)
+        missing = [c for c in self.partition_by if c not in schema.names]
+        if missing:
+            raise InvalidArgumentError(
+                f"partition_by: column {missing[0]!r} is missing; the table has {', '.join(schema.names)}"
+            )
+        self.schema = schema
+        self.inside = pa.schema([f for f in schema if f.name not in self.partition_by])
+        if not len(self.inside):
+            raise InvalidArgumentError("partition_by names every column: nothing is left for the records")
+        check_schema(self.inside, record_type)
+        self.token = token or secrets.token_hex(8)
+
+    @property
+    def temporary(self) -> str:
+        return os.path.join(self.path, "_temporary", self.token)
+
+    def begin(self) -> None:
+        """Raises AlreadyExistsError, PermissionDeniedError, InvalidArgumentError where another schema is there."""
+        if os.path.isdir(self.path) and any(files_of(self.path)):
+            if self.mode == "error":
+                raise AlreadyExistsError(f"{self.path} has record files already; mode='append' or 'overwrite' goes on")
+            there = sidecar_of(self.path)
+            if self.mode == "append" and there is not None and there != (self.schema, self.record_type):
+                raise InvalidArgumentError(
+                    f"{self.path} holds {there[1]} of {_line(there[0])}; what is appended is {self.record_type} of "
+                    f"{_line(self.schema)}"
+                )
+        self._made(self.temporary)
+
+    def write(self, batches: Iterator[pa.RecordBatch], part: int) -> list[str]:
+        """One part; the files that it made, below `temporary`. The files of a failed part are removed."""
+        open_files: dict[str, RecordWriter] = {}
+        try:
+            for batch in batches:
+                for folder, rows in self._split(batch):
+                    name = os.path.join(folder, f"part-{part:05d}-{self.token}.tfrecord{SUFFIXES[self.compression]}")
+                    if name not in open_files:
+                        self._made(os.path.join(self.temporary, folder))
+                        open_files[name] = RecordWriter(os.path.join(self.temporary, name), self.compression)
+                    open_files[name].write_framed(encoded(rows, self.record_type))
+            for writer in open_files.values():
+                writer.close()
+        except BaseException as error:
+            for name, writer in open_files.items():
+                with suppress(OSError):  # the disk is full: what is left is removed
+                    writer.close()
+                os.unlink(os.path.join(self.temporary, name))
+            if isinstance(error, OSError):
+                raise ResourceExhaustedError(
+                    f"{self.temporary}: part {part} could not be written: {error}. Nothing of it is left"
+                ) from error
+            raise
+        return list(open_files)
+
+    def commit(self, files: Sequence[str]) -> None:
+        """Show these files, then the sidecar and `_SUCCESS`."""
+        if self.mode == "overwrite":
+            for name in os.listdir(self.path):
+                if name != "_temporary":
+                    _removed(os.path.join(self.path, name))
+        for name in files:
+            self._made(os.path.join(self.path, os.path.dirname(name)))
+            os.replace(os.path.join(self.temporary, name), os.path.join(self.path, name))
+        for name, text in ((SIDECAR, to_json(self.schema, self.record_type)), ("_SUCCESS", "")):
+            unfinished = os.path.join(self.temporary, name)
+            Path(unfinished).write_text(text, encoding="utf-8")
+            os.replace(unfinished, os.path.join(self.path, name))
+        self._cleared()
+
+    def abort(self) -> None:
+        self._cleared()
+        if os.path.isdir(self.path) and not os.listdir(self.path):
+            os.rmdir(self.path)
+
+    def _cleared(self) -> None:
+        shutil.rmtree(self.temporary, ignore_errors=True)
+        above = os.path.dirname(self.temporary)
+        if os.path.isdir(above) and not os.listdir(above):
+            os.rmdir(above)
+
+    def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of each partition folder."""
+        if not self.partition_by:
+            yield "", batch
+            return
+        table = pa.Table.from_batches([batch])
+        for values in table.group_by(self.partition_by).aggregate([]).to_pylist():
+            rows = table
+            for name, value in values.items():
+                column = rows.column(name)
+                rows = rows.filter(
+                    pc.is_null(column) if value is None else pc.equal(column, pa.scalar(value, column.type))
+                )
+            folder = os.path.join(*(f"{quote(n)}={_folder_value(v)}" for n, v in values.items()))
+            for part in rows.select(self.inside.names).combine_chunks().to_batches():
+                yield folder, part
+
+    def _made(self, folder: str) -> None:
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except PermissionError:
+            raise PermissionDeniedError(f"{folder}: this process may not write here") from None
+        except (NotADirectoryError, FileExistsError):
+            raise InvalidArgumentError(f"{self.path} is a file, not a folder") from None
+
+
+def to_tfrecord(
+    table: pa.Table,
+    path: str,
+    mode: str = "error",
+    record_type: str = EXAMPLE,
+    codec: str = "",
+    partition_by: Sequence[str] = (),
+    rows_per_file: int = 1_000_000,
+) -> None:
+    """A table as a folder of record files. Raises what FolderWriter raises; nothing is left of a failed writing."""
+    writer = FolderWriter(path, table.schema, mode, record_type, codec, partition_by)
+    writer.begin()
+    try:
+        files = []
+        for part, at in enumerate(range(0, max(1, table.num_rows), rows_per_file)):
+            files += writer.write(iter(table.slice(at, rows_per_file).to_batches(BATCH_ROWS)), part)
+        writer.commit(files)
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def _folder_value(value: object) -> str:
+    return NULL_PARTITION if value is None else quote(str(value), safe="")
+
+
+def _line(schema: pa.Schema) -> str:
+    return ", ".join(f"{f.name}: {f.type}" for f in schema)
+
+
+def _removed(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        os.unlink(path)

@@ -1,0 +1,219 @@
+"""Folders of record files: what is written comes back, nothing half-written shows, what is wrong is named."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sparkflow as tf
+from sparkflow_connectors.tfrecord import Counts, Options, open_tfrecord, read_tfrecord
+from sparkflow_connectors.tfrecord_write import FolderWriter, to_tfrecord
+
+
+def table(rows: int = 25) -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array(range(rows), pa.int32()),
+            "flag": pa.array([i % 3 == 0 for i in range(rows)], pa.bool_()),
+            "x": pa.array([[float(i), i / 2] for i in range(rows)], pa.list_(pa.float32())),
+            "day": pa.array([dt.date(2026, 1, 1 + i % 2) for i in range(rows)], pa.date32()),
+            "name": pa.array([None if i % 5 == 0 else f"n {i % 2}/é" for i in range(rows)], pa.string()),
+        }
+    )
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize("codec", ["", "gzip", "zlib"])
+@pytest.mark.parametrize("record_type", ["Example", "SequenceExample"])
+def test_round_trip(tmp_path: Path, codec: str, record_type: str) -> None:
+    folder = tmp_path / "out"
+    to_tfrecord(table(), str(folder), codec=codec, record_type=record_type, rows_per_file=10)
+    assert read_tfrecord(str(folder)).equals(table())
+    assert read_tfrecord(str(folder), columns=["name", "id"]).equals(table().select(["name", "id"]))
+    names = files(folder)
+    assert (
+        names[:2] == ["_SUCCESS", "_sparkflow_schema.json"] and len(names) == 5 and not (folder / "_temporary").exists()
+    )
+
+
+def test_an_empty_table_keeps_its_schema(tmp_path: Path) -> None:
+    to_tfrecord(table(0), str(tmp_path / "out"))
+    assert read_tfrecord(str(tmp_path / "out")).equals(table(0))
+
+
+def test_partition_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    to_tfrecord(table(), str(folder), partition_by=["day", "name"])
+    assert {f.rsplit("/", 1)[0] for f in files(folder) if f.endswith(".tfrecord")} >= {
+        "day=2026-01-01/name=n%200%2F%C3%A9",
+        "day=2026-01-02/name=__HIVE_DEFAULT_PARTITION__",
+    }
+    back = read_tfrecord(str(folder)).sort_by("id")
+    assert back.equals(table())
+    to_tfrecord(table().drop_columns(["day", "name"]), str(tmp_path / "other" / "k=7"))
+    to_tfrecord(table().drop_columns(["day", "name"]), str(tmp_path / "other" / "k=8"))
+    outside = read_tfrecord(str(tmp_path / "other"), schema=table().drop_columns(["day", "name"]).schema)
+    assert outside.schema.field("k").type == pa.int64() and sorted(set(outside["k"].to_pylist())) == [7, 8]
+
+
+def test_modes(tmp_path: Path) -> None:
+    folder = str(tmp_path / "out")
+    to_tfrecord(table(3), folder)
+    with pytest.raises(tf.errors.AlreadyExistsError, match="mode='append' or 'overwrite' goes on"):
+        to_tfrecord(table(3), folder)
+    to_tfrecord(table(5), folder, mode="append")
+    assert sorted(read_tfrecord(folder)["id"].to_pylist()) == [0, 0, 1, 1, 2, 2, 3, 4]
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"holds Example of id: .* what is appended is Example of id: ",
+    ):
+        to_tfrecord(table(3).drop_columns(["x"]), folder, mode="append")
+    to_tfrecord(table(2).select(["id"]), folder, mode="overwrite")
+    assert read_tfrecord(folder).equals(table(2).select(["id"]))
+
+
+def test_a_failed_writing_leaves_what_was_there(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    to_tfrecord(table(3), str(folder))
+    before = files(folder)
+    bad = pa.table({"id": pa.array([1, 2**63], pa.uint64())})
+    for mode in ("append", "overwrite"):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            to_tfrecord(bad, str(folder), mode=mode, rows_per_file=1)
+        assert files(folder) == before and read_tfrecord(str(folder)).equals(table(3))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        to_tfrecord(bad, str(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_is_not_committed_is_not_read(tmp_path: Path) -> None:
+    folder = str(tmp_path / "out")
+    to_tfrecord(table(3), folder)
+    writer = FolderWriter(folder, table().schema, mode="append")
+    writer.begin()
+    made = writer.write(iter(table(4).to_batches()), 0)
+    assert read_tfrecord(folder).num_rows == 3
+    writer.commit(made)
+    assert read_tfrecord(folder).num_rows == 7
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    writer = FolderWriter(str(tmp_path / "out"), table().schema, token="t")
+    writer.begin()
+    Path(writer.temporary, "part-00000-t.tfrecord").symlink_to("/dev/full")
+    with pytest.raises(tf.errors.ResourceExhaustedError, match=r"part 0 could not be written: .*No space left"):
+        writer.write(iter(table(20_000).to_batches()), 0)
+    writer.abort()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="is a file, not a folder"):
+        to_tfrecord(table(), str(tmp_path / "file"))
+
+
+def test_damage(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    to_tfrecord(table(), str(folder))
+    (path,) = folder.glob("part*")
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(
+        tf.errors.DataLossError, match=rf"{path}: the checksum of the record that begins at byte \d+ is wrong"
+    ):
+        read_tfrecord(str(folder))
+    counts = Counts()
+    assert read_tfrecord(str(folder), on_error="skip", counts=counts).num_rows == 24
+    assert (counts.records, counts.damaged) == (24, 1)
+
+
+def example(**features: Any) -> bytes:
+    message = tf.train.Example()
+    for name, (kind, values) in features.items():
+        getattr(message.features.feature[name], kind).value.extend(values)
+    return bytes(message.SerializeToString())
+
+
+def write(path: Path, *records: bytes) -> str:
+    with tf.python_io.TFRecordWriter(path) as writer:
+        for record in records:
+            writer.write(record)
+    return str(path)
+
+
+def test_a_schema_out_of_foreign_files(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.tfrecord",
+        example(n=("int64_list", [1]), s=("bytes_list", [b"a"]), b=("bytes_list", [b"\xff"]), f=("float_list", [1, 2])),
+        example(n=("int64_list", []), s=("bytes_list", ["é".encode()]), new=("float_list", [0.5])),
+    )
+    found = read_tfrecord(path)
+    assert {f.name: str(f.type) for f in found.schema} == {
+        "b": "binary", "f": "list<item: float>", "n": "int64", "new": "float", "s": "string",
+    }  # fmt: skip
+    assert found["n"].to_pylist() == [1, None] and found["f"].to_pylist() == [[1, 2], None]
+    assert open_tfrecord(path, Options(sample=1)).schema.names == ["b", "f", "n", "s"]
+    other = write(tmp_path / "b.tfrecord", example(n=("float_list", [1.0])))
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"b\.tfrecord: .*feature 'n' is a float_list, in an earlier",
+    ):
+        read_tfrecord([path, other])
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"b\.tfrecord: the record at byte 0: feature 'n' holds float",
+    ):
+        read_tfrecord([path, other], sample=1)
+
+
+def test_folders_that_contradict_each_other(tmp_path: Path) -> None:
+    for name, dtype in (("a", pa.int16()), ("b", pa.int32())):
+        to_tfrecord(pa.table({"n": pa.array([1], dtype)}), str(tmp_path / name))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="have different schemas"):
+        read_tfrecord(str(tmp_path / "[ab]"))
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    for call, message in (
+        (lambda: read_tfrecord(str(tmp_path / "no")), "no: no such file or directory"),
+        (lambda: read_tfrecord(str(tmp_path / "*.no")), "there is no record file"),
+        (lambda: read_tfrecord(str(tmp_path)), "there is no record file"),
+    ):
+        with pytest.raises(tf.errors.NotFoundError, match=message):
+            call()
+    to_tfrecord(table(), str(tmp_path / "out"))
+    for call, message in (
+        (
+            lambda: read_tfrecord(str(tmp_path / "out"), columns=["y"]),
+            "column 'y' is missing; the records have id, flag",
+        ),
+        (lambda: read_tfrecord(str(tmp_path / "out"), on_error="ignore"), "expected 'raise' or 'skip', got 'ignore'"),
+        (lambda: read_tfrecord(str(tmp_path / "out"), codec="lz4"), "codec: expected one of none, gzip, zlib, deflate"),
+        (lambda: to_tfrecord(table(), str(tmp_path / "x"), mode="w"), "mode: expected one of error, append, overwrite"),
+        (lambda: to_tfrecord(table(), str(tmp_path / "x"), partition_by=["z"]), "partition_by: column 'z' is missing"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            call()
+    assert not (tmp_path / "x").exists()
+
+
+def test_memory_of_many_columns_is_not_copied_by_row() -> None:
+    """A batch of 100,000 rows: whole columns go through, so this takes no Python loop over rows (it would not end)."""
+    n = 100_000
+    batch = pa.record_batch({"x": pa.array(np.arange(n)), "y": pa.array(np.arange(n, dtype=np.float32))})
+    from sparkflow_connectors.record_batches import encoded
+
+    assert len(encoded(batch)) > 20 * n
