@@ -21,6 +21,7 @@ from distributed import Client, Future, Queue, default_client, get_worker
 
 from sparkflow_connectors import launch
 from sparkflow_connectors.dask_slots import Liveness, Patience, Slots, silence_s, within, workers_now
+from sparkflow_connectors.dask_tfrecord import read_tfrecord, to_tfrecord
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.local import as_table
 from sparkflow_connectors.model import Model
@@ -334,4 +335,4 @@ def _score_frame(frame: pd.DataFrame, model: Model) -> pd.DataFrame:
     return frame.assign(**added)
 
 
-__all__ = ["DaskEngine", "train", "transform"]
+__all__ = ["DaskEngine", "read_tfrecord", "to_tfrecord", "train", "transform"]

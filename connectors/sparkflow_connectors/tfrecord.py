@@ -30,6 +30,7 @@ from sparkflow_connectors.record_types import (
     from_json,
 )
 from sparkflow_connectors.tfrecord_infer import Inference
+from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.files import Block, RecordFile
 
 CODECS = {"": "", "none": "", "gzip": "GZIP", "zlib": "ZLIB", "deflate": "ZLIB"}
@@ -83,8 +84,9 @@ class Dataset:
     ) -> Iterator[pa.RecordBatch]:
         """Batches of these files (of all), with these columns (all). Raises DataLossError and InvalidArgumentError with
         file and position."""
+        ready.wait()
         counts = Counts() if counts is None else counts
-        wanted = self.schema if columns is None else pa.schema([self._column(c) for c in columns])
+        wanted = self.schema if columns is None else pa.schema([self.column(c) for c in columns])
         own = {c for folders in self.partitions.values() for c in folders}
         inside = Decoder(pa.schema([f for f in wanted if f.name not in own]), self.record_type)
         for path in self.files if files is None else files:
@@ -107,7 +109,8 @@ class Dataset:
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=wanted) if arrays else batch
 
-    def _column(self, name: str) -> pa.Field:
+    def column(self, name: str) -> pa.Field:
+        """Raises InvalidArgumentError where there is none."""
         if name not in self.schema.names:
             raise InvalidArgumentError(f"column {name!r} is missing; the records have {', '.join(self.schema.names)}")
         return self.schema.field(name)
@@ -160,7 +163,7 @@ def read_tfrecord(
     """All records as a table. options: the fields of Options."""
     dataset = open_tfrecord(paths, Options(**options))  # type: ignore[arg-type]
     batches = list(dataset.batches(columns=columns, counts=counts))
-    schema = dataset.schema if columns is None else pa.schema([dataset._column(c) for c in columns])
+    schema = dataset.schema if columns is None else pa.schema([dataset.column(c) for c in columns])
     return pa.Table.from_batches(batches, schema)
 
 

@@ -27,6 +27,7 @@ from sparkflow.errors import (
 from sparkflow_connectors.record_batches import encoded
 from sparkflow_connectors.record_types import EXAMPLE, SIDECAR, check_schema, to_json
 from sparkflow_connectors.tfrecord import BATCH_ROWS, NULL_PARTITION, SUFFIXES, compression_of, files_of, sidecar_of
+from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.files import RecordWriter
 
 MODES = ("error", "append", "overwrite")
@@ -82,13 +83,16 @@ class FolderWriter:
                 )
         self._made(self.temporary)
 
-    def write(self, batches: Iterator[pa.RecordBatch], part: int) -> list[str]:
-        """One part; the files that it made, below `temporary`. The files of a failed part are removed."""
+    def write(self, batches: Iterator[pa.RecordBatch], part: int, attempt: str = "") -> list[str]:
+        """One part; the files that it made, below `temporary`. attempt: which, of several that may run at once. Of a
+        failed one nothing is left."""
+        ready.wait()
+        file = f"part-{part:05d}-{self.token}{attempt}.tfrecord{SUFFIXES[self.compression]}"
         open_files: dict[str, RecordWriter] = {}
         try:
             for batch in batches:
                 for folder, rows in self._split(batch):
-                    name = os.path.join(folder, f"part-{part:05d}-{self.token}.tfrecord{SUFFIXES[self.compression]}")
+                    name = os.path.join(folder, file)
                     if name not in open_files:
                         self._made(os.path.join(self.temporary, folder))
                         open_files[name] = RecordWriter(os.path.join(self.temporary, name), self.compression)

@@ -108,9 +108,3 @@ def index(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray, keys: Keys) 
     if bad >= 0:
         raise BadMessage(int(bad))
     return Index(keys, buffer, kinds[:, :n], firsts, lasts)
-
-
-def prepare() -> None:
-    """Have the loops compiled in the background."""
-    for loop in (loops.index, loops.floats, loops.ints, loops.byte_spans):
-        loop.prepare()

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkflow_runtime.records import encode_loops, example_loops, framing
-
-LOOPS = (
-    framing._walk,
-    example_loops.index,
-    example_loops.floats,
-    example_loops.ints,
-    example_loops.byte_spans,
-    encode_loops.rows,
-)
+from sparkflow_runtime.records.ready import LOOPS
 
 
 @pytest.fixture(params=["machine code", "python"])

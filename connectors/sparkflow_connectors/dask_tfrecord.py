@@ -1,0 +1,65 @@
+"""TFRecord folders as Dask DataFrames, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import dask.dataframe as dd
+import pandas as pd
+import pyarrow as pa
+
+from sparkflow_connectors.record_types import EXAMPLE
+from sparkflow_connectors.tfrecord import Dataset, Options, open_tfrecord
+from sparkflow_connectors.tfrecord_write import FolderWriter
+
+
+def read_tfrecord(paths: str | Sequence[str], columns: Sequence[str] | None = None, **options: Any) -> Any:
+    """A Dask DataFrame with one partition a file; columns have Arrow's dtypes, so nothing is copied to objects.
+
+    options: the fields of Options (record_type, schema, on_error, sample, codec). Every worker must see the files.
+    Raises NotFoundError and InvalidArgumentError here, DataLossError (file, position) when it is computed.
+    """
+    dataset = open_tfrecord(paths, Options(**options))
+    wanted = list(columns) if columns is not None else dataset.schema.names
+    schema = pa.schema([dataset.column(c) for c in wanted])
+    meta = _frame(schema.empty_table())
+    if not dataset.files:
+        return dd.from_pandas(meta, npartitions=1)
+    return dd.from_map(_part, list(dataset.files), dataset=dataset, columns=wanted, meta=meta)
+
+
+def to_tfrecord(
+    ddf: Any,
+    path: str,
+    mode: str = "error",
+    record_type: str = EXAMPLE,
+    codec: str = "",
+    partition_by: Sequence[str] = (),
+) -> None:
+    """One file a partition (and partition folder), written by the workers, shown all at once by this process. The index
+    is left out. Raises what FolderWriter raises; nothing is left of a failed writing."""
+    schema = pa.Schema.from_pandas(ddf._meta_nonempty, preserve_index=False).remove_metadata()
+    writer = FolderWriter(path, schema, mode, record_type, codec, partition_by)
+    writer.begin()
+    try:
+        parts = [dask.delayed(_write)(part, i, writer) for i, part in enumerate(ddf.to_delayed())]
+        writer.commit([name for names in dask.compute(*parts) for name in names])
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def _write(part: pd.DataFrame, number: int, writer: FolderWriter) -> list[str]:
+    table = pa.Table.from_pandas(part, writer.schema, preserve_index=False)
+    return writer.write(iter(table.to_batches(max_chunksize=10_000)), number)
+
+
+def _part(path: str, dataset: Dataset, columns: list[str]) -> pd.DataFrame:
+    schema = pa.schema([dataset.column(c) for c in columns])
+    return _frame(pa.Table.from_batches(list(dataset.batches([path], columns)), schema))
+
+
+def _frame(table: pa.Table) -> pd.DataFrame:
+    return table.to_pandas(types_mapper=pd.ArrowDtype)

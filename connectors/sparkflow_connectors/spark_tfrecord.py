@@ -1,0 +1,166 @@
+"""TFRecord files as a Spark data source, without a jar.
+
+    spark.read.format("tfrecord").load("folder")
+    df.write.format("tfrecord").mode("overwrite").option("codec", "gzip").option("partitionBy", "day").save("folder")
+
+Options of reading: recordType, codec, onError (raise, skip), sampleSize; of writing: recordType, codec, partitionBy
+("a,b"; Spark's own partitionBy does not reach a Python data source). A `.schema(...)` reads only its columns. Spark
+finds the source by itself where sparkflow is installed on the driver (package `pyspark_tfrecord`).
+
+Filters are Spark's work: it keeps the reader of a DataFrame for later queries, with what an earlier query's filter did
+to it (seen in 4.3: rows were missing). To read one partition, load its folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from sparkflow.errors import InvalidArgumentError
+from sparkflow_connectors.record_types import EXAMPLE
+from sparkflow_connectors.tfrecord import Counts, Dataset, Options, open_tfrecord
+from sparkflow_connectors.tfrecord_write import FolderWriter
+
+_PARTITION_BYTES = 128 << 20  # of small files that one task reads
+_KNOWN = {"path", "recordtype", "codec", "onerror", "samplesize", "partitionby"}
+
+
+class TFRecordSource(DataSource):
+    """`spark.read.format("tfrecord")` and `df.write.format("tfrecord")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "tfrecord"
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(self._dataset(None).schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _Reader(self._dataset(schema), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        option = self._options_given()
+        columns = [c.strip() for c in option.get("partitionby", "").split(",") if c.strip()]
+        writer = FolderWriter(
+            _local(self._path()),
+            to_arrow_schema(schema, timezone="UTC"),
+            "overwrite" if overwrite else "append",
+            option.get("recordtype", EXAMPLE),
+            option.get("codec", ""),
+            columns,
+        )
+        writer.begin()
+        return _Writer(writer)
+
+    def _dataset(self, schema: StructType | None) -> Dataset:
+        option = self._options_given()
+        given = None if schema is None else to_arrow_schema(schema, timezone="UTC")
+        asked = Options(
+            record_type=option.get("recordtype", ""),
+            on_error=option.get("onerror", "raise"),
+            codec=option.get("codec", ""),
+            sample=int(option.get("samplesize", Options.sample)),
+            schema=given,
+        )
+        return open_tfrecord(_local(self._path()), asked)
+
+    def _path(self) -> str:
+        path = self.options.get("path")
+        if not path:
+            raise InvalidArgumentError("tfrecord: give the path, as in spark.read.format('tfrecord').load('folder')")
+        return path
+
+    def _options_given(self) -> dict[str, str]:
+        """By lower-case names. Raises InvalidArgumentError on one there is not."""
+        given = {name.lower(): value for name, value in dict(self.options).items()}
+        unknown = sorted(given.keys() - _KNOWN)
+        if unknown:
+            raise InvalidArgumentError(
+                f"tfrecord: option {unknown[0]!r} is unknown; there are recordType, codec, onError, sampleSize and "
+                "partitionBy"
+            )
+        return given
+
+
+class TFRecordsSource(TFRecordSource):
+    """The same by the name that some write."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "tfrecords"
+
+
+@dataclass
+class _Files(InputPartition):
+    paths: tuple[str, ...]
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, dataset: Dataset, schema: StructType):
+        self._dataset, self._columns = dataset, [f.name for f in schema.fields]
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._files = list(dataset.files)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        groups: list[list[str]] = [[]]
+        size = 0
+        for path in self._files:
+            length = os.path.getsize(path)
+            if groups[-1] and size + length > _PARTITION_BYTES:
+                groups.append([])
+                size = 0
+            groups[-1].append(path)
+            size += length
+        return [_Files(tuple(paths)) for paths in groups]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        counts = Counts()
+        for batch in self._dataset.batches(partition.paths, self._columns, counts):  # type: ignore[attr-defined]
+            table = pa.Table.from_batches([batch]).cast(self._schema)
+            yield from table.to_batches()
+
+
+@dataclass
+class _Written(WriterCommitMessage):
+    files: tuple[str, ...]
+
+
+class _Writer(DataSourceArrowWriter):
+    def __init__(self, folder: FolderWriter):
+        self._folder = folder
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        task = TaskContext.get()
+        part, attempt = (task.partitionId(), task.taskAttemptId()) if task is not None else (0, 0)
+        batches = (b.cast(self._folder.schema) for b in iterator)
+        return _Written(tuple(self._folder.write(batches, part, f"{attempt}")))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._folder.commit([name for m in messages if isinstance(m, _Written) for name in m.files])
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._folder.abort()
+
+
+def register_tfrecord(spark: Any) -> None:
+    """For a session that did not find the source by itself (sparkflow was installed or shipped after it began)."""
+    for source in (TFRecordSource, TFRecordsSource):
+        spark.dataSource.register(source)
+
+
+def _local(path: str) -> str:
+    return path.removeprefix("file://") if path.startswith("file:///") else path.removeprefix("file:")

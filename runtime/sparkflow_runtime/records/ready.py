@@ -1,0 +1,36 @@
+"""Compiling the loops of this room before a large piece of work, instead of beside it."""
+
+from __future__ import annotations
+
+import os
+
+from sparkflow_runtime.kernels.compiled import SWITCH
+from sparkflow_runtime.records import encode_loops, example_loops, framing, spans
+
+LOOPS = (
+    framing._walk,
+    framing._spread,
+    spans._gather,
+    example_loops.index,
+    example_loops.floats,
+    example_loops.ints,
+    example_loops.byte_spans,
+    encode_loops.rows,
+)
+
+
+def prepare() -> None:
+    """Have them compiled in the background."""
+    for loop in LOOPS:
+        loop.prepare()
+
+
+def wait(timeout_s: float = 60.0) -> None:
+    """Have them compiled (or loaded: a second the first time on a machine, less later) and wait for it. After
+    `timeout_s` the slow versions do the work."""
+    if os.environ.get(SWITCH) == "0":
+        return
+    prepare()
+    for loop in LOOPS:
+        if not loop.wait(timeout_s):
+            return

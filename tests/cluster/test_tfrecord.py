@@ -1,0 +1,67 @@
+"""Record files through the real Spark and Dask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sparkflow as tf
+
+FIELDS = [
+    "cast(id as int) i", "id % 2 = 0 flag", "array(cast(id as float), 1.5f) x", "concat('n', id % 3) name",
+    "cast(id % 2 as short) p", "timestamp_micros(id) t", "named_struct('a', id, 'b', if(id % 5 = 0, null, 'x')) s",
+    "date_add(date'2026-01-01', cast(id % 9 as int)) d", "if(id % 7 = 0, null, cast(id as byte)) b",
+]  # fmt: skip
+
+
+def test_spark_writes_and_reads(clusters: Any, tmp_path: Path) -> None:
+    spark, folder = clusters.spark, str(tmp_path / "out")
+    frame = spark.range(0, 3000, 1, 3).selectExpr(*FIELDS)
+    frame.write.format("tfrecord").mode("append").option("codec", "gzip").option("partitionBy", "p").save(folder)
+    back = spark.read.format("tfrecords").load(folder)
+    assert {f.name: f.dataType for f in back.schema} == {f.name: f.dataType for f in frame.schema}
+    assert back.where("p = 1").count() == 1500 and back.count() == 3000
+    assert back.select(frame.columns).orderBy("i").collect() == frame.orderBy("i").collect()
+    pruned = spark.read.format("tfrecord").schema("i int, name string").load(folder)
+    assert pruned.columns == ["i", "name"] and pruned.selectExpr("sum(i)").first()[0] == 3000 * 2999 // 2
+    assert tf.local.read_tfrecord(folder, columns=["i"])["i"].to_pylist() != []
+
+    spark.range(5).write.format("tfrecord").mode("overwrite").save(folder)
+    assert [r.id for r in spark.read.format("tfrecord").load(folder).orderBy("id").collect()] == [0, 1, 2, 3, 4]
+
+
+def test_spark_says_what_is_wrong_and_leaves_nothing(clusters: Any, tmp_path: Path) -> None:
+    spark, folder = clusters.spark, tmp_path / "out"
+    with pytest.raises(Exception, match="no such file or directory"):
+        spark.read.format("tfrecord").load(str(folder)).count()
+    with pytest.raises(Exception, match="option 'recordtyp' is unknown"):
+        spark.range(3).write.format("tfrecord").mode("append").option("recordTyp", "Example").save(str(folder))
+    with pytest.raises(Exception, match="a null inside its list"):
+        frame = spark.range(4).selectExpr("array(id, if(id = 3, null, id)) x")
+        frame.write.format("tfrecord").mode("append").save(str(folder))
+    assert not folder.exists()
+    spark.range(100).write.format("tfrecord").mode("append").save(str(folder))
+    path = next(folder.glob("part*"))
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(Exception, match=f"{path}: the file ends inside the record that begins at byte"):
+        spark.read.format("tfrecord").load(str(folder)).selectExpr("sum(id)").collect()
+    assert spark.read.format("tfrecord").option("onError", "skip").load(str(folder)).count() == 99
+
+
+def test_dask_writes_and_reads(clusters: Any, tmp_path: Path) -> None:
+    clusters.dask  # noqa: B018 - the cluster that computes
+    folder = str(tmp_path / "out")
+    table = clusters.table(500)
+    tf.dask.to_tfrecord(clusters.frame("dask", table), folder)
+    back = tf.dask.read_tfrecord(folder)
+    assert back.npartitions == 2
+    found = pa.Table.from_pandas(back.compute(), preserve_index=False).sort_by("row")
+    assert found.select(table.column_names).equals(table)
+    assert tf.dask.read_tfrecord(folder, columns=["row"])["row"].sum().compute() == 500 * 499 // 2
+    with pytest.raises(tf.errors.AlreadyExistsError):
+        tf.dask.to_tfrecord(clusters.frame("dask", table), folder)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="column 'y' is missing"):
+        tf.dask.read_tfrecord(folder, columns=["y"])
