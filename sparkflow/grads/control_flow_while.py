@@ -16,12 +16,12 @@ from sparkflow.framework.graph import Operation, Tensor
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.framework.shapes import compatible, merge
 from sparkflow.grads.control_flow import no_rows
-from sparkflow.grads.level import Body, result_of
+from sparkflow.grads.level import Body, Node, node_of, result_of
 from sparkflow.grads.walk import Walk
 from sparkflow.ops import array, array_join, math
 from sparkflow.ops.control_flow_context import CondContext, Condition, condition_of, inside
 from sparkflow.ops.control_flow_nodes import control_trigger, switch
-from sparkflow.ops.control_flow_while import LoopVariable, WhileContext
+from sparkflow.ops.control_flow_while import LoopVariable, WhileContext, loops
 from sparkflow.ops.stack import stack_pop_v2, stack_push_v2, stack_v2
 
 
@@ -29,9 +29,15 @@ def through_loop(walk: Walk, loop: WhileContext) -> None:
     """From the gradients of the loop's Exits to those of its initial values and of what it takes from outside."""
     body = walk.level.bodies[loop]
     dys = {v: dy for v in body.variables if (dy := walk.total(v.exit)) is not None}
-    if dys or loop in walk.kept:
+    if dys or _begins(walk, loop):
         with loop.pivot.graph.name_scope(f"{walk.manner.scope}{loop.name}_grad/"):
             GradientLoop(walk, body, dys).build()
+
+
+def _begins(walk: Walk, loop: WhileContext) -> list[Node]:
+    """The nodes of the loop's body at which gradients were kept for it, or for loops inside it."""
+    nodes: list[Node] = [node_of(value) for value, *_ in walk.kept.get(loop, ())]
+    return nodes + [inner for other in walk.kept for inner in loops(other) if inner._outer_loop() is loop]
 
 
 class GradientContext(WhileContext):
@@ -63,7 +69,7 @@ class GradientLoop:
         self.walk, self.body, self.forward = walk, body, body.loop
         self.outer: GradientLoop | None = walk.loop
         self.kept: list[tuple[Tensor, Tensor, Tensor]] = walk.kept.get(body.loop, [])
-        self.variables = body.reached(dys, [value for value, *_ in self.kept])
+        self.variables = body.reached(dys, _begins(walk, body.loop))
         self.dys = dys
         counter = self._counter()
         self.counted = counter.next.op.inputs[0].op  # the addition: it runs once in each iteration

@@ -122,17 +122,17 @@ class Level:
                     stack += [(n, False) for n in self._needed(node) if n not in seen]
         return order
 
-    def reached_from(self, roots: Iterable[Tensor]) -> Iterator[Operation]:
-        """The leaves at which gradients at these tensors arrive."""
-        todo, seen = [t for t in roots if trainable(t)], set()
+    def reached_from(self, roots: Iterable[Node]) -> Iterator[Operation]:
+        """The leaves at which gradients that go through these nodes arrive."""
+        todo, seen = [*roots], set()
         while todo:
-            node = node_of(todo.pop())
+            node = todo.pop()
             if node in seen:
                 continue
             seen.add(node)
             if isinstance(node, Operation) and self.is_leaf(node):
                 yield node
-            todo += [t for t in self._inputs(node) if trainable(t)]
+            todo += [node_of(t) for t in self._inputs(node) if trainable(t)]
 
 
 class Body:
@@ -159,15 +159,15 @@ class Body:
         ends = [*map(result_of, self.loop.variables), *self.loop.pushed]
         return Level(ends, targets, outer.stops, self.loop, outer.bodies)
 
-    def reached(self, known: Iterable[LoopVariable], inside: Iterable[Tensor] = ()) -> list[LoopVariable]:
-        """The variables at which gradients arrive when they leave through these, or begin at tensors inside."""
-        found, todo = set(known), [*map(result_of, known), *inside]
+    def reached(self, known: Iterable[LoopVariable], inside: Iterable[Node] = ()) -> list[LoopVariable]:
+        """The variables at which gradients arrive when they leave through these, or begin at nodes inside."""
+        found, todo = set(known), [*(node_of(result_of(v)) for v in known), *inside]
         owner: dict[Any, LoopVariable] = {t.op: v for v in self.variables for t in (v.go, v.merge)}
         while todo:
             ops = self.level.reached_from([todo.pop()])
             more = {owner[op] for op in ops if op in owner} - found
             found |= more
-            todo += map(result_of, more)
+            todo += [node_of(result_of(v)) for v in more]
         return [v for v in self.variables if v in found]
 
 

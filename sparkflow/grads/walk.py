@@ -9,12 +9,19 @@ from typing import Any, NamedTuple
 from sparkflow.framework import shapes
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.contexts import output_context
-from sparkflow.framework.graph import Operation, Tensor
+from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.grads import registry
 from sparkflow.grads.level import Level, trainable
 from sparkflow.ops import array, array_join, control_flow, math
-from sparkflow.ops.control_flow_context import BranchMark, Condition, condition_of, context_condition, is_capture
+from sparkflow.ops.control_flow_context import (
+    BranchMark,
+    Condition,
+    condition_of,
+    context_condition,
+    inside,
+    is_capture,
+)
 from sparkflow.ops.control_flow_while import WhileContext
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -46,6 +53,7 @@ class Walk:
         self.parts: dict[Tensor, list[Any]] = {}
         self.kept: dict[WhileContext, list[Any]] = {} if kept is None else kept
         self._marks: dict[Condition, BranchMark] = {}
+        self._around = get_default_graph()._get_control_flow_context()
         self.finished: dict[WhileContext, Operation] = {}
 
     def add(self, tensor: Tensor, gradient: Tensor | IndexedSlices) -> None:
@@ -57,7 +65,7 @@ class Walk:
         for node in reversed(self.level.order):
             if not self.level.live[node]:
                 continue
-            with self._on_its_side(node):
+            with self._side(self._condition(node)):
                 if isinstance(node, WhileContext):
                     through_loop(self, node)
                 elif self.level.loop is not None and node in self.level.loop.recalled:
@@ -66,15 +74,15 @@ class Walk:
                     self._through(node)
 
     @contextmanager
-    def _on_its_side(self, node: Any) -> Iterator[None]:
+    def _side(self, found: Condition | None) -> Iterator[None]:
         """Mark what is made for a node in a branch: it is alive, and in loops recalled, only where that ran."""
-        found = self._condition(node)
         if found is None:
             yield
             return
         if found not in self._marks:
             pred = found[0] if self.loop is None else self.loop.context.AddValue(found[0])
-            self._marks[found] = BranchMark(pred, found[1])
+            with inside(self._around):
+                self._marks[found] = BranchMark(pred, found[1])
         mark = self._marks[found]
         mark.Enter()
         try:
@@ -97,7 +105,7 @@ class Walk:
         if not parts:
             return None
         if len(parts) > 1:
-            with self.manner.beside(tensor.op):
+            with self._side(condition_of(tensor)), self.manner.beside(tensor.op):
                 self.parts[tensor] = parts = [aggregate(parts)]
         return parts[0]
 

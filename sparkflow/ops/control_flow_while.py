@@ -113,8 +113,8 @@ class WhileContext(ControlFlowContext):
         """Note that `pop`, inside this loop, takes what another loop pushed: its `value`."""
         self.recalled[pop] = value
         while_context(value.op).pushed.append(value)
-        for mine in _loops(self):
-            others = _loops(while_context(value.op))
+        for mine in loops(self):
+            others = loops(while_context(value.op))
             mine.follows.update(o for o in others if o._outer_loop() is mine._outer_loop())
 
     def _outer_loop(self) -> Any:
@@ -202,7 +202,8 @@ class WhileContext(ControlFlowContext):
         return following
 
 
-def _loops(context: Any) -> list[WhileContext]:
+def loops(context: Any) -> list[WhileContext]:
+    """The loops around ops of a context, itself among them, innermost first."""
     return [c for c in chain(context) if isinstance(c, WhileContext)]
 
 
