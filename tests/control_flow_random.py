@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,7 +104,9 @@ class _Writer:
 
     def program(self) -> Program:
         rng = self.rng
-        inputs = [np.round(np.array([rng.uniform(0.2, 1.2) for _ in range(SIZE)]), 3) for _ in range(rng.choice((1, 2)))]
+        inputs = [
+            np.round(np.array([rng.uniform(0.2, 1.2) for _ in range(SIZE)]), 3) for _ in range(rng.choice((1, 2)))
+        ]
         flags, counts = [rng.random() < 0.5 for _ in range(2)], [rng.randrange(4) for _ in range(2)]
         return Program(inputs, flags, counts, self.block(len(inputs), 0, 0, rng.randint(1, 2)))
 
@@ -192,16 +195,24 @@ def generate(seed: int, size: int = 12) -> Program:
 
 
 class _Builder:
-    def __init__(self, tf: Any, program: Program):
+    """devices: each statement is made in the scope of one of them, or of none, as the program's seed has it."""
+
+    def __init__(self, tf: Any, program: Program, devices: Sequence[str] = ()):
         self.tf, self.program = tf, program
+        self.devices, self.rng = [*devices, None], random.Random(len(repr(program)))
         self.flags = [tf.placeholder(tf.bool, [], name=f"flag{i}") for i in range(len(program.flags))]
         self.counts = [tf.placeholder(tf.int32, [], name=f"count{i}") for i in range(len(program.counts))]
 
     def run(self, block: Block, values: Sequence[Any], counters: Sequence[Any]) -> list[Any]:
         values = list(values)
         for statement in block[0]:
-            values += getattr(self, "_" + statement[0])(values, counters, *statement[1:])
+            with self.scope():
+                values += getattr(self, "_" + statement[0])(values, counters, *statement[1:])
         return [values[i] for i in block[1]]
+
+    def scope(self) -> AbstractContextManager[Any]:
+        device = self.rng.choice(self.devices)
+        return nullcontext() if device is None else self.tf.device(device)
 
     def _unary(self, values: list[Any], counters: Any, name: str, a: int) -> list[Any]:
         tf, x = self.tf, values[a]
@@ -256,7 +267,8 @@ class _Builder:
         shapes = [tf.TensorShape([]), *[tf.TensorShape([None]) for _ in inits]] if how["unknown"] else None
         result = tf.while_loop(
             more, step, [tf.constant(0), *(values[i] for i in inits)], shapes,
-            parallel_iterations=how["parallel_iterations"], back_prop=how["back_prop"], maximum_iterations=how["maximum"],
+            parallel_iterations=how["parallel_iterations"], back_prop=how["back_prop"],
+            maximum_iterations=how["maximum"],
         )  # fmt: skip
         return [_with_shape(v) for v in result[1:]]
 
@@ -299,9 +311,9 @@ def _with_shape(value: Any) -> Any:
     return value
 
 
-def build(tf: Any, program: Program) -> tuple[dict[Any, Any], Any, list[Any]]:
+def build(tf: Any, program: Program, devices: Sequence[str] = ()) -> tuple[dict[Any, Any], Any, list[Any]]:
     """(feeds, the loss, what gradients are asked for)."""
-    builder = _Builder(tf, program)
+    builder = _Builder(tf, program, devices)
     xs = [tf.placeholder(tf.float64, [SIZE], name=f"x{i}") for i in range(len(program.inputs))]
     outs = builder.run(program.body, xs, [])
     loss = tf.add_n([tf.reduce_sum(tf.sin(o) * o) for o in outs])
@@ -315,7 +327,9 @@ def gradients(tf: Any, loss: Any, xs: list[Any], orders: int) -> list[Any]:
     out = [loss]
     for order in range(orders):
         dxs = tf.gradients(out[-1], xs) if out[-1] is not None else []
-        parts = [tf.reduce_sum(tf.convert_to_tensor(dx) * direction(order, i)) for i, dx in enumerate(dxs) if dx is not None]
+        parts = [
+            tf.reduce_sum(tf.convert_to_tensor(dx) * direction(order, i)) for i, dx in enumerate(dxs) if dx is not None
+        ]
         out.append(tf.add_n(parts) if parts else None)
     return out
 
@@ -342,6 +356,9 @@ class _Evaluator(_Builder):
 
     def __init__(self, program: Program):
         self.program = program
+
+    def scope(self) -> AbstractContextManager[Any]:
+        return nullcontext()
 
     def _unary(self, values: list[Any], counters: Any, name: str, a: int) -> list[Any]:
         x = values[a]

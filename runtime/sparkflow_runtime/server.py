@@ -37,7 +37,8 @@ from sparkflow_runtime.worker.worker import Worker
 REGISTER, RUN, DELIVER, ABORT, DEREGISTER, RESET, FORGET = range(1, 8)
 SCHEME = "sparkflow"
 _RUN_META = struct.Struct("<QQ")  # handle, step id
-_DELIVER_META = struct.Struct("<QQ")  # step id, bundle
+_DELIVER_META = struct.Struct("<QQ")  # step id, bundle; then a _NUMBER for the iteration of each loop around it
+_NUMBER = struct.Struct("<Q")
 _STEP_META = struct.Struct("<Q")
 _REGISTER_TIMEOUT_S = 120.0
 
@@ -140,15 +141,21 @@ class Server:
                     return self._cluster.task_address(job, index)
         raise NotFoundError(f"{self.name}: the cluster has no {task}; it is {self._cluster}")
 
-    def _push(self, task: str, step_id: int, bundle: int, tensors: Sequence[Any]) -> None:
-        self.channel(task).push(DELIVER, _DELIVER_META.pack(step_id, bundle), tensors)
+    def _push(
+        self, task: str, step_id: int, bundle: int, tensors: Sequence[Any], iterations: tuple[int, ...] = ()
+    ) -> None:
+        meta = _DELIVER_META.pack(step_id, bundle)
+        if iterations:
+            meta += b"".join(map(_NUMBER.pack, iterations))
+        self.channel(task).push(DELIVER, meta, tensors)
 
     # ------------------------------------------------------------------ what peers ask
 
     def on_message(self, channel: Channel, method: int, meta: bytes, tensors: list[Any], reply: Any) -> None:
         if method == DELIVER:
-            step_id, bundle = _DELIVER_META.unpack(meta)
-            self.worker.rendezvous.deliver(step_id, bundle, tensors)
+            step_id, bundle = _DELIVER_META.unpack_from(meta)
+            iterations = tuple(n for (n,) in _NUMBER.iter_unpack(meta[_DELIVER_META.size :]))
+            self.worker.rendezvous.deliver(step_id, bundle, tensors, iterations)
         elif method == RUN:
             self._run(channel, meta, tensors, reply)
         elif method == ABORT:

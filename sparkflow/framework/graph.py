@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
@@ -233,10 +233,13 @@ class Graph:
 
     @contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        if op is None:
+        """Ops made inside stand on op's device; ignore_existing: no matter what the scopes around say. None drops
+        those."""
+        if op is None or ignore_existing:
             stack, self._colocation_stack = self._colocation_stack, []
             try:
-                yield
+                with nullcontext() if op is None else self.colocate_with(op):
+                    yield
             finally:
                 self._colocation_stack = stack
             return

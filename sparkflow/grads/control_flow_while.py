@@ -165,7 +165,7 @@ class GradientLoop:
         """A stack for such values: one for the step, or, where gradients() is called in a loop, one an iteration."""
         context = self.walk.manner.context
         context = context if context in chain(self.forward.outer_context) else None
-        with inside(context), value.graph.colocate_with(value.op):
+        with inside(context), value.graph.colocate_with(value.op):  # its pushes and pops go where the handle is
             return stack_v2(value.dtype)
 
     def keep(self, pop: Operation, value: Tensor, dy: Tensor) -> None:

@@ -117,9 +117,9 @@ def _loop_of(op: Operation) -> Any:
 
 @contextmanager
 def inside(context: Any) -> Iterator[None]:
-    """Make ops of that context (None: of none), without the control dependencies of the moment."""
+    """Make ops of that context (None: of none), without the control dependencies and colocations of the moment."""
     graph = get_default_graph()
-    with graph.control_dependencies(None):
+    with graph.control_dependencies(None), graph.colocate_with(None):
         if context is None:
             yield
             return

@@ -1,4 +1,4 @@
-"""Branches and loops over several tasks: dead values travel as such, loops stay whole."""
+"""Branches over several tasks, and loops on another task: dead values travel as such."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparkflow_runtime.session import RuntimeSession
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.cluster import ClusterSpec
 from sparkflow_runtime.wire.dtypes import float32
-from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 
@@ -115,14 +115,6 @@ def test_a_loop_on_one_task_with_inputs_from_and_results_for_another(
     for n in (0, 4):
         values = session.run({"n:0": F(n)}, ["out:0", "half:0", "count:0"], [])
         assert [float(v) for v in values] == [3.0**n, pytest.approx(3.0 ** (n - 1)), n]
-
-
-def test_a_loop_over_two_tasks_is_refused(session: RuntimeSession, node: Any, graph_def: Any) -> None:
-    nodes = _loop(node, WORKER)
-    next(n for n in nodes if n.name == "s1").device = PS
-    session.extend(graph_def(*nodes))
-    with pytest.raises(UnimplementedError, match=r"'loop' has nodes on 2 tasks: .*\(Mul\) on /job:ps.* on /job:worker"):
-        session.run({"n:0": F(2)}, ["out:0"], [])
 
 
 def test_a_loop_and_its_gradient_on_another_task(session: RuntimeSession) -> None:

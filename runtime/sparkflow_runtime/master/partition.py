@@ -6,8 +6,9 @@ message: two tensors of one task are in the same bundle for a destination when t
 on the bundle's contents and no name travels with the data. Models with hundreds of embedding slots need one message per
 parameter server and direction because of this (DESIGN.md section 3).
 
-A loop stays in one piece on one task, and all that it waits for stands before it. A transfer from a branch says so
-(`_may_die`): its bundle then tells which of its values are live.
+A task's share of a loop stays in one piece, and all that it waits for from outside stands before it. In a loop that is
+on several tasks (control_loops.py) a bundle travels once an iteration. A transfer from a branch says so (`_may_die`):
+its bundle then tells which of its values are live.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sparkflow_runtime.kernels import registry
+from sparkflow_runtime.master.control_loops import Spread, Tick, body_guard, head_guard, label, spread
 from sparkflow_runtime.wire import control_flow
 from sparkflow_runtime.wire.attrs import encode
-from sparkflow_runtime.wire.control_flow import Liveness, Path
+from sparkflow_runtime.wire.control_flow import ALWAYS, Guard, Path
 from sparkflow_runtime.wire.devices import task_of
 from sparkflow_runtime.wire.edges import edge, is_control, node_name, parse, topological
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
@@ -32,12 +34,12 @@ class _Splitter:
     outputs."""
 
     fed: set[str]
-    live: Liveness | None = None  # of a graph with control flow
-    loops: dict[Path, int] = field(default_factory=dict)  # outermost loop -> the events of it and before it
+    made: Spread | None = None  # of a graph with control flow
+    pieces: dict[tuple[str, Path], int] = field(default_factory=dict)  # (task, loop) -> the events of it and before it
     parts: dict[str, GraphDef] = field(default_factory=dict)
     task: dict[str, str] = field(default_factory=dict)
     events: dict[str, int] = field(default_factory=dict)
-    bundles: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    bundles: dict[tuple[str, str, int, str], int] = field(default_factory=dict)
     transfers: dict[tuple[str, str], str] = field(default_factory=dict)
     next_event: int = 0
 
@@ -49,34 +51,45 @@ class _Splitter:
             new, bits = self._input(e, task)
             inputs.append(new)
             before |= bits
-        before |= self._loop_events(node, task)
+        path = self._loop_of(node)
+        before |= self._piece(task, path)
         copy = part.node.add()
         copy.CopyFrom(node)
         del copy.input[:]
         copy.input.extend(inputs)
         self.task[node.name] = task
-        waits = registry.is_asynchronous(node.op) and not self._loop_of(node)
+        waits = registry.is_asynchronous(node.op) and (not path or self._is_shared(path))
         self.events[node.name] = before | (self._event() if waits else 0)
+        if node.op in control_flow.EXIT:
+            self.events[node.name] = self._piece(task, path)
 
     def _loop_of(self, node: NodeDef) -> Path:
-        """The outermost loop that a node is in."""
-        return self.live.loops.owner[node.name][:1] if self.live is not None else ()
+        return self.made.loops.owner[node.name] if self.made is not None else ()
 
-    def _loop_events(self, node: NodeDef, task: str) -> int:
-        """All of a loop waits for all that enters it and, as far as others can see, for all that it waits for."""
-        root = self._loop_of(node)
-        if self.live is None or not root:
+    def _is_shared(self, path: Path) -> bool:
+        """Whether a loop is on several tasks."""
+        return self.made is not None and any(p == path for _, p in self.made.ticks)
+
+    def _piece(self, task: str, path: Path) -> int:
+        """A task's share of a loop waits for all that enters it and, as far as others can see, for all that it waits
+        for inside."""
+        if self.made is None or not path:
             return 0
-        if root not in self.loops:
-            self.loops[root] = 0
-            inside = self.live.loops.whole(root)
-            names = {n.name for n in inside}
+        key = (task, path)
+        if key not in self.pieces:
+            events = self._piece(task, path[:-1])
+            inside = [n for n in self.made.loops.whole(path) if task_of(n.device) == task]
             for n in inside:
-                self.loops[root] |= self._event() if registry.is_asynchronous(n.op) else 0
                 for e in n.input:
-                    if node_name(e) not in names:
-                        self.loops[root] |= self._input(e, task)[1]
-        return self.loops[root]
+                    if self._comes_from_outside(e, path):
+                        events |= self._input(e, task)[1]
+            waits = self._is_shared(path) or any(registry.is_asynchronous(n.op) for n in inside)
+            self.pieces[key] = events | (self._event() if waits else 0)
+        return self.pieces[key]
+
+    def _comes_from_outside(self, e: str, path: Path) -> bool:
+        loops = self.made.loops  # type: ignore[union-attr]
+        return loops.is_fed(e) or loops.owner[node_name(e)][: len(path)] != path
 
     def _event(self) -> int:
         self.next_event += 1
@@ -91,30 +104,60 @@ class _Splitter:
             return e, 0  # a NextIteration, of this same task
         if self.task[name] == task:
             return e, self.events[name]
-        bundle = self._bundle(self.task[name], task, self.events[name])
-        return self._transfer(e, name, port, task, bundle), 1 << bundle
+        gate = self._gate(e, name)
+        bundle = self._bundle(self.task[name], task, self.events[name], gate)
+        return self._transfer(e, name, port, task, bundle, gate), 1 << bundle
 
-    def _bundle(self, source: str, target: str, events: int) -> int:
-        key = (source, target, events)
+    # ------------------------------------------------------------------ transfers
+
+    def _path(self, name: str) -> Path:
+        """The loop that a node's outputs are in."""
+        return self.made.loops.output_frame(self.made.loops.nodes[name]) if self.made is not None else ()
+
+    def _gate(self, e: str, name: str) -> str:
+        """Which tick of its loop a transfer needs: '' outside of loops, the body's for what can only leave when the
+        body runs. What leaves without having waited for others goes with the loop's condition, in one message."""
+        path = self._path(name)
+        if not path or self.made is None:
+            return ""
+        waited = self.events[name] & ~self._piece(self.task[name], path)
+        return "body" if waited and body_guard(self.made.live, path) <= self.made.live.of(e) else "head"
+
+    def _bundle(self, source: str, target: str, events: int, gate: str) -> int:
+        key = (source, target, events, gate)
         if key not in self.bundles:
             self.next_event += 1
             self.bundles[key] = self.next_event
         return self.bundles[key]
 
-    def _transfer(self, e: str, name: str, port: int, task: str, bundle: int) -> str:
+    def _transfer(self, e: str, name: str, port: int, task: str, bundle: int, gate: str) -> str:
         mark = "^" if is_control(e) else ""
         key = (e if mark else f"{name}:{port}", task)
         if key not in self.transfers:
-            stem = f"{name}/_{'control' if mark else port}_to_{task.strip('/').replace('/', '_').replace(':', '')}"
-            attrs = {"tensor_name": key[0], "send_device": self.task[name], "recv_device": task, "_bundle": bundle}
-            if self.live is not None and (self.live.irregular or self.live.of(e)):
+            stem = f"{name}/_{'control' if mark else port}_to_{label(task)}"
+            source = self.task[name]
+            attrs = {"tensor_name": key[0], "send_device": source, "recv_device": task, "_bundle": bundle}
+            if self._may_die(e, name, gate):
                 attrs[control_flow.MAY_DIE] = True
-            _add(
-                self.parts[self.task[name]], SEND, stem + "/send", [mark + (name if mark else edge(name, port))], attrs
-            )
-            _add(self.parts[task], RECV, stem + "/recv", [], attrs)
+            ticks = [self._tick(t, name, gate) for t in (source, task)]
+            inputs = [mark + (name if mark else edge(name, port))]
+            _add(self.parts[source], SEND, stem + "/send", inputs + ticks[0], attrs)
+            _add(self.parts[task], RECV, stem + "/recv", ticks[1], attrs)
             self.transfers[key] = stem + "/recv"
         return mark + self.transfers[key]
+
+    def _may_die(self, e: str, name: str, gate: str) -> bool:
+        if self.made is None:
+            return False
+        live, path = self.made.live, self._path(name)
+        runs: Guard = ALWAYS if not gate else (head_guard if gate == "head" else body_guard)(live, path)
+        return bool(live.irregular) or bool(live.of(e) - runs)
+
+    def _tick(self, task: str, name: str, gate: str) -> list[str]:
+        if not gate or self.made is None:
+            return []
+        tick: Tick = self.made.ticks[task, self._path(name)]
+        return ["^" + (tick.body if gate == "body" else tick.head)]
 
 
 def _add(part: GraphDef, op: str, name: str, inputs: list[str], attrs: dict[str, object]) -> None:
@@ -130,12 +173,8 @@ def partition(graph: GraphDef, feeds: Iterable[str] = ()) -> dict[str, GraphDef]
     """Task name -> its part of a placed graph. feeds ('name:port') go to their consumers with the run request
     instead."""
     fed = {*feeds}
-    live, order = None, None
-    if control_flow.has_control_flow(graph.node):
-        loops = control_flow.find_loops(graph.node, fed)
-        control_flow.check_one_task(loops, {n.name: task_of(n.device) for n in graph.node})
-        live, order = control_flow.find_guards(loops), loops.order
-    splitter = _Splitter(fed, live)
-    for node in order or topological(list(graph.node), fed):
+    made = spread(graph.node, fed) if control_flow.has_control_flow(graph.node) else None
+    splitter = _Splitter(fed, made)
+    for node in made.loops.order if made is not None else topological(list(graph.node), fed):
         splitter.add(node)
     return splitter.parts

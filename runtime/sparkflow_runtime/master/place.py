@@ -2,7 +2,8 @@
 
 Nodes that must share a device (`_class: loc:@x`, or an edge that carries a variable's reference or a handle) form one
 group by union-find; the group's device is what its members ask for, merged, and the rest comes from the session's own.
-Groups of one loop that ask for nothing go where its other groups are, as a loop runs on one task.
+The nodes of a loop variable form one group too. Where all groups of a loop that ask for a device ask for one task, the
+others go there with them, so that the loop crosses to no other task.
 With a cost model, groups that ask for nothing go where a simulated step would have them done first.
 """
 
@@ -14,13 +15,23 @@ from dataclasses import replace
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.simulate import assign
-from sparkflow_runtime.wire.control_flow import PRIMITIVES, SWITCH, find_loops, has_control_flow
+from sparkflow_runtime.wire.control_flow import (
+    EXIT,
+    LOOP_COND,
+    MERGE,
+    NEXT,
+    PRIMITIVES,
+    SWITCH,
+    find_loops,
+    has_control_flow,
+)
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.dtypes import resource
 from sparkflow_runtime.wire.edges import data_inputs, parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
+_FOLLOWS = PRIMITIVES - MERGE
 _Spec = tuple[DeviceSpec, str]  # what a group asks for, and one who asks
 
 
@@ -37,9 +48,14 @@ def place(
     placed.CopyFrom(graph)
     known, groups = set(devices), _groups(placed)
     specs: dict[str, _Spec] = {}
-    for node in sorted(placed.node, key=lambda n: bool(registry.ref_positions(n.op))):
+    asked = {n.name: n.device for n in placed.node}
+    for node in sorted(placed.node, key=_rank):
+        if any(asked.get(other) == node.device for other in _beside(node)):
+            continue  # it was given the device of what it is colocated with, which says so itself
         root = groups.find(node.name)
         specs[root] = _merge(specs.get(root), node)
+    for node in placed.node:
+        specs.setdefault(groups.find(node.name), (DeviceSpec.from_string(""), node.name))
     specs = _gather_loops(placed, groups, specs)
     full = {
         root: _complete(spec, who, known, DeviceSpec.from_string(default), soft) for root, (spec, who) in specs.items()
@@ -51,8 +67,13 @@ def place(
     return placed
 
 
+def _rank(node: NodeDef) -> int:
+    """Who says first where a group is: what follows others says it last."""
+    return 2 if registry.ref_positions(node.op) else int(node.op in _FOLLOWS)
+
+
 def _gather_loops(graph: GraphDef, groups: _UnionFind, specs: dict[str, _Spec]) -> dict[str, _Spec]:
-    """Join the free groups of each loop to one that has a device; what holds a variable stays where it is."""
+    """Join the free groups of a loop whose others are on one task to those; what holds a variable stays where it is."""
     if not has_control_flow(graph.node):
         return specs
     stays = {groups.find(n.name) for n in graph.node if registry.keeps_state(n.op) and not data_inputs(n)}
@@ -63,7 +84,8 @@ def _gather_loops(graph: GraphDef, groups: _UnionFind, specs: dict[str, _Spec]) 
         roots = list(dict.fromkeys(groups.find(n.name) for n in loops.whole(outermost)))
         bound = [r for r in roots if specs[r][0].to_string()]
         free = [r for r in roots if r not in bound and r not in stays]
-        for root in free:
+        tasks = {(specs[r][0].job, specs[r][0].task) for r in bound}
+        for root in free if len(tasks) <= 1 else ():
             groups.union((bound or free)[0], root)
     return {groups.find(root): specs[root] for root in specs if groups.find(root) == root}
 
@@ -114,12 +136,38 @@ class _UnionFind:
 def _groups(graph: GraphDef) -> _UnionFind:
     groups = _UnionFind()
     for node in graph.node:
-        if "_class" in node.attr:
-            for label in node.attr["_class"].list.s:
-                groups.union(label.decode().removeprefix("loc:@"), node.name)
+        for other in _beside(node):
+            groups.union(other, node.name)
         for e in _references(node):
             groups.union(parse(e)[0], node.name)
+    _join_loop_variables(graph, groups)
     return groups
+
+
+def _join_loop_variables(graph: GraphDef, groups: _UnionFind) -> None:
+    """Enter, Merge, Switch, NextIteration and Exit of a variable: what goes around in the loop crosses no task."""
+    nodes = {n.name: n for n in graph.node}
+    for merge in (n for n in graph.node if n.op in MERGE):
+        makers = [parse(e)[0] for e in data_inputs(merge)]
+        if any(maker in nodes and nodes[maker].op in NEXT for maker in makers):
+            for maker in makers:
+                groups.union(maker, merge.name)
+    for node in graph.node:
+        made_by = nodes.get(parse(node.input[0])[0]) if node.op in SWITCH | EXIT else None
+        if made_by is not None and (node.op in EXIT or (made_by.op in MERGE and _is_of_loop(nodes, node))):
+            groups.union(made_by.name, node.name)
+
+
+def _is_of_loop(nodes: dict[str, NodeDef], switch: NodeDef) -> bool:
+    decides = nodes.get(parse(switch.input[1])[0])
+    return decides is not None and decides.op == LOOP_COND
+
+
+def _beside(node: NodeDef) -> list[str]:
+    """The nodes that it asks to be colocated with."""
+    if "_class" not in node.attr:
+        return []
+    return [label.decode().removeprefix("loc:@") for label in node.attr["_class"].list.s]
 
 
 def _references(node: NodeDef) -> list[str]:
@@ -138,7 +186,7 @@ def _merge(so_far: _Spec | None, node: NodeDef) -> _Spec:
     for part in ("job", "replica", "task", "device_type", "device_index"):
         a, b = getattr(spec, part), getattr(mine, part)
         if a is not None and b is not None and a != b:
-            if registry.ref_positions(node.op):
+            if registry.ref_positions(node.op) or node.op in PRIMITIVES:
                 return so_far  # an update runs where its variable is, whatever device scope it was made in
             raise InvalidArgumentError(
                 node,

@@ -59,6 +59,10 @@ def is_invariant(node: NodeDef) -> bool:
     return "is_constant" in node.attr and node.attr["is_constant"].b
 
 
+def _is_invariant_enter(node: NodeDef) -> bool:
+    return node.op == "Enter" and is_invariant(node)
+
+
 def may_die(node: NodeDef) -> bool:
     """Whether a transfer may carry no value."""
     return MAY_DIE in node.attr and node.attr[MAY_DIE].b
@@ -208,11 +212,15 @@ class Liveness:
             guard |= {(self.source(producer.input[1]), parse(e)[1] == 1)}
         return guard
 
+    def is_echo(self, node: NodeDef) -> bool:
+        """Whether a LoopCond says on its task what another one found."""
+        return node.op == LOOP_COND and self.loops.nodes[node_name(node.input[0])].op == LOOP_COND
+
     def source(self, e: str) -> str:
         """The tensor that an edge carries, found behind nodes that only hand it on, as 'name:port'."""
         while not self.loops.is_fed(e):
             node = self.loops.nodes[parse(e)[0]]
-            if not (node.op in ("Identity", "Switch") or (node.op == "Enter" and is_invariant(node))):
+            if not (node.op in ("Identity", "Switch") or _is_invariant_enter(node) or self.is_echo(node)):
                 break
             e, at = node.input[0], e
             if not self.loops.is_fed(e) and self.loops.nodes[parse(e)[0]].op.startswith(_REFERENCES):
@@ -224,7 +232,7 @@ def find_guards(loops: Loops) -> Liveness:
     found = Liveness(loops)
     for node in loops.order:
         found.guards[node.name] = _guard(found, node)
-        if node.op == LOOP_COND:
+        if node.op == LOOP_COND and not found.is_echo(node):
             if loops.owner[node.name] in found.conditions:
                 found.irregular = f"loop {'/'.join(loops.owner[node.name])!r} has two LoopCond nodes"
             found.conditions[loops.owner[node.name]] = node
@@ -330,19 +338,3 @@ def _irregular_merge(found: Liveness, node: NodeDef, again: Atom, outer: Guard) 
 def sorted_guard(guard: Guard, position: Mapping[str, int]) -> list[Atom]:
     """Outer predicates first: an inner one has a value only where they hold. position: of a node in the order."""
     return sorted(guard, key=lambda atom: (position.get(parse(atom[0].lstrip("?"))[0], -1), atom))
-
-
-def check_one_task(loops: Loops, home: Mapping[str, str]) -> None:
-    """Raises UnimplementedError on a loop whose nodes are on several tasks. home: node -> its task."""
-    for root in dict.fromkeys(path[:1] for path in loops.members if path):
-        first: dict[str, NodeDef] = {}
-        for node in loops.whole(root):
-            first.setdefault(home[node.name], node)
-        if len(first) > 1:
-            places = ", ".join(f"{n.name!r} ({n.op}) on {n.device or task}" for task, n in sorted(first.items()))
-            raise UnimplementedError(
-                next(iter(first.values())),
-                None,
-                f"Loop {root[0]!r} has nodes on {len(first)} tasks: {places}. A while_loop runs on one task: give its "
-                "body one device scope, and read variables of other tasks before the loop",
-            )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkflow_runtime.kernels.registry import Kernel, find
 from sparkflow_runtime.wire import attrs as wire_attrs
@@ -45,16 +45,26 @@ class Entry:
     invariant: bool = False
     parallel: int = 1
     num_enters: int = 0  # all Enters of an Enter's frame
+    gates: frozenset[int] = frozenset()  # of a _Send in a loop: the inputs without which nothing is sent
+    inside: bool = False  # of a transfer: in a loop
     unit: int = -1  # of a transfer: its bundle
     member: int = 0  # of a transfer: its place in the bundle
     slot: int | None = None  # of a _Recv with data
     triggers: bool = False  # it runs although its inputs are dead
 
 
+class Inside(NamedTuple):
+    """Of a bundle that is received in a loop: how many loops are around it, and which members have data."""
+
+    depth: int
+    has_data: tuple[bool, ...]
+
+
 @dataclass
 class FramePlan(Plan):
     entries: list[Entry] = field(default_factory=list)
-    arriving: dict[int, list[Entry]] = field(default_factory=dict)  # receiving unit -> its _Recv nodes
+    arriving: dict[int, list[Entry]] = field(default_factory=dict)  # receiving unit outside of loops -> its _Recv nodes
+    inside: dict[int, Inside] = field(default_factory=dict)  # receiving unit in a loop -> what it expects
     leaving: dict[int, list[Entry]] = field(default_factory=dict)  # sending unit -> its _Send nodes
 
 
@@ -99,12 +109,14 @@ class _Compiler:
         self._count_enters()
         plan_feeds: list[int | None] = list(fed)
         fetched = [self._fetch(f) for f in self.fetches]
-        arriving, leaving = self._bundles(RECVS, RECEIVE), self._bundles(SENDS, SEND)
-        bundles = {self.units[u].bundle: u for u in arriving}
+        received, leaving = self._bundles(RECVS, RECEIVE), self._bundles(SENDS, SEND)
+        bundles = {self.units[u].bundle: u for u in received}
+        arriving = {u: members for u, members in received.items() if not members[0].inside}
+        inside = {u: self._inside(members) for u, members in received.items() if members[0].inside}
         stop = self._slot("")
         return FramePlan(
             self.units, len(self.slots), plan_feeds, fetched, bundles, self.loops.nodes, None, self.fetches, stop,
-            entries=list(self.entries.values()), arriving=arriving, leaving=leaving,
+            entries=list(self.entries.values()), arriving=arriving, inside=inside, leaving=leaving,
         )  # fmt: skip
 
     def _slot(self, tensor: str) -> int:
@@ -115,6 +127,8 @@ class _Compiler:
     def _entry(self, node: NodeDef) -> Entry:
         entry = Entry(node, _KINDS.get(node.op, KERNEL))
         if node.op in _VALUES:
+            entry.inside = bool(self.loops.owner[node.name])
+            entry.gates = frozenset(range(1, len(node.input)) if node.op == cf.SEND else ())
             return entry
         row = self.kernels[node.name] = find(node.op, DeviceSpec.from_string(node.device).device_type or "CPU")
         if entry.kind == KERNEL:
@@ -185,6 +199,10 @@ class _Compiler:
             if entry.kind == kind:
                 members.setdefault(self.attrs[entry.node.name]["_bundle"], []).append(entry)
         return {self._unit(unit_kind, bundle, found): found for bundle, found in members.items()}
+
+    def _inside(self, members: list[Entry]) -> Inside:
+        names = [self.attrs[m.node.name]["tensor_name"] for m in members]
+        return Inside(len(self.loops.owner[members[0].node.name]), tuple(not is_control(n) for n in names))
 
     def _unit(self, kind: str, bundle: int, members: list[Entry]) -> int:
         members.sort(key=lambda m: self.attrs[m.node.name]["tensor_name"])

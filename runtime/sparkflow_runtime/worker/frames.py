@@ -32,7 +32,7 @@ from sparkflow_runtime.worker.frame_plan import (
     Entry,
     FramePlan,
 )
-from sparkflow_runtime.worker.plan import Unit
+from sparkflow_runtime.worker.frame_transfers import NOT_YET, At, Inbox, Outbox
 from sparkflow_runtime.worker.step import NOTHING, Done, Sender, Step, locate
 
 Outputs = Sequence[Any] | None  # None: all dead
@@ -46,6 +46,7 @@ class _Iteration:
     dead: dict[Entry, int] = field(default_factory=dict)
     inputs: dict[Entry, list[Any]] = field(default_factory=dict)
     chosen: dict[Entry, int] = field(default_factory=dict)  # of a Merge: the input that came first
+    gated: set[Entry] = field(default_factory=set)  # _Sends that shall not send
     busy: int = 0  # nodes that are ready or run
     frames: int = 0  # frames opened from here and not done
 
@@ -57,6 +58,7 @@ class _Frame:
     name: str
     pending_enters: int
     parallel: int
+    around: tuple[int, ...] = ()  # the iterations of the frames around it, outermost first
     iterations: dict[int, _Iteration] = field(default_factory=lambda: {0: _Iteration()})
     last: int = 0  # the newest iteration
     invariants: list[tuple[Entry, Outputs]] = field(default_factory=list)
@@ -94,8 +96,7 @@ class FrameStep(Step):
         super().__init__(plan, step_id, feeds, send, finish)
         self._root = _Frame(None, 0, "", 0, 1)
         self._children: dict[tuple[_Frame, int, str], _Frame] = {}
-        self._unsent = {u: [DEAD] * len(members) for u, members in plan.leaving.items()}
-        self._to_send = {u: len(members) for u, members in plan.leaving.items()}
+        self._inbox, self._outbox = Inbox(), Outbox()
         self._left = 1  # until the outermost frame is done
         self._ready.clear()
         self._begin()
@@ -103,7 +104,7 @@ class FrameStep(Step):
     def _begin(self) -> None:
         start = self._root.iterations[0]
         for entry in self.plan.entries:
-            if entry.kind == RECVS:
+            if entry.kind == RECVS and not entry.inside:
                 start.busy += 1
             elif not entry.pending:
                 self._make_ready(entry, self._root, 0, False)
@@ -127,8 +128,8 @@ class FrameStep(Step):
                 raise
         with self._wake:
             self._running = False
-            stalled = self._left and not self._ready and not self._waiting and self.error is None
-            stalled = stalled and len(self._arrived) == len(self.plan.arriving)
+            waits = self._ready or self._waiting or self._inbox.waiting or len(self._arrived) < len(self.plan.arriving)
+            stalled = self._left and not waits and self.error is None
         if stalled:
             self._fail(InternalError(f"Step {self.step_id}: {self._stuck()}"))
 
@@ -140,8 +141,10 @@ class FrameStep(Step):
             state.dead.pop(entry, None)
         inputs = self._inputs(entry, state)
         if entry.kind == SENDS:
-            self._collect_send(entry, DEAD if token.dead else inputs[0] if inputs else None)
+            self._collect_send(token, DEAD if token.dead else inputs[0] if inputs else None)
             return ()
+        if entry.kind == RECVS and entry.inside:
+            return None if token.dead else self._take(token)
         if entry.kind == RECVS:
             value = self.values[entry.slot]  # type: ignore[index]
             return None if value is DEAD else (value,)
@@ -192,7 +195,11 @@ class FrameStep(Step):
         for port, consumer, position in entry.edges:
             value = None if port < 0 or outputs is None else outputs[port]
             dead = outputs is None or value is DEAD
-            self._arrive(frame, number, consumer, position if port >= 0 else -1, value, dead, entry.kind == ENTER)
+            if port < 0:
+                if dead and position in consumer.gates:
+                    frame.iterations[number].gated.add(consumer)
+                position = -1
+            self._arrive(frame, number, consumer, position, value, dead, entry.kind == ENTER)
 
     def _arrive(
         self, frame: _Frame, number: int, entry: Entry, position: int, value: Any, dead: bool, from_enter: bool
@@ -244,7 +251,8 @@ class FrameStep(Step):
         key = (frame, number, entry.frame)
         child = self._children.get(key)
         if child is None:
-            child = self._children[key] = _Frame(frame, number, entry.frame, entry.num_enters, entry.parallel)
+            around = () if frame.parent is None else (*frame.around, number)
+            child = self._children[key] = _Frame(frame, number, entry.frame, entry.num_enters, entry.parallel, around)
             frame.iterations[number].frames += 1
         return child
 
@@ -333,19 +341,59 @@ class FrameStep(Step):
         found = self.plan.arriving[index]
         return [_Token(entry, self._root, 0, False) for entry in found]
 
-    def _collect_send(self, entry: Entry, value: Any) -> None:
-        self._unsent[entry.unit][entry.member] = value
-        self._to_send[entry.unit] -= 1
-        if not self._to_send[entry.unit]:
-            self._send_bundle(self.plan.units[entry.unit])
+    @staticmethod
+    def _at(token: _Token) -> At:
+        """Of a transfer: which bundle of the step it is part of."""
+        frame = token.frame
+        return token.entry.unit, () if frame.parent is None else (*frame.around, token.iteration)
 
-    def _outgoing(self, unit: Unit) -> list[Any]:
-        members = next(m for u, m in self.plan.leaving.items() if self.plan.units[u] is unit)
-        values = self._unsent.pop(members[0].unit)
+    def _collect_send(self, token: _Token, value: Any) -> None:
+        entry, at = token.entry, self._at(token)
+        members, gated = self.plan.leaving[entry.unit], token.frame.iterations[token.iteration].gated
+        values = self._outbox.add(at, entry.member, value, len(members), entry in gated)
+        gated.discard(entry)
+        if values is None:
+            return
+        unit = self.plan.units[entry.unit]
         tensors = [NOTHING if v is DEAD else read(v) for v, m in zip(values, members) if m.slot is not None]
-        if unit.members is None:
-            return tensors
-        return [np.array([v is not DEAD for v in values], np.uint8), *tensors]
+        if unit.members is not None:
+            tensors.insert(0, np.array([v is not DEAD for v in values], np.uint8))
+        self._push(unit, tensors, at[1])
+
+    def _take(self, token: _Token) -> Any:
+        """The output of a _Recv in a loop, or _LATER."""
+        with self._wake:
+            value = self._inbox.take(self._at(token), token.entry.member, token)
+        return _LATER if value is NOT_YET else None if value is DEAD else (value,)
+
+    def receive(self, bundle: int, tensors: list[Any], iterations: tuple[int, ...] = ()) -> None:
+        """A bundle has arrived: of the step, or of one iteration of it."""
+        index = self.plan.bundles.get(bundle)
+        expected = None if index is None else self.plan.inside.get(index)
+        if index is None or expected is None:
+            super().receive(bundle, tensors, iterations)
+            return
+        unit = self.plan.units[index]
+        self._record_arrival(unit, tensors)
+        found = unit.unpack(tensors) if len(iterations) == expected.depth else None
+        ready = None
+        if found is not None:
+            values = iter([value for _, value in found])
+            has_data = expected.has_data if unit.arrivals is None else [True] * len(found)
+            with self._wake:
+                ready = self._inbox.put((index, iterations), [next(values) if data else None for data in has_data])
+        if ready is None:
+            self._refuse(bundle, tensors, iterations)
+        else:
+            self._advance(ready)
+
+    def describe(self) -> str:
+        with self._wake:
+            waiting = [token.entry.node.name for tokens in self._inbox.waiting.values() for token in tokens]
+            peers = {self.plan.units[unit].peer for unit, _ in self._inbox.waiting}
+        if not waiting:
+            return super().describe()
+        return f"In a loop nothing yet from {', '.join(sorted(peers))} for {', '.join(sorted(waiting)[:4])}"
 
     def _stuck(self) -> str:
         names = [e.node.name for i in self._root.iterations.values() for e in i.pending]

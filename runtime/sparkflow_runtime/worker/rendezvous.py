@@ -18,7 +18,7 @@ _REMEMBERED_STEPS = 4096
 
 
 class Receiver(Protocol):
-    def receive(self, bundle: int, tensors: list[np.ndarray]) -> None: ...
+    def receive(self, bundle: int, tensors: list[np.ndarray], iterations: tuple[int, ...] = ()) -> None: ...
 
     def cancel(self, error: OpError) -> None: ...
 
@@ -29,25 +29,26 @@ class Rendezvous:
     def __init__(self) -> None:
         self._lock = Lock()
         self._steps: dict[int, Any] = {}
-        self._early: OrderedDict[int, list[tuple[int, list[np.ndarray]]]] = OrderedDict()
+        self._early: OrderedDict[int, list[tuple[int, list[np.ndarray], tuple[int, ...]]]] = OrderedDict()
         self._ended: OrderedDict[int, None] = OrderedDict()
 
     def begin(self, step_id: int, step: Receiver) -> None:
         with self._lock:
             self._steps[step_id] = step
             early = self._early.pop(step_id, [])
-        for bundle, tensors in early:
-            step.receive(bundle, tensors)
+        for bundle, tensors, iterations in early:
+            step.receive(bundle, tensors, iterations)
 
-    def deliver(self, step_id: int, bundle: int, tensors: list[np.ndarray]) -> None:
+    def deliver(self, step_id: int, bundle: int, tensors: list[np.ndarray], iterations: tuple[int, ...] = ()) -> None:
+        """iterations: of each loop that the bundle is in, outermost first."""
         with self._lock:
             step = self._steps.get(step_id)
             if step is None:
                 if step_id not in self._ended:
-                    self._early.setdefault(step_id, []).append((bundle, tensors))
+                    self._early.setdefault(step_id, []).append((bundle, tensors, iterations))
                     self._shrink(self._early)
                 return
-        step.receive(bundle, tensors)
+        step.receive(bundle, tensors, iterations)
 
     def end(self, step_id: int) -> None:
         with self._lock:

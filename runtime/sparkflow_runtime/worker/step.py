@@ -29,7 +29,8 @@ from sparkflow_runtime.worker.codegen import Segment, read
 from sparkflow_runtime.worker.plan import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, holds
 
 Done = Callable[["OpError | None", "list[Any] | None"], None]
-Sender = Callable[[str, int, int, list[Any]], None]  # (task, step id, bundle, tensors)
+# (task, step id, bundle, tensors, the iteration of each loop that the bundle is in)
+Sender = Callable[[str, int, int, list[Any], tuple[int, ...]], None]
 
 NOTHING = np.empty(0, np.uint8)  # travels where a value is dead
 _ERRORS = {
@@ -158,8 +159,11 @@ class Step:
         self._stop_running(index, done)
 
     def _send_bundle(self, unit: Unit) -> None:
-        tensors, recorder, start_ns = self._outgoing(unit), self.plan.recorder, time.perf_counter_ns()
-        self._send(unit.peer, self.step_id, unit.bundle, tensors)  # type: ignore[misc]
+        self._push(unit, self._outgoing(unit))
+
+    def _push(self, unit: Unit, tensors: list[Any], iterations: tuple[int, ...] = ()) -> None:
+        recorder, start_ns = self.plan.recorder, time.perf_counter_ns()
+        self._send(unit.peer, self.step_id, unit.bundle, tensors, iterations)  # type: ignore[misc]
         if recorder is not None:
             recorder.transfer("_Send", unit.bundle, unit.peer, start_ns, tensors)
 
@@ -226,14 +230,14 @@ class Step:
                 ready = self._completed(index)
         self._advance(ready)
 
-    def receive(self, bundle: int, tensors: list[Any]) -> None:
+    def receive(self, bundle: int, tensors: list[Any], iterations: tuple[int, ...] = ()) -> None:
         """A bundle has arrived. A second one of the same step is an error of the sender and fails the step."""
         index = self.plan.bundles.get(bundle)
-        if self.plan.recorder is not None and index is not None:
-            peer = self.plan.units[index].peer
-            self.plan.recorder.transfer("_Recv", bundle, peer, time.perf_counter_ns(), tensors)
+        if index is not None:
+            self._record_arrival(self.plan.units[index], tensors)
         with self._wake:
-            found = None if index is None or index in self._arrived else self.plan.units[index].unpack(tensors)
+            expected = index is not None and index not in self._arrived and not iterations
+            found = self.plan.units[index].unpack(tensors) if expected else None  # type: ignore[index]
             if found is not None:
                 self._arrived.add(index)  # type: ignore[arg-type]
                 for slot, value in found:
@@ -241,11 +245,19 @@ class Step:
                         self.values[slot] = value
                 ready = self._completed(index)  # type: ignore[arg-type]
         if found is None:
-            self.cancel(
-                InternalError(f"Step {self.step_id}: bundle {bundle} of {len(tensors)} tensors is not expected here")
-            )
+            self._refuse(bundle, tensors, iterations)
         else:
             self._advance(ready)
+
+    def _record_arrival(self, unit: Unit, tensors: list[Any]) -> None:
+        if self.plan.recorder is not None:
+            self.plan.recorder.transfer("_Recv", unit.bundle, unit.peer, time.perf_counter_ns(), tensors)
+
+    def _refuse(self, bundle: int, tensors: list[Any], iterations: tuple[int, ...]) -> None:
+        at = f", iteration {'/'.join(map(str, iterations))}," if iterations else ""
+        self.cancel(
+            InternalError(f"Step {self.step_id}: bundle {bundle}{at} of {len(tensors)} tensors is not expected here")
+        )
 
     def on_cancel(self, callback: Callable[[OpError], None]) -> int:
         """Have `callback(error)` called when the step is cancelled (now, if it already is). Returns a token for

@@ -22,7 +22,7 @@ from sparkflow_runtime.worker.rendezvous import Rendezvous
 from sparkflow_runtime.worker.step import Done, Sender, Step, run_straight
 from sparkflow_runtime.worker.tracing import Recorder
 
-Push = Callable[[str, int, int, Sequence[Any]], None]
+Push = Callable[[str, int, int, Sequence[Any], tuple[int, ...]], None]
 
 
 @dataclass
@@ -32,7 +32,7 @@ class _Part:
 
 
 class Worker:
-    """One task. `push(task, step_id, bundle, tensors)` carries a bundle to another task."""
+    """One task. `push(task, step_id, bundle, tensors, iterations)` carries a bundle to another task."""
 
     def __init__(self, name: str, push: Push | None = None):
         self.name, self._push = name, push
@@ -131,13 +131,13 @@ class Worker:
         self.rendezvous.begin(step_id, step)
         step.start()
 
-    def _send(self, task: str, step_id: int, bundle: int, tensors: list[Any]) -> None:
+    def _send(self, task: str, step_id: int, bundle: int, tensors: list[Any], iterations: tuple[int, ...]) -> None:
         if task == self.name:
-            self.rendezvous.deliver(step_id, bundle, tensors)
+            self.rendezvous.deliver(step_id, bundle, tensors, iterations)
         elif self._push is None:
             raise NotFoundError(f"{self.name} has no way to reach {task}: this session is not part of a cluster")
         else:
-            self._push(task, step_id, bundle, tensors)
+            self._push(task, step_id, bundle, tensors, iterations)
 
 
 def _step(plan: Plan, step_id: int, feeds: list[Any], send: Sender, finish: Done | None = None) -> Step:
