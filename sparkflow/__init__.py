@@ -42,12 +42,14 @@ from sparkflow.framework.scopes import (
 )
 from sparkflow.framework.shapes import Dimension, TensorShape
 from sparkflow.grads.gradients import gradients
+from sparkflow.ops import functional_import as _functional_import
 from sparkflow.ops.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
 from sparkflow.ops.array import (
     broadcast_to,
     expand_dims,
     fill,
     identity,
+    identity_n,
     invert_permutation,
     ones,
     ones_like,

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkflow.framework.apply import convert_to_tensor
-from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.framework.functions import Call, calls_functions, expand
+from sparkflow.framework.graph import Operation, Tensor, get_default_graph
+from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.errors import InvalidArgumentError
-from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+from sparkflow_runtime.wire.protos import FunctionDef, GraphDef, NodeDef
 
 _NEXT = ("NextIteration", "RefNextIteration")
 
@@ -22,12 +24,15 @@ def import_graph_def(
     """Add the nodes under the scope `name` ("import" by default, "" for none). input_map replaces tensors by name.
 
     Nodes may stand in any order; only loops (NextIteration into Merge) may close a cycle. A loop that comes in this way
-    runs, but has no gradient. Raises InvalidArgumentError on an input that no node makes.
+    runs, but has no gradient. What calls functions of the GraphDef's library (If, While, Case, PartitionedCall) is
+    replaced by their nodes, and has gradients. Raises InvalidArgumentError on an input that no node makes.
     """
     graph = get_default_graph()
     scope = "import" if name is None else name
-    adding = _Import(f"{graph.unique_name(scope)}/" if scope else "", input_map or {})
+    library = {function.signature.name: function for function in graph_def.library.function}
+    adding = _Import(f"{graph.unique_name(scope)}/" if scope else "", input_map or {}, library)
     ordered, back_edges = _in_order(graph_def)
+    graph._used_names.update({(adding.prefix + node.name).lower(): 1 for node in ordered})  # functions take others
     for node in ordered:
         adding.add(node, back_edges.get(node.name, set()))
     for node in ordered:
@@ -40,8 +45,8 @@ def import_graph_def(
 class _Import:
     """One call: where the nodes go, and which tensors stand for theirs."""
 
-    def __init__(self, prefix: str, input_map: Mapping[str, Any]):
-        self.graph, self.prefix = get_default_graph(), prefix
+    def __init__(self, prefix: str, input_map: Mapping[str, Any], library: Mapping[str, FunctionDef]):
+        self.graph, self.prefix, self.library = get_default_graph(), prefix, library
         self.replaced = {_with_port(key): convert_to_tensor(value) for key, value in input_map.items()}
 
     def _tensor(self, edge: str) -> Tensor:
@@ -57,6 +62,9 @@ class _Import:
         first = next((i for i in data if i not in later), "")
         inputs = [self._tensor(first if i in later else i) for i in data]
         controls = [self.graph.get_operation_by_name(self.prefix + i[1:]) for i in node.input if i.startswith("^")]
+        if calls_functions(node, self.library):
+            self._expand(node, inputs, controls, name)
+            return
         added = self.graph.add_node(node, inputs, controls, name)
         if "_class" in added.attrs:
             added.attrs["_class"] = [c.replace("loc:@", "loc:@" + self.prefix, 1) for c in added.attrs["_class"]]
@@ -64,6 +72,23 @@ class _Import:
             added.attrs["frame_name"] = self.prefix + added.attrs["frame_name"]  # two copies of a loop are two loops
         if later:
             added.outputs[0]._shape = None  # what comes back may have another shape
+
+    def _expand(self, node: NodeDef, inputs: list[Tensor], controls: list[Operation], name: str) -> None:
+        """The nodes of the functions, under the caller's name, and one of that very name for what comes out."""
+        call, graph = Call(node, inputs, self.library), self.graph
+        with (
+            graph.control_dependencies(None),
+            graph.control_dependencies(controls),
+            graph.device(node.device or None),
+            graph.name_scope(f"{name}/"),
+        ):
+            outputs = expand(call)
+        last = NodeDef(name=name, op="IdentityN" if call.has_outputs else "NoOp", device=node.device)
+        if call.has_outputs:
+            last.attr["T"].CopyFrom(encode([t.dtype.base_dtype for t in outputs]))
+            self.graph.add_node(last, outputs, controls, name)
+        else:
+            self.graph.add_node(last, [], [*controls, *(t.op for t in outputs)], name)
 
     def close_loop(self, node: NodeDef, later: set[str]) -> None:
         if later:

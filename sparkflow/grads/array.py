@@ -21,6 +21,7 @@ from sparkflow_runtime.wire import dtypes
 # ---------------------------------------------------------------------- passing on
 
 gradient("Identity", "PlaceholderWithDefault", sparse=True)(lambda op, dy: dy)
+gradient("IdentityN", sparse=True, partial=True)(lambda op, *dys: dys)
 
 
 @gradient("PreventGradient")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sparkflow.framework import shapes
@@ -18,6 +19,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 # ---------------------------------------------------------------------- passing on
 
 op("Identity", "input: T -> output: T", rules.same)
+op("IdentityN", "input: [T] -> output: [T]", lambda op: [t._shape for t in op.inputs])
 op("StopGradient", "input: T -> output: T", rules.same)
 op("PreventGradient", "input: T -> output: T", rules.same, message="")
 op("Placeholder", "-> output: dtype", lambda op: [op.attrs["shape"].dims], shape=Shape(None))
@@ -33,6 +35,11 @@ def _default_fits(op: Operation) -> Dims:
 def identity(input: Any, name: str | None = None) -> Tensor:
     """The same value under another name."""
     return apply_op("Identity", [input], name=name)
+
+
+def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
+    """The same values, none passed on before all of them are there."""
+    return apply_op("IdentityN", [list(input)], name=name)
 
 
 def stop_gradient(input: Any, name: str | None = None) -> Tensor:

@@ -15,6 +15,7 @@ import pytest
 import sparkflow
 from sparkflow_runtime.wire.protos import GraphDef
 from tests.control_flow_programs import PROGRAMS
+from tests.control_flow_random import build, evaluate, generate, gradients
 
 tensorflow = pytest.importorskip("tensorflow.compat.v1")
 tensorflow.disable_eager_execution()
@@ -63,3 +64,54 @@ def test_we_run_theirs(name: str) -> None:
     serialized, feeds, fetches = _built(tensorflow, name)
     _check(_run(tensorflow, tensorflow.GraphDef, serialized, feeds, fetches), name)  # the values are TensorFlow's
     _check(_run(sparkflow, GraphDef, serialized, feeds, fetches), name)
+
+
+# ---------------------------------------------------------------------- random programs
+
+ARRAYS = "'array'"
+SEEDS = [s for s in range(40) if ARRAYS not in repr(generate(s, 8))][:16]
+
+NOT_BUILT = (18,)  # TensorFlow's own gradients fail there on a loop variable whose shape is not known
+
+
+def _random(tf: Any, seed: int, orders: int) -> tuple[bytes, dict[str, Any], list[str | None]]:
+    with tf.Graph().as_default() as graph:
+        feeds, loss, xs = build(tf, generate(seed, 8))
+        fetches = gradients(tf, loss, xs, orders)
+        names = [None if f is None else f.name for f in fetches]
+        return graph.as_graph_def().SerializeToString(), {k.name: v for k, v in feeds.items()}, names
+
+
+def _check_random(found: list[Any], seed: int) -> None:
+    wanted = evaluate(generate(seed, 8), len(found) - 1)
+    np.testing.assert_allclose([0.0 if f is None else f for f in found], wanted, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tensorflow_runs_our_second_derivatives(seed: int) -> None:
+    _check_random(_run(tensorflow, tensorflow.GraphDef, *_random(sparkflow, seed, 2)), seed)
+
+
+@pytest.mark.parametrize("seed", [*(s for s in SEEDS if s not in NOT_BUILT), *range(100, 108)])
+def test_we_run_their_derivatives(seed: int) -> None:
+    """TensorFlow has no second derivatives of loops."""
+    _check_random(_run(sparkflow, GraphDef, *_random(tensorflow, seed, 1)), seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_we_differentiate_their_functions(seed: int) -> None:
+    """What TensorFlow writes as If and While nodes comes in as cond and while_loop, with gradients of ours."""
+    tensorflow.enable_control_flow_v2()
+    try:
+        with tensorflow.Graph().as_default() as graph:
+            feeds, loss, xs = build(tensorflow, generate(seed, 8))
+            serialized, values = graph.as_graph_def().SerializeToString(), {k.name: v for k, v in feeds.items()}
+    finally:
+        tensorflow.disable_control_flow_v2()
+    with sparkflow.Graph().as_default() as ours:
+        sparkflow.import_graph_def(GraphDef.FromString(serialized), name="")
+        inputs = [ours.get_tensor_by_name(x.name) for x in xs]
+        fetches = gradients(sparkflow, ours.get_tensor_by_name(loss.name), inputs, 2)
+        with sparkflow.Session() as session:
+            found = iter(session.run([f for f in fetches if f is not None], values))
+        _check_random([None if f is None else next(found) for f in fetches], seed)

@@ -13,6 +13,7 @@ from sparkflow_runtime.kernels.row_loops import columns_ready, join_columns
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 kernel("Identity", "StopGradient", "PreventGradient", "PlaceholderWithDefault", aliases=True)(lambda xp, x: x)
+kernel("IdentityN", multi=True, aliases=True)(lambda xp, *values: values)
 
 
 # ---------------------------------------------------------------------- shapes and filling

@@ -12,6 +12,7 @@ from tensorboard.compat.proto.config_pb2 import (
     RunOptions,
 )
 from tensorboard.compat.proto.cost_graph_pb2 import CostGraphDef
+from tensorboard.compat.proto.function_pb2 import FunctionDef
 from tensorboard.compat.proto.graph_pb2 import GraphDef
 from tensorboard.compat.proto.meta_graph_pb2 import MetaGraphDef
 from tensorboard.compat.proto.node_def_pb2 import NodeDef
@@ -26,6 +27,7 @@ __all__ = [
     "ClusterDef",
     "ConfigProto",
     "CostGraphDef",
+    "FunctionDef",
     "GPUOptions",
     "GraphDef",
     "GraphOptions",
