@@ -47,6 +47,8 @@ def cond(
         for label, result in (("true_fn", res_t), ("false_fn", res_f)):
             if result is None:
                 raise ValueError(f"{label} must have a return value.")
+        if not flat_t and not flat_f:
+            raise ValueError("true_fn and false_fn must return at least one result.")
         if not strict:
             res_t, res_f = _sole(res_t), _sole(res_f)
         nest.assert_same_structure(res_t, res_f, expand_composites=True)
@@ -84,9 +86,7 @@ def _branch(fn: Branch, pred: Tensor, pivot: Tensor, number: int) -> tuple[CondC
 
 
 def _sole(result: Any) -> Any:
-    while isinstance(result, (list, tuple)) and not hasattr(result, "_fields") and len(result) == 1:
-        result = result[0]
-    return result
+    return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 else result
 
 
 def _merged(no: Tensor, yes: Tensor) -> Tensor:

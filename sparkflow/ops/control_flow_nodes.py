@@ -14,8 +14,9 @@ from sparkflow.framework.apply import apply_op, convert_to_tensor
 from sparkflow.framework.graph import Operation, Tensor
 from sparkflow.framework.nest import composite_of
 from sparkflow.framework.registry import op
-from sparkflow.framework.shapes import Dims
+from sparkflow.framework.shapes import Dims, show
 from sparkflow.ops import rules
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
 def weakest(a: Dims, b: Dims) -> Dims:
@@ -23,6 +24,23 @@ def weakest(a: Dims, b: Dims) -> Dims:
     if a is None or b is None or len(a) != len(b):
         return None
     return tuple(x if x == y else None for x, y in zip(a, b))
+
+
+def _switch_rule(op: Operation) -> list[Dims]:
+    _check_predicate(op.inputs[1])
+    return [op.inputs[0]._shape] * 2
+
+
+def _loop_cond_rule(op: Operation) -> list[Dims]:
+    _check_predicate(op.inputs[0])
+    return [()]
+
+
+def _check_predicate(pred: Tensor) -> None:
+    if pred._shape is not None and pred._shape != ():
+        raise InvalidArgumentError(
+            f"The predicate of a branch or loop must be a scalar, and {pred.name} has shape {show(pred._shape)}"
+        )
 
 
 def _merge_rule(op: Operation) -> list[Dims]:
@@ -33,8 +51,8 @@ def _merge_rule(op: Operation) -> list[Dims]:
 
 
 _FRAME: dict[str, Any] = {"is_constant": False, "parallel_iterations": 10}
-op("Switch", "data: T, pred: bool -> output_false: T, output_true: T", rules.same)
-op("RefSwitch", "data: &T, pred: bool -> output_false: &T, output_true: &T", rules.same)
+op("Switch", "data: T, pred: bool -> output_false: T, output_true: T", _switch_rule)
+op("RefSwitch", "data: &T, pred: bool -> output_false: &T, output_true: &T", _switch_rule)
 op("Merge", "inputs: N * T -> output: T, value_index: int32", _merge_rule)
 op("RefMerge", "inputs: &N * T -> output: &T, value_index: int32", _merge_rule)
 op("Enter", "data: T -> output: T", rules.same, **_FRAME)
@@ -43,7 +61,7 @@ op("Exit", "data: T -> output: T", rules.same)
 op("RefExit", "data: &T -> output: &T", rules.same)
 op("NextIteration", "data: T -> output: T", rules.same)
 op("RefNextIteration", "data: &T -> output: &T", rules.same)
-op("LoopCond", "input: bool -> output: bool", rules.scalar)
+op("LoopCond", "input: bool -> output: bool", _loop_cond_rule)
 op("RefIdentity", "input: &T -> output: &T", rules.same)
 op("ControlTrigger", "->")
 

@@ -214,9 +214,9 @@ def _check_invariant(merged: Tensor, following: Tensor) -> None:
     less = got is None or len(got) != len(want) or any(w is not None and g != w for w, g in zip(want, got))
     if less:
         raise ValueError(
-            f"The shape for {merged.name} is not an invariant for the loop. It enters the loop with shape "
-            f"{shapes.show(want)}, but has shape {shapes.show(got)} after one iteration. Provide shape invariants "
-            "using either the `shape_invariants` argument of tf.while_loop or set_shape() on the loop variables."
+            f"The shape of loop variable {merged.op.inputs[0].op.inputs[0].name!r} is not an invariant: it enters the "
+            f"loop with shape {shapes.show(want)}, but has shape {shapes.show(got)} after one iteration. Give a less "
+            "specific shape in the `shape_invariants` argument of tf.while_loop, or call set_shape() in the body."
         )
 
 
@@ -252,7 +252,7 @@ def while_loop(
     if not loop_vars:
         raise ValueError("No loop variables provided")
     if parallel_iterations < 1:
-        raise ValueError(f"parallel_iterations must be a positive integer, got {parallel_iterations}")
+        raise TypeError(f"parallel_iterations must be a positive integer, got {parallel_iterations!r}")
     packed = list(loop_vars) if isinstance(loop_vars, (list, tuple)) else [loop_vars]
     with get_default_graph().name_scope(name or "while"):
         invariants = _invariants(packed, shape_invariants)
@@ -272,7 +272,7 @@ def _limit(maximum_iterations: Any) -> Tensor:
 
 
 def _invariants(loop_vars: list[Any], given: Any) -> list[Any]:
-    """One entry a flat tensor: its invariant shape, _START where that is not given."""
+    """One entry a flat tensor: its invariant shape, _START where that is not given or None."""
     leaves = nest.flatten(loop_vars)
     if given is None:
         return [_START for leaf in leaves for _ in _parts(leaf)]
@@ -289,6 +289,8 @@ def _parts(leaf: Any) -> list[Any]:
 def _part_invariants(leaf: Any, shape: Any) -> list[Any]:
     if not isinstance(shape, TensorShape) and shape is not None:
         raise TypeError(f"while_loop: a shape invariant must be a TensorShape, got {shape!r}")
+    if shape is None:
+        return [_START for _ in _parts(leaf)]
     dims = shapes.as_dims(shape)
     if nest.composite_of(leaf) is None:
         return [dims]

@@ -108,6 +108,9 @@ def test_slices_and_lists(graph: Graph) -> None:
     "make, error, words",
     [
         (lambda p, x: tf.cond(True, lambda: x, lambda: x), TypeError, "must not be a Python bool"),
+        (lambda p, x: tf.cond(p, lambda: [], lambda: []), ValueError, "at least one result"),
+        (lambda p, x: tf.cond(p, lambda: [[x]], lambda: [x]), ValueError, "same nested structure"),
+        (lambda p, x: tf.cond([True, False], lambda: x, lambda: x), InvalidArgumentError, "must be a scalar"),
         (lambda p, x: tf.cond(p, x, lambda: x), TypeError, "true_fn must be callable"),
         (lambda p, x: tf.cond(p, lambda: x), TypeError, "false_fn must be callable"),
         (lambda p, x: tf.cond(p, lambda: None, lambda: x), ValueError, "true_fn must have a return value"),
@@ -159,3 +162,16 @@ def test_summaries_of_a_branch_run_with_it(graph: Graph) -> None:
     y = tf.cond(p, noted, lambda: x)
     (summary,) = graph.get_collection(tf.GraphKeys.SUMMARIES)
     assert [c.name for c in y.op.inputs[1].op.control_inputs] == [summary.op.name]
+
+
+def test_the_only_case_is_checked_where_nothing_else_is_left(graph: Graph) -> None:
+    """The check is what the constant waits for: folding must not lose it."""
+    p = tf.placeholder(tf.bool, [])
+    one = tf.case([(p, lambda: tf.constant(1))])
+    with tf.control_dependencies([tf.Assert(p, [p])]):
+        two = 1 + tf.constant(1)
+    with tf.Session() as session:
+        assert session.run([one, two], {p: True}) == [1, 2]
+        for checked in (one, two):
+            with pytest.raises(InvalidArgumentError, match="assertion failed"):
+                session.run(checked, {p: False})

@@ -110,7 +110,7 @@ def test_the_condition_may_read_a_variable(graph: Graph) -> None:
         (lambda x: tf.while_loop(x, lambda i: i, [0]), TypeError, "cond must be callable"),
         (lambda x: tf.while_loop(lambda i: True, x, [0]), TypeError, "body must be callable"),
         (lambda x: tf.while_loop(lambda: True, lambda: [], []), ValueError, "No loop variables"),
-        (lambda x: _count(parallel_iterations=0), ValueError, "positive integer"),
+        (lambda x: _count(parallel_iterations=0), TypeError, "positive integer"),
         (lambda x: _count(maximum_iterations=[1]), ValueError, "must be a scalar"),
         (lambda x: tf.while_loop(lambda i: i < 1, lambda i: (i, i), [0]), ValueError, "same nested structure"),
         (lambda x: tf.while_loop(lambda i: i < 1, lambda i: 0.5, [0]), TypeError, "dtype int32 when it enters"),
@@ -153,3 +153,9 @@ def test_constants_are_known_inside(graph: Graph) -> None:
     seen: list[Any] = []
     tf.while_loop(lambda i: i < 1, lambda i: seen.append(tf.concat([x, x], axis)) or i + 1, [0])
     assert seen[0].shape.as_list() == [2, 6]
+
+
+def test_an_invariant_of_none_is_the_shape_at_the_start(graph: Graph) -> None:
+    grows = lambda i, x: (i + 1, tf.concat([x, x], 0))  # noqa: E731
+    with pytest.raises(ValueError, match=r"enters the loop with shape \(1,\), but has shape \(2,\)"):
+        tf.while_loop(lambda i, x: i < 3, grows, [0, tf.ones([1])], shape_invariants=[tf.TensorShape([]), None])

@@ -41,7 +41,8 @@ class Folder:
         known: dict[str, Any] = {}  # edge -> array
         for op in view.ops.values():
             if op.op == "Const" and op.name not in view.feeds:
-                known[op.name] = op
+                if not op.control:  # what it waits for, its consumers wait for through it
+                    known[op.name] = op
                 continue
             outputs = self._outputs(op, view, shapes, known)
             if outputs is None:

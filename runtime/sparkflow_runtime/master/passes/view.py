@@ -188,9 +188,10 @@ class View:
         return {name for op in self.ops.values() for name in op.control}
 
     def constant(self, edge: str) -> Any:
-        """The array of a constant that is not fed, or None."""
+        """The array of a constant that is not fed and waits for nobody, or None."""
         op = self.ops.get(edge)
-        return op.attr("value") if op is not None and op.op == "Const" and edge not in self.feeds else None
+        known = op is not None and op.op == "Const" and edge not in self.feeds and not op.control
+        return op.attr("value") if known and op is not None else None
 
     def same_place(self, a: Op, b: Op) -> bool:
         """Whether both ask for the same device and company, so that one may stand for the other."""
