@@ -13,4 +13,5 @@ from sparkflow.grads import (
     random,
     state,
     tensor_array,
+    tensor_list,
 )

@@ -23,6 +23,7 @@ from sparkflow.ops.control_flow_context import CondContext, Condition, condition
 from sparkflow.ops.control_flow_nodes import control_trigger, switch
 from sparkflow.ops.control_flow_while import LoopVariable, WhileContext, loops
 from sparkflow.ops.stack import stack_pop_v2, stack_push_v2, stack_v2
+from sparkflow_runtime.wire import dtypes
 
 
 def through_loop(walk: Walk, loop: WhileContext) -> None:
@@ -141,7 +142,8 @@ class GradientLoop:
         if isinstance(dx, IndexedSlices):
             return self._all_rows(taken, dx)
         zero = array.zeros_like(taken)
-        return context.AddVariable(zero, lambda total: math.add(total, dx), "b_acc").exit
+        add = (lambda *parts: math.add_n(parts)) if dx.dtype is dtypes.variant else math.add
+        return context.AddVariable(zero, lambda total: add(total, dx), "b_acc").exit
 
     def _all_rows(self, taken: Tensor, dx: IndexedSlices) -> IndexedSlices:
         none = no_rows(dx, taken)

@@ -18,13 +18,14 @@ from sparkflow.framework.contexts import (
 )
 from sparkflow.framework.graph import Operation, Tensor
 from sparkflow.ops.control_flow_while import LoopVariable, WhileContext
+from sparkflow_runtime.wire import dtypes
 
 Node = Operation | WhileContext
 _AT_THE_BORDER = frozenset({"Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter"})
 
 
 def trainable(tensor: Tensor) -> bool:
-    return bool(tensor.dtype.is_floating or tensor.dtype.is_complex)
+    return bool(tensor.dtype.is_floating or tensor.dtype.is_complex or tensor.dtype is dtypes.variant)
 
 
 def node_of(tensor: Tensor) -> Node:

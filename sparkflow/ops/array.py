@@ -166,7 +166,7 @@ def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize:
 def _like(op_type: str, value: int, tensor: Any, dtype: Any, name: str, optimize: bool) -> Tensor:
     tensor = convert_to_tensor(tensor, name="tensor")
     want = tensor.dtype.base_dtype if dtype is None else dtypes.as_dtype(dtype).base_dtype
-    if optimize and shapes.fully_known(tensor._shape):
+    if optimize and shapes.fully_known(tensor._shape) and want is not dtypes.variant:
         return _filled(value, tensor._shape, want, name)
     if want is tensor.dtype.base_dtype:
         return apply_op(op_type, [tensor], name=name)

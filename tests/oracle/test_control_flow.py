@@ -4,7 +4,7 @@ tests/ops/control_flow_values.json holds."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -94,20 +94,28 @@ def test_tensorflow_runs_our_second_derivatives(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [*(s for s in SEEDS if s not in NOT_BUILT), *range(100, 108)])
 def test_we_run_their_derivatives(seed: int) -> None:
-    """TensorFlow has no second derivatives of loops."""
+    """TensorFlow has no second derivatives of such loops."""
     _check_random(_run(sparkflow, GraphDef, *_random(tensorflow, seed, 1)), seed)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_we_differentiate_their_functions(seed: int) -> None:
-    """What TensorFlow writes as If and While nodes comes in as cond and while_loop, with gradients of ours."""
+@pytest.fixture
+def functions() -> Iterator[None]:
+    """TensorFlow writes If and While nodes, whose functions have lists of tensors for arrays and for gradients."""
     tensorflow.enable_control_flow_v2()
-    try:
-        with tensorflow.Graph().as_default() as graph:
-            feeds, loss, xs = build(tensorflow, generate(seed, 8))
-            serialized, values = graph.as_graph_def().SerializeToString(), {k.name: v for k, v in feeds.items()}
-    finally:
-        tensorflow.disable_control_flow_v2()
+    yield
+    tensorflow.disable_control_flow_v2()
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_we_run_derivatives_of_their_functions(seed: int, functions: None) -> None:
+    _check_random(_run(sparkflow, GraphDef, *_random(tensorflow, seed, 2)), seed)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_we_differentiate_their_functions(seed: int, functions: None) -> None:
+    with tensorflow.Graph().as_default() as graph:
+        feeds, loss, xs = build(tensorflow, generate(seed, 8))
+        serialized, values = graph.as_graph_def().SerializeToString(), {k.name: v for k, v in feeds.items()}
     with sparkflow.Graph().as_default() as ours:
         sparkflow.import_graph_def(GraphDef.FromString(serialized), name="")
         inputs = [ours.get_tensor_by_name(x.name) for x in xs]

@@ -18,6 +18,7 @@ from sparkflow_runtime.kernels import (
     nn,
     nn_loops,
     nn_norm,
+    optionals,
     partial,
     pool,
     random,
@@ -25,5 +26,6 @@ from sparkflow_runtime.kernels import (
     state,
     summary,
     tensor_arrays,
+    tensor_lists,
     training,
 )

@@ -41,7 +41,8 @@ def _constant_like(value: int, text: bytes) -> Function:
     return run
 
 
-kernel("ZerosLike")(_constant_like(0, b""))
+_zeros_like = _constant_like(0, b"")  # lists and optionals know what theirs are
+kernel("ZerosLike")(lambda xp, x: x.zeros() if hasattr(x, "zeros") else _zeros_like(xp, x))
 kernel("OnesLike")(_constant_like(1, b"1"))
 
 # ---------------------------------------------------------------------- reshaping

@@ -26,12 +26,13 @@ from sparkflow_runtime.wire.control_flow import (
     has_control_flow,
 )
 from sparkflow_runtime.wire.devices import DeviceSpec
-from sparkflow_runtime.wire.dtypes import resource
+from sparkflow_runtime.wire.dtypes import resource, variant
 from sparkflow_runtime.wire.edges import data_inputs, parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 _FOLLOWS = PRIMITIVES - MERGE
+_STAYS = (resource.as_datatype_enum, variant.as_datatype_enum)  # types of values that go to no other task
 _Spec = tuple[DeviceSpec, str]  # what a group asks for, and one who asks
 
 
@@ -173,7 +174,7 @@ def _beside(node: NodeDef) -> list[str]:
 def _references(node: NodeDef) -> list[str]:
     """The inputs that are no values: variables, and handles that control flow hands on."""
     edges = data_inputs(node)
-    if node.op in PRIMITIVES and "T" in node.attr and node.attr["T"].type == resource.as_datatype_enum:
+    if node.op in PRIMITIVES and "T" in node.attr and node.attr["T"].type in _STAYS:
         return edges[:1] if node.op in SWITCH else edges
     return [edges[position] for position in registry.ref_positions(node.op)]
 

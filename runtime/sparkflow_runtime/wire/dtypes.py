@@ -114,6 +114,7 @@ _ROWS = {
     "bool": ("bool", np.bool_),
     "string": ("string", object),
     "resource": ("resource", object),  # a handle: the queue itself, which never leaves its task
+    "variant": ("variant", object),  # a list of tensors (kernels/tensor_lists.py)
 }
 
 _BY_KEY: dict[Any, DType] = {}
@@ -134,7 +135,7 @@ float16, bfloat16, float32, float64 = (ALL[n] for n in ("float16", "bfloat16", "
 int8, int16, int32, int64 = (ALL[n] for n in ("int8", "int16", "int32", "int64"))
 uint8, uint16, uint32, uint64 = (ALL[n] for n in ("uint8", "uint16", "uint32", "uint64"))
 complex64, complex128, bool_, string = (ALL[n] for n in ("complex64", "complex128", "bool", "string"))
-resource = ALL["resource"]
+resource, variant = ALL["resource"], ALL["variant"]
 half, double = float16, float64
 _BY_KEY.update({float: float32, int: int32, bool: bool_, str: string, bytes: string, complex: complex128})
 
