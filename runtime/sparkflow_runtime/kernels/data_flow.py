@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.registry import Node, asynchronous, bound
+from sparkflow_runtime.kernels.registry import Node, Prompt, asynchronous, bound
 from sparkflow_runtime.resources.accumulators import Accumulator, SparseAccumulator
 from sparkflow_runtime.resources.queues import Queue, QueueSpec
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -61,23 +61,32 @@ bound("RandomShuffleQueueV2", devices=_CPU)(_queue("RandomShuffleQueue"))
 
 @asynchronous("QueueEnqueueV2", devices=_CPU)
 def _enqueue(node: Node) -> Wait:
-    return lambda step, done, queue, *components: queue.enqueue(components, done, step)
+    return Prompt(
+        lambda step, done, queue, *components: queue.enqueue(components, done, step),
+        lambda queue, *components: queue.try_enqueue(components),
+    )
 
 
 @asynchronous("QueueEnqueueManyV2", devices=_CPU)
 def _enqueue_many(node: Node) -> Wait:
-    return lambda step, done, queue, *components: queue.enqueue_many(components, done, step)
+    return Prompt(
+        lambda step, done, queue, *components: queue.enqueue_many(components, done, step),
+        lambda queue, *components: queue.try_enqueue_many(components),
+    )
 
 
 @asynchronous("QueueDequeueV2", devices=_CPU)
 def _dequeue(node: Node) -> Wait:
-    return lambda step, done, queue: queue.dequeue(done, step)
+    return Prompt(lambda step, done, queue: queue.dequeue(done, step), lambda queue: queue.try_dequeue())
 
 
 @asynchronous("QueueDequeueManyV2", "QueueDequeueUpToV2", devices=_CPU)
 def _dequeue_many(node: Node) -> Wait:
     up_to = node.op == "QueueDequeueUpToV2"
-    return lambda step, done, queue, n: queue.dequeue_many(int(n), done, step, up_to)
+    return Prompt(
+        lambda step, done, queue, n: queue.dequeue_many(int(n), done, step, up_to),
+        lambda queue, n: queue.try_dequeue_many(int(n)),
+    )
 
 
 @asynchronous("QueueCloseV2", devices=_CPU)

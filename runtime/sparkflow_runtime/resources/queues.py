@@ -6,6 +6,9 @@ its rows all at once, so a cancelled one loses none; only one that asks for more
 them in pieces, and gives them back if it ends early.
 
 `done(error, outputs)` and the step's hooks are called outside the lock: they may run other steps, which may come back.
+
+`try_*` complete an operation that nobody is ahead of and that has its rows or its room, without a waiter and its line:
+most operations of a queue that is neither empty nor full. They return None where that is not so, and have done nothing.
 """
 
 from __future__ import annotations
@@ -145,8 +148,17 @@ class Queue:
         """Put one element in. Raises InvalidArgumentError where its dtypes or shapes are not the queue's."""
         self._put([a[None] for a in self._arrays(components)], done, step)
 
+    def try_enqueue(self, components: Sequence[Any]) -> tuple[()] | None:
+        return self._try_put([a[None] for a in self._arrays(components)])
+
     def enqueue_many(self, components: Sequence[Any], done: Done, step: Any = None) -> None:
         """Put rows in, in pieces where there is not room for all. components: arrays of the same first size."""
+        self._put(self._rows(components), done, step)
+
+    def try_enqueue_many(self, components: Sequence[Any]) -> tuple[()] | None:
+        return self._try_put(self._rows(components))
+
+    def _rows(self, components: Sequence[Any]) -> Block:
         rows = self._arrays(components)
         for i, array in enumerate(rows):
             if array.ndim == 0 or len(array) != len(rows[0]):
@@ -154,15 +166,27 @@ class Queue:
                     f"{self}: enqueue_many slices its components along their first size, which must be the same: "
                     f"component 0 has shape {rows[0].shape}, component {i} has shape {array.shape}"
                 )
-        self._put(rows, done, step)
+        return rows
 
     def dequeue(self, done: Done, step: Any = None) -> None:
         """Take one element: one array a component."""
         self._submit(_Get(1, True, False, done, step), self._gets)
 
+    def try_dequeue(self) -> list[Any] | None:
+        block = self._try_take(1)
+        return None if block is None else self._element(block)
+
     def dequeue_many(self, n: int, done: Done, step: Any = None, up_to: bool = False) -> None:
         """Take n elements, stacked; with up_to, what is left once the queue is closed. OutOfRangeError when
         that is too few."""
+        self._check_many(n)
+        self._submit(_Get(n, False, up_to, done, step), self._gets)
+
+    def try_dequeue_many(self, n: int) -> list[Any] | None:
+        self._check_many(n)
+        return self._try_take(n)
+
+    def _check_many(self, n: int) -> None:
         if n < 0:
             raise InvalidArgumentError(f"{self}: cannot dequeue {n} elements, n must be 0 or more")
         if self.spec.shapes is None:
@@ -170,7 +194,6 @@ class Queue:
                 f"{self}: dequeue_many and dequeue_up_to need components with specified shapes; give `shapes` "
                 "when you make it"
             )
-        self._submit(_Get(n, False, up_to, done, step), self._gets)
 
     def close(self, cancel_pending: bool = False, done: Done | None = None, step: Any = None) -> None:
         """No more enqueues: after those that wait already, or at once, cancelling them, with cancel_pending."""
@@ -208,28 +231,67 @@ class Queue:
         return array
 
     def _put(self, rows: Block, done: Done, step: Any) -> None:
-        if self.spec.shapes is None:
-            rows = [_boxed(c) for c in rows]
-        else:
-            for i, (array, shape) in enumerate(zip(rows, self.spec.shapes)):
-                if array.shape[1:] != shape:
-                    raise InvalidArgumentError(
-                        f"{self}: component {i} of an element has shape {shape}, "
-                        f"but the one to enqueue has shape {array.shape[1:]}"
-                    )
-            if self._store.keeps:
-                rows = [c.copy() for c in rows]  # the caller's memory may change: a feed, or a buffer of the network
+        self._check_shapes(rows)
         owned = self._store.keeps or self.spec.shapes is None
-        self._submit(_Put(rows, owned, done, step), self._puts)
+        self._submit(_Put(self._kept(rows), owned, done, step), self._puts)
+
+    def _check_shapes(self, rows: Block) -> None:
+        for i, (array, shape) in enumerate(zip(rows, self.spec.shapes or ())):
+            if array.shape[1:] != shape:
+                raise InvalidArgumentError(
+                    f"{self}: component {i} of an element has shape {shape}, "
+                    f"but the one to enqueue has shape {array.shape[1:]}"
+                )
+
+    def _kept(self, rows: Block) -> Block:
+        """The rows as the store takes them. What it keeps is copied: the caller's memory may change, as it is a feed
+        or a buffer of the network."""
+        if self.spec.shapes is None:
+            return [_boxed(c) for c in rows]
+        return [c.copy() for c in rows] if self._store.keeps else rows
 
     def _outputs(self, get: _Get, block: Block) -> list[Any]:
         if get.got:
             block = [np.concatenate(parts) for parts in zip(*get.got, block)]
-        if not get.single:
-            return block
+        return self._element(block) if get.single else block
+
+    def _element(self, block: Block) -> list[Any]:
         if self.spec.shapes is None:
             return [np.asarray(c[0], t.np) for c, t in zip(block, self.spec.types)]
         return [c[0, ...] for c in block]
+
+    # ------------------------------------------------------------------ at once
+
+    def _has_room(self, n: int) -> bool:
+        """For n rows, with nobody ahead."""
+        return not self._puts and not self._closed and n <= self._capacity - self._store.size
+
+    def _try_put(self, rows: Block) -> tuple[()] | None:
+        self._check_shapes(rows)
+        n = len(rows[0])
+        if not self._has_room(n):  # a look without the lock, before the copy
+            return None
+        rows = self._kept(rows)
+        ready: list[Any] = []
+        with self._lock:
+            if not self._has_room(n):
+                return None
+            self._store.put(rows)
+            if self._gets:
+                self._advance(ready)
+        _deliver(ready)
+        return ()
+
+    def _try_take(self, n: int) -> Block | None:
+        ready: list[Any] = []
+        with self._lock:
+            if self._gets or n > (self.size if self._closed else self.size - self._floor):
+                return None
+            block = self._taken(n)
+            if self._puts:
+                self._advance(ready)
+        _deliver(ready)
+        return block
 
     # ------------------------------------------------------------------ lines
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.control_flow import truth
 from sparkflow_runtime.kernels.parallel import blas_alone
-from sparkflow_runtime.kernels.registry import Kernel, find
+from sparkflow_runtime.kernels.registry import Kernel, Prompt, find
 from sparkflow_runtime.kernels.scalars import Form
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import control_flow as cf
@@ -48,6 +48,7 @@ class Unit:
     successors: list[int] = field(default_factory=list)
     segment: Segment | None = None
     function: Callable[..., Any] | None = None  # of a wait: (step, done, *inputs)
+    attempt: Callable[..., Any] | None = None  # of a wait that can be tried: (*inputs) -> outputs or None
     getters: list[tuple[int | None, Any, bool]] = field(
         default_factory=list
     )  # (slot or None, constant, read variables)
@@ -58,6 +59,11 @@ class Unit:
     members: list[list[Test]] | None = None  # of a send with values that may be dead: the guard of each
     arrivals: list[tuple[int | None, bool]] | None = None  # of such a receive: each one's slot, whether it has data
 
+    def store(self, outputs: Sequence[Any], values: list[Any]) -> None:
+        for slot, value in zip(self.slots, outputs, strict=False):
+            if slot is not None:
+                values[slot] = value
+
     def unpack(self, tensors: list[Any]) -> list[tuple[int | None, Any]] | None:
         """(slot, value) of what a receive was sent; None when it is not what it should be."""
         if self.arrivals is None:
@@ -67,6 +73,27 @@ class Unit:
         data = iter(tensors[1:])
         values = [next(data) if has_data else None for _, has_data in self.arrivals]
         return [(at[0], v if live else DEAD) for at, v, live in zip(self.arrivals, values, tensors[0])]
+
+
+def completes(unit: Unit, values: list[Any]) -> bool:
+    """Do a wait without waiting: it is in a branch that is not taken, or it can be had at once. Whether it was done."""
+    if not holds(unit.guard, values):
+        outputs: Sequence[Any] | None = [DEAD] * len(unit.slots)
+    elif unit.attempt is None:
+        return False
+    else:
+        outputs = unit.attempt(*[got(g, values) for g in unit.getters])
+    if outputs is None:
+        return False
+    unit.store(outputs, values)
+    return True
+
+
+def got(getter: tuple[int | None, Any, bool], values: list[Any]) -> Any:
+    """The input that a getter stands for."""
+    slot, constant, deref = getter
+    value = constant if slot is None else values[slot]
+    return read(value) if deref else value
 
 
 def holds(tests: list[Test], values: list[Any]) -> bool:
@@ -88,7 +115,7 @@ class Plan:
     fetches: list[tuple[int | None, Any, bool]]
     bundles: dict[int, int]  # bundle id -> receiving unit
     nodes: dict[str, NodeDef]
-    order: list[int] | None  # units in order when nothing in the plan can wait
+    order: list[int] | None  # units in order when all waits of the plan can be tried, and it talks to nobody
     names: list[str] = field(default_factory=list)  # of the fetches
     stop: int | None = None  # the slot of the list that ends native loops when something is in it
     recorder: Recorder | None = None  # of a traced plan: its step stats are the last value that collect returns
@@ -311,6 +338,7 @@ class _Compiler:
         unit, row = self.units[self.unit_of[node.name]], self.kernels[node.name]
         unit.guard = self._tests(self.live.guards[node.name]) if self.live is not None else []
         unit.function = self.bind(node, row, self.attrs[node.name])
+        unit.attempt = unit.function.attempt if isinstance(unit.function, Prompt) else None
         refs = row.refs
         unit.getters = [(*self._where(e), i not in refs) for i, e in enumerate(data_inputs(node))]
         ports = [parse(t)[1] for t in self.slots if parse(t)[0] == node.name and t not in self.fed_tensors]
@@ -396,7 +424,7 @@ class _Compiler:
         return ("const", constant) if slot is None else (mark + "slot", slot)
 
     def _straight_order(self) -> list[int] | None:
-        if any(u.kind != SEGMENT for u in self.units):
+        if any(u.kind != SEGMENT and u.attempt is None for u in self.units):
             return None
         pending = [u.pending for u in self.units]
         ready, order = [i for i, p in enumerate(pending) if p == 0], []
