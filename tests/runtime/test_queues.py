@@ -368,6 +368,51 @@ def test_shapes_and_dtypes_are_checked():
     assert not call.finished and queue.size == 0
 
 
+# ---------------------------------------------------------------------- at once
+
+
+def test_what_need_not_wait_is_done_at_once():
+    queue = fifo(capacity=3, types=("int64", "string"), shapes=((2,), ()))
+    row = [np.array([1, 2]), np.array(b"a", object)]
+    assert queue.try_enqueue(row) == ()
+    assert queue.try_enqueue_many([np.array([[3, 4], [5, 6]]), np.array([b"b", b"c"], object)]) == ()
+    assert queue.try_enqueue(row) is None and queue.size == 3
+    assert [v.tolist() for v in queue.try_dequeue()] == [[1, 2], b"a"]
+    assert [v.tolist() for v in queue.try_dequeue_many(2)] == [[[3, 4], [5, 6]], [b"b", b"c"]]
+    assert queue.try_dequeue() is None and queue.try_dequeue_many(1) is None
+    assert queue.try_dequeue_many(0)[0].shape == (0, 2)
+
+
+def test_nothing_is_done_at_once_past_one_who_waits():
+    queue = fifo(capacity=3)
+    waiting = get(queue, 2)
+    assert queue.try_enqueue_many([np.arange(1)]) == () and not waiting.finished
+    assert queue.try_dequeue() is None
+    assert queue.try_enqueue_many([np.arange(1, 3)]) == () and rows(waiting) == [0, 1]
+    pushing = put(queue, 3, 4, 5)
+    assert not pushing.finished and queue.try_enqueue_many([np.arange(0)]) is None
+    assert queue.try_dequeue()[0] == 2
+    assert pushing.finished and queue.size == 3
+
+
+def test_an_attempt_keeps_the_floor_and_leaves_ends_to_the_line():
+    queue = shuffling(floor=2)
+    put(queue, 0, 1, 2)
+    assert queue.try_dequeue_many(2) is None and len(queue.try_dequeue()) == 1
+    close(queue)
+    assert queue.try_enqueue_many([np.arange(1)]) is None
+    assert queue.try_dequeue_many(3) is None
+    assert len(queue.try_dequeue_many(2)[0]) == 2
+
+
+def test_attempts_are_refused_what_operations_are():
+    queue = fifo(types=("float32",), shapes=((2,),))
+    with pytest.raises(InvalidArgumentError, match=r"has shape \(2,\), but .* has shape \(3,\)"):
+        queue.try_enqueue([np.zeros(3, np.float32)])
+    with pytest.raises(InvalidArgumentError, match="cannot dequeue -1"):
+        queue.try_dequeue_many(-1)
+
+
 # ---------------------------------------------------------------------- threads
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.registry import Node, Prompt, asynchronous, bound
+from sparkflow_runtime.kernels import queue_loops
+from sparkflow_runtime.kernels.registry import Node, Prompt, asynchronous, bound, prepares
 from sparkflow_runtime.resources.accumulators import Accumulator, SparseAccumulator
 from sparkflow_runtime.resources.queues import Queue, QueueSpec
+from sparkflow_runtime.resources.shuffle_rows import ShuffleLoops
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _CPU = ("CPU",)
@@ -45,18 +47,19 @@ def _check_same(held: Queue, wanted: QueueSpec) -> None:
             )
 
 
-def _queue(kind: str) -> Callable[[Node], Callable[[], Queue]]:
+def _queue(kind: str, loops: Callable[[], ShuffleLoops | None]) -> Callable[[Node], Callable[[], Queue]]:
     def factory(node: Node) -> Callable[[], Queue]:
         spec, name, container = _spec(node, kind), node.resource_name, node.attr("container", "")
-        held = node.resources.get_or_create(container, name, Queue, lambda: Queue(name, spec))
+        held = node.resources.get_or_create(container, name, Queue, lambda: Queue(name, spec, loops()))
         _check_same(held, spec)
         return lambda: held
 
     return factory
 
 
-bound("FIFOQueueV2", devices=_CPU)(_queue("FIFOQueue"))
-bound("RandomShuffleQueueV2", devices=_CPU)(_queue("RandomShuffleQueue"))
+bound("FIFOQueueV2", devices=_CPU)(_queue("FIFOQueue", lambda: None))
+bound("RandomShuffleQueueV2", devices=_CPU)(_queue("RandomShuffleQueue", queue_loops.loops))
+prepares(queue_loops.prepare, "RandomShuffleQueueV2")
 
 
 @asynchronous("QueueEnqueueV2", devices=_CPU)

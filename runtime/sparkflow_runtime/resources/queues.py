@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.resources.queue_stores import Block, FifoStore, ShuffleStore, Store
+from sparkflow_runtime.resources.row_copies import copied, joined
+from sparkflow_runtime.resources.shuffle_rows import ShuffleLoops
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import (
     CancelledError,
@@ -78,7 +80,7 @@ class _Put(_Waiter):
 
     def own(self) -> None:
         if not self.owned:
-            self.rows, self.owned = [c.copy() for c in self.rows], True
+            self.rows, self.owned = [copied(c) for c in self.rows], True
 
 
 class _Close(_Waiter):
@@ -96,9 +98,12 @@ class _Get(_Waiter):
 
 
 class Queue:
-    """A first-in-first-out or shuffling queue of rows; thread-safe. The module docstring says how it waits."""
+    """A first-in-first-out or shuffling queue of rows; thread-safe. The module docstring says how it waits.
 
-    def __init__(self, name: str, spec: QueueSpec):
+    loops: compiled ones for a shuffling queue, numpy's by default.
+    """
+
+    def __init__(self, name: str, spec: QueueSpec, loops: ShuffleLoops | None = None):
         self.name, self.spec = name, spec
         self._capacity = spec.capacity if spec.capacity >= 0 else _UNLIMITED
         self._floor = spec.min_after_dequeue
@@ -110,7 +115,7 @@ class Queue:
         columns = [(t.np, s) for t, s in zip(spec.types, spec.shapes)] if spec.shapes is not None else self._any_shape()
         self._store: Store = FifoStore()
         if spec.kind == "RandomShuffleQueue":
-            self._store = ShuffleStore([t for t, _ in columns], [s for _, s in columns], spec.seeds)
+            self._store = ShuffleStore([t for t, _ in columns], [s for _, s in columns], spec.seeds, loops)
         self._none = [np.empty((0, *shape), kind) for kind, shape in columns]
         self._lock = Lock()
         self._puts: deque[_Waiter] = deque()
@@ -248,11 +253,11 @@ class Queue:
         or a buffer of the network."""
         if self.spec.shapes is None:
             return [_boxed(c) for c in rows]
-        return [c.copy() for c in rows] if self._store.keeps else rows
+        return [copied(c) for c in rows] if self._store.keeps else rows
 
     def _outputs(self, get: _Get, block: Block) -> list[Any]:
         if get.got:
-            block = [np.concatenate(parts) for parts in zip(*get.got, block)]
+            block = [joined(parts) for parts in zip(*get.got, block)]
         return self._element(block) if get.single else block
 
     def _element(self, block: Block) -> list[Any]:

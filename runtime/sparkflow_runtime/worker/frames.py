@@ -32,8 +32,8 @@ from sparkflow_runtime.worker.frame_plan import (
     Entry,
     FramePlan,
 )
-from sparkflow_runtime.worker.plan import Unit
 from sparkflow_runtime.worker.step import NOTHING, Done, Sender, Step, locate
+from sparkflow_runtime.worker.units import Unit
 
 Outputs = Sequence[Any] | None  # None: all dead
 
