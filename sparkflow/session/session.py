@@ -14,7 +14,7 @@ import numpy as np
 from sparkflow.framework.graph import Graph, Operation, Tensor, default_session, get_default_graph, session_as_default
 from sparkflow.session.feeds import checked, fed_tensor, feeds_of
 from sparkflow.session.fetches import FetchPlan
-from sparkflow_runtime.session import DeviceAttributes, PartialRun, RuntimeSession, reset
+from sparkflow_runtime.session import DeviceAttributes, PartialRun, RuntimeSession, paused, reset
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.wire.protos import ConfigProto
 
@@ -170,7 +170,7 @@ class Session:
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
 
     def _extend(self, version: int) -> None:
-        with self._lock:
+        with self._lock, paused():
             if version > self._sent:
                 self._runtime.extend(self._graph.as_graph_def(self._sent, add_shapes=True, to_version=version))
                 self._sent = version

@@ -216,7 +216,7 @@ def _are_small(arrays: Sequence[Any]) -> bool:
     """Whether joining the arrays, all of one shape, costs less than a call for each. Of single numbers numpy would not
     keep the order."""
     first = arrays[0]
-    return 1 < first.size and first.nbytes <= _SMALL_BYTES and len(set(map(_SHAPE, arrays))) == 1
+    return first.size > 1 and first.nbytes <= _SMALL_BYTES and len(set(map(_SHAPE, arrays))) == 1
 
 
 kernel("ClipByValue")(lambda xp, t, low, high: xp.maximum(xp.minimum(t, high), low))

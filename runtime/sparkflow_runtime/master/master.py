@@ -18,6 +18,7 @@ from threading import Condition, Event, Lock
 from typing import Any
 
 from sparkflow_runtime.kernels import registry
+from sparkflow_runtime.master.collector import paused
 from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part, Task, forget_parts
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.mailboxes import with_mailboxes
@@ -119,7 +120,7 @@ class Master:
 
     def _kept(self, key: Any, make: Callable[[], Compiled]) -> Compiled:
         dropped: list[Compiled] = []
-        with self._lock:
+        with self._lock, paused():
             found = self._compiled.get(key)
             if found is None:
                 found = make()
