@@ -76,7 +76,7 @@ from sparkflow.ops.clip import clip_by_global_norm, clip_by_norm, clip_by_value,
 from sparkflow.ops.control_flow import Assert, Print, check_numerics, group, no_op, tuple
 from sparkflow.ops.control_flow_cond import case, cond
 from sparkflow.ops.control_flow_while import while_loop
-from sparkflow.ops.data_flow import FIFOQueue, QueueBase, RandomShuffleQueue
+from sparkflow.ops.data_flow import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
 from sparkflow.ops.files import matching_files, read_file, write_file
 from sparkflow.ops.functional import foldl, foldr, map_fn, scan
 from sparkflow.ops.init_ops import (

@@ -108,5 +108,20 @@ def test_refusals(graph: Any) -> None:
         tf.train.string_input_producer([])
     with pytest.raises(ValueError, match=r"All shapes must be fully defined: .* has \(\?,\)"):
         tf.train.batch([tf.placeholder(tf.float32, [None])], 2)
-    with pytest.raises(NotImplementedError, match="PaddingFIFOQueue"):
-        tf.train.batch([tf.constant(1)], 2, dynamic_pad=True)
+    with pytest.raises(ValueError, match="All shapes must have a known rank"):
+        tf.train.batch([tf.placeholder(tf.float32)], 2, dynamic_pad=True)
+
+
+def test_batches_are_padded_to_their_longest(graph: Any) -> None:
+    x = tf.train.range_input_producer(5, num_epochs=1, shuffle=False).dequeue()
+    batch = tf.train.batch({"n": x, "xs": tf.range(x)}, 2, dynamic_pad=True, allow_smaller_final_batch=True)
+    assert batch["xs"].shape.as_list() == [None, None]
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        coord = tf.train.Coordinator()
+        threads = tf.train.start_queue_runners(session, coord)
+        got = [session.run(batch) for _ in range(3)]
+        assert [b["n"].tolist() for b in got] == [[0, 1], [2, 3], [4]]
+        assert [b["xs"].tolist() for b in got] == [[[0], [0]], [[0, 1, 0], [0, 1, 2]], [[0, 1, 2, 3]]]
+        coord.request_stop()
+        coord.join(threads)

@@ -10,8 +10,10 @@ import numpy as np
 from sparkflow_runtime.kernels import queue_loops
 from sparkflow_runtime.kernels.registry import Node, Prompt, asynchronous, bound, prepares
 from sparkflow_runtime.resources.accumulators import Accumulator, SparseAccumulator
-from sparkflow_runtime.resources.queues import Queue, QueueSpec
+from sparkflow_runtime.resources.queue_elements import QueueSpec
+from sparkflow_runtime.resources.queues import Queue
 from sparkflow_runtime.resources.shuffle_rows import ShuffleLoops
+from sparkflow_runtime.wire.dtypes import int64
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _CPU = ("CPU",)
@@ -22,19 +24,21 @@ Wait = Callable[..., None]
 
 
 def _spec(node: Node, kind: str) -> QueueSpec:
-    shapes = node.attr("shapes") or None
+    types, shapes = tuple(node.attr("component_types", ())), node.attr("shapes") or None
     dims = None if shapes is None else tuple(shape.dims for shape in shapes)
-    if dims is not None and (
-        len(dims) != len(node.attrs["component_types"]) or any(d is None or None in d for d in dims)
-    ):
-        raise InvalidArgumentError(
-            f"{kind} {node.name!r}: give a fully known shape for each of {len(node.attrs['component_types'])} "
-            "components, "
-            f"or none, got {dims}"
-        )
+    _check_shapes(f"{kind} {node.name!r}", len(types), dims, kind == "PaddingFIFOQueue")
+    if kind == "PriorityQueue":
+        types, dims = (int64, *types), None if dims is None else ((), *dims)
     seeds = (node.attr("seed", 0), node.attr("seed2", 0))
-    types = tuple(node.attrs["component_types"])
     return QueueSpec(kind, types, dims, node.attr("capacity", -1), node.attr("min_after_dequeue", 0), seeds)
+
+
+def _check_shapes(queue: str, count: int, dims: tuple[Any, ...] | None, padding: bool) -> None:
+    if dims is None and not padding:
+        return
+    if dims is None or len(dims) != count or any(d is None or (None in d and not padding) for d in dims):
+        wanted = "a shape of known rank for each" if padding else "a fully known shape for each, or none,"
+        raise InvalidArgumentError(f"{queue}: give {wanted} of {count} components, got {dims}")
 
 
 def _check_same(held: Queue, wanted: QueueSpec) -> None:
@@ -58,6 +62,8 @@ def _queue(kind: str, loops: Callable[[], ShuffleLoops | None]) -> Callable[[Nod
 
 
 bound("FIFOQueueV2", devices=_CPU)(_queue("FIFOQueue", lambda: None))
+bound("PaddingFIFOQueueV2", devices=_CPU)(_queue("PaddingFIFOQueue", lambda: None))
+bound("PriorityQueueV2", devices=_CPU)(_queue("PriorityQueue", lambda: None))
 bound("RandomShuffleQueueV2", devices=_CPU)(_queue("RandomShuffleQueue", queue_loops.loops))
 prepares(queue_loops.prepare, "RandomShuffleQueueV2")
 

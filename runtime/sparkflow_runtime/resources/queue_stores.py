@@ -7,6 +7,9 @@ closing; the queue calls them under its lock, and never asks for more rows than 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,16 +23,24 @@ _STOCK = 8192
 
 class Store(Protocol):
     """What a queue needs of its memory. `keeps` says that put() keeps the arrays it is given, so they must not
-    change."""
+    change. `join` makes one block of what was taken in parts."""
 
     keeps: bool
-    size: int
+
+    @property
+    def size(self) -> int: ...
 
     def put(self, block: Block) -> None: ...
 
     def take(self, n: int) -> Block: ...
 
     def put_back(self, block: Block) -> None: ...
+
+    def join(self, parts: Sequence[Block]) -> Block: ...
+
+
+def _joined(parts: Sequence[Block]) -> Block:
+    return [joined(columns) for columns in zip(*parts, strict=True)]
 
 
 class FifoStore:
@@ -53,7 +64,10 @@ class FifoStore:
             piece = self._from_first(n)
             pieces.append(piece)
             n -= len(piece[0])
-        return pieces[0] if len(pieces) == 1 else [joined(parts) for parts in zip(*pieces, strict=True)]
+        return pieces[0] if len(pieces) == 1 else self.join(pieces)
+
+    def join(self, parts: Sequence[Block]) -> Block:
+        return _joined(parts)
 
     def _from_first(self, n: int) -> Block:
         block, start = self._blocks[0], self._start
@@ -72,6 +86,60 @@ class FifoStore:
             self._start = 0
         self._blocks.appendleft(block)
         self.size += len(block[0])
+
+
+class PaddingStore(FifoStore):
+    """A FifoStore whose blocks may have rows of different shapes: what is taken together gets the largest size along
+    each dimension, filled up with zeros or empty strings."""
+
+    def join(self, parts: Sequence[Block]) -> Block:
+        return [_padded(columns) for columns in zip(*parts, strict=True)]
+
+
+def _padded(parts: Sequence[np.ndarray]) -> np.ndarray:
+    shapes = [part.shape[1:] for part in parts]
+    if all(shape == shapes[0] for shape in shapes):
+        return joined(parts)
+    largest = tuple(max(sizes) for sizes in zip(*shapes, strict=True))
+    filler = b"" if parts[0].dtype == object else 0
+    out, at = np.full((sum(map(len, parts)), *largest), filler, parts[0].dtype), 0
+    for part in parts:
+        out[(slice(at, at + len(part)), *map(slice, part.shape[1:]))] = part
+        at += len(part)
+    return out
+
+
+class PriorityStore:
+    """Rows in the order of their first component, the smallest first; equal ones as they came."""
+
+    keeps = True
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Block, int]] = []  # (priority, serial, block, row)
+        self._serial, self._front = count(), count(-1, -1)
+
+    @property
+    def size(self) -> int:
+        return len(self._heap)
+
+    def put(self, block: Block) -> None:
+        for i, priority in enumerate(block[0]):
+            heappush(self._heap, (int(priority), next(self._serial), block, i))
+
+    def put_back(self, block: Block) -> None:
+        for i in reversed(range(len(block[0]))):
+            heappush(self._heap, (int(block[0][i]), next(self._front), block, i))
+
+    def take(self, n: int) -> Block:
+        rows = [heappop(self._heap) for _ in range(n)]
+        block = [np.empty((n, *column.shape[1:]), column.dtype) for column in rows[0][2]]
+        for i, (_, _, source, at) in enumerate(rows):
+            for column, values in zip(block, source, strict=True):
+                column[i] = values[at]
+        return block
+
+    def join(self, parts: Sequence[Block]) -> Block:
+        return _joined(parts)
 
 
 class ShuffleStore:
@@ -128,3 +196,6 @@ class ShuffleStore:
             self._drawn = np.concatenate([self._drawn, self._random.random(max(n, _STOCK))])
         found, self._drawn = self._drawn[:n], self._drawn[n:]
         return found
+
+    def join(self, parts: Sequence[Block]) -> Block:
+        return _joined(parts)

@@ -15,16 +15,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-import numpy as np
-
-from sparkflow_runtime.resources.queue_stores import Block, FifoStore, ShuffleStore, Store
-from sparkflow_runtime.resources.row_copies import copied, joined
+from sparkflow_runtime.resources.queue_elements import Elements, QueueSpec
+from sparkflow_runtime.resources.queue_stores import Block
+from sparkflow_runtime.resources.row_copies import copied
 from sparkflow_runtime.resources.shuffle_rows import ShuffleLoops
-from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import (
     CancelledError,
     DeadlineExceededError,
@@ -36,22 +33,6 @@ from sparkflow_runtime.wire.errors import (
 Done = Callable[[OpError | None, Sequence[Any]], None]
 _UNLIMITED = 2**31 - 1
 _NOT_WATCHED = object()
-
-
-@dataclass(frozen=True)
-class QueueSpec:
-    """What two ops must agree on to share a queue.
-
-    kind: "FIFOQueue" or "RandomShuffleQueue". shapes: of one element's components, None where elements may differ.
-    capacity: in elements, negative for no limit. min_after_dequeue: elements a dequeue leaves while the queue is open.
-    """
-
-    kind: str
-    types: tuple[DType, ...]
-    shapes: tuple[tuple[int, ...], ...] | None
-    capacity: int
-    min_after_dequeue: int = 0
-    seeds: tuple[int, int] = (0, 0)
 
 
 class _Waiter:
@@ -98,7 +79,7 @@ class _Get(_Waiter):
 
 
 class Queue:
-    """A first-in-first-out or shuffling queue of rows; thread-safe. The module docstring says how it waits.
+    """A queue of rows in the order of its kind; thread-safe. The module docstring says how it waits.
 
     loops: compiled ones for a shuffling queue, numpy's by default.
     """
@@ -112,18 +93,12 @@ class Queue:
                 f"{self}: min_after_dequeue {self._floor} must be less than its capacity {self._capacity}, else "
                 "none gets out"
             )
-        columns = [(t.np, s) for t, s in zip(spec.types, spec.shapes)] if spec.shapes is not None else self._any_shape()
-        self._store: Store = FifoStore()
-        if spec.kind == "RandomShuffleQueue":
-            self._store = ShuffleStore([t for t, _ in columns], [s for _, s in columns], spec.seeds, loops)
-        self._none = [np.empty((0, *shape), kind) for kind, shape in columns]
+        self._store = spec.store(loops)
+        self._elements = Elements(str(self), spec, copies=self._store.keeps)
         self._lock = Lock()
         self._puts: deque[_Waiter] = deque()
         self._gets: deque[_Get] = deque()
         self._closed = False
-
-    def _any_shape(self) -> list[tuple[Any, tuple[int, ...]]]:
-        return [(np.dtype(object), ()) for _ in self.spec.types]
 
     # ------------------------------------------------------------------ operations
 
@@ -151,27 +126,17 @@ class Queue:
 
     def enqueue(self, components: Sequence[Any], done: Done, step: Any = None) -> None:
         """Put one element in. Raises InvalidArgumentError where its dtypes or shapes are not the queue's."""
-        self._put([a[None] for a in self._arrays(components)], done, step)
+        self._put(self._elements.one(components), done, step)
 
     def try_enqueue(self, components: Sequence[Any]) -> tuple[()] | None:
-        return self._try_put([a[None] for a in self._arrays(components)])
+        return self._try_put(self._elements.one(components))
 
     def enqueue_many(self, components: Sequence[Any], done: Done, step: Any = None) -> None:
         """Put rows in, in pieces where there is not room for all. components: arrays of the same first size."""
-        self._put(self._rows(components), done, step)
+        self._put(self._elements.rows(components), done, step)
 
     def try_enqueue_many(self, components: Sequence[Any]) -> tuple[()] | None:
-        return self._try_put(self._rows(components))
-
-    def _rows(self, components: Sequence[Any]) -> Block:
-        rows = self._arrays(components)
-        for i, array in enumerate(rows):
-            if array.ndim == 0 or len(array) != len(rows[0]):
-                raise InvalidArgumentError(
-                    f"{self}: enqueue_many slices its components along their first size, which must be the same: "
-                    f"component 0 has shape {rows[0].shape}, component {i} has shape {array.shape}"
-                )
-        return rows
+        return self._try_put(self._elements.rows(components))
 
     def dequeue(self, done: Done, step: Any = None) -> None:
         """Take one element: one array a component."""
@@ -179,12 +144,13 @@ class Queue:
 
     def try_dequeue(self) -> list[Any] | None:
         block = self._try_take(1)
-        return None if block is None else self._element(block)
+        return None if block is None else self._elements.single(block)
 
     def dequeue_many(self, n: int, done: Done, step: Any = None, up_to: bool = False) -> None:
         """Take n elements, stacked; with up_to, what is left once the queue is closed. OutOfRangeError when
-        that is too few."""
+        that is too few. A priority queue never gives less, as TensorFlow's does not."""
         self._check_many(n)
+        up_to = up_to and self.spec.kind != "PriorityQueue"
         self._submit(_Get(n, False, up_to, done, step), self._gets)
 
     def try_dequeue_many(self, n: int) -> list[Any] | None:
@@ -219,51 +185,14 @@ class Queue:
 
     # ------------------------------------------------------------------ elements
 
-    def _arrays(self, components: Sequence[Any]) -> Block:
-        if len(components) != len(self.spec.types):
-            wanted = len(self.spec.types)
-            raise InvalidArgumentError(f"{self} holds {wanted} components an element, got {len(components)}")
-        return [self._checked(i, c) for i, c in enumerate(components)]
-
-    def _checked(self, i: int, component: Any) -> np.ndarray:
-        want = self.spec.types[i]
-        array = component
-        if type(array) is not np.ndarray:
-            array = np.asarray(component, want.np if want.np.kind == "O" else None)
-        if array.dtype != want.np:
-            got = f"{array.dtype} of shape {array.shape}"
-            raise InvalidArgumentError(f"{self}: component {i} must be {want.name}, got {got}")
-        return array
-
     def _put(self, rows: Block, done: Done, step: Any) -> None:
-        self._check_shapes(rows)
         owned = self._store.keeps or self.spec.shapes is None
-        self._submit(_Put(self._kept(rows), owned, done, step), self._puts)
-
-    def _check_shapes(self, rows: Block) -> None:
-        for i, (array, shape) in enumerate(zip(rows, self.spec.shapes or ())):
-            if array.shape[1:] != shape:
-                raise InvalidArgumentError(
-                    f"{self}: component {i} of an element has shape {shape}, "
-                    f"but the one to enqueue has shape {array.shape[1:]}"
-                )
-
-    def _kept(self, rows: Block) -> Block:
-        """The rows as the store takes them. What it keeps is copied: the caller's memory may change, as it is a feed
-        or a buffer of the network."""
-        if self.spec.shapes is None:
-            return [_boxed(c) for c in rows]
-        return [copied(c) for c in rows] if self._store.keeps else rows
+        self._submit(_Put(self._elements.kept(rows), owned, done, step), self._puts)
 
     def _outputs(self, get: _Get, block: Block) -> list[Any]:
         if get.got:
-            block = [joined(parts) for parts in zip(*get.got, block)]
-        return self._element(block) if get.single else block
-
-    def _element(self, block: Block) -> list[Any]:
-        if self.spec.shapes is None:
-            return [np.asarray(c[0], t.np) for c, t in zip(block, self.spec.types)]
-        return [c[0, ...] for c in block]
+            block = self._store.join([*get.got, block])
+        return self._elements.single(block) if get.single else block
 
     # ------------------------------------------------------------------ at once
 
@@ -272,11 +201,10 @@ class Queue:
         return not self._puts and not self._closed and n <= self._capacity - self._store.size
 
     def _try_put(self, rows: Block) -> tuple[()] | None:
-        self._check_shapes(rows)
         n = len(rows[0])
         if not self._has_room(n):  # a look without the lock, before the copy
             return None
-        rows = self._kept(rows)
+        rows = self._elements.kept(rows)
         ready: list[Any] = []
         with self._lock:
             if not self._has_room(n):
@@ -395,7 +323,7 @@ class Queue:
         return moved
 
     def _taken(self, n: int) -> Block:
-        return self._store.take(n) if n else self._none
+        return self._store.take(n) if n else self._elements.none
 
     def _end(self, ready: list[Any], get: _Get) -> None:
         """The queue is closed and has less than `get` asks for."""
@@ -404,14 +332,6 @@ class Queue:
             return
         text = f"{self} is closed and has insufficient elements (requested {get.requested}, current size {self.size})"
         self._finish(ready, get, OutOfRangeError(text))
-
-
-def _boxed(column: np.ndarray) -> np.ndarray:
-    """Rows of any shape as one column of objects, each a copy."""
-    out = np.empty(len(column), object)
-    for i in range(len(column)):
-        out[i] = column[i, ...].copy()
-    return out
 
 
 def _deliver(ready: list[tuple[_Waiter, OpError | None, Sequence[Any]]]) -> None:
