@@ -42,6 +42,7 @@ from sparkflow.framework.scopes import (
 )
 from sparkflow.framework.shapes import Dimension, TensorShape
 from sparkflow.grads.gradients import gradients
+from sparkflow.ops import staging as _staging  # its rows; tf.contrib.staging has its name
 from sparkflow.ops.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
 from sparkflow.ops.array import (
     broadcast_to,

@@ -124,6 +124,26 @@ def by_priority(tf: Any) -> list[Any]:
     ]
 
 
+@program("Stage", "Unstage", "StagePeek", "StageSize", "StageClear", tolerance=EXACT)
+def staged(tf: Any) -> list[Any]:
+    if tf.__name__.startswith("sparkflow"):
+        from sparkflow.ops.staging import StagingArea
+    else:
+        from tensorflow.python.ops.data_flow_ops import StagingArea
+    area = StagingArea([tf.float32, tf.string], [[2], []], shared_name="staged", capacity=3)
+    x, s, i = tf.placeholder(tf.float32, [2]), tf.placeholder(tf.string, []), tf.placeholder(tf.int32, [])
+    put, take, look, size, clear = area.put([x, s]), area.get(), area.peek(i), area.size(), area.clear()
+    return [
+        *(([put], {x: ramp("float32", 2) * k, s: b"%d" % k}) for k in range(3)),
+        [size],
+        ([*look], {i: 2}),
+        [*take],
+        ([*look], {i: 0}),
+        [clear],
+        [size],
+    ]
+
+
 _ACCUMULATOR = [  # sparkflow makes the one kind, TensorFlow the other
     prefix + op
     for prefix in ("", "Resource")
