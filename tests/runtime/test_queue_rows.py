@@ -41,7 +41,7 @@ def test_compiled_draws_are_those_of_numpy(size, n):
 
 @pytest.mark.parametrize("word", ["uint64", "uint32", "uint8"])
 def test_compiled_moves_are_those_of_numpy(word):
-    rows, places = np.arange(60, dtype=word).reshape(20, 3), np.array([7, 0, 19, 4])
+    rows, places = np.arange(60, dtype=word).reshape(20, 3), np.array([7, 0, 19, 4], np.uint64)
     a, b = np.zeros((4, 3), word), np.zeros((4, 3), word)
     shuffle_rows.gather(rows, places, a)
     queue_loops.gather.compile()(rows, places, b)

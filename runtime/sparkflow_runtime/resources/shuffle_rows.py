@@ -23,13 +23,15 @@ def draw(order: np.ndarray, size: int, fractions: np.ndarray) -> None:
 
 
 def gather(rows: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
-    """out[i] = rows[places[i]]"""
-    rows.take(places, axis=0, out=out, mode="clip")  # the places are sound: "raise" would go through a buffer
+    """out[i] = rows[places[i]]; places: unsigned."""
+    rows.take(
+        places.view(np.int64), axis=0, out=out, mode="clip"
+    )  # the places are sound: "raise" would go through a buffer
 
 
 def scatter(rows: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
-    """out[places[i]] = rows[i]"""
-    out[places] = rows
+    """out[places[i]] = rows[i]; places: unsigned."""
+    out[places.view(np.int64)] = rows
 
 
 _WORDS = [np.dtype(word) for word in (np.uint64, np.uint32, np.uint8)]
@@ -63,16 +65,16 @@ class Column:
 
     def put(self, places: np.ndarray, rows: np.ndarray) -> None:
         if len(places) <= self._most and rows.flags.c_contiguous:
-            self._loops.scatter(self._in_words(rows), places, self._words)
+            self._loops.scatter(self._in_words(rows), places.view(np.uint64), self._words)
         else:
             self._rows[places] = rows
 
     def take(self, places: np.ndarray) -> np.ndarray:
         rows = np.empty((len(places), *self._shape), self._dtype)
         if len(places) <= self._most:
-            self._loops.gather(self._words, places, self._in_words(rows))
+            self._loops.gather(self._words, places.view(np.uint64), self._in_words(rows))
         else:
-            gather(self._rows, places, rows)
+            self._rows.take(places, axis=0, out=rows, mode="clip")
         if self._dtype.hasobject:
             self._rows[places] = None
         return rows
