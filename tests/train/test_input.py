@@ -125,3 +125,40 @@ def test_batches_are_padded_to_their_longest(graph: Any) -> None:
         assert [b["xs"].tolist() for b in got] == [[[0], [0]], [[0, 1, 0], [0, 1, 2]], [[0, 1, 2, 3]]]
         coord.request_stop()
         coord.join(threads)
+
+
+def _all_batches(batch: Any) -> list[Any]:
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        coord = tf.train.Coordinator()
+        threads = tf.train.start_queue_runners(session, coord)
+        got = []
+        try:
+            while True:
+                got.append(session.run(batch).tolist())
+        except tf.errors.OutOfRangeError:
+            coord.request_stop()
+        coord.join(threads)
+    return got
+
+
+def test_examples_may_be_left_out(graph: Any) -> None:
+    x = tf.train.range_input_producer(9, num_epochs=1, shuffle=False).dequeue()
+    assert _all_batches(tf.train.maybe_batch(x, tf.equal(x % 3, 0), 2)) == [[0, 3]]
+
+
+def test_examples_of_a_batch_may_be_left_out(graph: Any) -> None:
+    x = tf.train.range_input_producer(3, num_epochs=1, shuffle=False).dequeue() * 10 + tf.range(3)
+    batch = tf.train.maybe_batch_join([[x]], tf.not_equal(x % 10, 1), 3, enqueue_many=True)[0]
+    assert _all_batches(batch) == [[0, 2, 10], [12, 20, 22]]
+    mixed = tf.train.maybe_shuffle_batch([tf.range(4)], 2, 8, 0, [True, False, True, False], enqueue_many=True)[0]
+    with tf.Session() as session:
+        runner = tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)[-1]
+        session.run(runner.enqueue_ops[0])
+        assert sorted(session.run(mixed)) == [0, 2]
+
+
+@pytest.mark.parametrize("keep, many", [([True], False), ([[True]], True)])
+def test_what_keeps_must_be_a_scalar_or_a_vector(graph: Any, keep: Any, many: bool) -> None:
+    with pytest.raises(ValueError, match=r"keep_input must be a scalar .*, got shape \(1"):
+        tf.train.maybe_shuffle_batch_join([[tf.range(1)]], 1, 2, 0, keep, enqueue_many=many)
