@@ -19,6 +19,7 @@ from sparkflow import (
     math,
     metrics,
     nn,
+    queue,
     random,
     summary,
     train,
