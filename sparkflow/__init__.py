@@ -19,6 +19,7 @@ from sparkflow import (
     math,
     metrics,
     nn,
+    queue,
     random,
     summary,
     train,
@@ -43,6 +44,7 @@ from sparkflow.framework.scopes import (
 from sparkflow.framework.shapes import Dimension, TensorShape
 from sparkflow.grads.gradients import gradients
 from sparkflow.ops import functional_import as _functional_import
+from sparkflow.ops import staging as _staging  # its rows; tf.contrib.staging has its name
 from sparkflow.ops.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
 from sparkflow.ops.array import (
     broadcast_to,
@@ -78,7 +80,7 @@ from sparkflow.ops.clip import clip_by_global_norm, clip_by_norm, clip_by_value,
 from sparkflow.ops.control_flow import Assert, Print, check_numerics, group, no_op, tuple
 from sparkflow.ops.control_flow_cond import case, cond
 from sparkflow.ops.control_flow_while import while_loop
-from sparkflow.ops.data_flow import FIFOQueue, QueueBase, RandomShuffleQueue
+from sparkflow.ops.data_flow import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
 from sparkflow.ops.files import matching_files, read_file, write_file
 from sparkflow.ops.functional import foldl, foldr, map_fn, scan
 from sparkflow.ops.init_ops import (

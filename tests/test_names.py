@@ -12,7 +12,7 @@ import sparkflow as tf
 def test_gathered_names_are_the_same_functions() -> None:
     assert tf.math.log is tf.log and tf.math.softplus is tf.nn.softplus and tf.math.divide_no_nan is tf.div_no_nan
     assert tf.random.uniform is tf.random_uniform and tf.random.set_random_seed is tf.set_random_seed
-    assert tf.initializers.zeros is tf.zeros_initializer
+    assert tf.initializers.zeros is tf.zeros_initializer and tf.queue.PriorityQueue is tf.PriorityQueue
 
 
 def test_a_program_with_flags_and_logging() -> None:

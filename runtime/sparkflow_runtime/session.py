@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import sparkflow_runtime.kernels  # noqa: F401  (fills the kernel table)
+from sparkflow_runtime.master.collector import paused  # noqa: F401 - for the front end, too
 from sparkflow_runtime.master.master import Master
 from sparkflow_runtime.master.passes import Report, Settings
 from sparkflow_runtime.memory import keep_freed_memory

@@ -20,7 +20,10 @@ from sparkflow_runtime.wire.dtypes import DType, as_dtype
 
 def _element_dims(op: Operation) -> list[Dims]:
     """The shapes of an element's components, as far as the queue that made the handle tells them."""
-    known = [shape.dims for shape in op.inputs[0].op.attrs.get("shapes") or ()]
+    queue = op.inputs[0].op
+    known = [shape.dims for shape in queue.attrs.get("shapes") or ()]
+    if known and queue.type == "PriorityQueueV2":
+        known = [(), *known]
     return known or [None] * len(op.attrs["component_types"])
 
 
@@ -36,6 +39,8 @@ def _many_shape(op: Operation) -> list[Dims]:
 _HANDLE = "-> handle: resource"
 _QUEUE: dict[str, Any] = {"shapes": [], "capacity": -1, "container": "", "shared_name": ""}
 op("FIFOQueueV2", _HANDLE, lambda op: [()], stateful=True, **_QUEUE)
+op("PaddingFIFOQueueV2", _HANDLE, lambda op: [()], stateful=True, **_QUEUE)
+op("PriorityQueueV2", _HANDLE, lambda op: [()], stateful=True, **{**_QUEUE, "component_types": []})
 op("RandomShuffleQueueV2", _HANDLE, lambda op: [()], stateful=True, min_after_dequeue=0, seed=0, seed2=0, **_QUEUE)
 for _op_type in ("QueueEnqueueV2", "QueueEnqueueManyV2"):
     op(_op_type, "handle: resource, components: [Tcomponents] ->", stateful=True, timeout_ms=-1)
@@ -136,7 +141,8 @@ class QueueBase:
         return self._take_many("QueueDequeueManyV2", n, name or f"{self.name}_DequeueMany")
 
     def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
-        """As dequeue_many, but a closed queue gives what it has left; OutOfRangeError when that is nothing."""
+        """As dequeue_many, but a closed queue gives what it has left; OutOfRangeError when that is nothing. A
+        PriorityQueue does as dequeue_many."""
         return self._take_many("QueueDequeueUpToV2", n, name or f"{self.name}_DequeueUpTo")
 
     def _take_many(self, op_type: str, n: Any, name: str) -> Any:
@@ -172,9 +178,10 @@ class QueueBase:
 
 
 def _declared(
-    capacity: int, types: Any, element_shapes: Any, names: Any, shared_name: str | None
+    capacity: int, types: Any, element_shapes: Any, names: Any, shared_name: str | None, partial: bool = False
 ) -> tuple[list[DType], list[Dims] | None, list[str] | None, dict[str, Any]]:
-    """Dtypes, shapes and names as lists, one entry a component, and the attributes of the queue's node."""
+    """Dtypes, shapes and names as lists, one entry a component, and the attributes of the queue's node. partial: sizes
+    may be unknown."""
     types = [as_dtype(t) for t in (types if isinstance(types, (list, tuple)) else [types])]
     if element_shapes is not None:
         if isinstance(element_shapes, TensorShape) or all(d is None or isinstance(d, int) for d in element_shapes):
@@ -183,8 +190,9 @@ def _declared(
         if len(element_shapes) != len(types):
             lengths = f"{len(element_shapes)} and {len(types)}"
             raise ValueError(f"Queue shapes must have the same length as dtypes, got {lengths}")
-        if not all(shapes.fully_known(s) for s in element_shapes):
-            raise ValueError(f"Queue shapes must be fully defined, got {[shapes.show(s) for s in element_shapes]}")
+        if not all(s is not None if partial else shapes.fully_known(s) for s in element_shapes):
+            what = "have a defined rank" if partial else "be fully defined"
+            raise ValueError(f"Queue shapes must {what}, got {[shapes.show(s) for s in element_shapes]}")
     if names is not None:
         names = list(names) if isinstance(names, (list, tuple)) else [names]
         if len(names) != len(types):
@@ -236,3 +244,46 @@ class RandomShuffleQueue(QueueBase):
         seed1, seed2 = get_seed(seed)
         attrs |= {"min_after_dequeue": min_after_dequeue, "seed": seed1, "seed2": seed2}
         super().__init__(types, dims, keys, apply_op("RandomShuffleQueueV2", [], attrs, name))
+
+
+class PaddingFIFOQueue(QueueBase):
+    """First in, first out, of elements whose sizes may differ: dequeue_many and dequeue_up_to fill them up to the
+    largest of their batch, with zeros or empty strings, along the dimensions that `shapes` leaves unknown."""
+
+    def __init__(
+        self,
+        capacity: int,
+        dtypes: Any,
+        shapes: Any,
+        names: Any = None,
+        shared_name: str | None = None,
+        name: str = "padding_fifo_queue",
+    ):
+        """shapes: one a component, with None for sizes that may differ. Raises ValueError where one is missing or of
+        unknown rank."""
+        types, dims, keys, attrs = _declared(capacity, dtypes, shapes, names, shared_name, partial=True)
+        if dims is None:
+            raise ValueError(f"Shapes must be provided for all {len(types)} components of a PaddingFIFOQueue, got none")
+        super().__init__(types, dims, keys, apply_op("PaddingFIFOQueueV2", [], attrs, name))
+
+
+class PriorityQueue(QueueBase):
+    """Gives elements in the order of their priority, an int64 that comes before their components, the smallest
+    first."""
+
+    def __init__(
+        self,
+        capacity: int,
+        types: Any,
+        shapes: Any = None,
+        names: Any = None,
+        shared_name: str | None = None,
+        name: str = "priority_queue",
+    ):
+        """types, shapes: of the components without the priority; names: with it."""
+        types, dims, _, attrs = _declared(capacity, types, shapes, None, shared_name)
+        keys = list(names) if isinstance(names, (list, tuple)) else names
+        if keys is not None and len(keys) != 1 + len(types):
+            raise ValueError(f"PriorityQueue names must begin with the priority's, got {keys} for {len(types)} types")
+        ref = apply_op("PriorityQueueV2", [], attrs, name)
+        super().__init__([dtypes.int64, *types], None if dims is None else [(), *dims], keys, ref)

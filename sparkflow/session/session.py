@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.framework.graph import Graph, default_session, get_default_graph, session_as_default
+from sparkflow.framework.graph import Graph, Operation, Tensor, default_session, get_default_graph, session_as_default
 from sparkflow.session.feeds import checked, fed_tensor, feeds_of
 from sparkflow.session.fetches import FetchPlan
-from sparkflow_runtime.session import DeviceAttributes, PartialRun, RuntimeSession, reset
+from sparkflow_runtime.session import DeviceAttributes, PartialRun, RuntimeSession, paused, reset
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.wire.protos import ConfigProto
+
+_ELEMENTS = frozenset((Tensor, Operation, type))  # a key of these can be kept: (list, a, b), (a,)
+_MOST_FETCH_PLANS = 1000
 
 
 class Session:
@@ -42,6 +45,8 @@ class Session:
         self._lock = Lock()
         self._partial: dict[str, PartialRun] = {}
         self._context: ExitStack | None = None
+        self._fetch_plans: dict[Any, FetchPlan] = {}
+        self._fetch_plans_of = 0  # the graph's version
         self._closed = False
 
     @property
@@ -73,13 +78,26 @@ class Session:
         the runtime's error (tf.errors.OpError) with the node, device and the line that made the node.
         """
         self._begin()
-        plan = FetchPlan(self._graph, fetches)
+        plan = self._fetch_plan(fetches)
         feeds = feeds_of(self._graph, feed_dict) if feed_dict else {}
         try:
             values = self._runtime.run(feeds, plan.tensors, plan.targets, options, run_metadata)
         except OpError as error:
             raise self._explained(error) from error.__cause__
         return plan.rebuild([_python_value(v) for v in values])
+
+    def _fetch_plan(self, fetches: Any) -> FetchPlan:
+        """What `fetches` flatten to, kept for the next run where they are tensors and operations or a list of them."""
+        kind = type(fetches)
+        key = (kind, *fetches) if kind is list or kind is tuple else (fetches,)
+        if not _ELEMENTS.issuperset(map(type, key)):
+            return FetchPlan(self._graph, fetches)
+        if self._fetch_plans_of != self._graph.version or len(self._fetch_plans) > _MOST_FETCH_PLANS:
+            self._fetch_plans, self._fetch_plans_of = {}, self._graph.version
+        plan = self._fetch_plans.get(key)
+        if plan is None:
+            plan = self._fetch_plans[key] = FetchPlan(self._graph, fetches)
+        return plan
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False) -> Any:
         """A function of the values of `feed_list`, in order, that returns what `run(fetches)` would.
@@ -152,7 +170,7 @@ class Session:
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
 
     def _extend(self, version: int) -> None:
-        with self._lock:
+        with self._lock, paused():
             if version > self._sent:
                 self._runtime.extend(self._graph.as_graph_def(self._sent, add_shapes=True, to_version=version))
                 self._sent = version

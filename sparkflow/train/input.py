@@ -120,11 +120,11 @@ def batch(
     """Batches [batch_size, ...] of `tensors` (a tensor, list or dict; the result has the same structure).
 
     enqueue_many: the tensors are examples along their first dimension already. allow_smaller_final_batch: what is left
-    at the end makes a last, smaller batch; else it is dropped.
+    at the end makes a last, smaller batch; else it is dropped. dynamic_pad: sizes may be unknown; what is shorter is
+    filled up with zeros to the longest of its batch.
     """
-    _refuse_padding(dynamic_pad)
-    return _batch([tensors] * num_threads, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch,
-                  _fifo(shared_name), name or "batch")  # fmt: skip
+    return batches([tensors] * num_threads, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch,
+                   fifo(shared_name, dynamic_pad), name or "batch", dynamic_pad)  # fmt: skip
 
 
 def batch_join(
@@ -133,9 +133,8 @@ def batch_join(
     name: str | None = None,
 ) -> Any:  # fmt: skip
     """As batch, of several sources with a thread each."""
-    _refuse_padding(dynamic_pad)
-    return _batch(tensors_list, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch,
-                  _fifo(shared_name), name or "batch_join")  # fmt: skip
+    return batches(tensors_list, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch,
+                   fifo(shared_name, dynamic_pad), name or "batch_join", dynamic_pad)  # fmt: skip
 
 
 def shuffle_batch(
@@ -144,8 +143,8 @@ def shuffle_batch(
     shared_name: str | None = None, name: str | None = None,
 ) -> Any:  # fmt: skip
     """As batch, drawn at random from a queue that keeps at least min_after_dequeue examples to draw from."""
-    return _batch([tensors] * num_threads, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch,
-                  _shuffling(min_after_dequeue, seed, shared_name), name or "shuffle_batch")  # fmt: skip
+    return batches([tensors] * num_threads, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch,
+                   shuffling(min_after_dequeue, seed, shared_name), name or "shuffle_batch")  # fmt: skip
 
 
 def shuffle_batch_join(
@@ -154,57 +153,61 @@ def shuffle_batch_join(
     shared_name: str | None = None, name: str | None = None,
 ) -> Any:  # fmt: skip
     """As shuffle_batch, of several sources with a thread each."""
-    return _batch(tensors_list, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch,
-                  _shuffling(min_after_dequeue, seed, shared_name), name or "shuffle_batch_join")  # fmt: skip
+    return batches(tensors_list, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch,
+                   shuffling(min_after_dequeue, seed, shared_name), name or "shuffle_batch_join")  # fmt: skip
 
 
 _MakeQueue = Callable[[int, list[Any], list[Any]], Any]
+_Enqueue = Callable[[Any, list[Tensor], bool], Any]
 
 
-def _refuse_padding(dynamic_pad: bool) -> None:
-    if dynamic_pad:
-        raise NotImplementedError("dynamic_pad needs a PaddingFIFOQueue, which is not there yet: pad before batching")
+def fifo(shared_name: str | None, dynamic_pad: bool) -> _MakeQueue:
+    kind = data_flow.PaddingFIFOQueue if dynamic_pad else data_flow.FIFOQueue
+    return lambda capacity, dtypes, shapes: kind(capacity, dtypes, shapes, shared_name=shared_name)
 
 
-def _fifo(shared_name: str | None) -> _MakeQueue:
-    return lambda capacity, dtypes, shapes: data_flow.FIFOQueue(capacity, dtypes, shapes, shared_name=shared_name)
-
-
-def _shuffling(min_after_dequeue: int, seed: int | None, shared_name: str | None) -> _MakeQueue:
+def shuffling(min_after_dequeue: int, seed: int | None, shared_name: str | None) -> _MakeQueue:
     return lambda capacity, dtypes, shapes: data_flow.RandomShuffleQueue(
         capacity, min_after_dequeue, dtypes, shapes, seed=seed, shared_name=shared_name
     )
 
 
-def _batch(
+def batches(
     sources: Sequence[Any], batch_size: Any, capacity: int, enqueue_many: bool, given: Any, smaller: bool,
-    make_queue: _MakeQueue, name: str,
+    make_queue: _MakeQueue, name: str, padded: bool = False, keep: _Enqueue | None = None,
 ) -> Any:  # fmt: skip
+    """What all of these functions do. padded: sizes may be unknown. keep: makes the op that enqueues what is kept."""
     with get_default_graph().name_scope(name) as scope:
         lists = [[convert_to_tensor(t) for t in _flat(source)] for source in sources]
         first = lists[0]
         for other in lists[1:]:
             if [t.dtype for t in other] != [t.dtype for t in first]:
                 raise TypeError(f"{name}: all sources must have the same dtypes, got {[t.dtype.name for t in other]}")
-        shapes = _element_shapes(lists, enqueue_many) if given is None else given
+        shapes = _element_shapes(lists, enqueue_many, padded) if given is None else given
         queue = make_queue(capacity, [t.dtype.base_dtype for t in first], shapes)
-        enqueues = [queue.enqueue_many(ts) if enqueue_many else queue.enqueue(ts) for ts in lists]
+        enqueues = [(keep or _enqueue)(queue, tensors, enqueue_many) for tensors in lists]
         add_queue_runner(QueueRunner(queue, enqueues))
         _summarise(queue, capacity, f"fraction_of_{capacity}_full")
         taken = (queue.dequeue_up_to if smaller else queue.dequeue_many)(batch_size, name=scope)
         return _like(sources[0], list(taken) if isinstance(taken, (list, tuple)) else [taken])
 
 
-def _element_shapes(lists: Sequence[Sequence[Tensor]], enqueue_many: bool) -> list[Any]:
-    """Of each component, what all sources agree on. Raises ValueError where that is not all of it."""
+def _enqueue(queue: Any, tensors: list[Tensor], enqueue_many: bool) -> Any:
+    return queue.enqueue_many(tensors) if enqueue_many else queue.enqueue(tensors)
+
+
+def _element_shapes(lists: Sequence[Sequence[Tensor]], enqueue_many: bool, padded: bool) -> list[Any]:
+    """Of each component, what all sources agree on. Raises ValueError where that is not all of it, or not its rank."""
     shapes = []
     for tensors in zip(*lists, strict=True):
         own = [t.shape[1:] if enqueue_many else t.shape for t in tensors]
         merged = own[0]
         for other in own[1:]:
             merged = merged.merge_with(other)
-        if not merged.is_fully_defined():
-            raise ValueError(f"All shapes must be fully defined: {tensors[0].name} has {merged}. Give shapes=")
+        if merged.ndims is None or not (padded or merged.is_fully_defined()):
+            hint = "Give shapes=" if padded else "Give shapes=, or dynamic_pad=True where batch has it"
+            what = "have a known rank" if padded else "be fully defined"
+            raise ValueError(f"All shapes must {what}: {tensors[0].name} has {merged}. {hint}")
         shapes.append(merged)
     return shapes
 

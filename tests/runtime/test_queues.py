@@ -9,7 +9,8 @@ import pytest
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.kernels.registry import Node
 from sparkflow_runtime.resources.manager import ResourceManager
-from sparkflow_runtime.resources.queues import Queue, QueueSpec
+from sparkflow_runtime.resources.queue_elements import QueueSpec
+from sparkflow_runtime.resources.queues import Queue
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, InvalidArgumentError, OutOfRangeError
@@ -236,6 +237,87 @@ def test_a_floor_at_the_capacity_is_refused():
         shuffling(capacity=3, floor=3)
 
 
+# ---------------------------------------------------------------------- padding, priorities
+
+
+def padding(capacity=-1, types=("int64",), shapes=((None,),)):
+    return Queue("q", QueueSpec("PaddingFIFOQueue", tuple(dtypes.ALL[t] for t in types), shapes, capacity))
+
+
+def enqueue(queue, *components):
+    call = Call()
+    queue.enqueue([np.asarray(c) for c in components], call.done, call)
+    return call
+
+
+def test_elements_are_padded_to_the_largest_of_their_batch():
+    queue = padding(types=("int64", "string"), shapes=((None, 2), (None,)))
+    for n in (1, 3, 0, 2):
+        enqueue(queue, np.full((n, 2), n), np.array([b"s"] * n, object))
+    numbers, texts = get(queue, 3).result()
+    assert numbers.shape == (3, 3, 2) and numbers[:, :, 0].tolist() == [[1, 0, 0], [3, 3, 3], [0, 0, 0]]
+    assert texts.tolist() == [[b"s", b"", b""], [b"s"] * 3, [b""] * 3]
+    assert get(queue).result()[0].tolist() == [[2, 2]] * 2
+    assert get(queue, 0).result()[0].shape == (0, 0, 2)
+
+
+def test_a_padded_batch_may_come_in_pieces():
+    queue = padding(capacity=2)
+    call = get(queue, 3)
+    for values in ([1], [2, 2], [3, 3, 3]):
+        enqueue(queue, np.array(values))
+    assert call.result()[0].tolist() == [[1, 0, 0], [2, 2, 0], [3, 3, 3]]
+
+
+def test_padding_does_not_hide_a_wrong_shape():
+    queue = padding(shapes=((None, 2),))
+    for wrong in (np.zeros((3, 3), np.int64), np.zeros(2, np.int64)):
+        with pytest.raises(InvalidArgumentError, match=r"shape \(None, 2\), but the one to enqueue has"):
+            enqueue(queue, wrong)
+
+
+def test_the_smallest_priority_comes_first():
+    kinds = (dtypes.int64, dtypes.string)
+    queue = Queue("q", QueueSpec("PriorityQueue", kinds, ((), ()), 5))
+    call = Call()
+    queue.enqueue_many([np.array([5, -1, 3, 3]), np.array([b"a", b"b", b"c", b"d"], object)], call.done)
+    waiting = [enqueue(queue, np.int64(2), np.array(b"e", object)), enqueue(queue, np.int64(0), np.array(b"f", object))]
+    assert waiting[0].finished and not waiting[1].finished
+    assert [c.tolist() for c in get(queue, 2).result()] == [[-1, 2], [b"b", b"e"]]
+    assert waiting[1].finished
+    priorities, names = get(queue, 4).result()
+    assert priorities.tolist() == [0, 3, 3, 5] and names.tolist() == [b"f", b"c", b"d", b"a"]
+
+
+def test_a_cancelled_dequeue_gives_priorities_back_in_their_place():
+    queue = Queue("q", QueueSpec("PriorityQueue", (dtypes.int64, dtypes.int64), ((), ()), 2))
+    for i in range(2):
+        enqueue(queue, np.int64(1), np.int64(i))
+    waiting = get(queue, 3)
+    enqueue(queue, np.int64(1), np.int64(2)), enqueue(queue, np.int64(1), np.int64(3))
+    assert waiting.finished and rows(waiting) == [1, 1, 1]
+    waiting = get(queue, 4)
+    waiting.cancel(CancelledError("enough"))
+    assert get(queue).result()[1] == 3
+
+
+def test_a_closed_queue_of_priorities_gives_all_or_nothing():
+    queue = Queue("q", QueueSpec("PriorityQueue", (dtypes.int64,), ((),), -1))
+    enqueue(queue, np.int64(2))
+    close(queue)
+    with pytest.raises(OutOfRangeError, match=r"insufficient elements \(requested 2, current size 1\)"):
+        get(queue, 2, up_to=True).result()
+    assert rows(get(queue, 1, up_to=True)) == [2]
+
+
+def test_priorities_of_elements_of_any_shape():
+    queue = Queue("q", QueueSpec("PriorityQueue", (dtypes.int64, dtypes.float32), None, -1))
+    enqueue(queue, np.int64(2), np.float32([1, 2]))
+    enqueue(queue, np.int64(1), np.float32(3))
+    assert [c.tolist() for c in get(queue).result()] == [1, 3.0]
+    assert [c.tolist() for c in get(queue).result()] == [2, [1.0, 2.0]]
+
+
 # ---------------------------------------------------------------------- closing
 
 
@@ -366,6 +448,51 @@ def test_shapes_and_dtypes_are_checked():
     with pytest.raises(InvalidArgumentError, match="cannot dequeue -1"):
         queue.dequeue_many(-1, call.done)
     assert not call.finished and queue.size == 0
+
+
+# ---------------------------------------------------------------------- at once
+
+
+def test_what_need_not_wait_is_done_at_once():
+    queue = fifo(capacity=3, types=("int64", "string"), shapes=((2,), ()))
+    row = [np.array([1, 2]), np.array(b"a", object)]
+    assert queue.try_enqueue(row) == ()
+    assert queue.try_enqueue_many([np.array([[3, 4], [5, 6]]), np.array([b"b", b"c"], object)]) == ()
+    assert queue.try_enqueue(row) is None and queue.size == 3
+    assert [v.tolist() for v in queue.try_dequeue()] == [[1, 2], b"a"]
+    assert [v.tolist() for v in queue.try_dequeue_many(2)] == [[[3, 4], [5, 6]], [b"b", b"c"]]
+    assert queue.try_dequeue() is None and queue.try_dequeue_many(1) is None
+    assert queue.try_dequeue_many(0)[0].shape == (0, 2)
+
+
+def test_nothing_is_done_at_once_past_one_who_waits():
+    queue = fifo(capacity=3)
+    waiting = get(queue, 2)
+    assert queue.try_enqueue_many([np.arange(1)]) == () and not waiting.finished
+    assert queue.try_dequeue() is None
+    assert queue.try_enqueue_many([np.arange(1, 3)]) == () and rows(waiting) == [0, 1]
+    pushing = put(queue, 3, 4, 5)
+    assert not pushing.finished and queue.try_enqueue_many([np.arange(0)]) is None
+    assert queue.try_dequeue()[0] == 2
+    assert pushing.finished and queue.size == 3
+
+
+def test_an_attempt_keeps_the_floor_and_leaves_ends_to_the_line():
+    queue = shuffling(floor=2)
+    put(queue, 0, 1, 2)
+    assert queue.try_dequeue_many(2) is None and len(queue.try_dequeue()) == 1
+    close(queue)
+    assert queue.try_enqueue_many([np.arange(1)]) is None
+    assert queue.try_dequeue_many(3) is None
+    assert len(queue.try_dequeue_many(2)[0]) == 2
+
+
+def test_attempts_are_refused_what_operations_are():
+    queue = fifo(types=("float32",), shapes=((2,),))
+    with pytest.raises(InvalidArgumentError, match=r"has shape \(2,\), but .* has shape \(3,\)"):
+        queue.try_enqueue([np.zeros(3, np.float32)])
+    with pytest.raises(InvalidArgumentError, match="cannot dequeue -1"):
+        queue.try_dequeue_many(-1)
 
 
 # ---------------------------------------------------------------------- threads

@@ -24,6 +24,18 @@ def test_fetches_keep_their_structure(graph: Any) -> None:
     assert found["z"] is None
 
 
+def test_a_list_of_fetches_may_change_between_runs(graph: Any) -> None:
+    a, b = tf.constant(1.0), tf.constant(2.0)
+    with tf.Session() as sess:
+        fetches = [a, b]
+        assert sess.run(fetches) == [1.0, 2.0] and sess.run(tuple(fetches)) == (1.0, 2.0)
+        fetches.reverse()
+        assert sess.run(fetches) == [2.0, 1.0]
+        fetches.append(a + b)
+        assert sess.run(fetches) == [2.0, 1.0, 3.0] and sess.run([[a], b]) == [[1.0], 2.0]
+        assert sess.run([]) == [] and sess.run(b.op) is None
+
+
 def test_any_tensor_can_be_fed(graph: Any) -> None:
     a = tf.constant([1.0, 2.0])
     b = a + 1

@@ -108,5 +108,57 @@ def test_refusals(graph: Any) -> None:
         tf.train.string_input_producer([])
     with pytest.raises(ValueError, match=r"All shapes must be fully defined: .* has \(\?,\)"):
         tf.train.batch([tf.placeholder(tf.float32, [None])], 2)
-    with pytest.raises(NotImplementedError, match="PaddingFIFOQueue"):
-        tf.train.batch([tf.constant(1)], 2, dynamic_pad=True)
+    with pytest.raises(ValueError, match="All shapes must have a known rank"):
+        tf.train.batch([tf.placeholder(tf.float32)], 2, dynamic_pad=True)
+
+
+def test_batches_are_padded_to_their_longest(graph: Any) -> None:
+    x = tf.train.range_input_producer(5, num_epochs=1, shuffle=False).dequeue()
+    batch = tf.train.batch({"n": x, "xs": tf.range(x)}, 2, dynamic_pad=True, allow_smaller_final_batch=True)
+    assert batch["xs"].shape.as_list() == [None, None]
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        coord = tf.train.Coordinator()
+        threads = tf.train.start_queue_runners(session, coord)
+        got = [session.run(batch) for _ in range(3)]
+        assert [b["n"].tolist() for b in got] == [[0, 1], [2, 3], [4]]
+        assert [b["xs"].tolist() for b in got] == [[[0], [0]], [[0, 1, 0], [0, 1, 2]], [[0, 1, 2, 3]]]
+        coord.request_stop()
+        coord.join(threads)
+
+
+def _all_batches(batch: Any) -> list[Any]:
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        coord = tf.train.Coordinator()
+        threads = tf.train.start_queue_runners(session, coord)
+        got = []
+        try:
+            while True:
+                got.append(session.run(batch).tolist())
+        except tf.errors.OutOfRangeError:
+            coord.request_stop()
+        coord.join(threads)
+    return got
+
+
+def test_examples_may_be_left_out(graph: Any) -> None:
+    x = tf.train.range_input_producer(9, num_epochs=1, shuffle=False).dequeue()
+    assert _all_batches(tf.train.maybe_batch(x, tf.equal(x % 3, 0), 2)) == [[0, 3]]
+
+
+def test_examples_of_a_batch_may_be_left_out(graph: Any) -> None:
+    x = tf.train.range_input_producer(3, num_epochs=1, shuffle=False).dequeue() * 10 + tf.range(3)
+    batch = tf.train.maybe_batch_join([[x]], tf.not_equal(x % 10, 1), 3, enqueue_many=True)[0]
+    assert _all_batches(batch) == [[0, 2, 10], [12, 20, 22]]
+    mixed = tf.train.maybe_shuffle_batch([tf.range(4)], 2, 8, 0, [True, False, True, False], enqueue_many=True)[0]
+    with tf.Session() as session:
+        runner = tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)[-1]
+        session.run(runner.enqueue_ops[0])
+        assert sorted(session.run(mixed)) == [0, 2]
+
+
+@pytest.mark.parametrize("keep, many", [([True], False), ([[True]], True)])
+def test_what_keeps_must_be_a_scalar_or_a_vector(graph: Any, keep: Any, many: bool) -> None:
+    with pytest.raises(ValueError, match=r"keep_input must be a scalar .*, got shape \(1"):
+        tf.train.maybe_shuffle_batch_join([[tf.range(1)]], 1, 2, 0, keep, enqueue_many=many)

@@ -23,6 +23,7 @@ from sparkflow_runtime.kernels import (
     pool,
     random,
     stacks,
+    staging,
     state,
     summary,
     tensor_arrays,

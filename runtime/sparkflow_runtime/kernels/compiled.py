@@ -29,7 +29,6 @@ _log = logging.getLogger(__name__)
 
 SWITCH = "SPARKFLOW_NUMBA"  # "0": numpy versions only; "wait": compile before the first call
 _OPTIONS: dict[str, Any] = {
-    "nogil": True,
     "fastmath": False,
     "error_model": "numpy",
 }  # a division by 0 is inf, as numpy's
@@ -43,9 +42,16 @@ class Compiled:
     """A loop with its numpy version; calling it runs whichever is ready. Only listed signatures are ever compiled:
     other argument types are the caller's mistake once the machine code is in use."""
 
-    def __init__(self, loop: Callable[..., Any], signatures: Sequence[str], before: Callable[[], None] | None = None):
+    def __init__(
+        self,
+        loop: Callable[..., Any],
+        signatures: Sequence[str],
+        before: Callable[[], None] | None = None,
+        nogil: bool = True,
+    ):
         self._before = before
         self.loop, self.signatures, self.name = loop, list(signatures), loop.__qualname__
+        self.options = {**_OPTIONS, "nogil": nogil}
         self.numpy: Callable[..., Any] = loop
         self._call: Callable[..., Any] = self._first
         self._asked, self._ready = False, Event()
@@ -83,28 +89,28 @@ class Compiled:
         if self._before is not None:
             self._before()
         try:
-            function = numba.njit(self.signatures, cache=True, **_OPTIONS)(self.loop)
+            function = numba.njit(self.signatures, cache=True, **self.options)(self.loop)
         except RuntimeError as error:  # no place for a cache: compile for this process alone
             _log.info("%s: %s", self.name, error)
-            function = numba.njit(self.signatures, **_OPTIONS)(self.loop)
+            function = numba.njit(self.signatures, **self.options)(self.loop)
         self._asked, self._call = True, function
         self._ready.set()
         return function
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether the machine code is in use, after waiting for it."""
+        """Whether the machine code is in use, after waiting for it; at once where it is not to be used."""
         self.prepare()
-        return self._ready.wait(timeout_s)
+        return self._call != self.numpy and self._ready.wait(max(timeout_s, 0.0))
 
 
 def compiled(
-    signatures: Sequence[str], before: Callable[[], None] | None = None
+    signatures: Sequence[str], before: Callable[[], None] | None = None, nogil: bool = True
 ) -> Callable[[Callable[..., Any]], Compiled]:
     """Register a loop, to be compiled for these numba signatures. before: called ahead of that, to teach numba what the
-    loop calls."""
+    loop calls. nogil: False for one that is over before another thread could use the GIL."""
 
     def register(loop: Callable[..., Any]) -> Compiled:
-        found = Compiled(loop, signatures, before)
+        found = Compiled(loop, signatures, before, nogil)
         _LOOPS.append(found)
         return found
 

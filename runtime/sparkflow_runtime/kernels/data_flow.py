@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.registry import Node, asynchronous, bound
+from sparkflow_runtime.kernels import queue_loops
+from sparkflow_runtime.kernels.registry import Node, Prompt, asynchronous, bound, prepares
 from sparkflow_runtime.resources.accumulators import Accumulator, SparseAccumulator
-from sparkflow_runtime.resources.queues import Queue, QueueSpec
+from sparkflow_runtime.resources.queue_elements import QueueSpec
+from sparkflow_runtime.resources.queues import Queue
+from sparkflow_runtime.resources.shuffle_rows import ShuffleLoops
+from sparkflow_runtime.wire.dtypes import int64
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _CPU = ("CPU",)
@@ -20,19 +24,21 @@ Wait = Callable[..., None]
 
 
 def _spec(node: Node, kind: str) -> QueueSpec:
-    shapes = node.attr("shapes") or None
+    types, shapes = tuple(node.attr("component_types", ())), node.attr("shapes") or None
     dims = None if shapes is None else tuple(shape.dims for shape in shapes)
-    if dims is not None and (
-        len(dims) != len(node.attrs["component_types"]) or any(d is None or None in d for d in dims)
-    ):
-        raise InvalidArgumentError(
-            f"{kind} {node.name!r}: give a fully known shape for each of {len(node.attrs['component_types'])} "
-            "components, "
-            f"or none, got {dims}"
-        )
+    _check_shapes(f"{kind} {node.name!r}", len(types), dims, kind == "PaddingFIFOQueue")
+    if kind == "PriorityQueue":
+        types, dims = (int64, *types), None if dims is None else ((), *dims)
     seeds = (node.attr("seed", 0), node.attr("seed2", 0))
-    types = tuple(node.attrs["component_types"])
     return QueueSpec(kind, types, dims, node.attr("capacity", -1), node.attr("min_after_dequeue", 0), seeds)
+
+
+def _check_shapes(queue: str, count: int, dims: tuple[Any, ...] | None, padding: bool) -> None:
+    if dims is None and not padding:
+        return
+    if dims is None or len(dims) != count or any(d is None or (None in d and not padding) for d in dims):
+        wanted = "a shape of known rank for each" if padding else "a fully known shape for each, or none,"
+        raise InvalidArgumentError(f"{queue}: give {wanted} of {count} components, got {dims}")
 
 
 def _check_same(held: Queue, wanted: QueueSpec) -> None:
@@ -45,39 +51,51 @@ def _check_same(held: Queue, wanted: QueueSpec) -> None:
             )
 
 
-def _queue(kind: str) -> Callable[[Node], Callable[[], Queue]]:
+def _queue(kind: str, loops: Callable[[], ShuffleLoops | None]) -> Callable[[Node], Callable[[], Queue]]:
     def factory(node: Node) -> Callable[[], Queue]:
         spec, name, container = _spec(node, kind), node.resource_name, node.attr("container", "")
-        held = node.resources.get_or_create(container, name, Queue, lambda: Queue(name, spec))
+        held = node.resources.get_or_create(container, name, Queue, lambda: Queue(name, spec, loops()))
         _check_same(held, spec)
         return lambda: held
 
     return factory
 
 
-bound("FIFOQueueV2", devices=_CPU)(_queue("FIFOQueue"))
-bound("RandomShuffleQueueV2", devices=_CPU)(_queue("RandomShuffleQueue"))
+bound("FIFOQueueV2", devices=_CPU)(_queue("FIFOQueue", lambda: None))
+bound("PaddingFIFOQueueV2", devices=_CPU)(_queue("PaddingFIFOQueue", lambda: None))
+bound("PriorityQueueV2", devices=_CPU)(_queue("PriorityQueue", lambda: None))
+bound("RandomShuffleQueueV2", devices=_CPU)(_queue("RandomShuffleQueue", queue_loops.loops))
+prepares(queue_loops.prepare, "RandomShuffleQueueV2")
 
 
 @asynchronous("QueueEnqueueV2", devices=_CPU)
 def _enqueue(node: Node) -> Wait:
-    return lambda step, done, queue, *components: queue.enqueue(components, done, step)
+    return Prompt(
+        lambda step, done, queue, *components: queue.enqueue(components, done, step),
+        lambda queue, *components: queue.try_enqueue(components),
+    )
 
 
 @asynchronous("QueueEnqueueManyV2", devices=_CPU)
 def _enqueue_many(node: Node) -> Wait:
-    return lambda step, done, queue, *components: queue.enqueue_many(components, done, step)
+    return Prompt(
+        lambda step, done, queue, *components: queue.enqueue_many(components, done, step),
+        lambda queue, *components: queue.try_enqueue_many(components),
+    )
 
 
 @asynchronous("QueueDequeueV2", devices=_CPU)
 def _dequeue(node: Node) -> Wait:
-    return lambda step, done, queue: queue.dequeue(done, step)
+    return Prompt(lambda step, done, queue: queue.dequeue(done, step), lambda queue: queue.try_dequeue())
 
 
 @asynchronous("QueueDequeueManyV2", "QueueDequeueUpToV2", devices=_CPU)
 def _dequeue_many(node: Node) -> Wait:
     up_to = node.op == "QueueDequeueUpToV2"
-    return lambda step, done, queue, n: queue.dequeue_many(int(n), done, step, up_to)
+    return Prompt(
+        lambda step, done, queue, n: queue.dequeue_many(int(n), done, step, up_to),
+        lambda queue, n: queue.try_dequeue_many(int(n)),
+    )
 
 
 @asynchronous("QueueCloseV2", devices=_CPU)

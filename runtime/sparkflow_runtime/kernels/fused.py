@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from sparkflow_runtime.kernels import fused_machine
@@ -40,8 +41,10 @@ class Body:
         sources = [[(e in member, member.get(e, given.get(e, -1))) for e in data_inputs(n)] for n in nodes]
         return cls(nodes, functions, attrs, sources, [member[name] for name in node.attrs["_outputs"]])
 
-    def __post_init__(self) -> None:
-        """Straight-line code, one line a node: what the nodes cost by themselves, and nothing more."""
+    @cached_property
+    def _run(self) -> Callable[[Sequence[Any]], list[Any]]:
+        """Straight-line code, one line a node: what the nodes cost by themselves, and nothing more. Most bodies never
+        need it, as the machine runs them."""
         lines = ["def run(x):"]
         for i, sources in enumerate(self.sources):
             args = ", ".join(f"t{k}" if inside else f"x[{k}]" for inside, k in sources)
@@ -49,7 +52,7 @@ class Body:
         lines.append(f"    return [{', '.join(f't{i}' for i in self.outputs)}]")
         names: dict[str, Any] = {f"k{i}": function for i, function in enumerate(self.functions)}
         exec(compile("\n".join(lines), _FILE, "exec"), names)  # our own text: indices and k/t/x names only
-        self._run = names["run"]
+        return names["run"]
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Node by node."""

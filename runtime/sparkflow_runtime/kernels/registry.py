@@ -9,7 +9,8 @@ are the
   every step calls with the input arrays: for kernels that keep state, draw random numbers, or look at their node.
 - `asynchronous("QueueDequeueV2")(factory)`: the function that `factory(node)` returns is called with `(step, done,
 *inputs)`,
-  must not block, and calls `done(error, outputs)` exactly once, from any thread, `outputs` being a sequence.
+  must not block, and calls `done(error, outputs)` exactly once, from any thread, `outputs` being a sequence. A `Prompt`
+  can also be tried, which costs a step nothing where there is nothing to wait for.
 
 A kernel never changes an input array in place (variables are reached by reference inputs). One that may return memory
 of an input says `aliases`, so that a fetch of a variable's memory is copied and buffers are not reused under it.
@@ -39,6 +40,18 @@ class _EveryInput(frozenset[int]):
 
 
 EVERY_INPUT = _EveryInput()
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """An asynchronous function with a short cut: `attempt(*inputs)` returns the outputs where it need not wait, and
+    otherwise None, having done nothing."""
+
+    begin: Function
+    attempt: Function
+
+    def __call__(self, step: Any, done: Function, *inputs: Any) -> None:
+        self.begin(step, done, *inputs)
 
 
 @dataclass

@@ -18,6 +18,7 @@ from threading import Condition, Event, Lock
 from typing import Any
 
 from sparkflow_runtime.kernels import registry
+from sparkflow_runtime.master.collector import paused
 from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part, Task, forget_parts
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.mailboxes import with_mailboxes
@@ -119,7 +120,7 @@ class Master:
 
     def _kept(self, key: Any, make: Callable[[], Compiled]) -> Compiled:
         dropped: list[Compiled] = []
-        with self._lock:
+        with self._lock, paused():
             found = self._compiled.get(key)
             if found is None:
                 found = make()
@@ -233,9 +234,11 @@ class Master:
     def run(self, compiled: Compiled, feeds: list[Any], timeout_s: float | None = None) -> list[Any]:
         """The fetched values in order. Raises the first error of any task as itself."""
         if compiled.all_here:
-            values = self._own.run_straight(compiled.own.handle, feeds)  # type: ignore[union-attr]
-            if values is not None:
-                return values
+            found = self._run_straight(compiled.own, feeds)  # type: ignore[arg-type]
+            if type(found) is list:
+                return found
+            ((_, values),) = self._run_step(compiled, feeds, self.new_step_id(), timeout_s, found)
+            return values
         if compiled.one_at_a_time is not None:
             return self.run_traced(compiled, feeds, timeout_s)[0]
         return self._assemble(compiled, feeds, self._results(compiled, feeds, timeout_s))
@@ -258,12 +261,21 @@ class Master:
         self, compiled: Compiled, feeds: list[Any], timeout_s: float | None
     ) -> Sequence[tuple[Part, list[Any]]]:
         """What each part fetched."""
-        own = compiled.own
+        own, halted = compiled.own, None
         if own is not None and not compiled.others:
-            values = self._own.run_straight(own.handle, [feeds[i] for i in own.feeds])
-            if values is not None:
-                return [(own, values)]
-        return self._run_step(compiled, feeds, self.new_step_id(), timeout_s)
+            halted = self._run_straight(own, [feeds[i] for i in own.feeds])
+            if type(halted) is list:
+                return [(own, halted)]
+        return self._run_step(compiled, feeds, self.new_step_id(), timeout_s, halted)
+
+    def _run_straight(self, own: Part, feeds: list[Any]) -> Any:
+        """The part's values; how far it came before it had to wait; or None, where it does not run this way."""
+        try:
+            return self._own.run_straight(own.handle, feeds)
+        except AbortedError:
+            if self._closed:  # a moment ago: the part is gone
+                raise CancelledError("Session has been closed.") from None
+            raise
 
     def new_step_id(self) -> int:
         return next(self._step_ids)
@@ -273,9 +285,10 @@ class Master:
         self._run_step(compiled, [], step_id, None)
 
     def _run_step(
-        self, compiled: Compiled, feeds: list[Any], step_id: int, timeout_s: float | None
+        self, compiled: Compiled, feeds: list[Any], step_id: int, timeout_s: float | None, halted: Any = None
     ) -> Sequence[tuple[Part, list[Any]]]:
-        step = _StepRun(self, compiled, feeds, step_id)
+        """halted: how far `_run_straight` came with it."""
+        step = _StepRun(self, compiled, feeds, step_id, halted)
         self._active.add(step)
         try:
             if self._closed:
@@ -311,8 +324,9 @@ class _StepRun:
     """One step over several tasks: start the others, run the own part here, wait for all, abort all at the first
     error."""
 
-    def __init__(self, master: Master, compiled: Compiled, feeds: list[Any], step_id: int):
+    def __init__(self, master: Master, compiled: Compiled, feeds: list[Any], step_id: int, halted: Any = None):
         self._master, self._compiled, self._feeds, self.step_id = master, compiled, feeds, step_id
+        self._halted = halted
         self._wake = Condition()
         self._results: list[tuple[Part, list[Any]]] = []
         self._waiting = {p.name for p in compiled.others}
@@ -323,7 +337,8 @@ class _StepRun:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         own, task = self._compiled.own, self._master._own
         if own is not None:
-            self._own_step = task.begin(own.handle, self.step_id, [self._feeds[i] for i in own.feeds])
+            feeds = [self._feeds[i] for i in own.feeds]
+            self._own_step = task.begin(own.handle, self.step_id, feeds, self._halted)
         try:
             for part in self._compiled.others:
                 self._start(part)

@@ -28,9 +28,16 @@ def prune(nodes: dict[str, NodeDef], feeds: Iterable[str], fetches: Iterable[str
         name = todo.pop()
         if name not in keep:
             keep.add(name)
-            needed = [e for e in nodes[name].input if e not in given]
-            todo += [node_name(e) for e in needed if is_control(e) or "{}:{}".format(*parse(e)) not in fed]
+            for e in nodes[name].input:
+                source = node_name(e)
+                if source not in fed_nodes or _is_needed(e, fed, given):
+                    todo.append(source)
     return GraphDef(node=[_without(node, given) for name, node in nodes.items() if name in keep])
+
+
+def _is_needed(edge: str, fed: set[str], given: set[str]) -> bool:
+    """Whether an edge from a node with a fed output is one to follow."""
+    return edge not in given and (is_control(edge) or "{}:{}".format(*parse(edge)) not in fed)
 
 
 def _without(node: NodeDef, edges: set[str]) -> NodeDef:

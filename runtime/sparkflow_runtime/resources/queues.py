@@ -6,20 +6,22 @@ its rows all at once, so a cancelled one loses none; only one that asks for more
 them in pieces, and gives them back if it ends early.
 
 `done(error, outputs)` and the step's hooks are called outside the lock: they may run other steps, which may come back.
+
+`try_*` complete an operation that nobody is ahead of and that has its rows or its room, without a waiter and its line:
+most operations of a queue that is neither empty nor full. They return None where that is not so, and have done nothing.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-import numpy as np
-
-from sparkflow_runtime.resources.queue_stores import Block, FifoStore, ShuffleStore, Store
-from sparkflow_runtime.wire.dtypes import DType
+from sparkflow_runtime.resources.queue_elements import Elements, QueueSpec
+from sparkflow_runtime.resources.queue_stores import Block
+from sparkflow_runtime.resources.row_copies import copied
+from sparkflow_runtime.resources.shuffle_rows import ShuffleLoops
 from sparkflow_runtime.wire.errors import (
     CancelledError,
     DeadlineExceededError,
@@ -31,22 +33,6 @@ from sparkflow_runtime.wire.errors import (
 Done = Callable[[OpError | None, Sequence[Any]], None]
 _UNLIMITED = 2**31 - 1
 _NOT_WATCHED = object()
-
-
-@dataclass(frozen=True)
-class QueueSpec:
-    """What two ops must agree on to share a queue.
-
-    kind: "FIFOQueue" or "RandomShuffleQueue". shapes: of one element's components, None where elements may differ.
-    capacity: in elements, negative for no limit. min_after_dequeue: elements a dequeue leaves while the queue is open.
-    """
-
-    kind: str
-    types: tuple[DType, ...]
-    shapes: tuple[tuple[int, ...], ...] | None
-    capacity: int
-    min_after_dequeue: int = 0
-    seeds: tuple[int, int] = (0, 0)
 
 
 class _Waiter:
@@ -75,7 +61,7 @@ class _Put(_Waiter):
 
     def own(self) -> None:
         if not self.owned:
-            self.rows, self.owned = [c.copy() for c in self.rows], True
+            self.rows, self.owned = [copied(c) for c in self.rows], True
 
 
 class _Close(_Waiter):
@@ -93,9 +79,12 @@ class _Get(_Waiter):
 
 
 class Queue:
-    """A first-in-first-out or shuffling queue of rows; thread-safe. The module docstring says how it waits."""
+    """A queue of rows in the order of its kind; thread-safe. The module docstring says how it waits.
 
-    def __init__(self, name: str, spec: QueueSpec):
+    loops: compiled ones for a shuffling queue, numpy's by default.
+    """
+
+    def __init__(self, name: str, spec: QueueSpec, loops: ShuffleLoops | None = None):
         self.name, self.spec = name, spec
         self._capacity = spec.capacity if spec.capacity >= 0 else _UNLIMITED
         self._floor = spec.min_after_dequeue
@@ -104,18 +93,12 @@ class Queue:
                 f"{self}: min_after_dequeue {self._floor} must be less than its capacity {self._capacity}, else "
                 "none gets out"
             )
-        columns = [(t.np, s) for t, s in zip(spec.types, spec.shapes)] if spec.shapes is not None else self._any_shape()
-        self._store: Store = FifoStore()
-        if spec.kind == "RandomShuffleQueue":
-            self._store = ShuffleStore([t for t, _ in columns], [s for _, s in columns], spec.seeds)
-        self._none = [np.empty((0, *shape), kind) for kind, shape in columns]
+        self._store = spec.store(loops)
+        self._elements = Elements(str(self), spec, copies=self._store.keeps)
         self._lock = Lock()
         self._puts: deque[_Waiter] = deque()
         self._gets: deque[_Get] = deque()
         self._closed = False
-
-    def _any_shape(self) -> list[tuple[Any, tuple[int, ...]]]:
-        return [(np.dtype(object), ()) for _ in self.spec.types]
 
     # ------------------------------------------------------------------ operations
 
@@ -143,26 +126,38 @@ class Queue:
 
     def enqueue(self, components: Sequence[Any], done: Done, step: Any = None) -> None:
         """Put one element in. Raises InvalidArgumentError where its dtypes or shapes are not the queue's."""
-        self._put([a[None] for a in self._arrays(components)], done, step)
+        self._put(self._elements.one(components), done, step)
+
+    def try_enqueue(self, components: Sequence[Any]) -> tuple[()] | None:
+        return self._try_put(self._elements.one(components))
 
     def enqueue_many(self, components: Sequence[Any], done: Done, step: Any = None) -> None:
         """Put rows in, in pieces where there is not room for all. components: arrays of the same first size."""
-        rows = self._arrays(components)
-        for i, array in enumerate(rows):
-            if array.ndim == 0 or len(array) != len(rows[0]):
-                raise InvalidArgumentError(
-                    f"{self}: enqueue_many slices its components along their first size, which must be the same: "
-                    f"component 0 has shape {rows[0].shape}, component {i} has shape {array.shape}"
-                )
-        self._put(rows, done, step)
+        self._put(self._elements.rows(components), done, step)
+
+    def try_enqueue_many(self, components: Sequence[Any]) -> tuple[()] | None:
+        return self._try_put(self._elements.rows(components))
 
     def dequeue(self, done: Done, step: Any = None) -> None:
         """Take one element: one array a component."""
         self._submit(_Get(1, True, False, done, step), self._gets)
 
+    def try_dequeue(self) -> list[Any] | None:
+        block = self._try_take(1)
+        return None if block is None else self._elements.single(block)
+
     def dequeue_many(self, n: int, done: Done, step: Any = None, up_to: bool = False) -> None:
         """Take n elements, stacked; with up_to, what is left once the queue is closed. OutOfRangeError when
-        that is too few."""
+        that is too few. A priority queue never gives less, as TensorFlow's does not."""
+        self._check_many(n)
+        up_to = up_to and self.spec.kind != "PriorityQueue"
+        self._submit(_Get(n, False, up_to, done, step), self._gets)
+
+    def try_dequeue_many(self, n: int) -> list[Any] | None:
+        self._check_many(n)
+        return self._try_take(n)
+
+    def _check_many(self, n: int) -> None:
         if n < 0:
             raise InvalidArgumentError(f"{self}: cannot dequeue {n} elements, n must be 0 or more")
         if self.spec.shapes is None:
@@ -170,7 +165,6 @@ class Queue:
                 f"{self}: dequeue_many and dequeue_up_to need components with specified shapes; give `shapes` "
                 "when you make it"
             )
-        self._submit(_Get(n, False, up_to, done, step), self._gets)
 
     def close(self, cancel_pending: bool = False, done: Done | None = None, step: Any = None) -> None:
         """No more enqueues: after those that wait already, or at once, cancelling them, with cancel_pending."""
@@ -191,45 +185,46 @@ class Queue:
 
     # ------------------------------------------------------------------ elements
 
-    def _arrays(self, components: Sequence[Any]) -> Block:
-        if len(components) != len(self.spec.types):
-            wanted = len(self.spec.types)
-            raise InvalidArgumentError(f"{self} holds {wanted} components an element, got {len(components)}")
-        return [self._checked(i, c) for i, c in enumerate(components)]
-
-    def _checked(self, i: int, component: Any) -> np.ndarray:
-        want = self.spec.types[i]
-        array = component
-        if type(array) is not np.ndarray:
-            array = np.asarray(component, want.np if want.np.kind == "O" else None)
-        if array.dtype != want.np:
-            got = f"{array.dtype} of shape {array.shape}"
-            raise InvalidArgumentError(f"{self}: component {i} must be {want.name}, got {got}")
-        return array
-
     def _put(self, rows: Block, done: Done, step: Any) -> None:
-        if self.spec.shapes is None:
-            rows = [_boxed(c) for c in rows]
-        else:
-            for i, (array, shape) in enumerate(zip(rows, self.spec.shapes)):
-                if array.shape[1:] != shape:
-                    raise InvalidArgumentError(
-                        f"{self}: component {i} of an element has shape {shape}, "
-                        f"but the one to enqueue has shape {array.shape[1:]}"
-                    )
-            if self._store.keeps:
-                rows = [c.copy() for c in rows]  # the caller's memory may change: a feed, or a buffer of the network
         owned = self._store.keeps or self.spec.shapes is None
-        self._submit(_Put(rows, owned, done, step), self._puts)
+        self._submit(_Put(self._elements.kept(rows), owned, done, step), self._puts)
 
     def _outputs(self, get: _Get, block: Block) -> list[Any]:
         if get.got:
-            block = [np.concatenate(parts) for parts in zip(*get.got, block)]
-        if not get.single:
-            return block
-        if self.spec.shapes is None:
-            return [np.asarray(c[0], t.np) for c, t in zip(block, self.spec.types)]
-        return [c[0, ...] for c in block]
+            block = self._store.join([*get.got, block])
+        return self._elements.single(block) if get.single else block
+
+    # ------------------------------------------------------------------ at once
+
+    def _has_room(self, n: int) -> bool:
+        """For n rows, with nobody ahead."""
+        return not self._puts and not self._closed and n <= self._capacity - self._store.size
+
+    def _try_put(self, rows: Block) -> tuple[()] | None:
+        n = len(rows[0])
+        if not self._has_room(n):  # a look without the lock, before the copy
+            return None
+        rows = self._elements.kept(rows)
+        ready: list[Any] = []
+        with self._lock:
+            if not self._has_room(n):
+                return None
+            self._store.put(rows)
+            if self._gets:
+                self._advance(ready)
+        _deliver(ready)
+        return ()
+
+    def _try_take(self, n: int) -> Block | None:
+        ready: list[Any] = []
+        with self._lock:
+            if self._gets or n > (self.size if self._closed else self.size - self._floor):
+                return None
+            block = self._taken(n)
+            if self._puts:
+                self._advance(ready)
+        _deliver(ready)
+        return block
 
     # ------------------------------------------------------------------ lines
 
@@ -328,7 +323,7 @@ class Queue:
         return moved
 
     def _taken(self, n: int) -> Block:
-        return self._store.take(n) if n else self._none
+        return self._store.take(n) if n else self._elements.none
 
     def _end(self, ready: list[Any], get: _Get) -> None:
         """The queue is closed and has less than `get` asks for."""
@@ -337,14 +332,6 @@ class Queue:
             return
         text = f"{self} is closed and has insufficient elements (requested {get.requested}, current size {self.size})"
         self._finish(ready, get, OutOfRangeError(text))
-
-
-def _boxed(column: np.ndarray) -> np.ndarray:
-    """Rows of any shape as one column of objects, each a copy."""
-    out = np.empty(len(column), object)
-    for i in range(len(column)):
-        out[i] = column[i, ...].copy()
-    return out
 
 
 def _deliver(ready: list[tuple[_Waiter, OpError | None, Sequence[Any]]]) -> None:

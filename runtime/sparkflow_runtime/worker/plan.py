@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.control_flow import truth
 from sparkflow_runtime.kernels.parallel import blas_alone
-from sparkflow_runtime.kernels.registry import Kernel, find
+from sparkflow_runtime.kernels.registry import Kernel, Prompt, find
 from sparkflow_runtime.kernels.scalars import Form
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import control_flow as cf
@@ -30,52 +29,11 @@ from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment, rea
 from sparkflow_runtime.worker.scalar_guess import ScalarGuess
 from sparkflow_runtime.worker.structure import compile_structured
 from sparkflow_runtime.worker.tracing import Recorder
+from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Test, Unit
 from sparkflow_runtime.worker.values import Irregular, Parts
 
-SEGMENT, WAIT, RECEIVE, SEND = "segment", "wait", "receive", "send"
 _MULTIPLIES = frozenset(("MatMul", "BatchMatMul", "BatchMatMulV2", "_FusedMatMul"))
 Binder = Callable[[NodeDef, Kernel, dict[str, Any]], Callable[..., Any]]
-Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
-
-
-@dataclass
-class Unit:
-    """One thing to run when its `pending` predecessors are done."""
-
-    kind: str
-    label: str
-    pending: int = 0
-    successors: list[int] = field(default_factory=list)
-    segment: Segment | None = None
-    function: Callable[..., Any] | None = None  # of a wait: (step, done, *inputs)
-    getters: list[tuple[int | None, Any, bool]] = field(
-        default_factory=list
-    )  # (slot or None, constant, read variables)
-    slots: list[int | None] = field(default_factory=list)  # where outputs go
-    peer: str = ""
-    bundle: int = -1
-    guard: list[Test] = field(default_factory=list)  # of a wait: it runs where all hold
-    members: list[list[Test]] | None = None  # of a send with values that may be dead: the guard of each
-    arrivals: list[tuple[int | None, bool]] | None = None  # of such a receive: each one's slot, whether it has data
-
-    def unpack(self, tensors: list[Any]) -> list[tuple[int | None, Any]] | None:
-        """(slot, value) of what a receive was sent; None when it is not what it should be."""
-        if self.arrivals is None:
-            return list(zip(self.slots, tensors)) if len(tensors) == len(self.slots) else None
-        if len(tensors) != 1 + len(self.slots) or len(tensors[0]) != len(self.arrivals):
-            return None
-        data = iter(tensors[1:])
-        values = [next(data) if has_data else None for _, has_data in self.arrivals]
-        return [(at[0], v if live else DEAD) for at, v, live in zip(self.arrivals, values, tensors[0])]
-
-
-def holds(tests: list[Test], values: list[Any]) -> bool:
-    """Whether all hold; outer predicates come first, and an inner one is looked at only where they do."""
-    for slot, constant, wanted in tests:
-        value = constant if slot is None else values[slot]
-        if (value is DEAD) if wanted is None else truth(read(value)) is not wanted:
-            return False
-    return True
 
 
 @dataclass
@@ -88,7 +46,7 @@ class Plan:
     fetches: list[tuple[int | None, Any, bool]]
     bundles: dict[int, int]  # bundle id -> receiving unit
     nodes: dict[str, NodeDef]
-    order: list[int] | None  # units in order when nothing in the plan can wait
+    order: list[int] | None  # units in order when all waits of the plan can be tried, and it talks to nobody
     names: list[str] = field(default_factory=list)  # of the fetches
     stop: int | None = None  # the slot of the list that ends native loops when something is in it
     recorder: Recorder | None = None  # of a traced plan: its step stats are the last value that collect returns
@@ -311,6 +269,7 @@ class _Compiler:
         unit, row = self.units[self.unit_of[node.name]], self.kernels[node.name]
         unit.guard = self._tests(self.live.guards[node.name]) if self.live is not None else []
         unit.function = self.bind(node, row, self.attrs[node.name])
+        unit.attempt = unit.function.attempt if isinstance(unit.function, Prompt) else None
         refs = row.refs
         unit.getters = [(*self._where(e), i not in refs) for i, e in enumerate(data_inputs(node))]
         ports = [parse(t)[1] for t in self.slots if parse(t)[0] == node.name and t not in self.fed_tensors]
@@ -396,7 +355,7 @@ class _Compiler:
         return ("const", constant) if slot is None else (mark + "slot", slot)
 
     def _straight_order(self) -> list[int] | None:
-        if any(u.kind != SEGMENT for u in self.units):
+        if any(u.kind != SEGMENT and u.attempt is None for u in self.units):
             return None
         pending = [u.pending for u in self.units]
         ready, order = [i for i, p in enumerate(pending) if p == 0], []

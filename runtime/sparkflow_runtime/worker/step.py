@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from threading import Condition, Timer
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,9 @@ from sparkflow_runtime.wire.errors import (
     ResourceExhaustedError,
 )
 from sparkflow_runtime.wire.protos import NodeDef
-from sparkflow_runtime.worker.codegen import Segment, read
-from sparkflow_runtime.worker.plan import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, holds
+from sparkflow_runtime.worker.codegen import Segment
+from sparkflow_runtime.worker.plan import Plan
+from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Unit, completes, got, holds
 
 Done = Callable[["OpError | None", "list[Any] | None"], None]
 # (task, step id, bundle, tensors, the iteration of each loop that the bundle is in)
@@ -40,6 +41,13 @@ _ERRORS = {
     OverflowError: InvalidArgumentError,
     ZeroDivisionError: InvalidArgumentError,
 }
+
+
+class Halted(NamedTuple):
+    """A run of a plan that came to a wait: what it has computed, and the units that are done."""
+
+    values: list[Any]
+    done: set[int]
 
 
 class Step:
@@ -66,6 +74,12 @@ class Step:
         self._cancels: dict[int, Callable[[OpError], None]] = {}
         self._next_token = 0
         self.error: OpError | None = None
+
+    def resume(self, halted: Halted) -> None:
+        """Go on from there, before anything has run."""
+        self.values = halted.values
+        self._ready.extend([ready for index in halted.done for ready in self._completed(index)])
+        self._ready = deque(index for index in self._ready if index not in halted.done)
 
     # ------------------------------------------------------------------ running
 
@@ -145,10 +159,8 @@ class Step:
             elif unit.kind == SEND:
                 self._send_bundle(unit)
             elif unit.kind == WAIT:
-                done = not holds(unit.guard, self.values)
-                if done:
-                    self._skip_wait(unit)
-                else:
+                done = completes(unit, self.values)
+                if not done:
                     self._begin_wait(index, unit)
         except BaseException as error:
             self._fail(self._located(error, unit))
@@ -169,9 +181,10 @@ class Step:
 
     def _outgoing(self, unit: Unit) -> list[Any]:
         if unit.members is None:
-            return [self._get(g) for g in unit.getters]
+            return [got(g, self.values) for g in unit.getters]
         live = np.array([holds(tests, self.values) for tests in unit.members], np.uint8)
-        tensors = [NOTHING if g[0] is not None and self.values[g[0]] is DEAD else self._get(g) for g in unit.getters]
+        values = self.values
+        tensors = [NOTHING if g[0] is not None and values[g[0]] is DEAD else got(g, values) for g in unit.getters]
         return [live, *tensors]
 
     def _stop_running(self, index: int, done: bool) -> None:
@@ -190,21 +203,10 @@ class Step:
                 ready.append(successor)
         return ready
 
-    def _get(self, getter: tuple[int | None, Any, bool]) -> Any:
-        slot, constant, deref = getter
-        value = constant if slot is None else self.values[slot]
-        return read(value) if deref else value
-
     # ------------------------------------------------------------------ waiting
 
-    def _skip_wait(self, unit: Unit) -> None:
-        """The operation is in a branch that is not taken."""
-        for slot in unit.slots:
-            if slot is not None:
-                self.values[slot] = DEAD
-
     def _begin_wait(self, index: int, unit: Unit) -> None:
-        inputs = [self._get(g) for g in unit.getters]
+        inputs = [got(g, self.values) for g in unit.getters]
         with self._wake:
             self._waiting[index] = unit.label
 
@@ -224,9 +226,7 @@ class Step:
                 return
             ready = []
             if error is None:
-                for slot, value in zip(unit.slots, outputs, strict=False):
-                    if slot is not None:
-                        self.values[slot] = value
+                unit.store(outputs, self.values)
                 ready = self._completed(index)
         self._advance(ready)
 
@@ -341,18 +341,23 @@ def _failing_node(error: BaseException, segment: Segment) -> str | None:
     return None
 
 
-def run_straight(plan: Plan, feeds: list[Any]) -> list[Any]:
-    """A plan in which nothing can wait, without the machinery of a Step."""
+def run_straight(plan: Plan, feeds: list[Any]) -> list[Any] | Halted:
+    """A plan in order, without the machinery of a Step, as far as nothing has to wait."""
     values: list[Any] = [None] * plan.num_slots
     for slot, value in zip(plan.feeds, feeds, strict=True):
         values[slot] = value  # type: ignore[index]
+    order: list[int] = plan.order  # type: ignore[assignment]
     unit: Any = None
     try:
         with np.errstate(all="ignore"), plan.blas():
-            for index in plan.order:  # type: ignore[union-attr]
+            for position, index in enumerate(order):
                 unit = plan.units[index]
-                unit.segment.run(values)
+                if unit.segment is not None:
+                    unit.segment.run(values)
+                elif not completes(unit, values):
+                    return Halted(values, set(order[:position]))
     except Exception as error:
-        found = locate(error, plan.nodes.get(_failing_node(error, unit.segment) or ""))
+        name = _failing_node(error, unit.segment) if unit.segment is not None else unit.label
+        found = locate(error, plan.nodes.get(name or ""))
         raise found from (error if found is not error else error.__cause__)
     return plan.collect(values)

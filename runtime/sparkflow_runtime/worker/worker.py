@@ -19,7 +19,7 @@ from sparkflow_runtime.worker.frame_plan import FramePlan, compile_any
 from sparkflow_runtime.worker.frames import FrameStep
 from sparkflow_runtime.worker.plan import Plan
 from sparkflow_runtime.worker.rendezvous import Rendezvous
-from sparkflow_runtime.worker.step import Done, Sender, Step, run_straight
+from sparkflow_runtime.worker.step import Done, Halted, Sender, Step, run_straight
 from sparkflow_runtime.worker.tracing import Recorder
 
 Push = Callable[[str, int, int, Sequence[Any], tuple[int, ...]], None]
@@ -106,14 +106,17 @@ class Worker:
 
     # ------------------------------------------------------------------ steps
 
-    def run_straight(self, handle: int, feeds: list[Any]) -> list[Any] | None:
-        """Run a part that never waits and talks to nobody; None when the part is not of that kind."""
+    def run_straight(self, handle: int, feeds: list[Any]) -> list[Any] | Halted | None:
+        """Run a part that talks to nobody: the values it fetches, or how far it came before it had to wait; None when
+        the part is not of that kind."""
         plan = self._plan(handle)
         return None if plan.order is None else run_straight(plan, feeds)
 
-    def begin(self, handle: int, step_id: int, feeds: list[Any]) -> Step:
-        """A step for the caller's own thread: `run()` it, then `end_step`."""
+    def begin(self, handle: int, step_id: int, feeds: list[Any], halted: Halted | None = None) -> Step:
+        """A step for the caller's own thread: `run()` it, then `end_step`. halted: what `run_straight` came to."""
         step = _step(self._plan(handle), step_id, feeds, self._send)
+        if halted is not None:
+            step.resume(halted)
         self.rendezvous.begin(step_id, step)
         return step
 

@@ -79,6 +79,71 @@ def shuffled(tf: Any) -> list[Any]:
     return [fill, [q.size()], [total], [q.size()], fill, [q.close()], [total], [total]]
 
 
+@program("PaddingFIFOQueueV2", tolerance=EXACT)
+def padded(tf: Any) -> list[Any]:
+    q = tf.PaddingFIFOQueue(10, [tf.float32, tf.string, tf.int64], [[None, 2], [None], []])
+    x, s, k = tf.placeholder(tf.float32, [None, 2]), tf.placeholder(tf.string, [None]), tf.placeholder(tf.int64, [])
+    xs, ss, ks = tf.placeholder(tf.float32, None), tf.placeholder(tf.string, None), tf.placeholder(tf.int64, None)
+    one, many = q.enqueue([x, s, k]), q.enqueue_many([xs, ss, ks])
+    texts = np.array([b"a", b"bc", b"d"], object)
+    feeds = [{x: ramp("float32", n, 2), s: texts[: 3 - n], k: n} for n in (2, 0, 3, 1)]
+    rows = {xs: ramp("float32", 2, 1, 2), ss: np.array([[b"x", b"y", b"z"]] * 2, object), ks: np.array([8, 9])}
+    two, rest = q.dequeue_many(2), q.dequeue_up_to(9)
+    return [
+        *(([one], feed) for feed in feeds),
+        [*two],
+        ([many], rows),
+        [*q.dequeue()],
+        [*two],
+        ([many], {**rows, xs: ramp("float32", 2, 1, 3)}),
+        [q.close()],
+        [*rest],
+        [*rest],
+    ]
+
+
+@program("PriorityQueueV2", tolerance=EXACT)
+def by_priority(tf: Any) -> list[Any]:
+    q = tf.PriorityQueue(10, [tf.string, tf.float32], [[], [2]])
+    p, s, x = tf.placeholder(tf.int64, None), tf.placeholder(tf.string, None), tf.placeholder(tf.float32, None)
+    one, many = q.enqueue([p, s, x]), q.enqueue_many([p, s, x])
+    texts = np.array([b"a", b"b", b"c", b"d"], object)
+    return [
+        ([many], {p: np.array([5, -2, 9, 1]), s: texts, x: ramp("float32", 4, 2)}),
+        ([one], {p: 3, s: b"e", x: ramp("float32", 2)}),
+        [*q.dequeue()],
+        [*q.dequeue_many(2)],
+        ([one], {p: 0, s: b"f", x: ramp("float32", 2)}),
+        ([one], {p: [0], s: b"f", x: ramp("float32", 2)}),
+        [q.size()],
+        [*q.dequeue()],
+        [q.close()],
+        [*q.dequeue_up_to(2)],
+        [*q.dequeue_up_to(1)],
+        [*q.dequeue()],
+    ]
+
+
+@program("Stage", "Unstage", "StagePeek", "StageSize", "StageClear", tolerance=EXACT)
+def staged(tf: Any) -> list[Any]:
+    if tf.__name__.startswith("sparkflow"):
+        from sparkflow.ops.staging import StagingArea
+    else:
+        from tensorflow.python.ops.data_flow_ops import StagingArea
+    area = StagingArea([tf.float32, tf.string], [[2], []], shared_name="staged", capacity=3)
+    x, s, i = tf.placeholder(tf.float32, [2]), tf.placeholder(tf.string, []), tf.placeholder(tf.int32, [])
+    put, take, look, size, clear = area.put([x, s]), area.get(), area.peek(i), area.size(), area.clear()
+    return [
+        *(([put], {x: ramp("float32", 2) * k, s: b"%d" % k}) for k in range(3)),
+        [size],
+        ([*look], {i: 2}),
+        [*take],
+        ([*look], {i: 0}),
+        [clear],
+        [size],
+    ]
+
+
 _ACCUMULATOR = [  # sparkflow makes the one kind, TensorFlow the other
     prefix + op
     for prefix in ("", "Resource")

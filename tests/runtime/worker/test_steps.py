@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.kernels import registry
-from sparkflow_runtime.kernels.registry import Node, asynchronous, bound, kernel
+from sparkflow_runtime.kernels.registry import Node, Prompt, asynchronous, bound, kernel
 from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, InternalError, InvalidArgumentError
+from sparkflow_runtime.worker.step import Halted
 from sparkflow_runtime.worker.worker import Worker
 
 PARKED: dict[str, Callable[..., None]] = {}
+READY: list[bool] = []
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -36,6 +38,13 @@ def _kernels() -> Iterator[None]:
             PARKED[node.name] = go
 
         return wait
+
+    @asynchronous("TPrompt")
+    def _prompt(node: Node) -> Any:
+        def attempt(*inputs: Any) -> Any:
+            return inputs if READY else None
+
+        return Prompt(_wait(node), attempt)
 
     @bound("TCount")
     def _count(node: Node) -> Any:
@@ -96,6 +105,38 @@ def test_a_wait_splits_the_plan_and_does_not_block_what_is_independent(
     assert step.values[step.plan.fetches[1][0]].tolist() == [2]
     threading.Timer(0.02, lambda: PARKED["w"](np.float32([40]))).start()
     assert [v.tolist() for v in step.run(10)] == [[42], [2]]
+
+
+def _after_a_prompt_wait(worker: Worker, node: Any, graph_def: Any) -> int:
+    graph = graph_def(
+        _const(node, "a", [1]),
+        node("n", "TCount"),
+        node("w", "TPrompt", "a"),
+        node("b", "TAdd", "a", "a"),
+        node("c", "TAdd", "w", "b"),
+    )
+    return worker.register("s", graph, [], ["c:0", "n:0"])
+
+
+def test_a_wait_that_has_its_values_is_run_straight_through(worker: Worker, node: Any, graph_def: Any) -> None:
+    handle = _after_a_prompt_wait(worker, node, graph_def)
+    READY.append(True)
+    try:
+        assert [v.tolist() for v in worker.run_straight(handle, [])] == [[3], 0]  # type: ignore[union-attr]
+        assert [v.tolist() for v in worker.begin(handle, 1, []).run(5)] == [[3], 1]
+    finally:
+        READY.clear()
+
+
+def test_a_wait_that_has_to_wait_is_gone_on_with_by_a_step(worker: Worker, node: Any, graph_def: Any) -> None:
+    handle = _after_a_prompt_wait(worker, node, graph_def)
+    halted = worker.run_straight(handle, [])
+    assert isinstance(halted, Halted)
+    step = worker.begin(handle, 1, [], halted)
+    threading.Timer(0.02, lambda: PARKED["w"](np.float32([40]))).start()
+    assert [v.tolist() for v in step.run(5)] == [[42], 0]
+    with pytest.raises(DeadlineExceededError, match=r"Waiting in TPrompt 'w'"):
+        worker.begin(handle, 2, [], worker.run_straight(handle, [])).run(0.02)  # type: ignore[arg-type]
 
 
 def test_remote_steps_run_in_the_thread_that_completes_them(worker: Worker, node: Any, graph_def: Any) -> None:

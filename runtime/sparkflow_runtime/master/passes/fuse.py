@@ -143,6 +143,8 @@ def _may_be_equal(a: Symbols, b: Symbols) -> bool:
 
 
 def _fuse_products(view: View, events: dict[str, int]) -> None:
+    if all(op.op != "MatMul" for op in view.ops.values()):
+        return
     users, kept, gates = view.consumers(), view.kept, view.gates
 
     def alone(op: Op) -> Op | None:

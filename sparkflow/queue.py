@@ -1,0 +1,3 @@
+"""tf.queue."""
+
+from sparkflow.ops.data_flow import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
