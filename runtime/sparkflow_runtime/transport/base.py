@@ -36,14 +36,17 @@ Done = Callable[[OpError | None, bytes, list[np.ndarray]], None]
 @dataclass(frozen=True)
 class Options:
     """keepalive_s: silence after which the peer is dead; handshake_s: time to prove the secret; max_payload_bytes:
-    of one arriving frame."""
+    of one arriving frame; shared_bytes: of shared memory that one end of a channel on this host keeps for its large
+    payloads, 0 for none."""
 
     keepalive_s: float = 10.0
     handshake_s: float = 10.0
     max_payload_bytes: int = frames.MAX_PAYLOAD_BYTES
+    shared_bytes: int = 512 << 20
 
     def __post_init__(self) -> None:
-        if not (0.1 <= self.keepalive_s < 1e6 and 0 < self.handshake_s < 1e6 and self.max_payload_bytes > 0):
+        positive = 0 < self.handshake_s < 1e6 and self.max_payload_bytes > 0 and self.shared_bytes >= 0
+        if not (0.1 <= self.keepalive_s < 1e6 and positive):
             raise InvalidArgumentError(f"{self}: expected keepalive_s of at least 0.1, and the others above 0")
 
 
@@ -119,7 +122,8 @@ class Channel(ABC):
     @property
     @abstractmethod
     def counters(self) -> dict[str, int]:
-        """frames_sent, frames_received, bytes_sent, bytes_received; heartbeats are counted too."""
+        """frames_sent, frames_received, bytes_sent, bytes_received (heartbeats are counted too), and beside them
+        bytes_lent and bytes_borrowed through shared memory."""
 
     def __str__(self) -> str:
         return f"{self.peer or 'unnamed peer'} at {self.address}"

@@ -36,6 +36,7 @@ from sparkflow_runtime.wire.errors import (
 from .conftest import WAIT_S, Net, Recorder, eventually
 
 LARGE = np.arange(3 << 20)  # 24 MiB: more than any socket buffer
+BY_SOCKET = Options(shared_bytes=0)
 
 
 # ---- calls and pushes
@@ -239,7 +240,7 @@ def test_a_peer_that_does_not_read(net: Net) -> None:
     """The deadline holds while sending too, and the message begun is completed: the stream keeps its place."""
     go, server = threading.Event(), Recorder()
     server.answer = lambda channel, method, meta, tensors, reply: go.wait(WAIT_S) if method == 6 else reply(meta)
-    there = net.pair(server)
+    there = net.dial(net.listen(server).url, options=BY_SOCKET)
     there.push(6)
     with pytest.raises(DeadlineExceededError, match=r"bytes not sent"):
         there.call(7, b"", [LARGE], 0.3)
@@ -295,7 +296,7 @@ def test_a_call_that_waits_when_the_listener_closes(net: Net) -> None:
 def test_closing_while_a_large_message_is_sent(net: Net) -> None:
     go, server = threading.Event(), Recorder()
     server.answer = lambda *args: go.wait(WAIT_S)
-    there = net.pair(server)
+    there = net.dial(net.listen(server).url, options=BY_SOCKET)
     there.push(1)
     server.message()
     with ThreadPoolExecutor(1) as threads:
@@ -506,5 +507,5 @@ def test_idle_buffers_are_bounded() -> None:
 
 @pytest.mark.parametrize("nbytes", [1 << 20, (1 << 20) + 1, 5 << 20, (64 << 20) + 64, (1 << 30) - 1])
 def test_size_classes_waste_an_eighth_at_most(nbytes: int) -> None:
-    size = pool._size_class(nbytes)
-    assert nbytes <= size <= nbytes * 9 / 8 and pool._size_class(size) == size
+    size = pool.size_class(nbytes)
+    assert nbytes <= size <= nbytes * 9 / 8 and pool.size_class(size) == size
