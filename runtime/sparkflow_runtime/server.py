@@ -16,6 +16,7 @@ import numpy as np
 
 import sparkflow_runtime.kernels  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.memory import keep_freed_memory
+from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.threads import limit, share
 from sparkflow_runtime.transport.base import Channel, dial, listen
 from sparkflow_runtime.transport.base import Options as TransportOptions
@@ -35,6 +36,7 @@ from sparkflow_runtime.wire.protos import GraphDef
 from sparkflow_runtime.worker.worker import Worker
 
 REGISTER, RUN, DELIVER, ABORT, DEREGISTER, RESET, FORGET = range(1, 8)
+COLLECTIVE = 32
 SCHEME = "sparkflow"
 _RUN_META = struct.Struct("<QQ")  # handle, step id
 _DELIVER_META = struct.Struct("<QQ")  # step id, bundle
@@ -68,6 +70,8 @@ class Server:
         self._secret, self._options = secret, TransportOptions(keepalive_s=keepalive_s)
         self.worker = Worker(self.name, self._push)
         self._cluster = ClusterSpec({})
+        self._collectives = Collectives(self.name, self._push_collective, self._collective_leader)
+        self.worker.resources.collectives = self._collectives
         self._lock = Lock()
         self._channels: dict[str, Channel] = {}
         self._steps: dict[Channel, set[int]] = {}
@@ -99,6 +103,7 @@ class Server:
 
     def stop(self) -> None:
         _servers.pop(self.target, None)
+        self._collectives.close()
         self._listener.close()
         self._near.close()
         for channel in list(self._channels.values()):
@@ -143,12 +148,22 @@ class Server:
     def _push(self, task: str, step_id: int, bundle: int, tensors: Sequence[Any]) -> None:
         self.channel(task).push(DELIVER, _DELIVER_META.pack(step_id, bundle), tensors)
 
+    def _push_collective(self, task: str, meta: bytes, tensors: Sequence[Any]) -> None:
+        self.channel(task).push(COLLECTIVE, meta, tensors)
+
+    def _collective_leader(self) -> str:
+        """The first task that is no parameter server, by the names of the jobs ('chief' before 'worker')."""
+        jobs = sorted(job for job in self._cluster.jobs if job != "ps") or sorted(self._cluster.jobs)
+        return task_name(jobs[0], min(self._cluster.task_indices(jobs[0]))) if jobs else self.name
+
     # ------------------------------------------------------------------ what peers ask
 
     def on_message(self, channel: Channel, method: int, meta: bytes, tensors: list[Any], reply: Any) -> None:
         if method == DELIVER:
             step_id, bundle = _DELIVER_META.unpack(meta)
             self.worker.rendezvous.deliver(step_id, bundle, tensors)
+        elif method == COLLECTIVE:
+            self._collectives.on_message(channel.peer, meta, tensors)
         elif method == RUN:
             self._run(channel, meta, tensors, reply)
         elif method == ABORT:
@@ -205,6 +220,8 @@ class Server:
             orphans = self._steps.pop(channel, set())
             if self._channels.get(channel.peer) is channel:
                 del self._channels[channel.peer]
+        if channel.peer:
+            self._collectives.lost(channel.peer, error)
         for step_id in orphans:
             self.worker.rendezvous.abort(step_id, AbortedError(f"{self.name}: lost {channel}: {error.message}"))
 
