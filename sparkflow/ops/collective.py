@@ -52,7 +52,14 @@ op("CollectiveBcastSend", "input: T -> data: T", _attr_shape, stateful=True, **_
 op("CollectiveBcastRecv", "-> data: T", _attr_shape, stateful=True, **_HINTS)
 op("CollectiveReduceV2", f"{_KEYS} -> data: T", _same_shape, stateful=True, max_subdivs_per_device=-1, **_V2)
 op("CollectiveGatherV2", f"{_KEYS} -> data: T", _gathered_shape, stateful=True, **_V2)
-op("CollectiveReduceScatterV2", f"{_KEYS} -> data: T", _scattered_shape, stateful=True, max_subdivs_per_device=-1, **_V2)
+op(
+    "CollectiveReduceScatterV2",
+    f"{_KEYS} -> data: T",
+    _scattered_shape,
+    stateful=True,
+    max_subdivs_per_device=-1,
+    **_V2,
+)
 
 
 def _attrs(group_size: int, group_key: int, instance_key: int, hint: str, timeout: float) -> dict[str, Any]:
@@ -151,7 +158,7 @@ def reduce_scatter(
     timeout: float = 0,
     name: str | None = None,
 ) -> Tensor:
-    """This task's part, along the first axis, of what all_reduce would give; the tasks' order is that of their names."""
-    attrs = {"merge_op": merge_op, "final_op": final_op, "communication_hint": communication_hint}
+    """This task's part, along the first axis, of what all_reduce would give; tasks are in the order of their names."""
+    attrs: dict[str, Any] = {"merge_op": merge_op, "final_op": final_op, "communication_hint": communication_hint}
     attrs["timeout_seconds"] = float(timeout)
     return apply_op("CollectiveReduceScatterV2", [t, group_size, group_key, instance_key, []], attrs, name)

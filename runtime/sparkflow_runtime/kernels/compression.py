@@ -7,6 +7,7 @@ Source: Abadi et al. 2015, s. 5.5; IEEE 754-2019, s. 4.3.1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,42 @@ def from_float16(x: np.ndarray) -> np.ndarray:
 CODECS: dict[str, Codec] = {"bfloat16": (to_bfloat16, from_bfloat16), "float16": (to_float16, from_float16)}
 
 
+MIN_ITEMS = 256  # below, a message is not shorter for it: a loss or a learning rate keeps all its bits
+
+
+def narrowed(tensors: list[Any], carried: Sequence[str]) -> list[Any]:
+    """What a bundle is as it travels: first which of the tensors were narrowed, then all of them.
+
+    carried: of the last len(carried) tensors, as what each travels; "" or "float32" as it is, and so does whatever is
+    no large float32.
+    """
+    plain = len(tensors) - len(carried)
+    marks, out = np.zeros(len(tensors), np.uint8), list(tensors)
+    for i, name in enumerate(carried, plain):
+        tensor = tensors[i]
+        if (
+            name in CODECS
+            and isinstance(tensor, np.ndarray)
+            and tensor.dtype == np.float32
+            and tensor.size >= MIN_ITEMS
+        ):
+            out[i], marks[i] = CODECS[name][0](tensor), 1
+    return [marks, *out]
+
+
+def widened(tensors: list[Any]) -> list[Any] | None:
+    """What `narrowed` was given, as near as it travelled; None where this is nothing that it makes."""
+    if not tensors or tensors[0].dtype != np.uint8 or tensors[0].shape != (len(tensors) - 1,):
+        return None
+    found: list[Any] = []
+    for mark, tensor in zip(tensors[0], tensors[1:]):
+        codec = CODECS.get(tensor.dtype.name) if mark else None
+        if mark and codec is None:
+            return None
+        found.append(codec[1](tensor) if codec is not None else tensor)
+    return found
+
+
 def prepare() -> None:
     _round.prepare()
     _widen.prepare()
@@ -82,7 +119,7 @@ def prepare() -> None:
 def codec_of(node: Node) -> Codec | None:
     """What the node's attribute says; for float32 alone."""
     name = check_carried(node.attr(CARRIED, ""), f"{node.op} {node.name!r}")
-    if not name or node.attr("T") is not dtypes.float32:
+    if name not in CODECS or node.attr("T") is not dtypes.float32:
         return None
     prepare()
     return CODECS[name]

@@ -20,7 +20,16 @@ from sparkflow_runtime.wire import control_flow
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.control_flow import Liveness, Path
 from sparkflow_runtime.wire.devices import task_of
-from sparkflow_runtime.wire.edges import edge, is_control, node_name, parse, topological
+from sparkflow_runtime.wire.edges import (
+    CARRIED,
+    CARRIED_AS,
+    check_carried,
+    edge,
+    is_control,
+    node_name,
+    parse,
+    topological,
+)
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 SEND, RECV = "_Send", "_Recv"
@@ -33,12 +42,14 @@ class _Splitter:
 
     fed: set[str]
     live: Liveness | None = None  # of a graph with control flow
+    carried: str = ""  # as what float32 travels, where the producing node does not say
     loops: dict[Path, int] = field(default_factory=dict)  # outermost loop -> the events of it and before it
     parts: dict[str, GraphDef] = field(default_factory=dict)
     task: dict[str, str] = field(default_factory=dict)
     events: dict[str, int] = field(default_factory=dict)
     bundles: dict[tuple[str, str, int], int] = field(default_factory=dict)
     transfers: dict[tuple[str, str], str] = field(default_factory=dict)
+    carriers: dict[str, str] = field(default_factory=dict)  # producers that do say
     next_event: int = 0
 
     def add(self, node: NodeDef) -> None:
@@ -55,6 +66,8 @@ class _Splitter:
         del copy.input[:]
         copy.input.extend(inputs)
         self.task[node.name] = task
+        if CARRIED in node.attr:
+            self.carriers[node.name] = check_carried(node.attr[CARRIED].s, f"{node.op} {node.name!r}")
         waits = registry.is_asynchronous(node.op) and not self._loop_of(node)
         self.events[node.name] = before | (self._event() if waits else 0)
 
@@ -107,6 +120,9 @@ class _Splitter:
         if key not in self.transfers:
             stem = f"{name}/_{'control' if mark else port}_to_{task.strip('/').replace('/', '_').replace(':', '')}"
             attrs = {"tensor_name": key[0], "send_device": self.task[name], "recv_device": task, "_bundle": bundle}
+            carried = "" if mark else self.carriers.get(name, self.carried)
+            if carried not in ("", CARRIED_AS[0]):
+                attrs[CARRIED] = carried
             if self.live is not None and (self.live.irregular or self.live.of(e)):
                 attrs[control_flow.MAY_DIE] = True
             _add(
@@ -126,16 +142,16 @@ def _add(part: GraphDef, op: str, name: str, inputs: list[str], attrs: dict[str,
         node.attr[key].CopyFrom(encode(value))
 
 
-def partition(graph: GraphDef, feeds: Iterable[str] = ()) -> dict[str, GraphDef]:
+def partition(graph: GraphDef, feeds: Iterable[str] = (), carried: str = "") -> dict[str, GraphDef]:
     """Task name -> its part of a placed graph. feeds ('name:port') go to their consumers with the run request
-    instead."""
+    instead. carried: the dtype in which float32 travels between tasks, where a node's attribute says nothing."""
     fed = {*feeds}
     live, order = None, None
     if control_flow.has_control_flow(graph.node):
         loops = control_flow.find_loops(graph.node, fed)
         control_flow.check_one_task(loops, {n.name: task_of(n.device) for n in graph.node})
         live, order = control_flow.find_guards(loops), loops.order
-    splitter = _Splitter(fed, live)
+    splitter = _Splitter(fed, live, check_carried(carried, "The session"))
     for node in order or topological(list(graph.node), fed):
         splitter.add(node)
     return splitter.parts

@@ -249,8 +249,8 @@ class Collectives:
         key, size = int(fields["group"]), int(fields["size"])
         answer = self._leading.join(key, size, peer, int(fields["nonce"]))
         for task in answer.abort:
-            error = AbortedError(f"{peer} left group {key} and asks for it anew")
-            self._tell_quietly(task, ABORT, {"group": key, "generation": answer.old, "error": to_dict(error)})
+            left = AbortedError(f"{peer} left group {key} and asks for it anew")
+            self._tell_quietly(task, ABORT, {"group": key, "generation": answer.old, "error": to_dict(left)})
         if answer.refused:
             error = InvalidArgumentError(answer.refused)
             self._tell_quietly(peer, REFUSED, {"group": key, "nonce": fields["nonce"], "error": to_dict(error)})

@@ -22,7 +22,7 @@ import numpy as np
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 4 << 20
 WINDOW = 3
 REDUCE, GATHER = 0, 1  # phases of a chunk
 
@@ -216,9 +216,7 @@ class Gather(Ring):
         self._todo[rank] = 0
         self._finish_block()
         if self.place.size > 1:
-            self._start_sending(
-                [(Chunk(GATHER, rank, i, block.size), block[a:b]) for i, (a, b) in enumerate(spans)]
-            )
+            self._start_sending([(Chunk(GATHER, rank, i, block.size), block[a:b]) for i, (a, b) in enumerate(spans)])
 
     def receive(self, chunk: Chunk, data: np.ndarray) -> None:
         values = self._unpack(data)

@@ -7,13 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
-
 CARRIED = "_carried_as"  # attribute of a node: the dtype in which its float32 values travel between tasks
-CARRIED_AS = ("bfloat16", "float16")
+CARRIED_AS = ("float32", "bfloat16", "float16")  # the first: as they are
 
 
 def check_carried(value: object, what: str) -> str:
-    """The attribute's value as text, "" for none. Raises InvalidArgumentError on another dtype."""
+    """The attribute's value, "" where there is none. Raises InvalidArgumentError on another dtype."""
     name = value.decode() if isinstance(value, bytes) else str(value or "")
     if name and name not in CARRIED_AS:
         raise InvalidArgumentError(f"{what}: float32 cannot travel as {name!r}; expected one of {CARRIED_AS}")

@@ -17,7 +17,7 @@ from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
-from sparkflow_runtime.worker.plan import RECEIVE, SEND, Binder, Plan, Unit, compile_plan
+from sparkflow_runtime.worker.plan import RECEIVE, SEND, Binder, Plan, Unit, carried_as, compile_plan
 from sparkflow_runtime.worker.values import Irregular
 
 KERNEL, ASYNC, SWITCH, MERGE, ENTER, EXIT, NEXT, SENDS, RECVS = range(9)
@@ -195,6 +195,7 @@ class _Compiler:
         for place, (member, data) in enumerate(zip(members, has_data, strict=True)):
             member.unit, member.member = len(self.units) - 1, place
             member.slot = self._slot(f"{member.node.name}:0") if data or kind == RECEIVE else None
+        unit.carried = carried_as([self.attrs[m.node.name] for m, data in zip(members, has_data, strict=True) if data])
         may_die = any(cf.may_die(m.node) for m in members)
         if kind == RECEIVE:
             unit.slots = [m.slot for m, data in zip(members, has_data, strict=True) if data]

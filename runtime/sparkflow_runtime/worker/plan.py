@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import compression
+from sparkflow_runtime.kernels.compression import widened
 from sparkflow_runtime.kernels.control_flow import truth
 from sparkflow_runtime.kernels.parallel import blas_alone
 from sparkflow_runtime.kernels.registry import Kernel, find
@@ -23,7 +25,7 @@ from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import control_flow as cf
 from sparkflow_runtime.wire.control_flow import DEAD, Liveness
 from sparkflow_runtime.wire.devices import DeviceSpec
-from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, parse, topological
+from sparkflow_runtime.wire.edges import CARRIED, data_inputs, is_control, node_name, parse, topological
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment, read
@@ -57,9 +59,15 @@ class Unit:
     guard: list[Test] = field(default_factory=list)  # of a wait: it runs where all hold
     members: list[list[Test]] | None = None  # of a send with values that may be dead: the guard of each
     arrivals: list[tuple[int | None, bool]] | None = None  # of such a receive: each one's slot, whether it has data
+    carried: list[str] = field(default_factory=list)  # of a bundle: as what each tensor travels; empty: all as they are
 
     def unpack(self, tensors: list[Any]) -> list[tuple[int | None, Any]] | None:
         """(slot, value) of what a receive was sent; None when it is not what it should be."""
+        if self.carried:
+            found = widened(tensors)
+            if found is None:
+                return None
+            tensors = found
         if self.arrivals is None:
             return list(zip(self.slots, tensors)) if len(tensors) == len(self.slots) else None
         if len(tensors) != 1 + len(self.slots) or len(tensors[0]) != len(self.arrivals):
@@ -67,6 +75,15 @@ class Unit:
         data = iter(tensors[1:])
         values = [next(data) if has_data else None for _, has_data in self.arrivals]
         return [(at[0], v if live else DEAD) for at, v, live in zip(self.arrivals, values, tensors[0])]
+
+
+def carried_as(attrs: Sequence[dict[str, Any]]) -> list[str]:
+    """Of the transfers in a bundle that carry data: as what each travels; empty where all do as they are."""
+    names = [a.get(CARRIED, "") for a in attrs]
+    if not any(names):
+        return []
+    compression.prepare()
+    return names
 
 
 def holds(tests: list[Test], values: list[Any]) -> bool:
@@ -325,6 +342,7 @@ class _Compiler:
         if any(cf.may_die(n) for n in members):
             self._wire_deadness(unit, members, with_data)
         members = with_data
+        unit.carried = carried_as([self.attrs[n.name] for n in members])
         if unit.kind == RECEIVE:
             unit.slots = [self.slots.get(f"{n.name}:0") for n in members]
         else:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.compression import narrowed
 from sparkflow_runtime.wire.control_flow import DEAD
 from sparkflow_runtime.wire.errors import (
     CancelledError,
@@ -159,6 +160,8 @@ class Step:
 
     def _send_bundle(self, unit: Unit) -> None:
         tensors, recorder, start_ns = self._outgoing(unit), self.plan.recorder, time.perf_counter_ns()
+        if unit.carried:
+            tensors = narrowed(tensors, unit.carried)
         self._send(unit.peer, self.step_id, unit.bundle, tensors)  # type: ignore[misc]
         if recorder is not None:
             recorder.transfer("_Send", unit.bundle, unit.peer, start_ns, tensors)
