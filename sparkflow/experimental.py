@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sparkflow.framework.graph import get_default_graph
 from sparkflow.session.explain import explain, explain_graph_def
@@ -11,9 +12,10 @@ from sparkflow_runtime.wire.edges import CARRIED, check_carried
 __all__ = ["carried_as", "explain", "explain_graph_def"]
 
 
-def carried_as(dtype: str) -> AbstractContextManager[None]:
+@contextmanager
+def carried_as(dtype: str) -> Iterator[None]:
     """float32 values of the ops made inside travel between tasks as `dtype`: "bfloat16" or "float16" in half the bytes,
     "float32" as they are, whatever the session's GraphOptions.enable_bfloat16_sendrecv says. It holds for collectives
     too. Tensors of less than 256 elements travel as they are."""
-    name = check_carried(dtype, "carried_as")
-    return get_default_graph()._attr_scope({CARRIED: name})
+    with get_default_graph()._attr_scope({CARRIED: check_carried(dtype, "carried_as")}):
+        yield

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
+from sparkflow_runtime.transport.tls import Tls
 from sparkflow_runtime.wire import frames
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, UnimplementedError
 
@@ -37,12 +38,13 @@ Done = Callable[[OpError | None, bytes, list[np.ndarray]], None]
 class Options:
     """keepalive_s: silence after which the peer is dead; handshake_s: time to prove the secret; max_payload_bytes:
     of one arriving frame; shared_bytes: of shared memory that one end of a channel on this host keeps for its large
-    payloads, 0 for none."""
+    payloads, 0 for none; tls: of TCP connections (default: as the environment says, see `tls`)."""
 
     keepalive_s: float = 10.0
     handshake_s: float = 10.0
     max_payload_bytes: int = frames.MAX_PAYLOAD_BYTES
     shared_bytes: int = 512 << 20
+    tls: Tls | None = field(default_factory=Tls.from_environment)
 
     def __post_init__(self) -> None:
         positive = 0 < self.handshake_s < 1e6 and self.max_payload_bytes > 0 and self.shared_bytes >= 0
@@ -170,7 +172,7 @@ def dial(
     secret: bytes | None = None,
     identity: str = "",
     timeout_s: float = 10.0,
-    options: Options = Options(),
+    options: Options | None = None,
 ) -> Channel:
     """A channel to the listener at `url`, both ends proved.
 
@@ -178,7 +180,7 @@ def dial(
     Raises UnavailableError where nobody listens, DeadlineExceededError where nobody answers in `timeout_s`,
     UnauthenticatedError where the secrets differ, InvalidArgumentError on a bad `url`.
     """
-    return _transport(url).dial(url, handler or NoHandler(), secret, identity, timeout_s, options)
+    return _transport(url).dial(url, handler or NoHandler(), secret, identity, timeout_s, options or Options())
 
 
 def listen(
@@ -186,11 +188,11 @@ def listen(
     handler: Handler | None = None,
     secret: bytes | None = None,
     identity: str = "",
-    options: Options = Options(),
+    options: Options | None = None,
 ) -> Listener:
     """Listens at `url` (tcp port 0: any free one) and gives every accepted channel to `handler`.
 
     Raises InvalidArgumentError where `secret` is None and others than this host could dial, UnavailableError where
     the address cannot be bound.
     """
-    return _transport(url).listen(url, handler or NoHandler(), secret, identity, options)
+    return _transport(url).listen(url, handler or NoHandler(), secret, identity, options or Options())

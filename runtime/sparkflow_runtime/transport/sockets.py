@@ -10,8 +10,9 @@ import socket
 import threading
 import time
 import weakref
+from typing import Any
 
-from sparkflow_runtime.transport import addresses, handshake
+from sparkflow_runtime.transport import addresses, handshake, tls
 from sparkflow_runtime.transport.base import Channel, Handler, Listener, Options, register_scheme
 from sparkflow_runtime.transport.channel import SocketChannel
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, OpError, UnavailableError
@@ -34,8 +35,9 @@ class Sockets:
         sock = _connect(url, secret, deadline, timeout_s)
         try:
             until = min(deadline, time.monotonic() + options.handshake_s)
-            peer = handshake.dial(_secure(sock), secret or b"", identity, options.keepalive_s, until)
-            return _open(sock, url, peer, handler, options)
+            secured, binding = _secure(sock, options, False, until)
+            peer = handshake.dial(secured, secret or b"", identity, options.keepalive_s, until, binding)
+            return _open(secured, url, peer, handler, options)
         except BaseException as e:
             sock.close()
             raise _named(e, url) from None
@@ -102,11 +104,12 @@ class SocketListener(Listener):
         try:
             address = addresses.peer_url(sock)
             options, deadline = self._options, time.monotonic() + self._options.handshake_s
-            peer = handshake.accept(_secure(sock), self._secret, self._identity, options.keepalive_s, deadline)
+            secured, binding = _secure(sock, options, True, deadline)
+            peer = handshake.accept(secured, self._secret, self._identity, options.keepalive_s, deadline, binding)
             with self._guard:
                 if self._closed.is_set():
                     raise UnavailableError("the listener was closed")
-                self._channels.add(_open(sock, address, peer, self._handler, options))
+                self._channels.add(_open(secured, address, peer, self._handler, options))
             self._strangers.release()
         except Exception as e:
             self._refuse(sock, address, e)
@@ -117,12 +120,15 @@ class SocketListener(Listener):
         sock.close()
 
 
-def _secure(sock: socket.socket) -> socket.socket:
-    """Where TLS will wrap the connection, before the handshake; bytes travel as they are until then."""
-    return sock
+def _secure(sock: socket.socket, options: Options, listening: bool, deadline: float) -> tuple[Any, bytes]:
+    """The socket below the handshake, with TLS where that is wanted, and what binds the proofs to it."""
+    if options.tls is None or sock.family == socket.AF_UNIX:
+        return sock, b""
+    secured = tls.secure(sock, options.tls, listening, deadline)
+    return secured, secured.binding
 
 
-def _open(sock: socket.socket, address: str, peer: handshake.Peer, handler: Handler, options: Options) -> SocketChannel:
+def _open(sock: Any, address: str, peer: handshake.Peer, handler: Handler, options: Options) -> SocketChannel:
     if sock.family == socket.AF_UNIX:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_BUFFER_BYTES)
     else:
