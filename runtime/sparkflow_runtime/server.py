@@ -20,6 +20,7 @@ from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.threads import limit, share
 from sparkflow_runtime.transport.base import Channel, dial, listen
 from sparkflow_runtime.transport.base import Options as TransportOptions
+from sparkflow_runtime.transport.peers import traffic
 from sparkflow_runtime.wire.cluster import ClusterSpec
 from sparkflow_runtime.wire.devices import task_name
 from sparkflow_runtime.wire.errors import (
@@ -36,7 +37,7 @@ from sparkflow_runtime.wire.protos import GraphDef
 from sparkflow_runtime.worker.worker import Worker
 
 REGISTER, RUN, DELIVER, ABORT, DEREGISTER, RESET, FORGET = range(1, 8)
-COLLECTIVE = 32
+COLLECTIVE, TRAFFIC = 32, 33
 SCHEME = "sparkflow"
 _RUN_META = struct.Struct("<QQ")  # handle, step id
 _DELIVER_META = struct.Struct("<QQ")  # step id, bundle
@@ -164,6 +165,8 @@ class Server:
             self.worker.rendezvous.deliver(step_id, bundle, tensors)
         elif method == COLLECTIVE:
             self._collectives.on_message(channel.peer, meta, tensors)
+        elif method == TRAFFIC:
+            reply(json.dumps(traffic()).encode())
         elif method == RUN:
             self._run(channel, meta, tensors, reply)
         elif method == ABORT:
@@ -224,6 +227,16 @@ class Server:
             self._collectives.lost(channel.peer, error)
         for step_id in orphans:
             self.worker.rendezvous.abort(step_id, AbortedError(f"{self.name}: lost {channel}: {error.message}"))
+
+
+def traffic_of(address: str, secret: bytes | None) -> dict[str, dict[str, int]]:
+    """What the process of the server at 'host:port' has exchanged with each peer (transport/peers)."""
+    channel = dial(f"tcp://{address}", None, secret)
+    try:
+        found: dict[str, dict[str, int]] = json.loads(channel.call(TRAFFIC, timeout_s=10.0)[0])
+        return found
+    finally:
+        channel.close()
 
 
 def _near_url(address: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.transport import keepalive, shared
+from sparkflow_runtime.transport import keepalive, peers, shared
 from sparkflow_runtime.transport.base import Channel, Done, Handler, Options
 from sparkflow_runtime.transport.handshake import Peer
 from sparkflow_runtime.transport.receiving import Receiver
@@ -58,6 +58,7 @@ class SocketChannel(Channel):
 
     def start(self) -> None:
         keepalive.MONITOR.watch(self)
+        peers.begin(self)
         self._reader.start()
 
     # ---- sending
@@ -255,6 +256,7 @@ class SocketChannel(Channel):
 
     def _finish(self) -> None:
         keepalive.MONITOR.forget(self)
+        peers.end(self)
         self._sender.stop()
         self._sock.close()
         self._receiver.close()

@@ -18,7 +18,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.transport import Channel, Options, base, channel, dial, handshake, listen, pool, register_scheme
+from sparkflow_runtime.transport import (
+    Channel,
+    Options,
+    base,
+    channel,
+    dial,
+    handshake,
+    listen,
+    pool,
+    register_scheme,
+    traffic,
+)
 from sparkflow_runtime.wire import frames
 from sparkflow_runtime.wire.errors import (
     AbortedError,
@@ -153,6 +164,20 @@ def test_counters(net: Net) -> None:
     counters = there.counters
     assert counters["bytes_sent"] >= 136 and counters["bytes_received"] >= 136
     assert counters["frames_sent"] >= 1 and counters["frames_received"] >= 1
+
+
+def test_traffic_by_peer(net: Net) -> None:
+    """Of channels that stand, and of those that ended."""
+    name = f"/job:counted/task:{random.getrandbits(40)}"
+    listener = net.listen(identity=name)
+    for ended in range(2):
+        there = net.dial(listener.url)
+        there.call(1, b"", [np.zeros(1000, np.uint8)], WAIT_S)
+        counts = traffic()[name]
+        assert counts["channels"] == 1 and counts["bytes_sent"] >= 1000 * (ended + 1)
+        there.close()
+        eventually(lambda: traffic()[name]["channels"] == 0)
+    assert traffic()[name]["bytes_received"] >= 2000
 
 
 # ---- errors
