@@ -22,6 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
@@ -152,6 +153,7 @@ class Transport(Protocol):
 
 
 _SCHEMES: dict[str, Transport] = {}
+_LAZY = {"ucx": ("sparkflow_runtime.transport.ucx", "Ucx")}  # (module, class), loaded when first asked for
 
 
 def register_scheme(scheme: str, transport: Transport) -> None:
@@ -160,8 +162,11 @@ def register_scheme(scheme: str, transport: Transport) -> None:
 
 def _transport(url: str) -> Transport:
     scheme, found, _ = url.partition("://")
+    if scheme in _LAZY and scheme not in _SCHEMES:
+        module, name = _LAZY[scheme]
+        register_scheme(scheme, getattr(import_module(module), name)())
     if not found or scheme not in _SCHEMES:
-        known = ", ".join(f"{s}://" for s in sorted(_SCHEMES))
+        known = ", ".join(f"{s}://" for s in sorted({*_SCHEMES, *_LAZY}))
         raise InvalidArgumentError(f"Address {url!r}: no transport for it; known are {known}")
     return _SCHEMES[scheme]
 

@@ -32,7 +32,12 @@ class Sockets:
         self, url: str, handler: Handler, secret: bytes | None, identity: str, timeout_s: float, options: Options
     ) -> Channel:
         deadline = time.monotonic() + timeout_s
-        sock = _connect(url, secret, deadline, timeout_s)
+        return self.greet(_connect(url, secret, deadline, timeout_s), url, handler, secret, identity, deadline, options)
+
+    @staticmethod
+    def greet(
+        sock: Any, url: str, handler: Handler, secret: bytes | None, identity: str, deadline: float, options: Options
+    ) -> Channel:
         try:
             until = min(deadline, time.monotonic() + options.handshake_s)
             secured, binding = _secure(sock, options, False, until)
@@ -52,7 +57,7 @@ class Sockets:
 class SocketListener(Listener):
     """One thread accepts; each connection proves itself on its own thread, so a silent one holds up nobody."""
 
-    def __init__(self, sock: socket.socket, handler: Handler, secret: bytes, identity: str, options: Options):
+    def __init__(self, sock: Any, handler: Handler, secret: bytes, identity: str, options: Options):
         self._sock, self._handler, self._options = sock, handler, options
         self._secret, self._identity = secret, identity
         self.url = addresses.url_of(sock)
@@ -120,9 +125,9 @@ class SocketListener(Listener):
         sock.close()
 
 
-def _secure(sock: socket.socket, options: Options, listening: bool, deadline: float) -> tuple[Any, bytes]:
+def _secure(sock: Any, options: Options, listening: bool, deadline: float) -> tuple[Any, bytes]:
     """The socket below the handshake, with TLS where that is wanted, and what binds the proofs to it."""
-    if options.tls is None or sock.family == socket.AF_UNIX:
+    if options.tls is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return sock, b""
     secured = tls.secure(sock, options.tls, listening, deadline)
     return secured, secured.binding
@@ -131,7 +136,7 @@ def _secure(sock: socket.socket, options: Options, listening: bool, deadline: fl
 def _open(sock: Any, address: str, peer: handshake.Peer, handler: Handler, options: Options) -> SocketChannel:
     if sock.family == socket.AF_UNIX:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_BUFFER_BYTES)
-    else:
+    elif sock.family in (socket.AF_INET, socket.AF_INET6):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if addresses.is_local(sock.family, sock.getpeername()):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LOOPBACK_BUFFER_BYTES)

@@ -449,8 +449,8 @@ def test_an_error_frame_that_makes_no_sense() -> None:
         ("unix://relative", "absolute"),
         ("unix:///" + "x" * 200, "107 bytes"),
         ("unix://@", "2 to 107"),
-        ("rdma://1.2.3.4:5", "known are tcp://, unix://"),
-        ("127.0.0.1:5", "known are tcp://, unix://"),
+        ("rdma://1.2.3.4:5", "known are tcp://, ucx://, unix://"),
+        ("127.0.0.1:5", "known are tcp://, ucx://, unix://"),
     ],
 )
 def test_bad_addresses(url: str, said: str) -> None:
