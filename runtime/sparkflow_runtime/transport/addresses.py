@@ -69,9 +69,8 @@ def host_port(url: str) -> tuple[str, int]:
     except ValueError as e:
         raise InvalidArgumentError(f"Address {url!r}: {e}. Expected tcp://host:port") from None
     if not host or port is None or parts.path or parts.query or parts.username:
-        raise InvalidArgumentError(
-            f"Address {url!r}: expected {url.partition(':')[0]}://host:port (port 0 listens at any free one)"
-        )
+        form = f"{parts.scheme}://host:port"
+        raise InvalidArgumentError(f"Address {url!r}: expected {form} (port 0 listens at any free one)")
     return host, port
 
 

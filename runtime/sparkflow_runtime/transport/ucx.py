@@ -166,10 +166,8 @@ class UcxSocket(addresses.Named):
         return said
 
     async def _send(self, data: np.ndarray) -> None:
-        first = np.empty(min(_FIRST_BYTES, _LENGTH.size + len(data)), np.uint8)
-        _LENGTH.pack_into(first, 0, len(data))
-        here = len(first) - _LENGTH.size
-        first[_LENGTH.size :] = data[:here]
+        here = min(_FIRST_BYTES - _LENGTH.size, len(data))
+        first = np.frombuffer(_LENGTH.pack(len(data)) + data[:here].tobytes(), np.uint8)
         await self._endpoint.send(first)
         if here < len(data):
             await self._endpoint.send(data[here:])
@@ -202,7 +200,7 @@ class UcxSocket(addresses.Named):
 
     async def _receive(self) -> memoryview:
         await self._endpoint.recv(self._first)
-        (nbytes,) = _LENGTH.unpack_from(self._first)
+        (nbytes,) = _LENGTH.unpack(self._first[: _LENGTH.size].tobytes())
         if not 0 < nbytes <= _CHUNK_BYTES:
             raise ConnectionError(f"a message of {nbytes} bytes")
         here = min(nbytes, _FIRST_BYTES - _LENGTH.size)
@@ -249,8 +247,7 @@ def _library() -> Any:
         return importlib.import_module("ucxx")
     except ImportError as e:
         raise UnimplementedError(
-            f"ucx:// needs the package ucxx ({e}): install ucxx-cu12 (or -cu13) from PyPI, or ucxx from conda's channel "
-            "rapidsai"
+            f"ucx:// needs the package ucxx ({e}): install ucxx-cu12 or ucxx-cu13, or ucxx of conda's channel rapidsai"
         ) from None
 
 
