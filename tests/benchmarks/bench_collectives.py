@@ -1,4 +1,4 @@
-"""All-reduce between processes of this host: python tests/benchmarks/bench_collectives.py [--processes N] [--quick]
+"""All-reduce between processes of this host: python tests/benchmarks/bench_collectives.py [--processes N] [--carried-as bfloat16]
 
 Every process runs a Server and a session of its own; each step is timed from a barrier (a small all-reduce) on. GB/s is
 the size of the tensor by the time, medians over the steps, the slowest process. "plain" is the same sum with numpy by
@@ -22,6 +22,7 @@ SIZES = {"64 B": 16, "4 KiB": 1 << 10, "64 KiB": 1 << 14, "1 MiB": 1 << 18, "16 
 
 def worker(rank: int, count: int, rounds: int, carried: str) -> None:
     import sparkflow as tf
+    from sparkflow import experimental
     from sparkflow.ops import collective
     from sparkflow.session.server import Server
 
@@ -34,9 +35,8 @@ def worker(rank: int, count: int, rounds: int, carried: str) -> None:
         reduced = {}
         for i, (name, words) in enumerate(SIZES.items()):
             x = tf.Variable(tf.fill([words], float(rank + 1)))
-            out = collective.all_reduce(x, count, 1, i + 2)
-            if carried:
-                out.op.node_def  # noqa: B018
+            with experimental.carried_as(carried):
+                out = collective.all_reduce(x, count, 1, i + 2)
             reduced[name] = out[:1], out.op
         init = tf.global_variables_initializer()
     with tf.Session(server.target, graph) as session:
@@ -56,8 +56,9 @@ def worker(rank: int, count: int, rounds: int, carried: str) -> None:
     server.stop()
 
 
-def measure(count: int, rounds: int) -> dict[str, float]:
-    command = [sys.executable, __file__, "--rounds", str(rounds), "--processes", str(count), "--rank"]
+def measure(count: int, rounds: int, carried: str) -> dict[str, float]:
+    command = [sys.executable, __file__, "--rounds", str(rounds), "--processes", str(count)]
+    command += ["--carried-as", carried, "--rank"]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     children = [subprocess.Popen([*command, str(rank)], **pipes) for rank in range(count)]
     try:
@@ -88,12 +89,12 @@ def main() -> None:
     p.add_argument("--processes", type=int, default=2)
     p.add_argument("--rounds", type=int, default=15)
     p.add_argument("--rank", type=int)
-    p.add_argument("--carried", default="")
+    p.add_argument("--carried-as", default="float32")
     args = p.parse_args()
     if args.rank is not None:
-        worker(args.rank, args.processes, args.rounds, args.carried)
+        worker(args.rank, args.processes, args.rounds, args.carried_as)
         return
-    for name, seconds in measure(args.processes, args.rounds).items():
+    for name, seconds in measure(args.processes, args.rounds, args.carried_as).items():
         nbytes = SIZES[name] * 4
         alone = plain(SIZES[name])
         print(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -167,6 +169,46 @@ def test_a_lost_task_ends_it_for_all_others(workers: Any) -> None:
     for error in errors[:2]:
         assert isinstance(error, tf.errors.UnavailableError), error
         assert "task:2" in error.message
+
+
+CHILD = """
+import sys, numpy as np, sparkflow as tf
+from sparkflow.ops import collective
+from sparkflow.session.server import Server
+server = Server.bound("worker", 1, "127.0.0.1", b"secret")
+print(server.address, flush=True)
+server.join_cluster({"worker": [sys.stdin.readline().strip(), server.address]})
+with tf.device("/job:worker/task:1"):
+    out = collective.all_reduce(tf.ones([1 << 20]), 2, 1, 1).op
+with tf.Session(server.target) as session:
+    while True:
+        session.run(out)
+        print("step", flush=True)
+"""
+
+
+def test_a_worker_that_is_killed_is_named(workers: Any) -> None:
+    [server] = workers(1)
+    command = [sys.executable, "-c", CHILD]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdin is not None and child.stdout is not None
+            server.join_cluster({"worker": [server.address, child.stdout.readline().strip()]})
+            print(server.address, file=child.stdin, flush=True)
+            with tf.Graph().as_default() as graph, tf.device("/job:worker/task:0"):
+                out = collective.all_reduce(tf.ones([1 << 20]), 2, 1, 1)
+                with tf.Session(server.target, graph) as session:
+                    for _ in range(5):
+                        assert (session.run(out) == 2).all()
+                    child.stdout.readline()
+                    child.kill()
+                    with pytest.raises(tf.errors.OpError) as error:
+                        while True:
+                            session.run(out)
+            assert isinstance(error.value, tf.errors.UnavailableError)
+            assert "lost /job:worker/replica:0/task:1" in error.value.message
+        finally:
+            child.kill()
 
 
 def test_a_failed_step_aborts_the_others_and_the_group_forms_anew(workers: Any) -> None:

@@ -37,13 +37,18 @@ Done = Callable[[OpError | None, bytes, list[np.ndarray]], None]
 
 @dataclass(frozen=True)
 class Options:
-    """keepalive_s: silence after which the peer is dead; handshake_s: time to prove the secret; max_payload_bytes:
-    of one arriving frame; shared_bytes: of shared memory that one end of a channel on this host keeps for its large
-    payloads, 0 for none; tls: of TCP connections (default: as the environment says, see `tls`)."""
+    """keepalive_s: silence after which the peer is dead; handshake_s: time to prove the secret.
+
+    max_payload_bytes: of one arriving frame. max_owed_bytes: of replies that wait for a peer that does not read them,
+    beyond which the channel ends (senders that may block wait instead). shared_bytes: of shared memory that one end of
+    a channel on this host keeps for its large payloads, 0 for none. tls: of TCP connections (default: as the
+    environment says, see `tls`).
+    """
 
     keepalive_s: float = 10.0
     handshake_s: float = 10.0
     max_payload_bytes: int = frames.MAX_PAYLOAD_BYTES
+    max_owed_bytes: int = 4 << 30
     shared_bytes: int = 512 << 20
     tls: Tls | None = field(default_factory=Tls.from_environment)
 

@@ -18,7 +18,7 @@ from sparkflow_runtime.transport import keepalive, peers, shared
 from sparkflow_runtime.transport.base import Channel, Done, Handler, Options
 from sparkflow_runtime.transport.handshake import Peer
 from sparkflow_runtime.transport.receiving import Receiver
-from sparkflow_runtime.transport.sending import NotBegunError, Sender
+from sparkflow_runtime.transport.sending import BacklogError, NotBegunError, Sender
 from sparkflow_runtime.wire import frames
 from sparkflow_runtime.wire.errors import (
     DataLossError,
@@ -43,7 +43,7 @@ class SocketChannel(Channel):
         self.keepalive_s = options.keepalive_s
         self.beat_s = keepalive.beat_s(options.keepalive_s, peer.keepalive_s)
         self._sock, self._handler = sock, handler
-        self._sender = Sender(sock, str(self))
+        self._sender = Sender(sock, str(self), options.max_owed_bytes)
         by_memory = sock.family == socket.AF_UNIX and shared.AVAILABLE
         self._receiver = Receiver(sock, options.max_payload_bytes, self.beat_s, by_memory)
         self._lender = shared.Lender(options.shared_bytes) if by_memory and options.shared_bytes else None
@@ -113,6 +113,9 @@ class SocketChannel(Channel):
                 self._sender.send(buffers, nbytes, deadline, segment)
         except OSError as e:
             raise self._gone(method, f"connection lost while sending: {e}") from e
+        except BacklogError as e:
+            self.close(f"the peer does not read: {e}")
+            raise self._gone(method) from e
         except DeadlineExceededError as e:
             if segment is not None and isinstance(e, NotBegunError):
                 self._lender.give_up(segment)  # type: ignore[union-attr]
@@ -127,8 +130,7 @@ class SocketChannel(Channel):
         if payload_bytes < shared.MIN_BYTES:
             return buffers, nbytes, None
         segment, dropped = lender.place(payload, payload_bytes)
-        for number in dropped:
-            self._sender.post([bytes(frames.encode(frames.FORGET, 0, number)[0])], frames.HEADER_BYTES)
+        self._give_up(dropped)
         if segment is None:
             return buffers, nbytes, None
         head = frames.with_payload_at(head, frames.Place(segment.number, segment.fd >= 0))
@@ -141,6 +143,10 @@ class SocketChannel(Channel):
         return DeadlineExceededError(
             f"Method {method} to {self}: {what} in {time.monotonic() - start:.3g} s. Look for an earlier error there"
         )
+
+    def _give_up(self, segments: list[int]) -> None:
+        for number in segments:
+            self._sender.post([bytes(frames.encode(frames.FORGET, 0, number)[0])], frames.HEADER_BYTES)
 
     def _answer(
         self, call_id: int, method: int, meta: bytes, tensors: Sequence[Any], error: BaseException | None
@@ -277,6 +283,8 @@ class SocketChannel(Channel):
     def heartbeat(self) -> None:
         with contextlib.suppress(OSError):
             self._sender.offer(_HEARTBEAT)
+            if self._lender is not None:
+                self._give_up(self._lender.trim(time.monotonic()))
 
     def silent(self, silent_s: float) -> None:
         self._end(

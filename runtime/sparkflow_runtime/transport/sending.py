@@ -34,11 +34,16 @@ class NotBegunError(DeadlineExceededError):
     """Not a byte of the frame has left, nor will."""
 
 
+class BacklogError(Exception):
+    """So much waits to be sent already that no more is kept."""
+
+
 class Sender:
     """bytes_sent, frames_sent: what the socket took. Raises OSError where the connection is gone."""
 
-    def __init__(self, sock: socket.socket, name: str):
-        self._sock, self._name = sock, name
+    def __init__(self, sock: socket.socket, name: str, max_owed_bytes: int):
+        """max_owed_bytes: of frames that `post` keeps for a peer that does not read them."""
+        self._sock, self._name, self._max_owed_bytes = sock, name, max_owed_bytes
         self._lock = threading.Lock()
         self._owed: deque[tuple[memoryview, Segment | None]] = deque()
         self._wake: SimpleQueue[bool] = SimpleQueue()
@@ -75,7 +80,14 @@ class Sender:
             raise DeadlineExceededError("the peer did not read it")
 
     def post(self, buffers: Sequence[Buffer], nbytes: int, segment: Segment | None = None) -> None:
-        """Never blocks; what the socket does not take now is copied and sent by the writer thread."""
+        """Never blocks; what the socket does not take now is copied and sent by the writer thread.
+
+        Raises BacklogError where so much is waiting that this frame would pass the limit.
+        """
+        if self._owed:
+            waiting = sum(block.nbytes for block, _ in list(self._owed))
+            if waiting + nbytes > self._max_owed_bytes:
+                raise BacklogError(f"{waiting} bytes wait for it, and at most {self._max_owed_bytes} may")
         self.frames_sent += 1
         if self._owed or not self._lock.acquire(blocking=False):
             self._owed.append((memoryview(b"".join(buffers)), segment))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import time
 import weakref
 from collections.abc import Sequence
 from threading import Lock
@@ -29,6 +30,8 @@ from sparkflow_runtime.wire.errors import DataLossError, ResourceExhaustedError
 AVAILABLE = hasattr(os, "memfd_create") and hasattr(fcntl, "F_ADD_SEALS")
 MIN_BYTES = 256 << 10  # smaller payloads are through the socket, and in the processor's cache, sooner
 MAX_SEGMENTS = 64  # of one channel and direction
+PROCESS_BYTES = 4 << 30  # of all segments that this process owns
+IDLE_S = 10.0  # after which a free segment is given back
 _SMALLEST_BYTES = 1 << 20
 _MARK_BYTES = mmap.PAGESIZE  # behind the payload: one byte of it is the mark
 _WASTE = 4  # a free segment up to so many times too large is taken rather than a new one made
@@ -39,7 +42,7 @@ class Segment:
     """One file of shared memory, as its owner sees it. fd: to be sent with the first frame that names it, then -1."""
 
     def __init__(self, number: int, size: int):
-        self.number, self.size, self.fd = number, size, -1
+        self.number, self.size, self.fd, self.used_at = number, size, -1, 0.0
         self.fd = os.memfd_create("sparkflow", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(self.fd, size + _MARK_BYTES)
@@ -49,6 +52,7 @@ class Segment:
         except BaseException:
             self.sent()
             raise
+        _owned[id(self)] = size
         self._bytes = np.frombuffer(self._memory, np.uint8)
 
     @property
@@ -56,6 +60,7 @@ class Segment:
         return self._memory[self.size] == _FREE
 
     def lend(self) -> None:
+        self.used_at = time.monotonic()
         self._memory[self.size] = _LENT
 
     def take_back(self) -> None:
@@ -77,7 +82,12 @@ class Segment:
             os.close(self.fd)
             self.fd = -1
 
-    __del__ = sent
+    def __del__(self) -> None:
+        _owned.pop(id(self), None)
+        self.sent()
+
+
+_owned: dict[int, int] = {}  # segment -> its bytes, of the whole process
 
 
 class Lender:
@@ -113,6 +123,16 @@ class Lender:
                 self._segments.pop(segment.number, None)
             segment.take_back()
 
+    def trim(self, now: float) -> list[int]:
+        """Give up what was not used for IDLE_S; the numbers of those segments."""
+        if not self._segments:
+            return []
+        with self._lock:
+            idle = [s for s in self._segments.values() if s.fd < 0 and s.free and now - s.used_at > IDLE_S]
+            for segment in idle:
+                del self._segments[segment.number]
+        return [segment.number for segment in idle]
+
     def close(self) -> None:
         with self._lock:
             self._segments.clear()
@@ -142,7 +162,9 @@ class Lender:
 
     def _full(self, more: int) -> bool:
         used = sum(s.size for s in self._segments.values())
-        return used + more > self._limit_bytes or len(self._segments) >= MAX_SEGMENTS
+        whole = sum(list(_owned.values()))
+        too_much = used + more > self._limit_bytes or whole + more > PROCESS_BYTES
+        return too_much or len(self._segments) >= MAX_SEGMENTS
 
 
 class _Lease(weakref.ref):

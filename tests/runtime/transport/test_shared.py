@@ -105,6 +105,27 @@ def test_idle_segments_of_other_sizes_make_room(unix: Net) -> None:
         assert there.counters["bytes_lent"] - before == mib << 20
 
 
+def test_idle_segments_are_given_back(unix: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "IDLE_S", 0.2)
+    quick = Options(keepalive_s=0.4)
+    before = segments_here()
+    there = unix.dial(unix.listen(Echo(), options=quick).url, options=quick)
+    (got,) = there.call(1, b"", [LARGE], WAIT_S)[1]
+    assert segments_here() - before
+    del got
+    eventually(lambda: segments_here() <= before)
+    assert (there.call(1, b"", [LARGE], WAIT_S)[1][0] == LARGE).all()
+
+
+def test_a_process_keeps_so_much_and_no_more(unix: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.collect()
+    monkeypatch.setattr(shared, "PROCESS_BYTES", sum(shared._owned.values()) + (3 << 20))
+    there = unix.pair(Echo())
+    kept = [there.call(1, b"", [LARGE + i], WAIT_S)[1][0] for i in range(6)]
+    assert all((k == LARGE + i).all() for i, k in enumerate(kept))
+    assert there.counters["bytes_borrowed"] < 6 * LARGE.nbytes
+
+
 def test_many_threads_share_the_segments(unix: Net) -> None:
     there = unix.pair()
 

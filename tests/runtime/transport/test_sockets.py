@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import random
@@ -273,6 +274,21 @@ def test_a_peer_that_does_not_read(net: Net) -> None:
         there.call(7, b"", (), 0.05)
     go.set()
     assert there.call(8, b"still here", (), WAIT_S)[0] == b"still here"
+
+
+def test_a_peer_that_calls_and_never_reads(net: Net) -> None:
+    """What is kept for it is bounded; then its channel ends, and other channels stand."""
+    big = [LARGE[: 1 << 20]]
+    server = Recorder(lambda channel, method, meta, tensors, reply: reply and reply(b"", big if method == 2 else ()))
+    listener = net.listen(server, options=Options(max_owed_bytes=40 << 20, shared_bytes=0))
+    there, lazy = net.dial(listener.url), net.dial(listener.url, Recorder(lambda *args: time.sleep(2)))
+    lazy.push(1)
+    server.message()[0].push(0)  # keeps the reader of `lazy` busy
+    with contextlib.suppress(UnavailableError):
+        for _ in range(40):
+            lazy.call_async(2, b"", (), lambda error, meta, tensors: None)
+    assert "does not read" in str(server.close_error())
+    assert there.call(1, b"on", (), WAIT_S) == (b"", [])
 
 
 # ---- endings
