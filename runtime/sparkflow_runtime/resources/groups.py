@@ -87,6 +87,10 @@ class Leader:
     def join(self, key: int, size: int, task: str, nonce: int) -> Answer:
         answer = Answer()
         group = self._groups.get(key)
+        if group is not None and group.generation and task not in group.nonces:
+            members = ", ".join(sorted(group.nonces))
+            answer.refused = f"{task} is not in this group, which stands already: {members}. Take another group_key"
+            return answer
         if group is not None and group.generation:  # a member has left it: none of it can go on
             answer.abort, answer.old = [m for m in group.nonces if m != task], group.generation
             group = None
