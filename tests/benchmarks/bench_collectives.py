@@ -1,8 +1,8 @@
 """All-reduce between processes of this host: python tests/benchmarks/bench_collectives.py [--processes N]
 
---carried-as bfloat16 halves what travels. Every process runs a Server and a session of its own; each step is timed from a barrier (a small all-reduce) on. GB/s is
-the size of the tensor by the time, medians over the steps, the slowest process. "plain" is the same sum with numpy by
-one process and no transport: what the memory alone allows.
+Every process runs a Server and a session of its own; each step is timed from a barrier (a small all-reduce) on. GB/s is
+the size of the tensor by the time, medians over the steps, the slowest process. "plain sum" is the same sum with numpy
+by one process and no transport: what the memory alone allows. --carried-as bfloat16 halves what travels.
 """
 
 from __future__ import annotations
