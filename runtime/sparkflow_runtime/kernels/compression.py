@@ -23,7 +23,7 @@ _HALF, _ONE, _SIXTEEN = np.uint32(0x7FFF), np.uint32(1), np.uint32(16)
 _MAGNITUDE, _INFINITY, _QUIET = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000), np.uint32(0x40)
 
 
-@compiled(["void(uint32[::1], uint16[::1])"])
+@compiled(["void(Array(uint32, 1, 'C', readonly=True), uint16[::1])"])
 def _round(bits: Any, out: Any) -> None:
     for i in range(bits.shape[0]):
         b = bits[i]
@@ -38,7 +38,7 @@ def _(bits: Any, out: Any) -> None:
     out[:] = np.where((bits & _MAGNITUDE) > _INFINITY, (bits >> _SIXTEEN) | _QUIET, rounded)
 
 
-@compiled(["void(uint16[::1], uint32[::1])"])
+@compiled(["void(Array(uint16, 1, 'C', readonly=True), uint32[::1])"])
 def _widen(bits: Any, out: Any) -> None:
     for i in range(bits.shape[0]):
         out[i] = np.uint32(bits[i]) << _SIXTEEN

@@ -156,8 +156,7 @@ class Master:
             self._compare(placed, self._compiled.get((feeds, fetches, targets, True, False)))
         home = {n.name: task_of(n.device) for n in placed.node}
         kept = {*targets, *(parse(f)[0] for f in fetches)}
-        placed_last = self._optimizer.optimize_placed(placed, feeds, kept)
-        parts = partition(placed_last, feeds, self._settings.carried)
+        parts = partition(self._optimizer.optimize_placed(placed, feeds, kept), feeds, self._settings.carried)
         built = []
         for task, graph in parts.items():
             used = {"{}:{}".format(*parse(e)) for n in graph.node for e in n.input if not is_control(e)}

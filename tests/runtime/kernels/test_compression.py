@@ -48,6 +48,11 @@ def test_shapes_and_strides() -> None:
     assert (from_bfloat16(to_bfloat16(x)) == x).all()
     assert (from_float16(to_float16(x)) == x).all()
     assert to_bfloat16(np.zeros((0, 3), np.float32)).shape == (0, 3)
+    x = np.ascontiguousarray(x)
+    x.setflags(write=False)  # as constants are
+    narrow = to_bfloat16(x)
+    narrow.setflags(write=False)
+    assert (from_bfloat16(narrow) == x).all()
 
 
 def test_float16_overflows_to_infinity_without_a_word() -> None:

@@ -79,7 +79,7 @@ _LISTED = {
 def _toggled(rewrite: RewriterConfig) -> Settings:
     """A list of optimizers says which passes run; their order is ours."""
     if rewrite.optimizers:
-        on = {ours: listed in rewrite.optimizers for ours, listed in _LISTED.items()}
+        on: dict[str, Any] = {ours: listed in rewrite.optimizers for ours, listed in _LISTED.items()}
     else:
         on = {ours: getattr(rewrite, theirs) != RewriterConfig.OFF for ours, theirs in _TOGGLES.items()}
     aggressive = rewrite.arithmetic_optimization == RewriterConfig.AGGRESSIVE
