@@ -111,6 +111,15 @@ def widened(tensors: list[Any]) -> list[Any] | None:
     return found
 
 
+def carried_as(attrs: Sequence[dict[str, Any]]) -> list[str]:
+    """Of the transfers in a bundle that carry data: as what each travels; empty where all do as they are."""
+    names = [a.get(CARRIED, "") for a in attrs]
+    if not any(names):
+        return []
+    prepare()
+    return names
+
+
 def prepare() -> None:
     _round.prepare()
     _widen.prepare()

@@ -26,13 +26,12 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.resources.groups import Group, Leader, Request
+from sparkflow_runtime.resources.groups import Group, Leader, Request, as_op_error, by_number
 from sparkflow_runtime.resources.rings import Chunk, Place, Send
 from sparkflow_runtime.wire.errors import (
     AbortedError,
     CancelledError,
     DeadlineExceededError,
-    InternalError,
     InvalidArgumentError,
     OpError,
     UnavailableError,
@@ -195,7 +194,7 @@ class Collectives:
             for chunk, data in early:
                 self._feed(group, request, chunk, data)
         except Exception as error:
-            self._give_up(group, _as_op_error(error, request))
+            self._give_up(group, as_op_error(error))
 
     def _sender(self, group: Group, request: Request) -> Send:
         right = group.members[(group.rank + 1) % group.size]
@@ -232,7 +231,7 @@ class Collectives:
         try:
             request.ring.receive(chunk, data)
         except Exception as error:
-            self._give_up(group, _as_op_error(error, request))
+            self._give_up(group, as_op_error(error))
             return
         self._check_done(group, request)
 
@@ -262,7 +261,7 @@ class Collectives:
         group = self._groups.get(fields["group"])
         if group is None or group.generation or fields["members"].get(self.name) != group.nonce:
             return
-        group.generation, group.members = int(fields["generation"]), sorted(fields["members"], key=_by_number)
+        group.generation, group.members = int(fields["generation"]), sorted(fields["members"], key=by_number)
         group.rank = group.members.index(self.name)
         waiting, group.waiting = group.waiting, []
         early = self._unknown.pop(group.generation, [])
@@ -358,7 +357,7 @@ class Collectives:
     def _overdue(self, group: Group, request: Request) -> DeadlineExceededError:
         after = f"not done in {request.timeout_s:g} s"
         if not group.generation:
-            joined = ", ".join(sorted(request.answers, key=_by_number)) or f"nobody ({group.leader} does not answer)"
+            joined = ", ".join(sorted(request.answers, key=by_number)) or f"nobody ({group.leader} does not answer)"
             return DeadlineExceededError(
                 f"{after}: the group of {group.size} is not complete, {joined} joined. Look for an earlier error in "
                 "the others' logs, and at group_size and group_key there"
@@ -388,17 +387,3 @@ class Collectives:
             self._tell(task, kind, fields)
         except OpError as error:
             _log.debug("%s: not told to %s: %s", self.name, task, error)
-
-
-def _as_op_error(error: Exception, request: Request) -> OpError:
-    if isinstance(error, OpError):
-        return error
-    if isinstance(error, (ValueError, IndexError, TypeError)):
-        return InvalidArgumentError(str(error))
-    return InternalError(f"{type(error).__name__}: {error}")
-
-
-def _by_number(task: str) -> tuple[str, int]:
-    """/job:worker/.../task:10 comes after task:9."""
-    stem, _, number = task.rpartition(":")
-    return (stem, int(number)) if number.isdecimal() else (task, -1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.resources.rings import Chunk, Place, Ring, Send
-from sparkflow_runtime.wire.errors import OpError
+from sparkflow_runtime.wire.errors import InternalError, InvalidArgumentError, OpError
 
 Done = Callable[[OpError | None, Sequence[Any]], None]
 
@@ -131,3 +131,17 @@ class Leader:
         group.nonces.pop(task, None)
         if not group.nonces:
             del self._groups[key]
+
+
+def as_op_error(error: Exception) -> OpError:
+    if isinstance(error, OpError):
+        return error
+    if isinstance(error, (ValueError, IndexError, TypeError)):
+        return InvalidArgumentError(str(error))
+    return InternalError(f"{type(error).__name__}: {error}")
+
+
+def by_number(task: str) -> tuple[str, int]:
+    """/job:worker/.../task:10 comes after task:9."""
+    stem, _, number = task.rpartition(":")
+    return (stem, int(number)) if number.isdecimal() else (task, -1)

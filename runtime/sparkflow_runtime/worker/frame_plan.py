@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparkflow_runtime.kernels.compression import carried_as
 from sparkflow_runtime.kernels.registry import Kernel, find
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import control_flow as cf
@@ -17,7 +18,7 @@ from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
-from sparkflow_runtime.worker.plan import RECEIVE, SEND, Binder, Plan, Unit, carried_as, compile_plan
+from sparkflow_runtime.worker.plan import RECEIVE, SEND, Binder, Plan, Unit, compile_plan
 from sparkflow_runtime.worker.values import Irregular
 
 KERNEL, ASYNC, SWITCH, MERGE, ENTER, EXIT, NEXT, SENDS, RECVS = range(9)

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import compression
-from sparkflow_runtime.kernels.compression import widened
+from sparkflow_runtime.kernels.compression import carried_as, widened
 from sparkflow_runtime.kernels.control_flow import truth
 from sparkflow_runtime.kernels.parallel import blas_alone
 from sparkflow_runtime.kernels.registry import Kernel, find
@@ -25,7 +24,7 @@ from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import control_flow as cf
 from sparkflow_runtime.wire.control_flow import DEAD, Liveness
 from sparkflow_runtime.wire.devices import DeviceSpec
-from sparkflow_runtime.wire.edges import CARRIED, data_inputs, is_control, node_name, parse, topological
+from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, parse, topological
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment, read
@@ -75,15 +74,6 @@ class Unit:
         data = iter(tensors[1:])
         values = [next(data) if has_data else None for _, has_data in self.arrivals]
         return [(at[0], v if live else DEAD) for at, v, live in zip(self.arrivals, values, tensors[0])]
-
-
-def carried_as(attrs: Sequence[dict[str, Any]]) -> list[str]:
-    """Of the transfers in a bundle that carry data: as what each travels; empty where all do as they are."""
-    names = [a.get(CARRIED, "") for a in attrs]
-    if not any(names):
-        return []
-    compression.prepare()
-    return names
 
 
 def holds(tests: list[Test], values: list[Any]) -> bool:
