@@ -159,7 +159,7 @@ def model_fn(features: dict[str, Any], labels: Any, mode: str, params: dict[str,
     optimizer: Any = WideAndDeepOptimizer()
     hooks = []
     if params["strategy"] == "all_reduce":
-        optimizer = DistributedOptimizer(optimizer, config.num_worker_replicas)
+        optimizer = DistributedOptimizer(optimizer, config.num_worker_replicas, timeout_s=60)
     elif params["sync"]:
         optimizer = tf.train.SyncReplicasOptimizer(
             optimizer, replicas_to_aggregate=config.num_worker_replicas, total_num_replicas=config.num_worker_replicas
