@@ -3,6 +3,7 @@
     spark-submit examples/flights.py --cluster spark --workers 2 --ps 1 --sync
     python examples/flights.py --cluster dask --async
     python examples/flights.py --cluster local --report flights.json
+    python examples/flights.py --cluster local --strategy all_reduce
 
 The random split puts flights of one day on both sides, so the score tells how well the state of a known day is filled
 in (which crosses of the day with airport, carrier and hour learn), not how well a future day is forecast.
@@ -25,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 import sparkflow as tf
+from sparkflow.distribute import DistributedOptimizer
 
 # table: (columns that it crosses, rows, on the deep side, on the wide side)
 TABLES: dict[str, tuple[tuple[str, ...], int, bool, bool]] = {
@@ -156,7 +158,9 @@ def model_fn(features: dict[str, Any], labels: Any, mode: str, params: dict[str,
         return tf.estimator.EstimatorSpec(mode, loss=mean)
     optimizer: Any = WideAndDeepOptimizer()
     hooks = []
-    if params["sync"]:
+    if params["strategy"] == "all_reduce":
+        optimizer = DistributedOptimizer(optimizer, config.num_worker_replicas, timeout_s=60)
+    elif params["sync"]:
         optimizer = tf.train.SyncReplicasOptimizer(
             optimizer, replicas_to_aggregate=config.num_worker_replicas, total_num_replicas=config.num_worker_replicas
         )
@@ -178,6 +182,12 @@ def arguments() -> argparse.Namespace:
     how = p.add_mutually_exclusive_group()
     how.add_argument("--sync", dest="sync", action="store_true", default=True, help="workers in step (default)")
     how.add_argument("--async", dest="sync", action="store_false", help="every worker at its own pace")
+    p.add_argument(
+        "--strategy", choices=["ps", "all_reduce"], default="ps", help="all_reduce: every worker has all variables"
+    )
+    p.add_argument(
+        "--carried-as", choices=["float32", "bfloat16", "float16"], default="float32", help="how float32 travels"
+    )
     p.add_argument("--epochs", type=int, default=3)
     p.add_argument("--batch-size", type=int, default=1024, help="examples a worker and step")
     p.add_argument("--seed", type=int, default=1)
@@ -207,11 +217,13 @@ def job_options(args: argparse.Namespace) -> dict[str, Any]:
         "workers": args.workers,
         "ps": args.ps,
         "sync": args.sync,
+        "strategy": args.strategy,
+        "carried_as": args.carried_as,
         "epochs": args.epochs,
         "batch_size": args.batch_size,
         "seed": args.seed,
         "checkpoint_dir": args.checkpoint_dir,
-        "params": {"sync": args.sync},
+        "params": {"sync": args.sync, "strategy": args.strategy},
     }
 
 
@@ -268,6 +280,8 @@ def main() -> None:
         "workers": args.workers,
         "ps": args.ps,
         "sync": args.sync,
+        "strategy": args.strategy,
+        "carried_as": args.carried_as,
         "checkpoint": model.checkpoint,
         "attempts": model.figures["attempts"],
         "test_examples": scored.num_rows,

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import sparkflow as tf
 from sparkflow import cli
+from sparkflow.session.server import SECRET_VARIABLE, Server
 from sparkflow_runtime import environment, memory, threads
 
 
@@ -81,3 +83,29 @@ def test_a_wrong_command_line_is_told(capsys: pytest.CaptureFixture[str]) -> Non
             cli.main(words)
         assert ended.value.code == 2
     assert "doctor" in capsys.readouterr().err
+
+
+def test_traffic(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SECRET_VARIABLE, "words")
+    servers = [Server.bound("worker", i, "127.0.0.1", b"words") for i in range(2)]
+    try:
+        for server in servers:
+            server.join_cluster({"worker": [s.address for s in servers]})
+        with tf.Graph().as_default(), tf.Session(servers[0].target) as session:
+            with tf.device("/job:worker/task:1"):
+                x = tf.identity(tf.fill([1 << 20], 1.5))
+            with tf.device("/job:worker/task:0"):
+                y = tf.reduce_sum(x)
+            assert session.run(y) == 1.5 * 2**20
+        assert cli.main(["traffic", servers[0].address, "--json"]) == 0
+        counts = json.loads(capsys.readouterr().out)["/job:worker/replica:0/task:1"]
+        assert counts["channels"] >= 1 and counts["frames_sent"] > 0
+        assert counts["bytes_received"] + counts["bytes_borrowed"] >= 4 << 20
+        assert cli.main(["traffic", servers[0].address]) == 0
+        assert "/job:worker/replica:0/task:1" in capsys.readouterr().out
+        monkeypatch.setenv(SECRET_VARIABLE, "others")
+        assert cli.main(["traffic", servers[0].address]) == 1
+        assert "secret" in capsys.readouterr().err
+    finally:
+        for server in servers:
+            server.stop()

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
 
 import sparkflow as tf
-from sparkflow_connectors.job import Job
+from sparkflow import experimental
+from sparkflow.distribute import broadcast_global_variables
+from sparkflow_connectors.job import ALL_REDUCE, Job
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _QUEUE_BATCHES = 32
+_JOIN_GROUP = 0x5F10  # a group of its own, apart from the model's
 _INPUT = "sparkflow_input"  # a column may be called as one of the model's variables
 EVAL_BATCH = 8192
 
@@ -38,6 +42,7 @@ class TrainingGraph:
     set_best: Any
     best_value: Any
     loss_summary: Any
+    join: Any  # gives the chief's model to all workers; None where the servers hold it
 
 
 @dataclass
@@ -85,7 +90,8 @@ def training_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]]) -> Tr
     graph = tf.Graph()
     worker = f"/job:worker/task:{rank}"
     config = _config(job, rank, cluster)
-    with graph.as_default(), tf.device(tf.train.replica_device_setter(cluster=cluster, worker_device=worker)):
+    where = tf.train.replica_device_setter(cluster=cluster, worker_device=worker) or worker
+    with graph.as_default(), tf.device(where), experimental.carried_as(job.carried_as):
         tf.set_random_seed(job.seed)
         global_step = tf.train.get_or_create_global_step()
         with tf.name_scope(_INPUT), tf.device(worker):
@@ -95,7 +101,9 @@ def training_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]]) -> Tr
         spec = call_model_fn(job, values, labels, tf.estimator.ModeKeys.TRAIN, config)
         tf.summary.scalar("loss", spec.loss)
         summary = tf.summary.merge_all()
-        with tf.variable_scope("sparkflow_job"):
+        shared = job.shared_device if job.strategy == ALL_REDUCE else None  # otherwise as the setter says
+        join = _join(job, rank)
+        with tf.variable_scope("sparkflow_job"), tf.device(shared) if shared else nullcontext():
             position, positions, set_positions, rank_row, advance = _positions(job, rank)
             best, best_value, set_best = _assignable("best", [2], tf.float64, [float("inf"), -1.0])
             board = _board(job, rank)
@@ -104,7 +112,7 @@ def training_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]]) -> Tr
         close_queue = queue.close(cancel_pending_enqueues=True)
     return TrainingGraph(
         graph, spec, queue_inputs, enqueue, close_queue, global_step, train_op, position, rank_row, set_positions,
-        positions, board, best, set_best, best_value, summary,
+        positions, board, best, set_best, best_value, summary, join,
     )  # fmt: skip
 
 
@@ -171,8 +179,7 @@ def check_model(job: Job, prediction: PredictionGraph) -> None:
             f"The model function cannot be sent to the workers ({type(error).__name__}: {error}): it may not hold "
             "sessions, locks or open files"
         ) from error
-    cluster: dict[str, Sequence[str]] = {"ps": [f"ps:{i}" for i in range(job.ps)]}
-    cluster["worker"] = [f"worker:{i}" for i in range(job.workers)]
+    cluster = job.cluster([f"ps:{i}" for i in range(job.ps)], [f"worker:{i}" for i in range(job.workers)])
     trained = training_graph(job, 0, cluster).graph
     _check_sync(job, trained)
     if job.validation:
@@ -189,6 +196,13 @@ def check_model(job: Job, prediction: PredictionGraph) -> None:
 
 def _check_sync(job: Job, graph: Any) -> None:
     """`sync` says how the workers count their steps: it must be what the model's optimizer does."""
+    if job.strategy == ALL_REDUCE:
+        if job.workers > 1 and not any(op.type.startswith("Collective") for op in graph.get_operations()):
+            raise InvalidArgumentError(
+                "strategy='all_reduce' needs a model that trains with sparkflow.distribute.DistributedOptimizer, and "
+                "this one does not: wrap its optimizer, or pass strategy='ps'"
+            )
+        return
     aggregates = any(op.type.endswith("ConditionalAccumulator") for op in graph.get_operations())
     if job.workers > 1 and job.sync and not aggregates:
         raise InvalidArgumentError(
@@ -197,6 +211,13 @@ def _check_sync(job: Job, graph: Any) -> None:
         )
     if job.workers > 1 and not job.sync and aggregates:
         raise InvalidArgumentError("The model trains with tf.train.SyncReplicasOptimizer: pass sync=True, or drop it")
+
+
+def _join(job: Job, rank: int) -> Any:
+    """All of the model's variables, as the chief initialised or restored them, on every worker."""
+    if job.strategy != ALL_REDUCE or job.workers == 1:
+        return None
+    return broadcast_global_variables(rank == 0, job.workers, _JOIN_GROUP, job.step_timeout_s)
 
 
 def _as_list(values: Any) -> list[Any]:
@@ -238,7 +259,7 @@ def _positions(job: Job, rank: int) -> tuple[Any, Any, Any, Any, Any]:
 
 def _board(job: Job, rank: int) -> Board:
     """The queues are all on the first server: a barrier is one place where everybody passes."""
-    with tf.device("/job:ps/task:0"):
+    with tf.device(job.shared_device):
         doors = [tf.FIFOQueue(2 * job.workers, [tf.int32], [()], shared_name=f"door_{i}") for i in range(job.workers)]
         ready = tf.FIFOQueue(job.workers, [tf.int32], [()], shared_name="ready")
         arrive = tf.group(*[door.enqueue(rank) for door in doors], name="arrive")
@@ -274,7 +295,7 @@ def prediction_graph(job: Job) -> PredictionGraph:
     with graph.as_default():
         with tf.name_scope(_INPUT):
             inputs = _placeholders(job.columns.features, "")
-        config = _config(job, 0, {"ps": ["ps:0"] * job.ps, "worker": ["worker:0"] * job.workers})
+        config = _config(job, 0, job.cluster(["ps:0"] * job.ps, ["worker:0"] * job.workers))
         spec = call_model_fn(job, inputs, None, tf.estimator.ModeKeys.PREDICT, config)
         outputs = spec.predictions if isinstance(spec.predictions, dict) else {"prediction": spec.predictions}
         outputs = {name: tf.identity(t, name=f"output/{_op_name(name)}") for name, t in outputs.items()}

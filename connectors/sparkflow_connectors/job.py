@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any
 
 from sparkflow_connectors.schema import Columns
+from sparkflow_runtime.wire.edges import check_carried
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 ModelFn = Callable[..., Any]
+STRATEGIES = PS, ALL_REDUCE = "ps", "all_reduce"
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,9 @@ class Job:
     """A training: the model function, its columns, and how to train.
 
     model_fn(features, labels, mode, params, config) -> EstimatorSpec, as tf.estimator has it (params, config optional).
+    strategy: "ps", with variables on `ps` parameter servers; or "all_reduce", with all variables on every worker and no
+    server: the model's optimizer is then a sparkflow.distribute.DistributedOptimizer, and workers stay in step.
+    carried_as: "bfloat16" or "float16" to have float32 travel between processes in half the bytes.
     workers, ps: how many of each. sync: the model's optimizer is a SyncReplicasOptimizer; workers stay in step.
     batch_size: examples a worker and step. validation: the fraction of each worker's rows kept to choose the best
     epoch.
@@ -34,6 +39,8 @@ class Job:
     workers: int = 1
     ps: int = 1
     sync: bool = True
+    strategy: str = PS
+    carried_as: str = "float32"
     epochs: int = 1
     batch_size: int = 512
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -54,7 +61,21 @@ class Job:
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", dict(self.params or {}))
         object.__setattr__(self, "checkpoint_dir", _directory(self.checkpoint_dir))
-        for name in ("workers", "ps", "epochs", "batch_size", "summary_steps", "threads"):
+        if self.strategy not in STRATEGIES:
+            raise InvalidArgumentError(f"strategy must be one of {STRATEGIES}, got {self.strategy!r}")
+        if self.strategy == ALL_REDUCE:
+            if not self.sync:
+                raise InvalidArgumentError("strategy='all_reduce' keeps the workers in step: it cannot be sync=False")
+            object.__setattr__(self, "ps", 0)
+        check_carried(self.carried_as, "carried_as")
+        for name in (
+            "workers",
+            *(["ps"] if self.strategy == PS else []),
+            "epochs",
+            "batch_size",
+            "summary_steps",
+            "threads",
+        ):
             self._check_whole(name, 1)
         for name in ("patience", "max_restarts", "seed"):
             self._check_whole(name, 0)
@@ -74,6 +95,14 @@ class Job:
         value = getattr(self, name)
         if not isinstance(value, int) or not least <= value < 2**63:
             raise InvalidArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+    @property
+    def shared_device(self) -> str:
+        """The task that holds what all workers share besides the model's variables."""
+        return "/job:ps/task:0" if self.strategy == PS else "/job:worker/task:0"
+
+    def cluster(self, ps: Sequence[str], workers: Sequence[str]) -> dict[str, Sequence[str]]:
+        return {"ps": ps, "worker": workers} if self.strategy == PS else {"worker": workers}
 
     def for_attempt(self, attempt: int, driver_url: str, secret: bytes) -> Job:
         """The same training under a new run id, so that tasks of an earlier attempt cannot take part."""

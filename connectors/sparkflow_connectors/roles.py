@@ -41,7 +41,7 @@ def role(job: Job, rows: Iterable[pa.RecordBatch] | int, rank: int, host: str, g
         mine = Announcement(job.run_id, rank, server.address, ps.address if ps else None, spool.rows, position)
         everyone = Announcement.decode_all(_gathered(gather, mine), job.run_id)
         spools.check_rows([a.rows for a in everyone])
-        cluster = {"ps": [a.ps for a in everyone if a.ps], "worker": [a.worker for a in everyone]}
+        cluster = job.cluster([a.ps for a in everyone if a.ps], [a.worker for a in everyone])
         if ps is not None:
             ps.join(cluster)
         server.join_cluster(cluster)

@@ -102,7 +102,7 @@ class Trainer:
 
     def _make_savers(self) -> None:
         names = {v.op.name: v for v in tf.global_variables()}
-        device = "/job:ps/task:0"  # where the merging and the index live; each server writes its own shard
+        device = self.job.shared_device  # where the merging and the index live; each server writes its own shard
         with tf.device(device):
             self._saver = tf.train.Saver(list(names.values()), sharded=True, max_to_keep=3, save_relative_paths=True)
             kept = [v for name, v in names.items() if name not in _NOT_RESTORED]
@@ -114,6 +114,7 @@ class Trainer:
         """The chief restores or initialises and lets the others go; they wait for that."""
         if not self.chief:
             session.run(self.parts.board.ready)
+            self._join(session)
             return
         session.run(self._init)
         checkpoint = directory.latest(self.job.checkpoint_dir)
@@ -129,6 +130,11 @@ class Trainer:
         session.run(self.parts.set_positions, {self.parts.positions: table})
         self._open_summaries()
         session.run(self.parts.board.announce_ready)
+        self._join(session)
+
+    def _join(self, session: Any) -> None:
+        if self.parts.join is not None:
+            session.run(self.parts.join)
 
     def _open_summaries(self) -> None:
         os.makedirs(self.job.checkpoint_dir, exist_ok=True)

@@ -16,9 +16,11 @@ import numpy as np
 
 import sparkflow_runtime.kernels  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.memory import keep_freed_memory
+from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.threads import limit, share
 from sparkflow_runtime.transport.base import Channel, dial, listen
 from sparkflow_runtime.transport.base import Options as TransportOptions
+from sparkflow_runtime.transport.peers import traffic
 from sparkflow_runtime.wire.cluster import ClusterSpec
 from sparkflow_runtime.wire.devices import task_name
 from sparkflow_runtime.wire.errors import (
@@ -35,6 +37,7 @@ from sparkflow_runtime.wire.protos import GraphDef
 from sparkflow_runtime.worker.worker import Worker
 
 REGISTER, RUN, DELIVER, ABORT, DEREGISTER, RESET, FORGET = range(1, 8)
+COLLECTIVE, TRAFFIC = 32, 33
 SCHEME = "sparkflow"
 _RUN_META = struct.Struct("<QQ")  # handle, step id
 _DELIVER_META = struct.Struct("<QQ")  # step id, bundle; then a _NUMBER for the iteration of each loop around it
@@ -69,6 +72,8 @@ class Server:
         self._secret, self._options = secret, TransportOptions(keepalive_s=keepalive_s)
         self.worker = Worker(self.name, self._push)
         self._cluster = ClusterSpec({})
+        self._collectives = Collectives(self.name, self._push_collective, self._collective_leader)
+        self.worker.resources.collectives = self._collectives
         self._lock = Lock()
         self._channels: dict[str, Channel] = {}
         self._steps: dict[Channel, set[int]] = {}
@@ -100,6 +105,7 @@ class Server:
 
     def stop(self) -> None:
         _servers.pop(self.target, None)
+        self._collectives.close()
         self._listener.close()
         self._near.close()
         for channel in list(self._channels.values()):
@@ -149,6 +155,14 @@ class Server:
             meta += b"".join(map(_NUMBER.pack, iterations))
         self.channel(task).push(DELIVER, meta, tensors)
 
+    def _push_collective(self, task: str, meta: bytes, tensors: Sequence[Any]) -> None:
+        self.channel(task).push(COLLECTIVE, meta, tensors)
+
+    def _collective_leader(self) -> str:
+        """The first task that is no parameter server, by the names of the jobs ('chief' before 'worker')."""
+        jobs = sorted(job for job in self._cluster.jobs if job != "ps") or sorted(self._cluster.jobs)
+        return task_name(jobs[0], min(self._cluster.task_indices(jobs[0]))) if jobs else self.name
+
     # ------------------------------------------------------------------ what peers ask
 
     def on_message(self, channel: Channel, method: int, meta: bytes, tensors: list[Any], reply: Any) -> None:
@@ -156,6 +170,10 @@ class Server:
             step_id, bundle = _DELIVER_META.unpack_from(meta)
             iterations = tuple(n for (n,) in _NUMBER.iter_unpack(meta[_DELIVER_META.size :]))
             self.worker.rendezvous.deliver(step_id, bundle, tensors, iterations)
+        elif method == COLLECTIVE:
+            self._collectives.on_message(channel.peer, meta, tensors)
+        elif method == TRAFFIC:
+            reply(json.dumps(traffic()).encode())
         elif method == RUN:
             self._run(channel, meta, tensors, reply)
         elif method == ABORT:
@@ -212,8 +230,20 @@ class Server:
             orphans = self._steps.pop(channel, set())
             if self._channels.get(channel.peer) is channel:
                 del self._channels[channel.peer]
+        if channel.peer:
+            self._collectives.lost(channel.peer, error)
         for step_id in orphans:
             self.worker.rendezvous.abort(step_id, AbortedError(f"{self.name}: lost {channel}: {error.message}"))
+
+
+def traffic_of(address: str, secret: bytes | None) -> dict[str, dict[str, int]]:
+    """What the process of the server at 'host:port' has exchanged with each peer (transport/peers)."""
+    channel = dial(f"tcp://{address}", None, secret)
+    try:
+        found: dict[str, dict[str, int]] = json.loads(channel.call(TRAFFIC, timeout_s=10.0)[0])
+        return found
+    finally:
+        channel.close()
 
 
 def _near_url(address: str) -> str:

@@ -32,6 +32,7 @@ class Graph:
         self._name_stack = ""
         self._device_stack: list[Any] = []
         self._control_stack: list[list[Operation]] = []
+        self._attr_stack: list[dict[str, Any]] = []
         self._colocation_stack: list[Operation] = []
         self._collections: dict[str, list[Any]] = {}
         self._sessions: list[Any] = []
@@ -60,6 +61,8 @@ class Graph:
         op = Operation(self, op_type, full_name, inputs, {**spec.defaults, **attrs}, spec)
         op.traceback_frame = _user_frame()
         self._apply_scopes(op)
+        for name, value in self._attr_stack[-1].items() if self._attr_stack else ():
+            op.attrs.setdefault(name, value)
         if spec.shape is not None:
             self._infer(op, spec)
         if self._control_flow_context is not None:
@@ -260,6 +263,18 @@ class Graph:
             return
         elements = [self.as_graph_element(c) for c in control_inputs]
         with self._pushed(self._control_stack, [e.op if isinstance(e, Tensor) else e for e in elements]):
+            yield
+
+    @contextmanager
+    def _attr_scope(self, attr_map: dict[str, Any]) -> Iterator[None]:
+        """Nodes made inside have these attributes, Python values or AttrValues; None takes one away again."""
+        inside = dict(self._attr_stack[-1]) if self._attr_stack else {}
+        for name, value in attr_map.items():
+            if value is None:
+                inside.pop(name, None)
+            else:
+                inside[name] = wire_attrs.decode(value) if isinstance(value, AttrValue) else value
+        with self._pushed(self._attr_stack, inside):
             yield
 
     def _get_control_flow_context(self) -> Any:

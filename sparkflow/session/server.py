@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from sparkflow_runtime.server import Server as RuntimeServer
+from sparkflow_runtime.server import traffic_of as runtime_traffic_of
 from sparkflow_runtime.threads import limit
 from sparkflow_runtime.wire.cluster import ClusterSpec
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -86,6 +87,15 @@ class Server:
     def stop(self) -> None:
         """Close every connection; steps that wait for this task fail with UnavailableError."""
         self._runtime.stop()
+
+
+def traffic_of(address: str) -> dict[str, dict[str, int]]:
+    """Peer -> its counters (frames and bytes sent and received, bytes through shared memory), as the process of the
+    server at 'host:port' has counted them. The job's secret is that of the environment.
+
+    Raises UnavailableError where no server is there, UnauthenticatedError where the secret is wrong.
+    """
+    return runtime_traffic_of(address, _secret())
 
 
 def _only(found: list[Any], what: str) -> Any:

@@ -1,7 +1,8 @@
 """Round trips and bandwidth of a channel between two processes: python tests/benchmarks/bench_transport.py
 
 "fetch" answers a small request with tensors, as a variable read does; "echo" sends them both ways; "send" is
-acknowledged by an empty reply. Medians of ROUNDS rounds; compare with the table in DESIGN.md, section 5.
+acknowledged by an empty reply. "memory" is a unix socket whose large payloads go by shared memory, "unix" one where
+they do not. Medians of ROUNDS rounds; compare with the table in DESIGN.md, section 5.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.transport import Channel, NoHandler, dial, listen
+from sparkflow_runtime.transport import Channel, NoHandler, Options, dial, listen
 
 ECHO, SINK, FETCH_SMALL, FETCH_LARGE = range(4)
 ROUNDS, ROUND_S = 7, 0.15
@@ -43,8 +44,12 @@ class Server(NoHandler):
             reply(b"", LARGE)
 
 
-def serve(url: str) -> None:
-    listener = listen(url, Server())
+def options(name: str) -> Options:
+    return Options() if name == "memory" else Options(shared_bytes=0)
+
+
+def serve(name: str, url: str) -> None:
+    listener = listen(url, Server(), options=options(name))
     print(listener.url, flush=True)
     sys.stdin.read()  # until the parent is gone
 
@@ -64,23 +69,24 @@ def _round_s(step: Callable[[], object]) -> float:
     return median(times)
 
 
-def measure(url: str) -> None:
-    command = [sys.executable, __file__, "--serve", url]
+def measure(name: str, url: str) -> None:
+    command = [sys.executable, __file__, "--serve", name, url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        channel = dial(server.stdout.readline().strip())
-        report(url.partition(":")[0], channel)
+        channel = dial(server.stdout.readline().strip(), options=options(name))
+        report(name, channel)
         channel.close()
 
 
 def report(name: str, channel: Channel) -> None:
     def row(what: str, method: int, tensors: list[np.ndarray], nbytes: int = 0) -> None:
         seconds = typical_s(lambda: channel.call(method, b"", tensors, 30))
-        print(f"{name:5} {what:28} {f'{nbytes / seconds / 1e9:8.2f} GB/s' if nbytes else f'{seconds * 1e6:8.1f} us'}")
+        print(f"{name:6} {what:28} {f'{nbytes / seconds / 1e9:8.2f} GB/s' if nbytes else f'{seconds * 1e6:8.1f} us'}")
 
     row("64 B echo", ECHO, [np.zeros(64, np.uint8)])
     row("100 x 1 KiB fetch", FETCH_SMALL, [])
     row("100 x 1 KiB echo", ECHO, SMALL)
+    row("256 KiB send", SINK, [np.zeros(256 << 10, np.uint8)], 256 << 10)
     row("1 MiB send", SINK, [np.zeros(1 << 20, np.uint8)], 1 << 20)
     row("64 MiB send", SINK, LARGE, 64 << 20)
     row("64 MiB fetch", FETCH_LARGE, [], 64 << 20)
@@ -88,7 +94,8 @@ def report(name: str, channel: Channel) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
-        serve(sys.argv[2])
+        serve(*sys.argv[2:])
     else:
-        measure("tcp://127.0.0.1:0")
-        measure(f"unix://@sparkflow-bench-{time.time_ns()}")
+        measure("tcp", "tcp://127.0.0.1:0")
+        for kind in ("unix", "memory"):
+            measure(kind, f"unix://@sparkflow-bench-{time.time_ns()}")

@@ -57,7 +57,11 @@ def small_model() -> Callable[..., Any]:
             return tf.estimator.EstimatorSpec(mode, loss=loss)
         optimizer: Any = tf.train.AdagradOptimizer(0.3)
         hooks = []
-        if params["sync"]:
+        if params.get("strategy") == "all_reduce":
+            from sparkflow.distribute import DistributedOptimizer
+
+            optimizer = DistributedOptimizer(optimizer, config.num_worker_replicas)
+        elif params["sync"]:
             n = config.num_worker_replicas
             optimizer = tf.train.SyncReplicasOptimizer(optimizer, n, n)
             hooks = [optimizer.make_session_run_hook(config.is_chief, num_tokens=0)]
@@ -107,7 +111,7 @@ class Clusters:
         table_options = {"label": "late", "features": ["user", "x"], "partition_by": "row", "order_by": "row"}
         given = {**usual, **table_options, "checkpoint_dir": str(checkpoint_dir), **options}
         model_fn = given.pop("model_fn", None) or small_model()
-        given.setdefault("params", {"sync": given["sync"]})
+        given.setdefault("params", {"sync": given["sync"], "strategy": given.get("strategy")})
         return getattr(tf, engine).train(self.frame(engine, table), model_fn, **given)
 
     def frame(self, engine: str, table: pa.Table) -> Any:

@@ -25,6 +25,11 @@ def trained(clusters: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return {engine: clusters.train(engine, clusters.table(), tmp_path_factory.mktemp(engine)) for engine in ENGINES}
 
 
+@pytest.fixture(scope="module")
+def trained_by_all_reduce() -> dict[str, Any]:
+    return {}
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_synchronous_training_ends_with_the_same_bits_everywhere(trained: dict[str, Any], engine: str) -> None:
     here, there = trained[engine].variables(), trained["local"].variables()
@@ -71,6 +76,27 @@ def test_asynchronous_training_learns(
     model = clusters.train(engine, table, tmp_path, sync=False, ps=1, epochs=3)
     assert model.figures["history"][-1]["validation_loss"] < 0.62
     none_left()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_all_reduce_ends_with_the_same_bits_everywhere(
+    clusters: Any, trained_by_all_reduce: dict[str, Any], engine: str, table: pa.Table, tmp_path: Path, none_left: Any
+) -> None:
+    here = clusters.train(engine, table, tmp_path, strategy="all_reduce")
+    assert here.figures["history"][-1]["validation_loss"] < 0.65
+    there = trained_by_all_reduce.setdefault("first", here.variables())
+    for name, value in here.variables().items():
+        assert value.tobytes() == there[name].tobytes(), name
+    assert clusters.rows(engine, here.transform(clusters.frame(engine, table)))["p"].notna().all()
+    none_left()
+
+
+def test_all_reduce_goes_on_where_it_was(clusters: Any, table: pa.Table, tmp_path: Path) -> None:
+    whole = clusters.train("local", table, tmp_path / "whole", strategy="all_reduce").variables()
+    clusters.train("local", table, tmp_path / "parts", strategy="all_reduce", epochs=1)
+    parts = clusters.train("local", table, tmp_path / "parts", strategy="all_reduce").variables()
+    for name, value in whole.items():
+        assert value.tobytes() == parts[name].tobytes(), name
 
 
 def test_events_are_read_by_tensorboard(trained: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from sparkflow_runtime.kernels import (
     array,
     array_slice,
+    collective,
     constant,
     control_flow,
     conv,

@@ -65,7 +65,8 @@ class Master:
         self._own, self._tasks = own, tasks
         self._soft, self._timeout_s = soft_placement, timeout_s
         self._cost_steps, self._log_placement = cost_steps, log_placement
-        self._optimizer = Optimizer(passes or Settings())
+        self._settings = passes or Settings()
+        self._optimizer = Optimizer(self._settings)
         self.costs = CostModel()
         self._traced_steps: dict[Any, int] = {}
         self._placed: dict[str, str] = {}  # node -> the device that was logged
@@ -156,7 +157,7 @@ class Master:
             self._compare(placed, self._compiled.get((feeds, fetches, targets, True, False)))
         home = {n.name: task_of(n.device) for n in placed.node}
         kept = {*targets, *(parse(f)[0] for f in fetches)}
-        parts = partition(self._optimizer.optimize_placed(placed, feeds, kept), feeds)
+        parts = partition(self._optimizer.optimize_placed(placed, feeds, kept), feeds, self._settings.carried)
         built = []
         for task, graph in parts.items():
             used = {"{}:{}".format(*parse(e)) for n in graph.node for e in n.input if not is_control(e)}

@@ -22,7 +22,16 @@ from sparkflow_runtime.wire import control_flow
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.control_flow import ALWAYS, Guard, Path
 from sparkflow_runtime.wire.devices import task_of
-from sparkflow_runtime.wire.edges import edge, is_control, node_name, parse, topological
+from sparkflow_runtime.wire.edges import (
+    CARRIED,
+    CARRIED_AS,
+    check_carried,
+    edge,
+    is_control,
+    node_name,
+    parse,
+    topological,
+)
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 SEND, RECV = "_Send", "_Recv"
@@ -35,12 +44,14 @@ class _Splitter:
 
     fed: set[str]
     made: Spread | None = None  # of a graph with control flow
+    carried: str = ""  # as what float32 travels, where the producing node does not say
     pieces: dict[tuple[str, Path], int] = field(default_factory=dict)  # (task, loop) -> the events of it and before it
     parts: dict[str, GraphDef] = field(default_factory=dict)
     task: dict[str, str] = field(default_factory=dict)
     events: dict[str, int] = field(default_factory=dict)
     bundles: dict[tuple[str, str, int, str], int] = field(default_factory=dict)
     transfers: dict[tuple[str, str], str] = field(default_factory=dict)
+    carriers: dict[str, str] = field(default_factory=dict)  # producers that do say
     next_event: int = 0
 
     def add(self, node: NodeDef) -> None:
@@ -58,6 +69,8 @@ class _Splitter:
         del copy.input[:]
         copy.input.extend(inputs)
         self.task[node.name] = task
+        if CARRIED in node.attr:
+            self.carriers[node.name] = check_carried(node.attr[CARRIED].s, f"{node.op} {node.name!r}")
         waits = registry.is_asynchronous(node.op) and (not path or self._is_shared(path))
         self.events[node.name] = before | (self._event() if waits else 0)
         if node.op in control_flow.EXIT:
@@ -137,6 +150,9 @@ class _Splitter:
             stem = f"{name}/_{'control' if mark else port}_to_{label(task)}"
             source = self.task[name]
             attrs = {"tensor_name": key[0], "send_device": source, "recv_device": task, "_bundle": bundle}
+            carried = "" if mark else self.carriers.get(name, self.carried)
+            if carried not in ("", CARRIED_AS[0]):
+                attrs[CARRIED] = carried
             if self._may_die(e, name, gate):
                 attrs[control_flow.MAY_DIE] = True
             ticks = [self._tick(t, name, gate) for t in (source, task)]
@@ -169,12 +185,12 @@ def _add(part: GraphDef, op: str, name: str, inputs: list[str], attrs: dict[str,
         node.attr[key].CopyFrom(encode(value))
 
 
-def partition(graph: GraphDef, feeds: Iterable[str] = ()) -> dict[str, GraphDef]:
+def partition(graph: GraphDef, feeds: Iterable[str] = (), carried: str = "") -> dict[str, GraphDef]:
     """Task name -> its part of a placed graph. feeds ('name:port') go to their consumers with the run request
-    instead."""
+    instead. carried: the dtype in which float32 travels between tasks, where a node's attribute says nothing."""
     fed = {*feeds}
     made = spread(graph.node, fed) if control_flow.has_control_flow(graph.node) else None
-    splitter = _Splitter(fed, made)
+    splitter = _Splitter(fed, made, check_carried(carried, "The session"))
     for node in made.loops.order if made is not None else topological(list(graph.node), fed):
         splitter.add(node)
     return splitter.parts

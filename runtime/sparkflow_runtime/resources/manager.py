@@ -6,13 +6,18 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Any
 
+from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
 class ResourceManager:
-    """(container, kind, name) -> resource, made at first use and kept until its container is cleared."""
+    """(container, kind, name) -> resource, made at first use and kept until its container is cleared.
+
+    collectives: of this task, where it has others to do them with.
+    """
 
     def __init__(self) -> None:
+        self.collectives: Collectives | None = None
         self._lock = RLock()
         self._containers: dict[str, dict[tuple[str, str], Any]] = {}
 

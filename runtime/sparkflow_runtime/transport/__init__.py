@@ -11,5 +11,18 @@ from sparkflow_runtime.transport.base import (
     listen,
     register_scheme,
 )
+from sparkflow_runtime.transport.peers import traffic
+from sparkflow_runtime.transport.tls import Tls
 
-__all__ = ["Channel", "Handler", "Listener", "NoHandler", "Options", "dial", "listen", "register_scheme"]
+__all__ = [
+    "Channel",
+    "Handler",
+    "Listener",
+    "NoHandler",
+    "Options",
+    "Tls",
+    "dial",
+    "listen",
+    "register_scheme",
+    "traffic",
+]

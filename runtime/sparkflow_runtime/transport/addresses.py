@@ -13,6 +13,12 @@ Address = tuple[str, int] | bytes
 _MAX_PATH_BYTES = 107  # sizeof(sockaddr_un.sun_path), less its end
 
 
+class Named:
+    """What is used as a socket and knows its own addresses."""
+
+    url = peer_url = "?"
+
+
 def resolve(url: str) -> list[tuple[int, Address]]:
     """(family, address) of everything `url` may mean, IPv4 first.
 
@@ -20,7 +26,7 @@ def resolve(url: str) -> list[tuple[int, Address]]:
     """
     if url.startswith("unix://"):
         return [(socket.AF_UNIX, _unix_address(url))]
-    host, port = _host_port(url)
+    host, port = host_port(url)
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as e:
@@ -34,13 +40,17 @@ def is_local(family: int, address: Address) -> bool:
     return family == socket.AF_UNIX or ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
 
 
-def url_of(sock: socket.socket) -> str:
+def url_of(sock: Any) -> str:
     """Of the address `sock` is bound to."""
+    if isinstance(sock, Named):
+        return sock.url
     return _url(sock.family, sock.getsockname())
 
 
-def peer_url(sock: socket.socket) -> str:
+def peer_url(sock: Any) -> str:
     """Of the other end; a dialler on a unix socket has no address of its own, so the listener's stands for it."""
+    if isinstance(sock, Named):
+        return sock.peer_url
     return _url(sock.family, sock.getpeername() or sock.getsockname())
 
 
@@ -52,14 +62,15 @@ def _url(family: int, name: Any) -> str:
     return f"tcp://[{host}]:{port}" if family == socket.AF_INET6 else f"tcp://{host}:{port}"
 
 
-def _host_port(url: str) -> tuple[str, int]:
+def host_port(url: str) -> tuple[str, int]:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as e:
         raise InvalidArgumentError(f"Address {url!r}: {e}. Expected tcp://host:port") from None
     if not host or port is None or parts.path or parts.query or parts.username:
-        raise InvalidArgumentError(f"Address {url!r}: expected tcp://host:port (port 0 listens at any free one)")
+        form = f"{parts.scheme}://host:port"
+        raise InvalidArgumentError(f"Address {url!r}: expected {form} (port 0 listens at any free one)")
     return host, port
 
 

@@ -21,11 +21,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
 
+from sparkflow_runtime.transport.tls import Tls
 from sparkflow_runtime.wire import frames
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, UnimplementedError
 
@@ -35,15 +37,24 @@ Done = Callable[[OpError | None, bytes, list[np.ndarray]], None]
 
 @dataclass(frozen=True)
 class Options:
-    """keepalive_s: silence after which the peer is dead; handshake_s: time to prove the secret; max_payload_bytes:
-    of one arriving frame."""
+    """keepalive_s: silence after which the peer is dead; handshake_s: time to prove the secret.
+
+    max_payload_bytes: of one arriving frame. max_owed_bytes: of replies that wait for a peer that does not read them,
+    beyond which the channel ends (senders that may block wait instead). shared_bytes: of shared memory that one end of
+    a channel on this host keeps for its large payloads, 0 for none. tls: of TCP connections (default: as the
+    environment says, see `tls`).
+    """
 
     keepalive_s: float = 10.0
     handshake_s: float = 10.0
     max_payload_bytes: int = frames.MAX_PAYLOAD_BYTES
+    max_owed_bytes: int = 4 << 30
+    shared_bytes: int = 512 << 20
+    tls: Tls | None = field(default_factory=Tls.from_environment)
 
     def __post_init__(self) -> None:
-        if not (0.1 <= self.keepalive_s < 1e6 and 0 < self.handshake_s < 1e6 and self.max_payload_bytes > 0):
+        positive = 0 < self.handshake_s < 1e6 and self.max_payload_bytes > 0 and self.shared_bytes >= 0
+        if not (0.1 <= self.keepalive_s < 1e6 and positive):
             raise InvalidArgumentError(f"{self}: expected keepalive_s of at least 0.1, and the others above 0")
 
 
@@ -119,7 +130,8 @@ class Channel(ABC):
     @property
     @abstractmethod
     def counters(self) -> dict[str, int]:
-        """frames_sent, frames_received, bytes_sent, bytes_received; heartbeats are counted too."""
+        """frames_sent, frames_received, bytes_sent, bytes_received (heartbeats are counted too), and beside them
+        bytes_lent and bytes_borrowed through shared memory."""
 
     def __str__(self) -> str:
         return f"{self.peer or 'unnamed peer'} at {self.address}"
@@ -146,6 +158,7 @@ class Transport(Protocol):
 
 
 _SCHEMES: dict[str, Transport] = {}
+_LAZY = {"ucx": ("sparkflow_runtime.transport.ucx", "Ucx")}  # (module, class), loaded when first asked for
 
 
 def register_scheme(scheme: str, transport: Transport) -> None:
@@ -154,8 +167,11 @@ def register_scheme(scheme: str, transport: Transport) -> None:
 
 def _transport(url: str) -> Transport:
     scheme, found, _ = url.partition("://")
+    if scheme in _LAZY and scheme not in _SCHEMES:
+        module, name = _LAZY[scheme]
+        register_scheme(scheme, getattr(import_module(module), name)())
     if not found or scheme not in _SCHEMES:
-        known = ", ".join(f"{s}://" for s in sorted(_SCHEMES))
+        known = ", ".join(f"{s}://" for s in sorted({*_SCHEMES, *_LAZY}))
         raise InvalidArgumentError(f"Address {url!r}: no transport for it; known are {known}")
     return _SCHEMES[scheme]
 
@@ -166,7 +182,7 @@ def dial(
     secret: bytes | None = None,
     identity: str = "",
     timeout_s: float = 10.0,
-    options: Options = Options(),
+    options: Options | None = None,
 ) -> Channel:
     """A channel to the listener at `url`, both ends proved.
 
@@ -174,7 +190,7 @@ def dial(
     Raises UnavailableError where nobody listens, DeadlineExceededError where nobody answers in `timeout_s`,
     UnauthenticatedError where the secrets differ, InvalidArgumentError on a bad `url`.
     """
-    return _transport(url).dial(url, handler or NoHandler(), secret, identity, timeout_s, options)
+    return _transport(url).dial(url, handler or NoHandler(), secret, identity, timeout_s, options or Options())
 
 
 def listen(
@@ -182,11 +198,11 @@ def listen(
     handler: Handler | None = None,
     secret: bytes | None = None,
     identity: str = "",
-    options: Options = Options(),
+    options: Options | None = None,
 ) -> Listener:
     """Listens at `url` (tcp port 0: any free one) and gives every accepted channel to `handler`.
 
     Raises InvalidArgumentError where `secret` is None and others than this host could dial, UnavailableError where
     the address cannot be bound.
     """
-    return _transport(url).listen(url, handler or NoHandler(), secret, identity, options)
+    return _transport(url).listen(url, handler or NoHandler(), secret, identity, options or Options())

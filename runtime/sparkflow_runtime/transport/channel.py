@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.transport import keepalive
+from sparkflow_runtime.transport import keepalive, peers, shared
 from sparkflow_runtime.transport.base import Channel, Done, Handler, Options
 from sparkflow_runtime.transport.handshake import Peer
 from sparkflow_runtime.transport.receiving import Receiver
-from sparkflow_runtime.transport.sending import Sender
+from sparkflow_runtime.transport.sending import BacklogError, NotBegunError, Sender
 from sparkflow_runtime.wire import frames
 from sparkflow_runtime.wire.errors import (
     DataLossError,
@@ -43,8 +43,10 @@ class SocketChannel(Channel):
         self.keepalive_s = options.keepalive_s
         self.beat_s = keepalive.beat_s(options.keepalive_s, peer.keepalive_s)
         self._sock, self._handler = sock, handler
-        self._sender = Sender(sock, str(self))
-        self._receiver = Receiver(sock, options.max_payload_bytes, self.beat_s)
+        self._sender = Sender(sock, str(self), options.max_owed_bytes)
+        by_memory = sock.family == socket.AF_UNIX and shared.AVAILABLE
+        self._receiver = Receiver(sock, options.max_payload_bytes, self.beat_s, by_memory)
+        self._lender = shared.Lender(options.shared_bytes) if by_memory and options.shared_bytes else None
         self._ids = itertools.count(1)
         self._pending: dict[int, tuple[int, Done]] = {}
         self._frames_received = 0
@@ -56,6 +58,7 @@ class SocketChannel(Channel):
 
     def start(self) -> None:
         keepalive.MONITOR.watch(self)
+        peers.begin(self)
         self._reader.start()
 
     # ---- sending
@@ -100,15 +103,38 @@ class SocketChannel(Channel):
         if self._error is not None:
             raise self._gone(method)
         nbytes, start = frames.frame_bytes(buffers), time.monotonic()
+        segment = None
         try:
+            if self._lender is not None and nbytes >= shared.MIN_BYTES:
+                buffers, nbytes, segment = self._place(self._lender, buffers, nbytes)
             if threading.get_ident() in _READERS:
-                self._sender.post(buffers, nbytes)
+                self._sender.post(buffers, nbytes, segment)
             else:
-                self._sender.send(buffers, nbytes, deadline)
+                self._sender.send(buffers, nbytes, deadline, segment)
         except OSError as e:
             raise self._gone(method, f"connection lost while sending: {e}") from e
+        except BacklogError as e:
+            self.close(f"the peer does not read: {e}")
+            raise self._gone(method) from e
         except DeadlineExceededError as e:
+            if segment is not None and isinstance(e, NotBegunError):
+                self._lender.give_up(segment)  # type: ignore[union-attr]
             raise self._late(method, start, f"{nbytes} bytes not sent, {e}") from None
+
+    def _place(
+        self, lender: shared.Lender, buffers: list[frames.Buffer], nbytes: int
+    ) -> tuple[list[frames.Buffer], int, shared.Segment | None]:
+        """The frame with its payload in shared memory, if it is large and finds room there."""
+        head, payload = frames.split(buffers)
+        payload_bytes = nbytes - sum(map(len, head))
+        if payload_bytes < shared.MIN_BYTES:
+            return buffers, nbytes, None
+        segment, dropped = lender.place(payload, payload_bytes)
+        self._give_up(dropped)
+        if segment is None:
+            return buffers, nbytes, None
+        head = frames.with_payload_at(head, frames.Place(segment.number, segment.fd >= 0))
+        return head, sum(map(len, head)), segment
 
     def _gone(self, method: int, otherwise: str = "") -> UnavailableError:
         return UnavailableError(f"Method {method} to {self}: {self._reason or otherwise}")
@@ -117,6 +143,10 @@ class SocketChannel(Channel):
         return DeadlineExceededError(
             f"Method {method} to {self}: {what} in {time.monotonic() - start:.3g} s. Look for an earlier error there"
         )
+
+    def _give_up(self, segments: list[int]) -> None:
+        for number in segments:
+            self._sender.post([bytes(frames.encode(frames.FORGET, 0, number)[0])], frames.HEADER_BYTES)
 
     def _answer(
         self, call_id: int, method: int, meta: bytes, tensors: Sequence[Any], error: BaseException | None
@@ -179,6 +209,8 @@ class SocketChannel(Channel):
                 log.exception("Push of method %d from %s failed", method, self)
         elif kind == frames.ERROR:
             self._complete(call_id, _read_error(meta, method), b"", [])
+        elif kind == frames.FORGET:
+            self._receiver.forget(call_id)
         elif kind == frames.GOODBYE:
             raise _Goodbye(meta.decode(errors="replace")[:_MAX_REASON_CHARS])
 
@@ -204,6 +236,8 @@ class SocketChannel(Channel):
             "frames_received": self._frames_received,
             "bytes_sent": self._sender.bytes_sent,
             "bytes_received": self._receiver.bytes_received,
+            "bytes_lent": self._lender.bytes_lent if self._lender else 0,
+            "bytes_borrowed": self._receiver.bytes_borrowed,
         }
 
     def close(self, reason: str = "closed by this side") -> None:
@@ -228,8 +262,12 @@ class SocketChannel(Channel):
 
     def _finish(self) -> None:
         keepalive.MONITOR.forget(self)
+        peers.end(self)
         self._sender.stop()
         self._sock.close()
+        self._receiver.close()
+        if self._lender is not None:
+            self._lender.close()
         self._fail_pending()
         _READERS.discard(threading.get_ident())
         try:
@@ -245,6 +283,8 @@ class SocketChannel(Channel):
     def heartbeat(self) -> None:
         with contextlib.suppress(OSError):
             self._sender.offer(_HEARTBEAT)
+            if self._lender is not None:
+                self._give_up(self._lender.trim(time.monotonic()))
 
     def silent(self, silent_s: float) -> None:
         self._end(

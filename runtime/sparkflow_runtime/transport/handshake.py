@@ -8,7 +8,7 @@
 The dialler proves first, so an open port tells a stranger nothing. Each proof covers both nonces, both identities
 and the role of its sender: none can be replayed, renamed or sent back where it came from. What it cannot stop is a
 stranger in the middle who passes everything on and then writes its own frames: against that the job's network must
-be its own, or TLS must carry it (see `sockets._secure`).
+be its own, or TLS must carry it (see `tls`): the proofs then cover the listener's certificate too (`binding`).
 """
 
 from __future__ import annotations
@@ -44,21 +44,25 @@ class Peer:
     keepalive_s: float
 
 
-def dial(sock: socket.socket, secret: bytes, identity: str, keepalive_s: float, deadline: float) -> Peer:
+def dial(
+    sock: socket.socket, secret: bytes, identity: str, keepalive_s: float, deadline: float, binding: bytes = b""
+) -> Peer:
     """The dialler's side. Raises UnauthenticatedError where the secrets differ, DeadlineExceededError at `deadline`."""
     wire = _Wire(sock, deadline)
     mine = _hello(identity, keepalive_s)
     wire.send(mine)
     theirs = wire.receive_hello()
-    wire.send(_PROOF.pack(_MAGIC, _VERSION, _STEP_PROOF, _mac(secret, b"dialler", mine, theirs)))
+    wire.send(_PROOF.pack(_MAGIC, _VERSION, _STEP_PROOF, _mac(secret, b"dialler", mine, theirs, binding)))
     step, mac = wire.receive_proof()
     if step == _STEP_REFUSED:
         raise UnauthenticatedError("the listener refused this end's proof. Both must have the same job secret")
-    _check(mac, _mac(secret, b"listener", mine, theirs), "listener")
+    _check(mac, _mac(secret, b"listener", mine, theirs, binding), "listener")
     return _peer(theirs)
 
 
-def accept(sock: socket.socket, secret: bytes, identity: str, keepalive_s: float, deadline: float) -> Peer:
+def accept(
+    sock: socket.socket, secret: bytes, identity: str, keepalive_s: float, deadline: float, binding: bytes = b""
+) -> Peer:
     """The listener's side; the dialler is told before UnauthenticatedError is raised here."""
     wire = _Wire(sock, deadline)
     theirs = wire.receive_hello()
@@ -66,11 +70,11 @@ def accept(sock: socket.socket, secret: bytes, identity: str, keepalive_s: float
     wire.send(mine)
     _, mac = wire.receive_proof()
     try:
-        _check(mac, _mac(secret, b"dialler", theirs, mine), "dialler")
+        _check(mac, _mac(secret, b"dialler", theirs, mine, binding), "dialler")
     except UnauthenticatedError:
         wire.send(_PROOF.pack(_MAGIC, _VERSION, _STEP_REFUSED, bytes(32)))
         raise
-    wire.send(_PROOF.pack(_MAGIC, _VERSION, _STEP_PROOF, _mac(secret, b"listener", theirs, mine)))
+    wire.send(_PROOF.pack(_MAGIC, _VERSION, _STEP_PROOF, _mac(secret, b"listener", theirs, mine, binding)))
     return _peer(theirs)
 
 
@@ -86,13 +90,13 @@ def _hello(identity: str, keepalive_s: float) -> bytes:
     return _HELLO.pack(_MAGIC, _VERSION, _STEP_HELLO, secrets.token_bytes(32), keepalive_s, len(name)) + name
 
 
-def _mac(secret: bytes, role: bytes, dialler_hello: bytes, listener_hello: bytes) -> bytes:
+def _mac(secret: bytes, role: bytes, dialler_hello: bytes, listener_hello: bytes, binding: bytes) -> bytes:
     """The hellos carry their lengths, so no two pairs of them read alike; hashed, so do no two secrets.
 
     (HMAC fills a short key up with zeros: "s" and "s\\0" would be one key.)
     """
     key = hashlib.sha256(secret).digest()
-    return hmac.digest(key, b"sparkflow " + role + b"\0" + dialler_hello + listener_hello, "sha256")
+    return hmac.digest(key, b"sparkflow " + role + b"\0" + dialler_hello + listener_hello + binding, "sha256")
 
 
 def _check(got: bytes, expected: bytes, role: str) -> None:
@@ -164,7 +168,7 @@ class _Wire:
         if (magic, version) != (_MAGIC, _VERSION):
             raise DataLossError(
                 f"handshake: got {magic!r} version {version}, expected {_MAGIC!r} version {_VERSION}. "
-                "The peer is no sparkflow, or another version of it"
+                "The peer is no sparkflow, another version of it, or has TLS where this end has none"
             )
 
     @staticmethod

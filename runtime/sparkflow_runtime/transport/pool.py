@@ -29,7 +29,7 @@ def empty(nbytes: int) -> np.ndarray:
     """An uninitialised uint8 array of `nbytes`; page-aligned and pooled from MIN_BYTES on."""
     if nbytes < MIN_BYTES:
         return np.empty(nbytes, np.uint8)
-    buffer = _take(_size_class(nbytes))
+    buffer = _take(size_class(nbytes))
     array = np.frombuffer(buffer, np.uint8, nbytes)
     lease = _Lease(array.base, _come_home)
     lease.buffer = buffer
@@ -41,7 +41,7 @@ def idle_bytes() -> int:
     return sum(size * len(buffers) for size, buffers in list(_idle.items()))
 
 
-def _size_class(nbytes: int) -> int:
+def size_class(nbytes: int) -> int:
     """The next of eight steps per power of two: at most an eighth lies idle."""
     step = 1 << ((nbytes - 1).bit_length() - 4)
     return -(-nbytes // step) * step

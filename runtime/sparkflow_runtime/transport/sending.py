@@ -7,6 +7,7 @@ socket does not take at once is copied, and a writer thread (started when first 
 
 from __future__ import annotations
 
+import array
 import socket
 import struct
 import threading
@@ -17,6 +18,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
+from sparkflow_runtime.transport.shared import Segment
 from sparkflow_runtime.wire.errors import DeadlineExceededError
 from sparkflow_runtime.wire.frames import Buffer
 
@@ -28,47 +30,72 @@ _FAREWELL_S = 0.2
 _DONTWAIT = socket.MSG_DONTWAIT | _NOSIGNAL
 
 
+class NotBegunError(DeadlineExceededError):
+    """Not a byte of the frame has left, nor will."""
+
+
+class BacklogError(Exception):
+    """So much waits to be sent already that no more is kept."""
+
+
 class Sender:
     """bytes_sent, frames_sent: what the socket took. Raises OSError where the connection is gone."""
 
-    def __init__(self, sock: socket.socket, name: str):
-        self._sock, self._name = sock, name
+    def __init__(self, sock: socket.socket, name: str, max_owed_bytes: int):
+        """max_owed_bytes: of frames that `post` keeps for a peer that does not read them."""
+        self._sock, self._name, self._max_owed_bytes = sock, name, max_owed_bytes
         self._lock = threading.Lock()
-        self._owed: deque[memoryview] = deque()
+        self._owed: deque[tuple[memoryview, Segment | None]] = deque()
         self._wake: SimpleQueue[bool] = SimpleQueue()
         self._writer: threading.Thread | None = None
         self.bytes_sent = self.frames_sent = 0
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeval(_SLICE_S))
 
-    def send(self, buffers: Sequence[Buffer], nbytes: int, deadline: float | None = None) -> None:
-        """Returns when the kernel has the frame. Raises DeadlineExceededError at `deadline` (time.monotonic)."""
+    def send(
+        self, buffers: Sequence[Buffer], nbytes: int, deadline: float | None = None, segment: Segment | None = None
+    ) -> None:
+        """Returns when the kernel has the frame. Raises DeadlineExceededError at `deadline` (time.monotonic), of class
+        NotBegunError where the frame will not be sent.
+
+        segment: holds the frame's payload; its descriptor travels with the first byte, if it has not yet.
+        """
         if not self._lock.acquire(timeout=-1 if deadline is None else max(0.0, deadline - time.monotonic())):
-            raise DeadlineExceededError("another thread's message was still being sent")
+            raise NotBegunError("another thread's message was still being sent")
         try:
             if self._owed and not self._pay(deadline):
-                raise DeadlineExceededError("the peer did not read what was sent before")
+                raise NotBegunError("the peer did not read what was sent before")
             before = self.bytes_sent
-            left = self._write(buffers, nbytes, deadline, _NOSIGNAL)
-            if self.bytes_sent > before:
+            left = self._write(buffers, nbytes, deadline, _NOSIGNAL, segment)
+            begun = self.bytes_sent > before
+            if begun:
                 self.frames_sent += 1
                 if left:  # a frame begun must end, or the stream is lost
-                    self._owed.append(memoryview(b"".join(left)))
+                    self._owed.append((memoryview(b"".join(left)), None))
         finally:
             self._lock.release()
+        if left and not begun:
+            raise NotBegunError("the peer did not read it")
         if left:
             self._wake_writer()
             raise DeadlineExceededError("the peer did not read it")
 
-    def post(self, buffers: Sequence[Buffer], nbytes: int) -> None:
-        """Never blocks; what the socket does not take now is copied and sent by the writer thread."""
+    def post(self, buffers: Sequence[Buffer], nbytes: int, segment: Segment | None = None) -> None:
+        """Never blocks; what the socket does not take now is copied and sent by the writer thread.
+
+        Raises BacklogError where so much is waiting that this frame would pass the limit.
+        """
+        if self._owed:
+            waiting = sum(block.nbytes for block, _ in list(self._owed))
+            if waiting + nbytes > self._max_owed_bytes:
+                raise BacklogError(f"{waiting} bytes wait for it, and at most {self._max_owed_bytes} may")
         self.frames_sent += 1
         if self._owed or not self._lock.acquire(blocking=False):
-            self._owed.append(memoryview(b"".join(buffers)))
+            self._owed.append((memoryview(b"".join(buffers)), segment))
         else:
             try:
-                left = buffers if self._owed else self._write(buffers, nbytes, 0.0, _DONTWAIT)
+                left = buffers if self._owed else self._write(buffers, nbytes, 0.0, _DONTWAIT, segment)
                 if left:
-                    self._owed.append(memoryview(b"".join(left)))
+                    self._owed.append((memoryview(b"".join(left)), segment))
             finally:
                 self._lock.release()
         if self._owed:
@@ -99,14 +126,23 @@ class Sender:
             self._owed.clear()
         self._wake.put(False)
 
-    def _write(self, buffers: Sequence[Buffer], nbytes: int, deadline: float | None, flags: int) -> list[Buffer]:
+    def _write(
+        self,
+        buffers: Sequence[Buffer],
+        nbytes: int,
+        deadline: float | None,
+        flags: int,
+        segment: Segment | None = None,
+    ) -> list[Buffer]:
         """Sends; returns what is left at the deadline (0.0: at the first byte that would wait)."""
         if nbytes <= _JOIN_BYTES:
             buffers = [b"".join(buffers)]
         todo, at = list(buffers), 0
         while True:
             try:
-                sent = self._sock.sendmsg(todo[at : at + _IOV_MAX], (), flags)
+                sent = self._sock.sendmsg(todo[at : at + _IOV_MAX], _descriptor(segment), flags)
+                if segment is not None:
+                    segment.sent()
             except BlockingIOError:
                 sent = 0
             self.bytes_sent += sent
@@ -120,10 +156,10 @@ class Sender:
     def _pay(self, deadline: float | None) -> bool:
         """Sends what is owed; False where the deadline came first. The lock is held."""
         while self._owed:
-            block = self._owed[0]
-            left = self._write([block], block.nbytes, deadline, _NOSIGNAL)
+            block, segment = self._owed[0]
+            left = self._write([block], block.nbytes, deadline, _NOSIGNAL, segment)
             if left:
-                self._owed[0] = memoryview(left[0])
+                self._owed[0] = memoryview(left[0]), segment
                 return False
             self._owed.popleft()
         return True
@@ -150,6 +186,14 @@ class Sender:
 
 
 _STARTING = threading.Lock()
+_Ancillary = Sequence[tuple[int, int, array.array]]
+
+
+def _descriptor(segment: Segment | None) -> _Ancillary:
+    """What goes beside the next byte: a descriptor that the receiver does not have."""
+    if segment is None or segment.fd < 0:
+        return ()
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [segment.fd]))]
 
 
 def timeval(duration_s: float) -> bytes:

@@ -10,8 +10,9 @@ import socket
 import threading
 import time
 import weakref
+from typing import Any
 
-from sparkflow_runtime.transport import addresses, handshake
+from sparkflow_runtime.transport import addresses, handshake, tls
 from sparkflow_runtime.transport.base import Channel, Handler, Listener, Options, register_scheme
 from sparkflow_runtime.transport.channel import SocketChannel
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, OpError, UnavailableError
@@ -31,11 +32,17 @@ class Sockets:
         self, url: str, handler: Handler, secret: bytes | None, identity: str, timeout_s: float, options: Options
     ) -> Channel:
         deadline = time.monotonic() + timeout_s
-        sock = _connect(url, secret, deadline, timeout_s)
+        return self.greet(_connect(url, secret, deadline, timeout_s), url, handler, secret, identity, deadline, options)
+
+    @staticmethod
+    def greet(
+        sock: Any, url: str, handler: Handler, secret: bytes | None, identity: str, deadline: float, options: Options
+    ) -> Channel:
         try:
             until = min(deadline, time.monotonic() + options.handshake_s)
-            peer = handshake.dial(_secure(sock), secret or b"", identity, options.keepalive_s, until)
-            return _open(sock, url, peer, handler, options)
+            secured, binding = _secure(sock, options, False, until)
+            peer = handshake.dial(secured, secret or b"", identity, options.keepalive_s, until, binding)
+            return _open(secured, url, peer, handler, options)
         except BaseException as e:
             sock.close()
             raise _named(e, url) from None
@@ -50,7 +57,7 @@ class Sockets:
 class SocketListener(Listener):
     """One thread accepts; each connection proves itself on its own thread, so a silent one holds up nobody."""
 
-    def __init__(self, sock: socket.socket, handler: Handler, secret: bytes, identity: str, options: Options):
+    def __init__(self, sock: Any, handler: Handler, secret: bytes, identity: str, options: Options):
         self._sock, self._handler, self._options = sock, handler, options
         self._secret, self._identity = secret, identity
         self.url = addresses.url_of(sock)
@@ -102,11 +109,12 @@ class SocketListener(Listener):
         try:
             address = addresses.peer_url(sock)
             options, deadline = self._options, time.monotonic() + self._options.handshake_s
-            peer = handshake.accept(_secure(sock), self._secret, self._identity, options.keepalive_s, deadline)
+            secured, binding = _secure(sock, options, True, deadline)
+            peer = handshake.accept(secured, self._secret, self._identity, options.keepalive_s, deadline, binding)
             with self._guard:
                 if self._closed.is_set():
                     raise UnavailableError("the listener was closed")
-                self._channels.add(_open(sock, address, peer, self._handler, options))
+                self._channels.add(_open(secured, address, peer, self._handler, options))
             self._strangers.release()
         except Exception as e:
             self._refuse(sock, address, e)
@@ -117,15 +125,18 @@ class SocketListener(Listener):
         sock.close()
 
 
-def _secure(sock: socket.socket) -> socket.socket:
-    """Where TLS will wrap the connection, before the handshake; bytes travel as they are until then."""
-    return sock
+def _secure(sock: Any, options: Options, listening: bool, deadline: float) -> tuple[Any, bytes]:
+    """The socket below the handshake, with TLS where that is wanted, and what binds the proofs to it."""
+    if options.tls is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return sock, b""
+    secured = tls.secure(sock, options.tls, listening, deadline)
+    return secured, secured.binding
 
 
-def _open(sock: socket.socket, address: str, peer: handshake.Peer, handler: Handler, options: Options) -> SocketChannel:
+def _open(sock: Any, address: str, peer: handshake.Peer, handler: Handler, options: Options) -> SocketChannel:
     if sock.family == socket.AF_UNIX:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_BUFFER_BYTES)
-    else:
+    elif sock.family in (socket.AF_INET, socket.AF_INET6):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if addresses.is_local(sock.family, sock.getpeername()):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LOOPBACK_BUFFER_BYTES)

@@ -7,6 +7,17 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
+CARRIED = "_carried_as"  # attribute of a node: the dtype in which its float32 values travel between tasks
+CARRIED_AS = ("float32", "bfloat16", "float16")  # the first: as they are
+
+
+def check_carried(value: object, what: str) -> str:
+    """The attribute's value, "" where there is none. Raises InvalidArgumentError on another dtype."""
+    name = value.decode() if isinstance(value, bytes) else str(value or "")
+    if name and name not in CARRIED_AS:
+        raise InvalidArgumentError(f"{what}: float32 cannot travel as {name!r}; expected one of {CARRIED_AS}")
+    return name
+
 
 def is_control(edge: str) -> bool:
     return edge.startswith("^")

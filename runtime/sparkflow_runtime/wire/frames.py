@@ -6,6 +6,9 @@
     table    per tensor, in 8-byte words: dtype enum | ndim << 8, each dimension, offset in the payload, bytes
     payload  each tensor in C order, from the first multiple of 64 after its predecessor; the gaps are zero
 
+Where the kind has the bit ELSEWHERE, the payload lies in shared memory (transport/shared.py), and its Place follows
+the table instead: segment u32, new u32.
+
 A string tensor's bytes are one u64 length per element and then the elements. Nothing here does I/O. The header is
 checked before anything is allocated; the table is checked before anything is viewed: a frame from anywhere can be
 refused, never misread. Decoding strings makes Python objects, up to about six times their payload; nothing else is
@@ -25,13 +28,17 @@ import numpy as np
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
 
-REQUEST, REPLY, ERROR, PUSH, HEARTBEAT, GOODBYE = range(1, 7)
+REQUEST, REPLY, ERROR, PUSH, HEARTBEAT, GOODBYE, FORGET = range(1, 8)  # FORGET: the segment that is its call id
+ELSEWHERE = 0x80
 MAGIC, VERSION = b"SPKF", 1
 MAX_PAYLOAD_BYTES, MAX_META_BYTES, MAX_TENSORS, MAX_NDIM = 16 << 30, 64 << 20, 65_536, 32
 ALIGN_BYTES = 64
 
 _HEADER = struct.Struct("<4sBBHQIIIQ")
 HEADER_BYTES = _HEADER.size
+_KIND_AT = 5
+_PLACE = struct.Struct("<II")
+PLACE_BYTES = _PLACE.size
 _WORD_BYTES, _FIXED_WORDS = 8, 3
 _ENTRY_BYTES = (_FIXED_WORDS * _WORD_BYTES, (_FIXED_WORDS + MAX_NDIM) * _WORD_BYTES)
 _JOIN_META_BYTES = 64 << 10  # a longer meta travels as its own buffer
@@ -56,10 +63,19 @@ class Header(NamedTuple):
     tensors: int
     table_bytes: int
     payload_bytes: int
+    elsewhere: bool = False
 
     @property
     def frame_bytes(self) -> int:
-        return HEADER_BYTES + self.meta_bytes + self.table_bytes + self.payload_bytes
+        head = HEADER_BYTES + self.meta_bytes + self.table_bytes
+        return head + (PLACE_BYTES if self.elsewhere else self.payload_bytes)
+
+
+class Place(NamedTuple):
+    """Which segment of shared memory holds a payload; `new`: its descriptor comes with this frame."""
+
+    segment: int
+    new: bool
 
 
 def parse_header(data: Any, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> Header:
@@ -70,16 +86,19 @@ def parse_header(data: Any, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> Heade
     """
     if len(data) < HEADER_BYTES:
         raise DataLossError(f"Frame header: {len(data)} bytes, expected {HEADER_BYTES}")
-    magic, version, *fields = _HEADER.unpack_from(data)
-    header = Header(*fields)
-    _, _, _, meta_bytes, tensors, table_bytes, payload_bytes = header
+    magic, version, kind, *fields = _HEADER.unpack_from(data)
+    header = Header(kind & ~ELSEWHERE, *fields, kind >= ELSEWHERE)  # type: ignore[call-arg]
+    _, _, _, meta_bytes, tensors, table_bytes, payload_bytes, elsewhere = header
     if magic != MAGIC or version != VERSION:
         raise DataLossError(
             f"Frame header: magic {magic!r} version {version}, expected {MAGIC!r} version {VERSION}. "
             "The peer is no sparkflow, another version of it, or the stream lost its place"
         )
-    if not REQUEST <= header.kind <= GOODBYE:
-        raise DataLossError(f"Frame header: kind {header.kind}, expected {REQUEST} to {GOODBYE}")
+    if not REQUEST <= header.kind <= FORGET or elsewhere > payload_bytes:
+        raise DataLossError(
+            f"Frame header: kind {kind:#x} with {payload_bytes} payload bytes, expected {REQUEST} to {FORGET}, and "
+            f"with the bit {ELSEWHERE:#x} a payload"
+        )
     if meta_bytes > MAX_META_BYTES or tensors > MAX_TENSORS or payload_bytes > max_payload_bytes:
         raise _too_big(meta_bytes, tensors, payload_bytes, max_payload_bytes)
     low, high = _ENTRY_BYTES
@@ -129,6 +148,24 @@ def encode(kind: int, method: int, call_id: int, meta: bytes = b"", tensors: Seq
 def frame_bytes(buffers: Sequence[Buffer]) -> int:
     """The size of a frame that `encode` made."""
     return Header(*_HEADER.unpack_from(buffers[0])[2:]).frame_bytes
+
+
+def split(buffers: Sequence[Buffer]) -> tuple[list[Buffer], list[Buffer]]:
+    """The head and the payload of a frame that `encode` made."""
+    at = 3 if len(buffers) > 1 and len(buffers[0]) == HEADER_BYTES and _HEADER.unpack_from(buffers[0])[5] else 1
+    return list(buffers[:at]), list(buffers[at:])
+
+
+def with_payload_at(head: Sequence[Buffer], place: Place) -> list[Buffer]:
+    """The frame of this head (see `split`) whose payload lies in shared memory."""
+    first = bytearray(head[0])
+    first[_KIND_AT] |= ELSEWHERE
+    return [bytes(first), *head[1:], _PLACE.pack(*place)]
+
+
+def parse_place(data: Any) -> Place:
+    segment, new = _PLACE.unpack(data)
+    return Place(segment, bool(new))
 
 
 def decode(header: Header, meta: Any, table: Any, payload: np.ndarray) -> list[np.ndarray]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from sparkflow_runtime.kernels.compression import carried_as
 from sparkflow_runtime.kernels.registry import Kernel, find
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import control_flow as cf
@@ -214,6 +215,7 @@ class _Compiler:
         for place, (member, data) in enumerate(zip(members, has_data, strict=True)):
             member.unit, member.member = len(self.units) - 1, place
             member.slot = self._slot(f"{member.node.name}:0") if data or kind == RECEIVE else None
+        unit.carried = carried_as([self.attrs[m.node.name] for m, data in zip(members, has_data, strict=True) if data])
         may_die = any(cf.may_die(m.node) for m in members)
         if kind == RECEIVE:
             unit.slots = [m.slot for m, data in zip(members, has_data, strict=True) if data]

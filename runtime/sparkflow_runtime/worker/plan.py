@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.compression import carried_as
 from sparkflow_runtime.kernels.parallel import blas_alone
 from sparkflow_runtime.kernels.registry import Kernel, Prompt, find
 from sparkflow_runtime.kernels.scalars import Form
@@ -284,6 +285,7 @@ class _Compiler:
         if any(cf.may_die(n) for n in members):
             self._wire_deadness(unit, members, with_data)
         members = with_data
+        unit.carried = carried_as([self.attrs[n.name] for n in members])
         if unit.kind == RECEIVE:
             unit.slots = [self.slots.get(f"{n.name}:0") for n in members]
         else:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow_runtime.kernels.compression import narrowed
 from sparkflow_runtime.wire.control_flow import DEAD
 from sparkflow_runtime.wire.errors import (
     CancelledError,
@@ -175,6 +176,8 @@ class Step:
 
     def _push(self, unit: Unit, tensors: list[Any], iterations: tuple[int, ...] = ()) -> None:
         recorder, start_ns = self.plan.recorder, time.perf_counter_ns()
+        if unit.carried:
+            tensors = narrowed(tensors, unit.carried)
         self._send(unit.peer, self.step_id, unit.bundle, tensors, iterations)  # type: ignore[misc]
         if recorder is not None:
             recorder.transfer("_Send", unit.bundle, unit.peer, start_ns, tensors)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparkflow_runtime.kernels.compression import widened
 from sparkflow_runtime.kernels.control_flow import truth
 from sparkflow_runtime.wire.control_flow import DEAD
 from sparkflow_runtime.worker.codegen import Segment, read
@@ -34,6 +35,7 @@ class Unit:
     guard: list[Test] = field(default_factory=list)  # of a wait: it runs where all hold
     members: list[list[Test]] | None = None  # of a send with values that may be dead: the guard of each
     arrivals: list[tuple[int | None, bool]] | None = None  # of such a receive: each one's slot, whether it has data
+    carried: list[str] = field(default_factory=list)  # of a bundle: as what each tensor travels; empty: all as they are
 
     def store(self, outputs: Sequence[Any], values: list[Any]) -> None:
         for slot, value in zip(self.slots, outputs, strict=False):
@@ -42,6 +44,11 @@ class Unit:
 
     def unpack(self, tensors: list[Any]) -> list[tuple[int | None, Any]] | None:
         """(slot, value) of what a receive was sent; None when it is not what it should be."""
+        if self.carried:
+            found = widened(tensors)
+            if found is None:
+                return None
+            tensors = found
         if self.arrivals is None:
             return list(zip(self.slots, tensors)) if len(tensors) == len(self.slots) else None
         if len(tensors) != 1 + len(self.slots) or len(tensors[0]) != len(self.arrivals):

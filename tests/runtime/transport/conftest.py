@@ -18,6 +18,7 @@ import pytest
 from sparkflow_runtime.transport import Channel, Handler, Listener, Options, dial, listen
 from sparkflow_runtime.wire.errors import OpError
 
+DEFAULT = Options()
 WAIT_S = 10.0  # for what must come; no test is meant to use it up
 
 
@@ -62,9 +63,10 @@ class Net:
     def pair(self, server: Handler | None = None, client: Handler | None = None, **kwargs: Any) -> Channel:
         return self.dial(self.listen(server, **kwargs).url, client, **kwargs)
 
-    def child(self, options: Options) -> tuple[subprocess.Popen[str], Channel, Recorder]:
+    def child(self, options: Options = DEFAULT) -> tuple[subprocess.Popen[str], Channel, Recorder]:
         """A process that echoes, and a channel to it."""
-        command = [sys.executable, str(Path(__file__).with_name("echo_child.py")), str(options.keepalive_s)]
+        script = str(Path(__file__).with_name("echo_child.py"))
+        command = [sys.executable, script, str(options.keepalive_s), self._url]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert process.stdin is not None and process.stdout is not None
         self._stack.enter_context(process)  # closes its pipes and waits for it
@@ -87,6 +89,12 @@ def net(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Net]:
     urls = {"tcp": "tcp://127.0.0.1:0", "unix": f"unix://{tmp_path}/s", "abstract": f"unix://@{uuid.uuid4()}"}
     with ExitStack() as stack:
         yield Net(stack, urls[request.param])
+
+
+@pytest.fixture
+def unix() -> Iterator[Net]:
+    with ExitStack() as stack:
+        yield Net(stack, f"unix://@{uuid.uuid4()}")
 
 
 @pytest.fixture

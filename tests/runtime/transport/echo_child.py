@@ -1,4 +1,4 @@
-"""A process that listens, says where, and echoes until its stdin closes: python echo_child.py KEEPALIVE_S"""
+"""A process that listens, says where, and echoes until its stdin closes: python echo_child.py KEEPALIVE_S URL"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Echo(NoHandler):
 
 
 if __name__ == "__main__":
-    listener = listen("tcp://127.0.0.1:0", Echo(), identity="/job:echo", options=Options(float(sys.argv[1])))
+    listener = listen(sys.argv[2], Echo(), identity="/job:echo", options=Options(float(sys.argv[1])))
     print(listener.url, flush=True)
     sys.stdin.read()
     listener.close()

@@ -176,8 +176,9 @@ def header_bytes(**changed: int | bytes) -> bytes:
     [
         ({"magic": b"HTTP"}, DataLossError, "HTTP"),
         ({"version": 9}, DataLossError, "version 9"),
-        ({"kind": 0}, DataLossError, "kind 0"),
-        ({"kind": 7}, DataLossError, "kind 7"),
+        ({"kind": 0}, DataLossError, "kind 0x0"),
+        ({"kind": 8}, DataLossError, "kind 0x8"),
+        ({"kind": 0x84}, DataLossError, "kind 0x84 with 0 payload bytes"),
         ({"meta": (64 << 20) + 1}, InvalidArgumentError, "67108865"),
         ({"tensors": 65_537, "table": 65_537 * 24}, InvalidArgumentError, "65537"),
         ({"tensors": 1, "table": 24, "payload": (16 << 30) + 1}, InvalidArgumentError, "17179869185"),

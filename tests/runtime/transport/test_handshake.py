@@ -202,7 +202,7 @@ def test_a_proof_of_the_other_role(threads: ThreadPoolExecutor) -> None:
     """Hellos swapped into the other order still make another proof for each role."""
     mine, theirs = handshake._hello("a", 10.0), handshake._hello("b", 10.0)
     proofs = {
-        handshake._mac(SECRET, role, *hellos)
+        handshake._mac(SECRET, role, *hellos, b"")
         for role in (b"dialler", b"listener")
         for hellos in ((mine, theirs), (theirs, mine))
     }

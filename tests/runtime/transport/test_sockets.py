@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import random
@@ -18,7 +19,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.transport import Channel, Options, base, channel, dial, handshake, listen, pool, register_scheme
+from sparkflow_runtime.transport import (
+    Channel,
+    Options,
+    base,
+    channel,
+    dial,
+    handshake,
+    listen,
+    pool,
+    register_scheme,
+    traffic,
+)
 from sparkflow_runtime.wire import frames
 from sparkflow_runtime.wire.errors import (
     AbortedError,
@@ -36,6 +48,7 @@ from sparkflow_runtime.wire.errors import (
 from .conftest import WAIT_S, Net, Recorder, eventually
 
 LARGE = np.arange(3 << 20)  # 24 MiB: more than any socket buffer
+BY_SOCKET = Options(shared_bytes=0)
 
 
 # ---- calls and pushes
@@ -154,6 +167,20 @@ def test_counters(net: Net) -> None:
     assert counters["frames_sent"] >= 1 and counters["frames_received"] >= 1
 
 
+def test_traffic_by_peer(net: Net) -> None:
+    """Of channels that stand, and of those that ended."""
+    name = f"/job:counted/task:{random.getrandbits(40)}"
+    listener = net.listen(identity=name)
+    for ended in range(2):
+        there = net.dial(listener.url)
+        there.call(1, b"", [np.zeros(1000, np.uint8)], WAIT_S)
+        counts = traffic()[name]
+        assert counts["channels"] == 1 and counts["bytes_sent"] >= 1000 * (ended + 1)
+        there.close()
+        eventually(lambda: traffic()[name]["channels"] == 0)
+    assert traffic()[name]["bytes_received"] >= 2000
+
+
 # ---- errors
 
 
@@ -239,7 +266,7 @@ def test_a_peer_that_does_not_read(net: Net) -> None:
     """The deadline holds while sending too, and the message begun is completed: the stream keeps its place."""
     go, server = threading.Event(), Recorder()
     server.answer = lambda channel, method, meta, tensors, reply: go.wait(WAIT_S) if method == 6 else reply(meta)
-    there = net.pair(server)
+    there = net.dial(net.listen(server).url, options=BY_SOCKET)
     there.push(6)
     with pytest.raises(DeadlineExceededError, match=r"bytes not sent"):
         there.call(7, b"", [LARGE], 0.3)
@@ -247,6 +274,21 @@ def test_a_peer_that_does_not_read(net: Net) -> None:
         there.call(7, b"", (), 0.05)
     go.set()
     assert there.call(8, b"still here", (), WAIT_S)[0] == b"still here"
+
+
+def test_a_peer_that_calls_and_never_reads(net: Net) -> None:
+    """What is kept for it is bounded; then its channel ends, and other channels stand."""
+    big = [LARGE[: 1 << 20]]
+    server = Recorder(lambda channel, method, meta, tensors, reply: reply and reply(b"", big if method == 2 else ()))
+    listener = net.listen(server, options=Options(max_owed_bytes=40 << 20, shared_bytes=0))
+    there, lazy = net.dial(listener.url), net.dial(listener.url, Recorder(lambda *args: time.sleep(2)))
+    lazy.push(1)
+    server.message()[0].push(0)  # keeps the reader of `lazy` busy
+    with contextlib.suppress(UnavailableError):
+        for _ in range(40):
+            lazy.call_async(2, b"", (), lambda error, meta, tensors: None)
+    assert "does not read" in str(server.close_error())
+    assert there.call(1, b"on", (), WAIT_S) == (b"", [])
 
 
 # ---- endings
@@ -295,7 +337,7 @@ def test_a_call_that_waits_when_the_listener_closes(net: Net) -> None:
 def test_closing_while_a_large_message_is_sent(net: Net) -> None:
     go, server = threading.Event(), Recorder()
     server.answer = lambda *args: go.wait(WAIT_S)
-    there = net.pair(server)
+    there = net.dial(net.listen(server).url, options=BY_SOCKET)
     there.push(1)
     server.message()
     with ThreadPoolExecutor(1) as threads:
@@ -423,8 +465,8 @@ def test_an_error_frame_that_makes_no_sense() -> None:
         ("unix://relative", "absolute"),
         ("unix:///" + "x" * 200, "107 bytes"),
         ("unix://@", "2 to 107"),
-        ("rdma://1.2.3.4:5", "known are tcp://, unix://"),
-        ("127.0.0.1:5", "known are tcp://, unix://"),
+        ("rdma://1.2.3.4:5", "known are tcp://, ucx://, unix://"),
+        ("127.0.0.1:5", "known are tcp://, ucx://, unix://"),
     ],
 )
 def test_bad_addresses(url: str, said: str) -> None:
@@ -506,5 +548,5 @@ def test_idle_buffers_are_bounded() -> None:
 
 @pytest.mark.parametrize("nbytes", [1 << 20, (1 << 20) + 1, 5 << 20, (64 << 20) + 64, (1 << 30) - 1])
 def test_size_classes_waste_an_eighth_at_most(nbytes: int) -> None:
-    size = pool._size_class(nbytes)
-    assert nbytes <= size <= nbytes * 9 / 8 and pool._size_class(size) == size
+    size = pool.size_class(nbytes)
+    assert nbytes <= size <= nbytes * 9 / 8 and pool.size_class(size) == size

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sparkflow_runtime.master.passes.view import Op, View, producer
+from sparkflow_runtime.wire.edges import CARRIED
 
 _HANDS_ON = frozenset(["Identity", "StopGradient", "PreventGradient"])
 _GIVES_NEW = ("Placeholder", "Random", "TruncatedNormal", "QueueDequeue")  # have an effect, or none but an error
@@ -120,7 +121,7 @@ def _bypass_identities(view: View, aliases: set[str]) -> None:
 
 
 def _bypassable(op: Op, view: View, aliases: set[str]) -> bool:
-    if op.op not in _HANDS_ON or op.name not in view.free or op.name in view.feeds:
+    if op.op not in _HANDS_ON or CARRIED in op.proto.attr or op.name not in view.free or op.name in view.feeds:
         return False
     source = producer(op.data[0])
     if source in aliases or (source in view.ops and source not in view.free):

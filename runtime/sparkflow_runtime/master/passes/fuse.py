@@ -18,7 +18,7 @@ from sparkflow_runtime.master.passes.symbols import Symbols, words
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.dtypes import DType
-from sparkflow_runtime.wire.edges import edge
+from sparkflow_runtime.wire.edges import CARRIED, edge
 from sparkflow_runtime.wire.protos import NodeDef
 
 ELEMENTWISE = words(
@@ -28,7 +28,7 @@ ELEMENTWISE = words(
     "ReluGrad Relu6Grad LeakyReluGrad SigmoidGrad TanhGrad SqrtGrad RsqrtGrad ReciprocalGrad"
 )
 _TYPES = frozenset(["float32", "float64", "int32", "int64", "bool"])
-_HIDDEN = frozenset(["_output_shapes", "_class"])
+_HIDDEN = frozenset(["_output_shapes", "_class", CARRIED])
 _MAX_MEMBERS, _MAX_INPUTS = 64, 64
 _SMALL, _FEW = 2048, 4  # elements, members
 _BIAS = frozenset(["Add", "AddV2", "BiasAdd"])
@@ -223,6 +223,8 @@ def _fused(members: list[Op], kind: str, outputs: list[str]) -> Op:
         proto.attr[name].CopyFrom(encode(value))
     if root.labels:
         proto.attr["_class"].CopyFrom(root.proto.attr["_class"])
+    if CARRIED in root.proto.attr:
+        proto.attr[CARRIED].CopyFrom(root.proto.attr[CARRIED])
     return Op(proto)
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.wire import attrs as wire_attrs
-from sparkflow_runtime.wire.edges import data_inputs, edge, is_control, node_name, parse
+from sparkflow_runtime.wire.edges import CARRIED, data_inputs, edge, is_control, node_name, parse
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 # op -> (how many references come first, where grad and indices stand, the attributes that belong to the formula)
@@ -248,6 +248,9 @@ class _Fuser:
         made.input.extend([*inputs, *controls])
         for key, value in (attrs | {"_fused_from": [m.name for m in members]}).items():
             made.attr[key].CopyFrom(wire_attrs.encode(value))
+        carried = {m.attr[CARRIED].s if CARRIED in m.attr else b"" for m in members}
+        if len(carried) == 1 and b"" not in carried:
+            made.attr[CARRIED].s = carried.pop()
         self.gone |= names
         last = max(names, key={name: i for i, name in enumerate(self.nodes)}.__getitem__)
         self.made[last].append(made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from sparkflow_runtime.master.passes.fold import MAX_FOLDED_BYTES
 from sparkflow_runtime.wire.protos import ConfigProto, OptimizerOptions, RewriterConfig
@@ -22,11 +23,13 @@ class Settings:
     concat_gradients: bool = True
     aggressive: bool = False  # arithmetic may change the last bits
     max_folded_bytes: int = MAX_FOLDED_BYTES
+    carried: str = ""  # as what float32 travels between tasks
     rounds: int = 2  # how often the passes that feed each other are repeated at most
 
     @classmethod
     def none(cls) -> Settings:
-        return cls(**{f.name: False for f in fields(cls) if f.type == "bool"})
+        off: dict[str, Any] = {f.name: False for f in fields(cls) if f.type == "bool"}
+        return cls(**off)
 
     @classmethod
     def of(cls, config: ConfigProto | None) -> Settings:
@@ -44,7 +47,8 @@ class Settings:
             )
         else:
             chosen = _toggled(rewrite)
-        return replace(chosen, max_folded_bytes=level.max_folded_constant_in_bytes or MAX_FOLDED_BYTES)
+        carried = "bfloat16" if graph.enable_bfloat16_sendrecv else ""
+        return replace(chosen, carried=carried, max_folded_bytes=level.max_folded_constant_in_bytes or MAX_FOLDED_BYTES)
 
 
 _TOGGLES = {
@@ -75,7 +79,7 @@ _LISTED = {
 def _toggled(rewrite: RewriterConfig) -> Settings:
     """A list of optimizers says which passes run; their order is ours."""
     if rewrite.optimizers:
-        on = {ours: listed in rewrite.optimizers for ours, listed in _LISTED.items()}
+        on: dict[str, Any] = {ours: listed in rewrite.optimizers for ours, listed in _LISTED.items()}
     else:
         on = {ours: getattr(rewrite, theirs) != RewriterConfig.OFF for ours, theirs in _TOGGLES.items()}
     aggressive = rewrite.arithmetic_optimization == RewriterConfig.AGGRESSIVE

@@ -1,0 +1,147 @@
+"""Groups of tasks that do collectives together: what a member knows of its own, and what the leader of all decides."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.resources.rings import Chunk, Place, Ring, Send
+from sparkflow_runtime.wire.errors import InternalError, InvalidArgumentError, OpError
+
+Done = Callable[[OpError | None, Sequence[Any]], None]
+
+
+@dataclass(eq=False)
+class Request:
+    """One use of one collective. make(place, send): its ring. done(error, outputs): told once, on the own thread."""
+
+    name: str
+    group_key: int
+    group_size: int
+    instance_key: int
+    make: Callable[[Place, Send], Ring]
+    done: Done
+    timeout_s: float = 0.0
+    begun: float = field(default_factory=time.monotonic)
+    ring: Ring | None = None
+    use: int = -1
+    asked: float | None = None  # when the others were asked how far they are
+    answers: dict[str, bool] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"Collective {self.name!r} (group {self.group_key}, instance {self.instance_key})"
+
+
+@dataclass
+class Group:
+    """What this member knows. generation: 0 while the leader has not answered."""
+
+    key: int
+    size: int
+    nonce: int
+    leader: str
+    generation: int = 0
+    members: list[str] = field(default_factory=list)
+    rank: int = -1
+    waiting: list[Request] = field(default_factory=list)  # until the group stands
+    running: dict[tuple[int, int], Request] = field(default_factory=dict)
+    uses: dict[int, int] = field(default_factory=dict)
+    early: dict[tuple[int, int], list[tuple[Chunk, np.ndarray]]] = field(default_factory=dict)
+    join_at: float | None = None  # when to ask the leader (again), which could not be reached
+
+    def requests(self) -> list[Request]:
+        return [*self.waiting, *self.running.values()]
+
+
+@dataclass
+class _Forming:
+    size: int
+    nonces: dict[str, int] = field(default_factory=dict)
+    generation: int = 0  # once it is complete
+
+
+@dataclass
+class Answer:
+    """What follows from one task's wish. members: to be told that the group of `nonces` stands; abort: members of the
+    old generation; refused: why the task cannot join."""
+
+    members: list[str] = field(default_factory=list)
+    nonces: dict[str, int] = field(default_factory=dict)
+    generation: int = 0
+    abort: list[str] = field(default_factory=list)
+    old: int = 0
+    refused: str = ""
+
+
+class Leader:
+    """Groups by key, complete or not. A nonce tells one wish of a task from its later ones."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, _Forming] = {}
+
+    def join(self, key: int, size: int, task: str, nonce: int) -> Answer:
+        answer = Answer()
+        group = self._groups.get(key)
+        if group is not None and group.generation and task not in group.nonces:
+            members = ", ".join(sorted(group.nonces))
+            answer.refused = f"{task} is not in this group, which stands already: {members}. Take another group_key"
+            return answer
+        if group is not None and group.generation:  # a member has left it: none of it can go on
+            answer.abort, answer.old = [m for m in group.nonces if m != task], group.generation
+            group = None
+        if group is not None and group.size != size:
+            first = next(iter(group.nonces))
+            answer.refused = f"group_size {size} of {task}, and {first} says {group.size}"
+            return answer
+        group = self._groups[key] = group or _Forming(size)
+        group.nonces[task] = nonce
+        if len(group.nonces) == size:
+            group.generation = secrets.randbits(63) | 1
+            answer.members, answer.nonces, answer.generation = list(group.nonces), group.nonces, group.generation
+        return answer
+
+    def joined(self, key: int) -> list[str]:
+        group = self._groups.get(key)
+        return list(group.nonces) if group else []
+
+    def forget(self, key: int, task: str, generation: int, nonce: int | None) -> None:
+        """A member gave up the group, or its wish for it."""
+        group = self._groups.get(key)
+        if group is None:
+            return
+        if generation and group.generation == generation:
+            del self._groups[key]
+        elif not group.generation and group.nonces.get(task) == nonce:
+            self._drop(key, group, task)
+
+    def lost(self, task: str) -> None:
+        for key, group in list(self._groups.items()):
+            if task in group.nonces:
+                if group.generation:
+                    del self._groups[key]
+                else:
+                    self._drop(key, group, task)
+
+    def _drop(self, key: int, group: _Forming, task: str) -> None:
+        group.nonces.pop(task, None)
+        if not group.nonces:
+            del self._groups[key]
+
+
+def as_op_error(error: Exception) -> OpError:
+    if isinstance(error, OpError):
+        return error
+    if isinstance(error, (ValueError, IndexError, TypeError)):
+        return InvalidArgumentError(str(error))
+    return InternalError(f"{type(error).__name__}: {error}")
+
+
+def by_number(task: str) -> tuple[str, int]:
+    """/job:worker/.../task:10 comes after task:9."""
+    stem, _, number = task.rpartition(":")
+    return (stem, int(number)) if number.isdecimal() else (task, -1)

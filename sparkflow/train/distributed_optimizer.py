@@ -1,0 +1,197 @@
+"""DistributedOptimizer: data-parallel training without servers. Every worker has all variables, and applies the mean of
+all workers' gradients, which collectives give to everybody with the same bits (sparkflow/ops/collective)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from sparkflow.framework import shapes
+from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
+from sparkflow.framework.indexed_slices import IndexedSlices
+from sparkflow.ops import array, array_join, collective, control_flow, math, math_reduce, state, variables
+from sparkflow.ops.variables import Variable
+from sparkflow.train.optimizer import Optimizer
+from sparkflow.train.session_run_hook import SessionRunHook
+from sparkflow_runtime.wire import dtypes
+
+PACK_BYTES = 4 << 20  # small gradients travel together, up to about so much a message
+_ALONE_BYTES = 1 << 20  # and one from this size on by itself: a copy would cost more than a message
+_GROUP_KEY = 1
+GradsAndVars = list[tuple[Any, Any]]
+
+
+class Group:
+    """`num_replicas` workers that run the same graph: they give the n-th collective of a graph the same keys."""
+
+    def __init__(self, num_replicas: int, group_key: int = _GROUP_KEY, timeout_s: float = 0.0):
+        if num_replicas < 1:
+            raise ValueError(f"num_replicas must be at least 1, got {num_replicas}")
+        self.size, self.key, self.timeout_s = num_replicas, group_key, timeout_s
+
+    def _keys(self) -> tuple[int, int, int]:
+        used = get_default_graph().extra.setdefault("collective_instances", {})
+        used[self.key] = used.get(self.key, 0) + 1
+        return self.size, self.key, used[self.key]
+
+    def mean(self, x: Tensor) -> Tensor:
+        return collective.all_reduce(x, *self._keys(), "Add", "Div", timeout=self.timeout_s)
+
+    def gather(self, x: Tensor) -> Tensor:
+        return collective.all_gather(x, *self._keys(), timeout=self.timeout_s)
+
+    def broadcast(self, x: Tensor, is_source: bool) -> Tensor:
+        keys, kind = self._keys(), x.dtype.base_dtype
+        if is_source:
+            return collective.broadcast_send(x, x.shape, kind, *keys, timeout=self.timeout_s)
+        return collective.broadcast_recv(x.shape, kind, *keys, timeout=self.timeout_s)
+
+
+class DistributedOptimizer(Optimizer):
+    """An optimizer over the mean of all workers' gradients; each worker wraps its own, in a graph built alike.
+
+    optimizer: computes and applies the gradients. num_replicas: how many workers. timeout_s: after which a step fails
+    with DeadlineExceededError naming the workers that did not come; 0 waits. group_key: for several groups at once.
+    Small dense gradients of one dtype travel packed. A sparse gradient (IndexedSlices) becomes the rows of all workers,
+    in the workers' order; sparse_as_dense adds the whole table instead, which pays for small ones.
+    The variables must begin alike on all workers: see `broadcast_global_variables`.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        num_replicas: int,
+        name: str | None = None,
+        timeout_s: float = 0.0,
+        group_key: int = _GROUP_KEY,
+        sparse_as_dense: bool = False,
+    ):
+        super().__init__(False, name or f"Distributed{optimizer.get_name()}")
+        self._opt, self._group, self._dense = optimizer, Group(num_replicas, group_key, timeout_s), sparse_as_dense
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> GradsAndVars:
+        """As Optimizer.compute_gradients, of all workers: the same on each."""
+        pairs = self._opt.compute_gradients(*args, **kwargs)
+        if self._group.size == 1:
+            return pairs
+        with get_default_graph().name_scope(self._name + "_all_reduce"):
+            return self._reduced(pairs)
+
+    def _reduced(self, pairs: GradsAndVars) -> GradsAndVars:
+        if self._dense:
+            pairs = [(_as_dense(grad, var), var) for grad, var in pairs]
+        found: dict[int, Any] = {}
+        dense = {i: g for i, (g, _) in enumerate(pairs) if isinstance(g, Tensor)}
+        sparse = {i: g for i, (g, _) in enumerate(pairs) if isinstance(g, IndexedSlices)}
+        for bucket in _buckets({i: dense[i] for i in reversed(dense)}):  # the last layers' come first
+            found.update(zip(bucket, _packed([dense[i] for i in bucket], self._group.mean), strict=True))
+        found.update(self._gathered(sparse))
+        return [(found.get(i), var) for i, (_, var) in enumerate(pairs)]
+
+    def _gathered(self, sparse: dict[int, IndexedSlices]) -> dict[int, IndexedSlices]:
+        indices: dict[int, Tensor] = {}
+        values: dict[int, Tensor] = {}
+        for tensors, out in (({i: g.indices for i, g in sparse.items()}, indices),
+                             ({i: g.values for i, g in sparse.items()}, values)):  # fmt: skip
+            for bucket in _buckets(tensors):
+                out.update(zip(bucket, self._rows_of_all([tensors[i] for i in bucket]), strict=True))
+        share = 1.0 / self._group.size
+        return {
+            i: IndexedSlices(values[i] * math.cast(share, values[i].dtype), indices[i], g.dense_shape)
+            for i, g in sparse.items()
+        }
+
+    def _rows_of_all(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Each tensor's rows on all workers; several travel as one, where each has as many rows everywhere."""
+        if len(tensors) == 1:
+            return [self._group.gather(tensors[0])]
+        flat = [array.reshape(t, [-1]) for t in tensors]
+        sizes = [_elements(t) for t in tensors]
+        all_of = array.reshape(self._group.gather(array_join.concat(flat, 0)), [self._group.size, sum(sizes)])
+        parts = array_join.split(all_of, sizes, 1)
+        return [array.reshape(p, [-1, *t.shape.as_list()[1:]]) for p, t in zip(parts, tensors, strict=True)]
+
+    def apply_gradients(
+        self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Variable | None = None, name: str | None = None
+    ) -> Operation:
+        """As the wrapped optimizer's, of what this one's compute_gradients gave."""
+        return self._opt.apply_gradients(grads_and_vars, global_step, name)
+
+    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
+        return self._opt.get_slot(*args, **kwargs)
+
+    def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
+        return self._opt.get_slot_names(*args, **kwargs)
+
+    def variables(self) -> list[Any]:
+        return self._opt.variables()
+
+
+def broadcast_global_variables(
+    is_source: bool, num_replicas: int, group_key: int = _GROUP_KEY, timeout_s: float = 0.0, var_list: Any = None
+) -> Operation:
+    """An op that gives the source worker's variables to all; every worker runs its own at the same time.
+
+    var_list: the same variables in the same order everywhere; the graph's global variables by default.
+    """
+    group, graph = Group(num_replicas, group_key, timeout_s), get_default_graph()
+    updates = []
+    for v in variables.global_variables() if var_list is None else var_list:
+        with graph.name_scope("broadcast_" + v.op.name), graph.colocate_with(v.op):
+            given = group.broadcast(v.read_value() if is_source else v._ref(), is_source)
+            updates.append(given.op if is_source else state.assign(v, given, validate_shape=False).op)
+    return control_flow.group(*updates, name="broadcast_global_variables")
+
+
+class BroadcastGlobalVariablesHook(SessionRunHook):
+    """Gives the source worker's variables to all when a session begins, initialised or restored there."""
+
+    def __init__(self, is_source: bool, num_replicas: int, group_key: int = _GROUP_KEY, timeout_s: float = 0.0):
+        self._arguments = is_source, num_replicas, group_key, timeout_s
+        self._op: Operation | None = None
+        self._graph: Graph | None = None
+
+    def begin(self) -> None:
+        graph = get_default_graph()
+        if self._op is None or self._graph is not graph:
+            self._op, self._graph = broadcast_global_variables(*self._arguments), graph
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        session.run(self._op)
+
+
+def _as_dense(grad: Any, var: Any) -> Any:
+    if not isinstance(grad, IndexedSlices):
+        return grad
+    rows = array.shape(var._ref())[0]
+    return math_reduce.unsorted_segment_sum(grad.values, grad.indices, rows)
+
+
+def _elements(tensor: Tensor) -> int:
+    """0 where the static shape does not tell."""
+    return shapes.product(tensor._shape) if shapes.fully_known(tensor._shape) else 0
+
+
+def _buckets(tensors: dict[int, Tensor]) -> list[list[int]]:
+    """Which travel together: small ones of one dtype and known size, in their order."""
+    done: list[list[int]] = []
+    filling: dict[dtypes.DType, tuple[list[int], int]] = {}
+    for i, tensor in tensors.items():
+        kind, nbytes = tensor.dtype.base_dtype, _elements(tensor) * tensor.dtype.base_dtype.size
+        if not nbytes or nbytes >= _ALONE_BYTES:
+            done.append([i])
+            continue
+        bucket, held = filling.get(kind, ([], 0))
+        if bucket and held + nbytes > PACK_BYTES:
+            done.append(bucket)
+            bucket, held = [], 0
+        filling[kind] = [*bucket, i], held + nbytes
+    return done + [bucket for bucket, _ in filling.values()]
+
+
+def _packed(tensors: Sequence[Tensor], reduce: Callable[[Tensor], Tensor]) -> list[Tensor]:
+    if len(tensors) == 1:
+        return [reduce(tensors[0])]
+    whole = reduce(array_join.concat([array.reshape(t, [-1]) for t in tensors], 0))
+    parts = array_join.split(whole, [_elements(t) for t in tensors], 0)
+    return [array.reshape(p, t.shape.as_list()) for p, t in zip(parts, tensors, strict=True)]

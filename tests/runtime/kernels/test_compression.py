@@ -1,0 +1,77 @@
+"""float32 in half the bytes: rounding held against ml_dtypes, both versions of each loop against each other."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from sparkflow_runtime.kernels import compression
+from sparkflow_runtime.kernels.compression import (
+    from_bfloat16,
+    from_float16,
+    narrowed,
+    to_bfloat16,
+    to_float16,
+    widened,
+)
+
+
+@pytest.fixture(params=["numpy", "numba"])
+def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    for loop in (compression._round, compression._widen):
+        monkeypatch.setattr(loop, "_call", loop.numpy if request.param == "numpy" else loop.compile())
+
+
+def every_kind() -> np.ndarray:
+    bits = np.random.default_rng(0).integers(0, 1 << 32, 100_000, dtype=np.uint32)
+    ends = np.array([0, 1 << 31, 0x7F800000, 0xFF800000, 0x7F7FFFFF, 0x3F808000, 0x3F818000, 0x7F800001], np.uint32)
+    return np.concatenate([bits, ends]).view(np.float32)
+
+
+@pytest.mark.usefixtures("version")
+def test_bfloat16_is_rounded_to_nearest_even() -> None:
+    x = every_kind()
+    with np.errstate(all="ignore"):
+        wanted = x.astype(ml_dtypes.bfloat16)
+    got = to_bfloat16(x)
+    numbers = ~np.isnan(x)
+    assert got.dtype == wanted.dtype
+    np.testing.assert_array_equal(got.view(np.uint16)[numbers], wanted.view(np.uint16)[numbers])
+    assert np.isnan(from_bfloat16(got)[~numbers]).all()
+    np.testing.assert_array_equal(from_bfloat16(got)[numbers], wanted.astype(np.float32)[numbers])
+
+
+@pytest.mark.usefixtures("version")
+def test_shapes_and_strides() -> None:
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1)
+    assert (from_bfloat16(to_bfloat16(x)) == x).all()
+    assert (from_float16(to_float16(x)) == x).all()
+    assert to_bfloat16(np.zeros((0, 3), np.float32)).shape == (0, 3)
+    x = np.ascontiguousarray(x)
+    x.setflags(write=False)  # as constants are
+    narrow = to_bfloat16(x)
+    narrow.setflags(write=False)
+    assert (from_bfloat16(narrow) == x).all()
+
+
+def test_float16_overflows_to_infinity_without_a_word() -> None:
+    assert from_float16(to_float16(np.array([1e6, -1e6, 1e-9], np.float32))).tolist() == [np.inf, -np.inf, 0]
+
+
+def test_a_bundle() -> None:
+    big, small = np.linspace(0, 1, 300, dtype=np.float32), np.float32([1.1])
+    tensors = [np.uint8([1]), big, small, np.arange(300), big.astype(ml_dtypes.bfloat16), big, big]
+    sent = narrowed(tensors, ["bfloat16", "bfloat16", "float16", "bfloat16", "float32", "float16"])
+    assert sent[0].tolist() == [0, 1, 0, 0, 0, 0, 1]
+    assert [t.dtype.name for t in sent[2:4]] == ["bfloat16", "float32"] and sent[7].dtype == np.float16
+    back = widened(sent)
+    assert back is not None and [t.dtype for t in back] == [t.dtype for t in tensors]
+    np.testing.assert_allclose(back[1], big, rtol=1 / 256)
+    np.testing.assert_allclose(back[6], big, rtol=1 / 2048)
+    assert all(a is b for a, b in zip(back[2:6], tensors[2:6], strict=True))
+
+
+@pytest.mark.parametrize("sent", [[], [np.uint8([1])], [np.float32([1]), np.zeros(3)], [np.uint8([1]), np.zeros(3)]])
+def test_what_is_no_such_bundle(sent: list[np.ndarray]) -> None:
+    assert widened(sent) is None

@@ -1,0 +1,266 @@
+"""Collectives between servers: groups that form, end and form anew; who is missing; the same bits on all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow.ops import collective
+from sparkflow.session.server import Server
+from sparkflow_runtime.resources import rings
+
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def workers() -> Iterator[Callable[[int], list[Server]]]:
+    made: list[Server] = []
+
+    def make(count: int) -> list[Server]:
+        made.extend(Server.bound("worker", i, "127.0.0.1", b"secret") for i in range(count))
+        for server in made:
+            server.join_cluster({"worker": [s.address for s in made]})
+        return made
+
+    yield make
+    for server in made:
+        server.stop()
+
+
+def each(servers: list[Server], build: Callable[[int], Any], steps: int = 1, timeout_s: float = WAIT_S) -> list[Any]:
+    """Between-graph: every task builds its own graph and runs it in its own session; results or errors by rank."""
+
+    def one(rank: int) -> Any:
+        config = tf.ConfigProto(operation_timeout_in_ms=int(timeout_s * 1000))
+        with tf.Graph().as_default() as graph, tf.device(f"/job:worker/task:{rank}"):
+            fetches = build(rank)
+            with tf.Session(servers[rank].target, graph, config) as session:
+                try:
+                    return [session.run(fetches) for _ in range(steps)][-1]
+                except tf.errors.OpError as error:
+                    return error
+
+    with ThreadPoolExecutor(len(servers)) as threads:
+        return list(threads.map(one, range(len(servers))))
+
+
+def value(rank: int, shape: tuple[int, ...] = (1000,)) -> np.ndarray:
+    return np.random.default_rng(rank).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_all_reduce_between_graphs(workers: Any, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rings, "CHUNK_BYTES", 1 << 12)
+    servers = workers(count)
+    results = each(servers, lambda rank: collective.all_reduce(value(rank, (5, 7000)), count, 1, 1), steps=3)
+    assert all(r.tobytes() == results[0].tobytes() for r in results)
+    np.testing.assert_allclose(results[0], sum(value(r, (5, 7000)) for r in range(count)), rtol=1e-4, atol=1e-5)
+
+
+def test_every_collective_at_once_in_any_order(workers: Any) -> None:
+    """The ops of a step begin in another order on every task."""
+    servers = workers(3)
+
+    def build(rank: int) -> Any:
+        sent = collective.broadcast_send if rank == 1 else collective.broadcast_recv
+        ops = [
+            lambda: collective.all_reduce(value(rank), 3, 1, 1, "Max"),
+            lambda: collective.all_gather(np.full((rank + 1, 2), rank), 3, 1, 2),
+            lambda: sent(*([value(9, (4, 4))] if rank == 1 else []), [4, 4], tf.float32, 3, 1, 3),
+            lambda: collective.reduce_scatter(value(rank, (6, 2)), 3, 1, 4),
+        ]
+        made = {i: ops[i]() for i in np.random.default_rng(rank).permutation(4)}
+        return [made[i] for i in range(4)]
+
+    for rank, (largest, gathered, sent, scattered) in enumerate(each(servers, build, steps=5)):
+        np.testing.assert_array_equal(largest, np.max([value(r) for r in range(3)], 0))
+        assert gathered[:, 0].tolist() == [0, 1, 1, 2, 2, 2]
+        np.testing.assert_array_equal(sent, value(9, (4, 4)))
+        whole = sum(value(r, (6, 2)) for r in range(3))
+        np.testing.assert_allclose(scattered, whole[2 * rank : 2 * rank + 2], rtol=1e-4, atol=1e-6)
+
+
+def test_in_one_graph(workers: Any) -> None:
+    servers = workers(2)
+    with tf.Graph().as_default() as graph:
+        outs = []
+        for rank in range(2):
+            with tf.device(f"/job:worker/task:{rank}"):
+                outs.append(collective.all_reduce(tf.constant(value(rank)) * 2, 2, 7, 1, "Add", "Div"))
+        with tf.Session(servers[0].target, graph) as session:
+            for _ in range(3):
+                first, second = session.run(outs)
+    assert first.tobytes() == second.tobytes()
+    np.testing.assert_allclose(first, value(0) + value(1), rtol=1e-5, atol=1e-6)
+
+
+def test_who_did_not_begin(workers: Any) -> None:
+    """The group stands after the first step; then one task stays away."""
+    servers = workers(3)
+    first = threading.Barrier(3)
+
+    def build(rank: int) -> Any:
+        first.wait(WAIT_S)
+        return [collective.all_reduce(value(rank), 3, 1, 1)]
+
+    each(servers, build)
+
+    def again(rank: int) -> Any:
+        instance = 5 if rank == 1 else 1
+        return [collective.all_reduce(value(rank), 3, 1, instance, timeout=0.5)]
+
+    errors = each(servers, again)
+    assert all(isinstance(e, tf.errors.DeadlineExceededError) for e in errors)
+    said = " ".join(e.message for e in errors)
+    assert "did not begin it" in said and "/job:worker/replica:0/task:1" in said
+
+
+def test_a_group_that_does_not_complete(workers: Any) -> None:
+    servers = workers(3)
+
+    def build(rank: int) -> Any:
+        return tf.no_op() if rank == 1 else collective.all_reduce(value(rank), 3, 1, 1, timeout=0.5)
+
+    errors = each(servers, build)
+    assert errors[1] is None
+    for error in (errors[0], errors[2]):
+        assert isinstance(error, tf.errors.DeadlineExceededError)
+        assert "group of 3 is not complete" in error.message and "joined" in error.message
+        assert "task:1" not in error.message.split("[[")[0]
+    results = each(servers, lambda rank: collective.all_reduce(value(rank), 3, 1, 1))
+    assert all(isinstance(r, np.ndarray) for r in results), "the group forms when all ask for it"
+
+
+def test_a_leader_that_is_not_there(workers: Any) -> None:
+    servers = workers(2)
+    servers[0].stop()
+
+    def build(rank: int) -> Any:
+        return tf.no_op() if rank == 0 else collective.all_reduce(value(rank), 2, 1, 1, timeout=0.7)
+
+    with tf.Graph().as_default() as graph, tf.device("/job:worker/task:1"):
+        out = build(1)
+        with tf.Session(servers[1].target, graph) as session, pytest.raises(tf.errors.OpError, match="nobody") as error:
+            session.run(out)
+    assert isinstance(error.value, tf.errors.DeadlineExceededError)
+
+
+def test_a_lost_task_ends_it_for_all_others(workers: Any) -> None:
+    servers = workers(3)
+    each(servers, lambda rank: collective.all_reduce(value(rank), 3, 1, 1))
+    begun = threading.Event()
+
+    def build(rank: int) -> Any:
+        if rank == 2:
+            threading.Timer(0.3, lambda: (begun.set(), servers[2].stop())).start()
+            return tf.no_op()
+        return collective.all_reduce(value(rank), 3, 1, 1)
+
+    errors = each(servers, build)
+    assert begun.is_set() and errors[2] is None
+    for error in errors[:2]:
+        assert isinstance(error, tf.errors.UnavailableError), error
+        assert "task:2" in error.message
+
+
+CHILD = """
+import sys, numpy as np, sparkflow as tf
+from sparkflow.ops import collective
+from sparkflow.session.server import Server
+server = Server.bound("worker", 1, "127.0.0.1", b"secret")
+print(server.address, flush=True)
+server.join_cluster({"worker": [sys.stdin.readline().strip(), server.address]})
+with tf.device("/job:worker/task:1"):
+    out = collective.all_reduce(tf.ones([1 << 20]), 2, 1, 1).op
+with tf.Session(server.target) as session:
+    while True:
+        session.run(out)
+        print("step", flush=True)
+"""
+
+
+def test_a_worker_that_is_killed_is_named(workers: Any) -> None:
+    [server] = workers(1)
+    command = [sys.executable, "-c", CHILD]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdin is not None and child.stdout is not None
+            server.join_cluster({"worker": [server.address, child.stdout.readline().strip()]})
+            print(server.address, file=child.stdin, flush=True)
+            with tf.Graph().as_default() as graph, tf.device("/job:worker/task:0"):
+                out = collective.all_reduce(tf.ones([1 << 20]), 2, 1, 1)
+                with tf.Session(server.target, graph) as session:
+                    for _ in range(5):
+                        assert (session.run(out) == 2).all()
+                    child.stdout.readline()
+                    child.kill()
+                    with pytest.raises(tf.errors.OpError) as error:
+                        while True:
+                            session.run(out)
+            assert isinstance(error.value, tf.errors.UnavailableError)
+            assert "lost /job:worker/replica:0/task:1" in error.value.message
+        finally:
+            child.kill()
+
+
+def test_a_failed_step_aborts_the_others_and_the_group_forms_anew(workers: Any) -> None:
+    servers = workers(2)
+
+    def build(rank: int) -> Any:
+        first = collective.all_reduce(value(rank), 2, 1, 1)
+        with tf.control_dependencies([first]):
+            if rank == 1:
+                return tf.reshape(tf.constant(value(rank)), tf.cast(first[:2], tf.int32))  # of no such shape
+            return collective.all_reduce(value(rank), 2, 1, 2)
+
+    errors = each(servers, lambda rank: collective.all_reduce(np.zeros(3 + rank), 2, 1, 1))
+    assert all(isinstance(e, tf.errors.InvalidArgumentError) for e in errors)
+    assert all("differ in size" in e.message for e in errors)
+    for timeout_s in (0.5, WAIT_S):  # a step cancelled by its deadline takes the group with it
+
+        def late(rank: int, timeout_s: float = timeout_s) -> Any:
+            if rank == 1 and timeout_s < 1:
+                return tf.no_op()
+            return collective.all_reduce(value(rank), 2, 1, 1)
+
+        results = each(servers, late, timeout_s=timeout_s)
+        if timeout_s < 1:
+            assert isinstance(results[0], tf.errors.DeadlineExceededError)
+        else:
+            assert results[0].tobytes() == results[1].tobytes()
+
+
+def test_sizes_of_groups_that_differ(workers: Any) -> None:
+    servers = workers(3)
+    errors = each(servers, lambda rank: collective.all_reduce(value(rank), 2 + rank % 2, 1, 1, timeout=5))
+    assert any(isinstance(e, tf.errors.InvalidArgumentError) and "group" in e.message for e in errors)
+
+
+def test_a_session_without_a_cluster() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = collective.all_reduce(value(0), 1, 1, 1, "Add", "Div")
+        np.testing.assert_array_equal(session.run(x), value(0))
+        with pytest.raises(tf.errors.DeadlineExceededError, match="not complete"):
+            session.run(collective.all_reduce(value(0), 2, 3, 1, timeout=0.2))
+
+
+def test_static_shapes_and_refusals() -> None:
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [None, 4])
+        assert collective.all_reduce(x, 2, 1, 1).shape.as_list() == [None, 4]
+        assert collective.all_gather(x, 2, 1, 1).shape.as_list() == [None, 4]
+        assert collective.all_gather(tf.zeros([3, 4]), 2, 1, 1).shape.as_list() == [6, 4]
+        assert collective.reduce_scatter(tf.zeros([6, 4]), 2, 1, 1).shape.as_list() == [3, 4]
+        assert collective.broadcast_recv([2, 3], tf.int32, 2, 1, 1).shape.as_list() == [2, 3]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="merge_op 'Sum'"):
+            collective.all_reduce(x, 2, 1, 1, "Sum")
+        with pytest.raises(tf.errors.InvalidArgumentError, match="scalar"):
+            collective.all_gather(1.0, 2, 1, 1)

@@ -1,0 +1,106 @@
+"""DistributedOptimizer: workers of this process, each with its own variables, end with the bits of one that saw all."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow import distribute
+from sparkflow.train import distributed_optimizer
+from tests.session.test_collectives import workers  # noqa: F401 - a fixture
+
+ROWS, STEPS, BATCH = 50, 5, 8
+RNG = np.random.default_rng(0)
+IDS = RNG.integers(0, ROWS, (2, STEPS, BATCH))
+LABELS = RNG.normal(size=(2, STEPS, BATCH)).astype(np.float32)
+
+
+def loss_of(ids: Any, labels: Any, seed: int) -> Any:
+    tf.set_random_seed(seed)
+    start = tf.random_uniform_initializer(-1, 1)
+    table = tf.get_variable("table", [ROWS, 4], initializer=start)
+    other = tf.get_variable("other", [ROWS, 2], initializer=start)
+    x = tf.concat([tf.nn.embedding_lookup(table, ids), tf.nn.embedding_lookup(other, ids)], 1)
+    hidden = tf.nn.relu(tf.matmul(x, tf.get_variable("w", [6, 16], initializer=start)))
+    out = tf.matmul(hidden, tf.get_variable("v", [16, 1], initializer=start)) + tf.get_variable(
+        "b", [1], initializer=start
+    )
+    return tf.reduce_mean(tf.square(out[:, 0] - labels))
+
+
+def train(rank: int, optimizer: Any, target: str = "", size: int = 2, **options: Any) -> dict[str, np.ndarray]:
+    """STEPS of worker `rank`; of all workers' rows at once where size is 1."""
+    graph = tf.Graph()
+    with graph.as_default(), tf.device(f"/job:worker/task:{rank}" if target else ""):
+        batch = BATCH * (1 if size > 1 else 2)
+        ids, labels = tf.placeholder(tf.int64, [batch]), tf.placeholder(tf.float32, [batch])
+        opt = distribute.DistributedOptimizer(optimizer, size, **options) if size > 1 else optimizer
+        step = tf.train.get_or_create_global_step()
+        train_op = opt.minimize(loss_of(ids, labels, seed=1 + rank), global_step=step)
+        hooks = [distribute.BroadcastGlobalVariablesHook(rank == 0, size)] if size > 1 else []
+        with tf.train.MonitoredSession(tf.train.ChiefSessionCreator(master=target), hooks) as session:
+            for i in range(STEPS):
+                rows = slice(rank, rank + 1) if size > 1 else slice(None)
+                session.run(train_op, {ids: IDS[rows, i].ravel(), labels: LABELS[rows, i].ravel()})
+            names = [*tf.trainable_variables(), step]
+            return dict(zip([v.op.name for v in names], session.run(names)))
+
+
+@pytest.mark.parametrize("options", [{}, {"sparse_as_dense": True}])
+@pytest.mark.parametrize("make", [lambda: tf.train.GradientDescentOptimizer(0.1), lambda: tf.train.AdamOptimizer(0.01)])
+def test_two_workers_are_one_with_their_rows(workers: Any, make: Any, options: Any) -> None:  # noqa: F811
+    servers = workers(2)
+    with ThreadPoolExecutor(2) as threads:
+        both = list(threads.map(lambda r: train(r, make(), servers[r].target, **options), range(2)))
+    alone = train(0, make(), size=1)
+    assert set(both[0]) == {"table", "other", "w", "v", "b", "global_step"} == set(alone)
+    for name, value in both[0].items():
+        assert value.tobytes() == both[1][name].tobytes(), name
+        np.testing.assert_allclose(value, alone[name], rtol=1e-3, atol=1e-5)
+
+
+def test_one_message_for_all_small_gradients() -> None:
+    with tf.Graph().as_default() as graph:
+        ids, labels = tf.placeholder(tf.int64, [BATCH]), tf.placeholder(tf.float32, [BATCH])
+        opt = distribute.DistributedOptimizer(tf.train.GradientDescentOptimizer(0.1), 2)
+        opt.minimize(loss_of(ids, labels, 1))
+        types = [op.type for op in graph.get_operations()]
+    assert types.count("CollectiveReduce") == 1
+    assert types.count("CollectiveGather") == 2, "indices of both tables, and their rows"
+
+
+def test_buckets() -> None:
+    with tf.Graph().as_default():
+        sizes = [10, 1 << 20, 100, None, 900_000, 200_000, 30_000]
+        tensors = {i: tf.placeholder(tf.float32, [n]) for i, n in enumerate(sizes)}
+        tensors[7] = tf.placeholder(tf.float64, [5])
+        assert distributed_optimizer._buckets(tensors) == [[1], [3], [4], [0, 2, 5, 6], [7]]
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="num_replicas"):
+        distribute.DistributedOptimizer(tf.train.GradientDescentOptimizer(0.1), 0)
+
+
+def test_rows_whose_number_differs(workers: Any) -> None:  # noqa: F811
+    """Worker r looks up r + 1 rows, and row 0 of both workers' adds up."""
+    servers = workers(2)
+
+    def run(rank: int) -> np.ndarray:
+        with tf.Graph().as_default(), tf.device(f"/job:worker/task:{rank}"):
+            table = tf.Variable(np.ones((4, 2), np.float32))
+            ids = tf.placeholder(tf.int64, [None])
+            opt = distribute.DistributedOptimizer(tf.train.GradientDescentOptimizer(1.0), 2, timeout_s=20)
+            update = opt.minimize(tf.reduce_sum(tf.nn.embedding_lookup(table, ids)))
+            with tf.Session(servers[rank].target) as session:
+                session.run(tf.global_variables_initializer())
+                session.run(update, {ids: np.arange(rank + 1)})
+                return session.run(table)
+
+    with ThreadPoolExecutor(2) as threads:
+        for table in threads.map(run, range(2)):
+            assert table[:, 0].tolist() == [0, 0.5, 1, 1]
