@@ -15,18 +15,20 @@ from typing import Any
 import numpy as np
 
 import sparkflow_runtime.kernels  # noqa: F401  (fills the kernel table)
+from sparkflow_runtime.clients import Clients
+from sparkflow_runtime.dialling import dial_near, near_url, patiently, secret_of_environment
 from sparkflow_runtime.memory import keep_freed_memory
 from sparkflow_runtime.threads import limit, share
-from sparkflow_runtime.transport.base import Channel, dial, listen
+from sparkflow_runtime.transport.base import Channel, listen
 from sparkflow_runtime.transport.base import Options as TransportOptions
-from sparkflow_runtime.wire.cluster import ClusterSpec
+from sparkflow_runtime.wire import sessions
+from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec, address_of, numbered
 from sparkflow_runtime.wire.devices import task_name
 from sparkflow_runtime.wire.errors import (
     AbortedError,
     FailedPreconditionError,
     NotFoundError,
     OpError,
-    UnavailableError,
     UnimplementedError,
     from_dict,
     to_dict,
@@ -35,7 +37,6 @@ from sparkflow_runtime.wire.protos import GraphDef
 from sparkflow_runtime.worker.worker import Worker
 
 REGISTER, RUN, DELIVER, ABORT, DEREGISTER, RESET, FORGET = range(1, 8)
-SCHEME = "sparkflow"
 _RUN_META = struct.Struct("<QQ")  # handle, step id
 _DELIVER_META = struct.Struct("<QQ")  # step id, bundle
 _STEP_META = struct.Struct("<Q")
@@ -45,14 +46,18 @@ _log = logging.getLogger(__name__)
 _servers: dict[str, Server] = {}
 
 
-def server_at(target: str) -> Server:
-    """The server of this process with that target. Raises UnimplementedError for one in another process."""
-    if target not in _servers:
-        raise UnimplementedError(
-            f"Session target {target!r}: no Server of this process has it; they have {sorted(_servers)}. "
-            "Pass `server.target` of a tf.train.Server made in this process"
-        )
-    return _servers[target]
+def server_at(target: str) -> Server | None:
+    """The server of this process at that target, if it has one. Raises InvalidArgumentError where it is no target."""
+    return _servers.get(address_of(target))
+
+
+def credentials(address: str) -> tuple[bytes | None, TransportOptions]:
+    """(secret, options) for a client of the Server at an address: those of a server of this process in one cluster with
+    it, else the job's secret as the environment has it."""
+    for server in _servers.values():
+        if address in server.addresses():
+            return server._secret, server._options
+    return secret_of_environment(), TransportOptions()
 
 
 class Server:
@@ -70,13 +75,15 @@ class Server:
         self._cluster = ClusterSpec({})
         self._lock = Lock()
         self._channels: dict[str, Channel] = {}
+        self._met: set[str] = set()  # tasks that there was a channel to
         self._steps: dict[Channel, set[int]] = {}
         self._stopped = Event()
         self._listener = listen(f"tcp://{address}", self, secret, self.name, self._options)
         self.address = self._listener.url.removeprefix("tcp://")
-        self._near = listen(_near_url(self.address), self, secret, self.name, self._options)
-        self.target = f"{SCHEME}://{self.address}"
-        _servers[self.target] = self
+        self._near = listen(near_url(self.address), self, secret, self.name, self._options)
+        self.target = f"{SCHEMES[0]}://{self.address}"
+        self._clients = Clients(self)
+        _servers[self.address] = self
 
     def join_cluster(self, cluster: ClusterSpec) -> None:
         self._cluster = cluster
@@ -93,28 +100,48 @@ class Server:
         keep = [n for n in names if not wanted or any(n == f or n.startswith(f + "/") for f in wanted)]
         return {name: RemoteTask(self, name) for name in keep if name != self.name}
 
+    def addresses(self) -> set[str]:
+        """Of all tasks of the cluster."""
+        jobs = self._cluster.jobs
+        return {
+            numbered(self._cluster.task_address(job, i)) for job in jobs for i in self._cluster.task_indices(job)
+        } | {self.address}
+
+    def reset_cluster(self, containers: list[str], filters: Sequence[str] = ()) -> None:
+        """Drop these containers (all) here and in the other tasks, with every session's parts."""
+        for task in self.tasks(filters).values():
+            task.reset(containers)
+        self.worker.reset(containers)
+
     def join(self) -> None:
         """Serve until `stop()`."""
         self._stopped.wait()
 
     def stop(self) -> None:
-        _servers.pop(self.target, None)
+        _servers.pop(self.address, None)
         self._listener.close()
         self._near.close()
         for channel in list(self._channels.values()):
             channel.close("the server stopped")
+        self._clients.close()
         self.worker.resources.clear()
         self._stopped.set()
 
     # ------------------------------------------------------------------ peers
 
-    def channel(self, task: str) -> Channel:
-        """The channel to a task, dialled at first use. Raises UnavailableError naming the task and its address."""
+    def channel(self, task: str, patient: bool = False) -> Channel:
+        """The channel to a task, dialled at first use. patient: one that was never there is waited for.
+
+        Raises UnavailableError naming the task and its address.
+        """
         found = self._channels.get(task)
         if found is not None and found.error is None:
             return found
         address = self._address(task)
-        fresh = self._dial(address)
+        if patient and task not in self._met:
+            fresh = patiently(lambda: self._dial(address), f"{task} at {address}")
+        else:
+            fresh = self._dial(address)
         if fresh.peer != task:
             fresh.close("another task answers at this address")
             raise FailedPreconditionError(
@@ -122,16 +149,11 @@ class Server:
             )
         with self._lock:
             self._channels[task] = fresh
+            self._met.add(task)
         return fresh
 
     def _dial(self, address: str) -> Channel:
-        """Over a unix socket when the peer is on this host (half the latency of loopback TCP), over TCP otherwise."""
-        if address.rpartition(":")[0] == self.address.rpartition(":")[0]:
-            try:
-                return dial(_near_url(address), self, self._secret, self.name, options=self._options)
-            except UnavailableError:
-                _log.debug("%s: nobody at %s; using TCP", self.name, _near_url(address))
-        return dial(f"tcp://{address}", self, self._secret, self.name, options=self._options)
+        return dial_near(address, self, self._secret, self.name, self._options)
 
     def _address(self, task: str) -> str:
         for job in self._cluster.jobs:
@@ -164,6 +186,8 @@ class Server:
             reply()
         elif method == FORGET:
             self.worker.forget(_STEP_META.unpack(meta)[0])
+        elif method in sessions.METHODS:
+            self._clients.on_message(channel, method, meta, tensors, reply)
         else:
             raise UnimplementedError(f"{self.name}: no method {method} (asked by {channel})")
 
@@ -173,6 +197,7 @@ class Server:
                 known = self._channels.get(channel.peer)
                 if known is None or known.error is not None:
                     self._channels[channel.peer] = channel
+                self._met.add(channel.peer)
         fields = json.loads(meta)
         if not self._cluster:  # the master may be ahead of whoever tells this server its cluster
             self.join_cluster(ClusterSpec(fields["cluster"]))
@@ -201,17 +226,13 @@ class Server:
 
     def on_close(self, channel: Channel, error: OpError) -> None:
         """The steps that a lost peer asked for end, so that nothing here waits for it."""
+        self._clients.lost(channel)
         with self._lock:
             orphans = self._steps.pop(channel, set())
             if self._channels.get(channel.peer) is channel:
                 del self._channels[channel.peer]
         for step_id in orphans:
             self.worker.rendezvous.abort(step_id, AbortedError(f"{self.name}: lost {channel}: {error.message}"))
-
-
-def _near_url(address: str) -> str:
-    """Where the server that is bound to this TCP address is found by processes of its own host (an abstract socket)."""
-    return f"unix://@sparkflow-{address}"
 
 
 class RemoteTask:
@@ -233,7 +254,7 @@ class RemoteTask:
         fields["trace"] = trace
         meta = json.dumps(fields).encode()
         body = np.frombuffer(graph.SerializeToString(), np.uint8)
-        reply, _ = self._server.channel(self.name).call(REGISTER, meta, [body], _REGISTER_TIMEOUT_S)
+        reply, _ = self._server.channel(self.name, patient=True).call(REGISTER, meta, [body], _REGISTER_TIMEOUT_S)
         return int(_STEP_META.unpack(reply)[0])
 
     def start(self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None]) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
+from sparkflow_runtime.dialling import secret_of_environment
 from sparkflow_runtime.server import Server as RuntimeServer
 from sparkflow_runtime.threads import limit
 from sparkflow_runtime.wire.cluster import ClusterSpec
 from sparkflow_runtime.wire.errors import InvalidArgumentError
-
-SECRET_VARIABLE = "SPARKFLOW_SECRET"
 
 
 class Server:
@@ -39,7 +37,9 @@ class Server:
         cluster = ClusterSpec(server_or_cluster_def)
         job_name = job_name or _only(cluster.jobs, "job_name")
         index = _only(cluster.task_indices(job_name), "task_index") if task_index is None else task_index
-        self._runtime = RuntimeServer(job_name, index, cluster.task_address(job_name, index), secret or _secret())
+        self._runtime = RuntimeServer(
+            job_name, index, cluster.task_address(job_name, index), secret or secret_of_environment()
+        )
         self._runtime.join_cluster(cluster)
         self._cluster = cluster
 
@@ -92,8 +92,3 @@ def _only(found: list[Any], what: str) -> Any:
     if len(found) != 1:
         raise InvalidArgumentError(f"Server: {what} must be given; the cluster has {found}")
     return found[0]
-
-
-def _secret() -> bytes | None:
-    text = os.environ.get(SECRET_VARIABLE)
-    return text.encode() if text else None

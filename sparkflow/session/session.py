@@ -14,7 +14,7 @@ import numpy as np
 from sparkflow.framework.graph import Graph, default_session, get_default_graph, session_as_default
 from sparkflow.session.feeds import checked, fed_tensor, feeds_of
 from sparkflow.session.fetches import FetchPlan
-from sparkflow_runtime.session import DeviceAttributes, PartialRun, RuntimeSession, reset
+from sparkflow_runtime.session import AnyPartialRun, AnySession, DeviceAttributes, open_session, reset
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.wire.protos import ConfigProto
 
@@ -22,11 +22,13 @@ from sparkflow_runtime.wire.protos import ConfigProto
 class Session:
     """Runs `graph` (the default one) in this process, or in the cluster of the Server whose `target` is given.
 
+    target: "" or 'sparkflow://host:port' ('grpc://' means the same): any task of a cluster, in this process or not. It
+    is the master of the session. A Server that is not there yet is waited for, for 20 s.
     Variables live in the session when it has no target, and in the tasks of the cluster otherwise.
     config: intra_op_parallelism_threads limits BLAS's threads in the whole process, for the first session that sets it
     and unless the environment does (sparkflow_runtime.threads); inter_op_parallelism_threads changes nothing.
-    Raises TypeError where target, graph or config are of another type, NotFoundError or UnimplementedError where no
-    server has the target.
+    Raises TypeError where target, graph or config are of another type, InvalidArgumentError on another form of target,
+    UnavailableError where no Server answers there, UnauthenticatedError where it has another secret.
     """
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None):
@@ -37,10 +39,10 @@ class Session:
         self._graph = graph or get_default_graph()
         self.sess_str = target or ""
         self._config = config
-        self._runtime = RuntimeSession(self.sess_str, config)
+        self._runtime: AnySession = open_session(self.sess_str, config)
         self._sent = 0
         self._lock = Lock()
-        self._partial: dict[str, PartialRun] = {}
+        self._partial: dict[str, AnyPartialRun] = {}
         self._context: ExitStack | None = None
         self._closed = False
 

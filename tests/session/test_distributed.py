@@ -172,8 +172,3 @@ def test_a_server_learns_its_cluster_from_the_first_master(graph: Any) -> None:
     finally:
         for server in servers.values():
             server.stop()
-
-
-def test_a_session_needs_a_server_that_exists() -> None:
-    with tf.Graph().as_default(), pytest.raises(tf.errors.UnimplementedError, match="no Server of this process"):
-        tf.Session("sparkflow://127.0.0.1:1")

@@ -39,6 +39,7 @@ from sparkflow_runtime.wire.errors import (
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef, StepStats
 
 _ABORT_GRACE_S = 5.0
+_MOST_CANCELLED = 1024
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +75,7 @@ class Master:
         self.session_id = secrets.token_hex(8)
         self._step_ids = itertools.count(secrets.randbits(62) & ~0xFFFFFFFF)
         self._active: set[_StepRun] = set()
+        self._cancelled: dict[int, OpError] = {}
         self._closed = False
         self._open = Event()
         self._open.set()
@@ -106,6 +108,10 @@ class Master:
         learned = not self._cost_steps or self._learned((feeds, fetches, targets), not trace)
         key = (feeds, fetches, targets, trace or not learned, learned)
         return self._compiled.get(key) or self._kept(key, lambda: self._compile(self._nodes, *key))
+
+    def compiled(self, signature: tuple[Any, Any, Any]) -> Compiled | None:
+        """What `compile` would give for a signature, where nothing would have to be compiled or learned for it."""
+        return None if self._cost_steps else self._compiled.get((*signature, False, True))
 
     def compile_partial(self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]) -> Compiled:
         """A signature whose feeds come from and whose fetches go to mailboxes of the step."""
@@ -230,23 +236,25 @@ class Master:
 
     # ------------------------------------------------------------------ steps
 
-    def run(self, compiled: Compiled, feeds: list[Any], timeout_s: float | None = None) -> list[Any]:
-        """The fetched values in order. Raises the first error of any task as itself."""
+    def run(
+        self, compiled: Compiled, feeds: list[Any], timeout_s: float | None = None, step_id: int | None = None
+    ) -> list[Any]:
+        """The fetched values in order. Raises the first error of any task as itself. step_id: for `cancel`."""
         if compiled.all_here:
             values = self._own.run_straight(compiled.own.handle, feeds)  # type: ignore[union-attr]
             if values is not None:
                 return values
         if compiled.one_at_a_time is not None:
-            return self.run_traced(compiled, feeds, timeout_s)[0]
-        return self._assemble(compiled, feeds, self._results(compiled, feeds, timeout_s))
+            return self.run_traced(compiled, feeds, timeout_s, step_id)[0]
+        return self._assemble(compiled, feeds, self._results(compiled, feeds, timeout_s, step_id))
 
     def run_traced(
-        self, compiled: Compiled, feeds: list[Any], timeout_s: float | None = None
+        self, compiled: Compiled, feeds: list[Any], timeout_s: float | None = None, step_id: int | None = None
     ) -> tuple[list[Any], list[StepStats]]:
         """As `run`, of a traced signature; also what every task recorded."""
         with compiled.one_at_a_time or nullcontext():
             begun_s = time.perf_counter()
-            results = self._results(compiled, feeds, timeout_s)
+            results = self._results(compiled, feeds, timeout_s, step_id)
             compiled.measured_s.append(time.perf_counter() - begun_s)
         stats = [StepStats.FromString(values[-1].tobytes()) for _, values in results]
         with self._lock:
@@ -255,7 +263,7 @@ class Master:
         return self._assemble(compiled, feeds, [(part, values[:-1]) for part, values in results]), stats
 
     def _results(
-        self, compiled: Compiled, feeds: list[Any], timeout_s: float | None
+        self, compiled: Compiled, feeds: list[Any], timeout_s: float | None, step_id: int | None
     ) -> Sequence[tuple[Part, list[Any]]]:
         """What each part fetched."""
         own = compiled.own
@@ -263,7 +271,7 @@ class Master:
             values = self._own.run_straight(own.handle, [feeds[i] for i in own.feeds])
             if values is not None:
                 return [(own, values)]
-        return self._run_step(compiled, feeds, self.new_step_id(), timeout_s)
+        return self._run_step(compiled, feeds, step_id or self.new_step_id(), timeout_s)
 
     def new_step_id(self) -> int:
         return next(self._step_ids)
@@ -280,9 +288,22 @@ class Master:
         try:
             if self._closed:
                 raise CancelledError("Session has been closed.")
+            if step_id in self._cancelled:
+                raise self._cancelled.pop(step_id)
             return step.run(timeout_s or self._timeout_s)
         finally:
             self._active.discard(step)
+
+    def cancel(self, step_id: int, error: OpError) -> None:
+        """End a step with `error`; one that has not begun will end at once."""
+        found = next((step for step in list(self._active) if step.step_id == step_id), None)
+        if found is None:
+            self._cancelled[step_id] = error
+            while len(self._cancelled) > _MOST_CANCELLED:  # of steps that had ended already
+                del self._cancelled[next(iter(self._cancelled))]
+            found = next((step for step in list(self._active) if step.step_id == step_id), None)
+        if found is not None:
+            found.abort(error)
 
     @staticmethod
     def _assemble(compiled: Compiled, feeds: list[Any], results: Sequence[tuple[Part, list[Any]]]) -> list[Any]:

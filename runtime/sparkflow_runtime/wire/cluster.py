@@ -9,6 +9,27 @@ from tensorboard.compat.proto.cluster_pb2 import ClusterDef
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 
+SCHEMES = ("sparkflow", "grpc")  # of a target; the second is what TensorFlow's programs say
+_LOCALHOST = "127.0.0.1"
+
+
+def address_of(target: str) -> str:
+    """'host:port' of a session's target such as 'sparkflow://host:port', where localhost is its number.
+
+    Raises InvalidArgumentError on another form.
+    """
+    scheme, found, address = target.partition("://")
+    host, _, port = address.rpartition(":")
+    if not found or scheme not in SCHEMES or not host or not port.isdigit():
+        raise InvalidArgumentError(f"Session target {target!r}: expected '', sparkflow://host:port or grpc://host:port")
+    return numbered(address)
+
+
+def numbered(address: str) -> str:
+    """The address with localhost as a number, which is how servers print what they are bound to."""
+    host, _, port = address.rpartition(":")
+    return f"{_LOCALHOST}:{port}" if host == "localhost" else address
+
 
 class ClusterSpec:
     """Job name -> task addresses.

@@ -106,6 +106,11 @@ class Worker:
 
     # ------------------------------------------------------------------ steps
 
+    def is_straight(self, handle: int) -> bool:
+        """Whether `run_straight` would run it."""
+        part = self._parts.get(handle)
+        return part is not None and part.plan.order is not None
+
     def run_straight(self, handle: int, feeds: list[Any]) -> list[Any] | None:
         """Run a part that never waits and talks to nobody; None when the part is not of that kind."""
         plan = self._plan(handle)
