@@ -9,6 +9,7 @@ import json
 import logging
 import struct
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from threading import Event, Lock
 from typing import Any
 
@@ -26,6 +27,7 @@ from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec, address_of, num
 from sparkflow_runtime.wire.devices import task_name
 from sparkflow_runtime.wire.errors import (
     AbortedError,
+    DeadlineExceededError,
     FailedPreconditionError,
     NotFoundError,
     OpError,
@@ -243,19 +245,30 @@ class RemoteTask:
 
     def register(
         self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
-    ) -> int:
-        cluster = self._server._cluster.as_dict()
-        fields: dict[str, Any] = {
-            "session": session,
-            "feeds": list(feeds),
-            "fetches": list(fetches),
-            "cluster": cluster,
-        }
-        fields["trace"] = trace
-        meta = json.dumps(fields).encode()
+    ) -> Callable[[], int]:
+        meta = {"session": session, "feeds": list(feeds), "fetches": list(fetches), "trace": trace}
+        meta["cluster"] = self._server._cluster.as_dict()
         body = np.frombuffer(graph.SerializeToString(), np.uint8)
-        reply, _ = self._server.channel(self.name, patient=True).call(REGISTER, meta, [body], _REGISTER_TIMEOUT_S)
-        return int(_STEP_META.unpack(reply)[0])
+        answer: Future[int] = Future()
+
+        def replied(error: OpError | None, reply: bytes, tensors: list[Any]) -> None:
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(int(_STEP_META.unpack(reply)[0]))
+
+        self._server.channel(self.name, patient=True).call_async(REGISTER, json.dumps(meta).encode(), [body], replied)
+
+        def handle() -> int:
+            try:
+                return answer.result(_REGISTER_TIMEOUT_S)
+            except TimeoutError:
+                raise DeadlineExceededError(
+                    f"{self.name} did not take its part of the graph, {len(graph.node)} nodes, in "
+                    f"{_REGISTER_TIMEOUT_S:g} s. Look for an earlier error in its log"
+                ) from None
+
+        return handle
 
     def start(self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None]) -> None:
         def replied(error: OpError | None, meta: bytes, tensors: list[Any]) -> None:

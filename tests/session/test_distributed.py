@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -172,3 +174,66 @@ def test_a_server_learns_its_cluster_from_the_first_master(graph: Any) -> None:
     finally:
         for server in servers.values():
             server.stop()
+
+
+def test_a_part_that_two_signatures_share_is_registered_once(cluster: Any, graph: Any) -> None:
+    """What a graph that grows costs is what is new in it: the table's part of the step is the same with a loss more."""
+    servers = cluster(ps=1, worker=1)
+    with tf.device(PS):
+        table = tf.Variable(np.ones((10, 4), np.float32))
+        for _ in range(20):
+            table = tf.identity(table) + 1.0
+    with tf.device(WORKER):
+        x = tf.placeholder(tf.float32, [10, 4])
+        loss = tf.reduce_sum(table * x)
+    feed = {x: np.ones((10, 4), np.float32)}
+    registered = _registrations(servers["ps0"])
+    with tf.Session(servers["worker0"].target) as session:
+        session.run(tf.global_variables_initializer())
+        session.run(loss, feed)
+        then = len(registered)
+        channel = servers["worker0"]._runtime.channel("/job:ps/replica:0/task:0")
+        before = channel.counters["bytes_sent"]
+        session.run([loss, x], feed)
+        with tf.device(WORKER):
+            mean = loss / 40.0
+        assert session.run(mean, feed) == session.run(loss, feed) / 40
+        assert len(registered) == then, "neither another fetch nor more nodes at the worker concern the server"
+        assert channel.counters["bytes_sent"] - before < 1000
+        with tf.device(PS):
+            session.run(tf.reduce_sum(table))
+        assert len(registered) == then + 1
+
+
+def _registrations(server: Server) -> list[Any]:
+    worker, found = server._runtime.worker, []
+    register = worker.register
+
+    def counted(*args: Any) -> int:
+        found.append(args)
+        return register(*args)
+
+    worker.register = counted  # type: ignore[method-assign]
+    return found
+
+
+def test_a_shared_part_goes_with_its_last_signature(cluster: Any, graph: Any) -> None:
+    servers = cluster(ps=1, worker=1)
+    parts = servers["ps0"]._runtime.worker._parts
+    with tf.device(PS):
+        a = tf.placeholder_with_default(1.0, [])
+    with tf.device(WORKER):
+        b, c = a + 1.0, a + 2.0
+    with tf.Session(servers["worker0"].target) as session:
+        first, second = session.make_callable(b), session.make_callable(c)
+        assert (first(), second(), len(parts)) == (2, 3, 1)
+        session._runtime._master._compiled.clear()
+        del first
+        gc.collect()
+        assert (second(), len(parts)) == (3, 1)
+        del second
+        gc.collect()
+        deadline = time.monotonic() + 5
+        while parts and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not parts

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.wire import control_flow
@@ -39,6 +40,7 @@ class _Splitter:
     events: dict[str, int] = field(default_factory=dict)
     bundles: dict[tuple[str, str, int], int] = field(default_factory=dict)
     transfers: dict[tuple[str, str], str] = field(default_factory=dict)
+    ends: dict[int, list[NodeDef]] = field(default_factory=dict)  # bundle -> its _Send and _Recv nodes
     next_event: int = 0
 
     def add(self, node: NodeDef) -> None:
@@ -109,21 +111,34 @@ class _Splitter:
             attrs = {"tensor_name": key[0], "send_device": self.task[name], "recv_device": task, "_bundle": bundle}
             if self.live is not None and (self.live.irregular or self.live.of(e)):
                 attrs[control_flow.MAY_DIE] = True
-            _add(
-                self.parts[self.task[name]], SEND, stem + "/send", [mark + (name if mark else edge(name, port))], attrs
-            )
-            _add(self.parts[task], RECV, stem + "/recv", [], attrs)
+            source = mark + (name if mark else edge(name, port))
+            ends = self.ends.setdefault(bundle, [])
+            ends.append(_add(self.parts[self.task[name]], SEND, stem + "/send", [source], attrs))
+            ends.append(_add(self.parts[task], RECV, stem + "/recv", [], attrs))
             self.transfers[key] = stem + "/recv"
         return mark + self.transfers[key]
 
+    def name_bundles(self) -> None:
+        """Give each bundle the number that follows from its contents alone, so that a part which two signatures have in
+        common is the same part."""
+        taken: dict[int, int] = {}
+        for bundle, nodes in self.ends.items():
+            contents = "\n".join(sorted(node.name for node in nodes))
+            number = int.from_bytes(blake2b(contents.encode(), digest_size=8).digest()) >> 1
+            while taken.setdefault(number, bundle) != bundle:
+                number += 1  # two of 2**63 met
+            for node in nodes:
+                node.attr["_bundle"].i = number
 
-def _add(part: GraphDef, op: str, name: str, inputs: list[str], attrs: dict[str, object]) -> None:
+
+def _add(part: GraphDef, op: str, name: str, inputs: list[str], attrs: dict[str, object]) -> NodeDef:
     node = part.node.add(
         op=op, name=name, device=str(attrs["send_device" if op == SEND else "recv_device"]) + "/device:CPU:0"
     )
     node.input.extend(inputs)
     for key, value in attrs.items():
         node.attr[key].CopyFrom(encode(value))
+    return node
 
 
 def partition(graph: GraphDef, feeds: Iterable[str] = ()) -> dict[str, GraphDef]:
@@ -138,4 +153,5 @@ def partition(graph: GraphDef, feeds: Iterable[str] = ()) -> dict[str, GraphDef]
     splitter = _Splitter(fed, live)
     for node in order or topological(list(graph.node), fed):
         splitter.add(node)
+    splitter.name_bundles()
     return splitter.parts
