@@ -36,6 +36,7 @@ class Host(Protocol):
     """What a session needs of a Server."""
 
     worker: Worker
+    config: ConfigProto  # what its sessions have unless theirs says otherwise
 
     def tasks(self, filters: Sequence[str] = ()) -> Mapping[str, Task]: ...
 
@@ -48,7 +49,7 @@ class RuntimeSession:
 
     def __init__(self, host: Host | None = None, config: ConfigProto | None = None):
         keep_freed_memory()
-        config = config or ConfigProto()
+        config = _merged(host.config if host else None, config)
         timeout_s = config.operation_timeout_in_ms / 1000 or None
         options: dict[str, Any] = {
             "soft_placement": config.allow_soft_placement,
@@ -142,6 +143,14 @@ class RuntimeSession:
 
     def close(self) -> None:
         self._master.close()
+
+
+def _merged(usual: ConfigProto | None, config: ConfigProto | None) -> ConfigProto:
+    merged = ConfigProto()
+    for one in (usual, config):
+        if one is not None:
+            merged.MergeFrom(one)
+    return merged
 
 
 def _attributes(name: str) -> DeviceAttributes:

@@ -35,7 +35,7 @@ from sparkflow_runtime.wire.errors import (
     from_dict,
     to_dict,
 )
-from sparkflow_runtime.wire.protos import GraphDef
+from sparkflow_runtime.wire.protos import ConfigProto, GraphDef
 from sparkflow_runtime.worker.worker import Worker
 
 REGISTER, RUN, DELIVER, ABORT, DEREGISTER, RESET, FORGET = range(1, 8)
@@ -67,10 +67,20 @@ class Server:
 
     address: 'host:port' to bind; port 0 takes a free one, and `address` then says which.
     secret: proves that a peer belongs to the job; without one only loopback addresses are served.
+    config: what sessions here have unless theirs says otherwise.
     """
 
-    def __init__(self, job: str, index: int, address: str, secret: bytes | None = None, keepalive_s: float = 10.0):
+    def __init__(
+        self,
+        job: str,
+        index: int,
+        address: str,
+        secret: bytes | None = None,
+        keepalive_s: float = 10.0,
+        config: ConfigProto | None = None,
+    ):
         keep_freed_memory()
+        self.config = config or ConfigProto()
         self.job, self.index, self.name = job, index, task_name(job, index)
         self._secret, self._options = secret, TransportOptions(keepalive_s=keepalive_s)
         self.worker = Worker(self.name, self._push)

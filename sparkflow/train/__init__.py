@@ -11,7 +11,7 @@ from sparkflow.train.checkpoint_state import (
     update_checkpoint_state,
 )
 from sparkflow.train.coordinator import Coordinator
-from sparkflow.train.device_setter import GreedyLoadBalancingStrategy, byte_size_load_fn, replica_device_setter
+from sparkflow.train.device_setter import replica_device_setter
 from sparkflow.train.hooks import (
     FeedFnHook,
     FinalOpsHook,
@@ -97,3 +97,4 @@ from sparkflow_runtime.wire.example_proto import (
     SequenceExample,
 )
 from sparkflow_runtime.wire.protos import ClusterDef
+from sparkflow_runtime.wire.server_def import ServerDef

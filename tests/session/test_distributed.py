@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,25 +14,6 @@ import sparkflow as tf
 from sparkflow.session.server import Server
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
-
-
-@pytest.fixture
-def cluster() -> Iterator[Callable[..., dict[str, Server]]]:
-    made: list[Server] = []
-
-    def make(**counts: int) -> dict[str, Server]:
-        servers = {
-            f"{job}{i}": Server.bound(job, i, "127.0.0.1", b"secret") for job, n in counts.items() for i in range(n)
-        }
-        addresses = {job: [servers[f"{job}{i}"].address for i in range(n)] for job, n in counts.items()}
-        for server in servers.values():
-            server.join_cluster(addresses)
-        made.extend(servers.values())
-        return servers
-
-    yield make
-    for server in made:
-        server.stop()
 
 
 def test_a_graph_over_two_tasks(cluster: Any, graph: Any) -> None:

@@ -42,7 +42,7 @@ class ClusterSpec:
         self._jobs: dict[str, dict[int, str]] = {}
         if isinstance(cluster, ClusterSpec):
             self._jobs = {job: dict(tasks) for job, tasks in cluster._jobs.items()}
-        elif isinstance(cluster, ClusterDef):
+        elif isinstance(cluster, ClusterDef) or hasattr(cluster, "job"):  # TensorFlow's own class is another
             self._jobs = {job.name: dict(job.tasks) for job in cluster.job}
         elif isinstance(cluster, Mapping):
             self._jobs = {job: self._tasks(job, tasks) for job, tasks in cluster.items()}
@@ -68,6 +68,7 @@ class ClusterSpec:
         return sorted(self._job(job_name))
 
     def job_tasks(self, job_name: str) -> list[str | None]:
+        """The addresses by index, None at an index that no task has."""
         tasks = self._job(job_name)
         return [tasks.get(i) for i in range(max(tasks) + 1)]
 
@@ -92,6 +93,12 @@ class ClusterSpec:
         for name in self.jobs:
             cluster.job.add(name=name, tasks=self._jobs[name])
         return cluster
+
+    def with_address(self, job_name: str, task_index: int, address: str) -> ClusterSpec:
+        """The same cluster with one task elsewhere."""
+        made = ClusterSpec(self)
+        made._job(job_name)[task_index] = address
+        return made
 
     def __bool__(self) -> bool:
         return bool(self._jobs)

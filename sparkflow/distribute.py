@@ -1,0 +1,5 @@
+"""tf.distribute, as far as clusters are found by it."""
+
+from sparkflow.train import cluster_resolver
+
+__all__ = ["cluster_resolver"]
