@@ -1,6 +1,7 @@
 """Training as graph programs: optimizers, savers, device setters, hooks, sessions that recover."""
 
 from sparkflow.session.server import Server
+from sparkflow.train.bounded_staleness import BoundedStalenessOptimizer
 from sparkflow.train.checkpoint_state import (
     CheckpointState,
     checkpoint_exists,
