@@ -126,6 +126,25 @@ def test_a_deadline_names_the_task_that_is_missing(cluster: Any, graph: Any) -> 
             session.run(item)
 
 
+def test_a_deadline_says_who_waits_for_whom(cluster: Any, graph: Any) -> None:
+    """The worker for the server, the server for a queue that is empty, and another worker for the same server."""
+    servers = cluster(ps=1, worker=2)
+    with tf.device(PS):
+        item = tf.FIFOQueue(5, [tf.float32], name="rows").dequeue()
+    with tf.device(WORKER):
+        y = item + 1
+    with tf.device("/job:worker/task:1"):
+        z = item + 2
+    options = tf.RunOptions(timeout_in_ms=200)
+    with tf.Session(servers["worker0"].target) as session, pytest.raises(tf.errors.DeadlineExceededError) as caught:
+        session.run([y, z], options=options)
+    said = caught.value.message
+    assert "not done in 0.2 s. nothing yet from /job:ps/replica:0/task:0" in said
+    assert "/job:ps/replica:0/task:0: Waiting in QueueDequeueV2 'rows_Dequeue'" in said
+    assert "FIFOQueue 'rows'" in said and "size 0" in said
+    assert "/job:worker/replica:0/task:1: nothing yet from /job:ps/replica:0/task:0" in said
+
+
 def test_a_peer_without_the_secret_is_refused(cluster: Any, graph: Any) -> None:
     servers = cluster(ps=1)
     stranger = Server.bound("worker", 0, "127.0.0.1", b"another secret")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -22,11 +21,11 @@ PS, WORKER, OTHER = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
 
 @pytest.fixture(scope="module")
 def tasks() -> Iterator[Cluster]:
-    os.environ["SPARKFLOW_SECRET"] = "secret"
-    cluster = Cluster(ps=1, worker=2)
-    yield cluster
-    cluster.stop()
-    del os.environ["SPARKFLOW_SECRET"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARKFLOW_SECRET", "secret")
+        cluster = Cluster(ps=1, worker=2)
+        yield cluster
+        cluster.stop()
 
 
 @pytest.fixture(autouse=True)

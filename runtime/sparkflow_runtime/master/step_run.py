@@ -24,6 +24,8 @@ class StepRun:
         self._waiting = {p.name for p in compiled.others}
         self._error: OpError | None = None
         self._own_step: OwnStep | None = None
+        self._late = False  # it was aborted because its time was over
+        self._reasons: dict[str, str] = {}  # task -> for what it waited then
 
     def run(self, timeout_s: float | None) -> list[tuple[Part, list[Any]]]:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -39,7 +41,7 @@ class StepRun:
         finally:
             task.rendezvous.end(self.step_id)
         if self._error is not None:
-            raise self._error
+            raise self._with_reasons(self._error)
         return self._results
 
     def _start(self, part: Part) -> None:
@@ -55,6 +57,8 @@ class StepRun:
                 self._waiting.discard(part.name)
                 if error is None:
                     self._results.append((part, values or []))
+                elif self._late and isinstance(error, DeadlineExceededError):
+                    self._reasons[part.name] = error.message
                 self._wake.notify_all()
             if error is not None:
                 self.abort(error)
@@ -76,8 +80,11 @@ class StepRun:
             if self._error is not None:
                 return
             self._error = error
+            self._late = isinstance(error, DeadlineExceededError)
             waiting = [p for p in self._compiled.others if p.name in self._waiting]
-        told = AbortedError(f"Step {self.step_id} was aborted: {error.message}")
+        told = (DeadlineExceededError if self._late else AbortedError)(
+            f"Step {self.step_id} was aborted: {error.message}"
+        )
         if self._own_step is not None:
             self._own_step.cancel(error)
         for part in waiting:
@@ -97,3 +104,11 @@ class StepRun:
             )
         with self._wake:
             self._wake.wait_for(lambda: not self._waiting, _ABORT_GRACE_S)
+
+    def _with_reasons(self, error: OpError) -> OpError:
+        """The error; where the time was over, it says for what each task waited that was not done."""
+        if self._late:
+            silent = [f"{name} does not answer: it is stopped, or gone" for name in sorted(self._waiting)]
+            told = [f"{name}: {reason}" for name, reason in sorted(self._reasons.items())]
+            error.message = ". ".join([error.message, *told, *silent])
+        return error

@@ -1,0 +1,129 @@
+"""Monitored sessions over processes that die: what is lost comes back from the checkpoint, and nobody else stops."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sparkflow as tf
+from tests.session.processes import Cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARKFLOW_SECRET", "secret")
+        cluster = Cluster(ps=1, worker=2)
+        yield cluster
+        cluster.stop()
+
+
+@pytest.fixture
+def tasks(cluster: Cluster) -> Iterator[Cluster]:
+    yield cluster
+    tf.Session.reset(cluster["worker0"].target)
+
+
+def model(rank: int) -> dict[str, Any]:
+    """Counts to the global step, on the parameter server and by way of a worker."""
+    setter = tf.train.replica_device_setter(1, worker_device=f"/job:worker/task:{rank}")
+    with tf.Graph().as_default() as graph, tf.device(setter):
+        step = tf.train.get_or_create_global_step()
+        w = tf.Variable(0.0, name="w")
+        loss = tf.square(w.value() - 1.0)
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
+    return {"graph": graph, "train": train, "step": step, "loss": loss}
+
+
+class Opened(tf.train.SessionRunHook):
+    """How many sessions there were."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self.times += 1
+
+
+@pytest.mark.parametrize("lost", ["ps0", "worker0"])
+def test_a_lost_task_and_a_remote_master(tasks: Cluster, tmp_path: Path, lost: str) -> None:
+    parts, opened = model(0), Opened()
+    with (
+        parts["graph"].as_default(),
+        tf.train.MonitoredTrainingSession(
+            tasks["worker0"].target, True, str(tmp_path), hooks=[opened], save_checkpoint_steps=2
+        ) as session,
+    ):
+        for _ in range(5):
+            session.run(parts["train"])
+        tasks.restart(lost)
+        assert session.run(parts["step"]) >= 4, "of the checkpoint, or as the parameter server still has it"
+        for _ in range(5):
+            session.run(parts["train"])
+        assert session.run(parts["step"]) >= 9
+    assert opened.times == 2
+
+
+def test_a_worker_is_lost_and_back_while_the_other_goes_on(tasks: Cluster, tmp_path: Path) -> None:
+    """Asynchronous training: two clients, each with a master of its own."""
+    steps, stop, errors = [0, 0], threading.Event(), []
+
+    def work(rank: int) -> None:
+        parts = model(rank)
+        try:
+            with (
+                parts["graph"].as_default(),
+                tf.train.MonitoredTrainingSession(
+                    tasks[f"worker{rank}"].target, rank == 0, str(tmp_path), max_wait_secs=30
+                ) as session,
+            ):
+                while not stop.is_set():
+                    session.run(parts["train"])
+                    steps[rank] += 1
+                    time.sleep(0.005)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    _until(lambda: min(steps) > 5 or bool(errors))
+    tasks["worker1"].stop()
+    at_loss = steps[0]
+    _until(lambda: steps[0] > at_loss + 20 or bool(errors))
+    tasks.restart("worker1")
+    back = steps[1]
+    _until(lambda: steps[1] > back + 5 or bool(errors))
+    stop.set()
+    for thread in threads:
+        thread.join(30)
+    assert not errors
+
+
+def test_a_stopped_task_is_named_at_the_deadline(tasks: Cluster) -> None:
+    """SIGSTOP: it neither answers nor closes its connection."""
+    parts = model(0)
+    with tf.Session(tasks["worker0"].target, graph=parts["graph"]) as session:
+        with parts["graph"].as_default():
+            session.run(tf.global_variables_initializer())
+        os.kill(tasks["ps0"].process.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises((tf.errors.DeadlineExceededError, tf.errors.UnavailableError)) as caught:
+                session.run(parts["train"], options=tf.RunOptions(timeout_in_ms=500))
+        finally:
+            os.kill(tasks["ps0"].process.pid, signal.SIGCONT)
+    assert "/job:ps/replica:0/task:0" in caught.value.message
+
+
+def _until(true: Any, within_s: float = 30.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
