@@ -10,7 +10,7 @@ from typing import Any
 from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part
 from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, OpError
 
-_ABORT_GRACE_S = 5.0
+_ABORT_GRACE_S, _REASONS_S = 5.0, 1.0  # how long tasks may take to say that they stopped, and for what they waited
 
 
 class StepRun:
@@ -103,7 +103,7 @@ class StepRun:
                 DeadlineExceededError(f"Step {self.step_id}: no answer from {', '.join(missing)} in {timeout_s:g} s")
             )
         with self._wake:
-            self._wake.wait_for(lambda: not self._waiting, _ABORT_GRACE_S)
+            self._wake.wait_for(lambda: not self._waiting, _REASONS_S if self._late else _ABORT_GRACE_S)
 
     def _with_reasons(self, error: OpError) -> OpError:
         """The error; where the time was over, it says for what each task waited that was not done."""
