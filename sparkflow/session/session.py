@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkflow.framework.graph import Graph, default_session, get_default_graph, session_as_default
 from sparkflow.session.feeds import checked, fed_tensor, feeds_of
-from sparkflow.session.fetches import FetchPlan
+from sparkflow.session.fetches import FetchPlan, FetchPlans
 from sparkflow_runtime.session import AnyPartialRun, AnySession, DeviceAttributes, open_session, reset
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.wire.protos import ConfigProto
@@ -40,6 +40,7 @@ class Session:
         self.sess_str = target or ""
         self._config = config
         self._runtime: AnySession = open_session(self.sess_str, config)
+        self._plans = FetchPlans(self._graph)
         self._sent = 0
         self._lock = Lock()
         self._partial: dict[str, AnyPartialRun] = {}
@@ -75,7 +76,7 @@ class Session:
         the runtime's error (tf.errors.OpError) with the node, device and the line that made the node.
         """
         self._begin()
-        plan = FetchPlan(self._graph, fetches)
+        plan = self._plans.of(fetches)
         feeds = feeds_of(self._graph, feed_dict) if feed_dict else {}
         try:
             values = self._runtime.run(feeds, plan.tensors, plan.targets, options, run_metadata)
