@@ -77,6 +77,7 @@ from sparkflow.train.saving_hooks import (
 from sparkflow.train.scaffold import Scaffold
 from sparkflow.train.session_manager import SessionManager
 from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from sparkflow.train.signal_hook import CheckpointOnSignalHook
 from sparkflow.train.sync_replicas import SyncReplicasOptimizer
 from sparkflow.train.training_util import (
     assert_global_step,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import threading
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.transport import dial
+from sparkflow_runtime.wire import sessions
 from tests.session.processes import Cluster
 
 PS, WORKER, OTHER = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
@@ -316,6 +319,33 @@ def test_refusals(tasks: Cluster, graph: Any, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("SPARKFLOW_SECRET", "another")
     with pytest.raises(tf.errors.UnauthenticatedError):
         tf.Session(tasks["worker0"].target)
+
+
+def test_nonsense_is_refused_and_the_server_serves_on(tasks: Cluster, graph: Any) -> None:
+    rng, x = np.random.default_rng(0), tf.placeholder(tf.float32, [2])
+    address = tasks["worker0"].address
+    with tf.Session(tasks["worker0"].target) as session:
+        assert session.run(x, {x: [1.0, 2.0]}).tolist() == [1, 2]
+        channel = session._runtime._channel
+        for method in sessions.METHODS:
+            for size in (0, 1, 8, 20, 28, 100):
+                for tensors in ([], [rng.integers(0, 255, 16).astype(np.uint8)]):
+                    meta = rng.bytes(size)
+                    if method == sessions.CANCEL:
+                        channel.push(method, meta, tensors)
+                        continue
+                    with contextlib.suppress(tf.errors.OpError):
+                        channel.call(method, meta, tensors, 10)
+        stranger = dial(f"tcp://{address}", None, b"secret", "nobody")
+        for method in sessions.METHODS:
+            if method not in (sessions.OPEN, sessions.RESET_ALL, sessions.CANCEL):
+                with pytest.raises(tf.errors.FailedPreconditionError, match="has opened no session"):
+                    stranger.call(method, sessions.StepRequest(1, 1).encode(), [], 10)
+        stranger.close()
+        step = sessions.StepRequest(1, 1, b"", sessions.Signature(("x:0",), ("x:0",), ()).encode())
+        with pytest.raises(tf.errors.OpError):
+            channel.call(sessions.STEP, step.encode(), [], 10)
+        assert session.run(x, {x: [1.0, 2.0]}).tolist() == [1, 2]
 
 
 def test_a_lost_master(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
