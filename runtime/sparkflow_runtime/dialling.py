@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable
 
+from sparkflow_runtime.transport.addresses import resolve
 from sparkflow_runtime.transport.base import Channel, Handler, Options, dial
-from sparkflow_runtime.wire.cluster import numbered
 from sparkflow_runtime.wire.errors import DeadlineExceededError, UnavailableError
 
 SECRET_VARIABLE = "SPARKFLOW_SECRET"
@@ -19,17 +20,24 @@ _log = logging.getLogger(__name__)
 
 
 def near_url(address: str) -> str:
-    """Where the Server that is bound to this TCP address is found by processes of its own host (an abstract socket)."""
-    return f"unix://@sparkflow-{numbered(address)}"
+    """Where the Server that is bound to this TCP address, a number, is found by processes of its own host (an abstract
+    socket)."""
+    return f"unix://@sparkflow-{address}"
 
 
 def dial_near(address: str, handler: Handler, secret: bytes | None, identity: str, options: Options) -> Channel:
     """Over a unix socket when the Server is on this host (half the latency of loopback TCP), over TCP otherwise."""
     try:
-        return dial(near_url(address), handler, secret, identity, options=options)
-    except UnavailableError:
-        _log.debug("nobody at %s; using TCP", near_url(address))
+        return dial(near_url(_as_number(address)), handler, secret, identity, options=options)
+    except UnavailableError as error:
+        _log.debug("%s; using TCP", error)
     return dial(f"tcp://{address}", handler, secret, identity, options=options)
+
+
+def _as_number(address: str) -> str:
+    """As a Server prints it that was told this address. Raises UnavailableError where the host has none."""
+    family, found = resolve(f"tcp://{address}")[0]
+    return "[{}]:{}".format(*found) if family == socket.AF_INET6 else "{}:{}".format(*found)
 
 
 def patiently(connect: Callable[[], Channel], who: str, patience_s: float = PATIENCE_S) -> Channel:

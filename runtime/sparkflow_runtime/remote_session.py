@@ -20,11 +20,12 @@ from sparkflow_runtime.server import credentials
 from sparkflow_runtime.transport.base import Channel, NoHandler
 from sparkflow_runtime.wire import sessions
 from sparkflow_runtime.wire.cluster import address_of
-from sparkflow_runtime.wire.errors import CancelledError, OpError, UnavailableError, from_dict
+from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, OpError, UnavailableError, from_dict
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunMetadata, RunOptions
 from sparkflow_runtime.wire.sessions import PartialRequest, Signature, StepRequest
 
 _CONTROL_TIMEOUT_S = 120.0  # of what runs no step
+_GRACE_S = 3.0  # for the master to say itself that a step's time is over, and who waits for whom
 _numbers = itertools.count(1)
 
 
@@ -39,6 +40,7 @@ class RemoteSession:
         config = config or ConfigProto()
         self._target = target
         self._channel = _dial(target, config.operation_timeout_in_ms / 1000 or PATIENCE_S)
+        self._timeout_s = config.operation_timeout_in_ms / 1000
         self._closed = False
         self._steps = itertools.count(1)
         self._lock = Lock()
@@ -95,9 +97,11 @@ class RemoteSession:
         asked = b"" if options is None else options.SerializeToString()
         step = next(self._steps)
         request = StepRequest(number, step, asked, signature.encode() if is_new else b"")
-        reply, fetched = self._step(request, values)
+        own_s = self._timeout_s if options is None else options.timeout_in_ms / 1000 or self._timeout_s
+        timeout_s = own_s + _GRACE_S if own_s else None
+        reply, fetched = self._step(request, values, timeout_s)
         if reply == sessions.UNKNOWN_SIGNATURE:
-            reply, fetched = self._step(request._replace(signature=signature.encode()), values)
+            reply, fetched = self._step(request._replace(signature=signature.encode()), values, timeout_s)
         if metadata is not None and options is not None:
             metadata.ParseFromString(reply)
         return fetched
@@ -116,9 +120,12 @@ class RemoteSession:
                     told.popitem(last=False)
         return number, True
 
-    def _step(self, request: StepRequest, values: Sequence[Any]) -> tuple[bytes, list[Any]]:
+    def _step(self, request: StepRequest, values: Sequence[Any], timeout_s: float | None) -> tuple[bytes, list[Any]]:
         try:
-            return self._channel.call(sessions.STEP, request.encode(), values)
+            return self._channel.call(sessions.STEP, request.encode(), values, timeout_s)
+        except DeadlineExceededError:
+            self._cancel(request.step)  # where the master itself has not spoken; it may again
+            raise
         except OpError as error:
             raise self._told_why(error) from None
         except BaseException:
