@@ -31,15 +31,21 @@ def tasks(cluster: Cluster) -> Iterator[Cluster]:
     tf.Session.reset(cluster["worker0"].target)
 
 
-def model(rank: int) -> dict[str, Any]:
-    """Counts to the global step, on the parameter server and by way of a worker."""
+def model(rank: int, synchronous: bool = False) -> dict[str, Any]:
+    """A number on the parameter server, trained by way of a worker; synchronous: one of two gradients is enough."""
     setter = tf.train.replica_device_setter(1, worker_device=f"/job:worker/task:{rank}")
     with tf.Graph().as_default() as graph, tf.device(setter):
         step = tf.train.get_or_create_global_step()
         w = tf.Variable(0.0, name="w")
         loss = tf.square(w.value() - 1.0)
-        train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
-    return {"graph": graph, "train": train, "step": step, "loss": loss}
+        optimizer: Any = tf.train.GradientDescentOptimizer(0.1)
+        hooks = []
+        if synchronous:
+            optimizer = tf.train.SyncReplicasOptimizer(optimizer, 1, total_num_replicas=2)
+        train = optimizer.minimize(loss, global_step=step)
+        if synchronous:
+            hooks.append(optimizer.make_session_run_hook(rank == 0))
+    return {"graph": graph, "train": train, "step": step, "hooks": hooks}
 
 
 class Opened(tf.train.SessionRunHook):
@@ -71,40 +77,71 @@ def test_a_lost_task_and_a_remote_master(tasks: Cluster, tmp_path: Path, lost: s
     assert opened.times == 2
 
 
-def test_a_worker_is_lost_and_back_while_the_other_goes_on(tasks: Cluster, tmp_path: Path) -> None:
-    """Asynchronous training: two clients, each with a master of its own."""
-    steps, stop, errors = [0, 0], threading.Event(), []
+class Two:
+    """Two clients that train, each with a master of its own; `steps` of each."""
 
-    def work(rank: int) -> None:
-        parts = model(rank)
+    def __init__(self, tasks: Cluster, directory: Path, synchronous: bool):
+        self._tasks, self._directory, self._synchronous = tasks, directory, synchronous
+        self.steps, self._stop, self.errors = [0, 0], threading.Event(), list[BaseException]()
+        self._threads = [threading.Thread(target=self._work, args=(rank,)) for rank in range(2)]
+
+    def __enter__(self) -> Two:
+        for thread in self._threads:
+            thread.start()
+        self.until(lambda: min(self.steps) > 5)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(30)
+        assert not self.errors
+
+    def until(self, true: Any) -> None:
+        _until(lambda: true() or bool(self.errors))
+
+    def _work(self, rank: int) -> None:
+        parts = model(rank, self._synchronous)
         try:
             with (
                 parts["graph"].as_default(),
                 tf.train.MonitoredTrainingSession(
-                    tasks[f"worker{rank}"].target, rank == 0, str(tmp_path), max_wait_secs=30
+                    self._tasks[f"worker{rank}"].target,
+                    rank == 0,
+                    str(self._directory),
+                    hooks=parts["hooks"],
+                    max_wait_secs=30,
                 ) as session,
             ):
-                while not stop.is_set():
+                while not self._stop.is_set():
                     session.run(parts["train"])
-                    steps[rank] += 1
+                    self.steps[rank] += 1
                     time.sleep(0.005)
         except BaseException as error:
-            errors.append(error)
+            self.errors.append(error)
 
-    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
-    for thread in threads:
-        thread.start()
-    _until(lambda: min(steps) > 5 or bool(errors))
-    tasks["worker1"].stop()
-    at_loss = steps[0]
-    _until(lambda: steps[0] > at_loss + 20 or bool(errors))
-    tasks.restart("worker1")
-    back = steps[1]
-    _until(lambda: steps[1] > back + 5 or bool(errors))
-    stop.set()
-    for thread in threads:
-        thread.join(30)
-    assert not errors
+
+@pytest.mark.parametrize("synchronous", [False, True], ids=["async", "backup"])
+def test_a_worker_is_lost_and_back_while_the_other_goes_on(tasks: Cluster, tmp_path: Path, synchronous: bool) -> None:
+    with Two(tasks, tmp_path, synchronous) as two:
+        tasks["worker1"].stop()
+        at_loss = two.steps[0]
+        two.until(lambda: two.steps[0] > at_loss + 20)
+        tasks.restart("worker1")
+        back = two.steps[1]
+        two.until(lambda: two.steps[1] > back + 5)
+
+
+def test_a_worker_that_stands_still_holds_up_nobody_where_one_is_a_backup(tasks: Cluster, tmp_path: Path) -> None:
+    with Two(tasks, tmp_path, True) as two:
+        os.kill(tasks["worker1"].process.pid, signal.SIGSTOP)
+        try:
+            then = two.steps[0]
+            two.until(lambda: two.steps[0] > then + 20)
+        finally:
+            os.kill(tasks["worker1"].process.pid, signal.SIGCONT)
+        again = two.steps[1]
+        two.until(lambda: two.steps[1] > again + 5)
 
 
 def test_a_stopped_task_is_named_at_the_deadline(tasks: Cluster) -> None:
