@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import Any
 
 from sparkflow import (
+    contrib,
+    distribute,
     errors,
     estimator,
     image,
@@ -179,7 +181,11 @@ from sparkflow.ops.math_reduce import (
     segment_sum,
     unsorted_segment_sum,
 )
-from sparkflow.ops.partitioned_variables import fixed_size_partitioner, variable_axis_size_partitioner
+from sparkflow.ops.partitioned_variables import (
+    fixed_size_partitioner,
+    min_max_variable_partitioner,
+    variable_axis_size_partitioner,
+)
 from sparkflow.ops.random import random_normal, random_shuffle, random_uniform, truncated_normal
 from sparkflow.ops.state import (
     assign,
@@ -223,6 +229,7 @@ from sparkflow.ops.variables import (
     variables_initializer,
 )
 from sparkflow.session.session import InteractiveSession, Session, get_default_session
+from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.dtypes import (
     DType,
     as_dtype,

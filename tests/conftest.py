@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from sparkflow.framework.graph import Graph
+from sparkflow.session.server import Server
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
@@ -38,3 +39,23 @@ def node_fixture() -> Any:
 @pytest.fixture(name="graph_def")
 def graph_def_fixture() -> Any:
     return make_graph
+
+
+@pytest.fixture(name="cluster")
+def cluster_fixture() -> Iterator[Callable[..., dict[str, Server]]]:
+    """cluster(ps=2, worker=1): servers of this process that make a cluster, by name: "ps0"."""
+    made: list[Server] = []
+
+    def make(**counts: int) -> dict[str, Server]:
+        servers = {
+            f"{job}{i}": Server.bound(job, i, "127.0.0.1", b"secret") for job, n in counts.items() for i in range(n)
+        }
+        addresses = {job: [servers[f"{job}{i}"].address for i in range(n)] for job, n in counts.items()}
+        for server in servers.values():
+            server.join_cluster(addresses)
+        made.extend(servers.values())
+        return servers
+
+    yield make
+    for server in made:
+        server.stop()

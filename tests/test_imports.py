@@ -59,6 +59,7 @@ ROOMS = {
     "sparkflow.summary.*": SUGAR,
     "sparkflow.estimator.*": SUGAR,
     "sparkflow.saved_model.*": SUGAR,
+    "sparkflow.contrib.*": SUGAR,
     "sparkflow_runtime.*": Room(may=("sparkflow_runtime.*",)),  # server.py and session.py join the rooms
     "sparkflow_runtime.wire.*": Room(
         never=SOCKETS + THREADS,

@@ -74,15 +74,8 @@ def call_model_fn(job: Job, features: dict[str, Any], labels: Any, mode: str, co
 
 
 def _config(job: Job, rank: int, cluster: dict[str, Sequence[str]]) -> Any:
-    return tf.estimator.RunConfig(
-        model_dir=job.checkpoint_dir,
-        tf_random_seed=job.seed,
-        num_worker_replicas=job.workers,
-        num_ps_replicas=job.ps,
-        task_id=rank,
-        is_chief=rank == 0,
-        cluster_spec=tf.train.ClusterSpec(cluster),
-    )
+    config = tf.estimator.RunConfig(model_dir=job.checkpoint_dir, tf_random_seed=job.seed)
+    return config.of_task(cluster, "worker", rank)
 
 
 def training_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]]) -> TrainingGraph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from sparkflow_connectors.processes import Parent
@@ -13,11 +14,13 @@ def main() -> None:
     sys.setswitchinterval(5e-4)  # a thread that holds the GIL delays every other by this much
 
     from sparkflow.session.server import Server
+    from sparkflow.train.cluster_resolver import TF_CONFIG, tf_config
 
     server = Server.bound("ps", fields["index"], fields["host"], secret, fields["keepalive_s"])
     parent.send({"address": server.address})
     cluster, _ = parent.receive()
     server.join_cluster(cluster["cluster"])
+    os.environ[TF_CONFIG] = tf_config(cluster["cluster"], "ps", fields["index"])
     parent.send({"joined": True})
     parent.watch()
     server.join()

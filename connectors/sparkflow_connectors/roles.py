@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkflow.session.server import Server
+from sparkflow.train.cluster_resolver import TF_CONFIG, tf_config
 from sparkflow_connectors import spool as spools
 from sparkflow_connectors.control import TaskControl
 from sparkflow_connectors.job import Announcement, Job
@@ -45,9 +46,24 @@ def role(job: Job, rows: Iterable[pa.RecordBatch] | int, rank: int, host: str, g
         if ps is not None:
             ps.join(cluster)
         server.join_cluster(cluster)
+        stack.enter_context(_told_the_environment(cluster, rank))
         result = Trainer(job, rank, server.target, cluster, spool, everyone, control).run()
         control.done(result, job.step_timeout_s)
         return result
+
+
+@contextmanager
+def _told_the_environment(cluster: dict[str, Any], rank: int) -> Iterator[None]:
+    """TF_CONFIG says where this process is, to a model function that looks there; the process may outlive the job."""
+    before = os.environ.get(TF_CONFIG)
+    os.environ[TF_CONFIG] = tf_config(cluster, "worker", rank)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[TF_CONFIG]
+        else:
+            os.environ[TF_CONFIG] = before
 
 
 @contextmanager

@@ -17,13 +17,23 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.worker.worker import Worker
 
 
+def new_handle() -> str:
+    return secrets.token_hex(8)
+
+
 class PartialRun:
     """feeds ('name:port'), fetches and targets ('name') are all that later calls may name, each of them once."""
 
     def __init__(
-        self, master: Master, worker: Worker, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
+        self,
+        master: Master,
+        worker: Worker,
+        feeds: Sequence[str],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        handle: str = "",
     ):
-        self.handle = secrets.token_hex(8)
+        self.handle = handle or new_handle()
         self._needed = feeds_needed(master.nodes, feeds, fetches, targets)
         self._feeds, self._given = list(feeds), set[str]()
         self._asked = set[str]()

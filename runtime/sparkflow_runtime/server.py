@@ -9,36 +9,39 @@ import json
 import logging
 import struct
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from threading import Event, Lock
 from typing import Any
 
 import numpy as np
 
 import sparkflow_runtime.kernels  # noqa: F401  (fills the kernel table)
+from sparkflow_runtime.clients import Clients
+from sparkflow_runtime.dialling import dial_near, near_url, patiently, secret_of_environment
 from sparkflow_runtime.memory import keep_freed_memory
 from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.threads import limit, share
 from sparkflow_runtime.transport.base import Channel, dial, listen
 from sparkflow_runtime.transport.base import Options as TransportOptions
 from sparkflow_runtime.transport.peers import traffic
-from sparkflow_runtime.wire.cluster import ClusterSpec
+from sparkflow_runtime.wire import sessions
+from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec, address_of, numbered
 from sparkflow_runtime.wire.devices import task_name
 from sparkflow_runtime.wire.errors import (
     AbortedError,
+    DeadlineExceededError,
     FailedPreconditionError,
     NotFoundError,
     OpError,
-    UnavailableError,
     UnimplementedError,
     from_dict,
     to_dict,
 )
-from sparkflow_runtime.wire.protos import GraphDef
+from sparkflow_runtime.wire.protos import ConfigProto, GraphDef
 from sparkflow_runtime.worker.worker import Worker
 
 REGISTER, RUN, DELIVER, ABORT, DEREGISTER, RESET, FORGET = range(1, 8)
-COLLECTIVE, TRAFFIC = 32, 33
-SCHEME = "sparkflow"
+COLLECTIVE, TRAFFIC = 64, 65
 _RUN_META = struct.Struct("<QQ")  # handle, step id
 _DELIVER_META = struct.Struct("<QQ")  # step id, bundle; then a _NUMBER for the iteration of each loop around it
 _NUMBER = struct.Struct("<Q")
@@ -49,14 +52,18 @@ _log = logging.getLogger(__name__)
 _servers: dict[str, Server] = {}
 
 
-def server_at(target: str) -> Server:
-    """The server of this process with that target. Raises UnimplementedError for one in another process."""
-    if target not in _servers:
-        raise UnimplementedError(
-            f"Session target {target!r}: no Server of this process has it; they have {sorted(_servers)}. "
-            "Pass `server.target` of a tf.train.Server made in this process"
-        )
-    return _servers[target]
+def server_at(target: str) -> Server | None:
+    """The server of this process at that target, if it has one. Raises InvalidArgumentError where it is no target."""
+    return _servers.get(address_of(target))
+
+
+def credentials(address: str) -> tuple[bytes | None, TransportOptions]:
+    """(secret, options) for a client of the Server at an address: those of a server of this process in one cluster with
+    it, else the job's secret as the environment has it."""
+    for server in _servers.values():
+        if address in server.addresses():
+            return server._secret, server._options
+    return secret_of_environment(), TransportOptions()
 
 
 class Server:
@@ -64,10 +71,20 @@ class Server:
 
     address: 'host:port' to bind; port 0 takes a free one, and `address` then says which.
     secret: proves that a peer belongs to the job; without one only loopback addresses are served.
+    config: what sessions here have unless theirs says otherwise.
     """
 
-    def __init__(self, job: str, index: int, address: str, secret: bytes | None = None, keepalive_s: float = 10.0):
+    def __init__(
+        self,
+        job: str,
+        index: int,
+        address: str,
+        secret: bytes | None = None,
+        keepalive_s: float = 10.0,
+        config: ConfigProto | None = None,
+    ):
         keep_freed_memory()
+        self.config = config or ConfigProto()
         self.job, self.index, self.name = job, index, task_name(job, index)
         self._secret, self._options = secret, TransportOptions(keepalive_s=keepalive_s)
         self.worker = Worker(self.name, self._push)
@@ -76,13 +93,15 @@ class Server:
         self.worker.resources.collectives = self._collectives
         self._lock = Lock()
         self._channels: dict[str, Channel] = {}
+        self._met: set[str] = set()  # tasks that there was a channel to
         self._steps: dict[Channel, set[int]] = {}
         self._stopped = Event()
         self._listener = listen(f"tcp://{address}", self, secret, self.name, self._options)
         self.address = self._listener.url.removeprefix("tcp://")
-        self._near = listen(_near_url(self.address), self, secret, self.name, self._options)
-        self.target = f"{SCHEME}://{self.address}"
-        _servers[self.target] = self
+        self._near = listen(near_url(self.address), self, secret, self.name, self._options)
+        self.target = f"{SCHEMES[0]}://{self.address}"
+        self._clients = Clients(self)
+        _servers[self.address] = self
 
     def join_cluster(self, cluster: ClusterSpec) -> None:
         self._cluster = cluster
@@ -99,29 +118,49 @@ class Server:
         keep = [n for n in names if not wanted or any(n == f or n.startswith(f + "/") for f in wanted)]
         return {name: RemoteTask(self, name) for name in keep if name != self.name}
 
+    def addresses(self) -> set[str]:
+        """Of all tasks of the cluster."""
+        jobs = self._cluster.jobs
+        return {
+            numbered(self._cluster.task_address(job, i)) for job in jobs for i in self._cluster.task_indices(job)
+        } | {self.address}
+
+    def reset_cluster(self, containers: list[str], filters: Sequence[str] = ()) -> None:
+        """Drop these containers (all) here and in the other tasks, with every session's parts."""
+        for task in self.tasks(filters).values():
+            task.reset(containers)
+        self.worker.reset(containers)
+
     def join(self) -> None:
         """Serve until `stop()`."""
         self._stopped.wait()
 
     def stop(self) -> None:
-        _servers.pop(self.target, None)
+        _servers.pop(self.address, None)
         self._collectives.close()
         self._listener.close()
         self._near.close()
         for channel in list(self._channels.values()):
             channel.close("the server stopped")
+        self._clients.close()
         self.worker.resources.clear()
         self._stopped.set()
 
     # ------------------------------------------------------------------ peers
 
-    def channel(self, task: str) -> Channel:
-        """The channel to a task, dialled at first use. Raises UnavailableError naming the task and its address."""
+    def channel(self, task: str, patient: bool = False) -> Channel:
+        """The channel to a task, dialled at first use. patient: one that was never there is waited for.
+
+        Raises UnavailableError naming the task and its address.
+        """
         found = self._channels.get(task)
         if found is not None and found.error is None:
             return found
         address = self._address(task)
-        fresh = self._dial(address)
+        if patient and task not in self._met:
+            fresh = patiently(lambda: self._dial(address), f"{task} at {address}")
+        else:
+            fresh = self._dial(address)
         if fresh.peer != task:
             fresh.close("another task answers at this address")
             raise FailedPreconditionError(
@@ -129,16 +168,11 @@ class Server:
             )
         with self._lock:
             self._channels[task] = fresh
+            self._met.add(task)
         return fresh
 
     def _dial(self, address: str) -> Channel:
-        """Over a unix socket when the peer is on this host (half the latency of loopback TCP), over TCP otherwise."""
-        if address.rpartition(":")[0] == self.address.rpartition(":")[0]:
-            try:
-                return dial(_near_url(address), self, self._secret, self.name, options=self._options)
-            except UnavailableError:
-                _log.debug("%s: nobody at %s; using TCP", self.name, _near_url(address))
-        return dial(f"tcp://{address}", self, self._secret, self.name, options=self._options)
+        return dial_near(address, self, self._secret, self.name, self._options)
 
     def _address(self, task: str) -> str:
         for job in self._cluster.jobs:
@@ -189,6 +223,8 @@ class Server:
             reply()
         elif method == FORGET:
             self.worker.forget(_STEP_META.unpack(meta)[0])
+        elif method in sessions.METHODS:
+            self._clients.on_message(channel, method, meta, tensors, reply)
         else:
             raise UnimplementedError(f"{self.name}: no method {method} (asked by {channel})")
 
@@ -198,6 +234,7 @@ class Server:
                 known = self._channels.get(channel.peer)
                 if known is None or known.error is not None:
                     self._channels[channel.peer] = channel
+                self._met.add(channel.peer)
         fields = json.loads(meta)
         if not self._cluster:  # the master may be ahead of whoever tells this server its cluster
             self.join_cluster(ClusterSpec(fields["cluster"]))
@@ -226,6 +263,7 @@ class Server:
 
     def on_close(self, channel: Channel, error: OpError) -> None:
         """The steps that a lost peer asked for end, so that nothing here waits for it."""
+        self._clients.lost(channel)
         with self._lock:
             orphans = self._steps.pop(channel, set())
             if self._channels.get(channel.peer) is channel:
@@ -246,11 +284,6 @@ def traffic_of(address: str, secret: bytes | None) -> dict[str, dict[str, int]]:
         channel.close()
 
 
-def _near_url(address: str) -> str:
-    """Where the server that is bound to this TCP address is found by processes of its own host (an abstract socket)."""
-    return f"unix://@sparkflow-{address}"
-
-
 class RemoteTask:
     """Another task of the cluster, over its channel (see master.Task)."""
 
@@ -259,19 +292,30 @@ class RemoteTask:
 
     def register(
         self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
-    ) -> int:
-        cluster = self._server._cluster.as_dict()
-        fields: dict[str, Any] = {
-            "session": session,
-            "feeds": list(feeds),
-            "fetches": list(fetches),
-            "cluster": cluster,
-        }
-        fields["trace"] = trace
-        meta = json.dumps(fields).encode()
+    ) -> Callable[[], int]:
+        meta = {"session": session, "feeds": list(feeds), "fetches": list(fetches), "trace": trace}
+        meta["cluster"] = self._server._cluster.as_dict()
         body = np.frombuffer(graph.SerializeToString(), np.uint8)
-        reply, _ = self._server.channel(self.name).call(REGISTER, meta, [body], _REGISTER_TIMEOUT_S)
-        return int(_STEP_META.unpack(reply)[0])
+        answer: Future[int] = Future()
+
+        def replied(error: OpError | None, reply: bytes, tensors: list[Any]) -> None:
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(int(_STEP_META.unpack(reply)[0]))
+
+        self._server.channel(self.name, patient=True).call_async(REGISTER, json.dumps(meta).encode(), [body], replied)
+
+        def handle() -> int:
+            try:
+                return answer.result(_REGISTER_TIMEOUT_S)
+            except TimeoutError:
+                raise DeadlineExceededError(
+                    f"{self.name} did not take its part of the graph, {len(graph.node)} nodes, in "
+                    f"{_REGISTER_TIMEOUT_S:g} s. Look for an earlier error in its log"
+                ) from None
+
+        return handle
 
     def start(self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None]) -> None:
         def replied(error: OpError | None, meta: bytes, tensors: list[Any]) -> None:

@@ -2,133 +2,40 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
-
-import sparkflow_runtime.kernels  # noqa: F401  (fills the kernel table)
-from sparkflow_runtime.master.collector import paused  # noqa: F401 - for the front end, too
-from sparkflow_runtime.master.master import Master
-from sparkflow_runtime.master.passes import Report, Settings
-from sparkflow_runtime.memory import keep_freed_memory
+from sparkflow_runtime.local_session import DeviceAttributes, RuntimeSession
+from sparkflow_runtime.master.collector import paused  # for the front end, too
 from sparkflow_runtime.partial import PartialRun
+from sparkflow_runtime.remote_session import RemotePartialRun, RemoteSession, reset_remotely
 from sparkflow_runtime.server import server_at
 from sparkflow_runtime.threads import limit
-from sparkflow_runtime.wire.devices import DeviceSpec
-from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunMetadata, RunOptions
-from sparkflow_runtime.worker.worker import Worker
+from sparkflow_runtime.wire.protos import ConfigProto
 
-LOCAL_TASK = "/job:localhost/replica:0/task:0"
+__all__ = ["AnyPartialRun", "AnySession", "DeviceAttributes", "RuntimeSession", "open_session", "paused", "reset"]
 
-
-class DeviceAttributes(NamedTuple):
-    """A device of a session. memory_limit_bytes: of its machine, as far as this process knows."""
-
-    name: str
-    device_type: str
-    memory_limit_bytes: int
-    incarnation: int = 0
+AnySession = RuntimeSession | RemoteSession
+AnyPartialRun = PartialRun | RemotePartialRun
 
 
-class RuntimeSession:
-    """A session with a master in this process.
+def open_session(target: str = "", config: ConfigProto | None = None) -> AnySession:
+    """A session of its own for "", else one in the cluster of the Server at `target` (sparkflow:// or grpc://host:port),
+    whose task is the master: without a socket where that Server is in this process.
 
-    target: "" for a session of its own, or the target of a Server of this process.
+    Raises InvalidArgumentError on a target of another form, UnavailableError where no Server answers in time.
     """
-
-    def __init__(self, target: str = "", config: ConfigProto | None = None):
-        keep_freed_memory()
-        config = config or ConfigProto()
-        if config.intra_op_parallelism_threads > 0:
-            limit(config.intra_op_parallelism_threads, "ConfigProto.intra_op_parallelism_threads", asked=True)
-        timeout_s = config.operation_timeout_in_ms / 1000 or None
-        options: dict[str, Any] = {
-            "soft_placement": config.allow_soft_placement,
-            "timeout_s": timeout_s,
-            "cost_steps": config.graph_options.build_cost_model,
-            "log_placement": _print_placement if config.log_device_placement else None,
-            "passes": Settings.of(config),
-        }
-        server = server_at(target) if target else None
-        self._worker = server.worker if server else Worker(LOCAL_TASK)
-        self._master = Master(self._worker, server.tasks(list(config.device_filters)) if server else {}, **options)
-
-    def extend(self, graph: GraphDef) -> None:
-        self._master.extend(graph)
-
-    def run(
-        self,
-        feeds: dict[str, np.ndarray],
-        fetches: Sequence[str],
-        targets: Sequence[str],
-        options: RunOptions | None = None,
-        metadata: RunMetadata | None = None,
-    ) -> list[Any]:
-        """The values of `fetches` ('name:port'), after the nodes `targets` ran. feeds: 'name:port' -> array.
-
-        metadata: filled with what `options` asks for: step stats of a traced run, the graphs of the parts.
-        """
-        signature, values = (tuple(feeds), tuple(fetches), tuple(targets)), list(feeds.values())
-        timeout_s = None if options is None else options.timeout_in_ms / 1000 or None
-        if options is None or not (options.trace_level or options.output_partition_graphs):
-            return self._master.run(self._master.compile(*signature), values, timeout_s)
-        compiled = self._master.compile(*signature, trace=bool(options.trace_level))
-        metadata = RunMetadata() if metadata is None else metadata
-        metadata.Clear()
-        if options.output_partition_graphs:
-            metadata.partition_graphs.extend(compiled.graphs.values())
-        if not options.trace_level:
-            return self._master.run(compiled, values, timeout_s)
-        fetched, stats = self._master.run_traced(compiled, values, timeout_s)
-        for task in stats:
-            metadata.step_stats.MergeFrom(task)
-        nodes = [node for graph in compiled.graphs.values() for node in graph.node]
-        metadata.cost_graph.CopyFrom(self._master.costs.as_cost_graph(nodes))
-        return fetched
-
-    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Callable[..., list[Any]]:
-        """A function of the feed values, compiled now: `f([array, ...], options, metadata) -> [value, ...]`."""
-        compiled, run = self._master.compile(tuple(feeds), tuple(fetches), tuple(targets)), self._master.run
-
-        def call(
-            values: list[Any], options: RunOptions | None = None, metadata: RunMetadata | None = None
-        ) -> list[Any]:
-            if options is None and metadata is None:
-                return run(compiled, values)
-            return self.run(dict(zip(feeds, values)), fetches, targets, options, metadata)
-
-        return call
-
-    def begin_partial(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> PartialRun:
-        return PartialRun(self._master, self._worker, tuple(feeds), tuple(fetches), tuple(targets))
-
-    def devices(self) -> list[DeviceAttributes]:
-        return [_attributes(name) for name in self._master.devices]
-
-    def explain(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Report:
-        """What the passes do to the graph of a signature; nothing runs."""
-        return self._master.explain(feeds, fetches, targets)
-
-    def close(self) -> None:
-        self._master.close()
+    server = server_at(target) if target else None
+    if target and server is None:
+        return RemoteSession(target, config)
+    if config is not None and config.intra_op_parallelism_threads > 0:
+        limit(config.intra_op_parallelism_threads, "ConfigProto.intra_op_parallelism_threads", asked=True)
+    return RuntimeSession(server, config)
 
 
 def reset(target: str, containers: list[str], config: ConfigProto | None = None) -> None:
     """Drop these containers (all) and every session in the cluster of `target`; "" is no cluster: nothing changes."""
+    filters = list(config.device_filters) if config else []
     if target:
         server = server_at(target)
-        for task in server.tasks(list(config.device_filters) if config else ()).values():
-            task.reset(containers)
-        server.worker.reset(containers)
-
-
-def _attributes(name: str) -> DeviceAttributes:
-    kind = DeviceSpec.from_string(name).device_type or "CPU"
-    return DeviceAttributes(name, kind, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-
-
-def _print_placement(line: str) -> None:
-    print(line, file=sys.stderr)
+        if server is None:
+            reset_remotely(target, containers, filters)
+        else:
+            server.reset_cluster(containers, filters)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from sparkflow.estimator.run_config import RunConfig
 from sparkflow.framework.graph import Tensor
-from sparkflow_runtime.wire.cluster import ClusterSpec
 
 __all__ = ["EstimatorSpec", "ModeKeys", "RunConfig"]
 
@@ -52,18 +52,3 @@ class EstimatorSpec:
             raise ValueError(
                 f"EstimatorSpec: the loss must be a scalar, got shape {self.loss.shape} of {self.loss.name!r}"
             )
-
-
-@dataclass(frozen=True)
-class RunConfig:
-    """Where a model function finds itself (tf.estimator.RunConfig): which task of how many, and the job's seed."""
-
-    model_dir: str | None = None
-    tf_random_seed: int | None = None
-    num_worker_replicas: int = 1
-    num_ps_replicas: int = 0
-    task_type: str = "worker"
-    task_id: int = 0
-    is_chief: bool = True
-    master: str = ""
-    cluster_spec: ClusterSpec = field(default_factory=lambda: ClusterSpec({}))

@@ -14,7 +14,7 @@ from sparkflow.framework.operation import Operation, Tensor
 from sparkflow.framework.registry import OpSpec, lookup
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.attrs import Shape
-from sparkflow_runtime.wire.devices import canonical, merge
+from sparkflow_runtime.wire.devices import DeviceSpec, canonical, merge
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import AttrValue, GraphDef, NodeDef
 
@@ -228,7 +228,10 @@ class Graph:
             stack.pop()
 
     @contextmanager
-    def device(self, device_name_or_function: str | Callable[[Operation], str] | None) -> Iterator[None]:
+    def device(self, device_name_or_function: str | DeviceSpec | Callable[[Operation], str] | None) -> Iterator[None]:
+        """Ops made inside ask for this device, merged with those of the scopes around; None asks for none."""
+        if isinstance(device_name_or_function, DeviceSpec):
+            device_name_or_function = device_name_or_function.to_string()
         if isinstance(device_name_or_function, str):
             canonical(device_name_or_function)
         with self._pushed(self._device_stack, device_name_or_function):

@@ -142,8 +142,7 @@ def variable_axis_size_partitioner(
         raise ValueError(f"max_shard_bytes and max_shards must be positive, got {max_shard_bytes} and {max_shards}")
 
     def partitioner(shape: Any, dtype: Any, **_: Any) -> list[int]:
-        dims, kind = _whole(shape, axis), as_dtype(dtype)
-        element = bytes_per_string_element if kind.name == "string" else kind.size
+        dims, element = _whole(shape, axis), _element_bytes(dtype, bytes_per_string_element)
         cut = axis % len(dims)
         row_bytes = max(1, shapes.product(dims) // max(1, dims[cut]) * element)
         parts = math.ceil(dims[cut] / max(1, max_shard_bytes // row_bytes))
@@ -151,6 +150,31 @@ def variable_axis_size_partitioner(
         return [parts if a == cut else 1 for a in range(len(dims))]
 
     return partitioner
+
+
+def min_max_variable_partitioner(
+    max_partitions: int = 1, axis: int = 0, min_slice_size: int = 256 << 10, bytes_per_string_element: int = 16
+) -> Partitioner:
+    """Cut every variable along `axis` into as many parts of at least min_slice_size bytes as it has, at most
+    max_partitions and at most one a row."""
+    if max_partitions < 1 or min_slice_size < 1 or bytes_per_string_element < 1:
+        raise ValueError(
+            "max_partitions, min_slice_size and bytes_per_string_element must be positive, got "
+            f"{max_partitions}, {min_slice_size} and {bytes_per_string_element}"
+        )
+
+    def partitioner(shape: Any, dtype: Any, **_: Any) -> list[int]:
+        dims, element = _whole(shape, axis), _element_bytes(dtype, bytes_per_string_element)
+        cut = axis % len(dims)
+        wanted = math.ceil(shapes.product(dims) * element / min_slice_size)
+        return [max(1, min(dims[cut], max_partitions, wanted)) if a == cut else 1 for a in range(len(dims))]
+
+    return partitioner
+
+
+def _element_bytes(dtype: Any, of_string: int) -> int:
+    kind = as_dtype(dtype)
+    return of_string if kind.name == "string" else kind.size
 
 
 def _whole(shape: Any, axis: int) -> tuple[int, ...]:

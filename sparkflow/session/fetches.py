@@ -77,6 +77,29 @@ class FetchPlan:
         return itemgetter(index)
 
 
+class FetchPlans:
+    """The plans of a session, by what was asked for: programs ask for the same again and again."""
+
+    def __init__(self, graph: Graph, most: int = 1000):
+        self._graph, self._most = graph, most
+        self._made: dict[Any, FetchPlan] = {}
+
+    def of(self, fetches: Any) -> FetchPlan:
+        """Raises TypeError or ValueError on what cannot be fetched."""
+        kind = type(fetches)
+        try:
+            key = (kind, *fetches) if kind is list or kind is tuple else fetches
+            found = self._made.get(key)
+        except TypeError:  # a dictionary, a list in a list: no key
+            return FetchPlan(self._graph, fetches)
+        if found is None:
+            found = FetchPlan(self._graph, fetches)
+            if len(self._made) >= self._most:
+                self._made.clear()
+            self._made[key] = found
+        return found
+
+
 def _nothing(values: list[Any]) -> None:
     """Of a part that is absent, such as the dense_shape of IndexedSlices."""
 

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
+from sparkflow_runtime.dialling import secret_of_environment
 from sparkflow_runtime.server import Server as RuntimeServer
 from sparkflow_runtime.server import traffic_of as runtime_traffic_of
 from sparkflow_runtime.threads import limit
-from sparkflow_runtime.wire.cluster import ClusterSpec
-from sparkflow_runtime.wire.errors import InvalidArgumentError
-
-SECRET_VARIABLE = "SPARKFLOW_SECRET"
+from sparkflow_runtime.wire import server_def as server_defs
+from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec, numbered
+from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
+from sparkflow_runtime.wire.protos import ConfigProto
 
 
 class Server:
-    """Serves the devices, variables and queues of one task, and gives sessions of this process their `target`.
+    """Serves the devices, variables and queues of one task, and is the master of sessions that have its `target`.
 
-    server_or_cluster_def: a ClusterSpec, dict or ClusterDef. job_name, task_index: which task this is.
-    config: a ConfigProto; its intra_op_parallelism_threads is how many threads BLAS may use in this process (by default
-    the host's processors are divided among its tasks of the cluster: see sparkflow_runtime.threads).
+    server_or_cluster_def: a ServerDef, ClusterSpec, dict or ClusterDef. job_name, task_index: which task this is; a
+    ServerDef may say it, and a cluster of one task needs nobody to. protocol: 'grpc' is accepted as a name for ours.
+    config: a ConfigProto. Sessions at this target have what it says unless theirs says otherwise, and its
+    intra_op_parallelism_threads is how many threads BLAS may use in this process (by default the host's processors are
+    divided among its tasks of the cluster: see sparkflow_runtime.threads).
+    start: False leaves the address free until `start()`.
     secret: shared by all tasks of the job (default: the environment variable SPARKFLOW_SECRET); without one only
     loopback addresses are served, to processes of this host.
-    Raises InvalidArgumentError on a task the cluster lacks, UnavailableError where its address cannot be bound.
+    Raises InvalidArgumentError on a task the cluster lacks or another protocol, UnavailableError where its address
+    cannot be bound.
     """
 
     def __init__(
@@ -31,18 +35,24 @@ class Server:
         job_name: str | None = None,
         task_index: int | None = None,
         protocol: str | None = None,
-        config: Any = None,
+        config: ConfigProto | None = None,
         start: bool = True,
         secret: bytes | None = None,
     ):
-        if config is not None and config.intra_op_parallelism_threads > 0:
-            limit(config.intra_op_parallelism_threads, "the Server's ConfigProto", asked=True)
-        cluster = ClusterSpec(server_or_cluster_def)
-        job_name = job_name or _only(cluster.jobs, "job_name")
-        index = _only(cluster.task_indices(job_name), "task_index") if task_index is None else task_index
-        self._runtime = RuntimeServer(job_name, index, cluster.task_address(job_name, index), secret or _secret())
-        self._runtime.join_cluster(cluster)
-        self._cluster = cluster
+        told = server_defs.read(server_or_cluster_def) if server_defs.is_server_def(server_or_cluster_def) else None
+        if told is not None:
+            job_name, protocol = job_name or told.job_name or None, protocol or told.protocol or None
+            task_index = told.task_index if task_index is None else task_index
+            config = config or (told.default_session_config if told.HasField("default_session_config") else None)
+        self._cluster = ClusterSpec(server_or_cluster_def if told is None else told.cluster)
+        self._job: str = job_name or _only(self._cluster.jobs, "job_name")
+        indices = self._cluster.task_indices(self._job)
+        self._index: int = _only(indices, "task_index") if task_index is None else task_index
+        self._bind_at = self._cluster.task_address(self._job, self._index)
+        self._protocol, self._config, self._secret = _checked(protocol), config, secret or secret_of_environment()
+        self._runtime: RuntimeServer | None = None
+        if start:
+            self.start()
 
     @classmethod
     def bound(
@@ -50,43 +60,68 @@ class Server:
     ) -> Server:
         """A server on a free port of `host`, before the cluster is known; `join_cluster` tells it."""
         server = cls.__new__(cls)
+        server._job, server._index, server._protocol, server._config = job_name, task_index, SCHEMES[0], None
         server._runtime = RuntimeServer(job_name, task_index, f"{host}:0", secret, keepalive_s)
         server._cluster = ClusterSpec({})
         return server
 
     def join_cluster(self, cluster: Any) -> None:
         self._cluster = ClusterSpec(cluster)
-        self._runtime.join_cluster(self._cluster)
+        self._running.join_cluster(self._cluster)
 
     @staticmethod
-    def create_local_server(config: Any = None, start: bool = True) -> Server:
-        server = Server.bound("localhost", 0, "127.0.0.1", None)
-        server.join_cluster({"localhost": [server.address]})
-        return server
+    def create_local_server(config: ConfigProto | None = None, start: bool = True) -> Server:
+        """A cluster of one task, on a free port of this host."""
+        return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
 
     @property
     def target(self) -> str:
+        """For tf.Session, in this process or another. Raises FailedPreconditionError where a free port is to be found
+        and the server is not started."""
+        if self._runtime is None:
+            return f"{SCHEMES[0]}://{self.address}"
         return self._runtime.target
 
     @property
     def address(self) -> str:
         """host:port, with the port that was bound."""
-        return self._runtime.address
+        if self._runtime is not None:
+            return self._runtime.address
+        if self._bind_at.endswith(":0"):
+            raise FailedPreconditionError(f"{self._bind_at} takes a free port: which one is known after start()")
+        return numbered(self._bind_at)
 
     @property
-    def server_def(self) -> ClusterSpec:
-        return self._cluster
+    def server_def(self) -> Any:
+        """The ServerDef, from which another Server can be made."""
+        return server_defs.make(self._cluster, self._job, self._index, self._protocol, self._config)
 
     def start(self) -> None:
-        """A server serves from the moment it is made."""
+        """Serve from now on; nothing happens if it does."""
+        if self._runtime is not None:
+            return
+        config = self._config
+        if config is not None and config.intra_op_parallelism_threads > 0:
+            limit(config.intra_op_parallelism_threads, "the Server's ConfigProto", asked=True)
+        self._runtime = RuntimeServer(self._job, self._index, self._bind_at, self._secret, config=config)
+        if self._bind_at.endswith(":0"):
+            self._cluster = self._cluster.with_address(self._job, self._index, self._runtime.address)
+        self._runtime.join_cluster(self._cluster)
 
     def join(self) -> None:
-        """Serve until the process ends."""
-        self._runtime.join()
+        """Serve until the process ends, or `stop()`."""
+        self._running.join()
 
     def stop(self) -> None:
         """Close every connection; steps that wait for this task fail with UnavailableError."""
-        self._runtime.stop()
+        if self._runtime is not None:
+            self._runtime.stop()
+
+    @property
+    def _running(self) -> RuntimeServer:
+        if self._runtime is None:
+            raise FailedPreconditionError(f"The server at {self._bind_at} is not started: call start()")
+        return self._runtime
 
 
 def traffic_of(address: str) -> dict[str, dict[str, int]]:
@@ -95,7 +130,7 @@ def traffic_of(address: str) -> dict[str, dict[str, int]]:
 
     Raises UnavailableError where no server is there, UnauthenticatedError where the secret is wrong.
     """
-    return runtime_traffic_of(address, _secret())
+    return runtime_traffic_of(address, secret_of_environment())
 
 
 def _only(found: list[Any], what: str) -> Any:
@@ -104,6 +139,7 @@ def _only(found: list[Any], what: str) -> Any:
     return found[0]
 
 
-def _secret() -> bytes | None:
-    text = os.environ.get(SECRET_VARIABLE)
-    return text.encode() if text else None
+def _checked(protocol: str | None) -> str:
+    if protocol not in (None, *SCHEMES):
+        raise InvalidArgumentError(f"Server: protocol {protocol!r} is not known; {' and '.join(SCHEMES)} mean the same")
+    return protocol or SCHEMES[0]

@@ -11,25 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.framework.graph import Graph, Operation, Tensor, default_session, get_default_graph, session_as_default
+from sparkflow.framework.graph import Graph, default_session, get_default_graph, session_as_default
 from sparkflow.session.feeds import checked, fed_tensor, feeds_of
-from sparkflow.session.fetches import FetchPlan
-from sparkflow_runtime.session import DeviceAttributes, PartialRun, RuntimeSession, paused, reset
+from sparkflow.session.fetches import FetchPlan, FetchPlans
+from sparkflow_runtime.session import AnyPartialRun, AnySession, DeviceAttributes, open_session, paused, reset
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.wire.protos import ConfigProto
-
-_ELEMENTS = frozenset((Tensor, Operation, type))  # a key of these can be kept: (list, a, b), (a,)
-_MOST_FETCH_PLANS = 1000
 
 
 class Session:
     """Runs `graph` (the default one) in this process, or in the cluster of the Server whose `target` is given.
 
+    target: "" or 'sparkflow://host:port' ('grpc://' means the same): any task of a cluster, in this process or not. It
+    is the master of the session. A Server that is not there yet is waited for, for 20 s.
     Variables live in the session when it has no target, and in the tasks of the cluster otherwise.
     config: intra_op_parallelism_threads limits BLAS's threads in the whole process, for the first session that sets it
     and unless the environment does (sparkflow_runtime.threads); inter_op_parallelism_threads changes nothing.
-    Raises TypeError where target, graph or config are of another type, NotFoundError or UnimplementedError where no
-    server has the target.
+    Raises TypeError where target, graph or config are of another type, InvalidArgumentError on another form of target,
+    UnavailableError where no Server answers there, UnauthenticatedError where it has another secret.
     """
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None):
@@ -40,13 +39,12 @@ class Session:
         self._graph = graph or get_default_graph()
         self.sess_str = target or ""
         self._config = config
-        self._runtime = RuntimeSession(self.sess_str, config)
+        self._runtime: AnySession = open_session(self.sess_str, config)
+        self._plans = FetchPlans(self._graph)
         self._sent = 0
         self._lock = Lock()
-        self._partial: dict[str, PartialRun] = {}
+        self._partial: dict[str, AnyPartialRun] = {}
         self._context: ExitStack | None = None
-        self._fetch_plans: dict[Any, FetchPlan] = {}
-        self._fetch_plans_of = 0  # the graph's version
         self._closed = False
 
     @property
@@ -78,26 +76,13 @@ class Session:
         the runtime's error (tf.errors.OpError) with the node, device and the line that made the node.
         """
         self._begin()
-        plan = self._fetch_plan(fetches)
+        plan = self._plans.of(fetches)
         feeds = feeds_of(self._graph, feed_dict) if feed_dict else {}
         try:
             values = self._runtime.run(feeds, plan.tensors, plan.targets, options, run_metadata)
         except OpError as error:
             raise self._explained(error) from error.__cause__
         return plan.rebuild([_python_value(v) for v in values])
-
-    def _fetch_plan(self, fetches: Any) -> FetchPlan:
-        """What `fetches` flatten to, kept for the next run where they are tensors and operations or a list of them."""
-        kind = type(fetches)
-        key = (kind, *fetches) if kind is list or kind is tuple else (fetches,)
-        if not _ELEMENTS.issuperset(map(type, key)):
-            return FetchPlan(self._graph, fetches)
-        if self._fetch_plans_of != self._graph.version or len(self._fetch_plans) > _MOST_FETCH_PLANS:
-            self._fetch_plans, self._fetch_plans_of = {}, self._graph.version
-        plan = self._fetch_plans.get(key)
-        if plan is None:
-            plan = self._fetch_plans[key] = FetchPlan(self._graph, fetches)
-        return plan
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False) -> Any:
         """A function of the values of `feed_list`, in order, that returns what `run(fetches)` would.

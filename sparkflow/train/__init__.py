@@ -1,6 +1,7 @@
 """Training as graph programs: optimizers, savers, device setters, hooks, sessions that recover."""
 
 from sparkflow.session.server import Server
+from sparkflow.train.bounded_staleness import BoundedStalenessOptimizer
 from sparkflow.train.checkpoint_state import (
     CheckpointState,
     checkpoint_exists,
@@ -11,7 +12,7 @@ from sparkflow.train.checkpoint_state import (
     update_checkpoint_state,
 )
 from sparkflow.train.coordinator import Coordinator
-from sparkflow.train.device_setter import GreedyLoadBalancingStrategy, byte_size_load_fn, replica_device_setter
+from sparkflow.train.device_setter import replica_device_setter
 from sparkflow.train.hooks import (
     FeedFnHook,
     FinalOpsHook,
@@ -77,6 +78,7 @@ from sparkflow.train.saving_hooks import (
 from sparkflow.train.scaffold import Scaffold
 from sparkflow.train.session_manager import SessionManager
 from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from sparkflow.train.signal_hook import CheckpointOnSignalHook
 from sparkflow.train.sync_replicas import SyncReplicasOptimizer
 from sparkflow.train.training_util import (
     assert_global_step,
@@ -98,3 +100,4 @@ from sparkflow_runtime.wire.example_proto import (
     SequenceExample,
 )
 from sparkflow_runtime.wire.protos import ClusterDef
+from sparkflow_runtime.wire.server_def import ServerDef

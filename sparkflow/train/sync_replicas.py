@@ -48,6 +48,9 @@ class SyncReplicasOptimizer(Optimizer):
     replicas_to_aggregate: gradients an update is made of. total_num_replicas: replicas that send them, as many by
     default; with more replicas than that the slowest ones' gradients are dropped, with fewer some send several.
     variable_averages, variables_to_average: an ExponentialMovingAverage to apply after each update, and to what.
+    sparse_opt: makes the training semi-synchronous. Gradients that touch some rows (IndexedSlices: of embeddings) are
+    applied by it at once, as each replica has them, and travel to no accumulator; the dense ones wait for each other as
+    ever. It is another optimizer than `opt`, with slots of its own. Not deterministic, and not in TensorFlow.
     """
 
     def __init__(
@@ -59,13 +62,17 @@ class SyncReplicasOptimizer(Optimizer):
         variables_to_average: Any = None,
         use_locking: bool = False,
         name: str = "sync_replicas",
+        sparse_opt: Any = None,
     ):
         super().__init__(use_locking, name)
         total = replicas_to_aggregate if total_num_replicas is None else total_num_replicas
         if replicas_to_aggregate < 1 or total < 1:
             raise ValueError(f"{name}: replicas_to_aggregate and total_num_replicas must be 1 or more, "
                              f"got {replicas_to_aggregate} and {total}")  # fmt: skip
+        if sparse_opt is opt:
+            raise ValueError(f"{name}: sparse_opt must be another optimizer than opt, each counts its own updates")
         self._opt, self._needed, self._total = opt, replicas_to_aggregate, total
+        self._sparse_opt = sparse_opt
         self._tokens_per_step = max(total, replicas_to_aggregate)
         self._averages, self._averaged = variable_averages, variables_to_average
         self._global_step: Any = None
@@ -113,6 +120,8 @@ class SyncReplicasOptimizer(Optimizer):
     def _build(self, graph: Graph, pairs: list[tuple[Any, Any]], worker: DeviceSpec, scope: str) -> Operation:
         rank = _rank(worker)
         sent: list[Operation] = []
+        if self._sparse_opt is not None:
+            pairs = self._apply_sparse_now(pairs, sent)
         taken: list[Any] = []
         accumulators: list[Any] = []
         for grad, var in pairs:
@@ -134,6 +143,16 @@ class SyncReplicasOptimizer(Optimizer):
         steps = [a.set_global_step(self._global_step, name="SetGlobalStep") for a in accumulators]
         self.chief_init_op = control_flow.group(self.local_step_init_op, *steps)
         return train_op
+
+    def _apply_sparse_now(self, pairs: list[tuple[Any, Any]], sent: list[Operation]) -> list[tuple[Any, Any]]:
+        """Have this replica's step apply the gradients of rows; the other pairs."""
+        sparse = [(g, v) for g, v in pairs if isinstance(g, IndexedSlices)]
+        dense = [(g, v) for g, v in pairs if not isinstance(g, IndexedSlices)]
+        if not dense:
+            raise ValueError(f"{self._name}: there is no dense gradient to wait for; {self._sparse_opt} alone will do")
+        if sparse:
+            sent.append(self._sparse_opt.apply_gradients(sparse))
+        return dense
 
     def _accumulate(
         self, grad: Any, var: Any, rank: int, scope: str, sent: list[Operation], accumulators: list[Any]
@@ -221,13 +240,14 @@ class SyncReplicasOptimizer(Optimizer):
     # ------------------------------------------------------------------ the wrapped optimizer's state
 
     def get_slot(self, *args: Any, **kwargs: Any) -> Any:
-        return self._opt.get_slot(*args, **kwargs)
+        found = self._opt.get_slot(*args, **kwargs)
+        return self._sparse_opt.get_slot(*args, **kwargs) if found is None and self._sparse_opt is not None else found
 
     def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
         return self._opt.get_slot_names(*args, **kwargs)
 
     def variables(self) -> list[Any]:
-        return self._opt.variables()
+        return self._opt.variables() + (self._sparse_opt.variables() if self._sparse_opt is not None else [])
 
 
 class _SyncReplicasHook(SessionRunHook):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import sparkflow as tf
 from sparkflow_connectors import roles
 from sparkflow_connectors.control import DriverControl, reported
 from sparkflow_connectors.job import Announcement
@@ -48,3 +50,15 @@ def _ended_by(gather: Any) -> Any:
 
 def test_announcements_survive_their_journey() -> None:
     assert dataclasses.asdict(Announcement.decode_all([MINE.encode()], "run")[0]) == dataclasses.asdict(MINE)
+
+
+def test_a_role_finds_itself_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = {"ps": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "127.0.0.1:3"]}
+    for before in (None, '{"cluster": {}}'):
+        monkeypatch.delenv("TF_CONFIG", raising=False)
+        if before is not None:
+            monkeypatch.setenv("TF_CONFIG", before)
+        with roles._told_the_environment(cluster, 1):
+            config = tf.estimator.RunConfig()
+            assert (config.task_type, config.task_id, config.cluster_spec.as_dict()) == ("worker", 1, cluster)
+        assert os.environ.get("TF_CONFIG") == before

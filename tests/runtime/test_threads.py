@@ -9,7 +9,7 @@ import pytest
 
 from sparkflow_runtime import threads
 from sparkflow_runtime.server import Server
-from sparkflow_runtime.session import RuntimeSession
+from sparkflow_runtime.session import open_session
 from sparkflow_runtime.wire.cluster import ClusterSpec
 from sparkflow_runtime.wire.protos import ConfigProto
 
@@ -36,11 +36,11 @@ def test_the_environment_decides_first(told: list[int], monkeypatch: pytest.Monk
 
 def test_the_first_session_that_asks_decides_next(told: list[int], caplog: pytest.LogCaptureFixture) -> None:
     threads.limit(4, "a server")
-    RuntimeSession(config=ConfigProto(intra_op_parallelism_threads=2))
+    open_session(config=ConfigProto(intra_op_parallelism_threads=2))
     with caplog.at_level(logging.WARNING):
-        RuntimeSession(config=ConfigProto(intra_op_parallelism_threads=1))
+        open_session(config=ConfigProto(intra_op_parallelism_threads=1))
     threads.limit(5, "another server")
-    RuntimeSession(config=ConfigProto())
+    open_session(config=ConfigProto())
     assert told == [4, 2]
     held = threads.in_force()
     assert held is not None and held.threads == 2 and "intra_op_parallelism_threads" in held.reason

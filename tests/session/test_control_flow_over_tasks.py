@@ -29,7 +29,7 @@ def session(request: Any) -> Iterator[RuntimeSession]:
     for server in servers.values():
         server.join_cluster(ClusterSpec({job: [s.address] for job, s in servers.items()}))
         server.worker.native_loops = request.param
-    made = RuntimeSession(servers["worker"].target)
+    made = RuntimeSession(servers["worker"])
     yield made
     made.close()
     for server in servers.values():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
-from collections.abc import Callable, Iterator
+import time
 from typing import Any
 
 import numpy as np
@@ -13,25 +14,6 @@ import sparkflow as tf
 from sparkflow.session.server import Server
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
-
-
-@pytest.fixture
-def cluster() -> Iterator[Callable[..., dict[str, Server]]]:
-    made: list[Server] = []
-
-    def make(**counts: int) -> dict[str, Server]:
-        servers = {
-            f"{job}{i}": Server.bound(job, i, "127.0.0.1", b"secret") for job, n in counts.items() for i in range(n)
-        }
-        addresses = {job: [servers[f"{job}{i}"].address for i in range(n)] for job, n in counts.items()}
-        for server in servers.values():
-            server.join_cluster(addresses)
-        made.extend(servers.values())
-        return servers
-
-    yield make
-    for server in made:
-        server.stop()
 
 
 def test_a_graph_over_two_tasks(cluster: Any, graph: Any) -> None:
@@ -144,6 +126,25 @@ def test_a_deadline_names_the_task_that_is_missing(cluster: Any, graph: Any) -> 
             session.run(item)
 
 
+def test_a_deadline_says_who_waits_for_whom(cluster: Any, graph: Any) -> None:
+    """The worker for the server, the server for a queue that is empty, and another worker for the same server."""
+    servers = cluster(ps=1, worker=2)
+    with tf.device(PS):
+        item = tf.FIFOQueue(5, [tf.float32], name="rows").dequeue()
+    with tf.device(WORKER):
+        y = item + 1
+    with tf.device("/job:worker/task:1"):
+        z = item + 2
+    options = tf.RunOptions(timeout_in_ms=200)
+    with tf.Session(servers["worker0"].target) as session, pytest.raises(tf.errors.DeadlineExceededError) as caught:
+        session.run([y, z], options=options)
+    said = caught.value.message
+    assert "not done in 0.2 s. nothing yet from /job:ps/replica:0/task:0" in said
+    assert "/job:ps/replica:0/task:0: Waiting in QueueDequeueV2 'rows_Dequeue'" in said
+    assert "FIFOQueue 'rows'" in said and "size 0" in said
+    assert "/job:worker/replica:0/task:1: nothing yet from /job:ps/replica:0/task:0" in said
+
+
 def test_a_peer_without_the_secret_is_refused(cluster: Any, graph: Any) -> None:
     servers = cluster(ps=1)
     stranger = Server.bound("worker", 0, "127.0.0.1", b"another secret")
@@ -174,6 +175,64 @@ def test_a_server_learns_its_cluster_from_the_first_master(graph: Any) -> None:
             server.stop()
 
 
-def test_a_session_needs_a_server_that_exists() -> None:
-    with tf.Graph().as_default(), pytest.raises(tf.errors.UnimplementedError, match="no Server of this process"):
-        tf.Session("sparkflow://127.0.0.1:1")
+def test_a_part_that_two_signatures_share_is_registered_once(cluster: Any, graph: Any) -> None:
+    """What a graph that grows costs is what is new in it: the table's part of the step is the same with a loss more."""
+    servers = cluster(ps=1, worker=1)
+    with tf.device(PS):
+        table = tf.Variable(np.ones((10, 4), np.float32))
+        for _ in range(20):
+            table = tf.identity(table) + 1.0
+    with tf.device(WORKER):
+        x = tf.placeholder(tf.float32, [10, 4])
+        loss = tf.reduce_sum(table * x)
+    feed = {x: np.ones((10, 4), np.float32)}
+    registered = _registrations(servers["ps0"])
+    with tf.Session(servers["worker0"].target) as session:
+        session.run(tf.global_variables_initializer())
+        session.run(loss, feed)
+        then = len(registered)
+        channel = servers["worker0"]._runtime.channel("/job:ps/replica:0/task:0")
+        before = channel.counters["bytes_sent"]
+        session.run([loss, x], feed)
+        with tf.device(WORKER):
+            mean = loss / 40.0
+        assert session.run(mean, feed) == session.run(loss, feed) / 40
+        assert len(registered) == then, "neither another fetch nor more nodes at the worker concern the server"
+        assert channel.counters["bytes_sent"] - before < 1000
+        with tf.device(PS):
+            session.run(tf.reduce_sum(table))
+        assert len(registered) == then + 1
+
+
+def _registrations(server: Server) -> list[Any]:
+    worker, found = server._runtime.worker, []
+    register = worker.register
+
+    def counted(*args: Any) -> int:
+        found.append(args)
+        return register(*args)
+
+    worker.register = counted  # type: ignore[method-assign]
+    return found
+
+
+def test_a_shared_part_goes_with_its_last_signature(cluster: Any, graph: Any) -> None:
+    servers = cluster(ps=1, worker=1)
+    parts = servers["ps0"]._runtime.worker._parts
+    with tf.device(PS):
+        a = tf.placeholder_with_default(1.0, [])
+    with tf.device(WORKER):
+        b, c = a + 1.0, a + 2.0
+    with tf.Session(servers["worker0"].target) as session:
+        first, second = session.make_callable(b), session.make_callable(c)
+        assert (first(), second(), len(parts)) == (2, 3, 1)
+        session._runtime._master._compiled.clear()
+        del first
+        gc.collect()
+        assert (second(), len(parts)) == (3, 1)
+        del second
+        gc.collect()
+        deadline = time.monotonic() + 5
+        while parts and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not parts

@@ -54,7 +54,7 @@ def test_cluster_says_how_many(graph: Graph) -> None:
 
 
 def test_greedy(graph: Graph) -> None:
-    strategy = tf.train.GreedyLoadBalancingStrategy(2, tf.train.byte_size_load_fn)
+    strategy = tf.contrib.training.GreedyLoadBalancingStrategy(2, tf.contrib.training.byte_size_load_fn)
     with tf.device(tf.train.replica_device_setter(ps_tasks=2, ps_strategy=strategy)):
         made = [tf.Variable(tf.zeros([n])) for n in (100, 10, 10, 10, 90)]
     assert [v.device[-1] for v in made] == ["0", "1", "1", "1", "1"]
@@ -63,7 +63,7 @@ def test_greedy(graph: Graph) -> None:
 def test_refusals(graph: Graph) -> None:
     with pytest.raises(TypeError, match="must be callable"):
         tf.train.replica_device_setter(ps_tasks=1, ps_strategy=3)  # type: ignore[arg-type]
-    strategy = tf.train.GreedyLoadBalancingStrategy(1, tf.train.byte_size_load_fn)
+    strategy = tf.contrib.training.GreedyLoadBalancingStrategy(1, tf.contrib.training.byte_size_load_fn)
     unknown = tf.placeholder(tf.float32)
     with (
         tf.device(tf.train.replica_device_setter(ps_tasks=1, ps_strategy=strategy)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,7 +24,8 @@ class Task(Protocol):
 
     def register(
         self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
-    ) -> int: ...
+    ) -> Callable[[], int]:
+        """Have the task compile a part; a function that waits for its handle."""
 
     def start(self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None]) -> None: ...
 
@@ -55,6 +57,23 @@ class OwnTask(Protocol):
     def rendezvous(self) -> Any: ...
 
 
+class Registered:
+    """A part as another task has it. Signatures whose parts there are the same share it, and the task forgets it when
+    the last of them goes, unless the session (`session_open`) has ended with all its parts."""
+
+    def __init__(self, task: Task, handle: Callable[[], int], session_open: Event):
+        self._wait, self._task, self._open = handle, task, session_open
+        self._handle = 0
+
+    @property
+    def handle(self) -> int:
+        """Raises what went wrong where the task could not compile the part."""
+        if not self._handle:
+            self._handle = self._wait()
+            weakref.finalize(self, forget_parts, self._open, [(self._task, self._handle)]).atexit = False
+        return self._handle
+
+
 @dataclass
 class Part:
     task: Task | None  # None: this process
@@ -62,6 +81,7 @@ class Part:
     handle: int
     feeds: list[int]  # positions in the run's feeds
     fetches: list[int]  # positions in the run's fetches
+    registered: Registered | None = None  # with another task
 
 
 @dataclass(eq=False)  # so that it can be referred to weakly, and is its own key

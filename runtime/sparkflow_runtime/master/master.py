@@ -1,7 +1,7 @@
 """Master: turns (feeds, fetches, targets) into parts registered with tasks, and runs them step by step.
 
 What a task is reached by is a `Task`: in this process or over a channel. The master decides; it waits only in
-`_StepRun`.
+`StepRun`.
 """
 
 from __future__ import annotations
@@ -14,32 +14,33 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from statistics import median
-from threading import Condition, Event, Lock
+from threading import Event, Lock
 from typing import Any
 
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.collector import paused
-from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part, Task, forget_parts
+from sparkflow_runtime.master.compiled import Compiled, OwnTask, Part, Task, forget_parts
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.mailboxes import with_mailboxes
 from sparkflow_runtime.master.partition import partition
 from sparkflow_runtime.master.passes import Optimizer, Report, Settings
 from sparkflow_runtime.master.place import place
 from sparkflow_runtime.master.prune import prune
+from sparkflow_runtime.master.registrar import Registrar
 from sparkflow_runtime.master.signatures import Signatures
 from sparkflow_runtime.master.simulate import simulate
+from sparkflow_runtime.master.step_run import StepRun
 from sparkflow_runtime.wire.devices import DeviceSpec, task_of
 from sparkflow_runtime.wire.edges import is_control, parse, verify
 from sparkflow_runtime.wire.errors import (
     AbortedError,
     CancelledError,
-    DeadlineExceededError,
     FailedPreconditionError,
     OpError,
 )
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef, StepStats
 
-_ABORT_GRACE_S = 5.0
+_MOST_CANCELLED = 1024
 
 _log = logging.getLogger(__name__)
 
@@ -74,11 +75,13 @@ class Master:
         self._compiled: Signatures[Compiled] = Signatures()
         self._lock = Lock()
         self.session_id = secrets.token_hex(8)
-        self._step_ids = itertools.count(secrets.randbits(62) & ~0xFFFFFFFF)
-        self._active: set[_StepRun] = set()
-        self._closed = False
         self._open = Event()
         self._open.set()
+        self._registrar = Registrar(self.session_id, own, tasks, self._open)
+        self._step_ids = itertools.count(secrets.randbits(62) & ~0xFFFFFFFF)
+        self._active: set[StepRun] = set()
+        self._cancelled: dict[int, OpError] = {}
+        self._closed = False
 
     @property
     def nodes(self) -> Mapping[str, NodeDef]:
@@ -108,6 +111,10 @@ class Master:
         learned = not self._cost_steps or self._learned((feeds, fetches, targets), not trace)
         key = (feeds, fetches, targets, trace or not learned, learned)
         return self._compiled.get(key) or self._kept(key, lambda: self._compile(self._nodes, *key))
+
+    def compiled(self, signature: tuple[Any, Any, Any]) -> Compiled | None:
+        """What `compile` would give for a signature, where nothing would have to be compiled or learned for it."""
+        return None if self._cost_steps else self._compiled.get((*signature, False, True))
 
     def compile_partial(self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]) -> Compiled:
         """A signature whose feeds come from and whose fetches go to mailboxes of the step."""
@@ -158,17 +165,18 @@ class Master:
         home = {n.name: task_of(n.device) for n in placed.node}
         kept = {*targets, *(parse(f)[0] for f in fetches)}
         parts = partition(self._optimizer.optimize_placed(placed, feeds, kept), feeds, self._settings.carried)
-        built = []
+        begun = []
         for task, graph in parts.items():
             used = {"{}:{}".format(*parse(e)) for n in graph.node for e in n.input if not is_control(e)}
             feed_at = [i for i, f in enumerate(feeds) if f in used]
             fetch_at = [i for i, f in enumerate(fetches) if i not in direct and home[parse(f)[0]] == task]
-            built.append(self._register(task, graph, feeds, fetches, feed_at, fetch_at, trace))
+            begun.append(self._registrar.register(task, graph, feeds, fetches, feed_at, fetch_at, trace))
+        built = [finish() for finish in begun]  # the tasks compile at the same time
         own = next((p for p in built if p.task is None), None)
         others = [p for p in built if p.task is not None]
         made = Compiled(own, others, len(feeds), len(fetches), direct, parts, placed, Lock() if trace else None)
-        handles = [(p.task or self._own, p.handle) for p in built]
-        weakref.finalize(made, forget_parts, self._open, handles).atexit = False
+        if own is not None:
+            weakref.finalize(made, forget_parts, self._open, [(self._own, own.handle)]).atexit = False
         return made
 
     def _optimize(
@@ -215,42 +223,29 @@ class Master:
                 len(placed.node), 1e3 * measured_s, 1e3 * told_s, 1e3 * now_s,
             )  # fmt: skip
 
-    def _register(
-        self,
-        task: str,
-        graph: GraphDef,
-        feeds: Sequence[str],
-        fetches: Sequence[str],
-        feed_at: list[int],
-        fetch_at: list[int],
-        trace: bool,
-    ) -> Part:
-        target = None if task == self._own.name else self._tasks[task]
-        names = [feeds[i] for i in feed_at], [fetches[i] for i in fetch_at]
-        handle = (target or self._own).register(self.session_id, graph, *names, trace)
-        return Part(target, task, handle, feed_at, fetch_at)
-
     # ------------------------------------------------------------------ steps
 
-    def run(self, compiled: Compiled, feeds: list[Any], timeout_s: float | None = None) -> list[Any]:
-        """The fetched values in order. Raises the first error of any task as itself."""
+    def run(
+        self, compiled: Compiled, feeds: list[Any], timeout_s: float | None = None, step_id: int | None = None
+    ) -> list[Any]:
+        """The fetched values in order. Raises the first error of any task as itself. step_id: for `cancel`."""
         if compiled.all_here:
             found = self._run_straight(compiled.own, feeds)  # type: ignore[arg-type]
             if type(found) is list:
                 return found
-            ((_, values),) = self._run_step(compiled, feeds, self.new_step_id(), timeout_s, found)
+            ((_, values),) = self._run_step(compiled, feeds, step_id or self.new_step_id(), timeout_s, found)
             return values
         if compiled.one_at_a_time is not None:
-            return self.run_traced(compiled, feeds, timeout_s)[0]
-        return self._assemble(compiled, feeds, self._results(compiled, feeds, timeout_s))
+            return self.run_traced(compiled, feeds, timeout_s, step_id)[0]
+        return self._assemble(compiled, feeds, self._results(compiled, feeds, timeout_s, step_id))
 
     def run_traced(
-        self, compiled: Compiled, feeds: list[Any], timeout_s: float | None = None
+        self, compiled: Compiled, feeds: list[Any], timeout_s: float | None = None, step_id: int | None = None
     ) -> tuple[list[Any], list[StepStats]]:
         """As `run`, of a traced signature; also what every task recorded."""
         with compiled.one_at_a_time or nullcontext():
             begun_s = time.perf_counter()
-            results = self._results(compiled, feeds, timeout_s)
+            results = self._results(compiled, feeds, timeout_s, step_id)
             compiled.measured_s.append(time.perf_counter() - begun_s)
         stats = [StepStats.FromString(values[-1].tobytes()) for _, values in results]
         with self._lock:
@@ -259,7 +254,7 @@ class Master:
         return self._assemble(compiled, feeds, [(part, values[:-1]) for part, values in results]), stats
 
     def _results(
-        self, compiled: Compiled, feeds: list[Any], timeout_s: float | None
+        self, compiled: Compiled, feeds: list[Any], timeout_s: float | None, step_id: int | None
     ) -> Sequence[tuple[Part, list[Any]]]:
         """What each part fetched."""
         own, halted = compiled.own, None
@@ -267,7 +262,7 @@ class Master:
             halted = self._run_straight(own, [feeds[i] for i in own.feeds])
             if type(halted) is list:
                 return [(own, halted)]
-        return self._run_step(compiled, feeds, self.new_step_id(), timeout_s, halted)
+        return self._run_step(compiled, feeds, step_id or self.new_step_id(), timeout_s, halted)
 
     def _run_straight(self, own: Part, feeds: list[Any]) -> Any:
         """The part's values; how far it came before it had to wait; or None, where it does not run this way."""
@@ -289,14 +284,27 @@ class Master:
         self, compiled: Compiled, feeds: list[Any], step_id: int, timeout_s: float | None, halted: Any = None
     ) -> Sequence[tuple[Part, list[Any]]]:
         """halted: how far `_run_straight` came with it."""
-        step = _StepRun(self, compiled, feeds, step_id, halted)
+        step = StepRun(self._own, compiled, feeds, step_id, halted)
         self._active.add(step)
         try:
             if self._closed:
                 raise CancelledError("Session has been closed.")
+            if step_id in self._cancelled:
+                raise self._cancelled.pop(step_id)
             return step.run(timeout_s or self._timeout_s)
         finally:
             self._active.discard(step)
+
+    def cancel(self, step_id: int, error: OpError) -> None:
+        """End a step with `error`; one that has not begun will end at once."""
+        found = next((step for step in list(self._active) if step.step_id == step_id), None)
+        if found is None:
+            self._cancelled[step_id] = error
+            while len(self._cancelled) > _MOST_CANCELLED:  # of steps that had ended already
+                del self._cancelled[next(iter(self._cancelled))]
+            found = next((step for step in list(self._active) if step.step_id == step_id), None)
+        if found is not None:
+            found.abort(error)
 
     @staticmethod
     def _assemble(compiled: Compiled, feeds: list[Any], results: Sequence[tuple[Part, list[Any]]]) -> list[Any]:
@@ -319,91 +327,3 @@ class Master:
         for task in {p.name: p.task for c in self._compiled.values() for p in c.others}.values():
             task.deregister(self.session_id)  # type: ignore[union-attr]
         self._compiled.clear()
-
-
-class _StepRun:
-    """One step over several tasks: start the others, run the own part here, wait for all, abort all at the first
-    error."""
-
-    def __init__(self, master: Master, compiled: Compiled, feeds: list[Any], step_id: int, halted: Any = None):
-        self._master, self._compiled, self._feeds, self.step_id = master, compiled, feeds, step_id
-        self._halted = halted
-        self._wake = Condition()
-        self._results: list[tuple[Part, list[Any]]] = []
-        self._waiting = {p.name for p in compiled.others}
-        self._error: OpError | None = None
-        self._own_step: OwnStep | None = None
-
-    def run(self, timeout_s: float | None) -> list[tuple[Part, list[Any]]]:
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        own, task = self._compiled.own, self._master._own
-        if own is not None:
-            feeds = [self._feeds[i] for i in own.feeds]
-            self._own_step = task.begin(own.handle, self.step_id, feeds, self._halted)
-        try:
-            for part in self._compiled.others:
-                self._start(part)
-            if own is not None and self._own_step is not None:
-                self._run_own(own, timeout_s)
-            self._await_others(deadline, timeout_s)
-        finally:
-            task.rendezvous.end(self.step_id)
-        if self._error is not None:
-            raise self._error
-        return self._results
-
-    def _start(self, part: Part) -> None:
-        try:
-            done = self._done_of(part)
-            part.task.start(part.handle, self.step_id, [self._feeds[i] for i in part.feeds], done)  # type: ignore[union-attr]
-        except OpError as error:
-            done(error, None)
-
-    def _done_of(self, part: Part) -> Callable[..., None]:
-        def done(error: OpError | None, values: list[Any] | None) -> None:
-            with self._wake:
-                self._waiting.discard(part.name)
-                if error is None:
-                    self._results.append((part, values or []))
-                self._wake.notify_all()
-            if error is not None:
-                self.abort(error)
-
-        return done
-
-    def _run_own(self, own: Part, timeout_s: float | None) -> None:
-        try:
-            self._results.append((own, self._own_step.run(timeout_s)))  # type: ignore[union-attr]
-        except OpError as error:
-            self.abort(error)
-        except BaseException as error:
-            self.abort(AbortedError(f"Interrupted by {type(error).__name__}"))
-            raise
-
-    def abort(self, error: OpError) -> None:
-        """The first error wins; every other part is told to stop."""
-        with self._wake:
-            if self._error is not None:
-                return
-            self._error = error
-            waiting = [p for p in self._compiled.others if p.name in self._waiting]
-        told = AbortedError(f"Step {self.step_id} was aborted: {error.message}")
-        if self._own_step is not None:
-            self._own_step.cancel(error)
-        for part in waiting:
-            part.task.abort(self.step_id, told)  # type: ignore[union-attr]
-
-    def _await_others(self, deadline: float | None, timeout_s: float | None) -> None:
-        with self._wake:
-            while self._waiting and self._error is None:
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    break
-                self._wake.wait(left)
-            missing = sorted(self._waiting)
-        if missing and self._error is None:
-            self.abort(
-                DeadlineExceededError(f"Step {self.step_id}: no answer from {', '.join(missing)} in {timeout_s:g} s")
-            )
-        with self._wake:
-            self._wake.wait_for(lambda: not self._waiting, _ABORT_GRACE_S)

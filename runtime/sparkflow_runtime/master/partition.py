@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.control_loops import Spread, Tick, body_guard, head_guard, label, spread
@@ -52,6 +53,7 @@ class _Splitter:
     bundles: dict[tuple[str, str, int, str], int] = field(default_factory=dict)
     transfers: dict[tuple[str, str], str] = field(default_factory=dict)
     carriers: dict[str, str] = field(default_factory=dict)  # producers that do say
+    ends: dict[int, list[NodeDef]] = field(default_factory=dict)  # bundle -> its _Send and _Recv nodes
     next_event: int = 0
 
     def add(self, node: NodeDef) -> None:
@@ -157,8 +159,9 @@ class _Splitter:
                 attrs[control_flow.MAY_DIE] = True
             ticks = [self._tick(t, name, gate) for t in (source, task)]
             inputs = [mark + (name if mark else edge(name, port))]
-            _add(self.parts[source], SEND, stem + "/send", inputs + ticks[0], attrs)
-            _add(self.parts[task], RECV, stem + "/recv", ticks[1], attrs)
+            ends = self.ends.setdefault(bundle, [])
+            ends.append(_add(self.parts[source], SEND, stem + "/send", inputs + ticks[0], attrs))
+            ends.append(_add(self.parts[task], RECV, stem + "/recv", ticks[1], attrs))
             self.transfers[key] = stem + "/recv"
         return mark + self.transfers[key]
 
@@ -175,14 +178,27 @@ class _Splitter:
         tick: Tick = self.made.ticks[task, self._path(name)]
         return ["^" + (tick.body if gate == "body" else tick.head)]
 
+    def name_bundles(self) -> None:
+        """Give each bundle the number that follows from its contents alone, so that a part which two signatures have in
+        common is the same part."""
+        taken: dict[int, int] = {}
+        for bundle, nodes in self.ends.items():
+            contents = "\n".join(sorted(node.name for node in nodes))
+            number = int.from_bytes(blake2b(contents.encode(), digest_size=8).digest()) >> 1
+            while taken.setdefault(number, bundle) != bundle:
+                number += 1  # two of 2**63 met
+            for node in nodes:
+                node.attr["_bundle"].i = number
 
-def _add(part: GraphDef, op: str, name: str, inputs: list[str], attrs: dict[str, object]) -> None:
+
+def _add(part: GraphDef, op: str, name: str, inputs: list[str], attrs: dict[str, object]) -> NodeDef:
     node = part.node.add(
         op=op, name=name, device=str(attrs["send_device" if op == SEND else "recv_device"]) + "/device:CPU:0"
     )
     node.input.extend(inputs)
     for key, value in attrs.items():
         node.attr[key].CopyFrom(encode(value))
+    return node
 
 
 def partition(graph: GraphDef, feeds: Iterable[str] = (), carried: str = "") -> dict[str, GraphDef]:
@@ -193,4 +209,5 @@ def partition(graph: GraphDef, feeds: Iterable[str] = (), carried: str = "") -> 
     splitter = _Splitter(fed, made, check_carried(carried, "The session"))
     for node in made.loops.order if made is not None else topological(list(graph.node), fed):
         splitter.add(node)
+    splitter.name_bundles()
     return splitter.parts

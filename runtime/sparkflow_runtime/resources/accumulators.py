@@ -120,7 +120,7 @@ class Accumulator:
             take.step.off_cancel(token)
 
     def _withdraw(self, take: _Take, error: OpError) -> None:
-        if isinstance(error, DeadlineExceededError) and self.name not in error.message:
+        if isinstance(error, DeadlineExceededError) and str(self) not in error.message:
             error.message = f"{error.message}. {self.describe()}"
         with self._lock:
             if take.over:

@@ -250,7 +250,7 @@ class Queue:
 
     def _withdraw(self, waiter: _Waiter, line: deque[Any], error: OpError) -> None:
         """The waiter's step was cancelled: take it out of its line, as if it had never come."""
-        if isinstance(error, DeadlineExceededError) and self.name not in error.message:
+        if isinstance(error, DeadlineExceededError) and str(self) not in error.message:
             error.message = f"{error.message}. {self.describe()}"
         with self._lock:
             if waiter.over:

@@ -9,6 +9,27 @@ from tensorboard.compat.proto.cluster_pb2 import ClusterDef
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 
+SCHEMES = ("sparkflow", "grpc")  # of a target; the second is what TensorFlow's programs say
+_LOCALHOST = "127.0.0.1"
+
+
+def address_of(target: str) -> str:
+    """'host:port' of a session's target such as 'sparkflow://host:port', where localhost is its number.
+
+    Raises InvalidArgumentError on another form.
+    """
+    scheme, found, address = target.partition("://")
+    host, _, port = address.rpartition(":")
+    if not found or scheme not in SCHEMES or not host or not port.isdigit():
+        raise InvalidArgumentError(f"Session target {target!r}: expected '', sparkflow://host:port or grpc://host:port")
+    return numbered(address)
+
+
+def numbered(address: str) -> str:
+    """The address with localhost as a number, which is how servers print what they are bound to."""
+    host, _, port = address.rpartition(":")
+    return f"{_LOCALHOST}:{port}" if host == "localhost" else address
+
 
 class ClusterSpec:
     """Job name -> task addresses.
@@ -21,7 +42,7 @@ class ClusterSpec:
         self._jobs: dict[str, dict[int, str]] = {}
         if isinstance(cluster, ClusterSpec):
             self._jobs = {job: dict(tasks) for job, tasks in cluster._jobs.items()}
-        elif isinstance(cluster, ClusterDef):
+        elif isinstance(cluster, ClusterDef) or hasattr(cluster, "job"):  # TensorFlow's own class is another
             self._jobs = {job.name: dict(job.tasks) for job in cluster.job}
         elif isinstance(cluster, Mapping):
             self._jobs = {job: self._tasks(job, tasks) for job, tasks in cluster.items()}
@@ -47,6 +68,7 @@ class ClusterSpec:
         return sorted(self._job(job_name))
 
     def job_tasks(self, job_name: str) -> list[str | None]:
+        """The addresses by index, None at an index that no task has."""
         tasks = self._job(job_name)
         return [tasks.get(i) for i in range(max(tasks) + 1)]
 
@@ -71,6 +93,12 @@ class ClusterSpec:
         for name in self.jobs:
             cluster.job.add(name=name, tasks=self._jobs[name])
         return cluster
+
+    def with_address(self, job_name: str, task_index: int, address: str) -> ClusterSpec:
+        """The same cluster with one task elsewhere."""
+        made = ClusterSpec(self)
+        made._job(job_name)[task_index] = address
+        return made
 
     def __bool__(self) -> bool:
         return bool(self._jobs)

@@ -9,8 +9,8 @@ from functools import lru_cache
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _PART = re.compile(
-    r"/(?:(job):([A-Za-z_][\w.-]*)|(replica|task):(\d+|\*)|(?:device:([A-Za-z]\w*)|(?i:(cpu|gpu))):(\d+|\*))"
-)
+    r"job:([A-Za-z_][\w.-]*)|(replica|task):(\d+|\*)|device:([A-Za-z]\w*):(\d+|\*)|(?i:(cpu|gpu))(?::(\d+|\*))?"
+)  # between strokes, any number of which may stand, as in TensorFlow: "cpu:0" and "/job:ps//GPU" are device names too
 
 
 @dataclass(frozen=True)
@@ -55,23 +55,26 @@ class DeviceSpec:
 
 @lru_cache(4096)
 def _parsed(name: str) -> DeviceSpec:
-    spec, at = {}, 0
-    while at < len(name):
-        m = _PART.match(name, at)
-        if m is None:
+    spec: dict[str, str | int | None] = {}
+    for part in filter(None, name.split("/")):
+        found = _PART.fullmatch(part)
+        if found is None:
             raise InvalidArgumentError(
-                f"Device name {name!r}: cannot read {name[at:]!r}. Expected parts such as /job:ps/task:0/device:CPU:0"
+                f"Device name {name!r}: cannot read {part!r}. Expected parts such as /job:ps/task:0/device:CPU:0"
             )
-        job, job_name, unit, number, kind, short_kind, index = m.groups()
+        job, unit, number, kind, kind_index, short_kind, short_index = found.groups()
         if job:
-            spec["job"] = job_name
+            spec["job"] = job
         elif unit:
-            spec[unit] = None if number == "*" else int(number)
+            spec[unit] = _number(number)
         else:
             spec["device_type"] = (kind or short_kind).upper()
-            spec["device_index"] = None if index == "*" else int(index)
-        at = m.end()
+            spec["device_index"] = _number(kind_index or short_index or "*")
     return DeviceSpec(**spec)  # type: ignore[arg-type]
+
+
+def _number(text: str) -> int | None:
+    return None if text == "*" else int(text)
 
 
 def canonical(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sparkflow_runtime.wire.errors import OpError
+from sparkflow_runtime.wire.errors import DeadlineExceededError, OpError
 
 _REMEMBERED_STEPS = 4096
 
@@ -21,6 +21,8 @@ class Receiver(Protocol):
     def receive(self, bundle: int, tensors: list[np.ndarray], iterations: tuple[int, ...] = ()) -> None: ...
 
     def cancel(self, error: OpError) -> None: ...
+
+    def describe(self) -> str: ...
 
 
 class Rendezvous:
@@ -58,10 +60,15 @@ class Rendezvous:
             self._shrink(self._ended)
 
     def abort(self, step_id: int, error: OpError) -> None:
-        """Cancel the step, or make sure that it never begins to wait."""
+        """Cancel the step, or make sure that it never begins to wait.
+
+        Where its time is over, its error says for what it waited: so the master hears who waits for whom.
+        """
         with self._lock:
             step = self._steps.get(step_id)
         if step is not None:
+            if isinstance(error, DeadlineExceededError):
+                error.message = step.describe()
             step.cancel(error)
         else:
             self.end(step_id)

@@ -106,6 +106,11 @@ class Worker:
 
     # ------------------------------------------------------------------ steps
 
+    def is_straight(self, handle: int) -> bool:
+        """Whether `run_straight` would run it to its end: it has nothing to wait for."""
+        part = self._parts.get(handle)
+        return part is not None and part.plan.order is not None and all(u.segment for u in part.plan.units)
+
     def run_straight(self, handle: int, feeds: list[Any]) -> list[Any] | Halted | None:
         """Run a part that talks to nobody: the values it fetches, or how far it came before it had to wait; None when
         the part is not of that kind."""

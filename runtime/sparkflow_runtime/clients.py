@@ -1,0 +1,219 @@
+"""The sessions of clients in other processes, for which this Server is the master.
+
+A step that waits for nothing and was quick before runs on the thread that read its request, which saves it two
+hand-overs between threads; every other one has a thread of its own, so that what a client asks at once runs at once,
+and a client that dies is noticed whatever its steps do.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, Protocol
+
+from sparkflow_runtime.local_session import Host, RuntimeSession
+from sparkflow_runtime.partial import PartialRun
+from sparkflow_runtime.runners import Runners
+from sparkflow_runtime.transport.base import Channel, Reply
+from sparkflow_runtime.wire import sessions
+from sparkflow_runtime.wire.errors import (
+    AlreadyExistsError,
+    CancelledError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    OpError,
+    to_dict,
+)
+from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunMetadata, RunOptions
+from sparkflow_runtime.wire.sessions import PartialRequest, Signature, StepRequest
+
+_QUICK_S, _SMALL_BYTES = 500e-6, 256 << 10  # of a step that may run on the reader's thread
+
+_log = logging.getLogger(__name__)
+
+
+class Master(Host, Protocol):
+    """What clients need of their Server."""
+
+    name: str
+
+    def reset_cluster(self, containers: list[str], filters: Any = ()) -> None: ...
+
+
+class Clients:
+    """One session a channel."""
+
+    def __init__(self, server: Master):
+        self._server = server
+        self._sessions: dict[Channel, ClientSession] = {}
+        self._runners = Runners(f"sparkflow-client-steps {server.name}")
+
+    def on_message(self, channel: Channel, method: int, meta: bytes, tensors: list[Any], reply: Reply | None) -> None:
+        if method == sessions.CANCEL:
+            self._of(channel).cancel(sessions.decode_cancel(meta))
+        elif reply is None:
+            raise InvalidArgumentError(f"{self._server.name}: method {method} was pushed by {channel}; it is a call")
+        elif method == sessions.STEP:
+            self._of(channel).step(StepRequest.decode(meta), tensors, reply)
+        elif method == sessions.OPEN:
+            self._open(channel, meta, reply)
+        elif method == sessions.RESET_ALL:
+            containers, filters = json.loads(meta)
+            self._later(reply, lambda: self._reset(containers, filters, reply))
+        else:
+            session = self._of(channel)
+            self._later(reply, lambda: session.control(method, meta, tensors, reply))
+
+    def _of(self, channel: Channel) -> ClientSession:
+        session = self._sessions.get(channel)
+        if session is None:
+            raise FailedPreconditionError(f"{self._server.name}: {channel} has opened no session")
+        return session
+
+    def _open(self, channel: Channel, meta: bytes, reply: Reply) -> None:
+        if channel in self._sessions:
+            raise AlreadyExistsError(f"{self._server.name}: {channel} has a session already")
+        session = ClientSession(RuntimeSession(self._server, ConfigProto.FromString(meta)), self._later)
+        self._sessions[channel] = session
+        _log.info("%s: session for %s", self._server.name, channel)
+        reply(sessions.encode_devices(session.runtime.devices()))
+
+    def _reset(self, containers: list[str], filters: list[str], reply: Reply) -> None:
+        self._server.reset_cluster(containers, filters)
+        reply()
+
+    def _later(self, reply: Reply, work: Callable[[], None]) -> None:
+        """Do it in a thread of its own; what it raises is the reply."""
+
+        def run() -> None:
+            try:
+                work()
+            except Exception as error:
+                if not isinstance(error, OpError):
+                    _log.exception("%s: a client's request failed", self._server.name)
+                reply(error=error)
+
+        self._runners.submit(run)
+
+    def lost(self, channel: Channel) -> None:
+        """The client has closed its session, or has died."""
+        session = self._sessions.pop(channel, None)
+        if session is not None:
+            _log.info("%s: the session for %s ends", self._server.name, channel)
+            self._runners.submit(session.close)
+
+    def close(self) -> None:
+        for channel in list(self._sessions):
+            session = self._sessions.pop(channel, None)
+            if session is not None:
+                session.close()
+
+
+class ClientSession:
+    """A client's session. `later(reply, work)` has the work done in another thread."""
+
+    def __init__(self, runtime: RuntimeSession, later: Callable[[Reply, Callable[[], None]], None]):
+        self.runtime, self._later = runtime, later
+        self._lock = Lock()
+        self._signatures: OrderedDict[int, _Known] = OrderedDict()
+        self._steps: dict[int, int] = {}  # the client's number of a step -> the master's
+        self._partial: dict[str, PartialRun] = {}
+
+    def close(self) -> None:
+        self.runtime.close()
+        self._partial.clear()
+
+    # ------------------------------------------------------------------ steps
+
+    def step(self, request: StepRequest, feeds: list[Any], reply: Reply) -> None:
+        known = self._known(request)
+        if known is None:
+            reply(sessions.UNKNOWN_SIGNATURE)
+        elif request.options:
+            options = RunOptions.FromString(request.options)
+            self._begin(request.step, reply, lambda step_id: self._run_with(known, feeds, options, reply, step_id))
+        elif known.quick and self.runtime.is_straight(known.signature):
+            self._run(known, feeds, reply, None)
+        else:
+            self._begin(request.step, reply, lambda step_id: self._run(known, feeds, reply, step_id))
+
+    def _known(self, request: StepRequest) -> _Known | None:
+        found = self._signatures.get(request.number)
+        if found is None and request.signature:
+            found = _Known(Signature.decode(request.signature))
+            self._signatures[request.number] = found
+            if len(self._signatures) > sessions.MAX_SIGNATURES:
+                self._signatures.popitem(last=False)
+        return found
+
+    def _begin(self, step: int, reply: Reply, work: Callable[[int], None]) -> None:
+        step_id = self._steps[step] = self.runtime.new_step_id()
+
+        def run() -> None:
+            try:
+                work(step_id)
+            finally:
+                self._steps.pop(step, None)
+
+        self._later(reply, run)
+
+    def _run(self, known: _Known, feeds: list[Any], reply: Reply, step_id: int | None) -> None:
+        begun_s = time.perf_counter()
+        values = self.runtime.run_values(known.signature, feeds, step_id)
+        known.took(time.perf_counter() - begun_s, values)
+        reply(b"", values)
+
+    def _run_with(self, known: _Known, feeds: list[Any], options: RunOptions, reply: Reply, step_id: int) -> None:
+        names, metadata = known.signature, RunMetadata()
+        values = self.runtime.run(
+            dict(zip(names.feeds, feeds, strict=True)), names.fetches, names.targets, options, metadata, step_id
+        )
+        reply(metadata.SerializeToString(), values)
+
+    def cancel(self, step: int) -> None:
+        step_id = self._steps.get(step)
+        if step_id is not None:
+            self.runtime.cancel(step_id, CancelledError("The client gave the step up"))
+
+    # ------------------------------------------------------------------ what runs no step, or in pieces
+
+    def control(self, method: int, meta: bytes, tensors: list[Any], reply: Reply) -> None:
+        if method == sessions.EXTEND:
+            self.runtime.extend(GraphDef.FromString(tensors[0].tobytes()))
+            reply()
+        elif method == sessions.BEGIN_PARTIAL:
+            request = PartialRequest.decode(meta)
+            self._partial[request.handle] = self.runtime.begin_partial(*request.signature, request.handle)
+            reply()
+        else:
+            self._advance(PartialRequest.decode(meta), tensors, reply)
+
+    def _advance(self, request: PartialRequest, feeds: list[Any], reply: Reply) -> None:
+        run = self._partial.get(request.handle)
+        if run is None:
+            raise InvalidArgumentError(f"No partial run {request.handle!r}: it is finished, or nobody began it")
+        names, values, failed = request.signature, [], None
+        try:
+            values = run.advance(dict(zip(names.feeds, feeds, strict=True)), names.fetches, names.targets)
+        except OpError as error:
+            failed = to_dict(error)
+        if run.finished:
+            self._partial.pop(request.handle, None)
+        fields = {"finished": run.finished, **({} if failed is None else {"error": failed})}
+        reply(json.dumps(fields).encode(), values)
+
+
+class _Known:
+    """A signature, and whether its last step was quick and small."""
+
+    __slots__ = ("quick", "signature")
+
+    def __init__(self, signature: Signature):
+        self.signature, self.quick = signature, False
+
+    def took(self, took_s: float, values: list[Any]) -> None:
+        self.quick = took_s < _QUICK_S and sum(getattr(v, "nbytes", 0) for v in values) < _SMALL_BYTES

@@ -1,0 +1,61 @@
+"""How one finds a Server: over which socket, with which secret, and how long one waits for it to be there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+
+from sparkflow_runtime.transport.addresses import resolve
+from sparkflow_runtime.transport.base import Channel, Handler, Options, dial
+from sparkflow_runtime.wire.errors import DeadlineExceededError, UnavailableError
+
+SECRET_VARIABLE = "SPARKFLOW_SECRET"
+PATIENCE_S = 20.0  # tasks of one job start at about the same time, but not at the same moment
+_TELL_S, _RETRY_S = 2.0, 0.1
+
+_log = logging.getLogger(__name__)
+
+
+def near_url(address: str) -> str:
+    """Where the Server that is bound to this TCP address, a number, is found by processes of its own host (an abstract
+    socket)."""
+    return f"unix://@sparkflow-{address}"
+
+
+def dial_near(address: str, handler: Handler, secret: bytes | None, identity: str, options: Options) -> Channel:
+    """Over a unix socket when the Server is on this host (half the latency of loopback TCP), over TCP otherwise."""
+    try:
+        return dial(near_url(_as_number(address)), handler, secret, identity, options=options)
+    except UnavailableError as error:
+        _log.debug("%s; using TCP", error)
+    return dial(f"tcp://{address}", handler, secret, identity, options=options)
+
+
+def _as_number(address: str) -> str:
+    """As a Server prints it that was told this address. Raises UnavailableError where the host has none."""
+    family, found = resolve(f"tcp://{address}")[0]
+    return "[{}]:{}".format(*found) if family == socket.AF_INET6 else "{}:{}".format(*found)
+
+
+def patiently(connect: Callable[[], Channel], who: str, patience_s: float = PATIENCE_S) -> Channel:
+    """What `connect()` gives, tried until `who` is there. Raises UnavailableError when it is not in time, and at once
+    what `connect` raises for another reason."""
+    begun, told = time.monotonic(), False
+    while True:
+        try:
+            return connect()
+        except (UnavailableError, DeadlineExceededError) as error:
+            waited_s = time.monotonic() - begun
+            if waited_s > _TELL_S and not told:
+                told = True
+                _log.warning("%s is not there yet, trying for %g s: %s", who, patience_s, error)
+            if waited_s + _RETRY_S > patience_s:
+                raise UnavailableError(f"{who}: no Server answers after {patience_s:g} s ({error.message})") from None
+        time.sleep(_RETRY_S)
+
+
+def secret_of_environment() -> bytes | None:
+    return os.environ.get(SECRET_VARIABLE, "").encode() or None

@@ -1,0 +1,162 @@
+"""A session whose master is in this process, of its own or of a Server that lives here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+import sparkflow_runtime.kernels  # noqa: F401  (fills the kernel table)
+from sparkflow_runtime.master.compiled import Task
+from sparkflow_runtime.master.master import Master
+from sparkflow_runtime.master.passes import Report, Settings
+from sparkflow_runtime.memory import keep_freed_memory
+from sparkflow_runtime.partial import PartialRun
+from sparkflow_runtime.wire.devices import DeviceSpec
+from sparkflow_runtime.wire.errors import OpError
+from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunMetadata, RunOptions
+from sparkflow_runtime.worker.worker import Worker
+
+LOCAL_TASK = "/job:localhost/replica:0/task:0"
+
+
+class DeviceAttributes(NamedTuple):
+    """A device of a session. memory_limit_bytes: of its machine, as far as this process knows."""
+
+    name: str
+    device_type: str
+    memory_limit_bytes: int
+    incarnation: int = 0
+
+
+class Host(Protocol):
+    """What a session needs of a Server."""
+
+    worker: Worker
+    config: ConfigProto  # what its sessions have unless theirs says otherwise
+
+    def tasks(self, filters: Sequence[str] = ()) -> Mapping[str, Task]: ...
+
+
+class RuntimeSession:
+    """A session with a master in this process.
+
+    host: the Server whose cluster it runs in; None for a session of its own.
+    """
+
+    def __init__(self, host: Host | None = None, config: ConfigProto | None = None):
+        keep_freed_memory()
+        config = _merged(host.config if host else None, config)
+        timeout_s = config.operation_timeout_in_ms / 1000 or None
+        options: dict[str, Any] = {
+            "soft_placement": config.allow_soft_placement,
+            "timeout_s": timeout_s,
+            "cost_steps": config.graph_options.build_cost_model,
+            "log_placement": _print_placement if config.log_device_placement else None,
+            "passes": Settings.of(config),
+        }
+        self._worker = host.worker if host else Worker(LOCAL_TASK)
+        self._master = Master(self._worker, host.tasks(list(config.device_filters)) if host else {}, **options)
+
+    def extend(self, graph: GraphDef) -> None:
+        self._master.extend(graph)
+
+    def run(
+        self,
+        feeds: dict[str, np.ndarray],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        options: RunOptions | None = None,
+        metadata: RunMetadata | None = None,
+        step_id: int | None = None,
+    ) -> list[Any]:
+        """The values of `fetches` ('name:port'), after the nodes `targets` ran. feeds: 'name:port' -> array.
+
+        metadata: filled with what `options` asks for: step stats of a traced run, the graphs of the parts.
+        """
+        signature, values = (tuple(feeds), tuple(fetches), tuple(targets)), list(feeds.values())
+        timeout_s = None if options is None else options.timeout_in_ms / 1000 or None
+        if options is None or not (options.trace_level or options.output_partition_graphs):
+            return self._master.run(self._master.compile(*signature), values, timeout_s, step_id)
+        compiled = self._master.compile(*signature, trace=bool(options.trace_level))
+        metadata = RunMetadata() if metadata is None else metadata
+        metadata.Clear()
+        if options.output_partition_graphs:
+            metadata.partition_graphs.extend(compiled.graphs.values())
+        if not options.trace_level:
+            return self._master.run(compiled, values, timeout_s, step_id)
+        fetched, stats = self._master.run_traced(compiled, values, timeout_s, step_id)
+        for task in stats:
+            metadata.step_stats.MergeFrom(task)
+        nodes = [node for graph in compiled.graphs.values() for node in graph.node]
+        metadata.cost_graph.CopyFrom(self._master.costs.as_cost_graph(nodes))
+        return fetched
+
+    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Callable[..., list[Any]]:
+        """A function of the feed values, compiled now: `f([array, ...], options, metadata) -> [value, ...]`."""
+        compiled, run = self._master.compile(tuple(feeds), tuple(fetches), tuple(targets)), self._master.run
+
+        def call(
+            values: list[Any], options: RunOptions | None = None, metadata: RunMetadata | None = None
+        ) -> list[Any]:
+            if options is None and metadata is None:
+                return run(compiled, values)
+            return self.run(dict(zip(feeds, values)), fetches, targets, options, metadata)
+
+        return call
+
+    def begin_partial(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], handle: str = ""
+    ) -> PartialRun:
+        return PartialRun(self._master, self._worker, tuple(feeds), tuple(fetches), tuple(targets), handle)
+
+    # ------------------------------------------------------------------ on behalf of a client
+
+    def new_step_id(self) -> int:
+        """For a step that may have to be cancelled."""
+        return self._master.new_step_id()
+
+    def is_straight(self, signature: tuple[Any, Any, Any]) -> bool:
+        """Whether a step of this (feeds, fetches, targets), once compiled, runs here and waits for nothing."""
+        found = self._master.compiled(signature)
+        if found is None or found.own is None:
+            return False
+        return found.all_here and self._worker.is_straight(found.own.handle)
+
+    def run_values(self, signature: tuple[Any, Any, Any], values: list[Any], step_id: int | None = None) -> list[Any]:
+        """As `run`, with the values of the feeds in order."""
+        return self._master.run(self._master.compile(*signature), values, None, step_id)
+
+    def cancel(self, step_id: int, error: OpError) -> None:
+        """End that step with `error`, unless it has ended or cannot be ended."""
+        self._master.cancel(step_id, error)
+
+    def devices(self) -> list[DeviceAttributes]:
+        return [_attributes(name) for name in self._master.devices]
+
+    def explain(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Report:
+        """What the passes do to the graph of a signature; nothing runs."""
+        return self._master.explain(feeds, fetches, targets)
+
+    def close(self) -> None:
+        self._master.close()
+
+
+def _merged(usual: ConfigProto | None, config: ConfigProto | None) -> ConfigProto:
+    merged = ConfigProto()
+    for one in (usual, config):
+        if one is not None:
+            merged.MergeFrom(one)
+    return merged
+
+
+def _attributes(name: str) -> DeviceAttributes:
+    kind = DeviceSpec.from_string(name).device_type or "CPU"
+    return DeviceAttributes(name, kind, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
+def _print_placement(line: str) -> None:
+    print(line, file=sys.stderr)

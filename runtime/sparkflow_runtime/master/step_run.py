@@ -1,0 +1,116 @@
+"""StepRun: one step over several tasks, as its master sees it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Condition
+from typing import Any
+
+from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part
+from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, OpError
+
+_ABORT_GRACE_S, _REASONS_S = 5.0, 1.0  # how long tasks may take to say that they stopped, and for what they waited
+
+
+class StepRun:
+    """One step over several tasks: start the others, run the own part here, wait for all, abort all at the first
+    error."""
+
+    def __init__(self, own: OwnTask, compiled: Compiled, feeds: list[Any], step_id: int, halted: Any = None):
+        self._own, self._compiled, self._feeds, self.step_id = own, compiled, feeds, step_id
+        self._halted = halted  # how far the own part came already
+        self._wake = Condition()
+        self._results: list[tuple[Part, list[Any]]] = []
+        self._waiting = {p.name for p in compiled.others}
+        self._error: OpError | None = None
+        self._own_step: OwnStep | None = None
+        self._late = False  # it was aborted because its time was over
+        self._reasons: dict[str, str] = {}  # task -> for what it waited then
+
+    def run(self, timeout_s: float | None) -> list[tuple[Part, list[Any]]]:
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        own, task = self._compiled.own, self._own
+        if own is not None:
+            feeds = [self._feeds[i] for i in own.feeds]
+            self._own_step = task.begin(own.handle, self.step_id, feeds, self._halted)
+        try:
+            for part in self._compiled.others:
+                self._start(part)
+            if own is not None and self._own_step is not None:
+                self._run_own(own, timeout_s)
+            self._await_others(deadline, timeout_s)
+        finally:
+            task.rendezvous.end(self.step_id)
+        if self._error is not None:
+            raise self._with_reasons(self._error)
+        return self._results
+
+    def _start(self, part: Part) -> None:
+        try:
+            done = self._done_of(part)
+            part.task.start(part.handle, self.step_id, [self._feeds[i] for i in part.feeds], done)  # type: ignore[union-attr]
+        except OpError as error:
+            done(error, None)
+
+    def _done_of(self, part: Part) -> Callable[..., None]:
+        def done(error: OpError | None, values: list[Any] | None) -> None:
+            with self._wake:
+                self._waiting.discard(part.name)
+                if error is None:
+                    self._results.append((part, values or []))
+                elif self._late and isinstance(error, DeadlineExceededError):
+                    self._reasons[part.name] = error.message
+                self._wake.notify_all()
+            if error is not None:
+                self.abort(error)
+
+        return done
+
+    def _run_own(self, own: Part, timeout_s: float | None) -> None:
+        try:
+            self._results.append((own, self._own_step.run(timeout_s)))  # type: ignore[union-attr]
+        except OpError as error:
+            self.abort(error)
+        except BaseException as error:
+            self.abort(AbortedError(f"Interrupted by {type(error).__name__}"))
+            raise
+
+    def abort(self, error: OpError) -> None:
+        """The first error wins; every other part is told to stop."""
+        with self._wake:
+            if self._error is not None:
+                return
+            self._error = error
+            self._late = isinstance(error, DeadlineExceededError)
+            waiting = [p for p in self._compiled.others if p.name in self._waiting]
+        told = (DeadlineExceededError if self._late else AbortedError)(
+            f"Step {self.step_id} was aborted: {error.message}"
+        )
+        if self._own_step is not None:
+            self._own_step.cancel(error)
+        for part in waiting:
+            part.task.abort(self.step_id, told)  # type: ignore[union-attr]
+
+    def _await_others(self, deadline: float | None, timeout_s: float | None) -> None:
+        with self._wake:
+            while self._waiting and self._error is None:
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    break
+                self._wake.wait(left)
+            missing = sorted(self._waiting)
+        if missing and self._error is None:
+            self.abort(
+                DeadlineExceededError(f"Step {self.step_id}: no answer from {', '.join(missing)} in {timeout_s:g} s")
+            )
+        with self._wake:
+            self._wake.wait_for(lambda: not self._waiting, _REASONS_S if self._late else _ABORT_GRACE_S)
+
+    def _with_reasons(self, error: OpError) -> OpError:
+        """The error; where the time was over, it says for what each task waited that was not done."""
+        if self._late:
+            silent = [f"{name} does not answer: it is stopped, or gone" for name in sorted(self._waiting)]
+            told = [f"{name}: {reason}" for name, reason in sorted(self._reasons.items())]
+            error.message = ". ".join([error.message, *told, *silent])
+        return error

@@ -1,0 +1,111 @@
+"""tf.train.Server: how one is described, started and found."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import sparkflow as tf
+from sparkflow_runtime.wire.server_def import ServerDef
+
+
+def free_address() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.fixture
+def stopped() -> Iterator[list[tf.train.Server]]:
+    made: list[tf.train.Server] = []
+    yield made
+    for server in made:
+        server.stop()
+
+
+def answers(server: tf.train.Server) -> bool:
+    with tf.Graph().as_default(), tf.Session(server.target) as session:
+        return bool(session.run(tf.constant(2.0) + 1.0) == 3)
+
+
+def test_a_local_server(stopped: Any) -> None:
+    server = tf.train.Server.create_local_server()
+    stopped.append(server)
+    assert answers(server) and not server.target.endswith(":0")
+    told = server.server_def
+    assert (told.job_name, told.task_index, told.protocol) == ("localhost", 0, "grpc")
+    assert tf.train.ClusterSpec(told.cluster).task_address("localhost", 0) == server.address
+
+
+def test_a_server_of_a_server_def(stopped: Any) -> None:
+    described = ServerDef(job_name="worker", task_index=3, protocol="grpc")
+    described.cluster.job.add(name="worker", tasks={3: free_address()})
+    described.default_session_config.operation_timeout_in_ms = 100
+    server = tf.train.Server(described)
+    stopped.append(server)
+    with tf.Graph().as_default(), tf.Session(server.target) as session:
+        assert [d.name for d in session.list_devices()] == ["/job:worker/replica:0/task:3/device:CPU:0"]
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            session.run(tf.FIFOQueue(1, [tf.float32]).dequeue())
+    assert ServerDef.FromString(server.server_def.SerializeToString()) == described
+
+
+@pytest.mark.parametrize("spell", ["localhost:{}", "127.0.0.1:{}"])
+def test_a_server_is_found_under_each_spelling_of_its_host(stopped: Any, spell: str) -> None:
+    port = free_address().rpartition(":")[2]
+    server = tf.train.Server({"worker": [spell.format(port)]})
+    stopped.append(server)
+    assert answers(server)
+    for target in (f"grpc://localhost:{port}", f"sparkflow://127.0.0.1:{port}"):
+        with tf.Graph().as_default(), tf.Session(target) as session:
+            assert session.run(tf.constant(1.0)) == 1
+            assert type(session._runtime).__name__ == "RuntimeSession", "no socket within a process"
+
+
+def test_a_server_that_starts_later(stopped: Any) -> None:
+    address = free_address()
+    server = tf.train.Server({"worker": [address]}, start=False)
+    stopped.append(server)
+    assert server.target == f"sparkflow://{address}"
+    with pytest.raises(tf.errors.FailedPreconditionError, match="is not started"):
+        server.join()
+    server.start()
+    server.start()
+    assert answers(server)
+    joined = threading.Thread(target=server.join)
+    joined.start()
+    server.stop()
+    joined.join(10)
+    assert not joined.is_alive()
+    unbound = tf.train.Server({"worker": ["localhost:0"]}, start=False)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="free port"):
+        unbound.target.upper()
+
+
+def test_tasks_with_holes_between_their_indices(stopped: Any) -> None:
+    addresses = {0: free_address(), 7: free_address()}
+    for index in addresses:
+        stopped.append(tf.train.Server({"worker": addresses}, "worker", index))
+    with tf.Graph().as_default(), tf.device("/job:worker/task:7/cpu:0"):
+        x = tf.placeholder_with_default(1.0, [])
+        y = x + 1.0
+        with tf.Session(stopped[0].target) as session:
+            assert session.run(y) == 2
+
+
+def test_refusals() -> None:
+    two = {"ps": ["127.0.0.1:0"], "worker": ["127.0.0.1:0", "127.0.0.1:0"]}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="job_name must be given"):
+        tf.train.Server(two)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="task_index must be given"):
+        tf.train.Server(two, "worker")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="has no task 5"):
+        tf.train.Server(two, "worker", 5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"protocol 'grpc\+verbs' is not known"):
+        tf.train.Server(two, "ps", protocol="grpc+verbs")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="without a job secret"):
+        tf.train.Server({"ps": ["0.0.0.0:0"]})
