@@ -35,7 +35,7 @@ class Cluster:
 
     def __init__(self, servers: list[Server]):
         self.servers, self.graph = servers, tf.Graph()
-        self.session = RuntimeSession(servers[0].target)
+        self.session = RuntimeSession(servers[0])
         self.pushed = 0
 
     def run(self, fetches: Any, feeds: dict[Any, Any] | None = None, timeout_s: float = 30) -> Any:
