@@ -8,75 +8,25 @@ the same set of waits and receives stands before them, so a segment can run from
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from sparkflow_runtime.kernels.compression import carried_as
-from sparkflow_runtime.kernels.parallel import blas_alone
 from sparkflow_runtime.kernels.registry import Kernel, Prompt, find
 from sparkflow_runtime.kernels.scalars import Form
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import control_flow as cf
-from sparkflow_runtime.wire.control_flow import DEAD, Liveness
+from sparkflow_runtime.wire.control_flow import Liveness
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, parse, topological
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
-from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment, read
+from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment
 from sparkflow_runtime.worker.scalar_guess import ScalarGuess
 from sparkflow_runtime.worker.structure import compile_structured
-from sparkflow_runtime.worker.tracing import Recorder
-from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Test, Unit
+from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Test, Unit
 from sparkflow_runtime.worker.values import Irregular, Parts
 
-_MULTIPLIES = frozenset(("MatMul", "BatchMatMul", "BatchMatMulV2", "_FusedMatMul"))
 Binder = Callable[[NodeDef, Kernel, dict[str, Any]], Callable[..., Any]]
-
-
-@dataclass
-class Plan:
-    """What Step runs. `feeds` are slots in the order of the run request; `fetches` (slot, constant, copy) likewise."""
-
-    units: list[Unit]
-    num_slots: int
-    feeds: list[int | None]
-    fetches: list[tuple[int | None, Any, bool]]
-    bundles: dict[int, int]  # bundle id -> receiving unit
-    nodes: dict[str, NodeDef]
-    order: list[int] | None  # units in order when all waits of the plan can be tried, and it talks to nobody
-    names: list[str] = field(default_factory=list)  # of the fetches
-    stop: int | None = None  # the slot of the list that ends native loops when something is in it
-    recorder: Recorder | None = None  # of a traced plan: its step stats are the last value that collect returns
-
-    @cached_property
-    def blas(self) -> Callable[[], AbstractContextManager[Any]]:
-        """What a run is inside of: BLAS without threads of its own, where it multiplies."""
-        return blas_alone if any(node.op in _MULTIPLIES for node in self.nodes.values()) else nullcontext
-
-    def collect(self, values: list[Any]) -> list[Any]:
-        """The fetched values; what may be a variable's own memory is copied, so that later steps do not change it."""
-        out: list[Any] = []
-        for slot, constant, copy in self.fetches:
-            value = read(values[slot]) if slot is not None else constant
-            if value is DEAD:
-                raise self._dead_fetch(len(out))
-            out.append(value.copy() if copy and isinstance(value, np.ndarray) else value)
-        if self.recorder is not None:
-            out.append(self.recorder.collect())
-        return out
-
-    def _dead_fetch(self, index: int) -> InvalidArgumentError:
-        name = self.names[index]
-        return InvalidArgumentError(
-            self.nodes.get(parse(name)[0]),
-            None,
-            f"Fetch {name!r} does not have a value: it is in a branch that was not taken. Fetch what merges the "
-            "branches",
-        )
 
 
 def compile_plan(

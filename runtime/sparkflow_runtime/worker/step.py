@@ -27,8 +27,7 @@ from sparkflow_runtime.wire.errors import (
 )
 from sparkflow_runtime.wire.protos import NodeDef
 from sparkflow_runtime.worker.codegen import Segment
-from sparkflow_runtime.worker.plan import Plan
-from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Unit, completes, got, holds
+from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, completes, got, holds
 
 Done = Callable[["OpError | None", "list[Any] | None"], None]
 # (task, step id, bundle, tensors, the iteration of each loop that the bundle is in)
