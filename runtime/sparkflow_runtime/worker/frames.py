@@ -178,8 +178,8 @@ class FrameStep(Step):
 
     def _propagate(self, token: _Token, outputs: Outputs) -> None:
         entry, frame, number = token.entry, token.frame, token.iteration
-        for port, slot in entry.keep:
-            self.values[slot] = DEAD if outputs is None else outputs[port]
+        if entry.kind != EXIT:  # of which an earlier iteration may come later
+            self._keep(entry, outputs)
         if entry.kind == ENTER:
             self._enter(entry, self._child(entry, frame, number), outputs)
         elif entry.kind == EXIT:
@@ -190,6 +190,10 @@ class FrameStep(Step):
             self._activate(entry, frame, number, outputs)
         frame.iterations[number].busy -= 1
         self._clean(frame, number)
+
+    def _keep(self, entry: Entry, outputs: Outputs) -> None:
+        for port, slot in entry.keep:
+            self.values[slot] = DEAD if outputs is None else outputs[port]
 
     def _activate(self, entry: Entry, frame: _Frame, number: int, outputs: Outputs) -> None:
         for port, consumer, position in entry.edges:
@@ -269,6 +273,7 @@ class FrameStep(Step):
 
     def _exit(self, entry: Entry, frame: _Frame, number: int, outputs: Outputs) -> None:
         if outputs is not None:
+            self._keep(entry, outputs)
             self._activate(entry, frame.parent, frame.parent_iteration, outputs)  # type: ignore[arg-type]
         elif number == frame.last:
             frame.dead_exits.append(entry)
@@ -311,6 +316,7 @@ class FrameStep(Step):
         if self._children.pop((parent, number, frame.name), None) is None:
             return
         for entry in frame.dead_exits:
+            self._keep(entry, None)
             self._activate(entry, parent, number, None)
         parent.iterations[number].frames -= 1
         self._clean(parent, number)
