@@ -23,7 +23,7 @@ import numpy as np
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 CHUNK_BYTES = 4 << 20
-WINDOW = 3
+WINDOW = 2
 REDUCE, GATHER = 0, 1  # phases of a chunk
 
 MERGE: dict[str, Callable[..., Any]] = {"Add": np.add, "Mul": np.multiply, "Min": np.minimum, "Max": np.maximum}
