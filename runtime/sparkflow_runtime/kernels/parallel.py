@@ -154,3 +154,13 @@ def scratch(name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> np.nd
     if held is None or held.size < size:
         held = _local.__dict__[name] = np.empty(size, np.uint8)
     return held[:size].view(dtype).reshape(shape)
+
+
+def scratch_at(name: str, size: int) -> int:
+    """The address of `size` bytes of such memory."""
+    key = f"{name} at"
+    held = _local.__dict__.get(key)
+    if held is None or held[0] < size:
+        memory = np.empty(size, np.uint8)
+        held = _local.__dict__[key] = (size, memory.ctypes.data, memory)
+    return int(held[1])
