@@ -65,6 +65,7 @@ class Compiled:
         self.numpy: Callable[..., Any] = loop
         self._call: Callable[..., Any] = self._first
         self._asked, self._ready = False, Event()
+        self._entries: list[Callable[..., int]] = []
 
     def otherwise(self, numpy_version: Callable[..., Any]) -> Compiled:
         """Set the version that runs until the loop is compiled."""
@@ -131,8 +132,14 @@ class Compiled:
         return codes
 
     def _use(self, codes: Sequence[bytes]) -> Callable[..., Any]:
-        functions = [machine_code.load(c, len(s.arguments)) for c, s in zip(codes, self.sources)]
-        return self._set(machine_code.caller(self.name, self.sources, functions))
+        self._entries = [machine_code.load(c, len(s.arguments)) for c, s in zip(codes, self.sources)]
+        return self._set(machine_code.caller(self.name, self.sources, self._entries))
+
+    def address(self, dtype: Any) -> int:
+        """Of the machine code whose first argument has that type; 0 while it is not there. It takes the ids of arrays
+        (machine_code.py)."""
+        entries = [e for e, s in zip(self._entries, self.sources) if s.arguments[0].dtype == dtype]
+        return machine_code.address(entries[0]) if entries else 0
 
     def _by_numba(self) -> Callable[..., Any]:
         return self._set(self._numba())

@@ -154,6 +154,11 @@ def load(code: bytes, arguments: int) -> Callable[..., int]:
     return kind(engine.get_function_address(ENTRY))
 
 
+def address(function: Callable[..., int]) -> int:
+    """Where a loaded function begins."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+
+
 def target_machine() -> Any:
     import llvmlite.binding as llvm
 
