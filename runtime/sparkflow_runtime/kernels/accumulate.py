@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.parallel import add_into
 from sparkflow_runtime.kernels.registry import Kernel
 
 _OPS = {"Add", "AddV2", "AddN"}
@@ -46,5 +47,6 @@ def _accumulate(held: Any, value: Any) -> Any:
         and held.flags.owndata
         and held.flags.writeable
     ):
-        return np.add(held, value, out=held)
+        add_into(held, value)
+        return held
     return held + value

@@ -48,11 +48,12 @@ class Crew:
     """One for the process. `helpers`: threads beside the caller's."""
 
     name = "The code of the kernels' threads"
-    sources = (_source("serve", 2), _source("run", 3), _source("multiply", 8))
+    sources = (_source("serve", 2), _source("run", 3), _source("multiply", 8), _source("add", 8))
 
     def __init__(self) -> None:
         self._lock, self._asked, self._functions = Lock(), False, list[Callable[..., int]]()
         self._loops: dict[Any, tuple[int, int]] = {}
+        self._additions: dict[Any, tuple[int, int]] = {}
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -101,6 +102,7 @@ class Crew:
         functions = [machine_code.load(code, len(s.arguments)) for code, s in zip(codes, self.sources)]
         loops = {np.dtype(t): loop_of(np.matmul, f"{t}{t}->{t}") for t in "fd"}
         if _gives_the_same_bits(functions[2], self._state, loops):
+            self._additions = {np.dtype(t): loop_of(np.add, f"{t}{t}->{t}") for t in "fd"}
             self._functions, self._loops = functions, loops
         else:
             _log.warning("Products use slower threads: this numpy's loops are not laid out as expected")
@@ -131,15 +133,24 @@ class Crew:
 
     def multiply(self, a: np.ndarray, b: np.ndarray, out: np.ndarray, length: int, room: int) -> bool:
         """out = a @ b in blocks of `length` of out's rows, or of its columns where it has more of them. False where
-        nothing was done. room: the address of MULTIPLY_BYTES."""
+        nothing was done. room: the address of ROOM_BYTES."""
         found = self._loops.get(a.dtype)
         if found is None or not (a.flags.aligned and b.flags.aligned):
             return False
         self._functions[2](self._state, room, *found, id(a), id(b), id(out), length)
         return True
 
+    def add(self, held: np.ndarray, value: np.ndarray, room: int) -> bool:
+        """held += value, of one shape and type. False where nothing was done. room: the address of ROOM_BYTES."""
+        found = self._additions.get(held.dtype)
+        ready = held.flags.c_contiguous and value.flags.c_contiguous and held.flags.aligned and value.flags.aligned
+        if found is None or not ready:
+            return False
+        self._functions[3](self._state, room, *found, id(held), id(value), held.size, held.itemsize)
+        return True
 
-MULTIPLY_BYTES = layout.BLOCK_BYTES * layout.MOST_BLOCKS
+
+ROOM_BYTES = layout.BLOCK_BYTES * layout.MOST_BLOCKS
 crew = Crew()
 registry.prepares(crew.prepare, "MatMul")
 os.register_at_fork(after_in_child=crew._begin_anew)
@@ -147,7 +158,7 @@ os.register_at_fork(after_in_child=crew._begin_anew)
 
 def _gives_the_same_bits(multiply: Callable[..., int], state: int, loops: dict[Any, tuple[int, int]]) -> bool:
     """Whether products by rows and by columns, of matrices and of turned ones, are those of np.matmul's blocks."""
-    room = np.zeros(MULTIPLY_BYTES, np.uint8)
+    room = np.zeros(ROOM_BYTES, np.uint8)
     for dtype, found in loops.items():
         for shape, turned in (((150, 70), False), (((70, 150)), True)):
             a = np.linspace(-1, 1, 150 * 20, dtype=dtype).reshape(20, 150).T[: shape[0]]

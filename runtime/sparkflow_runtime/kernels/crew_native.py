@@ -46,6 +46,7 @@ from sparkflow_runtime.kernels.machine_build import get64, pointer
 
 SHORT_NS = 50_000  # a wait that is never held against the machine
 PAUSE_NS, MOST_LEVELS = 5_000_000, 6  # how long jobs are done alone: twice as long after each long wait, up to 0.3 s
+PARTS = 4
 MANY = 32  # short waits after which that time is halved again
 _I64, _I32 = ir.IntType(64), ir.IntType(32)
 _HEAD = object.__basicsize__
@@ -236,6 +237,24 @@ def _hand_over(state: int, table: int, count: int) -> None:
 
 
 def run(state: int, table: int, count: int) -> int:
+    _run(state, table, count)
+    return 0
+
+
+def add(state: int, table: int, function: int, data: int, held: int, value: int, items: int, size: int) -> int:
+    """held += value by add's inner loop, in blocks; both in one piece, of items of `size` bytes. table: room."""
+    length = max(-(-items // PARTS), 1024) // 64 * 64 + 64  # whole vector registers: no item changes its place in one
+    count = 0
+    for first in range(0, items, length):
+        block = table + count * BLOCK_BYTES
+        words = numba.carray(pointer(block), BLOCK_BYTES // 8, np.int64)
+        words[KIND // 8], words[FUNCTION // 8], words[DATA // 8] = LOOP, function, data
+        args, steps = words[ARGS // 8 :], words[STEPS // 8 :]
+        args[0] = args[2] = get64(held + _HEAD) + first * size
+        args[1] = get64(value + _HEAD) + first * size
+        words[SIZES // 8] = min(length, items - first)
+        steps[0] = steps[1] = steps[2] = size
+        count += 1
     _run(state, table, count)
     return 0
 

@@ -17,7 +17,7 @@ import pytest
 from sparkflow_runtime.kernels import crew_layout as layout
 from sparkflow_runtime.kernels import parallel
 from sparkflow_runtime.kernels.compiled import make_ready
-from sparkflow_runtime.kernels.crew import MULTIPLY_BYTES, Crew, in_blocks
+from sparkflow_runtime.kernels.crew import ROOM_BYTES, Crew, in_blocks
 
 _FLOATS = (np.float32, np.float64)
 
@@ -37,7 +37,7 @@ def _words(crew: Crew) -> Any:
 
 
 def _multiplied(crew: Crew, a: np.ndarray, b: np.ndarray, length: int) -> np.ndarray:
-    out, room = np.empty((len(a), b.shape[1]), a.dtype), np.zeros(MULTIPLY_BYTES, np.uint8)
+    out, room = np.empty((len(a), b.shape[1]), a.dtype), np.zeros(ROOM_BYTES, np.uint8)
     assert crew.multiply(a, b, out, length, room.ctypes.data)
     return out
 
@@ -62,6 +62,17 @@ def test_views_with_gaps(crew: Crew) -> None:
 def test_other_types_are_left_to_the_caller(crew: Crew) -> None:
     a = np.ones((4, 4), np.int64)
     assert not crew.multiply(a, a, a.copy(), 2, 0)
+
+
+@pytest.mark.parametrize("dtype", _FLOATS)
+@pytest.mark.parametrize("shape", [(3,), (65, 17), (301, 513)])
+def test_sums(crew: Crew, shape: tuple[int, ...], dtype: Any) -> None:
+    rng, room = np.random.default_rng(0), np.zeros(ROOM_BYTES, np.uint8)
+    held, value = rng.normal(size=shape).astype(dtype), rng.normal(size=shape).astype(dtype)
+    wanted = held + value
+    assert crew.add(held, value, room.ctypes.data)
+    assert held.tobytes() == wanted.tobytes()
+    assert shape == (3,) or not crew.add(held.T, value.T, room.ctypes.data)
 
 
 def test_many_callers_at_once(crew: Crew) -> None:
@@ -113,8 +124,9 @@ def test_no_crew_where_one_thread_is_allowed(crew: Crew) -> None:
 
 def test_a_product_has_the_same_bits_without_crew(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
     a = np.random.default_rng(3).normal(size=(100, 300)).astype(np.float32)
-    for columns in (90, 200, 900):
-        b = np.random.default_rng(4).normal(size=(300, columns)).astype(np.float32)
+    for columns, turned in ((90, False), (200, False), (200, True), (900, False), (1200, True)):
+        b = np.random.default_rng(4).normal(size=(columns, 300)).astype(np.float32).T
+        a, b = a[:32] if turned else a, b if turned else b.copy()
         monkeypatch.setattr(parallel, "crew_for", lambda work: crew)
         found = parallel.product(a, b)
         monkeypatch.setattr(parallel, "crew_for", lambda work: None)
@@ -124,10 +136,10 @@ def test_a_product_has_the_same_bits_without_crew(crew: Crew, monkeypatch: pytes
 def test_a_fork_has_a_crew_of_its_own() -> None:
     code = (
         "import os, numpy as np\n"
-        "from sparkflow_runtime.kernels.crew import crew, MULTIPLY_BYTES\n"
+        "from sparkflow_runtime.kernels.crew import crew, ROOM_BYTES\n"
         "from sparkflow_runtime.kernels.compiled import make_ready\n"
         "make_ready(crew)\n"
-        "a, room = np.ones((64, 8), np.float32), np.zeros(MULTIPLY_BYTES, np.uint8)\n"
+        "a, room = np.ones((64, 8), np.float32), np.zeros(ROOM_BYTES, np.uint8)\n"
         "def right():\n"
         "    out = np.empty((64, 64), np.float32)\n"
         "    assert crew.ready(2) and crew.multiply(a, a.T, out, 16, room.ctypes.data)\n"
