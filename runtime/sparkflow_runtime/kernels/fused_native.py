@@ -48,7 +48,9 @@ from sparkflow_runtime.kernels.fused_layout import (
 from sparkflow_runtime.kernels.machine_build import get8, get32, get64, pointer
 
 _I64, _I32, _I8 = ir.IntType(64), ir.IntType(32), ir.IntType(8)
-ADDRESS, STRIDE, PERIOD, INNER = range(4)  # where an operand lies; of one that repeats how, else period 0
+# where an operand lies; of one that repeats how often; of one in rows apart from each other their length (INNER) and
+# the bytes from one to the next, below 0 (PERIOD); of others PERIOD is 0
+ADDRESS, STRIDE, PERIOD, INNER = range(4)
 
 
 def writer(kind: ir.IntType) -> Any:
@@ -133,8 +135,10 @@ def _bound(one: int, operand: np.ndarray, array_type: int, result: int, at: np.n
     for d in range(own_rank):
         still += get64(strides + 8 * d) == 0
     contiguous, lead = flags & 1, rank - own_rank
-    if not flags & 0x100 or not (contiguous or still == own_rank) or lead < 0:  # 0x100: aligned
+    if not flags & 0x100 or lead < 0:  # 0x100: aligned
         return False
+    if not contiguous and still < own_rank:
+        return _bound_rows(one, operand[ITEM], dims, rank, at)
     if operand[FULL] and (lead or count != total):
         return False
     at[ADDRESS] = get64(one + HEAD)
@@ -153,6 +157,35 @@ def _bound(one: int, operand: np.ndarray, array_type: int, result: int, at: np.n
         for d in range(lead + high, rank):
             at[INNER] *= get64(dims + 8 * d)
     return True
+
+
+@numba.njit(nogil=True)
+def _bound_rows(one: int, item: int, dims: int, rank: int, at: np.ndarray) -> bool:
+    """An input of the result's shape whose rows are in one piece each and equally far apart: a slice by columns. Rows
+    are whole vector registers, so that a ufunc's loop has each element where it has it row by row."""
+    strides, own, last = get64(one + HEAD + 24), get64(one + HEAD + 16), rank - 1
+    if get32(one + HEAD + 8) != rank or rank < 2 or get64(strides + 8 * last) != item:
+        return False
+    if get64(own + 8 * last) * item % 64:
+        return False
+    for d in range(rank):
+        if get64(own + 8 * d) != get64(dims + 8 * d):
+            return False
+        if 0 < d < last and get64(strides + 8 * (d - 1)) != get64(strides + 8 * d) * get64(own + 8 * d):
+            return False
+    at[ADDRESS], at[INNER] = get64(one + HEAD), get64(own + 8 * last)
+    at[PERIOD] = -get64(strides + 8 * (last - 1))
+    return bool(at[PERIOD] < 0)
+
+
+@numba.njit(nogil=True)
+def _gathered(target: int, source: int, item: int, start: int, n: int, step: int, length: int) -> None:
+    """n elements from `start` on of rows of `length` that begin `step` bytes apart."""
+    done, row, column = 0, start // length, start % length
+    while done < n:
+        run = min(length - column, n - done)
+        _copied(target + done * item, source + row * step + column * item, item, run, item)
+        done, row, column = done + run, row + 1, 0
 
 
 @numba.njit(nogil=True)
@@ -255,7 +288,7 @@ def _bound_all(inputs: int, outputs: int, operands: np.ndarray, array_type: int,
             at[k, ADDRESS] = get64(get64(outputs + TUPLE + 8 * value) + HEAD)
         elif kind == INPUT and not _bound(get64(inputs + TUPLE + 8 * value), operands[k], array_type, first, at[k]):
             return -1
-        spread += at[k, PERIOD] > 0
+        spread += at[k, PERIOD] != 0
     return spread
 
 
@@ -286,7 +319,9 @@ def run(
         n = min(BLOCK, total - start)
         for k in range(many):
             kind, item = operands[k, KIND], operands[k, ITEM]
-            if at[k, PERIOD]:
+            if at[k, PERIOD] < 0:
+                _gathered(where[k], at[k, ADDRESS], item, start, n, -at[k, PERIOD], at[k, INNER])
+            elif at[k, PERIOD]:
                 _spread(where[k], at[k, ADDRESS], item, start, n, at[k, PERIOD], at[k, INNER])
             elif kind == OUTPUT or (kind == INPUT and stride[k]):
                 where[k] = at[k, ADDRESS] + start * item

@@ -141,10 +141,10 @@ _FEW_ROWS, _LONG = 64, 256
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a @ b of two float matrices of one type; big ones in blocks of rows or columns that depend on shapes alone."""
     (m, k), n = a.shape, b.shape[1]
-    if 1 < m <= _FEW_ROWS and k >= _LONG and n >= 2 * m and b.flags.f_contiguous and not a.flags.f_contiguous:
-        return np.ascontiguousarray(product(b.T, a.T).T)
     if m * k * n < _SHARED or max(m, n) < 64:
         return np.matmul(a, b)
+    if m <= _FEW_ROWS and k >= _LONG and n >= 2 * m and b.flags.f_contiguous and not a.flags.f_contiguous:
+        return np.ascontiguousarray(product(b.T, a.T).T)
     size = max(m, n)
     length = -(-size // (2 if size < 512 else 4))
     mates = crew_for(m * k * n)

@@ -33,7 +33,7 @@ ELEMENTWISE = words(
 _TYPES = frozenset(["float32", "float64", "int32", "int64", "bool"])
 _HIDDEN = frozenset(["_output_shapes", "_class"])
 _MAX_MEMBERS, _MAX_INPUTS = 64, 64
-_SMALL, _FEW = 2048, 4  # elements, members
+_SMALL, _FEW = 1 << 14, 4  # elements, members
 _BIAS = frozenset(["Add", "AddV2", "BiasAdd"])
 _SUMS, _NEXT = frozenset(["Add", "AddV2", "AddN"]), frozenset(["NextIteration"])
 _ACTIVATION = frozenset(["Relu", "Relu6", "Tanh"])
@@ -55,7 +55,9 @@ def fuse(view: View) -> None:
 
 
 def _pays(group: _Group) -> bool:
-    """A fused call costs as much as three or four calls of small kernels; of big arrays it saves the memory between."""
+    """A fused call costs as much as three or four calls of kernels, of which that many take as long as they are small
+    (up to 16,384 elements, two in one: 6.3 us against 6.1; six: 22 against 29); of big arrays it saves the memory
+    between."""
     small = all(isinstance(d, int) for d in group.shape) and math.prod(map(int, group.shape)) <= _SMALL
     return len(group.members) >= (_FEW if small else 2)
 
