@@ -115,16 +115,13 @@ class Compiled:
 
     def compile(self) -> Callable[..., Any]:
         """Compile in this thread and use the result from now on."""
-        codes = self.build_ahead()
-        return self._use(codes) if all(codes) else self._by_numba()
+        codes = self.build_ahead() if self._alone else [b""]
+        return self._use(codes) if all(codes) else self._set(self._numba())
 
     def build_ahead(self) -> list[bytes]:
         """The object files, kept for other processes too; numba's own cache has what cannot be one."""
         from sparkflow_runtime.kernels.machine_build import build, build_and_keep
 
-        if not self._alone:
-            self._numba()
-            return [b""]
         make = build_and_keep if self._ours else build
         codes = [make(self.loop, source) for source in self.sources]
         if not all(codes):
@@ -140,9 +137,6 @@ class Compiled:
         (machine_code.py)."""
         entries = [e for e, s in zip(self._entries, self.sources) if s.arguments[0].dtype == dtype]
         return machine_code.address(entries[0]) if entries else 0
-
-    def _by_numba(self) -> Callable[..., Any]:
-        return self._set(self._numba())
 
     def _numba(self) -> Callable[..., Any]:
         import numba

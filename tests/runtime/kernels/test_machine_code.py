@@ -34,8 +34,18 @@ def test_other_arguments_are_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("loop", registered(), ids=lambda loop: loop.name)
-def test_every_loop_has_arguments_that_machine_code_takes(loop: Compiled) -> None:
-    assert all(source.arguments for source in loop.sources)
+def test_kernels_loops_have_arguments_that_machine_code_takes(loop: Compiled) -> None:
+    ours = all(source.module.startswith("sparkflow_runtime.kernels.") for source in loop.sources)
+    assert not ours or all(source.fits for source in loop.sources)
+
+
+def test_a_loop_that_numba_is_taught_for_is_left_to_numba() -> None:
+    taught: list[int] = []
+    loop = Compiled(_scaled, _SIGNATURES[:1], before=lambda: taught.append(1))
+    assert loop.ahead is None and not loop.load()
+    x, out = np.ones((1, 2), np.float32), np.zeros((1, 2), np.float32)
+    assert loop.compile()(out, x, 2) == 1
+    assert taught == [1] and out.tolist() == [[2, 2]]
 
 
 def _scaled(out: Any, x: Any, by: Any) -> int:
