@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.parallel import add_into
 from sparkflow_runtime.kernels.registry import Kernel
 
+_LARGE = 1 << 16  # items
 _OPS = {"Add", "AddV2", "AddN"}
 
 
@@ -46,5 +48,8 @@ def _accumulate(held: Any, value: Any) -> Any:
         and held.flags.owndata
         and held.flags.writeable
     ):
-        return np.add(held, value, out=held)
+        if held.size < _LARGE:
+            return np.add(held, value, out=held)
+        add_into(held, value)
+        return held
     return held + value

@@ -7,35 +7,52 @@
     def _(out, ids, rows): np.add.at(out, ids, rows)
 
 Compiling never stalls a step: `prepare()` (call it where a plan is compiled, in the kernel's factory) queues the work
-for one background thread, which also imports numba, and calls run the numpy version until the machine code is there. A
-run may so change from one version to the other at any moment, therefore **both must give the same bits**: the loop adds
-in the same order as the numpy version, without fastmath, and leaves exp, log and their like to numpy. The tests of the
-kernels hold both versions of every loop against each other.
+for one background thread, and calls run the numpy version until the machine code is there. A run may so change from
+one version to the other at any moment, therefore **both must give the same bits**: the loop adds in the same order as
+the numpy version, without fastmath, and leaves exp, log and their like to numpy. The tests of the kernels hold both
+versions of every loop against each other.
 
-Machine code is cached on disk by numba (beside the source, or in the user's cache where an install is read-only; the
-variable NUMBA_CACHE_DIR moves it). Loops release the GIL and use one thread.
+The thread loads what earlier processes left on disk (machine_code.py), which takes milliseconds. What is not there yet
+a child process compiles, because numba holds the GIL while it is imported and while it works. A loop that makes arrays
+needs numba itself in this process, so make none on a path that matters: have the caller pass room. Loops release the
+GIL and use one thread.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
-from typing import Any
+from typing import Any, Protocol
+
+from sparkflow_runtime.kernels import machine_code
+from sparkflow_runtime.kernels.machine_code import Source
 
 _log = logging.getLogger(__name__)
 
 SWITCH = "SPARKFLOW_NUMBA"  # "0": numpy versions only; "wait": compile before the first call
-_OPTIONS: dict[str, Any] = {
-    "fastmath": False,
-    "error_model": "numpy",
-}  # a division by 0 is inf, as numpy's
-_LOOPS: list[Compiled] = []
-_queue: SimpleQueue[Compiled] = SimpleQueue()
-_start_lock = Lock()
-_threads: list[Thread] = []  # one at the most
+_OURS = "sparkflow_runtime.kernels."
+_BUILDER = "import sys; sys.path[:] = {path!r}; from {ours}machine_build import main; main({names!r})"
+
+
+class Work(Protocol):
+    """What the background thread makes ready."""
+
+    name: str
+
+    @property
+    def ahead(self) -> str | None:
+        """Where a child process finds it (module:attribute); None where that would be of no use."""
+
+    def load(self) -> bool:
+        """Take the machine code from disk; whether it was there."""
+
+    def compile(self) -> Any:
+        """Have numba build it in this process."""
 
 
 class Compiled:
@@ -49,12 +66,12 @@ class Compiled:
         before: Callable[[], None] | None = None,
         nogil: bool = True,
     ):
-        self._before = before
-        self.loop, self.signatures, self.name = loop, list(signatures), loop.__qualname__
-        self.options = {**_OPTIONS, "nogil": nogil}
+        self.loop, self.name, self._before, self.nogil = loop, loop.__qualname__, before, nogil
+        self.sources = [Source(loop.__module__, loop.__qualname__, s) for s in signatures]
         self.numpy: Callable[..., Any] = loop
         self._call: Callable[..., Any] = self._first
         self._asked, self._ready = False, Event()
+        self._entries: list[Callable[..., int]] = []
 
     def otherwise(self, numpy_version: Callable[..., Any]) -> Compiled:
         """Set the version that runs until the loop is compiled."""
@@ -77,25 +94,74 @@ class Compiled:
         if mode == "0":
             self._call = self.numpy
         elif mode == "wait":
-            self.compile()
+            make_ready(self)
         else:
-            _queue.put(self)
-            _start_thread()
+            in_background(self)
+
+    @property
+    def _ours(self) -> bool:
+        return self._alone and self.loop.__module__.startswith(_OURS) and "<locals>" not in self.name
+
+    @property
+    def _alone(self) -> bool:
+        """Whether it can be machine code that needs nothing else."""
+        return self._before is None and all(source.fits for source in self.sources)
+
+    @property
+    def ahead(self) -> str | None:
+        missing = self._ours and any(machine_code.read(source) is None for source in self.sources)
+        return f"{self.loop.__module__}:{self.name}" if missing else None
+
+    def load(self) -> bool:
+        codes = [machine_code.read(source) for source in self.sources] if self._ours else [None]
+        if not all(codes):  # not built yet, or of no use without numba
+            return False
+        self._use([code for code in codes if code])
+        return True
 
     def compile(self) -> Callable[..., Any]:
-        """Compile in this thread and use the result from now on; the machine code's dispatcher."""
+        """Compile in this thread and use the result from now on."""
+        codes = self.build_ahead() if self._alone else [b""]
+        return self._use(codes) if all(codes) else self._set(self._numba())
+
+    def build_ahead(self) -> list[bytes]:
+        """The object files, kept for other processes too; numba's own cache has what cannot be one."""
+        from sparkflow_runtime.kernels.machine_build import build, build_and_keep
+
+        make = build_and_keep if self._ours else build
+        codes = [make(self.loop, source) for source in self.sources]
+        if not all(codes):
+            self._numba()
+        return codes
+
+    def _use(self, codes: Sequence[bytes]) -> Callable[..., Any]:
+        self._entries = [machine_code.load(c, len(s.arguments), self.nogil) for c, s in zip(codes, self.sources)]
+        return self._set(machine_code.caller(self.name, self.sources, self._entries))
+
+    def address(self, dtype: Any) -> int:
+        """Of the machine code whose first argument has that type; 0 while it is not there. It takes the ids of arrays
+        (machine_code.py)."""
+        entries = [e for e, s in zip(self._entries, self.sources) if s.arguments[0].dtype == dtype]
+        return machine_code.address(entries[0]) if entries else 0
+
+    def _numba(self) -> Callable[..., Any]:
         import numba
+
+        from sparkflow_runtime.kernels.machine_build import OPTIONS
 
         if self._before is not None:
             self._before()
+        signatures = [source.signature for source in self.sources]
         try:
-            function = numba.njit(self.signatures, cache=True, **self.options)(self.loop)
+            return numba.njit(signatures, nogil=self.nogil, cache=True, **OPTIONS)(self.loop)
         except RuntimeError as error:  # no place for a cache: compile for this process alone
             _log.info("%s: %s", self.name, error)
-            function = numba.njit(self.signatures, **self.options)(self.loop)
-        self._asked, self._call = True, function
+            return numba.njit(signatures, nogil=self.nogil, **OPTIONS)(self.loop)
+
+    def _set(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        self._asked, self._call = True, call
         self._ready.set()
-        return function
+        return call
 
     def wait(self, timeout_s: float) -> bool:
         """Whether the machine code is in use, after waiting for it; at once where it is not to be used."""
@@ -103,11 +169,15 @@ class Compiled:
         return self._call != self.numpy and self._ready.wait(max(timeout_s, 0.0))
 
 
+_LOOPS: list[Compiled] = []
+
+
 def compiled(
     signatures: Sequence[str], before: Callable[[], None] | None = None, nogil: bool = True
 ) -> Callable[[Callable[..., Any]], Compiled]:
     """Register a loop, to be compiled for these numba signatures. before: called ahead of that, to teach numba what the
-    loop calls. nogil: False for one that is over before another thread could use the GIL."""
+    loop calls; such a loop is left to numba and its cache. nogil: False for one that is over before another thread
+    could use the GIL."""
 
     def register(loop: Callable[..., Any]) -> Compiled:
         found = Compiled(loop, signatures, before, nogil)
@@ -121,18 +191,61 @@ def registered() -> list[Compiled]:
     return list(_LOOPS)
 
 
-def _start_thread() -> None:
+# ---------------------------------------------------------------------- the background
+
+_queue: SimpleQueue[Work] = SimpleQueue()
+_start_lock = Lock()
+_threads: list[Thread] = []  # one at the most
+
+
+def in_background(work: Work) -> None:
+    """Have it made ready by the background thread."""
+    _queue.put(work)
     with _start_lock:
         if not _threads:
-            _threads.append(Thread(target=_compile_all, name="sparkflow-compile", daemon=True))
+            _threads.append(Thread(target=_serve, name="sparkflow-compile", daemon=True))
             _threads[0].start()
 
 
-def _compile_all() -> None:
+def make_ready(work: Work) -> None:
+    if not work.load():
+        work.compile()
+
+
+def _serve() -> None:
     while True:
-        loop = _queue.get()
+        works = [_queue.get()]
         try:
-            loop.compile()
-        except Exception:
-            # The numpy version goes on: results are the same, only slower. Said once, with the trace that mends it.
-            _log.exception("%s could not be compiled; its numpy version stays in use", loop.name)
+            while True:
+                works.append(_queue.get_nowait())
+        except Empty:
+            pass
+        missing = [work for work in works if not _done(work, work.load)]
+        ahead = [work.ahead for work in missing if work.ahead is not None]
+        if ahead:
+            _in_child(ahead)
+        for work in missing:
+            _done(work, lambda work=work: make_ready(work))  # type: ignore[misc]
+
+
+def _done(work: Work, do: Callable[[], bool | None]) -> bool:
+    try:
+        return do() is not False
+    except Exception:
+        # The numpy version goes on: results are the same, only slower. Said once, with the trace that mends it.
+        _log.exception("%s could not be compiled; its numpy version stays in use", work.name)
+        return True
+
+
+def _in_child(names: Sequence[str]) -> None:
+    """Have a child process build these and keep them on disk. Whatever it does not bring about is built here."""
+    code = _BUILDER.format(ours=_OURS, path=sys.path, names=list(names))
+    try:
+        quiet = subprocess.DEVNULL
+        child = subprocess.run(
+            [sys.executable, "-c", code], stdin=quiet, stdout=quiet, stderr=subprocess.PIPE, check=False
+        )
+        if child.returncode:
+            _log.info("Compiling in a child process failed:\n%s", child.stderr.decode(errors="replace"))
+    except (OSError, ValueError) as error:
+        _log.info("No child process to compile in: %s", error)

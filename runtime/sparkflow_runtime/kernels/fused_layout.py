@@ -17,6 +17,12 @@ LOOP, DATA, COUNT, FIRST = range(4)  # FIRST.. FIRST+2: the arguments, then the 
 RESULT = FIRST + 3
 SELECT, WIDEN, COPY = -1, -2, -3  # in place of a loop's address
 TAKEN, REFUSED = 0, 1
+WORK = 128  # bytes: the pointers, strides and count that a loop is given
+
+
+def room_bytes(operands: int, registers: int) -> int:
+    """What a program needs beside its inputs and outputs: places, and blocks of registers and of what repeats."""
+    return 128 + WORK + 6 * 8 * operands + 8 * BLOCK * (registers + operands)
 
 
 def loop_of(ufunc: np.ufunc, types: str) -> tuple[int, int]:

@@ -11,14 +11,17 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels import fused_layout as layout
-from sparkflow_runtime.kernels.compiled import SWITCH
+from sparkflow_runtime.kernels import machine_code
+from sparkflow_runtime.kernels.compiled import SWITCH, in_background, make_ready
 from sparkflow_runtime.kernels.fused_steps import Operand, Step, Tracer, Unsupported, trace
+from sparkflow_runtime.kernels.machine_code import Source
+from sparkflow_runtime.kernels.parallel import scratch_at
 
 _log = logging.getLogger(__name__)
 _MAX_PROGRAMS = 8  # a node
@@ -36,10 +39,11 @@ class Member:
 @dataclass
 class Program:
     """arguments: what the interpreter is called with, beside the arrays. leader: the input whose shape is the
-    result's. kept: arrays whose addresses stand in the arguments."""
+    result's. room: bytes of memory it needs. kept: arrays whose addresses stand in the arguments."""
 
     arguments: tuple[int, ...]
     leader: int
+    room: int
     outputs: list[np.dtype[Any]]
     kept: list[np.ndarray]
 
@@ -62,7 +66,8 @@ class Machine:
                 break
             shape = inputs[program.leader].shape
             out = tuple([np.empty(shape, dtype) for dtype in program.outputs])
-            if code(id(inputs), id(out), *program.arguments) == layout.TAKEN:
+            room = scratch_at("fused", program.room)
+            if code(id(inputs), id(out), *program.arguments, room) == layout.TAKEN:
                 self._refused = 0
                 return [value[()] for value in out] if shape == () else list(out)
             other = self._program_for(inputs)
@@ -121,6 +126,7 @@ class _Writer:
         return Program(
             (tables.ctypes.data, len(self._rows), len(steps), registers, _ARRAY),
             leader,
+            layout.room_bytes(len(self._rows), registers),
             [r.dtype for r in self._results],
             [tables, *self._tracer.consts],
         )
@@ -165,34 +171,47 @@ class _Writer:
 class _Interpreter:
     """The machine code, from the moment it is there and has passed its check."""
 
+    name = "The interpreter of fused nodes"
+    ahead = "sparkflow_runtime.kernels.fused_machine:_interpreter"
+    source = Source("sparkflow_runtime.kernels.fused_native", "run", f"int64({', '.join(['int64'] * 8)})")
+
     def __init__(self) -> None:
         self.code: Any = None
         self._asked, self._lock, self._done = False, Lock(), Event()
 
     def prepare(self) -> None:
-        """Have it built by a thread of its own; nothing waits for it."""
+        """Have it made ready in the background; nothing waits for it."""
         mode = os.environ.get(SWITCH, "1")
         with self._lock:
             if self._asked or mode == "0":
                 return
             self._asked = True
         if mode == "wait":
-            self.build()
+            make_ready(self)
         else:
-            Thread(target=self.build, name="sparkflow-fused", daemon=True).start()
+            in_background(self)
 
-    def build(self) -> None:
+    def load(self) -> bool:
+        code = machine_code.read(self.source)
+        if code:
+            self._use(code)
+        return bool(code)
+
+    def compile(self) -> None:
+        self._use(self.build_ahead())
+
+    def build_ahead(self) -> bytes:
+        from sparkflow_runtime.kernels import fused_native, machine_build
+
+        return machine_build.build_and_keep(fused_native.run, self.source)
+
+    def _use(self, code: bytes) -> None:
         try:
-            from sparkflow_runtime.kernels.fused_native import build  # imports numba
-
-            code = build()
-            if _gives_the_same_bits(code):
-                self.code = code
+            function = machine_code.load(code, len(self.source.arguments))
+            if _gives_the_same_bits(function):
+                self.code = function
             else:
                 _log.warning("Fused nodes run node by node: this numpy's loops are not laid out as expected")
-        except Exception:
-            # Results are the same without it, only slower. Said once, with the trace that mends it.
-            _log.exception("The interpreter of fused nodes could not be compiled; they run node by node")
         finally:
             self._done.set()
 
@@ -219,7 +238,8 @@ def _gives_the_same_bits(code: Any) -> bool:
     if program is None or not x.flags.c_contiguous:
         return False
     inputs, out = (x, row, one), (np.empty_like(x), np.empty_like(x))
-    if code(id(inputs), id(out), *program.arguments) != layout.TAKEN:
+    room = np.empty(program.room, np.uint8)
+    if code(id(inputs), id(out), *program.arguments, room.ctypes.data) != layout.TAKEN:
         return False
     tanh = np.tanh(x * row)
     return out[0].tobytes() == (tanh + one).tobytes() and out[1].tobytes() == tanh.tobytes()

@@ -1,10 +1,10 @@
 """The interpreter of fused programs: machine code that runs numpy's own inner loops on blocks that stay in the cache.
 
-It is compiled once for all programs (by numba, in the background, cached on disk) and never for a graph: a program is
-a table of numbers. A ufunc's inner loop is a C function of (pointers, count, strides, data) whose address stands in
-the ufunc object; `ufuncobject.h` makes both public. So a program's steps run the same machine code as the kernels,
-which is why the bits are the same; and a block is a whole number of vector registers, so that no element changes its
-place in one.
+It is compiled once for all programs (machine_build.py, in the background, kept on disk) and never for a graph: a
+program is a table of numbers. A ufunc's inner loop is a C function of (pointers, count, strides, data) whose address
+stands in the ufunc object; `ufuncobject.h` makes both public. So a program's steps run the same machine code as the
+kernels, which is why the bits are the same; and a block is a whole number of vector registers, so that no element
+changes its place in one.
 
 Arrays come as the ids of two tuples. Their layout is that of CPython's and numpy's public headers; `fused_machine`
 runs a program and compares before it trusts this.
@@ -43,22 +43,14 @@ from sparkflow_runtime.kernels.fused_layout import (
     TAKEN,
     TUPLE,
     VALUE,
+    WORK,
 )
+from sparkflow_runtime.kernels.machine_build import get8, get32, get64, pointer
 
 _I64, _I32, _I8 = ir.IntType(64), ir.IntType(32), ir.IntType(8)
-ADDRESS, STRIDE, PERIOD, INNER = range(4)  # where an operand lies; of one that repeats how, else period 0
-_SIGNATURE = "int64(int64, int64, int64, int64, int64, int64, int64)"
-
-
-def reader(kind: ir.IntType) -> Any:
-    def typed(typingctx: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            value = builder.load(builder.inttoptr(args[0], kind.as_pointer()))
-            return value if kind.width == 64 else builder.zext(value, _I64)
-
-        return types.int64(types.int64), generate
-
-    return intrinsic(typed)
+# where an operand lies; of one that repeats how often; of one in rows apart from each other their length (INNER) and
+# the bytes from one to the next, below 0 (PERIOD); of others PERIOD is 0
+ADDRESS, STRIDE, PERIOD, INNER = range(4)
 
 
 def writer(kind: ir.IntType) -> Any:
@@ -73,13 +65,6 @@ def writer(kind: ir.IntType) -> Any:
     return intrinsic(typed)
 
 
-def _pointer(typingctx: Any, address: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], _I8.as_pointer())
-
-    return types.voidptr(types.int64), generate
-
-
 def _call_loop(typingctx: Any, loop: Any, pointers: Any, count: Any, strides: Any, data: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word = _I64.as_pointer()
@@ -91,10 +76,8 @@ def _call_loop(typingctx: Any, loop: Any, pointers: Any, count: Any, strides: An
     return types.void(*[types.int64] * 5), generate
 
 
-pointer: Any = intrinsic(_pointer)  # of an address, for carray
 call_loop: Any = intrinsic(_call_loop)
-get64, get32, get8 = reader(_I64), reader(_I32), reader(_I8)
-put64, put32, put8 = writer(_I64), writer(_I32), writer(_I8)
+put64 = writer(_I64)
 
 
 @numba.njit(nogil=True)
@@ -152,8 +135,10 @@ def _bound(one: int, operand: np.ndarray, array_type: int, result: int, at: np.n
     for d in range(own_rank):
         still += get64(strides + 8 * d) == 0
     contiguous, lead = flags & 1, rank - own_rank
-    if not flags & 0x100 or not (contiguous or still == own_rank) or lead < 0:  # 0x100: aligned
+    if not flags & 0x100 or lead < 0:  # 0x100: aligned
         return False
+    if not contiguous and still < own_rank:
+        return _bound_rows(one, operand[ITEM], dims, rank, at)
     if operand[FULL] and (lead or count != total):
         return False
     at[ADDRESS] = get64(one + HEAD)
@@ -172,6 +157,35 @@ def _bound(one: int, operand: np.ndarray, array_type: int, result: int, at: np.n
         for d in range(lead + high, rank):
             at[INNER] *= get64(dims + 8 * d)
     return True
+
+
+@numba.njit(nogil=True)
+def _bound_rows(one: int, item: int, dims: int, rank: int, at: np.ndarray) -> bool:
+    """An input of the result's shape whose rows are in one piece each and equally far apart: a slice by columns. Rows
+    are whole vector registers, so that a ufunc's loop has each element where it has it row by row."""
+    strides, own, last = get64(one + HEAD + 24), get64(one + HEAD + 16), rank - 1
+    if get32(one + HEAD + 8) != rank or rank < 2 or get64(strides + 8 * last) != item:
+        return False
+    if get64(own + 8 * last) * item % 64:
+        return False
+    for d in range(rank):
+        if get64(own + 8 * d) != get64(dims + 8 * d):
+            return False
+        if 0 < d < last and get64(strides + 8 * (d - 1)) != get64(strides + 8 * d) * get64(own + 8 * d):
+            return False
+    at[ADDRESS], at[INNER] = get64(one + HEAD), get64(own + 8 * last)
+    at[PERIOD] = -get64(strides + 8 * (last - 1))
+    return bool(at[PERIOD] < 0)
+
+
+@numba.njit(nogil=True)
+def _gathered(target: int, source: int, item: int, start: int, n: int, step: int, length: int) -> None:
+    """n elements from `start` on of rows of `length` that begin `step` bytes apart."""
+    done, row, column = 0, start // length, start % length
+    while done < n:
+        run = min(length - column, n - done)
+        _copied(target + done * item, source + row * step + column * item, item, run, item)
+        done, row, column = done + run, row + 1, 0
 
 
 @numba.njit(nogil=True)
@@ -274,47 +288,42 @@ def _bound_all(inputs: int, outputs: int, operands: np.ndarray, array_type: int,
             at[k, ADDRESS] = get64(get64(outputs + TUPLE + 8 * value) + HEAD)
         elif kind == INPUT and not _bound(get64(inputs + TUPLE + 8 * value), operands[k], array_type, first, at[k]):
             return -1
-        spread += at[k, PERIOD] > 0
+        spread += at[k, PERIOD] != 0
     return spread
 
 
-def _run(inputs: int, outputs: int, tables: int, many: int, calls: int, registers: int, array_type: int) -> int:
+def run(
+    inputs: int, outputs: int, tables: int, many: int, calls: int, registers: int, array_type: int, room: int
+) -> int:
+    """TAKEN or REFUSED. Inputs and outputs are the ids of tuples, tables is the address of both tables, one after the
+    other, and then come their rows; room: memory that is ours until the end, as much as `room_bytes` says."""
     operands = numba.carray(pointer(tables), (many, FULL + 1), np.int64)
     steps = numba.carray(pointer(tables + operands.nbytes), (calls, RESULT + 1), np.int64)
     total = _sizes(get64(outputs + TUPLE))[2]
     size = 8 * min(total, BLOCK)
-    at, rows, work = np.empty((many, 4), np.int64), np.empty((2, many), np.int64), np.empty(9, np.int64)
+    work = (room + 63) // 64 * 64
+    at = numba.carray(pointer(work + WORK), (many, 4), np.int64)
+    rows = numba.carray(pointer(work + WORK + at.nbytes), (2, many), np.int64)
     where, stride = rows[0], rows[1]
-    spread = _bound_all(inputs, outputs, operands, array_type, at)
-    if spread < 0:
+    if _bound_all(inputs, outputs, operands, array_type, at) < 0:
         return REFUSED
-    scratch = np.empty((registers + spread) * size + 64, np.uint8)
-    room = (scratch.ctypes.data + 63) // 64 * 64
-    free = room + registers * size
+    first = (work + WORK + at.nbytes + rows.nbytes + 63) // 64 * 64
+    free = first + registers * size
     for k in range(many):
         where[k], stride[k] = at[k, ADDRESS], at[k, STRIDE]
         if operands[k, KIND] == REGISTER:
-            where[k] = room + operands[k, VALUE] * size
+            where[k] = first + operands[k, VALUE] * size
         elif at[k, PERIOD]:
             where[k], free = free, free + size
     for start in range(0, total, BLOCK):
         n = min(BLOCK, total - start)
         for k in range(many):
             kind, item = operands[k, KIND], operands[k, ITEM]
-            if at[k, PERIOD]:
+            if at[k, PERIOD] < 0:
+                _gathered(where[k], at[k, ADDRESS], item, start, n, -at[k, PERIOD], at[k, INNER])
+            elif at[k, PERIOD]:
                 _spread(where[k], at[k, ADDRESS], item, start, n, at[k, PERIOD], at[k, INNER])
             elif kind == OUTPUT or (kind == INPUT and stride[k]):
                 where[k] = at[k, ADDRESS] + start * item
-        _block(steps, operands, n, where, stride, work.ctypes.data)
-    scratch[0] = work[0] = 0  # used to the end: numba frees an array after its last use
+        _block(steps, operands, n, where, stride, work)
     return TAKEN
-
-
-def build() -> Any:
-    """The interpreter: run(inputs, outputs, tables, operands, steps, registers, array type) -> TAKEN or REFUSED. Inputs
-    and outputs are the ids of tuples, tables is the address of both tables, one after the other, and then come their
-    rows."""
-    try:
-        return numba.njit([_SIGNATURE], nogil=True, cache=True)(_run)
-    except RuntimeError:  # no place for a cache: compile for this process alone
-        return numba.njit([_SIGNATURE], nogil=True)(_run)

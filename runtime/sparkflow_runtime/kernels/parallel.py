@@ -4,7 +4,8 @@ A kernel hands in a list of blocks that depends on shapes alone; which thread co
 While the threads work, BLAS computes each product in the thread that asks for it: its own threads beside ours would
 wait for each other by spinning, which on a busy machine costs many times the product (seen: 15 ms become 300). The
 same befalls BLAS's threads alone when another process keeps a processor busy (a training step of 2 ms took 10 to 90),
-so a step whose plan multiplies runs with BLAS `alone` from end to end, and big products are shared out here: `product`.
+so a step whose plan multiplies runs with BLAS `alone` from end to end, and products are shared out here: `product`, by
+the crew (crew.py) where it is there.
 The threads are as many as BLAS had before, so what the user allows BLAS holds for both; SPARKFLOW_KERNEL_THREADS lowers
 it.
 """
@@ -16,11 +17,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
+
+from sparkflow_runtime.kernels.crew import ROOM_BYTES, Crew, crew, in_blocks
 
 _SWITCH = "SPARKFLOW_KERNEL_THREADS"
 Block = TypeVar("Block")
@@ -43,7 +46,7 @@ class _Blas:
         """Yields how many threads BLAS had."""
         with self.lock:
             if self.users == 0:
-                self.threads = max((lib.get_num_threads() for lib in self.libraries()), default=_processors())
+                self.threads = self._count()
                 self._set(1)
             self.users += 1
         try:
@@ -53,6 +56,13 @@ class _Blas:
                 self.users -= 1
                 if self.users == 0:
                     self._set(self.threads)
+
+    def allowed(self) -> int:
+        """How many threads BLAS has, or had before it was told to be alone."""
+        return self.threads if self.users else self._count()
+
+    def _count(self) -> int:
+        return max((lib.get_num_threads() for lib in self.libraries()), default=_processors())
 
     def _set(self, threads: int) -> None:
         for lib in self.libraries():
@@ -113,8 +123,19 @@ def share(work: Callable[[Sequence[Block]], None], blocks: Sequence[Block]) -> N
                 raise failure
 
 
-# Multiplications from which a second thread pays: about 100 us of one.
-_SHARED = 1 << 23
+def crew_for(work: int) -> Crew | None:
+    """The crew, where it is there, may be used, and `work` (about as many multiplications) pays for the call."""
+    return crew if work >= _SHARED and crew.ready(min(_most(), _blas.allowed())) else None
+
+
+# Multiplications from which a second thread pays: about 25 us of one for the crew, 100 us for threads of Python.
+_SHARED, _SHARED_SLOWLY = 1 << 21, 1 << 23
+_PER_ITEM = 32  # multiplications in the time of one addition
+
+
+# A few rows by a turned matrix, as in the gradient of a loop: BLAS packs the large matrix again and again by its
+# columns, and by its rows when asked for the turned product (32 x 512 by 512 x 192: 66 us, turned and copied 42).
+_FEW_ROWS, _LONG = 64, 256
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -122,9 +143,33 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     (m, k), n = a.shape, b.shape[1]
     if m * k * n < _SHARED or max(m, n) < 64:
         return np.matmul(a, b)
-    out = np.empty((m, n), a.dtype)
-    rows, size = m >= n, max(m, n)
-    blocks = runs(size, -(-size // (2 if size < 512 else 4)))
+    if m <= _FEW_ROWS and k >= _LONG and n >= 2 * m and b.flags.f_contiguous and not a.flags.f_contiguous:
+        return np.ascontiguousarray(product(b.T, a.T).T)
+    size = max(m, n)
+    length = -(-size // (2 if size < 512 else 4))
+    mates = crew_for(m * k * n)
+    if mates is None and m * k * n >= _SHARED_SLOWLY:
+        return _product(a, b, length)
+    with nullcontext() if _blas.users else _blas.alone():
+        out = np.empty((m, n), a.dtype)
+        room = scratch_at("crew", ROOM_BYTES)
+        if mates is not None and mates.multiply(a, b, out, length, room):
+            return out
+        return in_blocks(a, b, length)
+
+
+def add_into(held: np.ndarray, value: np.ndarray) -> None:
+    """held += value, of one shape and type; large ones in blocks."""
+    mates = crew_for(held.size * _PER_ITEM)
+    if mates is None or not mates.add(held, value, scratch_at("crew", ROOM_BYTES)):
+        np.add(held, value, out=held)
+
+
+def _product(a: np.ndarray, b: np.ndarray, length: int) -> np.ndarray:
+    """What in_blocks gives, by threads of Python."""
+    m, n = len(a), b.shape[1]
+    out, rows = np.empty((m, n), a.dtype), m >= n
+    blocks = runs(max(m, n), length)
 
     def work(mine: Sequence[tuple[int, int]]) -> None:
         for first, count in mine:
@@ -154,3 +199,13 @@ def scratch(name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> np.nd
     if held is None or held.size < size:
         held = _local.__dict__[name] = np.empty(size, np.uint8)
     return held[:size].view(dtype).reshape(shape)
+
+
+def scratch_at(name: str, size: int) -> int:
+    """The address of `size` bytes of such memory."""
+    key = f"{name} at"
+    held = _local.__dict__.get(key)
+    if held is None or held[0] < size:
+        memory = np.empty(size, np.uint8)
+        held = _local.__dict__[key] = (size, memory.ctypes.data, memory)
+    return int(held[1])

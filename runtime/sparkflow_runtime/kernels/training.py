@@ -28,7 +28,7 @@ def _apply(node: Node) -> Callable[..., Variable]:
         scalars = _scalars(node, inputs, {*range(num_refs), grad_at})
         with locked(node, refs[0]):
             held = [ref.read() for ref in refs]
-            _check_same_shape(node.op, refs, held, np.shape(grad))
+            _check_same_shape(node.op, refs, held, getattr(grad, "shape", ()))
             updater.dense(held, grad, scalars)
         return refs[0]
 
@@ -97,7 +97,7 @@ def _locked_all(variables: Sequence[Variable]) -> Iterator[None]:
 def _scalars(node: Node, inputs: Sequence[Any], others: set[int]) -> list[Any]:
     scalars = [value for i, value in enumerate(inputs) if i not in others]
     for value in scalars:
-        if np.shape(value) != ():
+        if getattr(value, "shape", ()) != ():
             raise InvalidArgumentError(
                 f"{node.op}: learning rate and other factors are scalars, got shape {show(np.shape(value))}"
             )

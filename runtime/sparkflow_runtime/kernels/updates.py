@@ -10,6 +10,7 @@ import math
 import weakref
 from collections.abc import Iterator, Sequence
 from functools import partial
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from sparkflow_runtime.kernels.math_reduce import sum_rows
 from sparkflow_runtime.kernels.memory import copying, memory, position, rows_ready, stride
 from sparkflow_runtime.kernels.row_loops import unsigned
 from sparkflow_runtime.kernels.sorting import unique_parts
+from sparkflow_runtime.kernels.update_blocks import Blocks
 from sparkflow_runtime.kernels.update_loops import update_rows
 
 Array = Any
@@ -87,7 +89,7 @@ class Updater:
         self._rule: rules.Rule = getattr(rules, self.update.rule)
         self._loop: Compiled = getattr(update_loops, self.update.rule)
         self._flag = [float(attrs.get(self.update.flag, self.update.flag_default))] if self.update.flag else []
-        self._places = Places()
+        self._places, self._blocks, self._lock = Places(), Blocks(self._loop), Lock()
         prepare(op)
 
     def dense(self, held: list[Array], grad: Array, scalars: Sequence[Array]) -> None:
@@ -97,7 +99,9 @@ class Updater:
                 self._rule(self._xp, self._attrs, arrays, part, *scalars)
             return
         grad = np.ascontiguousarray(grad)
-        self._side_by_side(grad.dtype, self._refs([held]), position(grad), grad.size, scalars)
+        factors = self._factors(scalars, grad.dtype)
+        with self._lock:
+            self._blocks.run(self._refs([held]), grad, factors)
 
     def sparse(
         self,
@@ -141,7 +145,7 @@ class Updater:
         return unsigned(self._places([a for held in tables for a in held])).reshape(len(tables), -1)
 
     def _factors(self, scalars: Sequence[Array], dtype: Any) -> Array:
-        return np.array([*scalars, *self._flag], dtype)
+        return np.array([*map(float, scalars), *self._flag], dtype)
 
     def _side_by_side(self, dtype: Any, refs: Array, grad: int, items: int, scalars: Sequence[Array]) -> None:
         """All items change as those of one row."""

@@ -133,12 +133,33 @@ def test_a_single_condition(size: int, chosen: bool) -> None:
     assert found is not None and same(found[0], b * (view > 0))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(32, 512), (2000, 96), (3, 5, 64)])
+def test_slices_by_columns_give_the_bits(shape: tuple[int, ...], dtype: Any) -> None:
+    """As the gates of an LSTM come from Split, beside a whole array, a row and a number."""
+    rng, half = np.random.default_rng(0), shape[-1] // 2
+    x = rng.normal(size=shape).astype(dtype)
+    left, right = x[..., :half], x[..., half:]
+    whole, row = rng.normal(size=left.shape).astype(dtype), rng.normal(size=half).astype(dtype)
+    members = [
+        Member("Sigmoid", {}, [(False, 0)]),
+        Member("TanhGrad", {}, [(True, 0), (False, 1)]),
+        Member("Mul", {}, [(True, 1), (False, 2)]),
+        Member("AddV2", {}, [(True, 2), (False, 3)]),
+    ]
+    found = Machine(members, [3, 0], 4).run((left, right, whole, row))
+    sigmoid = 1 / (1 + np.exp(-left))
+    wanted = right * (1 - sigmoid * sigmoid) * whole + row
+    assert found is not None and same(found[0], wanted.astype(dtype)) and same(found[1], sigmoid)
+
+
 def refused(x: Any, y: Any) -> bool:
     return Machine(CHAIN, [2], 2).run((x, y)) is None
 
 
 def test_what_the_machine_does_not_take() -> None:
     x = values("", np.float32, (40, 50), 0)
+    assert refused(x[:, :10], x[:, :10]), "rows that are no whole registers"
     assert refused(x.T, x.T) and refused(x[:, ::2], x[:, ::2]), "another layout"
     assert refused(x.reshape(4, 10, 50), x.reshape(4, 10, 50)[:, :1].copy()), "repeats along an axis in the middle"
     assert refused(x, x.astype(np.float64)), "types that numpy would convert"

@@ -18,7 +18,7 @@ ODD = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, 3e38]
 
 def versions(loop: Compiled) -> list[Any]:
     """Machine code and numpy; the loop itself is left as it was."""
-    again = Compiled(loop.loop, loop.signatures)
+    again = Compiled(loop.loop, [s.signature for s in loop.sources])
     return [again.compile(), loop.numpy]
 
 

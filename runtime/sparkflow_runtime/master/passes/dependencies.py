@@ -4,12 +4,16 @@ A gradient function gates all its results by one NoOp, so that no variable chang
 it. What has to stay is the order of *anchors*: nodes with an effect, and nodes that read a variable's memory. A
 control edge into a pure node may go when every anchor before it comes before that node anyway; otherwise it is
 replaced by edges from the few anchors that are missing.
+
+The same holds among the nodes of one context, such as a loop's body, where the gradient's gates are. What lives for one
+step (stacks, TensorArrays) is no anchor: its order is that of the values which it hands on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from sparkflow_runtime.master.passes.contexts import CONTROL_FLOW, OUTSIDE
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.edges import CARRIED
 
@@ -29,13 +33,25 @@ def dependencies(view: View) -> None:
 
 
 def may_be_variables(view: View) -> set[str]:
-    """Nodes whose output may be a variable's memory: it can change within the step."""
+    """Nodes whose output may be a variable's memory: it can change within the step. What a stack or a TensorArray
+    hands out may be one where one may have been put into any of them."""
+    found = _reached(view, clean=True)
+    held = [op for op in view.ops.values() if op.row is not None and op.row.plain]
+    given = {producer(e) for op in held for i, e in enumerate(op.data) if op.row and i not in op.row.refs}
+    return found if found.isdisjoint(given) else _reached(view, clean=False)
+
+
+def _reached(view: View, clean: bool) -> set[str]:
+    """clean: stacks and TensorArrays hold no variable."""
     found: set[str] = set()
-    for op in view.ops.values():
-        if op.op.startswith(_GIVES_NEW):
-            continue
-        if not op.pure or (op.row is not None and op.row.aliases and any(producer(e) in found for e in op.data)):
-            found.add(op.name)
+    size = -1
+    while size != len(found):  # again, because of the edges that close loops
+        size = len(found)
+        for op in view.ops.values():
+            if op.op.startswith(_GIVES_NEW) or (clean and op.row is not None and op.row.plain):
+                continue
+            if not op.pure or (op.row is not None and op.row.aliases and any(producer(e) in found for e in op.data)):
+                found.add(op.name)
     return found
 
 
@@ -48,17 +64,33 @@ def _thin_control(view: View, aliases: set[str]) -> None:
         bits = 0
         for edge in op.data:
             bits |= before.get(producer(edge), 0)
-        pure = op.pure and op.name in view.free and not any(producer(e) in aliases for e in op.data)
+        reads = any(producer(e) in aliases for e in op.data)
+        pure = _movable(op, view) and not reads
         if op.control and pure and op.name not in view.targets and budget > 0:
             held = () if op.name in kept_names or op.name in gates else _held_by_all(users[op.name])
             op.control = _needed(op, bits, before, anchors, view, held)
         for name in op.control:
             bits |= before.get(name, 0)
-        if not pure or (op.op != "NoOp" and op.op != "Const" and not users[op.name]):
+        if reads or not (pure or _passes_on(op, view)) or (op.op != "NoOp" and op.op != "Const" and not users[op.name]):
             bits |= 1 << len(anchors)
             anchors.append(op.name)
         before[op.name] = bits
         budget -= len(anchors)
+
+
+def _movable(op: Op, view: View) -> bool:
+    """A pure node that runs when one of its data inputs, or the whole step, does: whatever it waits for beside them."""
+    context = view.context(op.name)
+    if not op.pure or context is None:
+        return False
+    return context == OUTSIDE or any(view.context(producer(e)) == context for e in op.data)
+
+
+def _passes_on(op: Op, view: View) -> bool:
+    """Control flow, a node inside of it that has no effect, or one with an effect for this step alone."""
+    if op.row is None or op.row.plain:
+        return op.row is not None
+    return op.op in CONTROL_FLOW or (view.context(op.name) != OUTSIDE and (op.pure or op.op == "NoOp"))
 
 
 def _held_by_all(users: list[Op]) -> set[str]:
@@ -77,11 +109,12 @@ def _needed(
         if name in held:
             continue
         missing = before.get(name, 0) & ~bits
-        if name not in view.free:
+        if view.context(name) is None or view.context(name) != view.context(op.name):
             kept.append(name)
         elif missing:
             direct = _latest(missing, before, anchors)
-            kept += direct if len(direct) <= _MAX_DIRECT else [name]
+            near = all(view.context(d) == view.context(op.name) for d in direct)  # no edge may lead into a loop
+            kept += direct if near and len(direct) <= _MAX_DIRECT else [name]
         bits |= before.get(name, 0)
     return list(dict.fromkeys(kept))
 
@@ -121,10 +154,10 @@ def _bypass_identities(view: View, aliases: set[str]) -> None:
 
 
 def _bypassable(op: Op, view: View, aliases: set[str]) -> bool:
-    if op.op not in _HANDS_ON or CARRIED in op.proto.attr or op.name not in view.free or op.name in view.feeds:
+    if op.op not in _HANDS_ON or CARRIED in op.proto.attr or view.context(op.name) is None or op.name in view.feeds:
         return False
     source = producer(op.data[0])
-    if source in aliases or (source in view.ops and source not in view.free):
+    if source in aliases or (source in view.ops and view.context(source) != view.context(op.name)):
         return False
     if view.one_device or not op.device:
         return True
@@ -136,7 +169,7 @@ def _hand_over(op: Op, users: list[Op], view: View) -> bool:
     fetched = op.name in view.fetches or op.name in view.targets
     if fetched or not users or len(users) * len(op.control) > len(users) + len(op.control):
         return False
-    if any(u.name not in view.free for u in users):
+    if any(u.name not in view.free for u in (op, *users)):
         return False
     for user in users:
         user.control = list(dict.fromkeys([*user.control, *op.control]))

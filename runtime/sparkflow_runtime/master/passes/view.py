@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from sparkflow_runtime.kernels import registry
-from sparkflow_runtime.master.passes.contexts import outside_control_flow
+from sparkflow_runtime.master.passes.contexts import OUTSIDE, Context, contexts
 from sparkflow_runtime.master.passes.symbols import Shapes
 from sparkflow_runtime.wire.attrs import decode, encode
 from sparkflow_runtime.wire.edges import is_control
@@ -138,7 +138,8 @@ class View:
     targets: frozenset[str] = frozenset()
     one_device: bool = True
     moved: dict[str, str] = field(default_factory=dict)  # a node that is gone -> the one that took its place
-    free: frozenset[str] = frozenset()  # nodes outside control flow: the others are never touched
+    free: frozenset[str] = frozenset()  # nodes outside control flow: most passes touch no others
+    inside: Mapping[str, Context] = field(default_factory=dict)  # of the nodes that came with the graph
     changes: int = 0  # how many edges and nodes the passes have changed so far
     _pruned_at: int = -1
     fed: dict[str, Op] = field(default_factory=dict)  # producers of fed edges, for what they say of shapes
@@ -157,13 +158,18 @@ class View:
         ops = in_order({node.name: Op(node) for node in graph.node})
         fed = frozenset(map(spelled, feeds))
         view = cls(ops, fed, frozenset(map(spelled, fetches)), frozenset(targets), one_device)
-        view.free = outside_control_flow(ops)
+        view.inside = contexts(ops)
+        view.free = frozenset(name for name, context in view.inside.items() if not context)
         view.fed = {name: Op(sources[name]) for e in fed if (name := producer(e)) in (sources or ()) and sources}
         return view
 
     @cached_property
     def shapes(self) -> Shapes:
         return Shapes(self)
+
+    def context(self, name: str) -> Context | None:
+        """What a node is inside of; None for control flow itself."""
+        return OUTSIDE if name in self.free else self.inside.get(name)
 
     def graph(self) -> GraphDef:
         return GraphDef(node=[op.written(self.moved) for op in self.ops.values()])

@@ -1,0 +1,134 @@
+"""Machine code by numba, in the form that machine_code.py keeps; and the child process that builds it.
+
+numba's wrapper of a C function can raise Python errors; none of our loops does. What it would call for that is replaced
+by an end of the process, so that the object file stands alone. A loop that needs numba's runtime (it makes arrays)
+has no such form.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from sparkflow_runtime.kernels.machine_code import ENTRY, REFUSED, Source, keep, read, target_machine
+
+OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}  # a division by 0 is inf, as numpy's
+_HEAD = object.__basicsize__
+_OUTSIDE = re.compile(r"^declare (?:noalias )?(?P<type>[\w*]+) @(?P<name>[\w.]+)\((?P<args>[^)]*)\).*$", re.MULTILINE)
+_ERRORS = re.compile(r"(numba_|Py|NRT_(?!MemInfo_alloc|Allocate|Realloc))")
+_LIBC = {"memset", "memcpy", "memmove", "sqrt", "sqrtf", "abort"}
+
+# ---------------------------------------------------------------------- memory by address
+
+
+def _load(kind: ir.IntType) -> Any:
+    def typed(typingctx: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            value = builder.load(builder.inttoptr(args[0], kind.as_pointer()))
+            return value if kind.width == 64 else builder.zext(value, ir.IntType(64))
+
+        return types.int64(types.int64), generate
+
+    return intrinsic(typed)
+
+
+def _pointer(typingctx: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.int64), generate
+
+
+pointer: Any = intrinsic(_pointer)  # of an address, for carray
+get64, get32, get8 = _load(ir.IntType(64)), _load(ir.IntType(32)), _load(ir.IntType(8))
+
+
+@numba.njit
+def _other(array: int, kind: int, size: int, rank: int) -> bool:
+    """Whether the ndarray at an address has another type or rank, or is not aligned and contiguous."""
+    dtype = get64(array + _HEAD + 40)
+    if get8(dtype + _HEAD + 8) != kind or get64(dtype + _HEAD + 24) != size or get8(dtype + _HEAD + 10) == 62:
+        return True  # 62: '>', the other byte order
+    return get32(array + _HEAD + 8) != rank or get32(array + _HEAD + 48) & 0x101 != 0x101
+
+
+def _unpacking(loop: Callable[..., Any], source: Source) -> Callable[..., int]:
+    """The loop as a function of addresses and numbers."""
+    space: dict[str, Any] = {"loop": numba.njit(**OPTIONS)(loop), "other": _other, "get64": get64}
+    space |= {"pointer": pointer, "carray": numba.carray, "int64": np.int64}
+    checks, values = [], []
+    for i, (dtype, rank) in enumerate(source.arguments):
+        if rank < 0:
+            values.append(f"a{i}")
+            continue
+        kind = np.dtype(dtype)
+        space[f"d{i}"] = kind.type
+        sizes = ", ".join(f"get64(get64(a{i} + {_HEAD + 16}) + {8 * d})" for d in range(rank))
+        values.append(f"carray(pointer(get64(a{i} + {_HEAD})), ({sizes},), d{i})")
+        checks.append(f"    if other(a{i}, {ord(kind.kind)}, {kind.itemsize}, {rank}):\n        return {REFUSED}\n")
+    call = f"loop({', '.join(values)})"
+    void = source.signature.startswith("void")
+    end = f"    {call}\n    return 0\n" if void else f"    return int64({call})\n"
+    names = ", ".join(f"a{i}" for i in range(len(source.arguments)))
+    exec(f"def entry({names}):\n{''.join(checks)}{end}", space)  # our own text: numbered names only
+    return space["entry"]
+
+
+# ---------------------------------------------------------------------- building
+
+
+def build(loop: Callable[..., Any], source: Source) -> bytes:
+    """The object file of a loop; nothing where it needs numba's runtime."""
+    numbers_alone = all(kind.rank < 0 for kind in source.arguments)
+    function = loop if numbers_alone else _unpacking(loop, source)
+    made: Any = numba.cfunc(types.int64(*[types.int64] * len(source.arguments)), **OPTIONS)(function)
+    text = _alone(str(made._library._final_module), made._wrapper_name)
+    return target_machine().emit_object(llvm.parse_assembly(text)) if text else b""
+
+
+def _alone(text: str, entry: str) -> str:
+    """The module without anything that only numba's runtime has; '' where it needs that."""
+    missing = {m["name"] for m in _OUTSIDE.finditer(text)}
+    if any(not (name in _LIBC or name.startswith("llvm.") or _ERRORS.match(name)) for name in missing):
+        return ""
+
+    def ended(found: re.Match[str]) -> str:
+        if not _ERRORS.match(found["name"]):
+            return found[0]
+        head = f"define internal {found['type']} @{found['name']}({found['args']})"
+        return f"{head} {{\ncall void @abort()\nunreachable\n}}"
+
+    text = _OUTSIDE.sub(ended, text)
+    text = re.sub(r"^(@Py\w+ =) external global i8", r"\1 internal global i8 0", text, flags=re.MULTILINE)
+    text = re.sub(rf'@"?{re.escape(entry)}"?(?=[( ,)])', f"@{ENTRY}", text)
+    return text if "declare void @abort()" in text else f"{text}\ndeclare void @abort()\n"
+
+
+def build_and_keep(loop: Callable[..., Any], source: Source) -> bytes:
+    code = read(source)
+    if code is None:
+        code = build(loop, source)
+        keep(source, code)
+    return code
+
+
+def main(names: Sequence[str]) -> None:
+    """Build what these name (module:attribute), as the child of a process that goes on meanwhile."""
+    for name in names:
+        module, _, attribute = name.partition(":")
+        found = getattr(import_module(module), attribute)
+        found.build_ahead()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,196 @@
+"""Machine code of loops, kept on disk and loaded by llvmlite alone.
+
+Importing numba takes half a second in which it holds the GIL, and a training step that waits for the GIL at every
+kernel is ten times slower meanwhile. So what numba compiled (machine_build.py, in a child process) is kept as an object
+file, which later processes load in milliseconds without numba.
+
+A loop's machine code is a C function of int64 that returns one: arrays come as the addresses of their ndarray objects,
+whose layout is that of numpy's public headers, and numbers as they are. It refuses arrays of another type, rank or
+layout than its signature says.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ENTRY = "sparkflow_entry"
+REFUSED = -(1 << 63)
+_FOLDER = "NUMBA_CACHE_DIR"
+_NEIGHBOUR = re.compile(r"^from (sparkflow_runtime\.kernels\.\w+) import", re.MULTILINE)
+
+
+class Argument(NamedTuple):
+    dtype: str
+    rank: int  # -1: a number
+
+
+class Source(NamedTuple):
+    """A function `name` of a module, to be compiled for one signature."""
+
+    module: str
+    name: str
+    signature: str
+
+    @property
+    def arguments(self) -> list[Argument]:
+        """Raises ValueError for an argument that is neither a contiguous array nor an int64."""
+        inside = self.signature.partition("(")[2].rpartition(")")[0]
+        return [_argument(text) for text in re.findall(r"Array\([^)]*\)|\w+\[[^\]]*\]|\w+", inside)]
+
+    @property
+    def fits(self) -> bool:
+        try:
+            return bool(self.arguments)
+        except ValueError:
+            return False
+
+
+def _argument(text: str) -> Argument:
+    if found := re.fullmatch(r"Array\((\w+), (\d+), 'C'(?:, readonly=True)?\)", text):
+        return Argument(found[1], int(found[2]))
+    if found := re.fullmatch(r"(\w+)\[((?::, ?|:,)*)::1\]", text):
+        return Argument(found[1], found[2].count(":") + 1)
+    if text == "int64":
+        return Argument(text, -1)
+    raise ValueError(f"{text!r} is no argument of machine code")
+
+
+# ---------------------------------------------------------------------- on disk
+
+
+def read(source: Source) -> bytes | None:
+    """An object file; nothing (b"") where the loop needs numba's runtime; None where none was kept."""
+    path = _path(source)
+    try:
+        return None if path is None else path.read_bytes()
+    except OSError:
+        return None
+
+
+def keep(source: Source, code: bytes) -> bool:
+    """Whether it was kept for other processes."""
+    path = _path(source)
+    try:
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_suffix(f".{os.getpid()}")
+            unfinished.write_bytes(code)
+            unfinished.replace(path)
+        return path is not None
+    except OSError:
+        return False
+
+
+def _path(source: Source) -> Path | None:
+    folder = _folder(os.environ.get(_FOLDER, ""))
+    if folder is None:
+        return None
+    key = hashlib.sha256(repr((source, _machine(), _texts(source.module))).encode()).hexdigest()
+    return folder / f"{source.module.rpartition('.')[2]}.{source.name}.{key[:24]}.o"
+
+
+@lru_cache
+def _folder(wanted: str) -> Path | None:
+    """The first of these that can be written to: what the user says, beside the source, the user's cache."""
+    if wanted:
+        return Path(wanted)
+    home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "sparkflow"
+    for folder in (Path(__file__).parent / "__pycache__", home):
+        held = next((f for f in (folder, *folder.parents) if f.exists()), None)
+        if held is not None and os.access(held, os.W_OK):
+            return folder
+    return None
+
+
+@lru_cache(1)
+def _machine() -> tuple[str, ...]:
+    """What machine code depends on beside its source."""
+    import llvmlite.binding as llvm
+
+    versions = [version(package) for package in ("numba", "llvmlite", "numpy")]
+    return sys.version, *versions, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+@lru_cache
+def _texts(module: str) -> str:
+    """The module's own text and that of the kernel modules it imports from."""
+    own = _text(module)
+    return own + "".join(_text(other) for other in sorted(set(_NEIGHBOUR.findall(own))))
+
+
+def _text(module: str) -> str:
+    spec = find_spec(module)
+    return Path(spec.origin).read_text() if spec is not None and spec.origin else ""
+
+
+# ---------------------------------------------------------------------- in memory
+
+_engines: list[Any] = []  # they own the code
+
+
+def load(code: bytes, arguments: int, nogil: bool = True) -> Callable[..., int]:
+    """The function in an object file, as one of `arguments` ints. nogil: it releases the GIL."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _engines.append(engine)
+    kind = (ctypes.CFUNCTYPE if nogil else ctypes.PYFUNCTYPE)(ctypes.c_int64, *[ctypes.c_int64] * arguments)
+    return kind(engine.get_function_address(ENTRY))
+
+
+def address(function: Callable[..., int]) -> int:
+    """Where a loaded function begins."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+
+
+def target_machine() -> Any:
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features().flatten()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)
+
+
+def caller(name: str, sources: Sequence[Source], functions: Sequence[Callable[..., int]]) -> Callable[..., int]:
+    """One function of the loop's own arguments for all of its signatures, which differ in the types of arrays."""
+    kinds = [source.arguments for source in sources]
+    telling = next((i for i, same in enumerate(zip(*kinds)) if len(set(same)) > 1), 0)
+    given = [f"id(a{i})" if kind.rank >= 0 else f"int(a{i})" for i, kind in enumerate(kinds[0])]
+    names = [f"a{i}" for i in range(len(given))]
+    pick = f"held.get(a{telling}.dtype, refused)" if len(sources) > 1 else "only"
+    text = f"""def call({", ".join(names)}):
+    out = ({pick})({", ".join(given)})
+    if out == {REFUSED}:
+        raise TypeError(wrong([{", ".join(names)}]))
+    return out"""
+    space: dict[str, Any] = {
+        "held": {np.dtype(kind[telling].dtype): f for kind, f in zip(kinds, functions)},
+        "only": functions[0],
+        "refused": lambda *_: REFUSED,
+        "wrong": lambda args: f"{name} takes {[s.signature for s in sources]}, got {[_shown(a) for a in args]}",
+    }
+    exec(compile(text, f"<sparkflow loop {name}>", "exec"), space)  # our own text: numbered names only
+    return space["call"]
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, np.ndarray):
+        return type(value).__name__
+    ready = value.flags.c_contiguous and value.flags.aligned
+    return f"{value.dtype}{list(value.shape)}{'' if ready else ' not contiguous'}"

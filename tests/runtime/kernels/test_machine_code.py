@@ -1,0 +1,139 @@
+"""Machine code on disk: what is kept, that it is loaded without numba, and which arguments it refuses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.kernels import machine_code, row_loops
+from sparkflow_runtime.kernels.compiled import Compiled, registered
+from sparkflow_runtime.kernels.machine_code import Argument, Source
+
+
+def _source(signature: str) -> Source:
+    return Source(__name__, "loop", signature)
+
+
+def test_arguments_are_read_from_the_signature() -> None:
+    text = "void(Array(float32, 3, 'C', readonly=True), int32[:,:,::1], uint64[:, ::1], float64[::1], int64)"
+    expected = [("float32", 3), ("int32", 3), ("uint64", 2), ("float64", 1), ("int64", -1)]
+    assert _source(text).arguments == [Argument(*pair) for pair in expected]
+
+
+@pytest.mark.parametrize("kind", ["float32", "float32[:]", "float32[:,:]", "Array(float32, 1, 'A')"])
+def test_other_arguments_are_refused(kind: str) -> None:
+    with pytest.raises(ValueError, match="no argument"):
+        assert _source(f"void({kind})").arguments
+
+
+@pytest.mark.parametrize("loop", registered(), ids=lambda loop: loop.name)
+def test_kernels_loops_have_arguments_that_machine_code_takes(loop: Compiled) -> None:
+    ours = all(source.module.startswith("sparkflow_runtime.kernels.") for source in loop.sources)
+    assert not ours or all(source.fits for source in loop.sources)
+
+
+def test_a_loop_that_numba_is_taught_for_is_left_to_numba() -> None:
+    taught: list[int] = []
+    loop = Compiled(_scaled, _SIGNATURES[:1], before=lambda: taught.append(1))
+    assert loop.ahead is None and not loop.load()
+    x, out = np.ones((1, 2), np.float32), np.zeros((1, 2), np.float32)
+    assert loop.compile()(out, x, 2) == 1
+    assert taught == [1] and out.tolist() == [[2, 2]]
+
+
+def _scaled(out: Any, x: Any, by: Any) -> int:
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            out[i, j] = x[i, j] * by
+    return int(x.shape[0])
+
+
+def _growing(out: Any, x: Any, by: Any) -> None:
+    room = np.empty(by, x.dtype)  # which needs numba's runtime
+    for j in range(by):
+        room[j] = x[0, j]
+    for j in range(by):
+        out[0, by - 1 - j] = room[j]
+
+
+_SIGNATURES = [f"int64({t}[:,::1], Array({t}, 2, 'C', readonly=True), int64)" for t in ("float32", "float64")]
+
+
+@pytest.fixture(scope="module")
+def scaled() -> Callable[..., Any]:
+    return Compiled(_scaled, _SIGNATURES).compile()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_signature_is_chosen_by_type(scaled: Callable[..., Any], dtype: Any) -> None:
+    x = np.arange(6, dtype=dtype).reshape(2, 3)
+    out = np.zeros_like(x)
+    x.flags.writeable = False
+    assert scaled(out, x, np.int64(3)) == 2
+    assert (out == 3 * x).all()
+
+
+_FLAT = np.zeros((2, 3), np.float32)
+_WRONG = {
+    "rank": (_FLAT, _FLAT[0], 1),
+    "type": (_FLAT, _FLAT.astype(np.int32), 1),
+    "size": (_FLAT, _FLAT.astype(np.float64), 1),
+    "type of the first": (_FLAT.astype(np.int64), _FLAT, 1),
+    "layout": (_FLAT, _FLAT.T.copy().T, 1),
+    "byte order": (_FLAT, _FLAT.astype(">f4"), 1),
+}
+
+
+@pytest.mark.parametrize("args", _WRONG.values(), ids=_WRONG)
+def test_arrays_of_another_kind_are_an_error(scaled: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match="_scaled takes"):
+        scaled(*args)
+
+
+def test_a_loop_that_makes_arrays_is_left_to_numba() -> None:
+    loop = Compiled(_growing, ["void(float32[:,::1], float32[:,::1], int64)"])
+    assert loop.build_ahead() == [b""]
+    x, out = np.arange(3, dtype=np.float32).reshape(1, 3), np.zeros((1, 3), np.float32)
+    loop.compile()(out, x, 3)
+    assert out.tolist() == [[2, 1, 0]]
+
+
+def test_a_child_builds_what_this_process_loads_without_numba(tmp_path: Path) -> None:
+    """In a process with an empty cache, and in a second one, numba is never imported."""
+    code = (
+        "import sys, numpy as np\n"
+        "from sparkflow_runtime.kernels.row_loops import first_outside as f\n"
+        "a = np.array([1, 9, 3], np.uint64)\n"
+        "zero, three, size = (np.array([n], np.uint64) for n in (0, 3, 5))\n"
+        "assert f.wait(120)\n"
+        "assert f(a, zero, three, size) == 1 and f._call is not f.numpy\n"
+        "sys.exit('numba' in sys.modules)\n"
+    )
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", code], env=env, check=False).returncode == 0
+    assert len(list(tmp_path.glob("row_loops.first_outside.*.o"))) == 1
+
+
+def test_no_place_for_files_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    source = row_loops.first_outside.sources[0]
+    assert machine_code.read(source) is None
+    assert not machine_code.keep(source, b"code")
+
+
+def test_another_text_is_other_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    source = row_loops.first_outside.sources[0]
+    assert machine_code.keep(source, b"code")
+    assert machine_code.read(source) == b"code"
+    monkeypatch.setattr(machine_code, "_texts", lambda module: "changed")
+    assert machine_code.read(source) is None
