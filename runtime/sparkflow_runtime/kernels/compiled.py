@@ -23,6 +23,7 @@ import os
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
+from types import FunctionType
 from typing import Any
 
 _log = logging.getLogger(__name__)
@@ -43,8 +44,14 @@ class Compiled:
     """A loop with its numpy version; calling it runs whichever is ready. Only listed signatures are ever compiled:
     other argument types are the caller's mistake once the machine code is in use."""
 
-    def __init__(self, loop: Callable[..., Any], signatures: Sequence[str], before: Callable[[], None] | None = None):
-        self._before = before
+    def __init__(
+        self,
+        loop: Callable[..., Any],
+        signatures: Sequence[str],
+        before: Callable[[], None] | None = None,
+        uses: Sequence[Callable[..., Any]] = (),
+    ):
+        self._before, self._uses = before, uses
         self.loop, self.signatures, self.name = loop, list(signatures), loop.__qualname__
         self.numpy: Callable[..., Any] = loop
         self._call: Callable[..., Any] = self._first
@@ -82,11 +89,15 @@ class Compiled:
 
         if self._before is not None:
             self._before()
+        known: dict[str, Any] = {}  # numba wants what a loop calls compiled too; everybody else wants it as it is
+        for one in self._uses:
+            known[one.__name__] = numba.njit(**_OPTIONS)(_with(one, known))
+        loop = _with(self.loop, known) if known else self.loop
         try:
-            function = numba.njit(self.signatures, cache=True, **_OPTIONS)(self.loop)
+            function = numba.njit(self.signatures, cache=True, **_OPTIONS)(loop)
         except RuntimeError as error:  # no place for a cache: compile for this process alone
             _log.info("%s: %s", self.name, error)
-            function = numba.njit(self.signatures, **_OPTIONS)(self.loop)
+            function = numba.njit(self.signatures, **_OPTIONS)(loop)
         self._asked, self._call = True, function
         self._ready.set()
         return function
@@ -97,14 +108,21 @@ class Compiled:
         return self._ready.wait(timeout_s)
 
 
+def _with(function: Callable[..., Any], names: dict[str, Any]) -> FunctionType:
+    """The function, with other values of some names of its module."""
+    return FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__)
+
+
 def compiled(
-    signatures: Sequence[str], before: Callable[[], None] | None = None
+    signatures: Sequence[str],
+    before: Callable[[], None] | None = None,
+    uses: Sequence[Callable[..., Any]] = (),
 ) -> Callable[[Callable[..., Any]], Compiled]:
     """Register a loop, to be compiled for these numba signatures. before: called ahead of that, to teach numba what the
-    loop calls."""
+    loop calls. uses: functions of its own module that it calls, each after those that it calls itself."""
 
     def register(loop: Callable[..., Any]) -> Compiled:
-        found = Compiled(loop, signatures, before)
+        found = Compiled(loop, signatures, before, uses)
         _LOOPS.append(found)
         return found
 
