@@ -144,17 +144,17 @@ def _max_pool_grad_grad(space: int) -> Callable[[Node], Function]:
     """(input, output, d) -> what d has where the maxima of the input lie."""
 
     def factory(node: Node) -> Function:
-        pool, xp = _Pool(node, space), node.xp
-
-        def run(x: Any, y: Any, d: Any) -> Any:
-            x5, d5 = pool.come(x), pool.come(d, "grad")
-            _check_size(node.op, d5, x5.shape)
-            win = pool.window(x5.shape[1:4])
-            return pool.leave(_collect(xp, d5, _winners(xp, x5, win), win))
-
-        return run
+        pool = _Pool(node, space)
+        return lambda x, y, d: _at_maxima(node.op, pool, x, d)
 
     return factory
+
+
+def _at_maxima(op: str, pool: _Pool, x: Any, d: Any) -> Any:
+    x5, d5, xp = pool.come(x), pool.come(d, "grad"), pool.xp
+    _check_size(op, d5, x5.shape)
+    win = pool.window(x5.shape[1:4])
+    return pool.leave(_collect(xp, d5, _winners(xp, x5, win), win))
 
 
 def _check_size(op: str, dy: Any, shape: tuple[int, ...]) -> None:
@@ -180,6 +180,16 @@ def _max_pool_grad_v2(node: Node) -> Function:
 
     def run(x: Any, y: Any, dy: Any, ksize: Any, strides: Any) -> Any:
         return _gradient_of_maxima(node.op, _Pool(node, 2, ints(ksize), ints(strides)), x, dy)
+
+    return run
+
+
+@bound("MaxPoolGradGradV2", stateful=False)
+def _max_pool_grad_grad_v2(node: Node) -> Function:
+    """(input, output, d, ksize, strides) -> what d has where the maxima of the input lie."""
+
+    def run(x: Any, y: Any, d: Any, ksize: Any, strides: Any) -> Any:
+        return _at_maxima(node.op, _Pool(node, 2, ints(ksize), ints(strides)), x, d)
 
     return run
 
