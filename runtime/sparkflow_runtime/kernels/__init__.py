@@ -11,6 +11,7 @@ from sparkflow_runtime.kernels import (
     embedding,
     files,
     fused,
+    fused_update,
     image,
     io,
     math,

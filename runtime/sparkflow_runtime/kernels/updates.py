@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -98,6 +98,20 @@ class Updater:
             return
         grad = np.ascontiguousarray(grad)
         self._side_by_side(grad.dtype, self._refs([held]), position(grad), grad.size, scalars)
+
+    def by_parts(self, held: list[Array], scalars: Sequence[Array]) -> Callable[[int, Array], None] | None:
+        """A function (first item, the gradient of the items from there on) that changes them, for any thread; None
+        where the loop does not take these arrays."""
+        if not self._compiles([held], scalars):
+            return None
+        dtype, at = held[0].dtype, [position(array) for array in held]
+        factors, row = self._factors(scalars, dtype), np.zeros(1, np.uint64)
+
+        def change(first: int, grad: Array) -> None:
+            batch = unsigned([[grad.size, 0, 1, position(grad), 0]])
+            self._loop(memory(dtype), unsigned([[p + first for p in at]]), batch, row, factors)
+
+        return change
 
     def sparse(
         self,

@@ -33,7 +33,7 @@ from sparkflow_runtime.worker.tracing import Recorder
 from sparkflow_runtime.worker.values import Irregular, Parts
 
 SEGMENT, WAIT, RECEIVE, SEND = "segment", "wait", "receive", "send"
-_MULTIPLIES = frozenset(("MatMul", "BatchMatMul", "BatchMatMulV2", "_FusedMatMul"))
+_MULTIPLIES = frozenset(("MatMul", "BatchMatMul", "BatchMatMulV2", "_FusedMatMul", "_FusedUpdate"))
 Binder = Callable[[NodeDef, Kernel, dict[str, Any]], Callable[..., Any]]
 Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
 

@@ -1,4 +1,5 @@
-"""Fusion: a chain of elementwise ops as one `_Fused` node; MatMul with its bias and activation as `_FusedMatMul`.
+"""Fusion: a chain of elementwise ops as one `_Fused` node; MatMul with its bias and activation as `_FusedMatMul`; the
+product that is a large variable's gradient with the update as `_FusedUpdate`, so that the gradient never exists whole.
 
 A fused node carries the nodes it stands for (`_nodes`, serialised) and runs them as they are where it has nothing
 better (`kernels/fused.py`). Its name is that of the last of them; outputs that others need are further ports.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from sparkflow_runtime.kernels.updates import UPDATES
 from sparkflow_runtime.master.passes.symbols import Symbols, words
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.attrs import encode
@@ -31,6 +33,7 @@ _TYPES = frozenset(["float32", "float64", "int32", "int64", "bool"])
 _HIDDEN = frozenset(["_output_shapes", "_class"])
 _MAX_MEMBERS, _MAX_INPUTS = 64, 64
 _SMALL, _FEW = 2048, 4  # elements, members
+_LARGE = 1 << 20  # elements of a gradient that is worth taking apart
 _BIAS = frozenset(["Add", "AddV2", "BiasAdd"])
 _ACTIVATION = frozenset(["Relu", "Relu6", "Tanh"])
 
@@ -46,6 +49,7 @@ class _Group:
 def fuse(view: View) -> None:
     """Replace MatMul chains first, then elementwise groups where that pays."""
     _fuse_products(view, _events(view))
+    _fuse_updates(view, _events(view))
     groups = _grown(view, _events(view))
     _replace(view, [(g.members, "_Fused") for g in groups if _pays(g)])
 
@@ -175,6 +179,24 @@ def _is_bias(add: Op, product: Op, view: View) -> bool:
     return shape is not None and len(shape) == 1
 
 
+def _fuse_updates(view: View, events: dict[str, int]) -> None:
+    users, kept, gates = view.consumers(), view.kept, view.gates
+    pairs: list[tuple[list[Op], str]] = []
+    for op in view.ops.values():
+        update = UPDATES.get(op.op)
+        if update is None or update.indices_at >= 0 or op.name not in view.free or op.name in view.feeds:
+            continue
+        product = view.ops.get(op.data[update.grad_at])
+        if product is None or product.op != "MatMul" or product.control or len(users[product.name]) != 1:
+            continue
+        hidden = product.name in view.free and product.name not in kept and product.name not in gates
+        shape = view.shapes.of(product.name) or ()
+        large = len(shape) == 2 and all(isinstance(d, int) for d in shape) and math.prod(map(int, shape)) >= _LARGE
+        if hidden and large and events[product.name] == events[op.name] and view.same_place(product, op):
+            pairs.append(([product, op], "_FusedUpdate"))
+    _replace(view, pairs)
+
+
 # ---------------------------------------------------------------------- one node for many
 
 
@@ -215,7 +237,7 @@ def _fused(members: list[Op], kind: str, outputs: list[str]) -> Op:
     inputs = list(dict.fromkeys(e for m in members for e in m.data if e not in inside))
     root = members[-1]
     proto = NodeDef(name=root.name, op=kind, device=root.device)
-    proto.input.extend(inputs)
+    proto.input.extend([*inputs, *("^" + c for c in root.control)])
     proto.attr["_nodes"].list.s.extend(_body(m).SerializeToString() for m in members)
     for name, value in (("_inputs", inputs), ("_outputs", outputs), ("_fused_from", [m.name for m in members])):
         proto.attr[name].CopyFrom(encode(value))
