@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.compiled import compiled
 from sparkflow_runtime.kernels.fused import Body
 from sparkflow_runtime.kernels.parallel import runs, scratch, share
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, bound
@@ -18,7 +19,28 @@ from sparkflow_runtime.kernels.state import locked
 from sparkflow_runtime.kernels.updates import Updater
 from sparkflow_runtime.resources.variables import Variable
 
-_BLOCK = 1 << 18  # items of a gradient at once
+_BLOCK = 1 << 17  # items of a gradient at once
+_THIN = 8  # columns of the first factor up to which BLAS is no help
+_SIGNATURE = "void(Array({0}, 2, 'A', readonly=True), Array({0}, 2, 'C', readonly=True), {0}[:, ::1])"
+
+
+@compiled([_SIGNATURE.format(kind) for kind in ("float32", "float64")])
+def thin_product(a: Any, b: Any, out: Any) -> None:
+    """out = a @ b, column by column of a; it has one or more."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = a[i, 0] * b[0, j]
+        for k in range(1, a.shape[1]):
+            factor = a[i, k]
+            for j in range(out.shape[1]):
+                out[i, j] += factor * b[k, j]
+
+
+@thin_product.otherwise
+def _(a: Any, b: Any, out: Any) -> None:
+    np.multiply(a[:, :1], b[0], out=out)
+    for k in range(1, a.shape[1]):
+        out += a[:, k : k + 1] * b[k]
 
 
 @bound("_FusedUpdate", refs=EVERY_INPUT)
@@ -26,6 +48,7 @@ def _fused_update(node: Node) -> Callable[..., Variable]:
     """Members: MatMul, and the dense update that takes it."""
     body, xp = Body.of(node), node.xp
     updater = Updater(xp, body.nodes[1].op, body.attrs[1])
+    thin_product.prepare()
     update, inputs_at = updater.update, [i for _, i in body.sources[1]]
     a_at, b_at = (i for _, i in body.sources[0])
     refs_at = set(inputs_at[: update.num_refs])
@@ -65,12 +88,14 @@ def _fits(xp: Any, a: Any, b: Any, held: list[Any], scalars: list[Any]) -> bool:
 
 def _change_by_product(a: np.ndarray, b: np.ndarray, change: Callable[[int, np.ndarray], None]) -> None:
     """change(first item, block of a @ b) for all blocks of rows, in several threads."""
-    columns = b.shape[1]
+    columns, multiply = b.shape[1], np.matmul
+    if 0 < len(b) <= _THIN:
+        b, multiply = np.ascontiguousarray(b), thin_product
 
     def work(blocks: Sequence[tuple[int, int]]) -> None:
         for first, count in blocks:
             grad = scratch("gradient", (count, columns), a.dtype)
-            np.matmul(a[first : first + count], b, out=grad)
+            multiply(a[first : first + count], b, grad)
             change(first * columns, grad)
 
     share(work, runs(a.shape[0], max(16, _BLOCK // columns)))
