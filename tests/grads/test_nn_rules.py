@@ -12,7 +12,7 @@ from sparkflow.framework.graph import Graph
 from sparkflow.framework.registry import registered
 from sparkflow.grads import registry
 from sparkflow.grads.gradients import gradients
-from sparkflow.ops import math_reduce, nn_conv, nn_norm, nn_pool
+from sparkflow.ops import math_reduce, nn_conv, nn_conv_depthwise, nn_norm, nn_pool
 from sparkflow.session.session import Session
 
 RNG = np.random.default_rng(11)
@@ -44,7 +44,7 @@ CASES: list[tuple[str, Any, tuple[np.ndarray, ...]]] = [
         lambda x, d: nn_conv.conv2d_backprop_filter(x, [3, 2, 3, 4], d, 1, "SAME"),
         (X, normal(2, 6, 5, 4)),
     ),
-    ("depthwise", lambda x, w: nn_conv.depthwise_conv2d(x, w, [1, 2, 2, 1], "SAME"), (X, normal(3, 2, 3, 2))),
+    ("depthwise", lambda x, w: nn_conv_depthwise.depthwise_conv2d(x, w, [1, 2, 2, 1], "SAME"), (X, normal(3, 2, 3, 2))),
     ("conv1d", lambda x, w: nn_conv.conv1d(x, w, 2, "SAME"), (normal(2, 6, 3), normal(3, 3, 4))),
     ("conv3d", lambda x, w: nn_conv.conv3d(x, w, [1, 1, 2, 1, 1], "SAME"), (DEEP, normal(2, 3, 2, 2, 3))),
     (

@@ -88,14 +88,13 @@ def _fits(xp: Any, a: Any, b: Any, held: list[Any], scalars: list[Any]) -> bool:
 
 def _change_by_product(a: np.ndarray, b: np.ndarray, change: Callable[[int, np.ndarray], None]) -> None:
     """change(first item, block of a @ b) for all blocks of rows, in several threads."""
-    columns, multiply = b.shape[1], np.matmul
-    if 0 < len(b) <= _THIN:
-        b, multiply = np.ascontiguousarray(b), thin_product
+    columns, thin = b.shape[1], 0 < len(b) <= _THIN
+    b = np.ascontiguousarray(b) if thin else b
 
     def work(blocks: Sequence[tuple[int, int]]) -> None:
         for first, count in blocks:
             grad = scratch("gradient", (count, columns), a.dtype)
-            multiply(a[first : first + count], b, grad)
+            (thin_product if thin else np.matmul)(a[first : first + count], b, grad)
             change(first * columns, grad)
 
     share(work, runs(a.shape[0], max(16, _BLOCK // columns)))

@@ -17,7 +17,7 @@ from sparkflow_runtime.kernels import (
     conv_winograd,
     nn_loops,
     parallel,
-    pool_loops,
+    window_loops,
 )
 from sparkflow_runtime.kernels.windows import Window
 from sparkflow_runtime.wire.windows import slide
@@ -119,10 +119,10 @@ def _pools(dtype: Any) -> list[Any]:
         for x in (normal(3, *win.size, 5, dtype=dtype), _special(normal(3, *win.size, 5, dtype=dtype)).round(0)):
             dy = normal(3, *win.out, 5, dtype=dtype)
             cases += [
-                (pool_loops.maxima, [x, np.zeros_like(dy)], win, 1, 3),
-                (pool_loops.means, [x, np.zeros_like(dy)], win, 0, 3),
-                (pool_loops.spread_to_maxima, [x, dy, np.zeros_like(x)], win, 0, 2),
-                (pool_loops.spread_means, [dy, np.zeros_like(x)], win, 0, 3),
+                (window_loops.maxima, [x, np.zeros_like(dy)], win, 1, 3),
+                (window_loops.means, [x, np.zeros_like(dy)], win, 0, 3),
+                (window_loops.spread_to_maxima, [x, dy, np.zeros_like(x)], win, 0, 2),
+                (window_loops.spread_means, [dy, np.zeros_like(x)], win, 0, 3),
             ]
     return cases
 

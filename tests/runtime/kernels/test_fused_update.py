@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.kernels.updates import UPDATES
+from sparkflow_runtime.master.passes.fuse import DENSE_UPDATES
 from sparkflow_runtime.wire.protos import RewriterConfig
 
 ROWS, COLUMNS = 1100, 1000
@@ -52,6 +54,10 @@ def test_every_update(optimizer: Any, dtype: Any) -> None:
     assert counts["_FusedUpdate"] == 2 and not before["_FusedUpdate"]
     for a, b in zip(fused, apart):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 if dtype == tf.float32 else 1e-10)
+
+
+def test_every_dense_update_is_known() -> None:
+    assert {op: u.grad_at for op, u in UPDATES.items() if u.indices_at < 0} == DENSE_UPDATES
 
 
 @pytest.fixture

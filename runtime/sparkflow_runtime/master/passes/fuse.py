@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from sparkflow_runtime.kernels.updates import UPDATES
 from sparkflow_runtime.master.passes.symbols import Symbols, words
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.attrs import encode
@@ -34,6 +33,15 @@ _HIDDEN = frozenset(["_output_shapes", "_class"])
 _MAX_MEMBERS, _MAX_INPUTS = 64, 64
 _SMALL, _FEW = 2048, 4  # elements, members
 _LARGE = 1 << 20  # elements of a gradient that is worth taking apart
+DENSE_UPDATES = {  # which input is the gradient
+    "ApplyGradientDescent": 2,
+    "ApplyMomentum": 3,
+    "ApplyAdagrad": 3,
+    "ApplyAdam": 9,
+    "ApplyFtrl": 3,
+    "ApplyFtrlV2": 3,
+    "ApplyRMSProp": 7,
+}
 _BIAS = frozenset(["Add", "AddV2", "BiasAdd"])
 _ACTIVATION = frozenset(["Relu", "Relu6", "Tanh"])
 
@@ -183,10 +191,9 @@ def _fuse_updates(view: View, events: dict[str, int]) -> None:
     users, kept, gates = view.consumers(), view.kept, view.gates
     pairs: list[tuple[list[Op], str]] = []
     for op in view.ops.values():
-        update = UPDATES.get(op.op)
-        if update is None or update.indices_at >= 0 or op.name not in view.free or op.name in view.feeds:
+        if op.op not in DENSE_UPDATES or op.name not in view.free or op.name in view.feeds:
             continue
-        product = view.ops.get(op.data[update.grad_at])
+        product = view.ops.get(op.data[DENSE_UPDATES[op.op]])
         if product is None or product.op != "MatMul" or product.control or len(users[product.name]) != 1:
             continue
         hidden = product.name in view.free and product.name not in kept and product.name not in gates
