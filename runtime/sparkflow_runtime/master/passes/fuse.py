@@ -1,5 +1,6 @@
-"""Fusion: a chain of elementwise ops as one `_Fused` node; MatMul with its bias and activation as `_FusedMatMul`; the
-product that is a large variable's gradient with the update as `_FusedUpdate`, so that the gradient never exists whole.
+"""Fusion: a chain of elementwise ops as one `_Fused` node; MatMul and Conv2D with their bias and activation as
+`_FusedMatMul` and `_FusedConv2D`; the product that is a large variable's gradient with the update as `_FusedUpdate`, so
+that the gradient never exists whole.
 
 A fused node carries the nodes it stands for (`_nodes`, serialised) and runs them as they are where it has nothing
 better (`kernels/fused.py`). Its name is that of the last of them; outputs that others need are further ports.
@@ -44,6 +45,7 @@ DENSE_UPDATES = {  # which input is the gradient
 }
 _BIAS = frozenset(["Add", "AddV2", "BiasAdd"])
 _ACTIVATION = frozenset(["Relu", "Relu6", "Tanh"])
+_WITH_BIAS = {"MatMul": "_FusedMatMul", "Conv2D": "_FusedConv2D"}
 
 
 @dataclass
@@ -167,7 +169,7 @@ def _fuse_products(view: View, events: dict[str, int]) -> None:
 
     chains: list[tuple[list[Op], str]] = []
     for op in view.ops.values():
-        if op.op != "MatMul" or op.control or op.name not in view.free or op.name in view.feeds:
+        if op.op not in _WITH_BIAS or op.control or op.name not in view.free or op.name in view.feeds:
             continue
         chain = [op]
         bias = alone(op)
@@ -176,12 +178,14 @@ def _fuse_products(view: View, events: dict[str, int]) -> None:
             activation = alone(bias)
             if activation is not None and activation.op in _ACTIVATION:
                 chain.append(activation)
-            chains.append((chain, "_FusedMatMul"))
+            chains.append((chain, _WITH_BIAS[op.op]))
     _replace(view, chains)
 
 
 def _is_bias(add: Op, product: Op, view: View) -> bool:
-    """A row is added to the product, which keeps its shape."""
+    """A row is added to the product, which keeps its shape and has its channels last."""
+    if any(str(one.attr("data_format", "NHWC")) != "NHWC" for one in (add, product)):
+        return False
     other = [e for e in add.data if e != product.name]
     shape = view.shapes.of(other[0]) if len(other) == 1 else None
     return shape is not None and len(shape) == 1
@@ -260,4 +264,6 @@ def _body(op: Op) -> NodeDef:
     for name, attr in op.proto.attr.items():
         if name not in _HIDDEN:
             proto.attr[name].CopyFrom(attr)
+    for name, value in op.changed.items():
+        proto.attr[name].CopyFrom(encode(value))
     return proto
