@@ -62,20 +62,29 @@ def _taps(size: tuple[int, ...], numbers: np.ndarray) -> Iterator[tuple[tuple[sl
 @compiled(_signatures(_IN, "{0}[:,::1]", more=1), uses=[place, cell])
 def gather_columns(x: Any, columns: Any, numbers: Any, first: Any) -> None:
     """columns[i] = the cells that output `first + i` sees, tap by tap; 0 where they lie outside."""
-    channels, cells = x.shape[4], x.reshape(-1, x.shape[4])
+    channels, cells, flat = np.uint64(x.shape[4]), x.reshape(-1, x.shape[4]), x.reshape(-1)
+    taps_w = numbers[2]
+    run = channels * np.uint64(taps_w)
     for i in range(columns.shape[0]):
         output, column = place(numbers, first + i), np.uint64(0)
         for td in range(numbers[0]):
             for th in range(numbers[1]):
-                for tw in range(numbers[2]):
+                at = cell(numbers, x.shape, output, td, th, 0)
+                if numbers[8] == 1 and at >= 0 and cell(numbers, x.shape, output, td, th, taps_w - 1) >= 0:
+                    begin = np.uint64(at) * channels  # taps side by side: one piece of memory
+                    for c in range(run):
+                        columns[i, column + c] = flat[begin + c]
+                    column += run
+                    continue
+                for tw in range(taps_w):
                     at = cell(numbers, x.shape, output, td, th, tw)
                     if at >= 0:
-                        for c in range(np.uint64(channels)):
+                        for c in range(channels):
                             columns[i, column + c] = cells[at, c]
                     else:
-                        for c in range(np.uint64(channels)):
+                        for c in range(channels):
                             columns[i, column + c] = 0
-                    column += np.uint64(channels)
+                    column += channels
 
 
 def _places(size: tuple[int, ...], numbers: np.ndarray, first: int, count: int) -> Iterator[tuple[Any, ...]]:
