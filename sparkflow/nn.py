@@ -37,6 +37,8 @@ from sparkflow.ops.nn_conv import (
     conv3d_backprop_filter,
     conv3d_transpose,
     convolution,
+)
+from sparkflow.ops.nn_conv_depthwise import (
     depthwise_conv2d,
     depthwise_conv2d_native,
     depthwise_conv2d_native_backprop_filter,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from sparkflow.framework.apply import apply_op
@@ -62,8 +63,21 @@ def _argmax_window(op: Operation) -> dict[str, Any]:
     return {name: op.attrs[name] for name in ("ksize", "strides", "padding", "include_batch_in_index", "Targmax")}
 
 
+def _sized_by_inputs(op: Operation, kind: str, *given: Tensor) -> Tensor:
+    """`kind` of these, with the window's ksize and strides, which are the last inputs of op."""
+    attrs = {name: op.attrs[name] for name in ("padding", "data_format")}
+    return apply_op(kind, [*given, *op.inputs[-2:]], attrs)
+
+
 @gradient("MaxPoolV2")
 def _max_pool_v2(op: Operation, dy: Tensor) -> tuple[Any, Any, Any]:
-    x, ksize, strides = op.inputs
-    attrs = {name: op.attrs[name] for name in ("padding", "data_format")}
-    return apply_op("MaxPoolGradV2", [x, op.outputs[0], dy, ksize, strides], attrs), None, None
+    return _sized_by_inputs(op, "MaxPoolGradV2", op.inputs[0], op.outputs[0], dy), None, None
+
+
+for _op, _transpose in (("MaxPoolGradV2", "MaxPoolGradGradV2"), ("MaxPoolGradGradV2", "MaxPoolGradV2")):
+
+    @gradient(_op)
+    def _max_pool_grad_v2(op: Operation, d: Tensor, transpose: str = _transpose) -> tuple[Any, ...]:
+        x, y = op.inputs[:2]
+        by_grad = partial(_sized_by_inputs, op, transpose, x, y, d)
+        return lambda: array.zeros_like(x), lambda: array.zeros_like(y), by_grad, None, None

@@ -9,7 +9,7 @@ from sparkflow.framework import shapes
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.shapes import TensorShape
 from sparkflow.layers.base import Layer, channel_axis, numbers
-from sparkflow.ops import array, init_ops, nn, nn_conv
+from sparkflow.ops import array, init_ops, nn, nn_conv, nn_conv_depthwise
 from sparkflow.ops.nn_window import layout
 
 Activation = Callable[[Tensor], Tensor]
@@ -192,7 +192,7 @@ class SeparableConv2D(_Conv):
         self.pointwise_kernel = self.add_weight("pointwise_kernel", flat, **self._of_pointwise)
 
     def _convolve(self, inputs: Tensor) -> Tensor:
-        return nn_conv.separable_conv2d(
+        return nn_conv_depthwise.separable_conv2d(
             inputs,
             self.depthwise_kernel,
             self.pointwise_kernel,

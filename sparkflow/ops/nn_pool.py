@@ -61,18 +61,15 @@ def _shape_given(op: Operation) -> list[Dims]:
 
 
 _POOL, _GRAD = "input: T -> output: T", "orig_input: {0}, orig_output: {0}, grad: T -> output: T"
+_GRAD_V2 = "orig_input: T, orig_output: T, grad: T, ksize: int32, strides: int32 -> output: T"
 _FLAT: dict[str, Any] = {"data_format": "NHWC", "T": dtypes.float32}
 _DEEP: dict[str, Any] = {"data_format": "NDHWC", "T": dtypes.float32}
 op("MaxPool", _POOL, _pool_rule(2), explicit_paddings=[], **_FLAT)
 op("MaxPoolV2", "input: T, ksize: int32, strides: int32 -> output: T", _pool_v2_rule, **_FLAT)
 op("MaxPoolGrad", _GRAD.format("T"), _like(0), explicit_paddings=[], **_FLAT)
-op(
-    "MaxPoolGradV2",
-    "orig_input: T, orig_output: T, grad: T, ksize: int32, strides: int32 -> output: T",
-    _like(0),
-    **_FLAT,
-)
+op("MaxPoolGradV2", _GRAD_V2, _like(0), **_FLAT)
 op("MaxPoolGradGrad", _GRAD.format("T"), _like(1), **_FLAT)
+op("MaxPoolGradGradV2", _GRAD_V2, _like(1), **_FLAT)
 op("AvgPool", "value: T -> output: T", _pool_rule(2), **_FLAT)
 op("AvgPoolGrad", "orig_input_shape: int32, grad: T -> output: T", _shape_given, **_FLAT)
 op("MaxPool3D", _POOL, _pool_rule(3), **_DEEP)

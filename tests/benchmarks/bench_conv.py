@@ -3,7 +3,7 @@
     python tests/benchmarks/bench_conv.py [--rounds 7]
 
 Processor time is that of all threads: on a busy machine it tells more than the wall. GF/s counts the multiplications of
-the definition; Winograd's way makes 4/9 of them.
+the definition; Winograd's way makes a quarter of them.
 """
 
 from __future__ import annotations

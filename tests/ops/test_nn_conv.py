@@ -10,7 +10,7 @@ import pytest
 
 from sparkflow.framework.apply import apply_op
 from sparkflow.framework.graph import Graph
-from sparkflow.ops import array, nn_conv
+from sparkflow.ops import array, nn_conv, nn_conv_depthwise
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 RNG = np.random.default_rng(5)
@@ -74,13 +74,13 @@ def test_nothing_in_nothing_out(evaluate: Any) -> None:
 
 def test_depthwise_and_separable(evaluate: Any) -> None:
     x, w, p = normal(2, 6, 5, 3), normal(3, 2, 3, 2), normal(1, 1, 6, 4)
-    deep = evaluate(lambda a, b: nn_conv.depthwise_conv2d(a, b, [1, 2, 2, 1], "VALID"), x, w)
+    deep = evaluate(lambda a, b: nn_conv_depthwise.depthwise_conv2d(a, b, [1, 2, 2, 1], "VALID"), x, w)
     for c in range(3):
         want = convolved(x[..., c : c + 1], w[:, :, c : c + 1], 2, 1, ((0, 0), (0, 0)))
         np.testing.assert_allclose(deep[..., 2 * c : 2 * c + 2], want)
-    both = evaluate(lambda a, b, d: nn_conv.separable_conv2d(a, b, d, [1, 2, 2, 1], "VALID"), x, w, p)
+    both = evaluate(lambda a, b, d: nn_conv_depthwise.separable_conv2d(a, b, d, [1, 2, 2, 1], "VALID"), x, w, p)
     np.testing.assert_allclose(both, deep @ p[0, 0])
-    wide = evaluate(lambda a, b: nn_conv.depthwise_conv2d(a, b, [1, 1, 1, 1], "SAME", rate=[2, 2]), x, w)
+    wide = evaluate(lambda a, b: nn_conv_depthwise.depthwise_conv2d(a, b, [1, 1, 1, 1], "SAME", rate=[2, 2]), x, w)
     assert wide.shape == (2, 6, 5, 6)
 
 
@@ -140,7 +140,7 @@ def test_static_shapes(graph: Graph) -> None:
     unknown = array.placeholder("float32")
     assert nn_conv.conv2d(unknown, unknown, 1, "SAME").shape.as_list() == [None] * 4
     assert nn_conv.conv2d_transpose(x, w, [5, 14, 9, 3], 2).shape.as_list() == [5, 14, 9, 3]
-    assert nn_conv.depthwise_conv2d_native(x, w, [1, 1, 1, 1], "SAME").shape.as_list() == [None, 7, None, 24]
+    assert nn_conv_depthwise.depthwise_conv2d_native(x, w, [1, 1, 1, 1], "SAME").shape.as_list() == [None, 7, None, 24]
 
 
 def test_refusals(graph: Graph) -> None:

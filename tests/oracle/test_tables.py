@@ -60,7 +60,6 @@ NO_GRADIENT = {  # op types whose function in TensorFlow returns nothing but Non
     "ArgMin",
     "LoopCond",
 }
-NOT_YET = {"MaxPoolGradV2"}  # op types that are differentiable in TensorFlow and not here
 
 ALL_OPS = sorted(op for op in registered() if op not in OWN and not op.startswith("_"))  # "_": a pass makes it
 
@@ -124,5 +123,5 @@ def _theirs(op: str) -> str:
 @pytest.mark.parametrize("op", ALL_OPS)
 def test_what_is_differentiable(op: str) -> None:
     """What has a gradient in TensorFlow has one here."""
-    if op not in NO_GRADIENT | NOT_YET and _theirs(op) == "function":
+    if op not in NO_GRADIENT and _theirs(op) == "function":
         assert gradients.listed(op) and gradients._GRADIENTS[op] is not None

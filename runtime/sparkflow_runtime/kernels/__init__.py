@@ -12,6 +12,7 @@ from sparkflow_runtime.kernels import (
     embedding,
     files,
     fused,
+    fused_update,
     image,
     io,
     math,

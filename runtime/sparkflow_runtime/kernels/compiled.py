@@ -27,6 +27,7 @@ import sys
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
+from types import FunctionType
 from typing import Any, Protocol
 
 from sparkflow_runtime.kernels import machine_code
@@ -65,8 +66,10 @@ class Compiled:
         signatures: Sequence[str],
         before: Callable[[], None] | None = None,
         nogil: bool = True,
+        uses: Sequence[Callable[..., Any]] = (),
     ):
         self.loop, self.name, self._before, self.nogil = loop, loop.__qualname__, before, nogil
+        self._uses = uses
         self.sources = [Source(loop.__module__, loop.__qualname__, s) for s in signatures]
         self.numpy: Callable[..., Any] = loop
         self._call: Callable[..., Any] = self._first
@@ -105,7 +108,7 @@ class Compiled:
     @property
     def _alone(self) -> bool:
         """Whether it can be machine code that needs nothing else."""
-        return self._before is None and all(source.fits for source in self.sources)
+        return self._before is None and not self._uses and all(source.fits for source in self.sources)
 
     @property
     def ahead(self) -> str | None:
@@ -151,12 +154,16 @@ class Compiled:
 
         if self._before is not None:
             self._before()
+        known: dict[str, Any] = {}  # numba wants what a loop calls compiled too; everybody else wants it as it is
+        for one in self._uses:
+            known[one.__name__] = numba.njit(nogil=self.nogil, **OPTIONS)(_with(one, known))
+        loop = _with(self.loop, known) if known else self.loop
         signatures = [source.signature for source in self.sources]
         try:
-            return numba.njit(signatures, nogil=self.nogil, cache=True, **OPTIONS)(self.loop)
+            return numba.njit(signatures, nogil=self.nogil, cache=True, **OPTIONS)(loop)
         except RuntimeError as error:  # no place for a cache: compile for this process alone
             _log.info("%s: %s", self.name, error)
-            return numba.njit(signatures, nogil=self.nogil, **OPTIONS)(self.loop)
+            return numba.njit(signatures, nogil=self.nogil, **OPTIONS)(loop)
 
     def _set(self, call: Callable[..., Any]) -> Callable[..., Any]:
         self._asked, self._call = True, call
@@ -172,15 +179,26 @@ class Compiled:
 _LOOPS: list[Compiled] = []
 
 
+def _with(function: Callable[..., Any], names: dict[str, Any]) -> FunctionType:
+    """The function, with other values of some names of its module."""
+    return FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__)
+
+
 def compiled(
-    signatures: Sequence[str], before: Callable[[], None] | None = None, nogil: bool = True
+    signatures: Sequence[str],
+    before: Callable[[], None] | None = None,
+    nogil: bool = True,
+    uses: Sequence[Callable[..., Any]] = (),
 ) -> Callable[[Callable[..., Any]], Compiled]:
-    """Register a loop, to be compiled for these numba signatures. before: called ahead of that, to teach numba what the
-    loop calls; such a loop is left to numba and its cache. nogil: False for one that is over before another thread
-    could use the GIL."""
+    """Register a loop, to be compiled for these numba signatures.
+
+    before: called ahead of that, to teach numba what the loop calls. uses: functions of its own module that it calls,
+    each after those that it calls itself. Either leaves the loop to numba and its cache. nogil: False for one that is
+    over before another thread could use the GIL.
+    """
 
     def register(loop: Callable[..., Any]) -> Compiled:
-        found = Compiled(loop, signatures, before, nogil)
+        found = Compiled(loop, signatures, before, nogil, uses)
         _LOOPS.append(found)
         return found
 

@@ -6,107 +6,16 @@ never exists as a whole. Source: Chellapilla et al. 2006.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from sparkflow_runtime.kernels.compiled import compiled
 from sparkflow_runtime.kernels.parallel import runs, scratch, share
+from sparkflow_runtime.kernels.window_loops import gather_columns, scatter_columns
 from sparkflow_runtime.kernels.windows import Window
 
 _BLOCK_BYTES = 1 << 19
 _SMALL = 1 << 16  # weights of a filter of which several partial gradients may be held
-
-
-def _signatures(pattern: str) -> list[str]:
-    """For float32 and float64; X is an input of rank 5, C a matrix, N the window's numbers."""
-    kinds = {
-        "X": "Array({}, 5, 'C', readonly=True)",
-        "Y": "{}[:,:,:,:,::1]",
-        "I": "Array({}, 2, 'C', readonly=True)",
-        "C": "{}[:,::1]",
-        "N": "Array(int64, 1, 'C', readonly=True), int64",
-    }
-    return [f"void({', '.join(kinds[k].format(t) for k in pattern)})" for t in ("float32", "float64")]
-
-
-@compiled(_signatures("XCN"))
-def gather_columns(x: Any, columns: Any, numbers: Any, first: Any) -> None:
-    """columns[i] = the cells that output `first + i` sees, tap by tap; 0 where they lie outside."""
-    _, size_d, size_h, size_w, channels = x.shape
-    taps_d, taps_h, taps_w = numbers[0], numbers[1], numbers[2]
-    out_d, out_h, out_w = numbers[12], numbers[13], numbers[14]
-    for i in range(columns.shape[0]):
-        rest, ow = divmod(first + i, out_w)
-        rest, oh = divmod(rest, out_h)
-        n, od = divmod(rest, out_d)
-        at = 0
-        for td in range(taps_d):
-            d = od * numbers[3] + td * numbers[6] - numbers[9]
-            for th in range(taps_h):
-                h = oh * numbers[4] + th * numbers[7] - numbers[10]
-                inside = 0 <= d < size_d and 0 <= h < size_h
-                for tw in range(taps_w):
-                    w = ow * numbers[5] + tw * numbers[8] - numbers[11]
-                    if inside and 0 <= w < size_w:
-                        for c in range(channels):
-                            columns[i, at + c] = x[n, d, h, w, c]
-                    else:
-                        for c in range(channels):
-                            columns[i, at + c] = 0
-                    at += channels
-
-
-def _places(size: tuple[int, ...], numbers: np.ndarray, first: int, count: int) -> Iterator[tuple[Any, ...]]:
-    """For each tap: (which of the outputs see a cell, and the indices n, d, h, w of those cells)."""
-    taps, strides, dilations, before, out = numbers.reshape(5, 3)
-    n, *position = np.unravel_index(np.arange(first, first + count), (1 << 40, *out))
-    for tap in np.ndindex(*taps):
-        cells = [p * s + t * d - b for p, s, t, d, b in zip(position, strides, tap, dilations, before)]
-        inside = np.logical_and.reduce([(c >= 0) & (c < limit) for c, limit in zip(cells, size)])
-        yield inside, (n[inside], *(c[inside] for c in cells))
-
-
-@gather_columns.otherwise
-def _(x: Any, columns: Any, numbers: Any, first: Any) -> None:
-    columns[:] = 0
-    channels = x.shape[4]
-    for i, (inside, cells) in enumerate(_places(x.shape[1:4], numbers, first, len(columns))):
-        columns[inside, i * channels : (i + 1) * channels] = x[cells]
-
-
-@compiled(_signatures("YIN"))
-def scatter_columns(x: Any, columns: Any, numbers: Any, first: Any) -> None:
-    """Add columns[i] back to the cells that output `first + i` sees."""
-    _, size_d, size_h, size_w, channels = x.shape
-    taps_d, taps_h, taps_w = numbers[0], numbers[1], numbers[2]
-    out_d, out_h, out_w = numbers[12], numbers[13], numbers[14]
-    for i in range(columns.shape[0]):
-        rest, ow = divmod(first + i, out_w)
-        rest, oh = divmod(rest, out_h)
-        n, od = divmod(rest, out_d)
-        at = 0
-        for td in range(taps_d):
-            d = od * numbers[3] + td * numbers[6] - numbers[9]
-            for th in range(taps_h):
-                h = oh * numbers[4] + th * numbers[7] - numbers[10]
-                inside = 0 <= d < size_d and 0 <= h < size_h
-                for tw in range(taps_w):
-                    w = ow * numbers[5] + tw * numbers[8] - numbers[11]
-                    if inside and 0 <= w < size_w:
-                        for c in range(channels):
-                            x[n, d, h, w, c] += columns[i, at + c]
-                    at += channels
-
-
-@scatter_columns.otherwise
-def _(x: Any, columns: Any, numbers: Any, first: Any) -> None:
-    """From the last tap to the first: a cell then meets the outputs in their order, as in the loop."""
-    channels = x.shape[4]
-    places = list(_places(x.shape[1:4], numbers, first, len(columns)))
-    for i, (inside, cells) in reversed(list(enumerate(places))):
-        x[cells] += columns[inside, i * channels : (i + 1) * channels]
 
 
 def prepare() -> None:

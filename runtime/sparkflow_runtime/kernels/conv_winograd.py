@@ -1,12 +1,12 @@
-"""3 x 3 convolution with stride 1 by Winograd's F(2 x 2, 3 x 3): 16 products for 4 outputs instead of 36.
+"""3 x 3 convolution with stride 1 by Winograd's F(4 x 4, 3 x 3): 36 products for 16 outputs instead of 144.
 
-A tile of 4 x 4 inputs is transformed, multiplied channel by channel with the transformed filter (16 matrix products
-over all tiles), and transformed back to 2 x 2 outputs. The gradients are the transposes of the same maps. Tiles go
-block by block through memory that is reused, in several threads.
+A tile of 6 x 6 inputs is transformed, multiplied channel by channel with the transformed filter (36 matrix products
+over all tiles), and transformed back to 4 x 4 outputs. The gradients are the transposes of the same maps, which are in
+conv_tiles.py. Tiles go block by block through memory that is reused, in several threads.
 
-Rounding is that of a sum of nine terms: against float64 the largest error is 3e-7 to 7e-7 of the largest output, where
-the plain product has 2e-7 to 6e-7. An infinity or NaN spreads over its whole tile: at most one cell further than the
-filter reaches. SPARKFLOW_WINOGRAD=0 turns it off. Source: Lavin and Gray 2016, s. 4.1.
+Rounding: against float64 the largest error is 1e-6 to 3e-6 of the largest output, where the plain product has 2e-7 to
+6e-7. An infinity or NaN spreads over its whole tile: at most three cells further than the filter reaches.
+SPARKFLOW_WINOGRAD=0 turns it off. Source: Lavin and Gray 2016, s. 4.1.
 """
 
 from __future__ import annotations
@@ -14,230 +14,31 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.kernels.conv_tiles import filter_back, filter_in, tiles_back, tiles_in, tiles_out
 from sparkflow_runtime.kernels.parallel import runs, scratch, share
 from sparkflow_runtime.kernels.windows import Window
 
-_IN = "Array(float32, {}, 'C', readonly=True)"
-_TILES = f"void({_IN.format(4)}, float32[:,:,::1], int64, int64, int64, int64, int64, int64, int64)"
 _MIN_CHANNELS = 16
+_CHUNK = 64  # channels of a filter that are transformed at once where tiles are few
 _FEW = 1 << 14  # pairs of channels up to which a filter's gradient may be held several times
-_LANES = 8
+_LANES = 4
 
 
 def fits(x: np.ndarray, w: np.ndarray, win: Window) -> bool:
     """Whether this way is open, and pays."""
+    _, height, width = win.out
     return (
         win.taps == (1, 3, 3)
         and win.strides == win.dilations == (1, 1, 1)
         and max(win.before + win.after) <= 2
         and x.dtype == np.float32
         and min(w.shape[-2:]) >= _MIN_CHANNELS
+        and height * width >= 6 * (-(-height // 4)) * (-(-width // 4))  # tiles are not for the most part padding
         and os.environ.get("SPARKFLOW_WINOGRAD", "1") != "0"
     )
-
-
-# ---------------------------------------------------------------------- tiles of inputs
-
-
-@compiled([_TILES])
-def tiles_in(x: Any, v: Any, first: Any, start: Any, stop: Any, down: Any, across: Any, top: Any, left: Any) -> None:
-    """v[:, i] = B' d B for i from start to stop, d the 4 x 4 cells of tile `first + i`.
-
-    Tiles lie `down` by `across` over each image, 2 cells apart; `top` and `left` are the cells of padding before it."""
-    _, height, width, channels = x.shape
-    t = np.empty((16, channels), np.float32)
-    for i in range(start, stop):
-        n, place = divmod(first + i, down * across)
-        h0, w0 = place // across * 2 - top, place % across * 2 - left
-        for a in range(4):
-            for b in range(4):
-                h, w, q = h0 + a, w0 + b, 4 * a + b
-                if 0 <= h < height and 0 <= w < width:
-                    for c in range(channels):
-                        t[q, c] = x[n, h, w, c]
-                else:
-                    for c in range(channels):
-                        t[q, c] = 0
-        for q in range(0, 16, 4):
-            for c in range(channels):
-                d0, d1, d2, d3 = t[q, c], t[q + 1, c], t[q + 2, c], t[q + 3, c]
-                t[q, c], t[q + 1, c], t[q + 2, c], t[q + 3, c] = d0 - d2, d1 + d2, d2 - d1, d1 - d3
-        for q in range(4):
-            for c in range(channels):
-                d0, d1, d2, d3 = t[q, c], t[q + 4, c], t[q + 8, c], t[q + 12, c]
-                v[q, i, c], v[q + 4, i, c], v[q + 8, i, c], v[q + 12, i, c] = d0 - d2, d1 + d2, d2 - d1, d1 - d3
-
-
-def _cells(x: np.ndarray, edge: int, first: int, count: int, down: int, across: int, top: int, left: int) -> np.ndarray:
-    """[edge, edge, count, channels]: the cells of tiles, 0 outside."""
-    n, row, column = np.unravel_index(np.arange(first, first + count), (1 << 40, down, across))
-    out = np.zeros((edge, edge, count, x.shape[3]), x.dtype)
-    for a, b in np.ndindex(edge, edge):
-        h, w = row * 2 - top + a, column * 2 - left + b
-        inside = (h >= 0) & (h < x.shape[1]) & (w >= 0) & (w < x.shape[2])
-        out[a, b, inside] = x[n[inside], h[inside], w[inside]]
-    return out
-
-
-def _forward_map(d: np.ndarray) -> np.ndarray:
-    """B' along the first axis."""
-    return np.stack([d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3]])
-
-
-@tiles_in.otherwise
-def _(x: Any, v: Any, first: Any, start: Any, stop: Any, *grid: Any) -> None:
-    d = _cells(x, 4, first + start, stop - start, *grid)
-    rows = _forward_map(d.swapaxes(0, 1)).swapaxes(0, 1)
-    v[:, start:stop] = _forward_map(rows).reshape(16, stop - start, -1)
-
-
-# ---------------------------------------------------------------------- tiles of outputs
-
-
-@compiled(["void(Array(float32, 3, 'C', readonly=True), float32[:,:,:,::1], int64, int64, int64, int64, int64)"])
-def tiles_out(m: Any, y: Any, first: Any, start: Any, stop: Any, down: Any, across: Any) -> None:
-    """The 2 x 2 cells of tile `first + i` of y = A' m[:, i] A; cells outside are left out."""
-    _, height, width, channels = y.shape
-    t = np.empty((8, channels), np.float32)
-    for i in range(start, stop):
-        n, place = divmod(first + i, down * across)
-        h0, w0 = place // across * 2, place % across * 2
-        for q in range(4):
-            for c in range(channels):
-                m0, m1, m2, m3 = m[q, i, c], m[q + 4, i, c], m[q + 8, i, c], m[q + 12, i, c]
-                t[q, c] = m0 + m1 + m2
-                t[q + 4, c] = m1 - m2 - m3
-        for a in range(2):
-            q, h = 4 * a, h0 + a
-            if h < height:
-                for c in range(channels):
-                    y[n, h, w0, c] = t[q, c] + t[q + 1, c] + t[q + 2, c]
-                if w0 + 1 < width:
-                    for c in range(channels):
-                        y[n, h, w0 + 1, c] = t[q + 1, c] - t[q + 2, c] - t[q + 3, c]
-
-
-@tiles_out.otherwise
-def _(m: Any, y: Any, first: Any, start: Any, stop: Any, down: Any, across: Any) -> None:
-    m4 = m[:, start:stop].reshape(4, 4, stop - start, -1)
-    rows = np.stack([m4[0] + m4[1] + m4[2], m4[1] - m4[2] - m4[3]])
-    cells = np.stack([rows[:, 0] + rows[:, 1] + rows[:, 2], rows[:, 1] - rows[:, 2] - rows[:, 3]], 1)
-    n, row, column = np.unravel_index(np.arange(first + start, first + stop), (1 << 40, down, across))
-    for a, b in np.ndindex(2, 2):
-        h, w = row * 2 + a, column * 2 + b
-        inside = (h < y.shape[1]) & (w < y.shape[2])
-        y[n[inside], h[inside], w[inside]] = cells[a, b, inside]
-
-
-@compiled([_TILES])
-def tiles_back(y: Any, u: Any, first: Any, start: Any, stop: Any, down: Any, across: Any, top: Any, left: Any) -> None:
-    """u[:, i] = A d A', d the 2 x 2 cells of tile `first + i`: the transpose of `tiles_out`. top and left are 0."""
-    _, height, width, channels = y.shape
-    t = np.empty((8, channels), np.float32)
-    for i in range(start, stop):
-        n, place = divmod(first + i, down * across)
-        h0, w0 = place // across * 2 - top, place % across * 2 - left
-        for q in range(4):
-            h, w = h0 + q // 2, w0 + q % 2
-            if h < height and w < width:
-                for c in range(channels):
-                    t[q, c] = y[n, h, w, c]
-            else:
-                for c in range(channels):
-                    t[q, c] = 0
-        for b in range(2):
-            for c in range(channels):
-                d0, d1 = t[b, c], t[2 + b, c]
-                t[b, c], t[2 + b, c], t[4 + b, c], t[6 + b, c] = d0, d0 + d1, d0 - d1, -d1
-        for a in range(4):
-            for c in range(channels):  # a few streams a loop: with more the compiler gives up on vectors
-                d0, d1, q = t[2 * a, c], t[2 * a + 1, c], 4 * a
-                u[q, i, c], u[q + 1, i, c], u[q + 2, i, c], u[q + 3, i, c] = d0, d0 + d1, d0 - d1, -d1
-
-
-def _transposed_map(d: np.ndarray) -> np.ndarray:
-    """A along the first axis."""
-    return np.stack([d[0], d[0] + d[1], d[0] - d[1], -d[1]])
-
-
-@tiles_back.otherwise
-def _(y: Any, u: Any, first: Any, start: Any, stop: Any, *grid: Any) -> None:
-    rows = _transposed_map(_cells(y, 2, first + start, stop - start, *grid))
-    u[:, start:stop] = _transposed_map(rows.swapaxes(0, 1)).swapaxes(0, 1).reshape(16, stop - start, -1)
-
-
-# ---------------------------------------------------------------------- filters
-
-
-@compiled([f"void({_IN.format(4)}, float32[:,:,::1], int64, int64, int64)"])
-def filter_in(w: Any, u: Any, flip: Any, start: Any, stop: Any) -> None:
-    """u[:, c] = G w[:, :, c] G' for input channels from start to stop; flip: of the filter turned by 180 degrees."""
-    outer, half = w.shape[3], np.float32(0.5)
-    t = np.empty((12, outer), np.float32)
-    for c in range(start, stop):
-        for b in range(3):
-            column, first, last = (2 - b, 2, 0) if flip else (b, 0, 2)
-            for k in range(outer):
-                g0, g1, g2 = w[first, column, c, k], w[1, column, c, k], w[last, column, c, k]
-                ends = g0 + g2
-                t[b, k], t[3 + b, k], t[6 + b, k], t[9 + b, k] = g0, (ends + g1) * half, (ends - g1) * half, g2
-        for a in range(4):
-            for k in range(outer):
-                g0, g1, g2 = t[3 * a, k], t[3 * a + 1, k], t[3 * a + 2, k]
-                ends = g0 + g2
-                u[4 * a, c, k], u[4 * a + 1, c, k] = g0, (ends + g1) * half
-                u[4 * a + 2, c, k], u[4 * a + 3, c, k] = (ends - g1) * half, g2
-
-
-def _filter_map(g: np.ndarray) -> np.ndarray:
-    """G along the first axis."""
-    half, ends = np.float32(0.5), g[0] + g[2]
-    return np.stack([g[0], (ends + g[1]) * half, (ends - g[1]) * half, g[2]])
-
-
-@filter_in.otherwise
-def _(w: Any, u: Any, flip: Any, start: Any, stop: Any) -> None:
-    g = (w[::-1, ::-1] if flip else w)[:, :, start:stop]
-    rows = _filter_map(g)
-    u[:, start:stop] = _filter_map(rows.swapaxes(0, 1)).swapaxes(0, 1).reshape(16, stop - start, -1)
-
-
-@compiled([f"void({_IN.format(3)}, float32[:,:,:,::1], int64, int64)"])
-def filter_back(m: Any, dw: Any, start: Any, stop: Any) -> None:
-    """dw[:, :, c] = G' m[:, c] G: the transpose of `filter_in`."""
-    outer, half = m.shape[2], np.float32(0.5)
-    t = np.empty((12, outer), np.float32)
-    for c in range(start, stop):
-        for q in range(4):
-            for k in range(outer):
-                m0, m1, m2, m3 = m[q, c, k], m[q + 4, c, k], m[q + 8, c, k], m[q + 12, c, k]
-                both = (m1 + m2) * half
-                t[q, k], t[4 + q, k], t[8 + q, k] = m0 + both, (m1 - m2) * half, both + m3
-        for a in range(3):
-            for k in range(outer):
-                m0, m1, m2, m3 = t[4 * a, k], t[4 * a + 1, k], t[4 * a + 2, k], t[4 * a + 3, k]
-                both = (m1 + m2) * half
-                dw[a, 0, c, k], dw[a, 1, c, k], dw[a, 2, c, k] = m0 + both, (m1 - m2) * half, both + m3
-
-
-def _filter_back_map(m: np.ndarray) -> np.ndarray:
-    half = np.float32(0.5)
-    both = (m[1] + m[2]) * half
-    return np.stack([m[0] + both, (m[1] - m[2]) * half, both + m[3]])
-
-
-@filter_back.otherwise
-def _(m: Any, dw: Any, start: Any, stop: Any) -> None:
-    rows = _filter_back_map(m[:, start:stop].reshape(4, 4, stop - start, -1))
-    dw[:, :, start:stop] = _filter_back_map(rows.swapaxes(0, 1)).swapaxes(0, 1)
-
-
-# ---------------------------------------------------------------------- the convolution
 
 
 def prepare() -> None:
@@ -245,76 +46,111 @@ def prepare() -> None:
         loop.prepare()
 
 
-def _over_channels(loop: Callable[..., None], source: np.ndarray, target: np.ndarray, inner: int, *more: int) -> None:
-    """A loop over filters, shared out by input channels."""
-
-    def work(parts: Sequence[tuple[int, int]]) -> None:
-        for start, count in parts:
-            loop(source, target, *more, start, start + count)
-
-    share(work, runs(inner, max(1, 16384 // source.shape[-1])))
-
-
-def _filter_tiles(w: np.ndarray, flip: bool) -> np.ndarray:
-    """[16, in, out]."""
-    u = np.empty((16, *w.shape[2:]), np.float32)
-    _over_channels(filter_in, w, u, w.shape[2], int(flip))
-    return u
-
-
 def _block(channels: int) -> int:
     """Tiles of a block: a core's cache holds those of few channels, and many channels need rows for a product."""
-    return max(128, 16384 // channels)
+    return 64 if channels <= 128 else 128
 
 
-def _convolve(x: np.ndarray, u: np.ndarray, size: tuple[int, int], top: int, left: int) -> np.ndarray:
-    """x [batch, height, width, k], u [16, k, m] -> [batch, *size, m]."""
-    y = np.empty((x.shape[0], *size, u.shape[2]), np.float32)
-    down, across = -(-size[0] // 2), -(-size[1] // 2)
-    tiles, block = x.shape[0] * down * across, _block(max(u.shape[1:]))
+class _Filter:
+    """A filter [3, 3, in, out] to convolve with. back: for the gradient of the input, turned by 180 degrees and with in
+    and out changed over."""
 
-    def each(blocks: Sequence[tuple[int, int]]) -> None:
-        for first, count in blocks:
-            v, m = scratch("tiles", (16, count, u.shape[1])), scratch("products", (16, count, u.shape[2]))
-            tiles_in(x, v, first, 0, count, down, across, top, left)
-            np.matmul(v, u, out=m)
-            tiles_out(m, y, first, 0, count, down, across)
+    def __init__(self, w: np.ndarray, back: bool):
+        self.w, self.back, self.flip = w, back, int(back)
+        self.takes, self.makes = w.shape[3 if back else 2], w.shape[2 if back else 3]
 
-    if tiles >= 8 * block:
-        share(each, runs(tiles, block))
-        return y
-    # too few tiles to keep threads busy with blocks: they share out each phase instead
-    v, m = scratch("tiles", (16, tiles, u.shape[1])), scratch("products", (16, tiles, u.shape[2]))
-    _over_tiles(lambda a, b: tiles_in(x, v, 0, a, b, down, across, top, left), tiles)
-    _over_products(lambda q: np.matmul(v[q], u[q], out=m[q]))
-    _over_tiles(lambda a, b: tiles_out(m, y, 0, a, b, down, across), tiles)
+    def turned(self) -> _Filter:
+        """The same with in and out changed over in memory: many products are faster so than with `u` transposed."""
+        if self.back:
+            self.w, self.back = np.ascontiguousarray(self.w.swapaxes(2, 3)), False
+        return self
+
+    def tiles(self, u: np.ndarray, made: int, start: int, stop: int) -> None:
+        """Fill u with rows from start to stop (of `w`'s in) of the channels that are made from `made` on."""
+        inner, outer = (made, 0) if self.back else (0, made)
+        filter_in(self.w, u, self.flip, inner, outer, start, stop)
+
+    def space(self, makes: int) -> np.ndarray:
+        return scratch("filter", (36, makes, self.takes) if self.back else (36, self.takes, makes))
+
+    def product(self, v: np.ndarray, u: np.ndarray, m: np.ndarray) -> None:
+        """v [36, tiles, takes] by u into m [36, tiles, makes]."""
+        np.matmul(v, u.swapaxes(1, 2) if self.back else u, out=m)
+
+
+def _convolve(x: np.ndarray, w: _Filter, size: tuple[int, int], top: int, left: int) -> np.ndarray:
+    """x [batch, height, width, k] -> [batch, *size, m]."""
+    y = np.empty((x.shape[0], *size, w.makes), np.float32)
+    down, across = -(-size[0] // 4), -(-size[1] // 4)
+    tiles, block = x.shape[0] * down * across, _block(max(w.takes, w.makes))
+    grid = down, across, top, left
+    (_by_tiles if tiles >= 4 * block else _by_channels)(x, w, y, tiles, grid)
     return y
 
 
+Grid = tuple[int, int, int, int]  # tiles down and across, padding at the top and on the left
+
+
+def _by_tiles(x: np.ndarray, w: _Filter, y: np.ndarray, tiles: int, grid: Grid) -> None:
+    """The filter is transformed once, then threads share out blocks of tiles."""
+    u = w.turned().space(w.makes)
+    _over_rows(lambda a, b: w.tiles(u, 0, a, b), u)
+
+    def each(blocks: Sequence[tuple[int, int]]) -> None:
+        for first, count in blocks:
+            v, m = scratch("tiles", (36, count, w.takes)), scratch("products", (36, count, w.makes))
+            tiles_in(x, v, first, 0, count, *grid)
+            w.product(v, u, m)
+            tiles_out(m, y, first, 0, count, *grid[:2], 0)
+
+    share(each, runs(tiles, _block(max(w.takes, w.makes))))
+
+
+def _by_channels(x: np.ndarray, w: _Filter, y: np.ndarray, tiles: int, grid: Grid) -> None:
+    """Where tiles are few, the filter is the work: threads share out the channels that are made."""
+    v = scratch("tiles", (36, tiles, w.takes))
+    _over_tiles(lambda a, b: tiles_in(x, v, 0, a, b, *grid), tiles)
+
+    def each(chunks: Sequence[tuple[int, int]]) -> None:
+        for made, count in chunks:
+            u, m = w.space(count), scratch("products", (36, tiles, count))
+            w.tiles(u, made, 0, u.shape[1])
+            w.product(v, u, m)
+            tiles_out(m, y, 0, 0, tiles, *grid[:2], made)
+
+    share(each, runs(w.makes, min(_CHUNK, -(-w.makes // 64) * 16)))
+
+
+def _over_rows(loop: Callable[[int, int], None], matrices: np.ndarray) -> None:
+    """loop(start, stop) over the rows of [36, rows, columns], in several threads."""
+    _over(loop, runs(matrices.shape[1], max(1, 16384 // matrices.shape[2])))
+
+
 def _over_tiles(loop: Callable[[int, int], None], count: int) -> None:
-    def work(parts: Sequence[tuple[int, int]]) -> None:
-        loop(parts[0][0], sum(parts[-1]))
-
-    share(work, runs(count, 32))
+    _over(loop, runs(count, 8))
 
 
-def _over_products(multiply: Callable[[slice], Any]) -> None:
-    share(lambda mine: multiply(slice(mine[0], mine[-1] + 1)), range(16))
+def _over(loop: Callable[[int, int], None], parts: Sequence[tuple[int, int]]) -> None:
+    share(lambda mine: loop(mine[0][0], sum(mine[-1])), parts)
 
 
 def forward(x: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
-    return _convolve(x[:, 0], _filter_tiles(w[0], False), win.out[1:], *win.before[1:])[:, None]
+    return _convolve(x[:, 0], _Filter(w[0], False), win.out[1:], *win.before[1:])[:, None]
 
 
 def by_input(dy: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
     """The convolution of dy with the filter turned around, in and out changed over."""
-    turned = _filter_tiles(np.ascontiguousarray(w[0].swapaxes(2, 3)), True)
-    return _convolve(dy[:, 0], turned, win.size[1:], 2 - win.before[1], 2 - win.before[2])[:, None]
+    return _convolve(dy[:, 0], _Filter(w[0], True), win.size[1:], 2 - win.before[1], 2 - win.before[2])[:, None]
+
+
+# ---------------------------------------------------------------------- the gradient of the filter
+
+Transform = Callable[[np.ndarray, np.ndarray, int, int, int], None]
 
 
 def by_filter(x: np.ndarray, dy: np.ndarray, win: Window) -> np.ndarray:
     x4, dy4, inner, outer = x[:, 0], dy[:, 0], x.shape[4], dy.shape[4]
-    down, across = -(-win.out[1] // 2), -(-win.out[2] // 2)
+    down, across = -(-win.out[1] // 4), -(-win.out[2] // 4)
     tiles = x.shape[0] * down * across
 
     def transform(v: np.ndarray, u: np.ndarray, first: int, a: int, b: int) -> None:
@@ -323,41 +159,53 @@ def by_filter(x: np.ndarray, dy: np.ndarray, win: Window) -> np.ndarray:
 
     sums = _sum_in_lanes if inner * outer <= _FEW else _sum_in_phases
     total, dw = sums(transform, tiles, inner, outer), np.empty((3, 3, inner, outer), np.float32)
-    _over_channels(filter_back, total, dw, inner)
+    _over_rows(lambda a, b: filter_back(total, dw, a, b), total)
     return dw[None]
 
 
-Transform = Callable[[np.ndarray, np.ndarray, int, int, int], None]
-
-
 def _sum_in_lanes(transform: Transform, tiles: int, inner: int, outer: int) -> np.ndarray:
-    """[16, inner, outer] as a fixed number of partial sums, so that the number of threads does not change the bits."""
-    blocks = runs(tiles, _block(max(inner, outer)))
-    lanes = np.zeros((min(_LANES, len(blocks)), 16, inner, outer), np.float32)
+    """[36, inner, outer] as a fixed number of partial sums, so that the number of threads does not change the bits."""
+    blocks = _even_runs(tiles, 128)
+    lanes = np.empty((min(_LANES, len(blocks)), 36, inner, outer), np.float32)
 
     def work(mine: Sequence[int]) -> None:
-        product = scratch("sum", (16, inner, outer))
         for lane in mine:
-            for first, count in blocks[lane :: len(lanes)]:
-                v, u = scratch("tiles", (16, count, inner)), scratch("products", (16, count, outer))
+            for at, (first, count) in enumerate(blocks[lane :: len(lanes)]):
+                v, u = scratch("tiles", (36, count, inner)), scratch("products", (36, count, outer))
                 transform(v, u, first, 0, count)
-                np.matmul(v.swapaxes(1, 2), u, out=product)
-                lanes[lane] += product
+                _add_product(v, u, lanes[lane], at == 0)
 
     share(work, range(len(lanes)))
-    return lanes.sum(0)
+    for lane in lanes[1:]:
+        lanes[0] += lane
+    return lanes[0]
 
 
 def _sum_in_phases(transform: Transform, tiles: int, inner: int, outer: int) -> np.ndarray:
-    """[16, inner, outer], one sum: threads share out the tiles of a large block, then its 16 products."""
-    total, product = np.zeros((16, inner, outer), np.float32), scratch("sum", (16, inner, outer))
-    for first, count in runs(tiles, max(256, 131072 // max(inner, outer))):
-        v, u = scratch("tiles", (16, count, inner)), scratch("products", (16, count, outer))
-
-        def multiply(q: slice, v: np.ndarray = v, u: np.ndarray = u) -> None:
-            np.matmul(v[q].swapaxes(1, 2), u[q], out=product[q])
-            total[q] += product[q]
-
+    """[36, inner, outer], one sum: threads share out the tiles of a large block, then its 36 products."""
+    total = scratch("filter", (36, inner, outer))
+    for first, count in _even_runs(tiles, max(128, 114688 // max(inner, outer))):
+        v, u = scratch("tiles", (36, count, inner)), scratch("products", (36, count, outer))
         _over_tiles(partial(transform, v, u, first), count)
-        _over_products(multiply)
+
+        def multiply(mine: Sequence[int], v: np.ndarray = v, u: np.ndarray = u, new: bool = first == 0) -> None:
+            q = slice(mine[0], mine[-1] + 1)
+            _add_product(v[q], u[q], total[q], new)
+
+        share(multiply, range(36))
     return total
+
+
+def _add_product(v: np.ndarray, u: np.ndarray, total: np.ndarray, new: bool) -> None:
+    """total += v' u, matrix by matrix; new: there is no sum yet."""
+    if new:
+        np.matmul(v.swapaxes(1, 2), u, out=total)
+        return
+    product = scratch("sum", total.shape)
+    np.matmul(v.swapaxes(1, 2), u, out=product)
+    total += product
+
+
+def _even_runs(count: int, length: int) -> list[tuple[int, int]]:
+    """As `runs`, of nearly one length."""
+    return runs(count, -(-count // max(1, -(-count // length))))

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
+
 from sparkflow_runtime.kernels import fused_machine
+from sparkflow_runtime.kernels.parallel import runs, share
 from sparkflow_runtime.kernels.registry import Function, Node, bound, find
 from sparkflow_runtime.wire.attrs import node_attrs
 from sparkflow_runtime.wire.edges import data_inputs
 from sparkflow_runtime.wire.protos import NodeDef
 
 _FILE = "<sparkflow fused node>"
+_LARGE, _BLOCK = 1 << 18, 1 << 15  # elements: from where threads pay, and what one takes at a time
 
 
 @dataclass
@@ -94,8 +98,8 @@ def _fused(node: Node) -> Callable[..., Any]:
     return run
 
 
-@bound("_FusedMatMul", stateful=False)
-def _fused_matmul(node: Node) -> Callable[..., Any]:
+@bound("_FusedMatMul", "_FusedConv2D", stateful=False)
+def _fused_product(node: Node) -> Callable[..., Any]:
     """The bias is added and the activation taken in the product's own memory."""
     body, xp = Body.of(node), node.xp
     product, bias_at = body.functions[0], next(i for inside, i in body.sources[1] if not inside)
@@ -109,10 +113,23 @@ def _fused_matmul(node: Node) -> Callable[..., Any]:
             error.failed_node = body.nodes[0]  # type: ignore[attr-defined]
             raise
         bias = inputs[bias_at]
-        if bias.shape != out.shape[1:] or bias.dtype != out.dtype:
+        if bias.shape != out.shape[-1:] or bias.dtype != out.dtype:
             return body.run(inputs)[0]
-        xp.add(out, bias, out=out)
-        return out if activate is None else activate(out)
+        if xp is np and out.size >= _LARGE and out.flags.c_contiguous:
+            rows = out.reshape(-1, out.shape[-1])
+            share(partial(in_blocks, rows, bias), runs(len(rows), _BLOCK // rows.shape[1] + 1))
+        else:
+            finish(out, bias)
+        return out
+
+    def in_blocks(rows: Any, bias: Any, mine: Sequence[tuple[int, int]]) -> None:
+        for first, count in mine:
+            finish(rows[first : first + count], bias)
+
+    def finish(rows: Any, bias: Any) -> None:
+        xp.add(rows, bias, out=rows)
+        if activate is not None:
+            activate(rows)
 
     return run
 

@@ -19,7 +19,7 @@ _FLAT = "Array({0}, 1, 'C', readonly=True)"
 def relu_grad(dy: Any, x: Any, dx: Any, start: Any, stop: Any) -> None:
     """dx = dy (x > 0). A product, so that what is not finite stays so, as in TensorFlow."""
     one, zero = dx.dtype.type(1), dx.dtype.type(0)
-    for i in range(start, stop):
+    for i in range(np.uint64(start), np.uint64(stop)):  # unsigned: else each index is asked whether it is below 0
         dx[i] = dy[i] * (one if x[i] > 0 else zero)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
-from sparkflow_runtime.kernels import pool_loops
+from sparkflow_runtime.kernels import window_loops
 from sparkflow_runtime.kernels.host import host, ints
 from sparkflow_runtime.kernels.parallel import share
 from sparkflow_runtime.kernels.registry import Node, bound
@@ -65,7 +65,7 @@ def _least(dtype: Any) -> Any:
 def _maxima(xp: Any, x: Any, win: Window) -> Any:
     if _fast(xp, x):
         y = np.empty((len(x), *win.out, x.shape[4]), x.dtype)
-        _by_images(len(x), lambda a, b: pool_loops.maxima(x, y, win.numbers, a, b))
+        _by_images(len(x), lambda a, b: window_loops.maxima(x, y, win.numbers, a, b))
         return y
     y = xp.full((len(x), *win.out, x.shape[4]), _least(x.dtype), x.dtype)
     for _, cells, outputs in win.each_inner_tap():
@@ -106,7 +106,7 @@ def _collect(xp: Any, d: Any, winner: Any, win: Window) -> Any:
 def _max_pool(space: int) -> Callable[[Node], Function]:
     def factory(node: Node) -> Function:
         pool = _Pool(node, space)
-        pool_loops.maxima.prepare()
+        window_loops.maxima.prepare()
 
         def run(x: Any) -> Any:
             x5 = pool.come(x)
@@ -125,7 +125,7 @@ def _gradient_of_maxima(op: str, pool: _Pool, x: Any, dy: Any) -> Any:
     if not _fast(xp, x5) or dy5.dtype != x5.dtype:
         return pool.leave(_spread(xp, dy5, _winners(xp, x5, win), win))
     dx = np.zeros(x5.shape, x5.dtype)
-    _by_images(len(x5), lambda a, b: pool_loops.spread_to_maxima(x5, dy5, dx, win.numbers, a, b))
+    _by_images(len(x5), lambda a, b: window_loops.spread_to_maxima(x5, dy5, dx, win.numbers, a, b))
     return pool.leave(dx)
 
 
@@ -134,7 +134,7 @@ def _max_pool_grad(space: int) -> Callable[[Node], Function]:
 
     def factory(node: Node) -> Function:
         pool = _Pool(node, space)
-        pool_loops.spread_to_maxima.prepare()
+        window_loops.spread_to_maxima.prepare()
         return lambda x, y, dy: _gradient_of_maxima(node.op, pool, x, dy)
 
     return factory
@@ -144,17 +144,17 @@ def _max_pool_grad_grad(space: int) -> Callable[[Node], Function]:
     """(input, output, d) -> what d has where the maxima of the input lie."""
 
     def factory(node: Node) -> Function:
-        pool, xp = _Pool(node, space), node.xp
-
-        def run(x: Any, y: Any, d: Any) -> Any:
-            x5, d5 = pool.come(x), pool.come(d, "grad")
-            _check_size(node.op, d5, x5.shape)
-            win = pool.window(x5.shape[1:4])
-            return pool.leave(_collect(xp, d5, _winners(xp, x5, win), win))
-
-        return run
+        pool = _Pool(node, space)
+        return lambda x, y, d: _at_maxima(node.op, pool, x, d)
 
     return factory
+
+
+def _at_maxima(op: str, pool: _Pool, x: Any, d: Any) -> Any:
+    x5, d5, xp = pool.come(x), pool.come(d, "grad"), pool.xp
+    _check_size(op, d5, x5.shape)
+    win = pool.window(x5.shape[1:4])
+    return pool.leave(_collect(xp, d5, _winners(xp, x5, win), win))
 
 
 def _check_size(op: str, dy: Any, shape: tuple[int, ...]) -> None:
@@ -180,6 +180,16 @@ def _max_pool_grad_v2(node: Node) -> Function:
 
     def run(x: Any, y: Any, dy: Any, ksize: Any, strides: Any) -> Any:
         return _gradient_of_maxima(node.op, _Pool(node, 2, ints(ksize), ints(strides)), x, dy)
+
+    return run
+
+
+@bound("MaxPoolGradGradV2", stateful=False)
+def _max_pool_grad_grad_v2(node: Node) -> Function:
+    """(input, output, d, ksize, strides) -> what d has where the maxima of the input lie."""
+
+    def run(x: Any, y: Any, d: Any, ksize: Any, strides: Any) -> Any:
+        return _at_maxima(node.op, _Pool(node, 2, ints(ksize), ints(strides)), x, d)
 
     return run
 
@@ -264,14 +274,14 @@ def _counts(xp: Any, win: Window, dtype: Any) -> Any:
 def _avg_pool(space: int) -> Callable[[Node], Function]:
     def factory(node: Node) -> Function:
         pool, xp = _Pool(node, space), node.xp
-        pool_loops.means.prepare()
+        window_loops.means.prepare()
 
         def run(x: Any) -> Any:
             x5 = pool.come(x)
             win = pool.window(x5.shape[1:4])
             if _fast(xp, x5):
                 y = np.empty((len(x5), *win.out, x5.shape[4]), x5.dtype)
-                _by_images(len(x5), lambda a, b: pool_loops.means(x5, y, win.numbers, a, b))
+                _by_images(len(x5), lambda a, b: window_loops.means(x5, y, win.numbers, a, b))
                 return pool.leave(y)
             wide = np.dtype(np.float32) if x.dtype.itemsize == 2 else x.dtype
             y = xp.zeros((len(x5), *win.out, x5.shape[4]), wide)
@@ -289,7 +299,7 @@ def _avg_pool_grad(space: int) -> Callable[[Node], Function]:
 
     def factory(node: Node) -> Function:
         pool, xp = _Pool(node, space), node.xp
-        pool_loops.spread_means.prepare()
+        window_loops.spread_means.prepare()
 
         def run(input_shape: Any, dy: Any) -> Any:
             images, size, channels = pool.sliding.shape_in(ints(input_shape), "orig_input_shape")
@@ -297,7 +307,7 @@ def _avg_pool_grad(space: int) -> Callable[[Node], Function]:
             _check_size(node.op, dy5, (images, *win.out, channels))
             if _fast(xp, dy5):
                 dx = np.zeros((images, *size, channels), dy5.dtype)
-                _by_images(images, lambda a, b: pool_loops.spread_means(dy5, dx, win.numbers, a, b))
+                _by_images(images, lambda a, b: window_loops.spread_means(dy5, dx, win.numbers, a, b))
                 return pool.leave(dx)
             wide = np.dtype(np.float32) if dy.dtype.itemsize == 2 else dy.dtype
             dx, part = xp.zeros((images, *size, channels), wide), dy5.astype(wide) / _counts(xp, win, wide)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
@@ -102,6 +102,20 @@ class Updater:
         factors = self._factors(scalars, grad.dtype)
         with self._lock:
             self._blocks.run(self._refs([held]), grad, factors)
+
+    def by_parts(self, held: list[Array], scalars: Sequence[Array]) -> Callable[[int, Array], None] | None:
+        """A function (first item, the gradient of the items from there on) that changes them, for any thread; None
+        where the loop does not take these arrays."""
+        if not self._compiles([held], scalars):
+            return None
+        dtype, at = held[0].dtype, [position(array) for array in held]
+        factors, row = self._factors(scalars, dtype), np.zeros(1, np.uint64)
+
+        def change(first: int, grad: Array) -> None:
+            batch = unsigned([[grad.size, 0, 1, position(grad), 0]])
+            self._loop(memory(dtype), unsigned([[p + first for p in at]]), batch, row, factors)
+
+        return change
 
     def sparse(
         self,

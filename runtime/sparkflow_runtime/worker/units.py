@@ -21,7 +21,7 @@ from sparkflow_runtime.worker.codegen import Segment, read
 from sparkflow_runtime.worker.tracing import Recorder
 
 SEGMENT, WAIT, RECEIVE, SEND = "segment", "wait", "receive", "send"
-_MULTIPLIES = frozenset(("MatMul", "BatchMatMul", "BatchMatMulV2", "_FusedMatMul"))
+_MULTIPLIES = frozenset(("MatMul", "BatchMatMul", "BatchMatMulV2", "_FusedMatMul", "_FusedUpdate"))
 Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
 
 

@@ -183,8 +183,17 @@ cases(
     "MaxPoolGradV2",
     WIDE,
     lambda d: [
-        (label, [*arrays, i32(*attrs["ksize"]), i32(*attrs["strides"])], {"padding": "VALID"})
+        (label, [*arrays, i32(*attrs["ksize"]), i32(*attrs["strides"])], {"padding": "VALID"}, _GOOD)
         for label, arrays, attrs, _ in _pool_gradients(d)
+    ],
+    SUM,
+)
+cases(
+    "MaxPoolGradGradV2",
+    WIDE,
+    lambda d: [
+        (label, [x, out, noise(d, *x.shape, seed=9), i32(*a["ksize"]), i32(*a["strides"])], {"padding": "VALID"})
+        for label, (x, out, _), a, _ in _pool_gradients(d)
     ],
     SUM,
 )

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
 import sparkflow as tf
-from sparkflow_runtime.kernels import parallel
+from sparkflow_runtime.kernels import few_rows, parallel
 
 SHAPES = [(512, 300, 200), (128, 784, 512), (100, 400, 700), (3, 2000, 3000), (700, 4000, 3), (40, 40, 40)]
 
@@ -27,8 +27,22 @@ def test_values_and_bits(shape: tuple[int, int, int], dtype: Any) -> None:
     assert found.tobytes() == alone.tobytes() and found.dtype == dtype
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rows, transposed", [(2, False), (4, False), (3, True), (8, True)])
+def test_few_rows(rows: int, transposed: bool, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    b = rng.normal(size=(1100, 1000)).astype(dtype)
+    b = b.T if transposed else b
+    a = rng.normal(size=(b.shape[0], rows)).astype(dtype).T
+    assert few_rows.fits(a, b) and not few_rows.fits(a[:1], b) and not few_rows.fits(a, b[:, ::2])
+    found = few_rows.product(a, b)
+    np.testing.assert_allclose(found, a @ b, rtol=1e-3 if dtype == np.float32 else 1e-10, atol=1e-4)
+    with threadpool_limits(1):
+        assert found.tobytes() == few_rows.product(a, b).tobytes()
+
+
 def _threads() -> list[int]:
-    return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+    return [library.get_num_threads() for library in parallel._blas.libraries()]  # scipy's may come later
 
 
 def test_a_step_that_multiplies_leaves_blas_as_it_was(graph: Any) -> None:

@@ -1,4 +1,6 @@
-"""Fusion: a chain of elementwise ops as one `_Fused` node; MatMul with its bias and activation as `_FusedMatMul`.
+"""Fusion: a chain of elementwise ops as one `_Fused` node; MatMul and Conv2D with their bias and activation as
+`_FusedMatMul` and `_FusedConv2D`; the product that is a large variable's gradient with the update as `_FusedUpdate`, so
+that the gradient never exists whole.
 
 A fused node carries the nodes it stands for (`_nodes`, serialised) and runs them as they are where it has nothing
 better (`kernels/fused.py`). Its name is that of the last of them; outputs that others need are further ports.
@@ -34,9 +36,20 @@ _TYPES = frozenset(["float32", "float64", "int32", "int64", "bool"])
 _HIDDEN = frozenset(["_output_shapes", "_class", CARRIED])
 _MAX_MEMBERS, _MAX_INPUTS = 64, 64
 _SMALL, _FEW = 1 << 14, 4  # elements, members
+_LARGE = 1 << 20  # elements of a gradient that is worth taking apart
+DENSE_UPDATES = {  # which input is the gradient
+    "ApplyGradientDescent": 2,
+    "ApplyMomentum": 3,
+    "ApplyAdagrad": 3,
+    "ApplyAdam": 9,
+    "ApplyFtrl": 3,
+    "ApplyFtrlV2": 3,
+    "ApplyRMSProp": 7,
+}
 _BIAS = frozenset(["Add", "AddV2", "BiasAdd"])
 _SUMS, _NEXT = frozenset(["Add", "AddV2", "AddN"]), frozenset(["NextIteration"])
 _ACTIVATION = frozenset(["Relu", "Relu6", "Tanh"])
+_WITH_BIAS = {"MatMul": "_FusedMatMul", "Conv2D": "_FusedConv2D"}
 
 
 @dataclass
@@ -50,6 +63,7 @@ class _Group:
 def fuse(view: View) -> None:
     """Replace MatMul chains first, then elementwise groups where that pays."""
     _fuse_products(view, _events(view))
+    _fuse_updates(view, _events(view))
     groups = _grown(view, _events(view))
     _replace(view, [(g.members, "_Fused") for g in groups if _pays(g)])
 
@@ -166,7 +180,7 @@ def _may_be_equal(a: Symbols, b: Symbols) -> bool:
 
 
 def _fuse_products(view: View, events: dict[str, int]) -> None:
-    if all(op.op != "MatMul" for op in view.ops.values()):
+    if all(op.op not in _WITH_BIAS for op in view.ops.values()):
         return
     users, kept, gates, apart = view.consumers(), view.kept, view.gates, _apart(view)
 
@@ -180,7 +194,7 @@ def _fuse_products(view: View, events: dict[str, int]) -> None:
 
     chains: list[tuple[list[Op], str]] = []
     for op in view.ops.values():
-        if op.op != "MatMul" or op.control or view.context(op.name) is None or op.name in view.feeds:
+        if op.op not in _WITH_BIAS or op.control or view.context(op.name) is None or op.name in view.feeds:
             continue
         if op.name in apart:
             continue
@@ -191,15 +205,34 @@ def _fuse_products(view: View, events: dict[str, int]) -> None:
             activation = alone(bias)
             if activation is not None and activation.op in _ACTIVATION:
                 chain.append(activation)
-            chains.append((chain, "_FusedMatMul"))
+            chains.append((chain, _WITH_BIAS[op.op]))
     _replace(view, chains)
 
 
 def _is_bias(add: Op, product: Op, view: View) -> bool:
-    """A row is added to the product, which keeps its shape."""
+    """A row is added to the product, which keeps its shape and has its channels last."""
+    if any(str(one.attr("data_format", "NHWC")) != "NHWC" for one in (add, product)):
+        return False
     other = [e for e in add.data if e != product.name]
     shape = view.shapes.of(other[0]) if len(other) == 1 else None
     return shape is not None and len(shape) == 1
+
+
+def _fuse_updates(view: View, events: dict[str, int]) -> None:
+    users, kept, gates = view.consumers(), view.kept, view.gates
+    pairs: list[tuple[list[Op], str]] = []
+    for op in view.ops.values():
+        if op.op not in DENSE_UPDATES or op.name not in view.free or op.name in view.feeds:
+            continue
+        product = view.ops.get(op.data[DENSE_UPDATES[op.op]])
+        if product is None or product.op != "MatMul" or product.control or len(users[product.name]) != 1:
+            continue
+        hidden = product.name in view.free and product.name not in kept and product.name not in gates
+        shape = view.shapes.of(product.name) or ()
+        large = len(shape) == 2 and all(isinstance(d, int) for d in shape) and math.prod(map(int, shape)) >= _LARGE
+        if hidden and large and events[product.name] == events[op.name] and view.same_place(product, op):
+            pairs.append(([product, op], "_FusedUpdate"))
+    _replace(view, pairs)
 
 
 # ---------------------------------------------------------------------- one node for many
@@ -242,7 +275,7 @@ def _fused(members: list[Op], kind: str, outputs: list[str]) -> Op:
     inputs = list(dict.fromkeys(e for m in members for e in m.data if e not in inside))
     root = members[-1]
     proto = NodeDef(name=root.name, op=kind, device=root.device)
-    proto.input.extend(inputs)
+    proto.input.extend([*inputs, *("^" + c for c in root.control)])
     proto.attr["_nodes"].list.s.extend(_body(m).SerializeToString() for m in members)
     for name, value in (("_inputs", inputs), ("_outputs", outputs), ("_fused_from", [m.name for m in members])):
         proto.attr[name].CopyFrom(encode(value))
@@ -260,4 +293,6 @@ def _body(op: Op) -> NodeDef:
     for name, attr in op.proto.attr.items():
         if name not in _HIDDEN:
             proto.attr[name].CopyFrom(attr)
+    for name, value in op.changed.items():
+        proto.attr[name].CopyFrom(encode(value))
     return proto

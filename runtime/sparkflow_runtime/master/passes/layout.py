@@ -1,4 +1,4 @@
-"""Layout: pairs of transposes that undo each other, also across elementwise ops between them."""
+"""Layout: channels last everywhere; no transposes that undo each other, with elementwise ops between them or none."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.master.passes.channels_last import channels_last
 from sparkflow_runtime.master.passes.fold import constant_op
 from sparkflow_runtime.master.passes.symbols import words
 from sparkflow_runtime.master.passes.view import Op, View
@@ -17,7 +18,8 @@ _THROUGH = words(
 
 
 def layout(view: View) -> None:
-    """Two transposes become one, or none where they undo each other."""
+    """Images come with channels last; two transposes become one, or none where they undo each other."""
+    channels_last(view)
     users, edges, new = view.consumers(), dict[str, str](), dict[str, Op]()
     kept = view.kept | view.gates
     for op in view.ops.values():
@@ -69,6 +71,7 @@ def _take_out(op: Op, inner: Op, between: list[Op], edges: dict[str, str]) -> No
     """x -> transpose -> f -> transpose back is x -> f."""
     if not between:
         edges[op.name] = inner.data[0]
+        op.become("Identity", [inner.data[0]])  # if it is fetched
         return
     between[0].data = [inner.data[0]]
     for one in between:

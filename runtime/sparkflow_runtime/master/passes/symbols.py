@@ -30,6 +30,16 @@ BROADCAST = words(
     "Add AddV2 Sub Mul RealDiv Div DivNoNan FloorDiv TruncateDiv FloorMod Maximum Minimum Pow SquaredDifference "
     "Equal NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr"
 )
+_LIKE_FIRST = words("MaxPoolGrad MaxPool3DGrad FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3") | words(
+    "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3"
+)
+_SAME_BATCH = words("Conv2D Conv3D DepthwiseConv2dNative MaxPool MaxPool3D AvgPool AvgPool3D MaxPoolV2")
+_SHAPE_AT = {  # the input that says which shape comes out
+    **dict.fromkeys(words("Reshape BroadcastTo"), 1),
+    **dict.fromkeys(words("Conv2DBackpropInput DepthwiseConv2dNativeBackpropInput Conv3DBackpropInputV2"), 0),
+    **dict.fromkeys(words("AvgPoolGrad AvgPool3DGrad"), 0),
+    "Slice": 2,
+}
 
 
 class Shapes:
@@ -65,16 +75,19 @@ class Shapes:
         return tuple(s if isinstance(s, int) else d for s, d in zip(static, derived))
 
     def _derived(self, op: Op) -> Symbols | None:
-        if op.op in SAME_AS_FIRST and op.data:
+        if (op.op in SAME_AS_FIRST or op.op in _LIKE_FIRST) and op.data:
             return self.of(op.data[0])
+        if op.op in _SAME_BATCH:
+            x, y = self.of(op.data[0]), self._static(op, 0)
+            return None if x is None or y is None else (x[0], *y[1:])
         if op.op in BROADCAST:
             return _broadcast(self.of(op.data[0]), self.of(op.data[1]), op.name)
         if op.op == "Select":
             return self.of(op.data[1])
         if op.op == "MatMul":
             return self._matmul(op)
-        if op.op in ("Reshape", "BroadcastTo"):
-            return self._asked_for(op.data[1])
+        if op.op in _SHAPE_AT:
+            return self._asked_for(op.data[_SHAPE_AT[op.op]])
         return None
 
     def _matmul(self, op: Op) -> Symbols | None:

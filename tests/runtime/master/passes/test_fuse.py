@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pytest
+
+import sparkflow as tf
 from sparkflow_runtime.kernels.fused_steps import RECIPES
 from sparkflow_runtime.master.passes.fuse import ELEMENTWISE
 from sparkflow_runtime.wire.attrs import Shape, node_attrs
 from sparkflow_runtime.wire.dtypes import float32
+from sparkflow_runtime.wire.protos import RewriterConfig
 
 F = {"T": float32}
 Made = Any
@@ -125,6 +130,42 @@ def test_a_layer_becomes_one_node(node: Made, graph_def: Made, optimized: Made) 
     assert found["biased"].op == "_FusedMatMul" and found["relu"].op == "Relu"
     found = optimized(graph_def(*layer(node)), "fusion", fetches=["relu:0", "product:0"])
     assert found["product"].op == "MatMul" and found["relu"].op == "_Fused"
+
+
+@pytest.mark.parametrize("layout, op", [("NHWC", "_FusedConv2D"), ("NCHW", "Relu")])
+def test_a_convolution_takes_its_bias_along(node: Made, graph_def: Made, optimized: Made, layout: str, op: str) -> None:
+    image = {"T": float32, "_output_shapes": [Shape((None, 5, 5, 5))]}
+    window = {"strides": [1, 1, 1, 1], "padding": "SAME", "data_format": layout}
+    nodes = [
+        node("x", "Placeholder", dtype=float32, _output_shapes=[Shape((None, 5, 5, 5))]),
+        node("w", "Placeholder", dtype=float32, _output_shapes=[Shape((3, 3, 5, 5))]),
+        node("b", "Placeholder", dtype=float32, _output_shapes=[Shape((5,))]),
+        node("conv", "Conv2D", "x", "w", **image, **window),
+        node("biased", "BiasAdd", "conv", "b", data_format=layout, **image),
+        node("relu", "Relu", "biased", **image),
+    ]
+    found = optimized(graph_def(*nodes), "fusion", fetches=["relu:0"])
+    assert found["relu"].op == op
+
+
+@pytest.mark.parametrize("edge", [3, 40, 0])
+@pytest.mark.parametrize("activation", [tf.nn.relu, tf.nn.relu6, tf.tanh])
+def test_a_fused_convolution_has_the_same_bits(edge: int, activation: Any) -> None:
+    rng = np.random.default_rng(0)
+    images, values = rng.normal(size=(3, edge, edge, 3)).astype(np.float32), []
+    for toggle in (RewriterConfig.ON, RewriterConfig.OFF):
+        with tf.Graph().as_default():
+            x = tf.placeholder(tf.float32, [None, None, None, 3])
+            w = tf.constant(np.sin(np.arange(27 * 70)).reshape(3, 3, 3, 70).astype(np.float32))
+            y = activation(
+                tf.nn.bias_add(tf.nn.conv2d(x, w, 1, "SAME"), tf.constant(np.cos(np.arange(70)), tf.float32))
+            )
+            config = tf.ConfigProto()
+            config.graph_options.rewrite_options.remapping = toggle
+            with tf.Session(config=config) as session:
+                values.append(session.run([y, tf.gradients(y, x)[0]], {x: images}))
+    for fused, apart in zip(*values):
+        assert fused.tobytes() == apart.tobytes()
 
 
 def test_a_matrix_is_no_bias(node: Made, graph_def: Made, optimized: Made) -> None:

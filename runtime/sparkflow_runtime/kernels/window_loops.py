@@ -1,0 +1,277 @@
+"""The hot loops over windows: columns of convolutions, pools and their gradients.
+
+`numbers` is Window.numbers. A pool's loop goes over the images from `start` to `stop`; columns are those of the outputs
+from `first` on. Cells and outputs count through the batch: a cell is a row of [batch * depth * height * width,
+channels].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.compiled import compiled
+
+_IN, _NUMBERS = "Array({0}, 5, 'C', readonly=True)", "Array(int64, 1, 'C', readonly=True)"
+_OUT = "{0}[:,:,:,:,::1]"
+
+
+def _signatures(*arrays: str, more: int = 2) -> list[str]:
+    """These arrays, the numbers and some more, for float32 and float64."""
+    text = f"void({', '.join(arrays)}, {_NUMBERS}{', int64' * more})"
+    return [text.format(kind) for kind in ("float32", "float64")]
+
+
+def place(numbers: Any, output: Any) -> Any:
+    """(image, depth, height, width) of an output."""
+    rest, ow = divmod(output, numbers[14])
+    rest, oh = divmod(rest, numbers[13])
+    n, od = divmod(rest, numbers[12])
+    return n, od, oh, ow
+
+
+def cell(numbers: Any, shape: Any, at: Any, td: Any, th: Any, tw: Any) -> Any:
+    """The cell that a tap of the output at that place meets; -1 where it lies outside."""
+    d = at[1] * numbers[3] + td * numbers[6] - numbers[9]
+    h = at[2] * numbers[4] + th * numbers[7] - numbers[10]
+    w = at[3] * numbers[5] + tw * numbers[8] - numbers[11]
+    if 0 <= d < shape[1] and 0 <= h < shape[2] and 0 <= w < shape[3]:
+        return ((at[0] * shape[1] + d) * shape[2] + h) * shape[3] + w
+    return -1
+
+
+def _taps(size: tuple[int, ...], numbers: np.ndarray) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+    """For each tap that meets any: (cells of the input, the outputs that meet them)."""
+    taps, strides, dilations, before, out = (tuple(row) for row in numbers.reshape(5, 3).tolist())
+    for tap in np.ndindex(*taps):
+        cells, outputs = [slice(None)], [slice(None)]
+        for t, s, d, b, count, limit in zip(tap, strides, dilations, before, out, size):
+            at = t * d - b
+            first, last = max(0, -(at // s)), min(count - 1, (limit - 1 - at) // s)
+            cells.append(slice(first * s + at, max(0, last * s + at + 1), s))
+            outputs.append(slice(first, max(first, last + 1)))
+        if all(o.stop > o.start for o in outputs[1:]):
+            yield tuple(cells), tuple(outputs)
+
+
+# ---------------------------------------------------------------------- columns
+
+
+@compiled(_signatures(_IN, "{0}[:,::1]", more=1), uses=[place, cell])
+def gather_columns(x: Any, columns: Any, numbers: Any, first: Any) -> None:
+    """columns[i] = the cells that output `first + i` sees, tap by tap; 0 where they lie outside."""
+    channels, cells, flat = np.uint64(x.shape[4]), x.reshape(-1, x.shape[4]), x.reshape(-1)
+    taps_w = numbers[2]
+    run = channels * np.uint64(taps_w)
+    for i in range(columns.shape[0]):
+        output, column = place(numbers, first + i), np.uint64(0)
+        for td in range(numbers[0]):
+            for th in range(numbers[1]):
+                at = cell(numbers, x.shape, output, td, th, 0)
+                if numbers[8] == 1 and at >= 0 and cell(numbers, x.shape, output, td, th, taps_w - 1) >= 0:
+                    begin = np.uint64(at) * channels  # taps side by side: one piece of memory
+                    for c in range(run):
+                        columns[i, column + c] = flat[begin + c]
+                    column += run
+                    continue
+                for tw in range(taps_w):
+                    at = cell(numbers, x.shape, output, td, th, tw)
+                    if at >= 0:
+                        for c in range(channels):
+                            columns[i, column + c] = cells[at, c]
+                    else:
+                        for c in range(channels):
+                            columns[i, column + c] = 0
+                    column += channels
+
+
+def _places(size: tuple[int, ...], numbers: np.ndarray, first: int, count: int) -> Iterator[tuple[Any, ...]]:
+    """For each tap: (which of the outputs see a cell, and the indices n, d, h, w of those cells)."""
+    taps, strides, dilations, before, out = numbers.reshape(5, 3)
+    n, *position = np.unravel_index(np.arange(first, first + count), (1 << 40, *out))
+    for tap in np.ndindex(*taps):
+        cells = [p * s + t * d - b for p, s, t, d, b in zip(position, strides, tap, dilations, before)]
+        inside = np.logical_and.reduce([(c >= 0) & (c < limit) for c, limit in zip(cells, size)])
+        yield inside, (n[inside], *(c[inside] for c in cells))
+
+
+@gather_columns.otherwise
+def _(x: Any, columns: Any, numbers: Any, first: Any) -> None:
+    columns[:] = 0
+    channels = x.shape[4]
+    for i, (inside, cells) in enumerate(_places(x.shape[1:4], numbers, first, len(columns))):
+        columns[inside, i * channels : (i + 1) * channels] = x[cells]
+
+
+@compiled(
+    [*(t.replace("int64, int64)", "int64)") for t in _signatures(_OUT, _IN.replace("5", "2")))], uses=[place, cell]
+)
+def scatter_columns(x: Any, columns: Any, numbers: Any, first: Any) -> None:
+    """Add columns[i] back to the cells that output `first + i` sees."""
+    channels, cells = x.shape[4], x.reshape(-1, x.shape[4])
+    for i in range(columns.shape[0]):
+        output, column = place(numbers, first + i), np.uint64(0)
+        for td in range(numbers[0]):
+            for th in range(numbers[1]):
+                for tw in range(numbers[2]):
+                    at = cell(numbers, x.shape, output, td, th, tw)
+                    if at >= 0:
+                        for c in range(np.uint64(channels)):
+                            cells[at, c] += columns[i, column + c]
+                    column += np.uint64(channels)
+
+
+@scatter_columns.otherwise
+def _(x: Any, columns: Any, numbers: Any, first: Any) -> None:
+    """From the last tap to the first: a cell then meets the outputs in their order, as in the loop."""
+    channels = x.shape[4]
+    places = list(_places(x.shape[1:4], numbers, first, len(columns)))
+    for i, (inside, cells) in reversed(list(enumerate(places))):
+        x[cells] += columns[inside, i * channels : (i + 1) * channels]
+
+
+# ---------------------------------------------------------------------- pools
+
+
+@compiled(_signatures(_IN, _OUT), uses=[place, cell])
+def maxima(x: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
+    """y = the largest cell that each output sees; NaN where it sees one, no less than the lowest number."""
+    cells, made, each = x.reshape(-1, x.shape[4]), y.reshape(-1, x.shape[4]), y.size // (len(y) * x.shape[4])
+    lowest = np.finfo(x.dtype).min
+    for o in range(start * each, stop * each):
+        output = place(numbers, o)
+        for c in range(made.shape[1]):
+            made[o, c] = lowest
+        for td in range(numbers[0]):
+            for th in range(numbers[1]):
+                for tw in range(numbers[2]):
+                    at = cell(numbers, x.shape, output, td, th, tw)
+                    if at >= 0:
+                        for c in range(made.shape[1]):
+                            new, old = cells[at, c], made[o, c]
+                            made[o, c] = new if new > old or new != new else old
+
+
+@maxima.otherwise
+def _(x: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
+    x, y = x[start:stop], y[start:stop]
+    y[:] = np.finfo(x.dtype).min
+    for cells, outputs in _taps(x.shape[1:4], numbers):
+        new, old = x[cells], y[outputs]
+        y[outputs] = np.where((new > old) | (new != new), new, old)
+
+
+@compiled(_signatures(_IN, _IN, _OUT), uses=[place, cell])
+def spread_to_maxima(x: Any, dy: Any, dx: Any, numbers: Any, start: Any, stop: Any) -> None:
+    """Add each dy to the first cell of its window that holds the maximum; a NaN is larger than any number."""
+    channels, each = x.shape[4], dy.size // (len(dy) * x.shape[4])
+    cells, given, made = x.reshape(-1, channels), dy.reshape(-1, channels), dx.reshape(-1, channels)
+    best, where, zero = np.empty(channels, x.dtype), np.empty(channels, np.int64), x.dtype.type(0)
+    for o in range(start * each, stop * each):
+        output = place(numbers, o)
+        for c in range(channels):
+            best[c], where[c] = -np.inf, -1
+        for td in range(numbers[0]):
+            for th in range(numbers[1]):
+                for tw in range(numbers[2]):
+                    at = cell(numbers, x.shape, output, td, th, tw)
+                    if at >= 0:
+                        for c in range(channels):
+                            new, old = cells[at, c], best[c]
+                            better = new > old or (new != new and old == old) or where[c] < 0
+                            best[c] = new if better else old
+                            where[c] = at if better else where[c]
+        for td in range(numbers[0]):
+            for th in range(numbers[1]):
+                for tw in range(numbers[2]):
+                    at = cell(numbers, x.shape, output, td, th, tw)
+                    if at >= 0:
+                        for c in range(channels):  # adding 0 to the others is faster than asking
+                            made[at, c] += given[o, c] if where[c] == at else zero
+
+
+@spread_to_maxima.otherwise
+def _(x: Any, dy: Any, dx: Any, numbers: Any, start: Any, stop: Any) -> None:
+    x, dy, dx = x[start:stop], dy[start:stop], dx[start:stop]
+    best, where = np.full(dy.shape, -np.inf, x.dtype), np.full(dy.shape, -1)
+    taps = list(_taps(x.shape[1:4], numbers))
+    for i, (cells, outputs) in enumerate(taps):
+        new, old = x[cells], best[outputs]
+        better = (new > old) | ((new != new) & (old == old)) | (where[outputs] < 0)
+        best[outputs] = np.where(better, new, old)
+        where[outputs] = np.where(better, i, where[outputs])
+    for i, (cells, outputs) in reversed(list(enumerate(taps))):  # so that a cell adds in the order of the outputs
+        dx[cells] += np.where(where[outputs] == i, dy[outputs], dy.dtype.type(0))
+
+
+@compiled(_signatures(_IN, _OUT), uses=[place, cell])
+def means(x: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
+    """y = the mean of the cells that each output sees, padding aside."""
+    cells, made, each = x.reshape(-1, x.shape[4]), y.reshape(-1, x.shape[4]), y.size // (len(y) * x.shape[4])
+    for o in range(start * each, stop * each):
+        output, count = place(numbers, o), 0
+        for c in range(made.shape[1]):
+            made[o, c] = 0
+        for td in range(numbers[0]):
+            for th in range(numbers[1]):
+                for tw in range(numbers[2]):
+                    at = cell(numbers, x.shape, output, td, th, tw)
+                    if at >= 0:
+                        count += 1
+                        for c in range(made.shape[1]):
+                            made[o, c] += cells[at, c]
+        share = x.dtype.type(count)
+        for c in range(made.shape[1]):
+            made[o, c] /= share
+
+
+@means.otherwise
+def _(x: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
+    x, y = x[start:stop], y[start:stop]
+    y[:] = 0
+    count = np.zeros((1, *y.shape[1:4], 1), y.dtype)
+    for cells, outputs in _taps(x.shape[1:4], numbers):
+        y[outputs] += x[cells]
+        count[outputs] += y.dtype.type(1)
+    with np.errstate(invalid="ignore"):  # a window that sees padding alone
+        y /= count
+
+
+def seen(numbers: Any, shape: Any, output: Any) -> Any:
+    """How many cells, padding aside, an output sees."""
+    count = 0
+    for td in range(numbers[0]):
+        for th in range(numbers[1]):
+            for tw in range(numbers[2]):
+                count += cell(numbers, shape, output, td, th, tw) >= 0
+    return count
+
+
+@compiled(_signatures(_IN, _OUT), uses=[place, cell, seen])
+def spread_means(dy: Any, dx: Any, numbers: Any, start: Any, stop: Any) -> None:
+    """Give each cell of a window its share of dy."""
+    given, made, each = dy.reshape(-1, dx.shape[4]), dx.reshape(-1, dx.shape[4]), dy.size // (len(dy) * dx.shape[4])
+    for o in range(start * each, stop * each):
+        output = place(numbers, o)
+        share = dx.dtype.type(seen(numbers, dx.shape, output))
+        for td in range(numbers[0]):
+            for th in range(numbers[1]):
+                for tw in range(numbers[2]):
+                    at = cell(numbers, dx.shape, output, td, th, tw)
+                    if at >= 0:
+                        for c in range(made.shape[1]):
+                            made[at, c] += given[o, c] / share
+
+
+@spread_means.otherwise
+def _(dy: Any, dx: Any, numbers: Any, start: Any, stop: Any) -> None:
+    dy, dx = dy[start:stop], dx[start:stop]
+    count, taps = np.zeros((1, *dy.shape[1:4], 1), dy.dtype), list(_taps(dx.shape[1:4], numbers))
+    for _, outputs in taps:
+        count[outputs] += dy.dtype.type(1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        part = dy / count
+    for cells, outputs in reversed(taps):  # a cell adds in the order of the outputs
+        dx[cells] += part[outputs]
