@@ -17,7 +17,8 @@ from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
-from sparkflow_runtime.worker.plan import RECEIVE, SEND, Binder, Plan, Unit, compile_plan
+from sparkflow_runtime.worker.plan import Binder, compile_plan
+from sparkflow_runtime.worker.units import RECEIVE, SEND, Plan, Unit
 from sparkflow_runtime.worker.values import Irregular
 
 KERNEL, ASYNC, SWITCH, MERGE, ENTER, EXIT, NEXT, SENDS, RECVS = range(9)

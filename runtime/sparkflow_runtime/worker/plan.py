@@ -8,116 +8,26 @@ the same set of waits and receives stands before them, so a segment can run from
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from sparkflow_runtime.kernels.control_flow import truth
-from sparkflow_runtime.kernels.parallel import blas_alone
 from sparkflow_runtime.kernels.registry import Kernel, find
 from sparkflow_runtime.kernels.scalars import Form
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import control_flow as cf
-from sparkflow_runtime.wire.control_flow import DEAD, Liveness
+from sparkflow_runtime.wire.control_flow import Liveness
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, parse, topological
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
-from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment, read
+from sparkflow_runtime.wire.sizes import output_bytes
+from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment
+from sparkflow_runtime.worker.reuse import REUSED_BYTES
 from sparkflow_runtime.worker.scalar_guess import ScalarGuess
 from sparkflow_runtime.worker.structure import compile_structured
-from sparkflow_runtime.worker.tracing import Recorder
+from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Test, Unit
 from sparkflow_runtime.worker.values import Irregular, Parts
 
-SEGMENT, WAIT, RECEIVE, SEND = "segment", "wait", "receive", "send"
-_MULTIPLIES = frozenset(("MatMul", "BatchMatMul", "BatchMatMulV2", "_FusedMatMul"))
 Binder = Callable[[NodeDef, Kernel, dict[str, Any]], Callable[..., Any]]
-Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
-
-
-@dataclass
-class Unit:
-    """One thing to run when its `pending` predecessors are done."""
-
-    kind: str
-    label: str
-    pending: int = 0
-    successors: list[int] = field(default_factory=list)
-    segment: Segment | None = None
-    function: Callable[..., Any] | None = None  # of a wait: (step, done, *inputs)
-    getters: list[tuple[int | None, Any, bool]] = field(
-        default_factory=list
-    )  # (slot or None, constant, read variables)
-    slots: list[int | None] = field(default_factory=list)  # where outputs go
-    peer: str = ""
-    bundle: int = -1
-    guard: list[Test] = field(default_factory=list)  # of a wait: it runs where all hold
-    members: list[list[Test]] | None = None  # of a send with values that may be dead: the guard of each
-    arrivals: list[tuple[int | None, bool]] | None = None  # of such a receive: each one's slot, whether it has data
-
-    def unpack(self, tensors: list[Any]) -> list[tuple[int | None, Any]] | None:
-        """(slot, value) of what a receive was sent; None when it is not what it should be."""
-        if self.arrivals is None:
-            return list(zip(self.slots, tensors)) if len(tensors) == len(self.slots) else None
-        if len(tensors) != 1 + len(self.slots) or len(tensors[0]) != len(self.arrivals):
-            return None
-        data = iter(tensors[1:])
-        values = [next(data) if has_data else None for _, has_data in self.arrivals]
-        return [(at[0], v if live else DEAD) for at, v, live in zip(self.arrivals, values, tensors[0])]
-
-
-def holds(tests: list[Test], values: list[Any]) -> bool:
-    """Whether all hold; outer predicates come first, and an inner one is looked at only where they do."""
-    for slot, constant, wanted in tests:
-        value = constant if slot is None else values[slot]
-        if (value is DEAD) if wanted is None else truth(read(value)) is not wanted:
-            return False
-    return True
-
-
-@dataclass
-class Plan:
-    """What Step runs. `feeds` are slots in the order of the run request; `fetches` (slot, constant, copy) likewise."""
-
-    units: list[Unit]
-    num_slots: int
-    feeds: list[int | None]
-    fetches: list[tuple[int | None, Any, bool]]
-    bundles: dict[int, int]  # bundle id -> receiving unit
-    nodes: dict[str, NodeDef]
-    order: list[int] | None  # units in order when nothing in the plan can wait
-    names: list[str] = field(default_factory=list)  # of the fetches
-    stop: int | None = None  # the slot of the list that ends native loops when something is in it
-    recorder: Recorder | None = None  # of a traced plan: its step stats are the last value that collect returns
-
-    @cached_property
-    def blas(self) -> Callable[[], AbstractContextManager[Any]]:
-        """What a run is inside of: BLAS without threads of its own, where it multiplies."""
-        return blas_alone if any(node.op in _MULTIPLIES for node in self.nodes.values()) else nullcontext
-
-    def collect(self, values: list[Any]) -> list[Any]:
-        """The fetched values; what may be a variable's own memory is copied, so that later steps do not change it."""
-        out: list[Any] = []
-        for slot, constant, copy in self.fetches:
-            value = read(values[slot]) if slot is not None else constant
-            if value is DEAD:
-                raise self._dead_fetch(len(out))
-            out.append(value.copy() if copy and isinstance(value, np.ndarray) else value)
-        if self.recorder is not None:
-            out.append(self.recorder.collect())
-        return out
-
-    def _dead_fetch(self, index: int) -> InvalidArgumentError:
-        name = self.names[index]
-        return InvalidArgumentError(
-            self.nodes.get(parse(name)[0]),
-            None,
-            f"Fetch {name!r} does not have a value: it is in a branch that was not taken. Fetch what merges the "
-            "branches",
-        )
 
 
 def compile_plan(
@@ -126,6 +36,11 @@ def compile_plan(
     """feeds and fetches are 'name:port'; `bind` makes the function of a node (and keeps state per session).
     operators: compute single numbers by operators instead of calls (kernels/scalars.py)."""
     return _Compiler(graph, feeds, fetches, bind, operators).compile()
+
+
+def _is_large(node: NodeDef) -> bool:
+    """Whether an output is likely one whose memory is worth having twice."""
+    return max(output_bytes(node), default=0) >= REUSED_BYTES
 
 
 def _liveness(graph: GraphDef, feeds: Sequence[str]) -> Liveness | None:
@@ -167,6 +82,7 @@ class _Compiler:
         self._join()
         fetched = [self._fetch(f) for f in self.fetches]
         self._find_slots()
+        self._find_frees({slot for slot, _, _ in fetched})
         stored = self._stored_ports()
         stop = self._slot("") if self.live is not None and self.live.conditions else None
         for unit, nodes in self.segments.values():
@@ -293,6 +209,18 @@ class _Compiler:
             for bundle in table:
                 self._wire_bundle(table[bundle])
 
+    def _find_frees(self, fetched: set[int | None]) -> None:
+        """A slot that one unit alone reads is free when that is done."""
+        readers: dict[int, set[int]] = {}
+        for node in self.order if self.live is None else ():
+            for e in data_inputs(node):
+                slot = None if self._is_fed(e) else self.slots.get("{}:{}".format(*parse(e)))
+                if slot is not None and slot not in fetched:
+                    readers.setdefault(slot, set()).add(self.unit_of[node.name])
+        for slot, units in readers.items():
+            if len(units) == 1:
+                self.units[units.pop()].frees.append(slot)
+
     def _predicates(self, node: NodeDef) -> set[str]:
         """The tensors that say whether a node runs, and which of its inputs are live."""
         live: Liveness = self.live  # type: ignore[assignment]
@@ -372,9 +300,10 @@ class _Compiler:
         row = self.kernels[node.name]
         args = [self._arg(e, unit, i not in row.refs) for i, e in enumerate(data_inputs(node))]
         stores = [(slot, port if row.multi else None) for slot, port in stored]
+        in_place = row.in_place if row.in_place and _is_large(node) else ()
         if node.name in self.forms:
-            args = [("const", arg[1][()]) if arg[0] == "const" else arg for arg in args]
-        return Call(node.name, self._function(node, row), args, stores)
+            args, in_place = [("const", arg[1][()]) if arg[0] == "const" else arg for arg in args], ()
+        return Call(node.name, self._function(node, row), args, stores, in_place)
 
     def _function(self, node: NodeDef, row: Kernel) -> Any:
         return self.forms.get(node.name) or self.bind(node, row, self.attrs[node.name])

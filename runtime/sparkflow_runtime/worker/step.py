@@ -26,7 +26,7 @@ from sparkflow_runtime.wire.errors import (
 )
 from sparkflow_runtime.wire.protos import NodeDef
 from sparkflow_runtime.worker.codegen import Segment, read
-from sparkflow_runtime.worker.plan import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, holds
+from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, holds
 
 Done = Callable[["OpError | None", "list[Any] | None"], None]
 Sender = Callable[[str, int, int, list[Any]], None]  # (task, step id, bundle, tensors)
@@ -179,6 +179,7 @@ class Step:
     def _completed(self, index: int) -> list[int]:
         """Count a unit as done; the units that may run now. The caller holds the lock."""
         self._left -= 1
+        _free(self.values, self.plan.units[index])
         ready = []
         for successor in self.plan.units[index].successors:
             self._pending[successor] -= 1
@@ -329,6 +330,11 @@ def _failing_node(error: BaseException, segment: Segment) -> str | None:
     return None
 
 
+def _free(values: list[Any], unit: Unit) -> None:
+    for slot in unit.frees:
+        values[slot] = None
+
+
 def run_straight(plan: Plan, feeds: list[Any]) -> list[Any]:
     """A plan in which nothing can wait, without the machinery of a Step."""
     values: list[Any] = [None] * plan.num_slots
@@ -340,6 +346,8 @@ def run_straight(plan: Plan, feeds: list[Any]) -> list[Any]:
             for index in plan.order:  # type: ignore[union-attr]
                 unit = plan.units[index]
                 unit.segment.run(values)
+                if unit.frees:
+                    _free(values, unit)
     except Exception as error:
         found = locate(error, plan.nodes.get(_failing_node(error, unit.segment) or ""))
         raise found from (error if found is not error else error.__cause__)

@@ -17,10 +17,10 @@ from sparkflow_runtime.wire.errors import AbortedError, NotFoundError, OpError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.worker.frame_plan import FramePlan, compile_any
 from sparkflow_runtime.worker.frames import FrameStep
-from sparkflow_runtime.worker.plan import Plan
 from sparkflow_runtime.worker.rendezvous import Rendezvous
 from sparkflow_runtime.worker.step import Done, Sender, Step, run_straight
 from sparkflow_runtime.worker.tracing import Recorder
+from sparkflow_runtime.worker.units import Plan
 
 Push = Callable[[str, int, int, Sequence[Any]], None]
 

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from sparkflow_runtime.master.passes.symbols import Symbols, words
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.attrs import encode
-from sparkflow_runtime.wire.dtypes import DType
+from sparkflow_runtime.wire.dtypes import DType, as_dtype
 from sparkflow_runtime.wire.edges import edge
 from sparkflow_runtime.wire.protos import NodeDef
+from sparkflow_runtime.wire.sizes import SHAPES, item_bytes
 
 ELEMENTWISE = words(
     "Neg Abs Sign Square Floor Ceil Rint Sqrt Rsqrt Reciprocal Exp Expm1 Log Log1p Tanh Sigmoid LogicalNot Add "
@@ -28,7 +29,8 @@ ELEMENTWISE = words(
     "ReluGrad Relu6Grad LeakyReluGrad SigmoidGrad TanhGrad SqrtGrad RsqrtGrad ReciprocalGrad"
 )
 _TYPES = frozenset(["float32", "float64", "int32", "int64", "bool"])
-_HIDDEN = frozenset(["_output_shapes", "_class"])
+_HIDDEN = frozenset([SHAPES, "_class"])
+_SWAPPED = "_swap_to_host"  # says which inputs of this node, so it stays one
 _MAX_MEMBERS, _MAX_INPUTS = 64, 64
 _SMALL, _FEW = 2048, 4  # elements, members
 _BIAS = frozenset(["Add", "AddV2", "BiasAdd"])
@@ -99,6 +101,8 @@ def _grown(view: View, events: dict[str, int]) -> list[_Group]:
 def _fusable(op: Op, view: View, gates: set[str]) -> bool:
     if op.op not in ELEMENTWISE or op.control or op.name not in view.free or op.name in view.feeds:
         return False
+    if _SWAPPED in op.proto.attr:
+        return False
     shape = view.shapes.of(op.name)
     if shape is None or shape == ():  # single numbers are fast as they are (kernels/scalars.py)
         return False
@@ -151,11 +155,15 @@ def _fuse_products(view: View, events: dict[str, int]) -> None:
         hidden = op.name not in kept and op.name not in gates
         if only is None or not hidden or only.control or only.name not in view.free or only.name in view.feeds:
             return None
+        if _SWAPPED in only.proto.attr:
+            return None
         return only if events[only.name] == events[op.name] and view.same_place(op, only) else None
 
     chains: list[tuple[list[Op], str]] = []
     for op in view.ops.values():
         if op.op != "MatMul" or op.control or op.name not in view.free or op.name in view.feeds:
+            continue
+        if _SWAPPED in op.proto.attr:
             continue
         chain = [op]
         bias = alone(op)
@@ -221,7 +229,15 @@ def _fused(members: list[Op], kind: str, outputs: list[str]) -> Op:
         proto.attr[name].CopyFrom(encode(value))
     if root.labels:
         proto.attr["_class"].CopyFrom(root.proto.attr["_class"])
+    _describe_outputs(proto, [next(m for m in members if m.name == name) for name in outputs])
     return Op(proto)
+
+
+def _describe_outputs(proto: NodeDef, members: list[Op]) -> None:
+    """Their static shapes, where all are known; the type is that of the first."""
+    if all(SHAPES in m.proto.attr for m in members):
+        proto.attr[SHAPES].list.shape.extend(m.proto.attr[SHAPES].list.shape[0] for m in members)
+    proto.attr["T"].CopyFrom(encode(as_dtype(_type_of(members[0]) if item_bytes(members[0].proto) > 1 else "bool")))
 
 
 def _body(op: Op) -> NodeDef:

@@ -1,0 +1,107 @@
+"""What a plan consists of: units, the values they hand to each other by slots, and the fetches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.control_flow import truth
+from sparkflow_runtime.kernels.parallel import blas_alone
+from sparkflow_runtime.wire.control_flow import DEAD
+from sparkflow_runtime.wire.edges import parse
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.protos import NodeDef
+from sparkflow_runtime.worker.codegen import Segment, read
+from sparkflow_runtime.worker.tracing import Recorder
+
+SEGMENT, WAIT, RECEIVE, SEND = "segment", "wait", "receive", "send"
+_MULTIPLIES = frozenset(("MatMul", "BatchMatMul", "BatchMatMulV2", "_FusedMatMul"))
+Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
+
+
+@dataclass
+class Unit:
+    """One thing to run when its `pending` predecessors are done."""
+
+    kind: str
+    label: str
+    pending: int = 0
+    successors: list[int] = field(default_factory=list)
+    segment: Segment | None = None
+    function: Callable[..., Any] | None = None  # of a wait: (step, done, *inputs)
+    getters: list[tuple[int | None, Any, bool]] = field(
+        default_factory=list
+    )  # (slot or None, constant, read variables)
+    slots: list[int | None] = field(default_factory=list)  # where outputs go
+    frees: list[int] = field(default_factory=list)  # slots that nobody reads once it is done
+    peer: str = ""
+    bundle: int = -1
+    guard: list[Test] = field(default_factory=list)  # of a wait: it runs where all hold
+    members: list[list[Test]] | None = None  # of a send with values that may be dead: the guard of each
+    arrivals: list[tuple[int | None, bool]] | None = None  # of such a receive: each one's slot, whether it has data
+
+    def unpack(self, tensors: list[Any]) -> list[tuple[int | None, Any]] | None:
+        """(slot, value) of what a receive was sent; None when it is not what it should be."""
+        if self.arrivals is None:
+            return list(zip(self.slots, tensors)) if len(tensors) == len(self.slots) else None
+        if len(tensors) != 1 + len(self.slots) or len(tensors[0]) != len(self.arrivals):
+            return None
+        data = iter(tensors[1:])
+        values = [next(data) if has_data else None for _, has_data in self.arrivals]
+        return [(at[0], v if live else DEAD) for at, v, live in zip(self.arrivals, values, tensors[0])]
+
+
+def holds(tests: list[Test], values: list[Any]) -> bool:
+    """Whether all hold; outer predicates come first, and an inner one is looked at only where they do."""
+    for slot, constant, wanted in tests:
+        value = constant if slot is None else values[slot]
+        if (value is DEAD) if wanted is None else truth(read(value)) is not wanted:
+            return False
+    return True
+
+
+@dataclass
+class Plan:
+    """What Step runs. `feeds` are slots in the order of the run request; `fetches` (slot, constant, copy) likewise."""
+
+    units: list[Unit]
+    num_slots: int
+    feeds: list[int | None]
+    fetches: list[tuple[int | None, Any, bool]]
+    bundles: dict[int, int]  # bundle id -> receiving unit
+    nodes: dict[str, NodeDef]
+    order: list[int] | None  # units in order when nothing in the plan can wait
+    names: list[str] = field(default_factory=list)  # of the fetches
+    stop: int | None = None  # the slot of the list that ends native loops when something is in it
+    recorder: Recorder | None = None  # of a traced plan: its step stats are the last value that collect returns
+
+    @cached_property
+    def blas(self) -> Callable[[], AbstractContextManager[Any]]:
+        """What a run is inside of: BLAS without threads of its own, where it multiplies."""
+        return blas_alone if any(node.op in _MULTIPLIES for node in self.nodes.values()) else nullcontext
+
+    def collect(self, values: list[Any]) -> list[Any]:
+        """The fetched values; what may be a variable's own memory is copied, so that later steps do not change it."""
+        out: list[Any] = []
+        for slot, constant, copy in self.fetches:
+            value = read(values[slot]) if slot is not None else constant
+            if value is DEAD:
+                raise self._dead_fetch(len(out))
+            out.append(value.copy() if copy and isinstance(value, np.ndarray) else value)
+        if self.recorder is not None:
+            out.append(self.recorder.collect())
+        return out
+
+    def _dead_fetch(self, index: int) -> InvalidArgumentError:
+        name = self.names[index]
+        return InvalidArgumentError(
+            self.nodes.get(parse(name)[0]),
+            None,
+            f"Fetch {name!r} does not have a value: it is in a branch that was not taken. Fetch what merges the "
+            "branches",
+        )
