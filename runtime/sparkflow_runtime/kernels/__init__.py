@@ -24,6 +24,7 @@ from sparkflow_runtime.kernels import (
     stacks,
     state,
     summary,
+    swap,
     tensor_arrays,
     training,
 )
