@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 import sparkflow_runtime.kernels  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.master.master import Master
 from sparkflow_runtime.master.passes import Report, Settings
-from sparkflow_runtime.memory import keep_freed_memory
+from sparkflow_runtime.memory import keep_freed_memory, limit_bytes
 from sparkflow_runtime.partial import PartialRun
 from sparkflow_runtime.server import server_at
 from sparkflow_runtime.threads import limit
@@ -49,7 +49,7 @@ class RuntimeSession:
             "timeout_s": timeout_s,
             "cost_steps": config.graph_options.build_cost_model,
             "log_placement": _print_placement if config.log_device_placement else None,
-            "passes": Settings.of(config),
+            "passes": replace(Settings.of(config), memory_limit_bytes=limit_bytes()),
         }
         server = server_at(target) if target else None
         self._worker = server.worker if server else Worker(LOCAL_TASK)
@@ -126,7 +126,7 @@ def reset(target: str, containers: list[str], config: ConfigProto | None = None)
 
 def _attributes(name: str) -> DeviceAttributes:
     kind = DeviceSpec.from_string(name).device_type or "CPU"
-    return DeviceAttributes(name, kind, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return DeviceAttributes(name, kind, limit_bytes())
 
 
 def _print_placement(line: str) -> None:

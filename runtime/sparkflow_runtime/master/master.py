@@ -20,6 +20,7 @@ from typing import Any
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part, Task, forget_parts
 from sparkflow_runtime.master.cost_model import CostModel
+from sparkflow_runtime.master.lifetimes import compare_peaks, planned_peaks
 from sparkflow_runtime.master.mailboxes import with_mailboxes
 from sparkflow_runtime.master.partition import partition
 from sparkflow_runtime.master.passes import Optimizer, Report, Settings
@@ -154,8 +155,7 @@ class Master:
         if by_cost and not trace:
             self._compare(placed, self._compiled.get((feeds, fetches, targets, True, False)))
         home = {n.name: task_of(n.device) for n in placed.node}
-        kept = {*targets, *(parse(f)[0] for f in fetches)}
-        parts = partition(self._optimizer.optimize_placed(placed, feeds, kept), feeds)
+        parts = partition(self._optimizer.optimize_placed(placed, feeds, fetches, targets, costs), feeds)
         built = []
         for task, graph in parts.items():
             used = {"{}:{}".format(*parse(e)) for n in graph.node for e in n.input if not is_control(e)}
@@ -165,6 +165,7 @@ class Master:
         own = next((p for p in built if p.task is None), None)
         others = [p for p in built if p.task is not None]
         made = Compiled(own, others, len(feeds), len(fetches), direct, parts, placed, Lock() if trace else None)
+        made.edges = feeds, fetches
         handles = [(p.task or self._own, p.handle) for p in built]
         weakref.finalize(made, forget_parts, self._open, handles).atexit = False
         return made
@@ -190,8 +191,9 @@ class Master:
             named = (f"{task_of(n.device)}/device:CPU:0" for n in graph.node if DeviceSpec.from_string(n.device).job)
             devices = list(dict.fromkeys([*self.devices, *named]))
             placed = place(graph, devices, devices[0], True)
-            kept = {*targets, *(parse(f)[0] for f in fetches)}
-            report.of_result(self._optimizer.optimize_placed(placed, feeds, kept, report))
+            placed = self._optimizer.optimize_placed(placed, feeds, fetches, targets, report=report)
+            report.of_result(placed)
+            report.memory = planned_peaks(placed, feeds, fetches, self.costs)
             return report
 
     def _place(self, graph: GraphDef, costs: CostModel | None) -> GraphDef:
@@ -252,6 +254,8 @@ class Master:
         with self._lock:
             for task in stats:
                 self.costs.record(task)
+            if _log.isEnabledFor(logging.INFO):
+                _log.info(compare_peaks(stats, compiled.graphs.values(), *compiled.edges, self.costs))
         return self._assemble(compiled, feeds, [(part, values[:-1]) for part, values in results]), stats
 
     def _results(

@@ -6,7 +6,9 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sparkflow_runtime.master.lifetimes import Peak
 from sparkflow_runtime.wire.protos import GraphDef
+from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 
 _MAX_SHOWN = 8
 
@@ -52,6 +54,7 @@ class Report:
     nodes_final: int = 0
     passes: list[PassReport] = field(default_factory=list)
     groups: dict[str, list[str]] = field(default_factory=dict)
+    memory: list[Peak] = field(default_factory=list)  # planned, of every device
 
     def of_result(self, graph: GraphDef) -> None:
         """Note what came out in the end."""
@@ -77,6 +80,9 @@ class Report:
                 lines.append("    gone: " + _shown(one.removed))
         for name, members in self.groups.items():
             lines.append(f"fused {name}: {', '.join(members)}")
+        lines += [peak.text() for peak in self.memory]
+        if self.memory:
+            lines.append(f"(planned from static shapes, in which an open dimension counts as {UNKNOWN_SIZE})")
         return "\n".join(lines)
 
 
