@@ -18,6 +18,7 @@ from sparkflow_runtime.server import server_at
 from sparkflow_runtime.threads import limit
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunMetadata, RunOptions
+from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 from sparkflow_runtime.worker.worker import Worker
 
 LOCAL_TASK = "/job:localhost/replica:0/task:0"
@@ -107,9 +108,12 @@ class RuntimeSession:
     def devices(self) -> list[DeviceAttributes]:
         return [_attributes(name) for name in self._master.devices]
 
-    def explain(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Report:
-        """What the passes do to the graph of a signature; nothing runs."""
-        return self._master.explain(feeds, fetches, targets)
+    def explain(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], unknown: int = UNKNOWN_SIZE
+    ) -> Report:
+        """What the passes do to the graph of a signature, and its plan of memory, in which an open dimension counts as
+        `unknown`; nothing runs."""
+        return self._master.explain(feeds, fetches, targets, unknown)
 
     def close(self) -> None:
         self._master.close()

@@ -193,10 +193,13 @@ class Lifetimes:
                 return at
         return -1
 
-    def uses_beside(self, buffer: int, tensor: str, order: Sequence[str], after: int) -> bool:
-        """Whether a node behind a position in `order` uses the buffer by another tensor that lies in it."""
-        others = {e for e, held in self._of.items() if buffer in held and e != tensor}
-        return bool(others) and any(not others.isdisjoint(self._inputs[name]) for name in order[after + 1 :])
+    def last_use_beside(self, order: Sequence[str]) -> dict[int, int]:
+        """Buffer -> the last position at which it is used by another tensor than the one it was made for."""
+        found: dict[int, int] = {}
+        for position, name in enumerate(order):
+            for e in self._inputs[name]:
+                found.update((at, position) for at in self._of.get(e, ()) if self.buffers[at].tensor != e)
+        return found
 
     def peak(self, order: Sequence[str], device: str | None = None) -> Peak:
         """The peak of one device (of all together) with the tensors that are live then."""

@@ -20,7 +20,7 @@ from typing import Any
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part, Task, forget_parts
 from sparkflow_runtime.master.cost_model import CostModel
-from sparkflow_runtime.master.lifetimes import compare_peaks, planned_peaks
+from sparkflow_runtime.master.lifetimes import compare_peaks
 from sparkflow_runtime.master.mailboxes import with_mailboxes
 from sparkflow_runtime.master.partition import partition
 from sparkflow_runtime.master.passes import Optimizer, Report, Settings
@@ -38,6 +38,7 @@ from sparkflow_runtime.wire.errors import (
     OpError,
 )
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef, StepStats
+from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 
 _ABORT_GRACE_S = 5.0
 
@@ -181,9 +182,11 @@ class Master:
         one_device = len(self.devices) == 1
         return self._optimizer.optimize(pruned, feeds, fetches, targets, one_device, self._nodes, report)
 
-    def explain(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Report:
-        """What the passes do to a signature. Tasks that devices of the graph name need not exist. Raises NotFoundError
-        on a name that the graph does not have."""
+    def explain(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], unknown: int = UNKNOWN_SIZE
+    ) -> Report:
+        """What the passes do to a signature; in its plan of memory an open dimension counts as `unknown`. Tasks that
+        devices of the graph name need not exist. Raises NotFoundError on a name that the graph does not have."""
         with self._lock:
             pruned = prune(self._nodes, feeds, fetches, targets)
             report = Report(len(self._nodes), len(pruned.node))
@@ -193,7 +196,7 @@ class Master:
             placed = place(graph, devices, devices[0], True)
             placed = self._optimizer.optimize_placed(placed, feeds, fetches, targets, report=report)
             report.of_result(placed)
-            report.memory = planned_peaks(placed, feeds, fetches, self.costs)
+            report.plan_memory(placed, feeds, fetches, self.costs, unknown)
             return report
 
     def _place(self, graph: GraphDef, costs: CostModel | None) -> GraphDef:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sparkflow_runtime.master.passes.fold import MAX_FOLDED_BYTES
 from sparkflow_runtime.wire.protos import ConfigProto, OptimizerOptions, RewriterConfig
+from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 
 GRADIENTS = "gradients/"  # RewriterConfig's default scope
 
@@ -33,6 +34,7 @@ class Settings:
     rounds: int = 2  # how often the passes that feed each other are repeated at most
     recompute_for: str = GRADIENTS  # the name scope of nodes whose inputs may be computed again
     memory_limit_bytes: int = 0  # of a device, 0 where it is not known
+    open_size: int = 1  # what swapping takes an open dimension for: unless asked for, it acts on what is certain
 
     @property
     def recomputation(self) -> bool:
@@ -123,4 +125,6 @@ def _memory(rewrite: RewriterConfig) -> dict[str, Any]:
     if rewrite.optimizers:
         wanted = RewriterConfig.MANUAL if "memory" in rewrite.optimizers else RewriterConfig.NO_MEM_OPT
     on: dict[str, Any] = {name: name in _MEMORY_ON[wanted] for name in _MEMORY}
+    asked = wanted in (RewriterConfig.SWAPPING_HEURISTICS, RewriterConfig.HEURISTICS)
+    on["open_size"] = UNKNOWN_SIZE if asked else 1
     return {**on, "recompute_for": rewrite.memory_optimizer_target_node_name_scope or GRADIENTS}

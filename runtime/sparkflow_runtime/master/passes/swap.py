@@ -61,19 +61,19 @@ def swap(
         return graph
     if hints:
         graph = _Uses(graph, feeds, fetches).swapped(_hinted)
-    limit = settings.memory_limit_bytes if settings.swapping else 0
-    return _below(graph, feeds, fetches, limit, costs) if limit else graph
+    return _below(graph, feeds, fetches, settings, costs) if settings.swapping else graph
 
 
 def _below(
-    graph: GraphDef, feeds: Collection[str], fetches: Collection[str], limit_bytes: int, costs: CostModel | None
+    graph: GraphDef, feeds: Collection[str], fetches: Collection[str], settings: Settings, costs: CostModel | None
 ) -> GraphDef:
     """Swap until the plan fits into the limit, or nothing more can help."""
-    if sum(sum(output_bytes(n)) for n in graph.node) <= limit_bytes:  # every tensor at once
+    limit_bytes, unknown = settings.memory_limit_bytes, settings.open_size
+    if not limit_bytes or sum(sum(output_bytes(n, unknown)) for n in graph.node) <= limit_bytes:  # every tensor at once
         return graph
     for _ in range(_ROUNDS):
         uses = _Uses(graph, feeds, fetches)
-        view = Lifetimes(graph, feeds, fetches, costs)
+        view = Lifetimes(graph, feeds, fetches, costs, unknown)
         peak, at = view.walk(uses.order)
         outside = sum(b.num_bytes for b in view.buffers if b.kind != ACTIVATION)
         if peak + outside <= limit_bytes:
@@ -91,12 +91,12 @@ def _below(
 
 def _chosen(uses: _Uses, view: Lifetimes, at: int, wanted_bytes: int) -> Iterator[_Away]:
     """Tensors that can be away while the node at `at` runs, largest first, until they make up for what is wanted."""
-    last, made = view.last_uses(uses.order), view.made_at(uses.order)
+    last, made, beside = view.last_uses(uses.order), view.made_at(uses.order), view.last_use_beside(uses.order)
     live = [b for b, made_at in made.items() if made_at < at <= last[b] and not view.buffers[b].fetched]
     for b in sorted(live, key=lambda b: -view.buffers[b].num_bytes):
         one = view.buffers[b]
         away = uses.gap_around(one.tensor, at) if one.num_bytes >= _LEAST_BYTES else None
-        if away is None or view.uses_beside(b, one.tensor, uses.order, away.since) or wanted_bytes <= 0:
+        if away is None or beside.get(b, -1) > away.since or wanted_bytes <= 0:
             continue
         wanted_bytes -= one.num_bytes
         yield away

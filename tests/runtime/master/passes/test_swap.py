@@ -99,6 +99,16 @@ def test_graphs_with_branches_stay_and_say_so(node: Any, graph_def: Any, caplog:
     assert "_swap_to_host of m is not followed" in caplog.text
 
 
+def test_open_sizes_count_only_where_swapping_was_asked_for(node: Any, graph_def: Any) -> None:
+    graph = there_and_back(node, graph_def)
+    for one in graph.node:
+        one.attr["_output_shapes"].list.shape[0].dim.add(size=-1)
+    assert swap(graph, (), ("ga:0",), Settings(memory_limit_bytes=64 * MIB)) is graph
+    assert "Swapped/a/out" in swapped(graph, 64 * MIB, open_size=128)
+    config_ = config(RewriterConfig.SWAPPING_HEURISTICS)
+    assert Settings.of(config_).open_size == 128 and Settings.of(None).open_size == 1
+
+
 # ---------------------------------------------------------------------- whole steps
 
 
