@@ -110,8 +110,8 @@ class Run:
         self.planned = experimental.explain(fetches, list(feed), config=config(option)).memory[0].num_bytes
         self.session.run(init)
         self.session.run(fetches, feed)
-        codegen.reusing = held
         self.traced = self._traced()
+        codegen.reusing = held
         self.allocated = self._allocated()
         self.samples: list[tuple[float, int]] = []
 
