@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from sparkflow.session.explain import explain_graph_def
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.wire.protos import GraphDef
+from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     explain.add_argument("--fetches", type=_edges, default=[], metavar="a:0,b:1", help="tensors to fetch")
     explain.add_argument("--targets", type=_names, default=[], metavar="op,op", help="operations to run")
     explain.add_argument("--feeds", type=_edges, default=[], metavar="x:0,y:0", help="tensors that are fed")
+    about = "what a size that the graph leaves open counts as in the plan of memory (%(default)s)"
+    explain.add_argument("--batch", type=int, default=UNKNOWN_SIZE, metavar="N", help=about)
     explain.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -32,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     try:
         graph = read_graph(arguments.graph)
-        report = explain_graph_def(graph, arguments.fetches, arguments.feeds, arguments.targets)
+        report = explain_graph_def(graph, arguments.fetches, arguments.feeds, arguments.targets, batch=arguments.batch)
     except (OSError, OpError) as error:
         print(f"sparkflow graph explain: {error}", file=sys.stderr)
         return 1

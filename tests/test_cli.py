@@ -11,8 +11,9 @@ import pytest
 
 import sparkflow as tf
 from sparkflow import cli
-from sparkflow.session.server import SECRET_VARIABLE, Server
+from sparkflow.session.server import Server
 from sparkflow_runtime import environment, memory, threads
+from sparkflow_runtime.dialling import SECRET_VARIABLE
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, str]]:

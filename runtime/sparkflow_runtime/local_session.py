@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -13,11 +13,12 @@ import sparkflow_runtime.kernels  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.master.compiled import Task
 from sparkflow_runtime.master.master import Master
 from sparkflow_runtime.master.passes import Report, Settings
-from sparkflow_runtime.memory import keep_freed_memory
+from sparkflow_runtime.memory import keep_freed_memory, limit_bytes
 from sparkflow_runtime.partial import PartialRun
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.errors import OpError
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunMetadata, RunOptions
+from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 from sparkflow_runtime.worker.worker import Worker
 
 LOCAL_TASK = "/job:localhost/replica:0/task:0"
@@ -56,7 +57,7 @@ class RuntimeSession:
             "timeout_s": timeout_s,
             "cost_steps": config.graph_options.build_cost_model,
             "log_placement": _print_placement if config.log_device_placement else None,
-            "passes": Settings.of(config),
+            "passes": replace(Settings.of(config), memory_limit_bytes=limit_bytes()),
         }
         self._worker = host.worker if host else Worker(LOCAL_TASK)
         self._master = Master(self._worker, host.tasks(list(config.device_filters)) if host else {}, **options)
@@ -137,9 +138,12 @@ class RuntimeSession:
     def devices(self) -> list[DeviceAttributes]:
         return [_attributes(name) for name in self._master.devices]
 
-    def explain(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Report:
-        """What the passes do to the graph of a signature; nothing runs."""
-        return self._master.explain(feeds, fetches, targets)
+    def explain(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], unknown: int = UNKNOWN_SIZE
+    ) -> Report:
+        """What the passes do to the graph of a signature, and its plan of memory, in which an open dimension counts as
+        `unknown`; nothing runs."""
+        return self._master.explain(feeds, fetches, targets, unknown)
 
     def close(self) -> None:
         self._master.close()
@@ -155,7 +159,7 @@ def _merged(usual: ConfigProto | None, config: ConfigProto | None) -> ConfigProt
 
 def _attributes(name: str) -> DeviceAttributes:
     kind = DeviceSpec.from_string(name).device_type or "CPU"
-    return DeviceAttributes(name, kind, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return DeviceAttributes(name, kind, limit_bytes())
 
 
 def _print_placement(line: str) -> None:

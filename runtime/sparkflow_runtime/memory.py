@@ -1,4 +1,4 @@
-"""How this process's allocator treats big arrays.
+"""How much memory a device has, and how this process's allocator treats big arrays.
 
 glibc maps each block above 128 KiB anew and gives it back to the kernel when it is freed, so a training step whose
 activations and gradients are a few MB spends its time on page faults: 241 instead of 394 steps/s of an MLP
@@ -11,6 +11,9 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
+from pathlib import Path
+
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_")
 _TUNABLES = ("glibc.malloc.mmap_threshold", "glibc.malloc.trim_threshold", "glibc.malloc.top_pad")
@@ -45,3 +48,29 @@ def keep_freed_memory() -> int:
     mallopt.argtypes, mallopt.restype = [ctypes.c_int, ctypes.c_int], ctypes.c_int
     done = mallopt(_M_MMAP_THRESHOLD, _LARGEST_BLOCK_BYTES) and mallopt(_M_TRIM_THRESHOLD, kept)
     return kept if done else 0
+
+
+LIMIT = "SPARKFLOW_MEMORY_LIMIT_BYTES"
+_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def limit_bytes() -> int:
+    """What this process may take: as the user says, or what its container has, or the machine.
+
+    Raises InvalidArgumentError on a variable that is no number of bytes.
+    """
+    asked = os.environ.get(LIMIT, "")
+    if asked:
+        if not asked.isdigit() or not int(asked):
+            raise InvalidArgumentError(f"{LIMIT} must be a number of bytes, got {asked!r}")
+        return int(asked)
+    return int(min([os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), *map(_cgroup_limit, _CGROUP_LIMITS)]))
+
+
+def _cgroup_limit(path: str) -> float:
+    """Infinite where the file is not there, or says `max`."""
+    try:
+        text = Path(path).read_text(encoding="ascii").strip()
+    except OSError:
+        return float("inf")
+    return int(text) if text.isdigit() else float("inf")

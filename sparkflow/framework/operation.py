@@ -10,7 +10,7 @@ from sparkflow.framework.registry import OpSpec
 from sparkflow.framework.shapes import Dims, TensorShape
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.dtypes import DType
-from sparkflow_runtime.wire.protos import NodeDef
+from sparkflow_runtime.wire.protos import AttrValue, NodeDef
 
 if TYPE_CHECKING:
     from sparkflow.framework.graph import Graph
@@ -119,6 +119,10 @@ class Operation:
         return self.attrs[name]
 
     attr = get_attr
+
+    def _set_attr(self, name: str, value: AttrValue) -> None:
+        """As in TensorFlow, for hints such as `_recompute_hint`; before a session has run the graph."""
+        self.attrs[name] = wire_attrs.decode(value)
 
     @property
     def node_def(self) -> NodeDef:

@@ -22,8 +22,7 @@ class Timeline:
         self._begin_us = min((n.all_start_micros for d in step_stats.dev_stats for n in d.node_stats), default=0)
 
     def generate_chrome_trace_format(self, show_dataflow: bool = True, show_memory: bool = False) -> str:
-        """The trace as JSON text. show_memory: a counter of the bytes that the kernels' outputs take, by device,
-        summed as they are made."""
+        """The trace as JSON text. show_memory: a counter of the bytes that the step's own tensors hold, by device."""
         events: list[dict[str, Any]] = []
         for pid, device in enumerate(self._stats.dev_stats):
             events.append(_process_name(pid, device.device))
@@ -49,11 +48,9 @@ class Timeline:
         return float((node.all_start_nanos / 1000 or node.all_start_micros) - self._begin_us)
 
     def _memory(self, pid: int, device: Any) -> Iterator[dict[str, Any]]:
-        total = 0
         for node in sorted(device.node_stats, key=lambda n: self._start(n) + _duration(n)):
-            total += sum(o.tensor_description.allocation_description.requested_bytes for o in node.output)
-            at = self._start(node) + _duration(node)
-            yield {"ph": "C", "name": "output bytes", "pid": pid, "tid": 0, "ts": at, "args": {"bytes": total}}
+            held, at = sum(m.allocator_bytes_in_use for m in node.memory), self._start(node) + _duration(node)
+            yield {"ph": "C", "name": "bytes in use", "pid": pid, "tid": 0, "ts": at, "args": {"bytes": held}}
 
     def _arrows(self) -> Iterator[dict[str, Any]]:
         """One flow per data edge between two bars."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from sparkflow_runtime import memory
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 FAULTS = """
 import resource
@@ -63,3 +65,21 @@ def test_a_users_setting_stays(monkeypatch: pytest.MonkeyPatch, variable: str, v
     memory.keep_freed_memory.cache_clear()
     assert memory.keep_freed_memory() == 0
     memory.keep_freed_memory.cache_clear()
+
+
+def test_the_limit_is_the_users_or_the_containers_or_the_machines(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv(memory.LIMIT, raising=False)
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    group, none = tmp_path / "memory.max", tmp_path / "none"
+    monkeypatch.setattr(memory, "_CGROUP_LIMITS", (str(group), str(none)))
+    group.write_text("max\n")
+    assert memory.limit_bytes() == machine
+    group.write_text("1000000\n")
+    assert memory.limit_bytes() == 1000000
+    monkeypatch.setenv(memory.LIMIT, "123")
+    assert memory.limit_bytes() == 123
+    monkeypatch.setenv(memory.LIMIT, "2GB")
+    with pytest.raises(InvalidArgumentError, match="number of bytes, got '2GB'"):
+        memory.limit_bytes()

@@ -62,7 +62,11 @@ def test_the_command_reads_a_graph(graph: Any, tmp_path: Path, capsys: pytest.Ca
     assert main(["graph", "explain", str(path), "--fetches", "out", "--feeds", "x"]) == 0
     assert "fused out: " in capsys.readouterr().out
     assert main(["graph", "explain", str(path), "--fetches", "out:0", "--feeds", "x:0", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["groups"].keys() == {"out"}
+    found = json.loads(capsys.readouterr().out)
+    assert found["groups"].keys() == {"out"} and found["memory"][0]["num_bytes"] == 128 * 4 * 4
+    assert main(["graph", "explain", str(path), "--fetches", "out:0", "--feeds", "x:0", "--batch", "65536"]) == 0
+    text = capsys.readouterr().out
+    assert "a step's own tensors take at most 1.0 MiB, in out" in text and "an open dimension counts as 65536" in text
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,6 +56,32 @@ def test_waits_are_spans_and_each_run_has_its_own(graph: Any) -> None:
     assert len([n for d in third.step_stats.dev_stats for n in d.node_stats if n.node_name == "get"]) == 1
 
 
+def test_every_span_says_what_memory_it_took(graph: Any) -> None:
+    x = tf.placeholder(tf.float32, [None, 64], name="x")
+    y = tf.matmul(x, tf.ones([64, 32]), name="y")
+    tf.reshape(tf.square(y, name="square"), [-1], name="flat")
+    metadata = tf.RunMetadata()
+    with tf.Session() as session:
+        for _ in range(2):
+            session.run("flat:0", {x: np.ones((64, 64))}, FULL, metadata)
+    spans = {n.node_name: n for d in metadata.step_stats.dev_stats for n in d.node_stats}
+    size = 64 * 32 * 4
+    assert [m.allocator_name for m in spans["y"].memory] == ["cpu"]
+    assert (spans["y"].memory[0].total_bytes, spans["y"].memory[0].live_bytes) == (size, size)
+    assert spans["square"].memory[0].allocator_bytes_in_use == 2 * size
+    assert spans["flat"].memory[0].total_bytes == 0, "it lies in the memory of its input"
+    assert spans["flat"].memory[0].allocator_bytes_in_use == size, "y is free after its last use"
+    assert spans["flat"].output[0].tensor_description.allocation_description.allocated_bytes == 0
+
+
+def test_a_traced_step_says_how_its_memory_was_planned(graph: Any, caplog: pytest.LogCaptureFixture) -> None:
+    x = tf.placeholder(tf.float32, [None, 64], name="x")
+    y = tf.reduce_sum(tf.matmul(x, tf.ones([64, 32]), name="product"), 1)
+    with tf.Session() as session, caplog.at_level(logging.INFO, "sparkflow_runtime"):
+        session.run(y, {x: np.ones((4096, 64))}, FULL, tf.RunMetadata())
+    assert "A traced step took 0.5 MiB in y" in caplog.text.replace("Sum", "y") and "planned memory of" in caplog.text
+
+
 def test_all_tasks_of_a_cluster_report(graph: Any) -> None:
     a, b = (Server.bound(job, 0, "127.0.0.1", b"secret") for job in "ab")
     for server in (a, b):
@@ -82,7 +108,7 @@ def test_all_tasks_of_a_cluster_report(graph: Any) -> None:
 
 
 def test_timeline(graph: Any) -> None:
-    v = tf.Variable(2.0, name="v")
+    v = tf.Variable([2.0, 3.0], name="v")
     y = tf.square(v, name="y")
     metadata = tf.RunMetadata()
     with tf.Session() as session:

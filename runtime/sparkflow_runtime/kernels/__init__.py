@@ -28,6 +28,7 @@ from sparkflow_runtime.kernels import (
     staging,
     state,
     summary,
+    swap,
     tensor_arrays,
     tensor_lists,
     training,

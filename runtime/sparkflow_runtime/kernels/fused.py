@@ -23,6 +23,7 @@ from sparkflow_runtime.wire.protos import NodeDef
 
 _FILE = "<sparkflow fused node>"
 _LARGE, _BLOCK = 1 << 18, 1 << 15  # elements: from where threads pay, and what one takes at a time
+MOST_INPUTS = 64  # of a node
 
 
 @dataclass
@@ -82,7 +83,7 @@ def _function(proto: NodeDef, attrs: dict[str, Any], node: Node) -> Function:
     return row.factory(Node(proto.name, proto.op, attrs, node.device, node.xp, node.resources, node.task, inputs))
 
 
-@bound("_Fused", multi=True, stateful=False)
+@bound("_Fused", multi=True, stateful=False, in_place=tuple(range(MOST_INPUTS)))
 def _fused(node: Node) -> Callable[..., Any]:
     body = Body.of(node)
     members = [
@@ -91,8 +92,8 @@ def _fused(node: Node) -> Callable[..., Any]:
     machine = fused_machine.Machine(members, body.outputs, len(node.inputs))
     fused_machine.prepare()
 
-    def run(*inputs: Any) -> Any:
-        found = machine.run(inputs)
+    def run(*inputs: Any, out: Any = None) -> Any:
+        found = machine.run(inputs, out)
         return body.run(inputs) if found is None else found
 
     return run

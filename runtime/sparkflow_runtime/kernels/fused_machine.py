@@ -39,13 +39,15 @@ class Member:
 @dataclass
 class Program:
     """arguments: what the interpreter is called with, beside the arrays. leader: the input whose shape is the
-    result's. room: bytes of memory it needs. kept: arrays whose addresses stand in the arguments."""
+    result's. room: bytes of memory it needs. kept: arrays whose addresses stand in the arguments. takers: of each input
+    that fills that shape, the outputs that its memory may become: no step reads the input once they are written."""
 
     arguments: tuple[int, ...]
     leader: int
     room: int
     outputs: list[np.dtype[Any]]
     kept: list[np.ndarray]
+    takers: dict[int, list[int]]
 
 
 class Machine:
@@ -55,8 +57,9 @@ class Machine:
         self._last: Program | None = None
         self._refused = 0  # calls in a row
 
-    def run(self, inputs: tuple[Any, ...]) -> list[Any] | None:
-        """The outputs, or None where these inputs are not for the machine."""
+    def run(self, inputs: tuple[Any, ...], free: Any = None) -> list[Any] | None:
+        """The outputs, or None where these inputs are not for the machine. free: one of the inputs, whose memory an
+        output may take."""
         code = _interpreter.code
         if code is None or self._refused > _MAX_REFUSED:
             return None
@@ -65,7 +68,7 @@ class Machine:
             if program is None:
                 break
             shape = inputs[program.leader].shape
-            out = tuple([np.empty(shape, dtype) for dtype in program.outputs])
+            out = _outputs(program, shape, inputs, free)
             room = scratch_at("fused", program.room)
             if code(id(inputs), id(out), *program.arguments, room) == layout.TAKEN:
                 self._refused = 0
@@ -106,6 +109,17 @@ class Machine:
             return None
 
 
+def _outputs(program: Program, shape: tuple[int, ...], inputs: tuple[Any, ...], free: Any) -> tuple[np.ndarray, ...]:
+    """Memory for them: their own, and that of the input that is free."""
+    taker = -1
+    if free is not None and free.shape == shape:
+        of = next(i for i, x in enumerate(inputs) if x is free)
+        taker = next((k for k in program.takers.get(of, ()) if program.outputs[k] == free.dtype), -1)
+    if taker < 0:
+        return tuple([np.empty(shape, dtype) for dtype in program.outputs])
+    return tuple([free if k == taker else np.empty(shape, dtype) for k, dtype in enumerate(program.outputs)])
+
+
 class _Writer:
     """Gives every value a place: an output's own memory, or a register that is free again after its last use."""
 
@@ -129,7 +143,16 @@ class _Writer:
             layout.room_bytes(len(self._rows), registers),
             [r.dtype for r in self._results],
             [tables, *self._tracer.consts],
+            self._takers(),
         )
+
+    def _takers(self) -> dict[int, list[int]]:
+        last = {a.index: i for i, s in enumerate(self._tracer.steps) for a in s.args if a.kind == "input"}
+        return {
+            i: [k for k, result in enumerate(self._results) if result.index >= last.get(i, -1)]
+            for i, given in enumerate(self._inputs)
+            if given.full
+        }
 
     def _row(self, kind: int, value: int, dtype: np.dtype[Any], full: bool = False) -> int:
         self._rows.append([kind, dtype.itemsize, value, id(dtype), id(dtype.type), full])

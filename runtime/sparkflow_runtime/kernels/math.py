@@ -16,10 +16,13 @@ from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
 from sparkflow_runtime.wire.dtypes import DType, string
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
+_OTHER_TYPE = frozenset(["ComplexAbs", "IsNan", "IsInf", "IsFinite"])  # than that of the inputs
 
-def direct(op: str, name: str) -> None:
+
+def direct(op: str, name: str, inputs: int = 1) -> None:
     """The array module's own function of that name, with nothing in between."""
-    bound(op, stateful=False)(lambda node: getattr(node.xp, name))
+    in_place = () if op in _OTHER_TYPE else tuple(range(inputs))
+    bound(op, stateful=False, in_place=in_place)(lambda node: getattr(node.xp, name))
 
 
 _ONES = {np.dtype(kind): np.ones((), kind) for kind in (np.float32, np.float64)}
@@ -99,10 +102,10 @@ for _op, _name in {
     "LogicalAnd": "logical_and",
     "LogicalOr": "logical_or",
 }.items():
-    direct(_op, _name)
+    direct(_op, _name, 2)
 
 
-@bound("Add", stateful=False)
+@bound("Add", stateful=False, in_place=(0, 1))
 def _add(node: Node) -> Function:
     """Of strings, one after the other; numpy gives a scalar of them as bytes, which no kernel takes."""
     return node.xp.add if node.attr("T") is not string else lambda x, y: np.asarray(x + y, object)
@@ -187,12 +190,12 @@ def _cast(xp: Any, x: Any, *, DstT: DType) -> Any:
     return x.astype(DstT.np, copy=False) if hasattr(x, "ndim") else DstT.np.type(x)
 
 
-@bound("AddN", aliases=True, stateful=False)
+@bound("AddN", aliases=True, stateful=False, in_place=(0, 1))
 def _add_n(node: Node) -> Function:
     return node.xp.add if len(node.inputs) == 2 else functools.partial(_sum_of, node.xp)
 
 
-def _sum_of(xp: Any, *inputs: Any) -> Any:
+def _sum_of(xp: Any, *inputs: Any, out: Any = None) -> Any:
     """From left to right: the order of the sum is that of the inputs."""
     if len(inputs) == 1:
         return inputs[0]
@@ -201,7 +204,7 @@ def _sum_of(xp: Any, *inputs: Any) -> Any:
     if xp is np and len(inputs) >= _MANY and _are_small(inputs):
         rows = np.concatenate(inputs).reshape(len(inputs), -1)
         return np.add.reduce(rows, axis=0, dtype=rows.dtype).reshape(inputs[0].shape)  # row by row: the same order
-    total = xp.add(inputs[0], inputs[1])
+    total = xp.add(inputs[0], inputs[1], out=out)
     out = total if getattr(total, "ndim", 0) else None
     for value in inputs[2:]:
         total = xp.add(total, value, out=out)

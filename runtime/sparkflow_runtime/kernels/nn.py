@@ -11,7 +11,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543773  # Klambauer 2017, s. 2
 
-kernel("Relu")(lambda xp, x: xp.maximum(x, x.dtype.type(0)))
+kernel("Relu", in_place=(0,))(lambda xp, x, out=None: xp.maximum(x, x.dtype.type(0), out=out))
 kernel("Relu6")(lambda xp, x: xp.minimum(xp.maximum(x, x.dtype.type(0)), x.dtype.type(6)))
 kernel("Elu")(lambda xp, x: xp.maximum(x, x.dtype.type(0)) + xp.expm1(xp.minimum(x, x.dtype.type(0))))
 kernel("Selu")(
@@ -37,12 +37,12 @@ def _channels(xp: Any, bias: Any, rank: int, data_format: str) -> Any:
     return bias.reshape(-1, *(1,) * (rank - 2)) if data_format == "NCHW" else bias
 
 
-@kernel("BiasAdd")
-def _bias_add(xp: Any, value: Any, bias: Any, *, data_format: str = "NHWC") -> Any:
+@kernel("BiasAdd", in_place=(0,))
+def _bias_add(xp: Any, value: Any, bias: Any, out: Any = None, *, data_format: str = "NHWC") -> Any:
     axis = 1 if data_format == "NCHW" else -1
     if bias.ndim != 1 or value.ndim < 2 or value.shape[axis] != bias.shape[0]:
         raise InvalidArgumentError(f"BiasAdd: bias {bias.shape} must fit axis {axis} of value {value.shape}")
-    return xp.add(value, _channels(xp, bias, value.ndim, data_format))
+    return xp.add(value, _channels(xp, bias, value.ndim, data_format), out=out)
 
 
 @kernel("BiasAddGrad")

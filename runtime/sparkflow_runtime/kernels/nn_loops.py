@@ -28,16 +28,16 @@ def _(dy: Any, x: Any, dx: Any, start: Any, stop: Any) -> None:
     np.multiply(dy[start:stop], x[start:stop] > 0, out=dx[start:stop])
 
 
-@bound("ReluGrad", stateful=False)
+@bound("ReluGrad", stateful=False, in_place=(0,))
 def _relu_grad(node: Node) -> Any:
     xp = node.xp
     relu_grad.prepare()
 
-    def run(dy: Any, x: Any) -> Any:
+    def run(dy: Any, x: Any, out: Any = None) -> Any:
         same = xp is np and dy.shape == x.shape and dy.dtype == x.dtype and dy.dtype in (np.float32, np.float64)
         if not same or dy.size < _LARGE:
-            return dy * (x > 0)
-        dx = np.empty(dy.shape, dy.dtype)
+            return xp.multiply(dy, x > 0, out=out)
+        dx = np.empty(dy.shape, dy.dtype) if out is None else out
         flat = np.ascontiguousarray(dy).reshape(-1), np.ascontiguousarray(x).reshape(-1), dx.reshape(-1)
 
         def work(parts: Sequence[tuple[int, int]]) -> None:

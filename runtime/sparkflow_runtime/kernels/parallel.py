@@ -118,9 +118,13 @@ def share(work: Callable[[Sequence[Block]], None], blocks: Sequence[Block]) -> N
             # a thread that the machine had no time for is not waited for; of one that works nobody may be ahead
             started = [other for other in others if not other.cancel()]
             failures = [other.exception() for other in started]
+            work = _nothing  # what was cancelled still lies in the pool, and with it would the arrays
         for failure in failures:
             if failure is not None:
                 raise failure
+
+
+def _nothing(blocks: Sequence[Any]) -> None: ...
 
 
 def crew_for(work: int) -> Crew | None:

@@ -12,8 +12,10 @@ are the
   must not block, and calls `done(error, outputs)` exactly once, from any thread, `outputs` being a sequence. A `Prompt`
   can also be tried, which costs a step nothing where there is nothing to wait for.
 
-A kernel never changes an input array in place (variables are reached by reference inputs). One that may return memory
-of an input says `aliases`, so that a fetch of a variable's memory is copied and buffers are not reused under it.
+A kernel never changes an input array in place (variables are reached by reference inputs), unless it is called with
+`out=x`, x being its input at one of the positions `in_place`: then x is of the result's shape and type, nobody else
+has it, and a result may go into its memory. One that may return memory of an input says `aliases`, so that a fetch of a
+variable's memory is copied.
 """
 
 from __future__ import annotations
@@ -88,6 +90,7 @@ class Kernel:
     stateful: bool = False
     refs: frozenset[int] = field(default_factory=frozenset)
     plain: bool = False  # stateful within one step alone: no output is a variable that consumers would have to read
+    in_place: tuple[int, ...] = ()  # positions of inputs whose memory an output may take
 
 
 _KERNELS: dict[tuple[str, str], Kernel] = {}
@@ -102,9 +105,13 @@ def _add(row: Kernel, devices: Iterable[str]) -> None:
 
 
 def kernel(
-    *ops: str, multi: bool = False, aliases: bool = False, devices: Iterable[str] = (_ANY,)
+    *ops: str,
+    multi: bool = False,
+    aliases: bool = False,
+    devices: Iterable[str] = (_ANY,),
+    in_place: tuple[int, ...] = (),
 ) -> Callable[[Function], Function]:
-    """Register `fn(xp, *inputs, **attrs)` for these op types."""
+    """Register `fn(xp, *inputs, **attrs)` for these op types; one that works in place takes `out=None` too."""
 
     def register(fn: Function) -> Function:
         wanted = [p for p in inspect.signature(fn).parameters.values() if p.kind is p.KEYWORD_ONLY]
@@ -114,7 +121,7 @@ def kernel(
             return partial(fn, node.xp, **attrs)
 
         for op in ops:
-            _add(Kernel(op, factory, multi, aliases), devices)
+            _add(Kernel(op, factory, multi, aliases, in_place=in_place), devices)
         return fn
 
     return register
@@ -128,13 +135,14 @@ def bound(
     stateful: bool = True,
     devices: Iterable[str] = (_ANY,),
     plain: bool = False,
+    in_place: tuple[int, ...] = (),
 ) -> Callable[[Callable[[Node], Function]], Callable[[Node], Function]]:
     """Register `factory(node) -> fn(*inputs)`; inputs whose positions are in `refs` arrive as the variable itself."""
     numbered = refs if isinstance(refs, frozenset) else frozenset(refs)
 
     def register(factory: Callable[[Node], Function]) -> Callable[[Node], Function]:
         for op in ops:
-            _add(Kernel(op, factory, multi, aliases, False, stateful, numbered, plain), devices)
+            _add(Kernel(op, factory, multi, aliases, False, stateful, numbered, plain, in_place), devices)
         return factory
 
     return register

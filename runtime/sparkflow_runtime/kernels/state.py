@@ -67,15 +67,18 @@ def show(shape: Any) -> str:
 # ---------------------------------------------------------------------- whole variables
 
 
-@bound("Assign", refs=(0,))
+@bound("Assign", refs=(0,), in_place=(1,))
 def _assign(node: Node) -> Update:
     validate = node.attrs.get("validate_shape", True)
 
-    def run(ref: Variable, value: Any) -> Variable:
+    def run(ref: Variable, value: Any, out: Any = None) -> Variable:
+        """out: the value, where it may become the variable's memory."""
         with locked(node, ref):
             if validate:
                 _check_assignable(ref, np.shape(value))
-            if not _overwrite(ref, value):
+            if out is not None and out.base is None and out.dtype == ref.dtype.np:
+                ref.value = out  # no view: whoever reads a part of it holds this very array (see _overwrite)
+            elif not _overwrite(ref, value):
                 ref.value = node.xp.array(value, dtype=ref.dtype.np, copy=True, order="C")
         return ref
 

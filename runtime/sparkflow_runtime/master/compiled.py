@@ -97,6 +97,7 @@ class Compiled:
     placed: GraphDef  # before it was partitioned
     one_at_a_time: Lock | None = None  # of a traced signature: its parts record one step at a time
     measured_s: list[float] = field(default_factory=list)  # its steps
+    edges: tuple[Sequence[str], Sequence[str]] = ((), ())  # what is fed and fetched
 
     @cached_property
     def all_here(self) -> bool:

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
-from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.devices import task_of
 from sparkflow_runtime.wire.protos import CostGraphDef, GraphDef, NodeDef, StepStats
+from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
+from sparkflow_runtime.wire.sizes import output_bytes as static_bytes
 
 # A message between processes of one host, and what one carries a second (docs/performance.md, the transport's table).
 MESSAGE_S, BYTES_PER_S = 60e-6, 5e9
 # A kernel call of a segment, and how fast an unmeasured one goes through its output.
 CALL_S, GUESSED_BYTES_PER_S = 1e-6, 2e9
-_UNKNOWN_SIZE = 128  # of a dimension that the static shape leaves open
 _KEPT = 32  # measurements of a node; their median forgets a slow first step
 
 
@@ -22,6 +22,8 @@ _KEPT = 32  # measurements of a node; their median forgets a slow first step
 class _Measured:
     seconds: list[float] = field(default_factory=list)
     output_bytes: dict[int, int] = field(default_factory=dict)
+    new_bytes: dict[int, int] = field(default_factory=dict)  # of an output: 0 where it lies in an input's memory
+    scratch_bytes: int = 0
 
 
 class CostModel:
@@ -39,6 +41,9 @@ class CostModel:
                 for output in span.output:
                     size = output.tensor_description.allocation_description.requested_bytes
                     found.output_bytes[output.slot] = size
+                    allocated = output.tensor_description.allocation_description.allocated_bytes
+                    found.new_bytes[output.slot] = allocated
+                found.scratch_bytes = max(found.scratch_bytes, span.memory_stats.temp_memory_size)
 
     def measured(self, name: str) -> bool:
         return name in self._nodes
@@ -50,14 +55,30 @@ class CostModel:
             return median(found.seconds)
         if node.op in ("Const", "Placeholder"):
             return 0.0
-        return CALL_S + sum(_static_bytes(node)) / GUESSED_BYTES_PER_S
+        return CALL_S + sum(static_bytes(node)) / GUESSED_BYTES_PER_S
 
-    def output_bytes(self, node: NodeDef, port: int) -> int:
+    def output_bytes(self, node: NodeDef, port: int, unknown: int = UNKNOWN_SIZE) -> int:
+        """As measured, or by the static shape, in which an open dimension counts as `unknown`."""
         found = self._nodes.get(node.name)
         if found is not None and port in found.output_bytes:
             return found.output_bytes[port]
-        sizes = _static_bytes(node)
+        sizes = static_bytes(node, unknown)
         return sizes[port] if port < len(sizes) else 0
+
+    def new_bytes(self, node: NodeDef, port: int) -> int | None:
+        """What was allocated for an output, 0 where it lay in the memory of an input; None if that was not seen."""
+        found = self._nodes.get(node.name)
+        return None if found is None else found.new_bytes.get(port)
+
+    def num_outputs(self, node: NodeDef) -> int:
+        found = self._nodes.get(node.name)
+        seen = 1 + max(found.output_bytes, default=-1) if found is not None else 0
+        return max(seen, len(static_bytes(node)))
+
+    def scratch_bytes(self, node: NodeDef) -> int:
+        """What its kernel holds beside its outputs while it runs, if a traced step measured that."""
+        found = self._nodes.get(node.name)
+        return 0 if found is None else found.scratch_bytes
 
     def transfer_s(self, num_bytes: int, source: str, destination: str) -> float:
         """Moving an output from one device to another."""
@@ -78,20 +99,6 @@ class CostModel:
                     cost.output_info.add()
                 cost.output_info[port].size = size
         return graph
-
-
-def _static_bytes(node: NodeDef) -> list[int]:
-    """Bytes of each output by its static shape; an open dimension counts as a usual batch."""
-    shapes = node.attr["_output_shapes"].list.shape if "_output_shapes" in node.attr else ()
-    kind = next((node.attr[k].type for k in ("dtype", "T", "DstT", "Tparams") if k in node.attr), 0)
-    width = dtypes.as_dtype(kind).size if kind else 4
-    sizes = []
-    for shape in shapes:
-        count = 1
-        for dim in shape.dim:
-            count *= dim.size if dim.size >= 0 else _UNKNOWN_SIZE
-        sizes.append(count * (width or 8))
-    return sizes
 
 
 def total_seconds(graph: GraphDef, costs: CostModel) -> float:

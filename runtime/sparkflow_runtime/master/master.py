@@ -21,6 +21,7 @@ from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.collector import paused
 from sparkflow_runtime.master.compiled import Compiled, OwnTask, Part, Task, forget_parts
 from sparkflow_runtime.master.cost_model import CostModel
+from sparkflow_runtime.master.lifetimes import compare_peaks
 from sparkflow_runtime.master.mailboxes import with_mailboxes
 from sparkflow_runtime.master.partition import partition
 from sparkflow_runtime.master.passes import Optimizer, Report, Settings
@@ -39,6 +40,7 @@ from sparkflow_runtime.wire.errors import (
     OpError,
 )
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef, StepStats
+from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 
 _MOST_CANCELLED = 1024
 
@@ -163,8 +165,8 @@ class Master:
         if by_cost and not trace:
             self._compare(placed, self._compiled.get((feeds, fetches, targets, True, False)))
         home = {n.name: task_of(n.device) for n in placed.node}
-        kept = {*targets, *(parse(f)[0] for f in fetches)}
-        parts = partition(self._optimizer.optimize_placed(placed, feeds, kept), feeds, self._settings.carried)
+        found = self._optimizer.optimize_placed(placed, feeds, fetches, targets, costs)
+        parts = partition(found, feeds, self._settings.carried)
         begun = []
         for task, graph in parts.items():
             used = {"{}:{}".format(*parse(e)) for n in graph.node for e in n.input if not is_control(e)}
@@ -175,6 +177,7 @@ class Master:
         own = next((p for p in built if p.task is None), None)
         others = [p for p in built if p.task is not None]
         made = Compiled(own, others, len(feeds), len(fetches), direct, parts, placed, Lock() if trace else None)
+        made.edges = feeds, fetches
         if own is not None:
             weakref.finalize(made, forget_parts, self._open, [(self._own, own.handle)]).atexit = False
         return made
@@ -190,9 +193,11 @@ class Master:
         one_device = len(self.devices) == 1
         return self._optimizer.optimize(pruned, feeds, fetches, targets, one_device, self._nodes, report)
 
-    def explain(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Report:
-        """What the passes do to a signature. Tasks that devices of the graph name need not exist. Raises NotFoundError
-        on a name that the graph does not have."""
+    def explain(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], unknown: int = UNKNOWN_SIZE
+    ) -> Report:
+        """What the passes do to a signature; in its plan of memory an open dimension counts as `unknown`. Tasks that
+        devices of the graph name need not exist. Raises NotFoundError on a name that the graph does not have."""
         with self._lock:
             pruned = prune(self._nodes, feeds, fetches, targets)
             report = Report(len(self._nodes), len(pruned.node))
@@ -200,8 +205,9 @@ class Master:
             named = (f"{task_of(n.device)}/device:CPU:0" for n in graph.node if DeviceSpec.from_string(n.device).job)
             devices = list(dict.fromkeys([*self.devices, *named]))
             placed = place(graph, devices, devices[0], True)
-            kept = {*targets, *(parse(f)[0] for f in fetches)}
-            report.of_result(self._optimizer.optimize_placed(placed, feeds, kept, report))
+            placed = self._optimizer.optimize_placed(placed, feeds, fetches, targets, report=report)
+            report.of_result(placed)
+            report.plan_memory(placed, feeds, fetches, self.costs, unknown)
             return report
 
     def _place(self, graph: GraphDef, costs: CostModel | None) -> GraphDef:
@@ -251,6 +257,8 @@ class Master:
         with self._lock:
             for task in stats:
                 self.costs.record(task)
+            if _log.isEnabledFor(logging.INFO):
+                _log.info(compare_peaks(stats, compiled.graphs.values(), *compiled.edges, self.costs))
         return self._assemble(compiled, feeds, [(part, values[:-1]) for part, values in results]), stats
 
     def _results(

@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from sparkflow_runtime.resources.variables import Variable
+from sparkflow_runtime.worker.reuse import reusing
 
 _serial = count()
 
@@ -30,6 +31,7 @@ class Call:
     function: Callable[..., Any] | str  # a str is an expression of the args, such as "{} + {}"
     args: Sequence[tuple[Any, ...]]
     stores: Sequence[tuple[int, int | None]] = ()  # (slot, port or None for the whole value)
+    in_place: Sequence[int] = ()  # positions of inputs whose memory the output may take, where it pays to ask
 
 
 @dataclass
@@ -44,30 +46,49 @@ class Segment:
 def compile_segment(calls: Sequence[Call]) -> Segment:
     names: dict[str, Any] = {"read": read}
     filename = f"<sparkflow segment {next(_serial)}>"
-    last_use = {
-        arg[1]: i for i, call in enumerate(calls) for arg in call.args if arg[0].lstrip("&") in ("local", "item")
-    }
-    dying: dict[int, list[int]] = {}
-    for line, user in last_use.items():
-        dying.setdefault(user, []).append(line)
+    last_use = {name: i for i, call in enumerate(calls) for arg in call.args if (name := _local(arg))}
+    dying: dict[int, list[str]] = {}
+    for name, user in last_use.items():
+        dying.setdefault(user, []).append(name)
+    ports = _used_ports(calls)
     source, nodes = ["def run(V):"], {}
     for i, call in enumerate(calls):
-        value = _value(call, i, names)
-        target = f"t{i} = " if i in last_use or call.stores else ""
-        stores = "".join(f"; V[{slot}] = t{i}" + ("" if port is None else f"[{port}]") for slot, port in call.stores)
-        drops = [f"t{line}" for line in dying.get(i, ())] + ([f"t{i}"] if call.stores and i not in last_use else [])
-        source.append(f"    {target}{value}{stores}" + (f"; del {', '.join(drops)}" if drops else ""))
+        parts = [_value(call, i, names, last_use)]
+        items = ports.get(i, ())
+        if f"t{i}" in last_use or call.stores or items:
+            parts[0] = f"t{i} = {parts[0]}"
+        parts += [f"V[{slot}] = t{i}" + ("" if port is None else f"[{port}]") for slot, port in call.stores]
+        parts += [f"t{i}_{port} = t{i}[{port}]" for port in items]  # each on its own, to be free on its own
+        drops = [*dying.get(i, ()), *([f"t{i}"] if (call.stores or items) and f"t{i}" not in last_use else [])]
+        source.append("    " + "; ".join(parts) + (f"; del {', '.join(drops)}" if drops else ""))
         nodes[len(source)] = call.node
     source.append("    return None")
     exec(compile("\n".join(source), filename, "exec"), names)  # our own text: indices and k/c/t names only
     return Segment(names["run"], filename, nodes)
 
 
-def _value(call: Call, line: int, names: dict[str, Any]) -> str:
+def _local(arg: tuple[Any, ...]) -> str:
+    """The local variable that an arg is, or nothing."""
+    kind = arg[0].lstrip("&")
+    return f"t{arg[1]}" if kind == "local" else f"t{arg[1]}_{arg[2]}" if kind == "item" else ""
+
+
+def _used_ports(calls: Sequence[Call]) -> dict[int, list[int]]:
+    """Line -> the outputs of it that later lines use, of lines with several."""
+    found: dict[int, dict[int, None]] = {}
+    for call in calls:
+        for arg in call.args:
+            if arg[0].lstrip("&") == "item":
+                found.setdefault(arg[1], {})[arg[2]] = None
+    return {line: list(ports) for line, ports in found.items()}
+
+
+def _value(call: Call, line: int, names: dict[str, Any], last_use: dict[str, int]) -> str:
     args = [_expression(arg, line, position, names) for position, arg in enumerate(call.args)]
     if isinstance(call.function, str):
         return call.function.format(*args)
-    names[f"k{line}"] = call.function
+    dying = [i for i in call.in_place if i < len(args) and last_use.get(args[i]) == line]
+    names[f"k{line}"] = reusing(call.function, dying) if dying else call.function
     return f"k{line}({', '.join(args)})"
 
 
@@ -76,5 +97,5 @@ def _expression(arg: tuple[Any, ...], line: int, position: int, names: dict[str,
     if kind == "const":
         names[f"c{line}_{position}"] = arg[1]
         return f"c{line}_{position}"
-    text = {"local": "t{}", "item": "t{}[{}]", "slot": "V[{}]"}[kind].format(*arg[1:])
+    text = f"V[{arg[1]}]" if kind == "slot" else _local(arg)
     return f"read({text})" if arg[0].startswith("&") else text

@@ -20,7 +20,9 @@ from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, parse, topological
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+from sparkflow_runtime.wire.sizes import output_bytes
 from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment
+from sparkflow_runtime.worker.reuse import REUSED_BYTES
 from sparkflow_runtime.worker.scalar_guess import ScalarGuess
 from sparkflow_runtime.worker.structure import compile_structured
 from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Test, Unit
@@ -35,6 +37,11 @@ def compile_plan(
     """feeds and fetches are 'name:port'; `bind` makes the function of a node (and keeps state per session).
     operators: compute single numbers by operators instead of calls (kernels/scalars.py)."""
     return _Compiler(graph, feeds, fetches, bind, operators).compile()
+
+
+def _is_large(node: NodeDef) -> bool:
+    """Whether an output is likely one whose memory is worth having twice."""
+    return max(output_bytes(node), default=0) >= REUSED_BYTES
 
 
 def _liveness(graph: GraphDef, feeds: Sequence[str]) -> Liveness | None:
@@ -76,6 +83,7 @@ class _Compiler:
         self._join()
         fetched = [self._fetch(f) for f in self.fetches]
         self._find_slots()
+        self._find_frees({slot for slot, _, _ in fetched})
         stored = self._stored_ports()
         stop = self._slot("") if self.live is not None and self.live.conditions else None
         for unit, nodes in self.segments.values():
@@ -202,6 +210,18 @@ class _Compiler:
             for bundle in table:
                 self._wire_bundle(table[bundle])
 
+    def _find_frees(self, fetched: set[int | None]) -> None:
+        """A slot that one unit alone reads is free when that is done."""
+        readers: dict[int, set[int]] = {}
+        for node in self.order if self.live is None else ():
+            for e in data_inputs(node):
+                slot = None if self._is_fed(e) else self.slots.get("{}:{}".format(*parse(e)))
+                if slot is not None and slot not in fetched:
+                    readers.setdefault(slot, set()).add(self.unit_of[node.name])
+        for slot, units in readers.items():
+            if len(units) == 1:
+                self.units[units.pop()].frees.append(slot)
+
     def _predicates(self, node: NodeDef) -> set[str]:
         """The tensors that say whether a node runs, and which of its inputs are live."""
         live: Liveness = self.live  # type: ignore[assignment]
@@ -283,9 +303,10 @@ class _Compiler:
         row = self.kernels[node.name]
         args = [self._arg(e, unit, i not in row.refs) for i, e in enumerate(data_inputs(node))]
         stores = [(slot, port if row.multi else None) for slot, port in stored]
+        in_place = row.in_place if row.in_place and _is_large(node) else ()
         if node.name in self.forms:
-            args = [("const", arg[1][()]) if arg[0] == "const" else arg for arg in args]
-        return Call(node.name, self._function(node, row), args, stores)
+            args, in_place = [("const", arg[1][()]) if arg[0] == "const" else arg for arg in args], ()
+        return Call(node.name, self._function(node, row), args, stores, in_place)
 
     def _function(self, node: NodeDef, row: Kernel) -> Any:
         return self.forms.get(node.name) or self.bind(node, row, self.attrs[node.name])

@@ -198,6 +198,7 @@ class Step:
     def _completed(self, index: int) -> list[int]:
         """Count a unit as done; the units that may run now. The caller holds the lock."""
         self._left -= 1
+        _free(self.values, self.plan.units[index])
         ready = []
         for successor in self.plan.units[index].successors:
             self._pending[successor] -= 1
@@ -343,6 +344,11 @@ def _failing_node(error: BaseException, segment: Segment) -> str | None:
     return None
 
 
+def _free(values: list[Any], unit: Unit) -> None:
+    for slot in unit.frees:
+        values[slot] = None
+
+
 def run_straight(plan: Plan, feeds: list[Any]) -> list[Any] | Halted:
     """A plan in order, without the machinery of a Step, as far as nothing has to wait."""
     values: list[Any] = [None] * plan.num_slots
@@ -358,6 +364,8 @@ def run_straight(plan: Plan, feeds: list[Any]) -> list[Any] | Halted:
                     unit.segment.run(values)
                 elif not completes(unit, values):
                     return Halted(values, set(order[:position]))
+                if unit.frees:
+                    _free(values, unit)
     except Exception as error:
         name = _failing_node(error, unit.segment) if unit.segment is not None else unit.label
         found = locate(error, plan.nodes.get(name or ""))

@@ -18,9 +18,11 @@ from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.edges import data_inputs
 from sparkflow_runtime.wire.protos import NodeDef, StepStats
+from sparkflow_runtime.worker.ledger import Ledger, Memory
 
 Bind = Callable[[NodeDef, Kernel, dict[str, Any]], Callable[..., Any]]
-_Span = tuple[str, str, str, int, int, int, list[tuple[str, tuple[int, ...], int]]]
+_ALLOCATOR = "cpu"  # TensorFlow's name of the allocator of host memory
+_Span = tuple[str, str, str, int, int, int, list[tuple[str, tuple[int, ...], int]], Memory]
 
 
 class Recorder:
@@ -31,9 +33,11 @@ class Recorder:
         self._spans: list[_Span] = []  # list.append is atomic
         self._wall_us = time.time_ns() // 1000
         self._zero_ns = time.perf_counter_ns()
+        self._ledger = Ledger()
 
     def clear(self) -> None:
-        self._spans = []
+        """Forget a step that failed."""
+        self._spans, self._ledger = [], Ledger()
 
     def wrap(self, bind: Bind) -> Bind:
         """The same binder, whose functions leave a span at every call."""
@@ -48,16 +52,20 @@ class Recorder:
         return traced
 
     def _synchronous(self, node: NodeDef, label: str, function: Callable[..., Any], multi: bool) -> Callable[..., Any]:
-        def call(*inputs: Any) -> Any:
+        def call(*inputs: Any, **options: Any) -> Any:
+            ledger = self._ledger
+            traced = ledger.before(inputs)
             start = time.perf_counter_ns()
-            out = function(*inputs)
-            self._add(node.name, label, node.device, start, out if multi else (out,))
+            out = function(*inputs, **options)
+            end, outputs = time.perf_counter_ns(), out if multi else (out,)
+            self._add(node.name, label, node.device, start, outputs, end, ledger.after(outputs, traced))
             return out
 
         return call
 
     def _asynchronous(self, node: NodeDef, label: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(step: Any, done: Callable[..., None], *inputs: Any) -> None:
+            self._ledger.before(inputs)
             start = time.perf_counter_ns()
 
             def ended(error: Any, outputs: Any = ()) -> None:
@@ -73,15 +81,27 @@ class Recorder:
         name = f"{what}/{bundle}"
         self._add(name, f"{name} = {what}({peer})", f"{self._task}/device:CPU:0", start_ns, tensors)
 
-    def _add(self, name: str, label: str, device: str, start_ns: int, outputs: Any) -> None:
+    def _add(
+        self,
+        name: str,
+        label: str,
+        device: str,
+        start_ns: int,
+        outputs: Any,
+        end_ns: int | None = None,
+        memory: Memory | None = None,
+    ) -> None:
+        end_ns = time.perf_counter_ns() if end_ns is None else end_ns
+        memory = self._ledger.after(outputs or (), -1) if memory is None else memory
         described = [_describe(value) for value in outputs or ()]
-        self._spans.append((name, label, device, threading.get_ident(), start_ns, time.perf_counter_ns(), described))
+        self._spans.append((name, label, device, threading.get_ident(), start_ns, end_ns, described, memory))
 
     def collect(self) -> np.ndarray:
         """A serialized StepStats as bytes in an array, so that it travels like a fetched tensor."""
         spans, self._spans = self._spans, []
+        self._ledger = Ledger()
         stats, devices = StepStats(), {}
-        for name, label, device, thread, start_ns, end_ns, outputs in spans:
+        for name, label, device, thread, start_ns, end_ns, outputs, memory in spans:
             if device not in devices:
                 devices[device] = stats.dev_stats.add(device=device)
             node = devices[device].node_stats.add(node_name=name, timeline_label=label, thread_id=thread & 0x7FFFFFFF)
@@ -90,7 +110,9 @@ class Recorder:
             node.op_end_rel_micros = node.all_end_rel_micros = max((end_ns - start_ns) // 1000, 1)
             node.op_end_rel_nanos = node.all_end_rel_nanos = max(end_ns - start_ns, 1)
             for slot, (dtype, shape, num_bytes) in enumerate(outputs):
-                _fill_output(node.output.add(slot=slot), dtype, shape, num_bytes)
+                new_bytes = memory.new_bytes[slot] if slot < len(memory.new_bytes) else 0
+                _fill_output(node.output.add(slot=slot), dtype, shape, num_bytes, new_bytes)
+            _fill_memory(node, memory)
         return np.frombuffer(stats.SerializeToString(), np.uint8)
 
 
@@ -102,10 +124,22 @@ def _describe(value: Any) -> tuple[str, tuple[int, ...], int]:
     return "", (), 0  # a variable, a queue
 
 
-def _fill_output(output: Any, dtype: str, shape: tuple[int, ...], num_bytes: int) -> None:
+def _fill_memory(node: Any, memory: Memory) -> None:
+    """What the kernel took (`total_bytes`), at most and in the end, and what the step's tensors hold then."""
+    new_bytes = sum(memory.new_bytes)
+    used = node.memory.add(allocator_name=_ALLOCATOR, total_bytes=new_bytes + memory.scratch_bytes)
+    used.peak_bytes, used.live_bytes = new_bytes + memory.scratch_bytes, new_bytes
+    used.allocator_bytes_in_use = memory.in_use_bytes
+    node.memory_stats.temp_memory_size = memory.scratch_bytes
+
+
+def _fill_output(output: Any, dtype: str, shape: tuple[int, ...], num_bytes: int, new_bytes: int) -> None:
+    """allocated_bytes is 0 where the output lies in memory that was there before."""
     found = output.tensor_description
     if dtype:
         found.dtype = dtypes.as_dtype("string" if dtype == "object" else dtype).as_datatype_enum
         for size in shape:
             found.shape.dim.add(size=size)
     found.allocation_description.requested_bytes = num_bytes
+    found.allocation_description.allocated_bytes = new_bytes
+    found.allocation_description.allocator_name = _ALLOCATOR

@@ -40,6 +40,7 @@ class Unit:
         default_factory=list
     )  # (slot or None, constant, read variables)
     slots: list[int | None] = field(default_factory=list)  # where outputs go
+    frees: list[int] = field(default_factory=list)  # slots that nobody reads once it is done
     peer: str = ""
     bundle: int = -1
     guard: list[Test] = field(default_factory=list)  # of a wait: it runs where all hold

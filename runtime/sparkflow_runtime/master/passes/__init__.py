@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.passes.arithmetic import arithmetic
 from sparkflow_runtime.master.passes.common import common_subexpressions
 from sparkflow_runtime.master.passes.dependencies import dependencies
@@ -21,8 +22,11 @@ from sparkflow_runtime.master.passes.fuse import fuse
 from sparkflow_runtime.master.passes.fuse_concat_grad import fuse_concat_grad
 from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
 from sparkflow_runtime.master.passes.layout import layout
+from sparkflow_runtime.master.passes.recompute import recompute
 from sparkflow_runtime.master.passes.report import PassReport, Report
+from sparkflow_runtime.master.passes.schedule import schedule
 from sparkflow_runtime.master.passes.settings import Settings
+from sparkflow_runtime.master.passes.swap import swap
 from sparkflow_runtime.master.passes.view import View
 from sparkflow_runtime.wire.edges import parse, verify
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
@@ -41,19 +45,38 @@ PASSES = (
     Pass("constant_folding", lambda view, settings, folder: folder.fold(view), True),
     Pass("arithmetic", lambda view, settings, folder: arithmetic(view, settings.aggressive), True),
     Pass("common_subexpressions", lambda view, settings, folder: common_subexpressions(view), True),
+    Pass("recomputation", lambda view, settings, folder: recompute(view, settings), False),
     Pass("layout", lambda view, settings, folder: layout(view), False),
     Pass("fusion", lambda view, settings, folder: fuse(view), False),
 )
 
 
+@dataclass(frozen=True)
+class Placed:
+    """What a pass over a placed graph may know. feeds, fetches: 'name:port'; targets: 'name'."""
+
+    settings: Settings
+    feeds: Collection[str]
+    fetches: Collection[str]
+    targets: Collection[str]
+    costs: CostModel | None = None
+
+    @property
+    def kept(self) -> set[str]:
+        """The nodes that are fetched or run by name."""
+        return {*self.targets, *(parse(f)[0] for f in self.fetches)}
+
+
 class PlacedPass(NamedTuple):
     name: str
-    run: Callable[[GraphDef, Collection[str], Collection[str]], GraphDef]  # of graph, feeds, names to keep
+    run: Callable[[GraphDef, Placed], GraphDef]
 
 
 PLACED_PASSES = (
-    PlacedPass("embeddings", fuse_embeddings),
-    PlacedPass("concat_gradients", fuse_concat_grad),
+    PlacedPass("embeddings", lambda graph, of: fuse_embeddings(graph, of.feeds, of.kept)),
+    PlacedPass("concat_gradients", lambda graph, of: fuse_concat_grad(graph, of.feeds, of.kept)),
+    PlacedPass("scheduling", lambda graph, of: schedule(graph, of.feeds, of.fetches, of.costs)),
+    PlacedPass("swaps", lambda graph, of: swap(graph, of.feeds, of.fetches, of.settings, of.costs)),
 )
 
 
@@ -118,13 +141,20 @@ class Optimizer:
             report.passes.append(PassReport.of(one.name, before, _types(view), took_s, folded))
 
     def optimize_placed(
-        self, graph: GraphDef, feeds: Collection[str], kept: Collection[str], report: Report | None = None
+        self,
+        graph: GraphDef,
+        feeds: Collection[str] = (),
+        fetches: Collection[str] = (),
+        targets: Collection[str] = (),
+        costs: CostModel | None = None,
+        report: Report | None = None,
     ) -> GraphDef:
-        """The same of a placed graph. kept: the nodes that are fetched or run by name."""
+        """The same of a placed graph. costs: what traced steps have shown of it."""
+        about = Placed(self.settings, feeds, fetches, targets, costs)
         for one in PLACED_PASSES:
             if getattr(self.settings, one.name):
                 before, started = graph, time.thread_time()
-                graph = one.run(graph, feeds, kept)
+                graph = one.run(graph, about)
                 if os.environ.get(_VERIFY) == "1":
                     verify(graph, {parse(f)[0] for f in feeds} - {n.name for n in graph.node})
                 if report is not None:

@@ -22,9 +22,10 @@ from sparkflow_runtime.master.passes.contexts import OUTSIDE, once_a_loop
 from sparkflow_runtime.master.passes.symbols import Symbols, words
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.attrs import encode
-from sparkflow_runtime.wire.dtypes import DType
+from sparkflow_runtime.wire.dtypes import DType, as_dtype
 from sparkflow_runtime.wire.edges import CARRIED, edge
 from sparkflow_runtime.wire.protos import NodeDef
+from sparkflow_runtime.wire.sizes import SHAPES, item_bytes
 
 ELEMENTWISE = words(
     "Neg Abs Sign Square Floor Ceil Rint Sqrt Rsqrt Reciprocal Exp Expm1 Log Log1p Tanh Sigmoid LogicalNot Add "
@@ -33,7 +34,8 @@ ELEMENTWISE = words(
     "ReluGrad Relu6Grad LeakyReluGrad SigmoidGrad TanhGrad SqrtGrad RsqrtGrad ReciprocalGrad"
 )
 _TYPES = frozenset(["float32", "float64", "int32", "int64", "bool"])
-_HIDDEN = frozenset(["_output_shapes", "_class", CARRIED])
+_HIDDEN = frozenset([SHAPES, "_class", CARRIED])
+_SWAPPED = "_swap_to_host"  # says which inputs of this node, so it stays one
 _MAX_MEMBERS, _MAX_INPUTS = 64, 64
 _SMALL, _FEW = 1 << 14, 4  # elements, members
 _LARGE = 1 << 20  # elements of a gradient that is worth taking apart
@@ -131,6 +133,8 @@ def _apart(view: View) -> set[str]:
 def _fusable(op: Op, view: View, apart: set[str]) -> bool:
     if op.op not in ELEMENTWISE or op.control or view.context(op.name) is None or op.name in view.feeds:
         return False
+    if _SWAPPED in op.proto.attr:
+        return False
     shape = view.shapes.of(op.name)
     if shape is None or shape == ():  # single numbers are fast as they are (kernels/scalars.py)
         return False
@@ -190,6 +194,8 @@ def _fuse_products(view: View, events: dict[str, int]) -> None:
         hidden = op.name not in kept and op.name not in gates
         if only is None or not hidden or only.control or only.name in view.feeds:
             return None
+        if _SWAPPED in only.proto.attr:
+            return None
         return only if events[only.name] == events[op.name] and _together(op, only, view) else None
 
     chains: list[tuple[list[Op], str]] = []
@@ -197,6 +203,8 @@ def _fuse_products(view: View, events: dict[str, int]) -> None:
         if op.op not in _WITH_BIAS or op.control or view.context(op.name) is None or op.name in view.feeds:
             continue
         if op.name in apart:
+            continue
+        if _SWAPPED in op.proto.attr:
             continue
         chain = [op]
         bias = alone(op)
@@ -226,6 +234,8 @@ def _fuse_updates(view: View, events: dict[str, int]) -> None:
             continue
         product = view.ops.get(op.data[DENSE_UPDATES[op.op]])
         if product is None or product.op != "MatMul" or product.control or len(users[product.name]) != 1:
+            continue
+        if _SWAPPED in op.proto.attr or _SWAPPED in product.proto.attr:
             continue
         hidden = product.name in view.free and product.name not in kept and product.name not in gates
         shape = view.shapes.of(product.name) or ()
@@ -283,7 +293,15 @@ def _fused(members: list[Op], kind: str, outputs: list[str]) -> Op:
         proto.attr["_class"].CopyFrom(root.proto.attr["_class"])
     if CARRIED in root.proto.attr:
         proto.attr[CARRIED].CopyFrom(root.proto.attr[CARRIED])
+    _describe_outputs(proto, [next(m for m in members if m.name == name) for name in outputs])
     return Op(proto)
+
+
+def _describe_outputs(proto: NodeDef, members: list[Op]) -> None:
+    """Their static shapes, where all are known; the type is that of the first."""
+    if all(SHAPES in m.proto.attr for m in members):
+        proto.attr[SHAPES].list.shape.extend(m.proto.attr[SHAPES].list.shape[0] for m in members)
+    proto.attr["T"].CopyFrom(encode(as_dtype(_type_of(members[0]) if item_bytes(members[0].proto) > 1 else "bool")))
 
 
 def _body(op: Op) -> NodeDef:

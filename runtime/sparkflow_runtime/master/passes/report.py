@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sparkflow_runtime.master.cost_model import CostModel
+from sparkflow_runtime.master.lifetimes import Peak, planned_peaks
 from sparkflow_runtime.wire.protos import GraphDef
+from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 
 _MAX_SHOWN = 8
 
@@ -52,6 +56,8 @@ class Report:
     nodes_final: int = 0
     passes: list[PassReport] = field(default_factory=list)
     groups: dict[str, list[str]] = field(default_factory=dict)
+    memory: list[Peak] = field(default_factory=list)  # planned, of every device
+    unknown: int = UNKNOWN_SIZE  # what an open dimension counts as there
 
     def of_result(self, graph: GraphDef) -> None:
         """Note what came out in the end."""
@@ -59,6 +65,11 @@ class Report:
         for node in graph.node:
             if "_fused_from" in node.attr:
                 self.groups[node.name] = [name.decode() for name in node.attr["_fused_from"].list.s]
+
+    def plan_memory(
+        self, graph: GraphDef, feeds: Iterable[str], fetches: Iterable[str], costs: CostModel, unknown: int
+    ) -> None:
+        self.memory, self.unknown = planned_peaks(graph, feeds, fetches, costs, unknown), unknown
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -77,6 +88,9 @@ class Report:
                 lines.append("    gone: " + _shown(one.removed))
         for name, members in self.groups.items():
             lines.append(f"fused {name}: {', '.join(members)}")
+        lines += [peak.text() for peak in self.memory]
+        if self.memory:
+            lines.append(f"(planned from static shapes, in which an open dimension counts as {self.unknown})")
         return "\n".join(lines)
 
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from sparkflow_runtime.master.passes.fold import MAX_FOLDED_BYTES
 from sparkflow_runtime.wire.protos import ConfigProto, OptimizerOptions, RewriterConfig
+from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
+
+GRADIENTS = "gradients/"  # RewriterConfig's default scope
 
 
 @dataclass(frozen=True)
@@ -21,10 +24,26 @@ class Settings:
     fusion: bool = True
     embeddings: bool = True  # look-ups in many tables and their updates
     concat_gradients: bool = True
+    scheduling: bool = True  # for a lower peak of memory
+    swapping: bool = True  # what would take more memory than there is
+    swap_hints: bool = True  # inputs that `_swap_to_host` of a node names
+    recompute_cheap: bool = False
+    recompute_hints: bool = False  # nodes that bear `_recompute_hint`
     aggressive: bool = False  # arithmetic may change the last bits
     max_folded_bytes: int = MAX_FOLDED_BYTES
     carried: str = ""  # as what float32 travels between tasks
     rounds: int = 2  # how often the passes that feed each other are repeated at most
+    recompute_for: str = GRADIENTS  # the name scope of nodes whose inputs may be computed again
+    memory_limit_bytes: int = 0  # of a device, 0 where it is not known
+    open_size: int = 1  # what swapping takes an open dimension for: unless asked for, it acts on what is certain
+
+    @property
+    def recomputation(self) -> bool:
+        return self.recompute_cheap or self.recompute_hints
+
+    @property
+    def swaps(self) -> bool:
+        return self.swap_hints or (self.swapping and self.memory_limit_bytes > 0)
 
     @classmethod
     def none(cls) -> Settings:
@@ -46,7 +65,7 @@ class Settings:
                 common_subexpressions=level.do_common_subexpression_elimination,
             )
         else:
-            chosen = _toggled(rewrite)
+            chosen = replace(_toggled(rewrite), **_memory(rewrite))
         carried = "bfloat16" if graph.enable_bfloat16_sendrecv else ""
         return replace(chosen, carried=carried, max_folded_bytes=level.max_folded_constant_in_bytes or MAX_FOLDED_BYTES)
 
@@ -87,3 +106,27 @@ def _toggled(rewrite: RewriterConfig) -> Settings:
         RewriterConfig.NumIterationsType.Name(rewrite.meta_optimizer_iterations)
     ]
     return Settings(**on, aggressive=aggressive, rounds=rounds)
+
+
+# RewriterConfig.memory_optimization: the switches that each leaves on. Hints are followed wherever their pass runs.
+_MEMORY = ("scheduling", "swapping", "swap_hints", "recompute_cheap", "recompute_hints")
+_MEMORY_ON = {
+    RewriterConfig.DEFAULT_MEM_OPT: {"scheduling", "swapping", "swap_hints"},
+    RewriterConfig.NO_MEM_OPT: set[str](),
+    RewriterConfig.MANUAL: {"swap_hints", "recompute_hints"},
+    RewriterConfig.SWAPPING_HEURISTICS: {"swapping", "swap_hints"},
+    RewriterConfig.RECOMPUTATION_HEURISTICS: {"recompute_cheap", "recompute_hints"},
+    RewriterConfig.SCHEDULING_HEURISTICS: {"scheduling"},
+    RewriterConfig.HEURISTICS: set(_MEMORY),
+}
+
+
+def _memory(rewrite: RewriterConfig) -> dict[str, Any]:
+    """`memory` in a list of optimizers means the hints alone, as in TensorFlow."""
+    wanted = rewrite.memory_optimization
+    if rewrite.optimizers:
+        wanted = RewriterConfig.MANUAL if "memory" in rewrite.optimizers else RewriterConfig.NO_MEM_OPT
+    on: dict[str, Any] = {name: name in _MEMORY_ON[wanted] for name in _MEMORY}
+    asked = wanted in (RewriterConfig.SWAPPING_HEURISTICS, RewriterConfig.HEURISTICS)
+    on["open_size"] = UNKNOWN_SIZE if asked else 1
+    return {**on, "recompute_for": rewrite.memory_optimizer_target_node_name_scope or GRADIENTS}

@@ -280,8 +280,35 @@ def test_settings_are_read_as_tensorflow_reads_them() -> None:
     config = ConfigProto()
     config.graph_options.rewrite_options.optimizers.extend(["embeddings", "constfold"])
     assert Settings.of(config) == replace(Settings.none(), embeddings=True, constant_folding=True)
+    assert not Settings.of(config).recomputation and not Settings.of(config).swaps
+    config.graph_options.rewrite_options.optimizers.append("memory")
+    assert Settings.of(config).swap_hints and Settings.of(config).recompute_hints and not Settings.of(config).scheduling
     config = ConfigProto()
     config.graph_options.optimizer_options.opt_level = OptimizerOptions.L0
     assert Settings.of(config) == Settings.none()
     config.graph_options.optimizer_options.do_constant_folding = True
     assert Settings.of(config).constant_folding and not Settings.of(config).arithmetic
+
+
+@pytest.mark.parametrize(
+    ("option", "on"),
+    [
+        ("DEFAULT_MEM_OPT", "scheduling swapping swap_hints"),
+        ("NO_MEM_OPT", ""),
+        ("MANUAL", "swap_hints recompute_hints"),
+        ("SWAPPING_HEURISTICS", "swapping swap_hints"),
+        ("RECOMPUTATION_HEURISTICS", "recompute_cheap recompute_hints"),
+        ("SCHEDULING_HEURISTICS", "scheduling"),
+        ("HEURISTICS", "scheduling swapping swap_hints recompute_cheap recompute_hints"),
+    ],
+)
+def test_options_for_memory(option: str, on: str) -> None:
+    config = ConfigProto()
+    rewrite = config.graph_options.rewrite_options
+    rewrite.memory_optimization = RewriterConfig.MemOptType.Value(option)
+    names = ["scheduling", "swapping", "swap_hints", "recompute_cheap", "recompute_hints"]
+    found = Settings.of(config)
+    assert [n for n in names if getattr(found, n)] == on.split()
+    assert found.recompute_for == "gradients/" and found.fusion
+    rewrite.memory_optimizer_target_node_name_scope = "back/"
+    assert Settings.of(config).recompute_for == "back/"

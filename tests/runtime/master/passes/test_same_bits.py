@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sparkflow as tf
 from sparkflow_runtime.kernels import fused_machine
+from sparkflow_runtime.memory import LIMIT
 from sparkflow_runtime.wire.protos import RewriterConfig
+from sparkflow_runtime.worker import plan, reuse
 
 TOGGLES = [
     "dependency_optimization",
@@ -50,6 +53,12 @@ def config(*off: str) -> Any:
     found = tf.ConfigProto()
     for name in off:
         setattr(found.graph_options.rewrite_options, name, RewriterConfig.OFF)
+    return found
+
+
+def memory(option: str) -> Any:
+    found = tf.ConfigProto()
+    found.graph_options.rewrite_options.memory_optimization = RewriterConfig.MemOptType.Value(option)
     return found
 
 
@@ -109,3 +118,48 @@ def test_any_tensor_may_be_fed(steps: list[tuple[int, int, int]], which: int) ->
                 session.run(init)
                 found.append(bits(session.run(tensors, feeds)))
         assert found[0] == found[1]
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that memory is saved by happens to small tensors too, and as much of it as can."""
+    assert reuse._counts() is not None
+    monkeypatch.setattr(reuse, "REUSED_BYTES", 2)
+    monkeypatch.setattr(plan, "REUSED_BYTES", 2)
+    passes = "sparkflow_runtime.master.passes."
+    for name, value in (("swap._LEAST_BYTES", 2), ("swap._LEAST_GAP", 2), ("schedule._WORTH_BYTES", 1)):
+        module, _, attribute = name.partition(".")
+        monkeypatch.setattr(import_module(passes + module), attribute, value)
+    monkeypatch.setenv(LIMIT, "1")
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STEPS, st.booleans(), st.integers(0, 7))
+def test_options_for_memory_keep_the_bits(
+    eager: None, steps: list[tuple[int, int, int]], known: bool, seed: int
+) -> None:
+    """Three steps that change a variable which the graph reads, by the gradient of its last tensor."""
+    with tf.Graph().as_default(), np.errstate(all="ignore"):
+        feeds, tensors = build(steps, known)
+        (row,) = tf.global_variables()
+        (gradient,) = tf.gradients(tensors[-1], [row])
+        step = row.assign_add(tf.zeros([COLUMNS]) if gradient is None else tf.clip_by_value(gradient, -1.0, 1.0))
+        fetches = [step, tensors[-1], *tensors[4 + seed :: 7]]
+        init = tf.global_variables_initializer()
+        options = [
+            "NO_MEM_OPT",
+            "RECOMPUTATION_HEURISTICS",
+            "SWAPPING_HEURISTICS",
+            "SCHEDULING_HEURISTICS",
+            "HEURISTICS",
+        ]
+        found = []
+        for option in options:
+            with tf.Session(config=memory(option)) as session:
+                session.run(init)
+                found.append([bits(session.run(fetches[1:], feeds)) for _ in range(2)])
+                for _ in range(3):
+                    session.run(step.op, feeds)
+                found[-1].append(bits(session.run([row, *fetches[1:]], feeds)))
+        for option, other in zip(options, found):
+            assert other == found[0], f"with {option}"

@@ -9,11 +9,12 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.kernels import fused_machine
-from sparkflow_runtime.wire.protos import ConfigProto
+from sparkflow_runtime.wire.protos import ConfigProto, RewriterConfig
 
 
-def config(passes: bool) -> ConfigProto:
+def config(passes: bool, option: int = RewriterConfig.DEFAULT_MEM_OPT) -> ConfigProto:
     found = ConfigProto()
+    found.graph_options.rewrite_options.memory_optimization = option
     found.graph_options.rewrite_options.disable_meta_optimizer = not passes
     return found
 
@@ -50,11 +51,11 @@ OPTIMIZERS = {
 }
 
 
-def trained(name: str, passes: bool) -> list[bytes]:
+def trained(name: str, passes: bool, option: int = RewriterConfig.DEFAULT_MEM_OPT) -> list[bytes]:
     with tf.Graph().as_default():
         places, train, loss = model(OPTIMIZERS[name]())
         rng, losses = np.random.default_rng(0), []
-        with tf.Session(config=config(passes)) as session:
+        with tf.Session(config=config(passes, option)) as session:
             session.run(tf.global_variables_initializer())
             for _ in range(10):
                 losses.append(session.run([loss, train], dict(zip(places, batch(rng))))[0])
@@ -65,4 +66,6 @@ def trained(name: str, passes: bool) -> list[bytes]:
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_session_trains_to_the_same_bits(name: str) -> None:
     assert fused_machine.wait(120)
-    assert trained(name, passes=True) == trained(name, passes=False)
+    plain = trained(name, passes=False)
+    assert trained(name, passes=True) == plain
+    assert trained(name, True, RewriterConfig.HEURISTICS) == plain

@@ -1,0 +1,47 @@
+"""Bytes of a node's outputs, as far as its NodeDef tells."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.protos import AttrValue, NodeDef
+from sparkflow_runtime.wire.tensor_proto import shape_tuple
+
+UNKNOWN_SIZE = 128  # of a dimension that the static shape leaves open: a usual batch
+SHAPES = "_output_shapes"
+_TYPE_ATTRS = ("DstT", "dtype", "T", "Tparams", "out_type", "output_type", "tensor_type")
+_COMPARISONS = ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual")
+_TESTS = ("LogicalAnd", "LogicalOr", "LogicalNot", "IsNan", "IsInf", "IsFinite", "All", "Any", "InTopK", "InTopKV2")
+_BOOLS = frozenset((*_COMPARISONS, *_TESTS, "IsVariableInitialized"))
+_POINTER_BYTES = 8  # of a string, which is a Python object
+
+
+def output_bytes(node: NodeDef, unknown: int = UNKNOWN_SIZE) -> tuple[int, ...]:
+    """Of each output by its static shape, in the type that the node says; an open dimension counts as `unknown`.
+
+    Empty where the node has no `_output_shapes`.
+    """
+    if SHAPES not in node.attr:
+        return ()
+    width = item_bytes(node)
+    return tuple(width * n for n in _elements(node.attr[SHAPES].SerializeToString(), unknown))
+
+
+def item_bytes(node: NodeDef) -> int:
+    if node.op in _BOOLS:
+        return 1
+    kind = next((node.attr[k].type for k in _TYPE_ATTRS if k in node.attr and node.attr[k].type), 0)
+    return (dtypes.as_dtype(kind).size or _POINTER_BYTES) if kind else 4
+
+
+@lru_cache(maxsize=4096)
+def _elements(attr: bytes, unknown: int) -> tuple[int, ...]:
+    """Graphs have many tensors and few different shapes. A tensor of unknown rank counts as one element."""
+    counts = []
+    for shape in AttrValue.FromString(attr).list.shape:
+        count = 1
+        for dim in shape_tuple(shape) or ():
+            count *= unknown if dim is None else dim
+        counts.append(count)
+    return tuple(counts)

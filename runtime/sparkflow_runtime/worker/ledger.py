@@ -1,0 +1,81 @@
+"""What the tensors of a traced step hold: an entry when a kernel puts out memory of its own, one when that is freed.
+
+Frees are seen as they happen, by weak references to the arrays, so what stands here is what the process did and not
+what the plan meant to do. Memory that was there before the step (variables, feeds, constants) is known by being read
+before any kernel has put it out, and is not counted. While `tracemalloc` is on, what a kernel holds only during its
+call is measured too.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+import weakref
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Memory(NamedTuple):
+    """Of one kernel call. new_bytes: of its outputs that are no memory of an input; scratch_bytes: at most held beside
+    them during the call, 0 where that was not measured; in_use_bytes: what the step's tensors hold at its end."""
+
+    new_bytes: tuple[int, ...] = ()
+    scratch_bytes: int = 0
+    in_use_bytes: int = 0
+
+
+def owner(array: np.ndarray) -> np.ndarray:
+    """The array whose memory this one is a view of, or itself."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+class Ledger:
+    """Not for two steps at once. Entries are appended from any thread, in which an array may be freed."""
+
+    def __init__(self) -> None:
+        self._entries: list[int] = []  # list.append is atomic
+        self._known: dict[int, weakref.ref[np.ndarray]] = {}
+        self._summed, self._in_use = 0, 0
+
+    def before(self, inputs: Iterable[Any]) -> int:
+        """Inputs that no kernel of the step has put out lie outside. Returns what `after` wants back."""
+        for value in inputs:
+            if type(value) is np.ndarray:
+                self._keep(owner(value), 0)
+        if not tracemalloc.is_tracing():
+            return -1
+        tracemalloc.reset_peak()
+        return tracemalloc.get_traced_memory()[0]
+
+    def after(self, outputs: Iterable[Any], traced_bytes: int) -> Memory:
+        """The call that began with `before` has put these out."""
+        peak = tracemalloc.get_traced_memory()[1] - traced_bytes if traced_bytes >= 0 else 0
+        new = []
+        for value in outputs:
+            held = owner(value) if type(value) is np.ndarray else None
+            new.append(self._keep(held, held.nbytes) if held is not None else 0)
+        return Memory(tuple(new), max(0, peak - sum(new)), self._total())
+
+    def _keep(self, array: np.ndarray, num_bytes: int) -> int:
+        """The bytes counted: none of an array that is known."""
+        key, known, entries = id(array), self._known, self._entries
+        if key in known:
+            return 0
+
+        def freed(reference: weakref.ref[np.ndarray]) -> None:
+            entries.append(-num_bytes)
+            if known.get(key) is reference:
+                del known[key]
+
+        known[key] = weakref.ref(array, freed)
+        entries.append(num_bytes)
+        return num_bytes
+
+    def _total(self) -> int:
+        end = len(self._entries)
+        self._in_use += sum(self._entries[self._summed : end])
+        self._summed = end
+        return self._in_use
