@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from sparkflow import (
+    debugging,
     errors,
     estimator,
     image,
@@ -219,6 +220,7 @@ from sparkflow.ops.variables import (
     variables_initializer,
 )
 from sparkflow.session.session import InteractiveSession, Session, get_default_session
+from sparkflow.top_level import *
 from sparkflow_runtime.wire.dtypes import (
     DType,
     as_dtype,
@@ -255,7 +257,7 @@ from sparkflow_runtime.wire.protos import (
 )
 
 _CONNECTORS = ("dask", "local", "spark")
-_LAZY = ("app", "flags", "python_io")  # what few programs use
+_LAZY = ("app", "contrib", "data", "flags", "python_io")  # what few programs use
 
 
 def __getattr__(name: str) -> Any:
@@ -264,4 +266,11 @@ def __getattr__(name: str) -> Any:
         return import_module(f"sparkflow.{name}")
     if name in _CONNECTORS:
         return import_module(f"sparkflow_connectors.{name}")
-    raise AttributeError(f"module 'sparkflow' has no attribute {name!r}")
+    if name == "__version__":
+        return import_module("importlib.metadata").version("sparkflow-graph")
+    if name in ("enable_eager_execution", "executing_eagerly"):
+        return getattr(import_module("sparkflow.contrib.eager"), name)
+    old = import_module("sparkflow.old_names").find(name)
+    if old is None:
+        raise AttributeError(f"module 'sparkflow' has no attribute {name!r}")
+    return old

@@ -57,6 +57,7 @@ ROOMS = {
     "sparkflow.losses.*": SUGAR,
     "sparkflow.metrics.*": SUGAR,
     "sparkflow.summary.*": SUGAR,
+    "sparkflow.contrib.*": SUGAR,
     "sparkflow.estimator.*": SUGAR,
     "sparkflow.saved_model.*": SUGAR,
     "sparkflow_runtime.*": Room(may=("sparkflow_runtime.*",)),  # server.py and session.py join the rooms

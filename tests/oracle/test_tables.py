@@ -24,6 +24,7 @@ NOT_COVERED = {  # op types without a case, and why
     "SaveV2": "checkpoints are safetensors files, which TensorFlow does not read",
     "RestoreV2": "checkpoints are safetensors files, which TensorFlow does not read",
     "MergeV2Checkpoints": "checkpoints are safetensors files, which TensorFlow does not read",
+    **dict.fromkeys(["PyFunc", "PyFuncStateless"], "a function's token means something in its own process alone"),
     "ControlTrigger": "no public function makes it",
     "StackCloseV2": "no public function makes it",
     "TensorArrayGradWithShape": "no public function makes it",

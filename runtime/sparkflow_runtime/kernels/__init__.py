@@ -21,6 +21,7 @@ from sparkflow_runtime.kernels import (
     partial,
     pool,
     random,
+    script,
     stacks,
     state,
     summary,
