@@ -9,18 +9,21 @@ from importlib import import_module
 from typing import Any
 
 from sparkflow import (
+    bitwise,
     debugging,
     errors,
     estimator,
     image,
     initializers,
     layers,
+    linalg,
     logging,
     losses,
     math,
     metrics,
     nn,
     random,
+    spectral,
     summary,
     train,
 )
@@ -255,6 +258,8 @@ from sparkflow_runtime.wire.protos import (
     RunOptions,
     Summary,
 )
+
+signal = spectral
 
 _CONNECTORS = ("dask", "local", "spark")
 _LAZY = ("app", "contrib", "data", "flags", "python_io")  # what few programs use

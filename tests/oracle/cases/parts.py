@@ -108,7 +108,7 @@ def _strided_grads(dtype: str) -> Iterator[Any]:
 
 def _ensured(dtype: str) -> Iterator[Any]:
     x = ramp(dtype, 2, 3)
-    for dims in (None, (2, 3), (None, 3), (None, 2), (2,), (None, None)):
+    for dims in ((2, 3), (None, 3), (None, 2), (2,), (None, None)):
         yield str(dims), [x], {"shape": Shape(dims)}
 
 
