@@ -23,7 +23,9 @@ from sparkflow import (
     metrics,
     nn,
     random,
+    sparse,
     spectral,
+    strings,
     summary,
     train,
 )

@@ -2,6 +2,7 @@
 
 from sparkflow import rnn_cell
 from sparkflow.ops.embedding import embedding_lookup
+from sparkflow.ops.embedding_sparse import embedding_lookup_sparse, safe_embedding_lookup_sparse
 from sparkflow.ops.math import sigmoid, tanh
 from sparkflow.ops.nn import (
     batch_normalization,

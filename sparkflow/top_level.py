@@ -1,5 +1,6 @@
 """More names of `tf`, by family. `sparkflow/__init__.py` takes them all."""
 
+from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.ops.checks import (
     add_check_numerics_ops,
     assert_equal,
@@ -28,6 +29,7 @@ from sparkflow.ops.checks import (
 )
 from sparkflow.ops.einsum import einsum
 from sparkflow.ops.fourier import fft, fft2d, fft3d, ifft, ifft2d, ifft3d
+from sparkflow.ops.io import string_join
 from sparkflow.ops.linalg import (
     cholesky,
     cholesky_solve,
@@ -100,4 +102,47 @@ from sparkflow.ops.segments import (
     unsorted_segment_min,
     unsorted_segment_prod,
     unsorted_segment_sqrt_n,
+)
+from sparkflow.ops.sparse import (
+    sparse_concat,
+    sparse_fill_empty_rows,
+    sparse_mask,
+    sparse_merge,
+    sparse_placeholder,
+    sparse_reorder,
+    sparse_reset_shape,
+    sparse_reshape,
+    sparse_retain,
+    sparse_slice,
+    sparse_split,
+    sparse_tensor_to_dense,
+    sparse_to_dense,
+    sparse_to_indicator,
+    sparse_transpose,
+)
+from sparkflow.ops.sparse_math import (
+    sparse_add,
+    sparse_maximum,
+    sparse_minimum,
+    sparse_reduce_max,
+    sparse_reduce_max_sparse,
+    sparse_reduce_sum,
+    sparse_reduce_sum_sparse,
+    sparse_softmax,
+    sparse_tensor_dense_matmul,
+)
+from sparkflow.ops.strings import (
+    as_string,
+    decode_base64,
+    decode_raw,
+    encode_base64,
+    reduce_join,
+    regex_replace,
+    string_split,
+    string_strip,
+    string_to_hash_bucket,
+    string_to_hash_bucket_fast,
+    string_to_hash_bucket_strong,
+    string_to_number,
+    substr,
 )

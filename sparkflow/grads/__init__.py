@@ -15,6 +15,7 @@ from sparkflow.grads import (
     nn_pool,
     random,
     segments,
+    sparse,
     state,
     tensor_array,
 )

@@ -91,7 +91,9 @@ def table() -> dict[str, dict[str, list[Case]]]:
         parts,
         reduce,
         segments,
+        sparse,
         special,
+        strings,
     )
 
     return _TABLE
