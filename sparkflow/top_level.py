@@ -29,6 +29,7 @@ from sparkflow.ops.checks import (
 )
 from sparkflow.ops.einsum import einsum
 from sparkflow.ops.fourier import fft, fft2d, fft3d, ifft, ifft2d, ifft3d
+from sparkflow.ops.image_more import random_crop
 from sparkflow.ops.io import string_join
 from sparkflow.ops.linalg import (
     cholesky,

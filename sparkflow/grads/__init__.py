@@ -2,6 +2,7 @@
 
 from sparkflow.grads import (
     array,
+    candidates,
     control_flow,
     control_flow_while,
     fourier,

@@ -3,6 +3,7 @@
 from sparkflow_runtime.kernels import (
     array,
     array_slice,
+    candidates,
     constant,
     control_flow,
     conv,
@@ -13,6 +14,8 @@ from sparkflow_runtime.kernels import (
     fourier,
     fused,
     image,
+    image_colours,
+    image_files,
     io,
     linalg,
     linalg_parts,
