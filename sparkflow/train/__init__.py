@@ -1,6 +1,7 @@
 """Training as graph programs: optimizers, savers, device setters, hooks, sessions that recover."""
 
 from sparkflow.session.server import Server
+from sparkflow.summary.writer import FileWriter
 from sparkflow.train.checkpoint_state import (
     CheckpointState,
     checkpoint_exists,
@@ -12,6 +13,7 @@ from sparkflow.train.checkpoint_state import (
 )
 from sparkflow.train.coordinator import Coordinator
 from sparkflow.train.device_setter import GreedyLoadBalancingStrategy, byte_size_load_fn, replica_device_setter
+from sparkflow.train.graph_files import import_meta_graph, write_graph
 from sparkflow.train.hooks import (
     FeedFnHook,
     FinalOpsHook,
@@ -76,6 +78,7 @@ from sparkflow.train.saving_hooks import (
 from sparkflow.train.scaffold import Scaffold
 from sparkflow.train.session_manager import SessionManager
 from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from sparkflow.train.supervisor import Supervisor
 from sparkflow.train.sync_replicas import SyncReplicasOptimizer
 from sparkflow.train.training_util import (
     assert_global_step,
@@ -97,3 +100,5 @@ from sparkflow_runtime.wire.example_proto import (
     SequenceExample,
 )
 from sparkflow_runtime.wire.protos import ClusterDef
+
+SummaryWriter = FileWriter  # its name before 1.0

@@ -25,6 +25,7 @@ from sparkflow_runtime.kernels import (
     nn,
     nn_loops,
     nn_norm,
+    parsing,
     partial,
     pool,
     random,
