@@ -58,6 +58,7 @@ ROOMS = {
     "sparkflow.metrics.*": SUGAR,
     "sparkflow.summary.*": SUGAR,
     "sparkflow.contrib.*": SUGAR,
+    "sparkflow.data.*": SUGAR,
     "sparkflow.estimator.*": SUGAR,
     "sparkflow.saved_model.*": SUGAR,
     "sparkflow_runtime.*": Room(may=("sparkflow_runtime.*",)),  # server.py and session.py join the rooms

@@ -49,7 +49,7 @@ CASES: list[tuple[str, Any, tuple[Any, ...], Any]] = [
      [TALL[2], TALL[:2].mean(0), [0] * 3, TALL[3]]),
     ("segment sqrt n", lambda x: tf.unsorted_segment_sqrt_n(x, [1, 1, 0, 0, 0], 2), (TALL,),
      [TALL[2:].sum(0) / 3**0.5, TALL[:2].sum(0) / 2**0.5]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("known", [True, False])

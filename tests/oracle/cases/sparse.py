@@ -84,7 +84,7 @@ for _kind in ("Add", "Mul", "Div"):
                 _own(d) if k != "Add" else {},
             )
             for s in ((4, 5), (1, 5), (4, 1))
-        ],  # fmt: skip
+        ],
     )
 
 
