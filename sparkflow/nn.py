@@ -1,6 +1,18 @@
 """tf.nn."""
 
 from sparkflow import rnn_cell
+from sparkflow.ops.candidates import (
+    all_candidate_sampler,
+    compute_accidental_hits,
+    fixed_unigram_candidate_sampler,
+    learned_unigram_candidate_sampler,
+    log_poisson_loss,
+    log_uniform_candidate_sampler,
+    nce_loss,
+    sampled_softmax_loss,
+    uniform_candidate_sampler,
+    zero_fraction,
+)
 from sparkflow.ops.embedding import embedding_lookup
 from sparkflow.ops.embedding_sparse import embedding_lookup_sparse, safe_embedding_lookup_sparse
 from sparkflow.ops.math import sigmoid, tanh
@@ -73,15 +85,3 @@ from sparkflow.ops.nn_pool import (
 from sparkflow.ops.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
 
 avg_pool2d = avg_pool
-from sparkflow.ops.candidates import (
-    all_candidate_sampler,
-    compute_accidental_hits,
-    fixed_unigram_candidate_sampler,
-    learned_unigram_candidate_sampler,
-    log_poisson_loss,
-    log_uniform_candidate_sampler,
-    nce_loss,
-    sampled_softmax_loss,
-    uniform_candidate_sampler,
-    zero_fraction,
-)

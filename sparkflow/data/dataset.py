@@ -85,7 +85,11 @@ class Dataset:
         kinds = tuple(t for d in parts for t in d._spec.types)
         spec = Spec(like, kinds, tuple(s for d in parts for s in d._spec.dims))
         tensors = tuple(t for d in parts for t in d._tensors)
-        return Dataset(spec, lambda fed: (sum(rows, []) for rows in zip(*(d._rows(fed) for d in parts))), tensors)
+        return Dataset(
+            spec,
+            lambda fed: ([x for row in rows for x in row] for rows in zip(*(d._rows(fed) for d in parts))),
+            tensors,
+        )
 
     # ------------------------------------------------------------------ order and number
 
@@ -198,8 +202,8 @@ class Dataset:
     def padded_batch(
         self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: bool = False
     ) -> Dataset:
-        """As batch, of arrays of different sizes: filled up to padded_shapes, or to the largest of the batch where a size
-        is None or -1."""
+        """As batch, of arrays of different sizes: filled up to padded_shapes, or the largest of the batch where a size is
+        None or -1."""
         kinds = self._spec.types
         dims = self._spec.dims if padded_shapes is None else _dims_like(self._spec.like, padded_shapes)
         nothing = [b"" if t is dtypes.string else 0 for t in kinds]
@@ -337,5 +341,5 @@ def _padded(column: tuple[Any, ...], dims: shapes.Dims, value: Any, dtype: dtype
         raise InvalidArgumentError(f"Attempted to pad to a smaller size than the input element: {largest} > {sizes}")
     out = np.full((len(arrays), *sizes), value, dtype.np)
     for i, a in enumerate(arrays):
-        out[(i, *(slice(n) for n in a.shape))] = a
+        out[i][tuple(slice(n) for n in a.shape)] = a
     return out

@@ -17,7 +17,8 @@ class Iterator:
     """get_next() raises OutOfRangeError when it runs at the end, FailedPreconditionError before the initializer."""
 
     def __init__(self, dataset: Dataset, one_shot: bool):
-        self._dataset, self._lock, self._rows = dataset, threading.Lock(), None
+        self._dataset, self._lock = dataset, threading.Lock()
+        self._rows: Any = None
         self._initializer: Operation | None = None
         tensors = dataset._tensors
         if one_shot:
@@ -33,7 +34,7 @@ class Iterator:
     def _start(self, *values: Any) -> None:
         with self._lock:
             fed = dict(zip(self._dataset._tensors, values))
-            self._rows: Any = iter(self._dataset._rows(fed))
+            self._rows = iter(self._dataset._rows(fed))
 
     @property
     def initializer(self) -> Operation:

@@ -170,7 +170,7 @@ def nce_loss(
     sampled_values: Any = None, remove_accidental_hits: bool = False, partition_strategy: str = "mod",
     name: str = "nce_loss",
 ) -> Tensor:  # fmt: skip
-    """[batch]: the logistic losses of telling the true classes from num_sampled noise ones (Gutmann and Hyvarinen 2010).
+    """[batch]: the logistic losses of telling the true classes from num_sampled noise ones (Gutmann, Hyvarinen 2010).
 
     weights [num_classes, dim] and biases [num_classes], or lists of shards; labels [batch, num_true]; inputs
     [batch, dim].
@@ -201,7 +201,7 @@ def sampled_softmax_loss(
 
 
 def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:
-    """exp(c) - z c for log_input c and targets z; with the full loss Stirling's z log z - z + log(2 pi z) / 2 where z > 1."""
+    """exp(c) - z c for log_input c and targets z; the full loss adds Stirling's z log z - z + log(2 pi z) / 2, z > 1."""
     with get_default_graph().name_scope(name or "log_poisson_loss"):
         c = convert_to_tensor(log_input, name="log_input")
         z = convert_to_tensor(targets, c.dtype.base_dtype, "targets")

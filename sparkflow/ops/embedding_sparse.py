@@ -23,8 +23,8 @@ def embedding_lookup_sparse(
 ) -> Tensor:  # fmt: skip
     """[rows, ...]: for each row of sp_ids its rows of the table, combined: "sum", "mean" (default) or "sqrtn".
 
-    sp_weights: a weight for each id (of sp_ids' indices), or None for 1. Raises ValueError on another combiner, TypeError
-    where sp_ids is no SparseTensor.
+    sp_weights: a weight for each id (of sp_ids' indices), or None for 1. Raises ValueError on another combiner,
+    TypeError where sp_ids is no SparseTensor.
     """
     kind = combiner or "mean"
     if kind not in _COMBINE:

@@ -329,7 +329,7 @@ def pad_to_bounding_box(
 
 
 def resize_image_with_crop_or_pad(image: Any, target_height: int, target_width: int) -> Tensor:
-    """Cut at the edges, or filled with zeros there, evenly, to that height and width. The image's sizes must be known."""
+    """Cut at the edges, or filled with zeros there, evenly, to that size. The image's sizes must be known."""
     with get_default_graph().name_scope("resize_image_with_crop_or_pad"):
         image = convert_to_tensor(image, name="image")
         dims = image._shape

@@ -102,7 +102,7 @@ def sparse_minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTenso
 
 
 def sparse_dense_cwise(kind: str, sp: SparseTensor, dense: Any, name: str | None = None) -> SparseTensor:
-    """sp's values with those of a dense tensor (broadcast to sp's shape) at their places: kind "Mul", "Div" or "Add"."""
+    """sp's values with those of a dense tensor (broadcast to its shape) at their places: kind "Mul", "Div" or "Add"."""
     value = convert_to_tensor(dense, sp.dtype.base_dtype)
     out = apply_op(f"SparseDenseCwise{kind}", [*_parts(sp), value], name=name)
     return SparseTensor(sp.indices, out, sp.dense_shape)

@@ -51,8 +51,8 @@ def read_meta_graph_file(filename: str) -> MetaGraphDef:
 def import_meta_graph(
     meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None, **kwargs: Any
 ) -> Saver | None:
-    """Adds the nodes and collections of a MetaGraphDef, or of a .meta file, to the graph; a Saver of its variables, None
-    where there are none."""
+    """Adds the nodes and collections of a MetaGraphDef, or of a .meta file, to the graph; a Saver of its variables,
+    None where there are none."""
     meta = meta_graph_or_file
     meta = meta if isinstance(meta, MetaGraphDef) else read_meta_graph_file(str(meta))
     graph_def = meta.graph_def

@@ -15,6 +15,17 @@ A, B = RNG.normal(size=(2, 4, 4)) + 3 * np.eye(4), RNG.normal(size=(2, 4, 3))
 SPD = A @ np.swapaxes(A, -1, -2)
 TALL = RNG.normal(size=(5, 3))
 
+
+def _by_svd(a: Any) -> Any:
+    s, u, v = tf.svd(a)
+    return tf.matmul(u * s, v, adjoint_b=True)
+
+
+def _by_eig(a: Any) -> Any:
+    e, v = tf.self_adjoint_eig(a)
+    return tf.matmul(v * e[:, None, :], v, adjoint_b=True)
+
+
 # name, expression, inputs, what numpy says
 CASES: list[tuple[str, Any, tuple[Any, ...], Any]] = [
     ("inverse", tf.matrix_inverse, (A,), np.linalg.inv(A)),
@@ -24,31 +35,63 @@ CASES: list[tuple[str, Any, tuple[Any, ...], Any]] = [
     ("determinant", tf.matrix_determinant, (A,), np.linalg.det(A)),
     ("logdet", tf.linalg.logdet, (SPD,), np.linalg.slogdet(SPD)[1]),
     ("qr", lambda a: tf.matmul(*tf.qr(a)), (TALL,), TALL),
-    ("svd", lambda a: (lambda s, u, v: tf.matmul(u * s, v, adjoint_b=True))(*tf.svd(a)), (TALL,), TALL),
-    ("eig", lambda a: (lambda e, v: tf.matmul(v * e[:, None, :], v, adjoint_b=True))(*tf.self_adjoint_eig(a)), (SPD,), SPD),
+    ("svd", _by_svd, (TALL,), TALL),
+    (
+        "eig",
+        _by_eig,
+        (SPD,),
+        SPD,
+    ),
     ("eigvals", tf.self_adjoint_eigvals, (SPD,), np.linalg.eigvalsh(SPD)),
     ("trace", tf.trace, (A,), np.trace(A, axis1=1, axis2=2)),
     ("eye", lambda: tf.eye(3, 4, [2], tf.float64), (), np.broadcast_to(np.eye(3, 4), (2, 3, 4))),
     ("tensordot 1", lambda a, b: tf.tensordot(a, b, 1), (TALL, TALL.T), TALL @ TALL.T),
-    ("tensordot", lambda a, b: tf.tensordot(a, b, [[1, 0], [0, 1]]), (A, B.swapaxes(0, 1)),
-     np.tensordot(A, B.swapaxes(0, 1), [[1, 0], [0, 1]])),
-    ("einsum", lambda a, b, c: tf.einsum("bij,bjk,ck->bic", a, b, c), (A, B, TALL), np.einsum("bij,bjk,ck->bic", A, B, TALL)),
+    (
+        "tensordot",
+        lambda a, b: tf.tensordot(a, b, [[1, 0], [0, 1]]),
+        (A, B.swapaxes(0, 1)),
+        np.tensordot(A, B.swapaxes(0, 1), [[1, 0], [0, 1]]),
+    ),
+    (
+        "einsum",
+        lambda a, b, c: tf.einsum("bij,bjk,ck->bic", a, b, c),
+        (A, B, TALL),
+        np.einsum("bij,bjk,ck->bic", A, B, TALL),
+    ),
     ("norm", tf.norm, (TALL,), np.linalg.norm(TALL)),
-    *((f"norm {p}", lambda x, p=p: tf.norm(x, p, axis=1), (TALL,), np.linalg.norm(TALL, p, axis=1)) for p in (1, 2, 3, np.inf)),
-    *((f"norm {p} of matrices", lambda x, p=p: tf.norm(x, p, axis=[1, 2]), (A,), np.linalg.norm(A, p, axis=(1, 2)))
-      for p in (1, 2, "fro", np.inf)),
+    *(
+        (f"norm {p}", lambda x, p=p: tf.norm(x, p, axis=1), (TALL,), np.linalg.norm(TALL, p, axis=1))
+        for p in (1, 2, 3, np.inf)
+    ),
+    *(
+        (f"norm {p} of matrices", lambda x, p=p: tf.norm(x, p, axis=[1, 2]), (A,), np.linalg.norm(A, p, axis=(1, 2)))
+        for p in (1, 2, "fro", np.inf)
+    ),
     ("transpose", tf.matrix_transpose, (A,), np.swapaxes(A, -1, -2)),
     ("set_diag", lambda x: tf.matrix_set_diag(x, tf.zeros([2, 4], tf.float64)), (A,), A * (1 - np.eye(4))),
     ("fft", lambda x: tf.abs(tf.spectral.rfft(x)), (TALL,), np.abs(np.fft.rfft(TALL))),
     ("irfft", lambda x: tf.spectral.irfft(tf.spectral.rfft(x), [3]), (TALL,), TALL),
-    ("lbeta", tf.lbeta, (np.array([1.0, 2.0, 3.0]),), math.log(math.gamma(1) * math.gamma(2) * math.gamma(3) / math.gamma(6))),
+    (
+        "lbeta",
+        tf.lbeta,
+        (np.array([1.0, 2.0, 3.0]),),
+        math.log(math.gamma(1) * math.gamma(2) * math.gamma(3) / math.gamma(6)),
+    ),
     ("lgamma", tf.lgamma, (np.array([0.5, 7.0, -1.5]),), [math.lgamma(v) for v in (0.5, 7.0, -1.5)]),
     ("digamma", tf.digamma, (np.array([1.0, 0.25]),), [-0.5772156649015329, -4.2274535333762654]),
     ("log_sigmoid", tf.log_sigmoid, (np.array([-800.0, 0.0]),), [-800.0, -math.log(2)]),
-    ("segment means", lambda x: tf.unsorted_segment_mean(x, [1, 1, 0, 3, -1], 4), (TALL,),
-     [TALL[2], TALL[:2].mean(0), [0] * 3, TALL[3]]),
-    ("segment sqrt n", lambda x: tf.unsorted_segment_sqrt_n(x, [1, 1, 0, 0, 0], 2), (TALL,),
-     [TALL[2:].sum(0) / 3**0.5, TALL[:2].sum(0) / 2**0.5]),
+    (
+        "segment means",
+        lambda x: tf.unsorted_segment_mean(x, [1, 1, 0, 3, -1], 4),
+        (TALL,),
+        [TALL[2], TALL[:2].mean(0), [0] * 3, TALL[3]],
+    ),
+    (
+        "segment sqrt n",
+        lambda x: tf.unsorted_segment_sqrt_n(x, [1, 1, 0, 0, 0], 2),
+        (TALL,),
+        [TALL[2:].sum(0) / 3**0.5, TALL[:2].sum(0) / 2**0.5],
+    ),
 ]
 
 

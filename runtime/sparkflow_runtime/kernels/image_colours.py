@@ -147,7 +147,7 @@ def _sample(node: Node) -> Function:
         return None
 
     def run(image_size: Any, bounding_boxes: Any, covered: Any) -> Any:
-        height, width, channels = ints(image_size)
+        height, width, _ = ints(image_size)
         boxes = host(bounding_boxes).reshape(-1, 4).astype(np.float64)
         if not len(boxes):
             if not node.attr("use_image_if_no_bounding_boxes"):

@@ -57,7 +57,8 @@ def _dense(features: Any, key: str, dtype: DType, shape: tuple[int, ...], defaul
         return np.asarray(default, dtype.np).reshape(shape)
     if found.size != size:
         raise InvalidArgumentError(
-            f"Key: {key}, {which}. Number of {dtype.name} values != expected. Values size: {found.size} but output shape: {list(shape)}"
+            f"Key: {key}, {which}. Number of {dtype.name} values != expected. "
+            f"Values size: {found.size} but output shape: {list(shape)}"
         )
     return found.reshape(shape)
 

@@ -142,7 +142,7 @@ def _reshape(xp: Any, indices: Any, shape: Any, new_shape: Any) -> Any:
         wanted[wanted.index(-1)] = count // known if known else 0
     if math.prod(wanted) != count:
         raise InvalidArgumentError(
-            f"Input to reshape is a SparseTensor with {count} dense values, but the requested shape has {math.prod(wanted)}"
+            f"SparseReshape: {count} dense values do not fit the requested shape, which has {math.prod(wanted)}"
         )
     return _unflat(xp, _flat(xp, indices, sizes), tuple(wanted)), xp.asarray(wanted, xp.int64)
 

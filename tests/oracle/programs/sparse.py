@@ -22,11 +22,25 @@ def _parts(sp: Any) -> list[Any]:
     return [sp.indices, sp.values, sp.dense_shape]
 
 
-expression("sparse-split", [VALUES], lambda tf, v: [p for s in tf.sparse_split(sp_input=_sp(tf, v), num_split=2, axis=1) for p in _parts(s)], ops=("SparseSplit",))
+expression(
+    "sparse-split",
+    [VALUES],
+    lambda tf, v: [p for s in tf.sparse_split(sp_input=_sp(tf, v), num_split=2, axis=1) for p in _parts(s)],
+    ops=("SparseSplit",),
+)
 expression("sparse-transpose", [VALUES], lambda tf, v: _parts(tf.sparse_transpose(_sp(tf, v))))
 expression("sparse-retain", [VALUES], lambda tf, v: _parts(tf.sparse_retain(_sp(tf, v), [True, False, True, False])))
 expression("sparse-reset", [VALUES], lambda tf, v: _parts(tf.sparse_reset_shape(_sp(tf, v))))
-expression("sparse-dense", [VALUES], lambda tf, v: [tf.sparse_tensor_to_dense(_sp(tf, v)), tf.sparse_reduce_sum(_sp(tf, v)), tf.sparse_reduce_sum(_sp(tf, v), 1)], True)
+expression(
+    "sparse-dense",
+    [VALUES],
+    lambda tf, v: [
+        tf.sparse_tensor_to_dense(_sp(tf, v)),
+        tf.sparse_reduce_sum(_sp(tf, v)),
+        tf.sparse_reduce_sum(_sp(tf, v), 1),
+    ],
+    True,
+)
 expression("sparse-concat", [VALUES], lambda tf, v: _parts(tf.sparse_concat(1, [_sp(tf, v), _sp(tf, v)])))
 for _combiner in ("sum", "mean", "sqrtn"):
     expression(
@@ -40,5 +54,11 @@ for _combiner in ("sum", "mean", "sqrtn"):
         ],
         False,
     )
-expression("safe-embedding", [TABLE], lambda tf, t: [tf.nn.safe_embedding_lookup_sparse([t], tf.SparseTensor(AT, np.array([5, -1, 5, 2], np.int64), [5, 5]))])
+expression(
+    "safe-embedding",
+    [TABLE],
+    lambda tf, t: [
+        tf.nn.safe_embedding_lookup_sparse([t], tf.SparseTensor(AT, np.array([5, -1, 5, 2], np.int64), [5, 5]))
+    ],
+)
 expression("string-split", [strings("a b", "", "c  d e")], lambda tf, s: _parts(tf.string_split(s)))
