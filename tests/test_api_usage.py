@@ -1,5 +1,5 @@
-"""docs/api.md lists every name that 180 public TensorFlow 1 programs use, with its state. This test writes it anew where
-SPARKFLOW_WRITE_DOCS is set, and otherwise demands that it is up to date."""
+"""docs/api.md lists every name that 180 public TensorFlow 1 programs use, with its state. This test writes it anew
+where SPARKFLOW_WRITE_DOCS is set, and otherwise demands that it is up to date."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ PARTLY = {
 
 HEAD = """# What of TensorFlow 1 is there
 
-Every name that 180 public TensorFlow 1 programs and notebooks use, how many of them use it, and what `import sparkflow as tf`
-makes of it. {works} of {all} work. Written by `SPARKFLOW_WRITE_DOCS=1 pytest tests/test_api_usage.py`.
+Every name that 180 public TensorFlow 1 programs and notebooks use, how many of them use it, and what
+`import sparkflow as tf` makes of it. {works} of {all} work. Written by
+`SPARKFLOW_WRITE_DOCS=1 pytest tests/test_api_usage.py`.
 
 | name | programs | state |
 |---|---|---|

@@ -202,8 +202,8 @@ class Dataset:
     def padded_batch(
         self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: bool = False
     ) -> Dataset:
-        """As batch, of arrays of different sizes: filled up to padded_shapes, or the largest of the batch where a size is
-        None or -1."""
+        """As batch, of arrays of different sizes: filled up to padded_shapes, or the largest of the batch where a
+        size is None or -1."""
         kinds = self._spec.types
         dims = self._spec.dims if padded_shapes is None else _dims_like(self._spec.like, padded_shapes)
         nothing = [b"" if t is dtypes.string else 0 for t in kinds]

@@ -201,7 +201,7 @@ def sampled_softmax_loss(
 
 
 def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:
-    """exp(c) - z c for log_input c and targets z; the full loss adds Stirling's z log z - z + log(2 pi z) / 2, z > 1."""
+    """exp(c) - z c for log_input c and targets z; the full loss adds Stirling's z log z - z + log(2 pi z) / 2."""
     with get_default_graph().name_scope(name or "log_poisson_loss"):
         c = convert_to_tensor(log_input, name="log_input")
         z = convert_to_tensor(targets, c.dtype.base_dtype, "targets")

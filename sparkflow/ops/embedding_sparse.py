@@ -77,4 +77,7 @@ def safe_embedding_lookup_sparse(
             mask = array.reshape(empty, [-1] + [1] * (rank - 1))
             mask = math.logical_or(mask, array.zeros_like(out, dtype=dtypes.bool_))
             out = array_select.where(mask, array.zeros_like(out), out)
-        return array.identity(out, name=scope)
+        found, whole = array.identity(out, name=scope), ids.shape.dims_
+        if whole and found._shape is not None:
+            found.set_shape((whole[0], *found._shape[1:]))
+        return found

@@ -85,6 +85,7 @@ def table() -> dict[str, dict[str, list[Case]]]:
         array,
         conv,
         elementwise,
+        images,
         joins,
         linalg,
         nn,

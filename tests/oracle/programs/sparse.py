@@ -62,3 +62,31 @@ expression(
     ],
 )
 expression("string-split", [strings("a b", "", "c  d e")], lambda tf, s: _parts(tf.string_split(s)))
+
+
+def _serialized() -> np.ndarray:
+    from sparkflow_runtime.wire import example_proto as p
+
+    out = np.empty(2, object)
+    for i, words in enumerate(([b"x", b"yz"], [])):
+        feature = {
+            "a": p.Feature(float_list=p.FloatList(value=[i, 2.5])),
+            "s": p.Feature(bytes_list=p.BytesList(value=words)),
+        }
+        out[i] = p.Example(features=p.Features(feature=feature)).SerializeToString()
+    return out
+
+
+def _parsed(tf: Any, text: Any) -> list[Any]:
+    features = {
+        "a": tf.FixedLenFeature([2], tf.float32),
+        "m": tf.FixedLenFeature([], tf.int64, default_value=-1),
+        "s": tf.VarLenFeature(tf.string),
+    }
+    found = tf.parse_example(text, features)
+    return [found["a"], found["m"], *_parts(found["s"])]
+
+
+expression(
+    "parse-example", [_serialized()], _parsed, ops=("ParseExample",), one_way="TensorFlow makes a ParseExampleV2"
+)
