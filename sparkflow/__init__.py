@@ -266,7 +266,7 @@ from sparkflow_runtime.wire.protos import (
 signal = spectral
 
 _CONNECTORS = ("dask", "local", "spark")
-_LAZY = ("app", "contrib", "data", "flags", "python_io")  # what few programs use
+_LAZY = ("app", "compat", "contrib", "data", "flags", "python_io")  # what few programs use
 
 
 def __getattr__(name: str) -> Any:
@@ -277,6 +277,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"sparkflow_connectors.{name}")
     if name == "__version__":
         return import_module("importlib.metadata").version("sparkflow-graph")
+    if name in ("disable_eager_execution", "disable_v2_behavior"):
+        return lambda: None  # there is nothing to switch off
     if name in ("enable_eager_execution", "executing_eagerly"):
         return getattr(import_module("sparkflow.contrib.eager"), name)
     old = import_module("sparkflow.old_names").find(name)

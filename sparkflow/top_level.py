@@ -1,6 +1,18 @@
 """More names of `tf`, by family. `sparkflow/__init__.py` takes them all."""
 
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
+from sparkflow.grads.registry import gradient as RegisterGradient
+from sparkflow.grads.registry import not_differentiable as NotDifferentiable
+from sparkflow.ops.array_made import (
+    argsort,
+    broadcast_static_shape,
+    confusion_matrix,
+    count_nonzero,
+    is_tensor,
+    sequence_mask,
+    sort,
+)
+from sparkflow.ops.array_select import where_v2
 from sparkflow.ops.checks import (
     add_check_numerics_ops,
     assert_equal,
@@ -148,3 +160,6 @@ from sparkflow.ops.strings import (
     string_to_number,
     substr,
 )
+
+NoGradient = NotDifferentiable
+newaxis = None

@@ -60,6 +60,7 @@ NO_GRADIENT = {  # op types whose function in TensorFlow returns nothing but Non
     "LoopCond",
     "SparseDenseCwiseAdd",  # whose function raises
 }
+# op types that are differentiable in TensorFlow and not here
 NOT_YET = {
     "MaxPoolGradV2",
     "RGBToHSV",
