@@ -12,10 +12,8 @@ from sparkflow import (
     bitwise,
     debugging,
     errors,
-    estimator,
     image,
     initializers,
-    io,
     layers,
     linalg,
     logging,
@@ -24,7 +22,6 @@ from sparkflow import (
     metrics,
     nn,
     random,
-    saved_model,
     sparse,
     spectral,
     strings,
@@ -266,7 +263,17 @@ from sparkflow_runtime.wire.protos import (
 signal = spectral
 
 _CONNECTORS = ("dask", "local", "spark")
-_LAZY = ("app", "compat", "contrib", "data", "flags", "python_io")  # what few programs use
+_LAZY = (
+    "app",
+    "compat",
+    "contrib",
+    "data",
+    "estimator",
+    "flags",
+    "io",
+    "python_io",
+    "saved_model",
+)  # what few programs use
 
 
 def __getattr__(name: str) -> Any:
