@@ -9,13 +9,14 @@ from importlib import import_module
 from typing import Any
 
 from sparkflow import (
-    contrib,
+    bitwise,
+    debugging,
     distribute,
     errors,
-    estimator,
     image,
     initializers,
     layers,
+    linalg,
     logging,
     losses,
     math,
@@ -23,6 +24,9 @@ from sparkflow import (
     nn,
     queue,
     random,
+    sparse,
+    spectral,
+    strings,
     summary,
     train,
 )
@@ -229,6 +233,7 @@ from sparkflow.ops.variables import (
     variables_initializer,
 )
 from sparkflow.session.session import InteractiveSession, Session, get_default_session
+from sparkflow.top_level import *
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.dtypes import (
     DType,
@@ -265,8 +270,20 @@ from sparkflow_runtime.wire.protos import (
     Summary,
 )
 
+signal = spectral
+
 _CONNECTORS = ("dask", "local", "spark")
-_LAZY = ("app", "flags", "python_io")  # what few programs use
+_LAZY = (
+    "app",
+    "compat",
+    "contrib",
+    "data",
+    "estimator",
+    "flags",
+    "io",
+    "python_io",
+    "saved_model",
+)  # what few programs use
 
 
 def __getattr__(name: str) -> Any:
@@ -275,4 +292,13 @@ def __getattr__(name: str) -> Any:
         return import_module(f"sparkflow.{name}")
     if name in _CONNECTORS:
         return import_module(f"sparkflow_connectors.{name}")
-    raise AttributeError(f"module 'sparkflow' has no attribute {name!r}")
+    if name == "__version__":
+        return import_module("importlib.metadata").version("sparkflow-graph")
+    if name in ("disable_eager_execution", "disable_v2_behavior"):
+        return lambda: None  # there is nothing to switch off
+    if name in ("enable_eager_execution", "executing_eagerly"):
+        return getattr(import_module("sparkflow.contrib.eager"), name)
+    old = import_module("sparkflow.old_names").find(name)
+    if old is None:
+        raise AttributeError(f"module 'sparkflow' has no attribute {name!r}")
+    return old

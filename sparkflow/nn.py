@@ -1,7 +1,20 @@
 """tf.nn."""
 
 from sparkflow import rnn_cell
+from sparkflow.ops.candidates import (
+    all_candidate_sampler,
+    compute_accidental_hits,
+    fixed_unigram_candidate_sampler,
+    learned_unigram_candidate_sampler,
+    log_poisson_loss,
+    log_uniform_candidate_sampler,
+    nce_loss,
+    sampled_softmax_loss,
+    uniform_candidate_sampler,
+    zero_fraction,
+)
 from sparkflow.ops.embedding import embedding_lookup
+from sparkflow.ops.embedding_sparse import embedding_lookup_sparse, safe_embedding_lookup_sparse
 from sparkflow.ops.math import sigmoid, tanh
 from sparkflow.ops.nn import (
     batch_normalization,

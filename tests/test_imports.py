@@ -57,9 +57,11 @@ ROOMS = {
     "sparkflow.losses.*": SUGAR,
     "sparkflow.metrics.*": SUGAR,
     "sparkflow.summary.*": SUGAR,
+    "sparkflow.compat.*": SUGAR,
+    "sparkflow.contrib.*": SUGAR,
+    "sparkflow.data.*": SUGAR,
     "sparkflow.estimator.*": SUGAR,
     "sparkflow.saved_model.*": SUGAR,
-    "sparkflow.contrib.*": SUGAR,
     "sparkflow_runtime.*": Room(may=("sparkflow_runtime.*",)),  # server.py and session.py join the rooms
     "sparkflow_runtime.wire.*": Room(
         never=SOCKETS + THREADS,
@@ -232,8 +234,8 @@ REFUSED = [  # (module, source, what the report names)
     ("sparkflow_runtime.session", "from sparkflow.framework import graph", "sparkflow.framework.graph"),
     ("sparkflow_runtime.worker.executor", "import sparkflow_connectors.spark", "sparkflow_connectors.spark"),
     ("sparkflow.ops.math", "from sparkflow_connectors import spark", "sparkflow_connectors.spark"),
-    ("sparkflow.compat", "import sparkflow_connectors", "sparkflow_connectors"),  # eager; lazily it may
-    ("sparkflow.compat", "import sparkflow_runtime.session", "sparkflow_runtime.session"),
+    ("sparkflow.doctor", "import sparkflow_connectors", "sparkflow_connectors"),  # eager; lazily it may
+    ("sparkflow.doctor", "import sparkflow_runtime.session", "sparkflow_runtime.session"),
     ("sparkflow.train.saver", "from sparkflow_runtime import kernels", "sparkflow_runtime.kernels"),
     ("sparkflow.layers.core", "def f():\n    import sparkflow_runtime.worker", "sparkflow_runtime.worker"),
     ("sparkflow.framework.graph", "from ..ops import math", "sparkflow.ops.math"),
@@ -272,9 +274,9 @@ REFUSED = [  # (module, source, what the report names)
 ]
 
 ALLOWED = [
-    ("sparkflow.compat", "def __getattr__(name):\n    import sparkflow_connectors.spark"),
+    ("sparkflow.doctor", "def __getattr__(name):\n    import sparkflow_connectors.spark"),
     (
-        "sparkflow.compat",
+        "sparkflow.doctor",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from sparkflow_connectors import spark",
     ),
     (

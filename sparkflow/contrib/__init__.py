@@ -1,3 +1,14 @@
-"""What TensorFlow 1 kept in tf.contrib and programs still ask for there."""
+"""tf.contrib: homes of names, most of which exist elsewhere too. Its parts are loaded when they are first named."""
 
-from sparkflow.contrib import framework, training
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_PARTS = ("eager", "framework", "layers", "learn", "losses", "metrics", "rnn", "slim", "staging", "training")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PARTS:
+        return import_module(f"sparkflow.contrib.{name}")
+    raise AttributeError(f"tf.contrib has no {name!r} here; it has {', '.join(_PARTS)}")

@@ -1,54 +1,11 @@
-"""The model function's contract (tf.estimator): what it is told, and what it gives back."""
+"""tf.estimator: model functions, what runs them in one process, and what feeds them.
 
-from __future__ import annotations
+`tf.spark`, `tf.dask` and `tf.local` train the same model functions in a cluster.
+"""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
-
+from sparkflow.estimator import inputs
+from sparkflow.estimator.estimator import Estimator
 from sparkflow.estimator.run_config import RunConfig
-from sparkflow.framework.graph import Tensor
+from sparkflow.estimator.spec import EstimatorSpec, ModeKeys
 
-__all__ = ["EstimatorSpec", "ModeKeys", "RunConfig"]
-
-
-class ModeKeys:
-    TRAIN = "train"
-    EVAL = "eval"
-    PREDICT = "infer"
-
-
-@dataclass(frozen=True)
-class EstimatorSpec:
-    """What a model function returns.
-
-    predictions: a Tensor or a dict of Tensors, one row an example (PREDICT).
-    loss: scalar, the mean over the batch (TRAIN and EVAL). train_op: runs one step and increments the global step
-    (TRAIN).
-    training_hooks: SessionRunHooks of every worker; training_chief_hooks: of the first one.
-    Raises ValueError where the mode's parts are missing.
-    """
-
-    mode: str
-    predictions: Any = None
-    loss: Tensor | None = None
-    train_op: Any = None
-    eval_metric_ops: dict[str, Any] | None = None
-    export_outputs: Any = None
-    training_chief_hooks: Sequence[Any] = ()
-    training_hooks: Sequence[Any] = ()
-    scaffold: Any = None
-    evaluation_hooks: Sequence[Any] = ()
-    prediction_hooks: Sequence[Any] = ()
-
-    def __post_init__(self) -> None:
-        needed = {ModeKeys.TRAIN: ("loss", "train_op"), ModeKeys.EVAL: ("loss",), ModeKeys.PREDICT: ("predictions",)}
-        if self.mode not in needed:
-            raise ValueError(f"EstimatorSpec: mode must be one of {sorted(needed)}, got {self.mode!r}")
-        missing = [part for part in needed[self.mode] if getattr(self, part) is None]
-        if missing:
-            raise ValueError(f"EstimatorSpec: mode {self.mode!r} needs {' and '.join(missing)}")
-        if self.loss is not None and self.loss.shape.ndims not in (0, None):
-            raise ValueError(
-                f"EstimatorSpec: the loss must be a scalar, got shape {self.loss.shape} of {self.loss.name!r}"
-            )
+__all__ = ["Estimator", "EstimatorSpec", "ModeKeys", "RunConfig", "inputs"]

@@ -37,6 +37,8 @@ _INDEX_TYPES = {
     *("Tnumsegments", "index_type", "out_type", "out_idx", "shape_type"),
 }
 
+_FREE_TYPES = {"StringToNumber", "DecodeRaw", "ParseTensor"}  # their out_type is that of values
+
 _CONVERSIONS: list[tuple[type, Callable[..., Tensor]]] = []
 
 
@@ -239,7 +241,7 @@ def _flatten(spec: OpSpec, inputs: Any, attrs: dict[str, Any]) -> list[Tensor]:
 
 
 def _check_index_types(spec: OpSpec, attrs: dict[str, Any]) -> None:
-    for attr in attrs.keys() & _INDEX_TYPES:
+    for attr in attrs.keys() & _INDEX_TYPES if spec.name not in _FREE_TYPES else ():
         if not as_dtype(attrs[attr]).is_integer:
             raise TypeError(f"{spec.name}: {attr} must be an integer type, got {as_dtype(attrs[attr]).name}")
 

@@ -20,7 +20,7 @@ from sparkflow_runtime.wire import dtypes
 
 # ---------------------------------------------------------------------- passing on
 
-gradient("Identity", "PlaceholderWithDefault", sparse=True)(lambda op, dy: dy)
+gradient("Identity", "PlaceholderWithDefault", "EnsureShape", sparse=True)(lambda op, dy: dy)
 gradient("IdentityN", sparse=True, partial=True)(lambda op, *dys: dys)
 
 
@@ -39,6 +39,9 @@ def _back_to_input_shape(op: Operation, dy: Tensor) -> Tensor:
 gradient("Reshape", "ExpandDims")(lambda op, dy: (lambda: _back_to_input_shape(op, dy), None))
 gradient("Squeeze")(_back_to_input_shape)
 gradient("Transpose")(lambda op, dy: (lambda: array.transpose(dy, array.invert_permutation(op.inputs[1])), None))
+gradient("ConjugateTranspose")(
+    lambda op, dy: (lambda: array.transpose(dy, array.invert_permutation(op.inputs[1]), conjugate=True), None)
+)
 gradient("ReverseV2")(lambda op, dy: (lambda: array.reverse(dy, op.inputs[1]), None))
 gradient("ReverseSequence")(
     lambda op, dy: (

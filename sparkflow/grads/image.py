@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkflow.framework.apply import apply_op
 from sparkflow.framework.graph import Operation, Tensor
-from sparkflow.grads.registry import gradient
+from sparkflow.grads.registry import gradient, not_differentiable
 from sparkflow.ops import array
 
 
@@ -37,3 +37,9 @@ def _nearest_grad(op: Operation, d: Tensor) -> tuple[Any, Any]:
 def _bilinear_grad(op: Operation, d: Tensor) -> tuple[Any, Any]:
     size = array.shape(op.inputs[0])[1:3]
     return apply_op("ResizeBilinear", [d, size], _scaling(op)), None
+
+
+not_differentiable(
+    *("DecodeJpeg", "DecodePng", "DecodeBmp", "DecodeGif", "EncodeJpeg", "EncodePng", "NonMaxSuppressionV3"),
+    *("DrawBoundingBoxes", "SampleDistortedBoundingBoxV2"),
+)

@@ -312,6 +312,7 @@ def _broadcast_to_rule(op: Operation) -> list[Dims]:
 
 
 op("Transpose", "x: T, perm: Tperm -> y: T", _transpose_rule, Tperm=dtypes.int32)
+op("ConjugateTranspose", "x: T, perm: Tperm -> y: T", _transpose_rule, Tperm=dtypes.int32)
 op("Tile", "input: T, multiples: Tmultiples -> output: T", _tile_rule, Tmultiples=dtypes.int32)
 op("Pad", "input: T, paddings: Tpaddings -> output: T", _pad_rule, Tpaddings=dtypes.int32)
 op("PadV2", "input: T, paddings: Tpaddings, constant_values: T -> output: T", _pad_rule, Tpaddings=dtypes.int32)
@@ -328,9 +329,9 @@ def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool
         a = convert_to_tensor(a, name="a")
         if perm is None:
             perm = _reversed_axes(a)
-        if conjugate and a.dtype.is_complex:
-            a = apply_op("Conj", [a])
-        return apply_op("Transpose", [a, perm], name=scope)
+        return apply_op(
+            "ConjugateTranspose" if conjugate and a.dtype.is_complex else "Transpose", [a, perm], name=scope
+        )
 
 
 def _reversed_axes(a: Tensor) -> Any:

@@ -119,6 +119,18 @@ class Variable:
 
     # ------------------------------------------------------------------ what it is
 
+    def _adopt(self, graph: Graph, proto: Any, prefix: str) -> None:
+        """Become the variable whose nodes, which a VariableDef names, are in the graph already."""
+        self._graph, self._trainable, self._constraint = graph, proto.trainable, None
+        self._variable = graph.as_graph_element(prefix + proto.variable_name)
+        self._initializer_op = graph.as_graph_element(prefix + proto.initializer_name)
+        self._snapshot = graph.as_graph_element(prefix + proto.snapshot_name)
+        self._initial_value = graph.as_graph_element(prefix + proto.initial_value_name)
+        info, self._save_slice_info = proto.save_slice_info_def, None
+        if proto.HasField("save_slice_info_def"):
+            parts = (info.full_shape, info.var_offset, info.var_shape)
+            self._save_slice_info = SaveSliceInfo(info.full_name, *map(list, parts))
+
     name: str = property(lambda self: self._variable.name)  # type: ignore[assignment]
     op: Operation = property(lambda self: self._variable.op)  # type: ignore[assignment]
     graph: Graph = property(lambda self: self._graph)  # type: ignore[assignment]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 
 from sparkflow.framework.graph import Graph, Operation, Tensor
 from sparkflow.framework.indexed_slices import IndexedSlices
+from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
 
 Rebuild = Callable[[list[Any]], Any]
 
@@ -106,7 +107,8 @@ def _nothing(values: list[Any]) -> None:
 
 # What stands for several tensors: (its class, its parts, its value from theirs); `register_composite` adds rows.
 _COMPOSITES: list[tuple[type, Callable[[Any], Sequence[Any]], Callable[[list[Any]], Any]]] = [
-    (IndexedSlices, lambda s: (s.values, s.indices, s.dense_shape), lambda found: IndexedSlicesValue(*found))
+    (IndexedSlices, lambda s: (s.values, s.indices, s.dense_shape), lambda found: IndexedSlicesValue(*found)),
+    (SparseTensor, lambda s: (s.indices, s.values, s.dense_shape), lambda found: SparseTensorValue(*found)),
 ]
 
 

@@ -1,6 +1,7 @@
 """Training as graph programs: optimizers, savers, device setters, hooks, sessions that recover."""
 
 from sparkflow.session.server import Server
+from sparkflow.summary.writer import FileWriter
 from sparkflow.train.bounded_staleness import BoundedStalenessOptimizer
 from sparkflow.train.checkpoint_state import (
     CheckpointState,
@@ -13,6 +14,7 @@ from sparkflow.train.checkpoint_state import (
 )
 from sparkflow.train.coordinator import Coordinator
 from sparkflow.train.device_setter import replica_device_setter
+from sparkflow.train.graph_files import import_meta_graph, write_graph
 from sparkflow.train.hooks import (
     FeedFnHook,
     FinalOpsHook,
@@ -79,6 +81,7 @@ from sparkflow.train.scaffold import Scaffold
 from sparkflow.train.session_manager import SessionManager
 from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from sparkflow.train.signal_hook import CheckpointOnSignalHook
+from sparkflow.train.supervisor import Supervisor
 from sparkflow.train.sync_replicas import SyncReplicasOptimizer
 from sparkflow.train.training_util import (
     assert_global_step,
@@ -101,3 +104,5 @@ from sparkflow_runtime.wire.example_proto import (
 )
 from sparkflow_runtime.wire.protos import ClusterDef
 from sparkflow_runtime.wire.server_def import ServerDef
+
+SummaryWriter = FileWriter  # its name before 1.0

@@ -128,7 +128,8 @@ class TensorFlow(Engine):
         made = op_def_library.apply_op(op, name=name, **named, **_all_attrs(definition, attrs))
         if isinstance(made, tf.Operation):
             return list(made.outputs)
-        return list(made) if isinstance(made, (list, tuple)) else [made]
+        parts = made if isinstance(made, (list, tuple)) else [made]
+        return [t for part in parts for t in (part if isinstance(part, list) else [part])]
 
     def import_graph(self, serialized: bytes, name: str) -> None:
         tf.import_graph_def(tf.GraphDef.FromString(serialized), name=name)
@@ -147,6 +148,8 @@ def _all_attrs(definition: Any, attrs: dict[str, Any]) -> dict[str, Any]:
 def _as_theirs(value: Any) -> Any:
     if isinstance(value, DType):
         return tf.as_dtype(value.name)
+    if isinstance(value, list):
+        return [_as_theirs(item) for item in value]
     return tf.TensorShape(value.dims) if isinstance(value, Shape) else value
 
 

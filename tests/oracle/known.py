@@ -11,6 +11,8 @@ _FLOAT_ZERO = (
 _OWN = "TensorFlow's kernel is wrong: "
 
 KNOWN = {  # pattern of case ids -> reason
+    "MatrixDeterminant-complex*-matrix0": _OWN + "the gradient has the determinant where its conjugate belongs",
+    "MatrixDeterminant-complex*-batch0": _OWN + "the gradient has the determinant where its conjugate belongs",
     "Round-int[36][24]-values": _OWN + "whole numbers are rounded to others",
     "Round-int[36][24]-matrix": _OWN + "whole numbers are rounded to others",
     "Reciprocal-complex*-values": _COMPLEX_ZERO,

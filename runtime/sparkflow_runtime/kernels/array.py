@@ -91,6 +91,9 @@ def _squeeze(xp: Any, x: Any, *, squeeze_dims: Any = ()) -> Any:
 kernel("Transpose", aliases=True)(lambda xp, x, perm: xp.transpose(x, ints(perm)))
 
 
+kernel("ConjugateTranspose")(lambda xp, x, perm: xp.conj(xp.transpose(x, ints(perm))))
+
+
 @kernel("Tile")
 def _tile(xp: Any, x: Any, times: Any) -> Any:
     multiples = ints(times)

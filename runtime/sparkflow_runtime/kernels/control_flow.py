@@ -77,3 +77,20 @@ def _print(node: Node) -> Function:
         return x
 
     return run
+
+
+@bound("EnsureShape", aliases=True, stateful=False)
+def _ensure_shape(node: Node) -> Function:
+    dims = node.attrs["shape"].dims
+
+    def run(x: Any) -> Any:
+        if dims is not None and (len(dims) != x.ndim or any(d not in (None, n) for d, n in zip(dims, x.shape))):
+            wanted = ["?" if d is None else d for d in dims]
+            raise InvalidArgumentError(
+                node,
+                None,
+                f"Shape of tensor {node.inputs[0]} {list(x.shape)} is not compatible with expected shape {wanted}.",
+            )
+        return x
+
+    return run

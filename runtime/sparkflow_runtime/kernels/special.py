@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
+
+import numpy as np
 
 # Rational approximations to full double precision: W. J. Cody, Math. Comp. 23 (1969), 631-637.
 # Near zero erf(x) = x P(x^2) / Q(x^2); then erfc(x) = exp(-x^2) P(x) / Q(x); far out an expansion in 1 / x^2.
@@ -56,3 +60,180 @@ def erf(xp: Any, x: Any) -> Any:
     near = wide * _polynomial(_NEAR_P, squared) / _polynomial(_NEAR_Q, squared)
     tail = xp.exp(-size * size) * _polynomial(_MIDDLE_P, size) / _polynomial(_MIDDLE_Q, size)
     return xp.where(size <= _NEAR, near, xp.copysign(1 - tail, wide)).astype(x.dtype)
+
+
+def _each(xp: Any, function: Any, name: str, x: Any) -> Any:
+    """A function of the C library, element by element, as fast as long formulas; on a GPU cupy's own."""
+    if xp is not np:
+        return getattr(import_module("cupyx.scipy.special"), name)(x)
+    return np.fromiter((_or_nan(function, v) for v in x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
+
+
+def _or_nan(function: Any, value: float) -> float:
+    try:
+        return function(value)
+    except ValueError:  # gamma's poles at 0, -1, -2, ...
+        return math.inf
+    except OverflowError:
+        return math.inf
+
+
+def erfc(xp: Any, x: Any) -> Any:
+    """1 - erf(x), exact where that is small."""
+    return _each(xp, math.erfc, "erfc", x)
+
+
+def lgamma(xp: Any, x: Any) -> Any:
+    """log |gamma(x)|."""
+    return _each(xp, math.lgamma, "gammaln", x)
+
+
+def digamma(xp: Any, x: Any) -> Any:
+    """The derivative of lgamma: upwards by its recurrence to where the asymptotic series holds (Abramowitz and Stegun
+    6.3.5, 6.3.18), by reflection below 0; nan at 0, -1, -2, ..."""
+    below = x < 0.5
+    z = xp.where(below, 1 - x, x)
+    total = xp.zeros_like(z)
+    for _ in range(10):
+        small = z < 10
+        total = total - xp.where(small, 1 / z, 0)
+        z = xp.where(small, z + 1, z)
+    inverse = 1 / (z * z)
+    series = inverse * _polynomial(_BERNOULLI_OVER[::-1], inverse)
+    value = total + xp.log(z) - 0.5 / z - series
+    value = xp.where(below, value - math.pi / xp.tan(math.pi * x), value)
+    return xp.where((x <= 0) & (x == xp.floor(x)), math.nan, value)
+
+
+# B(2k) / 2k, k = 1 ... 7
+_BERNOULLI_OVER = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+# B(2k) / (2k)!, k = 1 ... 8
+_BERNOULLI_BY_FACTORIAL = (
+    1 / 12,
+    -1 / 720,
+    1 / 30240,
+    -1 / 1209600,
+    1 / 47900160,
+    -691 / 1307674368000,
+    1 / 74724249600,
+    -3617 / 10670622842880000,
+)
+
+
+def zeta(xp: Any, x: Any, q: Any) -> Any:
+    """The sum over n >= 0 of (q + n) ** -x, by Euler and Maclaurin's formula after 10 terms."""
+    total, n = xp.zeros_like(x), 10
+    for k in range(n):
+        total = total + (q + k) ** -x
+    z = q + n
+    total = total + z ** (1 - x) / (x - 1) + 0.5 * z**-x
+    factor, power = x, z ** (-x - 1)
+    for k, b in enumerate(_BERNOULLI_BY_FACTORIAL, 1):
+        total = total + b * factor * power
+        factor, power = factor * (x + 2 * k - 1) * (x + 2 * k), power / (z * z)
+    pole = (q <= 0) & (q == xp.floor(q))
+    total = xp.where(pole, math.inf, total)
+    total = xp.where((q <= 0) & ~pole & (x != xp.floor(x)), math.nan, total)
+    return xp.where(x == 1, math.inf, xp.where(x < 1, math.nan, total))
+
+
+def polygamma(xp: Any, n: Any, x: Any) -> Any:
+    """The n-th derivative of digamma: (-1) ** (n + 1) n! zeta(n + 1, x)."""
+    sign = xp.where(n % 2 == 0, -1.0, 1.0)
+    value = sign * xp.exp(lgamma(xp, n + 1)) * zeta(xp, n + 1, x)
+    return xp.where(n == 0, digamma(xp, x), xp.where((n < 0) | (n != xp.floor(n)), math.nan, value))
+
+
+_EPSILON = 2.0**-53
+
+
+def igamma(xp: Any, a: Any, x: Any) -> tuple[Any, Any]:
+    """(P(a, x), Q(a, x)): a series below a + 1, Lentz's continued fraction above (Numerical Recipes, 6.2)."""
+    inside = (a > 0) & (x > 0)
+    a_, x_ = xp.where(inside, a, 1.0), xp.where(inside, x, 1.0)
+    front = xp.exp(a_ * xp.log(x_) - x_ - lgamma(xp, a_))
+    by_series = x_ < a_ + 1
+    low = front * _gamma_series(xp, a_, xp.where(by_series, x_, 0.0))
+    high = front * _gamma_fraction(xp, a_, xp.where(by_series, a_ + 2, x_))
+    p = xp.where(by_series, low, 1 - high)
+    q = xp.where(by_series, 1 - low, high)
+    p, q = xp.where(xp.isinf(x) & inside, 1.0, p), xp.where(xp.isinf(x) & inside, 0.0, q)
+    nothing = (a > 0) & (x == 0)
+    p = xp.where(inside, p, xp.where(nothing, 0.0, math.nan))
+    q = xp.where(inside, q, xp.where(nothing, 1.0, math.nan))
+    return p, q
+
+
+def _gamma_series(xp: Any, a: Any, x: Any) -> Any:
+    term = total = 1 / a
+    k = 0
+    while bool((xp.abs(term) > xp.abs(total) * _EPSILON).any()) and k < 10000:
+        k += 1
+        term = term * x / (a + k)
+        total = total + term
+    return total
+
+
+def _gamma_fraction(xp: Any, a: Any, x: Any) -> Any:
+    tiny = 1e-300
+    b = x + 1 - a
+    c, d = xp.full_like(x, 1 / tiny), 1 / xp.where(b == 0, tiny, b)
+    h = d
+    for i in range(1, 10000):
+        an, b = -i * (i - a), b + 2
+        d = an * d + b
+        c = b + an / c
+        d = 1 / xp.where(xp.abs(d) < tiny, tiny, d)
+        c = xp.where(xp.abs(c) < tiny, tiny, c)
+        h = h * d * c
+        if bool((xp.abs(d * c - 1) <= 4 * _EPSILON).all()):
+            break
+    return h
+
+
+def igamma_slope(xp: Any, a: Any, x: Any) -> Any:
+    """dP(a, x) / da: the series of P, term by term."""
+    inside = (a > 0) & (x > 0)
+    a_, x_ = xp.where(inside, a, 1.0), xp.where(inside, x, 1.0)
+    logs = xp.log(x_) - digamma(xp, a_ + 1)
+    term = xp.exp(a_ * xp.log(x_) - x_ - lgamma(xp, a_ + 1))
+    harmonic = xp.zeros_like(x_)
+    total, k = term * logs, 0
+    while k < 100000:
+        k += 1
+        term, harmonic = term * x_ / (a_ + k), harmonic + 1 / (a_ + k)
+        added = term * (logs - harmonic)
+        total = total + added
+        if bool(((xp.abs(added) <= xp.abs(total) * _EPSILON) | (term < 1e-300)).all()) and bool((k > x_ - a_).all()):
+            break
+    return xp.where(inside, total, math.nan)
+
+
+def betainc(xp: Any, a: Any, b: Any, x: Any) -> Any:
+    """The regularized incomplete beta integral by its continued fraction (Numerical Recipes, 6.4)."""
+    valid = (a > 0) & (b > 0) & (x >= 0) & (x <= 1)
+    middle = valid & (x > 0) & (x < 1)
+    a_, b_, x_ = (xp.where(middle, v, 0.5) for v in (a, b, x))
+    front = xp.exp(lgamma(xp, a_ + b_) - lgamma(xp, a_) - lgamma(xp, b_) + a_ * xp.log(x_) + b_ * xp.log1p(-x_))
+    swap = x_ >= (a_ + 1) / (a_ + b_ + 2)
+    p, q, z = xp.where(swap, b_, a_), xp.where(swap, a_, b_), xp.where(swap, 1 - x_, x_)
+    part = front * _beta_fraction(xp, p, q, z) / p
+    value = xp.where(swap, 1 - part, part)
+    return xp.where(middle, value, xp.where(valid, x, math.nan))
+
+
+def _beta_fraction(xp: Any, a: Any, b: Any, x: Any) -> Any:
+    tiny = 1e-300
+    c, d = xp.ones_like(x), 1 - (a + b) * x / (a + 1)
+    d = 1 / xp.where(xp.abs(d) < tiny, tiny, d)
+    h = d
+    for m in range(1, 10000):
+        for an in (m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+                   -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))):  # fmt: skip
+            d, c = 1 + an * d, 1 + an / c
+            d = 1 / xp.where(xp.abs(d) < tiny, tiny, d)
+            c = xp.where(xp.abs(c) < tiny, tiny, c)
+            h = h * d * c
+        if bool((xp.abs(d * c - 1) <= 4 * _EPSILON).all()):
+            break
+    return h

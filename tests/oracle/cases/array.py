@@ -13,6 +13,7 @@ from tests.oracle.cases.elementwise import _one
 from tests.oracle.cases.table import cases
 from tests.oracle.cases.values import (
     ALL,
+    COMPLEX,
     FLOATS,
     NUMBERS,
     WIDE,
@@ -308,6 +309,11 @@ def _sequences(dtype: str) -> Iterator[Any]:
 
 
 cases("ReverseSequence", ALL, _sequences)
+cases(
+    "ConjugateTranspose",
+    COMPLEX,
+    lambda d: [("axes", [noise(d, 2, 3, 4), i32(2, 0, 1)], {}, {"grad": True}), ("wrong", [noise(d, 2, 3), i32(0)])],
+)
 cases("Transpose", ALL, _transposes)
 cases("Tile", ALL, _tiles)
 cases("Pad", ALL, _pads)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.dtypes import as_dtype
 from tests.oracle.cases.table import cases
 from tests.oracle.cases.values import (
@@ -105,6 +106,13 @@ def _strided_grads(dtype: str) -> Iterator[Any]:
     yield "mismatch", [i32(4, 5), i32(0, 0), i32(2, 2), i32(1, 1), ramp(dtype, 3, 2)], _MASKS
 
 
+def _ensured(dtype: str) -> Iterator[Any]:
+    x = ramp(dtype, 2, 3)
+    for dims in ((2, 3), (None, 3), (None, 2), (2,), (None, None)):
+        yield str(dims), [x], {"shape": Shape(dims)}
+
+
+cases("EnsureShape", ALL, _ensured)
 cases("Slice", ALL, _slices)
 cases("StridedSlice", ALL, _strided)
 cases("StridedSliceGrad", ALL, _strided_grads)

@@ -81,6 +81,20 @@ def cases(
 
 def table() -> dict[str, dict[str, list[Case]]]:
     """op type -> dtype -> its cases."""
-    from tests.oracle.cases import array, conv, elementwise, joins, nn, parts, reduce  # noqa: F401 - each fills it
+    from tests.oracle.cases import (  # noqa: F401 - each fills it
+        array,
+        conv,
+        elementwise,
+        images,
+        joins,
+        linalg,
+        nn,
+        parts,
+        reduce,
+        segments,
+        sparse,
+        special,
+        strings,
+    )
 
     return _TABLE

@@ -36,7 +36,8 @@ def expression(name: str, arrays: list[np.ndarray], build: Build, grad: bool = F
             return [(fetches, dict(zip(xs, arrays)))]
 
         make.__name__ = f"{name}-{'known' if known else 'open'}"
-        program(**{"tolerance": Tolerance(64, scaled=True), **options})(make)
+        settings = {k: v for k, v in options.items() if k != "ops"}
+        program(*options.get("ops", ()), **{"tolerance": Tolerance(64, scaled=True), **settings})(make)
 
 
 X, Y, V = noise(F, 3, 4), noise(F, 3, 4, seed=5), noise(F, 4, seed=6)

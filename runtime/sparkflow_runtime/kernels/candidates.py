@@ -1,0 +1,144 @@
+"""Candidate samplers: classes drawn by a distribution, and how often each was to be expected.
+
+unique: drawn again until all differ; a class of probability p is then expected 1 - (1 - p) ** tries times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.host import host
+from sparkflow_runtime.kernels.random import generator
+from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
+from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
+
+
+class _Distribution:
+    """draw(rng, n) -> classes; probability(classes) -> their probabilities; learn(true classes)."""
+
+    def __init__(self, draw: Callable[[Any, int], Any], probability: Callable[[Any], Any]):
+        self.draw, self.probability = draw, probability
+
+    def learn(self, classes: Any) -> None:
+        """Nothing, but for one that learns."""
+
+
+def _log_uniform(node: Node, size: int) -> _Distribution:
+    whole = math.log1p(size)
+
+    def draw(rng: Any, n: int) -> Any:
+        return (np.exp(rng.random(n) * whole).astype(np.int64) - 1) % size
+
+    return _Distribution(draw, lambda c: np.log((c + 2.0) / (c + 1.0)) / whole)
+
+
+def _uniform(node: Node, size: int) -> _Distribution:
+    return _Distribution(lambda rng, n: rng.integers(0, size, n), lambda c: np.full(np.shape(c), 1.0 / size))
+
+
+def _weighted(weights: np.ndarray) -> _Distribution:
+    total = np.cumsum(weights)
+
+    def draw(rng: Any, n: int) -> Any:
+        return np.searchsorted(total, rng.random(n) * total[-1], side="right")
+
+    return _Distribution(draw, lambda c: weights[c] / total[-1])
+
+
+def _fixed(node: Node, size: int) -> _Distribution:
+    counts = node.attr("unigrams") or _counts_of(node.attr("vocab_file"))
+    reserved = [0.0] * node.attr("num_reserved_ids", 0)
+    weights = np.array([*reserved, *counts], np.float64) ** node.attr("distortion", 1.0)
+    weights[: len(reserved)] = 0.0
+    if len(weights) != size:
+        raise InvalidArgumentError(f"{node.op} {node.name!r}: {len(weights)} counts for range_max {size}")
+    kept = np.arange(size) % node.attr("num_shards", 1) == node.attr("shard", 0)
+    return _weighted(np.where(kept, weights, 0.0))
+
+
+def _counts_of(path: str) -> list[float]:
+    try:
+        return [float(line.rsplit(",", 1)[-1]) for line in Path(path).read_text().splitlines() if line.strip()]
+    except OSError as error:
+        raise NotFoundError(f"FixedUnigramCandidateSampler: cannot read vocab_file {path!r}: {error}") from None
+
+
+class _Learned(_Distribution):
+    """Every class counts once to begin with, and once more each time it is true."""
+
+    def __init__(self, node: Node, size: int):
+        self._weights = np.ones(size)
+        super().__init__(self._draw, lambda c: self._weights[c] / self._weights.sum())
+
+    def _draw(self, rng: Any, n: int) -> Any:
+        return _weighted(self._weights).draw(rng, n)
+
+    def learn(self, classes: Any) -> None:
+        np.add.at(self._weights, classes.reshape(-1), 1.0)
+
+
+def _sampler(op: str, make: Callable[[Node, int], _Distribution]) -> None:
+    def factory(node: Node) -> Function:
+        rng, n, unique = generator(node), node.attrs["num_sampled"], node.attrs["unique"]
+        size = node.attrs["range_max"]
+        if unique and n > size:
+            raise InvalidArgumentError(f"{op} {node.name!r}: cannot draw {n} different classes of {size}")
+        distribution = make(node, size)
+
+        def run(true_classes: Any) -> Any:
+            true = host(true_classes)
+            if true.ndim != 2 or true.shape[1] != node.attrs["num_true"]:
+                raise InvalidArgumentError(f"true_classes must have {node.attrs['num_true']} columns, got {true.shape}")
+            if true.size and (true.min() < 0 or true.max() >= size):
+                raise InvalidArgumentError(f"{op}: true classes must lie in [0, {size})")
+            drawn, tries = _draws(distribution, rng, n, unique)
+            expected = [_expected(distribution.probability(c), n, tries, unique) for c in (true, drawn)]
+            distribution.learn(true)
+            return [node.xp.asarray(v) for v in (drawn.astype(np.int64), *expected)]
+
+        return run
+
+    bound(op, multi=True)(factory)
+
+
+def _draws(distribution: _Distribution, rng: Any, n: int, unique: bool) -> tuple[np.ndarray, int]:
+    """(the classes, how many draws it took)."""
+    if not unique:
+        return np.asarray(distribution.draw(rng, n)), n
+    seen: dict[int, None] = {}
+    tries = 0
+    while len(seen) < n:
+        for c in np.asarray(distribution.draw(rng, max(16, n))).tolist():
+            tries += 1
+            seen.setdefault(c)
+            if len(seen) == n:
+                break
+    return np.array(list(seen), np.int64), tries
+
+
+def _expected(p: np.ndarray, n: int, tries: int, unique: bool) -> np.ndarray:
+    return np.asarray(-np.expm1(tries * np.log1p(-p)) if unique and tries != n else p * n, np.float32)
+
+
+_sampler("LogUniformCandidateSampler", _log_uniform)
+_sampler("UniformCandidateSampler", _uniform)
+_sampler("LearnedUnigramCandidateSampler", _Learned)
+_sampler("FixedUnigramCandidateSampler", _fixed)
+
+
+@kernel("AllCandidateSampler", multi=True)
+def _all(xp: Any, true_classes: Any, *, num_sampled: int) -> Any:
+    ones = xp.ones(true_classes.shape, xp.float32)
+    return xp.arange(num_sampled, dtype=xp.int64), ones, xp.ones(num_sampled, xp.float32)
+
+
+@kernel("ComputeAccidentalHits", multi=True)
+def _hits(xp: Any, true_classes: Any, sampled: Any) -> Any:
+    rows, _, ids = xp.nonzero(true_classes[:, :, None] == sampled[None, None, :])
+    weights = xp.full(len(rows), -np.finfo(np.float32).max, xp.float32)
+    return rows.astype(xp.int32), ids.astype(xp.int64), weights

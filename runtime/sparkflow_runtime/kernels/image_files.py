@@ -1,0 +1,108 @@
+"""Image files to arrays and back, by Pillow, which is loaded when it is first needed."""
+
+from __future__ import annotations
+
+import io
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.host import host
+from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.strings import texts
+from sparkflow_runtime.wire.dtypes import DType
+from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
+from sparkflow_runtime.wire.tensor_proto import as_bytes
+
+_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+
+
+def _pillow() -> Any:
+    try:
+        return import_module("PIL.Image")
+    except ImportError:
+        raise UnimplementedError("Image files are read and written by Pillow: pip install pillow") from None
+
+
+def _open(op: str, contents: Any) -> Any:
+    raw = as_bytes(texts(contents).item())
+    try:
+        image = _pillow().open(io.BytesIO(raw))
+        image.load()
+        return image
+    except (OSError, SyntaxError, ValueError) as error:
+        raise InvalidArgumentError(f"{op}: these {len(raw)} bytes are no image: {error}") from None
+
+
+def _array(image: Any, channels: int) -> np.ndarray:
+    own = {"P": "RGB", "1": "L", "CMYK": "RGB", "YCbCr": "RGB"}.get(image.mode, image.mode)
+    mode = _MODES[channels] if channels else own
+    array = np.asarray(image if mode == image.mode else image.convert(mode))
+    return array if array.ndim == 3 else array[:, :, None]
+
+
+@kernel("DecodeJpeg")
+def _jpeg(xp: Any, contents: Any, *, channels: int = 0, ratio: int = 1) -> Any:
+    image = _open("DecodeJpeg", contents)
+    if ratio not in (1, 2, 4, 8):
+        raise InvalidArgumentError(f"ratio must be 1, 2, 4, or 8, got {ratio}")
+    if ratio > 1:
+        image = image.reduce(ratio)
+    return xp.asarray(_array(image, channels))
+
+
+@kernel("DecodePng")
+def _png(xp: Any, contents: Any, *, channels: int = 0, dtype: DType) -> Any:
+    image = _open("DecodePng", contents)
+    if image.mode.startswith("I"):  # 16 bits
+        wide = np.asarray(image).astype(np.uint16)[:, :, None]
+        wide = np.repeat(wide, 3, 2) if channels == 3 else wide
+        return xp.asarray(wide if dtype.np == np.uint16 else (wide >> 8).astype(np.uint8))
+    array = _array(image, channels)
+    return xp.asarray(array if dtype.np == np.uint8 else array.astype(np.uint16) * 257)
+
+
+@kernel("DecodeBmp")
+def _bmp(xp: Any, contents: Any, *, channels: int = 0) -> Any:
+    return xp.asarray(_array(_open("DecodeBmp", contents), channels))
+
+
+@kernel("DecodeGif")
+def _gif(xp: Any, contents: Any) -> Any:
+    image = _open("DecodeGif", contents)
+    frames = []
+    for i in range(getattr(image, "n_frames", 1)):
+        image.seek(i)
+        frames.append(np.asarray(image.convert("RGB")))
+    return xp.asarray(np.stack(frames))
+
+
+def _written(op: str, image: Any, kind: str, **options: Any) -> np.ndarray:
+    array = host(image)
+    if array.ndim != 3 or array.shape[2] not in _MODES or not array.size:
+        raise InvalidArgumentError(f"{op}: image must be [height, width, 1 to 4 channels], got {list(array.shape)}")
+    if array.dtype == np.uint16:
+        if array.shape[2] != 1:
+            raise UnimplementedError(f"{op}: images of 16 bits are written with one channel, got {array.shape[2]}")
+        picture = _pillow().fromarray(array[:, :, 0])
+    else:
+        picture = _pillow().fromarray(array[:, :, 0] if array.shape[2] == 1 else np.ascontiguousarray(array))
+    out, held = io.BytesIO(), np.empty((), object)
+    picture.save(out, kind, **options)
+    held[()] = out.getvalue()
+    return held
+
+
+@kernel("EncodePng")
+def _encode_png(xp: Any, image: Any, *, compression: int = -1) -> Any:
+    return _written("EncodePng", image, "PNG", **({} if compression < 0 else {"compress_level": compression}))
+
+
+@kernel("EncodeJpeg")
+def _encode_jpeg(
+    xp: Any, image: Any, *, quality: int = 95, progressive: bool = False, optimize_size: bool = False,
+    chroma_downsampling: bool = True,
+) -> Any:  # fmt: skip
+    return _written("EncodeJpeg", image, "JPEG", quality=quality, progressive=progressive, optimize=optimize_size,
+                    subsampling=2 if chroma_downsampling else 0)  # fmt: skip

@@ -1,0 +1,60 @@
+"""Python functions as kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.host import host
+from sparkflow_runtime.kernels.registry import Function, Node, bound
+from sparkflow_runtime.wire import dtypes, py_functions
+from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, UnknownError
+
+
+def _array(node: Node, value: Any, want: dtypes.DType, place: int) -> Any:
+    array = np.asarray(value)
+    if array.dtype.kind in "SU" or (array.dtype.kind == "O" and want is dtypes.string):
+        texts = np.empty(array.shape, object)
+        for at in np.ndindex(array.shape):
+            item = array[at]
+            texts[at] = item.encode() if isinstance(item, str) else bytes(item)
+        array = texts
+    if array.dtype != want.np:
+        raise InvalidArgumentError(
+            node, None, f"{place}-th value returned by {node.attrs['token']} is {array.dtype}, but expects {want.name}"
+        )
+    return array if want is dtypes.string else node.xp.asarray(array)
+
+
+def _py_func(node: Node) -> Function:
+    wanted = node.attrs["Tout"]
+
+    def run(*inputs: Any) -> Any:
+        try:
+            value = py_functions.find(node.attrs["token"])(*map(_argument, inputs))
+        except OpError:
+            raise
+        except Exception as error:  # the user's own function may raise anything
+            kind = InvalidArgumentError if isinstance(error, (TypeError, ValueError)) else UnknownError
+            raise kind(node, None, f"{type(error).__name__}: {error} [in the function of {node.name!r}]") from error
+        values = value if isinstance(value, (list, tuple)) else [] if value is None and not wanted else [value]
+        if len(values) != len(wanted):
+            raise InvalidArgumentError(
+                node,
+                None,
+                f"{node.attrs['token']} returns {len(values)} values, but expects to see {len(wanted)} values.",
+            )
+        return [_array(node, v, t, i) for i, (v, t) in enumerate(zip(values, wanted))]
+
+    return run
+
+
+def _argument(value: Any) -> Any:
+    """An array; one string is bytes."""
+    array: Any = host(value)
+    return array.item() if array.dtype.kind in "OS" and not array.ndim else array
+
+
+bound("PyFunc", multi=True)(_py_func)
+bound("PyFuncStateless", multi=True, stateful=False)(_py_func)

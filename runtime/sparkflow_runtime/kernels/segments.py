@@ -1,0 +1,134 @@
+"""Reductions over segments of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from sparkflow_runtime.kernels.host import check_indices, one_int
+from sparkflow_runtime.kernels.math_reduce import sum_rows
+from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+
+def _check_sorted(op: str, data: Any, ids: Any) -> None:
+    if ids.ndim != 1 or not data.ndim or len(ids) != len(data):
+        raise InvalidArgumentError(f"{op}: segment_ids {ids.shape} must have one entry a row of data {data.shape}")
+    if len(ids) and (bool((ids[1:] < ids[:-1]).any()) or int(ids[0]) < 0):
+        raise InvalidArgumentError(f"{op}: segment_ids must not decrease and must not be negative")
+
+
+def _end(dtype: Any, high: bool) -> Any:
+    info: Any = np.iinfo(dtype) if dtype.kind in "iu" else ml_dtypes.finfo(dtype)
+    return info.max if high else info.min
+
+
+_COMBINE = {"Prod": "multiply", "Max": "maximum", "Min": "minimum"}
+
+
+def _combined(xp: Any, kind: str, data: Any, ids: Any, count: int, nothing: Any) -> Any:
+    out = xp.full((count, *data.shape[1:]), nothing, data.dtype)
+    if ids.size:
+        first = xp.full(count, False)
+        first[ids] = True
+        out[first] = _start(data, kind)
+        getattr(xp, _COMBINE[kind]).at(out, ids, data)
+    return out
+
+
+def _start(data: Any, kind: str) -> Any:
+    """What changes nothing that a row may hold."""
+    if kind == "Prod":
+        return 1
+    if data.dtype.kind in "iu":
+        return _end(data.dtype, kind == "Min")
+    return np.inf if kind == "Min" else -np.inf
+
+
+def _sorted(kind: str) -> None:
+    op = f"Segment{kind}"
+
+    def run(xp: Any, data: Any, ids: Any) -> Any:
+        _check_sorted(op, data, ids)
+        if not len(ids):
+            return data[:0]
+        count = int(ids[-1]) + 1
+        if kind == "Mean":
+            return _mean(xp, data, ids, count)
+        return _combined(xp, kind, data, ids, count, 1 if kind == "Prod" else 0)
+
+    kernel(op)(run)
+
+
+def _mean(xp: Any, data: Any, ids: Any, count: int) -> Any:
+    rows = xp.maximum(xp.bincount(ids, minlength=count), 1).reshape(-1, *[1] * (data.ndim - 1))
+    total = sum_rows(xp, data, ids, count)
+    return (total / rows.astype(total.dtype)).astype(data.dtype) if data.dtype.kind != "i" else total // rows
+
+
+for _kind in ("Mean", "Prod", "Max", "Min"):
+    _sorted(_kind)
+
+
+def _unsorted(kind: str) -> None:
+    op = f"UnsortedSegment{kind}"
+
+    def run(xp: Any, data: Any, ids: Any, num_segments: Any) -> Any:
+        count, shape = one_int(num_segments), ids.shape
+        if data.shape[: len(shape)] != shape:
+            raise InvalidArgumentError(f"{op}: data {data.shape} must begin with segment_ids' shape {shape}")
+        data, ids = data.reshape(ids.size, *data.shape[len(shape) :]), ids.reshape(-1)
+        data, ids = data[ids >= 0], ids[ids >= 0]
+        check_indices(ids, count, op)
+        return _combined(xp, kind, data, ids, count, 1 if kind == "Prod" else _end(data.dtype, kind == "Min"))
+
+    kernel(op)(run)
+
+
+for _kind in _COMBINE:
+    _unsorted(_kind)
+
+
+# ---------------------------------------------------------------------- of rows that indices pick
+
+
+def _weights(xp: Any, kind: str, ids: Any, count: int, dtype: Any) -> Any:
+    """What each segment's sum is divided by."""
+    rows = xp.maximum(xp.bincount(ids, minlength=count), 1)
+    return (rows if kind == "Mean" else xp.sqrt(rows)).astype(dtype)
+
+
+def _picked(kind: str) -> None:
+    op = f"SparseSegment{kind}"
+
+    def run(xp: Any, data: Any, indices: Any, ids: Any, num_segments: Any = None) -> Any:
+        check_indices(indices, len(data), op)
+        rows = data[indices]
+        _check_sorted(op, rows, ids)
+        count = int(ids[-1]) + 1 if len(ids) else 0
+        if num_segments is not None:
+            if one_int(num_segments) < count:
+                raise InvalidArgumentError(f"{op}: segment ids must be < num_segments")
+            count = one_int(num_segments)
+        wide = np.float32 if data.dtype.itemsize == 2 and data.dtype.kind not in "iu" else data.dtype
+        total = sum_rows(xp, rows.astype(wide, copy=False), ids, count)
+        if kind != "Sum":
+            total /= _weights(xp, kind, ids, count, wide).reshape(-1, *[1] * (data.ndim - 1))
+        return total.astype(data.dtype, copy=False)
+
+    kernel(op, f"{op}WithNumSegments")(run)
+
+    def back(xp: Any, grad: Any, indices: Any, ids: Any, size: Any) -> Any:
+        check_indices(ids, len(grad), f"{op}Grad: segment_ids")
+        check_indices(indices, one_int(size), f"{op}Grad")
+        if kind != "Sum":
+            grad = grad / _weights(xp, kind, ids, len(grad), grad.dtype).reshape(-1, *[1] * (grad.ndim - 1))
+        return sum_rows(xp, grad[ids], indices, one_int(size))
+
+    kernel(f"{op}Grad")(back)
+
+
+for _kind in ("Sum", "Mean", "SqrtN"):
+    _picked(_kind)

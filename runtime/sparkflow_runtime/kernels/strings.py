@@ -1,0 +1,269 @@
+"""Kernels of strings: arrays of objects that hold bytes, always on the host."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels import hashes
+from sparkflow_runtime.kernels.host import host, ints
+from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.wire.dtypes import DType
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.tensor_proto import as_bytes
+
+
+def texts(x: Any) -> np.ndarray:
+    """An array of bytes objects; one string comes as bytes where a plan computes single values."""
+    if isinstance(x, np.ndarray):
+        return x
+    out = np.empty((), object)
+    out[()] = as_bytes(x)
+    return out
+
+
+def each(x: Any, function: Callable[[bytes], Any], dtype: Any = object) -> np.ndarray:
+    array = texts(x)
+    out = np.empty(array.shape, dtype)
+    flat, source = out.reshape(-1), array.reshape(-1)
+    for i in range(array.size):
+        flat[i] = function(source[i])
+    return out
+
+
+kernel("StringStrip")(lambda xp, x: each(x, bytes.strip))
+
+
+def _cased(op: str, of_bytes: Callable[[bytes], bytes], of_text: Callable[[str], str]) -> None:
+    def run(xp: Any, x: Any, *, encoding: str = "") -> Any:
+        return each(x, of_bytes if not encoding else lambda s: of_text(s.decode()).encode())
+
+    kernel(op)(run)
+
+
+_cased("StringLower", bytes.lower, str.lower)
+_cased("StringUpper", bytes.upper, str.upper)
+
+
+@kernel("StringLength")
+def _length(xp: Any, x: Any, *, unit: str = "BYTE") -> Any:
+    return each(x, len if unit == "BYTE" else lambda s: len(s.decode(errors="replace")), np.int32)
+
+
+# ---------------------------------------------------------------------- bytes
+
+
+@kernel("EncodeBase64")
+def _encode(xp: Any, x: Any, *, pad: bool = False) -> Any:
+    return each(x, lambda s: base64.urlsafe_b64encode(s) if pad else base64.urlsafe_b64encode(s).rstrip(b"="))
+
+
+@kernel("DecodeBase64")
+def _decode(xp: Any, x: Any) -> Any:
+    def one(s: bytes) -> bytes:
+        try:
+            if re.search(rb"[^A-Za-z0-9_\-=]", s) or b"=" in s.rstrip(b"="):
+                raise binascii.Error("a character that base64 does not have")
+            return base64.urlsafe_b64decode(s.rstrip(b"=") + b"=" * (-len(s.rstrip(b"=")) % 4))
+        except binascii.Error as error:
+            raise InvalidArgumentError(
+                f"DecodeBase64: Invalid character found in base64: {s[:40]!r} ({error})"
+            ) from None
+
+    return each(x, one)
+
+
+@kernel("DecodeRaw")
+def _decode_raw(xp: Any, x: Any, *, out_type: DType, little_endian: bool = True) -> Any:
+    array = texts(x)
+    lengths = {len(s) for s in array.reshape(-1)}
+    size = out_type.np.itemsize
+    if len(lengths) > 1 or any(n % size for n in lengths):
+        raise InvalidArgumentError(
+            f"DecodeRaw: the strings must be of one length, a multiple of {size} bytes of {out_type.name}, "
+            f"got lengths {sorted(lengths)[:5]}"
+        )
+    count = next(iter(lengths), 0) // size
+    raw = np.frombuffer(b"".join(array.reshape(-1)), out_type.np)
+    raw = raw if little_endian or size == 1 else raw.byteswap()
+    return xp.asarray(raw.reshape(*array.shape, count))
+
+
+# ---------------------------------------------------------------------- numbers
+
+_LIKE_C = re.compile(rb"\s*[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?|nan)\s*$", re.I)
+
+
+def number(text: bytes, dtype: DType) -> Any:
+    """The number that a string names. Raises InvalidArgumentError where it names none of this type."""
+    try:
+        if dtype.is_integer:
+            value = int(text)
+            if not dtype.min <= value <= dtype.max or b"_" in text:
+                raise ValueError
+            return value
+        if not _LIKE_C.match(text):
+            raise ValueError
+        return float(text)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"StringToNumberOp could not correctly convert string: {text[:60].decode(errors='replace')} to {dtype.name}"
+        ) from None
+
+
+@kernel("StringToNumber")
+def _to_number(xp: Any, x: Any, *, out_type: DType) -> Any:
+    return xp.asarray(each(x, lambda s: number(s, out_type), out_type.np))
+
+
+@kernel("AsString")
+def _as_string(
+    xp: Any, x: Any, *, precision: int = -1, scientific: bool = False, shortest: bool = False, width: int = -1,
+    fill: str = "",
+) -> Any:  # fmt: skip
+    array = np.asarray(host(x))
+    kind = array.dtype.kind
+    flags = f"%{fill}{width if width > -1 else ''}"
+    if kind == "O":
+        return array
+    if kind == "b":
+        form: Callable[[Any], str] = lambda v: (f"{flags}s") % ("true" if v else "false")  # noqa: E731
+    elif kind in "iu":
+        form = lambda v: f"{flags}d" % int(v)  # noqa: E731
+    else:
+        letter = "g" if shortest else "e" if scientific else "f"
+        real = f"{flags}{f'.{precision}' if precision > -1 else ''}{letter}"
+        form = (lambda v: f"({real % v.real},{real % v.imag})") if kind == "c" else lambda v: real % float(v)
+    out = np.empty(array.shape, object)
+    for at in np.ndindex(array.shape):
+        out[at] = form(array[at]).encode()
+    return out
+
+
+# ---------------------------------------------------------------------- hashes
+
+
+def _bucketed(op: str, hash_of: Callable[..., int]) -> None:
+    def run(xp: Any, x: Any, *, num_buckets: int) -> Any:
+        return each(x, lambda s: hash_of(s) % num_buckets, np.int64)
+
+    kernel(op)(run)
+
+
+_bucketed("StringToHashBucketFast", hashes.fingerprint64)
+_bucketed("StringToHashBucket", hashes.hash64)
+
+
+@kernel("StringToHashBucketStrong")
+def _strong(xp: Any, x: Any, *, num_buckets: int, key: Any) -> Any:
+    if len(key) != 2:
+        raise InvalidArgumentError(f"Key must have 2 elements, got {list(key)}")
+    return each(x, lambda s: hashes.sip_hash(s, *key) % num_buckets, np.int64)
+
+
+# ---------------------------------------------------------------------- parts
+
+
+@kernel("Substr")
+def _substr(xp: Any, x: Any, pos: Any, length: Any, *, unit: str = "BYTE") -> Any:
+    array, at, count = np.broadcast_arrays(texts(x), np.asarray(pos), np.asarray(length))
+    out = np.empty(array.shape, object)
+    for i in np.ndindex(array.shape):
+        whole: Any = array[i]
+        text = whole if unit == "BYTE" else whole.decode(errors="replace")
+        start = int(at[i])
+        if not -len(text) <= start <= len(text):
+            raise InvalidArgumentError(f"pos {start} out of range for string b'{array[i]!r}' at index {list(i)}")
+        start += len(text) if start < 0 else 0
+        part = text[start : start + max(0, int(count[i]))]
+        out[i] = part if unit == "BYTE" else part.encode()
+    return out
+
+
+@lru_cache(256)
+def _compiled(pattern: bytes) -> re.Pattern[bytes]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise InvalidArgumentError(f"Invalid pattern: {pattern.decode(errors='replace')}, error: {error}") from None
+
+
+def _replaced(x: Any, pattern: Any, rewrite: Any, every: bool) -> Any:
+    found = _compiled(as_bytes(texts(pattern).item()))
+    by = as_bytes(texts(rewrite).item()).replace(b"\\0", b"\\g<0>")
+    return each(x, lambda s: found.sub(by, s, count=0 if every else 1))
+
+
+@kernel("RegexReplace")
+def _regex_replace(xp: Any, x: Any, pattern: Any, rewrite: Any, *, replace_global: bool = True) -> Any:
+    return _replaced(x, pattern, rewrite, replace_global)
+
+
+@kernel("StaticRegexReplace")
+def _static_replace(xp: Any, x: Any, *, pattern: Any, rewrite: Any, replace_global: bool = True) -> Any:
+    return _replaced(x, pattern, rewrite, replace_global)
+
+
+kernel("RegexFullMatch")(lambda xp, x, pattern: _matched(x, texts(pattern).item()))
+
+
+@kernel("StaticRegexFullMatch")
+def _static_match(xp: Any, x: Any, *, pattern: Any) -> Any:
+    return _matched(x, pattern)
+
+
+def _matched(x: Any, pattern: Any) -> Any:
+    found = _compiled(as_bytes(pattern))
+    return each(x, lambda s: found.fullmatch(s) is not None, np.bool_)
+
+
+def _sparse(rows: list[list[bytes]]) -> Any:
+    """Indices, values and shape of rows of parts."""
+    indices = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
+    values = np.empty(len(indices), object)
+    values[:] = [part for row in rows for part in row]
+    width = max((len(row) for row in rows), default=0)
+    return np.array(indices, np.int64).reshape(-1, 2), values, np.array([len(rows), width], np.int64)
+
+
+@kernel("StringSplit", multi=True)
+def _split(xp: Any, x: Any, delimiter: Any, *, skip_empty: bool = True) -> Any:
+    """At every character of the delimiter; between all characters where it is empty."""
+    cut = as_bytes(texts(delimiter).item())
+
+    def parts(s: bytes) -> list[bytes]:
+        if not cut:
+            return [s[i : i + 1] for i in range(len(s))]
+        if not s:
+            return []
+        found = re.split(b"[" + re.escape(cut) + b"]", s)
+        return [p for p in found if p] if skip_empty else found
+
+    return _sparse([parts(s) for s in texts(x).reshape(-1)])
+
+
+@kernel("StringSplitV2", multi=True)
+def _split_v2(xp: Any, x: Any, sep: Any, *, maxsplit: int = -1) -> Any:
+    cut = as_bytes(texts(sep).item())
+    return _sparse([s.split(cut or None, maxsplit) for s in texts(x).reshape(-1)])
+
+
+@kernel("ReduceJoin")
+def _reduce_join(xp: Any, x: Any, axes: Any, *, keep_dims: bool = False, separator: Any = "") -> Any:
+    array, order = texts(x), [a % max(1, texts(x).ndim) for a in ints(axes)]
+    if len(set(order)) < len(order) or any(not -array.ndim <= a < array.ndim for a in ints(axes)):
+        raise InvalidArgumentError(f"ReduceJoin: axes {ints(axes)} are no different axes of shape {array.shape}")
+    kept = [a for a in range(array.ndim) if a not in order]
+    moved = array.transpose(kept + order).reshape([array.shape[a] for a in kept] + [-1] if order else array.shape)
+    if not order:
+        return array
+    out = np.empty(moved.shape[:-1], object)
+    for at in np.ndindex(out.shape):
+        out[at] = as_bytes(separator).join(moved[at])
+    return out.reshape([1 if a in order else n for a, n in enumerate(array.shape)]) if keep_dims else out

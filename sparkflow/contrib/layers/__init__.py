@@ -1,0 +1,44 @@
+"""tf.contrib.layers: layers that name their variables weights and biases, initializers and regularizers."""
+
+from sparkflow.contrib.layers.initializers import (
+    variance_scaling_initializer,
+    xavier_initializer,
+    xavier_initializer_conv2d,
+)
+from sparkflow.contrib.layers.layers import (
+    avg_pool2d,
+    batch_norm,
+    bias_add,
+    conv1d,
+    conv2d,
+    conv2d_in_plane,
+    conv2d_transpose,
+    conv3d,
+    dropout,
+    embed_sequence,
+    flatten,
+    fully_connected,
+    layer_norm,
+    linear,
+    max_pool2d,
+    one_hot_encoding,
+    relu,
+    relu6,
+    repeat,
+    separable_conv2d,
+    softmax,
+    stack,
+    unit_norm,
+)
+from sparkflow.contrib.layers.optimizing import optimize_loss
+from sparkflow.contrib.layers.regularizers import (
+    apply_regularization,
+    l1_l2_regularizer,
+    l1_regularizer,
+    l2_regularizer,
+    sum_regularizer,
+)
+
+convolution = convolution2d = conv2d
+convolution1d, convolution3d, convolution2d_transpose = conv1d, conv3d, conv2d_transpose
+separable_convolution2d = separable_conv2d

@@ -1,0 +1,322 @@
+"""The layers of tf.contrib.layers: of tf.layers, with a normalizer and an activation behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sparkflow import layers as core
+from sparkflow.contrib.arg_scopes import add_arg_scope
+from sparkflow.contrib.layers.initializers import xavier_initializer
+from sparkflow.framework.apply import convert_to_tensor
+from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.ops import array, array_select, embedding, init_ops, math, math_reduce, nn
+from sparkflow.ops.variable_scope import get_variable, variable_scope
+from sparkflow.ops.variables import global_variables
+
+_NEW_NAMES = {"kernel": "weights", "bias": "biases", "depthwise_kernel": "depthwise_weights",
+              "pointwise_kernel": "pointwise_weights"}  # fmt: skip
+_FORMATS = {None: "channels_last", "NHWC": "channels_last", "NCHW": "channels_first", "NWC": "channels_last",
+            "NCW": "channels_first", "NDHWC": "channels_last", "NCDHW": "channels_first"}  # fmt: skip
+_ZEROS = init_ops.zeros_initializer()
+
+
+def _renamed(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+    scope, _, last = name.rpartition("/")
+    return getter(f"{scope}/{_NEW_NAMES.get(last, last)}", *args, **kwargs)
+
+
+@contextmanager
+def _scope(scope: Any, default: str, reuse: Any, collections: Any = None) -> Iterator[Any]:
+    """The layer's scope; variables made in it join the model's and the collections that are named for them."""
+    before = set(global_variables())
+    with variable_scope(scope, default, reuse=reuse, custom_getter=_renamed) as opened:
+        yield opened
+    made = [v for v in global_variables() if v not in before]
+    for variable in made:
+        last = variable.op.name.rpartition("/")[2]
+        own = collections.get(last, []) if isinstance(collections, dict) else collections or []
+        get_default_graph().add_to_collections([GraphKeys.MODEL_VARIABLES, *own], variable)
+
+
+def _finished(out: Tensor, normalizer: Any, params: Any, activation: Any, collections: Any, name: str) -> Tensor:
+    if normalizer is not None:
+        out = normalizer(out, **(params or {}))
+    out = activation(out) if activation is not None else out
+    if collections:
+        get_default_graph().add_to_collections([collections] if isinstance(collections, str) else collections, out)
+    return out
+
+
+@add_arg_scope
+def fully_connected(
+    inputs: Any, num_outputs: int, activation_fn: Any = nn.relu, normalizer_fn: Any = None,
+    normalizer_params: Any = None, weights_initializer: Any = None, weights_regularizer: Any = None,
+    biases_initializer: Any = _ZEROS, biases_regularizer: Any = None, reuse: Any = None,
+    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True, scope: Any = None,
+) -> Tensor:  # fmt: skip
+    """activation_fn(inputs @ weights + biases) over the last axis; with a normalizer_fn there are no biases.
+
+    Makes <scope>/weights (Xavier's) and <scope>/biases (zeros); biases_initializer None leaves them out.
+    """
+    with _scope(scope, "fully_connected", reuse, variables_collections) as opened:
+        layer = core.Dense(
+            num_outputs, use_bias=not normalizer_fn and biases_initializer is not None, name=opened.name,
+            kernel_initializer=weights_initializer or xavier_initializer(), kernel_regularizer=weights_regularizer,
+            bias_initializer=biases_initializer, bias_regularizer=biases_regularizer, trainable=trainable,
+            _scope=opened, _reuse=reuse,
+        )  # fmt: skip
+        out = layer(inputs)
+        return _finished(out, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
+
+
+@add_arg_scope
+def relu(inputs: Any, num_outputs: int, **kwargs: Any) -> Tensor:
+    """fully_connected with a ReLU behind."""
+    return fully_connected(inputs, num_outputs, activation_fn=nn.relu, **kwargs)
+
+
+@add_arg_scope
+def relu6(inputs: Any, num_outputs: int, **kwargs: Any) -> Tensor:
+    """fully_connected with a ReLU up to 6 behind."""
+    return fully_connected(inputs, num_outputs, activation_fn=nn.relu6, **kwargs)
+
+
+@add_arg_scope
+def linear(inputs: Any, num_outputs: int, **kwargs: Any) -> Tensor:
+    """fully_connected with nothing behind."""
+    return fully_connected(inputs, num_outputs, activation_fn=None, **kwargs)
+
+
+def _convolution(default: str, kind: Any) -> Any:
+    def convolve(
+        inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1, padding: str = "SAME",
+        data_format: str | None = None, rate: Any = 1, activation_fn: Any = nn.relu, normalizer_fn: Any = None,
+        normalizer_params: Any = None, weights_initializer: Any = None, weights_regularizer: Any = None,
+        biases_initializer: Any = _ZEROS, biases_regularizer: Any = None, reuse: Any = None,
+        variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True, scope: Any = None,
+    ) -> Tensor:  # fmt: skip
+        with _scope(scope, default, reuse, variables_collections) as opened:
+            dilation = {} if kind is core.Conv2DTranspose else {"dilation_rate": rate}
+            layer = kind(
+                num_outputs, kernel_size, strides=stride, padding=padding.lower(), data_format=_FORMATS[data_format],
+                use_bias=not normalizer_fn and biases_initializer is not None, name=opened.name, trainable=trainable,
+                kernel_initializer=weights_initializer or xavier_initializer(), kernel_regularizer=weights_regularizer,
+                bias_initializer=biases_initializer, bias_regularizer=biases_regularizer, _scope=opened, _reuse=reuse,
+                **dilation,
+            )  # fmt: skip
+            out = layer(inputs)
+            return _finished(out, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
+
+    convolve.__name__ = convolve.__qualname__ = default
+    convolve.__doc__ = "activation_fn(convolution + biases); with a normalizer_fn there are no biases."
+    return add_arg_scope(convolve)
+
+
+def _named(function: Any, name: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+conv1d = _named(_convolution("Conv1d", core.Conv1D), "conv1d")
+conv2d = _named(_convolution("Conv", core.Conv2D), "conv2d")
+conv3d = _named(_convolution("Conv3d", core.Conv3D), "conv3d")
+conv2d_transpose = _named(_convolution("Conv2d_transpose", core.Conv2DTranspose), "conv2d_transpose")
+conv2d_in_plane = conv2d
+
+
+@add_arg_scope
+def separable_conv2d(
+    inputs: Any, num_outputs: int, kernel_size: Any, depth_multiplier: int = 1, stride: Any = 1, padding: str = "SAME",
+    data_format: str | None = None, rate: Any = 1, activation_fn: Any = nn.relu, normalizer_fn: Any = None,
+    normalizer_params: Any = None, weights_initializer: Any = None, weights_regularizer: Any = None,
+    biases_initializer: Any = _ZEROS, biases_regularizer: Any = None, reuse: Any = None,
+    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True, scope: Any = None,
+) -> Tensor:  # fmt: skip
+    """A convolution of each channel alone, then one across channels of size 1."""
+    first = weights_initializer or xavier_initializer()
+    with _scope(scope, "SeparableConv2d", reuse, variables_collections) as opened:
+        layer = core.SeparableConv2D(
+            num_outputs, kernel_size, strides=stride, padding=padding.lower(), data_format=_FORMATS[data_format],
+            dilation_rate=rate, depth_multiplier=depth_multiplier, depthwise_initializer=first,
+            pointwise_initializer=first, depthwise_regularizer=weights_regularizer,
+            pointwise_regularizer=weights_regularizer, bias_initializer=biases_initializer,
+            bias_regularizer=biases_regularizer, use_bias=not normalizer_fn and biases_initializer is not None,
+            trainable=trainable, name=opened.name, _scope=opened, _reuse=reuse,
+        )  # fmt: skip
+        out = layer(inputs)
+        return _finished(out, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
+
+
+def _pool(name: str, function: Any) -> Any:
+    def pool(
+        inputs: Any, kernel_size: Any, stride: Any = 2, padding: str = "VALID", data_format: str | None = None,
+        outputs_collections: Any = None, scope: Any = None,
+    ) -> Tensor:  # fmt: skip
+        with get_default_graph().name_scope(scope or default):
+            out = function(inputs, kernel_size, stride, padding.lower(), _FORMATS[data_format])
+            return _finished(out, None, None, None, outputs_collections, name)
+
+    default = {"max_pool2d": "MaxPool2D", "avg_pool2d": "AvgPool2D"}[name]
+    pool.__name__ = pool.__qualname__ = name
+    pool.__doc__ = "The pool of windows of kernel_size, stride apart."
+    return add_arg_scope(pool)
+
+
+max_pool2d = _pool("max_pool2d", core.max_pooling2d)
+avg_pool2d = _pool("avg_pool2d", core.average_pooling2d)
+
+
+@add_arg_scope
+def batch_norm(
+    inputs: Any, decay: float = 0.999, center: bool = True, scale: bool = False, epsilon: float = 0.001,
+    activation_fn: Any = None, param_initializers: Any = None, param_regularizers: Any = None,
+    updates_collections: Any = GraphKeys.UPDATE_OPS, is_training: Any = True, reuse: Any = None,
+    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
+    batch_weights: Any = None, fused: bool | None = None, data_format: str = "NHWC",
+    zero_debias_moving_mean: bool = False, scope: Any = None, renorm: bool = False,
+) -> Tensor:  # fmt: skip
+    """tf.layers.batch_normalization under other names: decay is its momentum, and gamma is left out by default.
+
+    updates_collections None: the moving statistics are updated before the output is there.
+    """
+    if batch_weights is not None or zero_debias_moving_mean:
+        raise ValueError("batch_norm: batch_weights and zero_debias_moving_mean are not supported; leave them out")
+    first, penalty = param_initializers or {}, param_regularizers or {}
+    graph = get_default_graph()
+    with _scope(scope, "BatchNorm", reuse, variables_collections) as opened:
+        layer = core.BatchNormalization(
+            axis=1 if _FORMATS[data_format] == "channels_first" else -1, momentum=decay, epsilon=epsilon,
+            center=center, scale=scale, beta_initializer=first.get("beta"), gamma_initializer=first.get("gamma"),
+            moving_mean_initializer=first.get("moving_mean"), renorm=renorm, fused=fused,
+            moving_variance_initializer=first.get("moving_variance"), beta_regularizer=penalty.get("beta"),
+            gamma_regularizer=penalty.get("gamma"), trainable=trainable, name=opened.name, _scope=opened, _reuse=reuse,
+        )  # fmt: skip
+        out = layer(inputs, training=is_training)
+        if updates_collections != GraphKeys.UPDATE_OPS:
+            kept = graph.get_collection_ref(GraphKeys.UPDATE_OPS)
+            kept[:] = [u for u in kept if u not in layer.updates]
+            for update in layer.updates if updates_collections is not None else []:
+                graph.add_to_collection(updates_collections, update)
+        if updates_collections is None:
+            with graph.control_dependencies(layer.updates):
+                out = array.identity(out)
+        return _finished(out, None, None, activation_fn, outputs_collections, opened.name)
+
+
+@add_arg_scope
+def layer_norm(
+    inputs: Any, center: bool = True, scale: bool = True, activation_fn: Any = None, reuse: Any = None,
+    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
+    begin_norm_axis: int = 1, begin_params_axis: int = -1, scope: Any = None,
+) -> Tensor:  # fmt: skip
+    """(x - mean) / std * gamma + beta, of each example by its own statistics. Source: Ba et al. 2016."""
+    with _scope(scope, "LayerNorm", reuse, variables_collections):
+        inputs = convert_to_tensor(inputs)
+        dims = inputs._shape or ()
+        size = dims[begin_params_axis:]
+        beta = get_variable("beta", size, initializer=_ZEROS, trainable=trainable) if center else None
+        gamma = (
+            get_variable("gamma", size, initializer=init_ops.ones_initializer(), trainable=trainable) if scale else None
+        )
+        mean, variance = nn.moments(inputs, list(range(begin_norm_axis, len(dims))), keep_dims=True)
+        out = nn.batch_normalization(inputs, mean, variance, beta, gamma, 1e-12)
+        return _finished(out, None, None, activation_fn, outputs_collections, "LayerNorm")
+
+
+@add_arg_scope
+def dropout(
+    inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_training: Any = True,
+    outputs_collections: Any = None, scope: Any = None, seed: int | None = None,
+) -> Tensor:  # fmt: skip
+    """While training: each element is kept with probability keep_prob, and scaled by its inverse."""
+    with get_default_graph().name_scope(scope or "Dropout"):
+        out = core.dropout(inputs, rate=1 - keep_prob, noise_shape=noise_shape, seed=seed, training=is_training)
+        return _finished(out, None, None, None, outputs_collections, "Dropout")
+
+
+@add_arg_scope
+def flatten(inputs: Any, outputs_collections: Any = None, scope: Any = None) -> Tensor:
+    """[batch, ...] -> [batch, the product of the rest]."""
+    with get_default_graph().name_scope(scope or "Flatten"):
+        return _finished(core.flatten(inputs), None, None, None, outputs_collections, "Flatten")
+
+
+@add_arg_scope
+def bias_add(
+    inputs: Any, activation_fn: Any = None, initializer: Any = _ZEROS, regularizer: Any = None, reuse: Any = None,
+    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
+    data_format: str | None = None, scope: Any = None,
+) -> Tensor:  # fmt: skip
+    """inputs + <scope>/biases along the channels."""
+    with _scope(scope, "BiasAdd", reuse, variables_collections):
+        inputs = convert_to_tensor(inputs)
+        channels = inputs._shape[1 if data_format == "NCHW" else -1] if inputs._shape else None
+        biases = get_variable(
+            "biases", [channels], initializer=initializer, regularizer=regularizer, trainable=trainable
+        )
+        out = nn.bias_add(inputs, biases, data_format)
+        return _finished(out, None, None, activation_fn, outputs_collections, "BiasAdd")
+
+
+@add_arg_scope
+def one_hot_encoding(
+    labels: Any, num_classes: int, on_value: float = 1.0, off_value: float = 0.0, outputs_collections: Any = None,
+    scope: Any = None,
+) -> Tensor:  # fmt: skip
+    """A row for each label with on_value at it."""
+    with get_default_graph().name_scope(scope or "OneHotEncoding"):
+        labels = math.cast(convert_to_tensor(labels), "int64")
+        return array_select.one_hot(labels, num_classes, on_value=on_value, off_value=off_value)
+
+
+@add_arg_scope
+def softmax(logits: Any, scope: Any = None) -> Tensor:
+    """The softmax over the last axis."""
+    return nn.softmax(logits, name=scope or "softmax")
+
+
+@add_arg_scope
+def unit_norm(inputs: Any, dim: int, epsilon: float = 1e-7, scope: Any = None) -> Tensor:
+    """inputs over their Euclidean norm along `dim`."""
+    with get_default_graph().name_scope(scope or "UnitNorm"):
+        squares = math_reduce.reduce_sum(math.square(inputs), dim, True)
+        return math.divide(inputs, math.sqrt(math.add(squares, epsilon)))
+
+
+def repeat(inputs: Any, repetitions: int, layer: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """layer(layer(...(inputs))), so many times, in scopes <scope>/<scope>_1, _2, ..."""
+    scope = kwargs.pop("scope", None)
+    with variable_scope(scope, "Repeat"):
+        out, name = inputs, scope or getattr(layer, "__name__", "repeat")
+        for i in range(repetitions):
+            kwargs["scope"] = f"{name}_{i + 1}"
+            out = layer(out, *args, **kwargs)
+        return out
+
+
+def stack(inputs: Any, layer: Callable[..., Any], stack_args: Sequence[Any], **kwargs: Any) -> Any:
+    """layer after layer, with one entry of stack_args (an argument, or a tuple of them) each."""
+    scope = kwargs.pop("scope", None)
+    with variable_scope(scope, "Stack"):
+        out, name = inputs, scope or getattr(layer, "__name__", "stack")
+        for i, given in enumerate(stack_args):
+            kwargs["scope"] = f"{name}_{i + 1}"
+            out = layer(out, *(given if isinstance(given, (list, tuple)) else [given]), **kwargs)
+        return out
+
+
+def embed_sequence(
+    ids: Any, vocab_size: int | None = None, embed_dim: int | None = None, unique: bool = False,
+    initializer: Any = None, regularizer: Any = None, trainable: bool = True, scope: Any = None, reuse: Any = None,
+) -> Tensor:  # fmt: skip
+    """The rows of <scope>/embeddings [vocab_size, embed_dim] at ids."""
+    if not (reuse or (vocab_size and embed_dim)):
+        raise ValueError(f"embed_sequence: give vocab_size and embed_dim, got {vocab_size} and {embed_dim}")
+    with variable_scope(scope, "EmbedSequence", reuse=reuse):
+        table = get_variable(
+            "embeddings", [vocab_size, embed_dim], initializer=initializer, regularizer=regularizer, trainable=trainable
+        )
+        return embedding.embedding_lookup(table, ids)

@@ -1,0 +1,68 @@
+"""Regularizers: functions of a variable that give a scalar loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sparkflow.framework.apply import constant, convert_to_tensor
+from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.ops import math, math_reduce, nn
+
+Regularizer = Callable[[Any], Tensor | None]
+
+
+def _scaled(name: str, scale: float, measure: Callable[[Tensor], Tensor], scope: str | None) -> Regularizer:
+    if isinstance(scale, int) and not isinstance(scale, bool):
+        raise ValueError(f"scale cannot be an integer: {scale}")
+    if scale < 0.0:
+        raise ValueError(f"Setting a scale less than 0 on a regularizer: {scale}")
+    if scale == 0.0:
+        return lambda weights: None
+
+    def regularize(weights: Any) -> Tensor:
+        with get_default_graph().name_scope(scope or name) as inside:
+            weights = convert_to_tensor(weights, name="weights")
+            return math.multiply(constant(scale, weights.dtype.base_dtype, name="scale"), measure(weights), name=inside)
+
+    return regularize
+
+
+def l1_regularizer(scale: float, scope: str | None = None) -> Regularizer:
+    """scale * sum |w|; nothing where scale is 0. Raises ValueError on a negative or integer scale."""
+    return _scaled("l1_regularizer", scale, lambda w: math_reduce.reduce_sum(math.abs(w)), scope)
+
+
+def l2_regularizer(scale: float, scope: str | None = None) -> Regularizer:
+    """scale * sum w ** 2 / 2; nothing where scale is 0. Raises ValueError on a negative or integer scale."""
+    return _scaled("l2_regularizer", scale, nn.l2_loss, scope)
+
+
+def l1_l2_regularizer(scale_l1: float = 1.0, scale_l2: float = 1.0, scope: str | None = None) -> Regularizer:
+    """The sum of both."""
+    return sum_regularizer([l1_regularizer(scale_l1), l2_regularizer(scale_l2)], scope or "l1_l2_regularizer")
+
+
+def sum_regularizer(regularizer_list: Sequence[Regularizer | None], scope: str | None = None) -> Regularizer:
+    """The sum of what several give; None among them is left out."""
+    kept = [r for r in regularizer_list if r is not None]
+
+    def regularize(weights: Any) -> Tensor | None:
+        with get_default_graph().name_scope(scope or "sum_regularizer"):
+            found = [loss for loss in (r(weights) for r in kept) if loss is not None]
+            return math.add_n(found) if found else None
+
+    return regularize
+
+
+def apply_regularization(regularizer: Regularizer, weights_list: Sequence[Any] | None = None) -> Tensor:
+    """The sum over the weights (of the collection WEIGHTS), collected in REGULARIZATION_LOSSES."""
+    graph = get_default_graph()
+    weights = graph.get_collection("weights") if weights_list is None else list(weights_list)
+    if not weights:
+        raise ValueError("No weights to regularize.")
+    penalties = [p if p is not None else constant(0.0) for p in map(regularizer, weights)]
+    total = math.add_n(penalties) if len(penalties) > 1 else penalties[0]
+    graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, total)
+    return total

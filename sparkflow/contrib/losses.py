@@ -1,0 +1,3 @@
+"""tf.contrib.losses: tf.losses under its older home."""
+
+from sparkflow.losses import *

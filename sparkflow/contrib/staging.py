@@ -1,0 +1,5 @@
+"""tf.contrib.staging: values kept ahead of time."""
+
+from sparkflow.ops.staging import StagingArea
+
+__all__ = ["StagingArea"]

@@ -1,0 +1,345 @@
+"""Dataset: a recipe for rows. Each transformation makes a new recipe; an iterator runs it."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from sparkflow.data.elements import Function, Spec, as_value, leaves_of, spec_of, structured
+from sparkflow.framework import nest, shapes
+from sparkflow.framework.graph import Tensor
+from sparkflow.framework.random_seed import get_seed
+from sparkflow.framework.shapes import TensorShape
+from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+Row = list[Any]  # the leaves of one element
+Rows = Iterable[Row]
+Fed = Mapping[Tensor, Any]  # the values of the tensors that a recipe begins with
+
+
+class Dataset:
+    """rows(fed) gives the elements' leaves, anew each time; tensors: what must be known before that."""
+
+    def __init__(self, spec: Spec, rows: Callable[[Fed], Rows], tensors: tuple[Tensor, ...] = ()):
+        self._spec, self._rows, self._tensors = spec, rows, tensors
+
+    # ------------------------------------------------------------------ sources
+
+    @staticmethod
+    def from_tensors(tensors: Any) -> Dataset:
+        """One element."""
+        leaves, spec, fed = _begin(tensors)
+        return Dataset(spec, lambda values: [[values.get(x, x) for x in leaves]], fed)
+
+    @staticmethod
+    def from_tensor_slices(tensors: Any) -> Dataset:
+        """An element for each row of the arrays, which must have equally many. Raises ValueError on a scalar."""
+        leaves, spec, fed = _begin(tensors)
+        if any(d == () for d in spec.dims):
+            raise ValueError("from_tensor_slices: every component must have at least one axis, got a scalar")
+        counts = {d[0] for d in spec.dims if d is not None and d[0] is not None}
+        if len(counts) > 1:
+            raise ValueError(f"from_tensor_slices: the components have different numbers of rows: {sorted(counts)}")
+
+        def rows(values: Fed) -> Rows:
+            arrays = [values.get(x, x) if isinstance(x, Tensor) else x for x in leaves]
+            return ([a[i] for a in arrays] for i in range(len(arrays[0])))
+
+        return Dataset(spec.with_dims(lambda d: None if d is None else d[1:]), rows, fed)
+
+    @staticmethod
+    def from_generator(
+        generator: Callable[..., Iterable[Any]], output_types: Any, output_shapes: Any = None, args: Any = None
+    ) -> Dataset:
+        """What generator(*args) yields, of these types. InvalidArgumentError where a value does not fit."""
+        kinds = tuple(map(dtypes.as_dtype, leaves_of(output_types)))
+        like = structured(output_types)
+        dims = (None,) * len(kinds) if output_shapes is None else _dims_like(like, output_shapes)
+        spec = Spec(like, kinds, dims)
+
+        def rows(values: Fed) -> Rows:
+            for element in generator(*(args or ())):
+                leaves = leaves_of(element) if isinstance(like, (tuple, dict)) else [element]
+                if len(leaves) != len(kinds):
+                    raise InvalidArgumentError(f"The generator yielded {element!r}, expected a structure like {like!r}")
+                yield [_typed(v, t) for v, t in zip(leaves, kinds)]
+
+        return Dataset(spec, rows)
+
+    @staticmethod
+    def range(*args: int) -> Dataset:
+        """The numbers of Python's range, int64."""
+        numbers = range(*args)
+        return Dataset(Spec(0, (dtypes.int64,), ((),)), lambda fed: ([np.int64(i)] for i in numbers))
+
+    @staticmethod
+    def zip(datasets: Any) -> Dataset:
+        """A structure of datasets to elements of that structure; as long as the shortest."""
+        parts: list[Dataset] = nest.flatten(datasets)
+        like = nest.map_structure(lambda d: d._spec.like, datasets)
+        kinds = tuple(t for d in parts for t in d._spec.types)
+        spec = Spec(like, kinds, tuple(s for d in parts for s in d._spec.dims))
+        tensors = tuple(t for d in parts for t in d._tensors)
+        return Dataset(
+            spec,
+            lambda fed: ([x for row in rows for x in row] for rows in zip(*(d._rows(fed) for d in parts))),
+            tensors,
+        )
+
+    # ------------------------------------------------------------------ order and number
+
+    def _new(self, rows: Callable[[Rows], Rows], spec: Spec | None = None) -> Dataset:
+        return Dataset(spec or self._spec, lambda fed: rows(self._rows(fed)), self._tensors)
+
+    def repeat(self, count: int | None = None) -> Dataset:
+        """Again and again: so many times, or for ever (None, -1)."""
+
+        def rows(fed: Fed) -> Rows:
+            for _ in itertools.count() if count in (None, -1) else range(int(count or 0)):
+                empty = True
+                for row in self._rows(fed):
+                    empty = False
+                    yield row
+                if empty:
+                    return
+
+        return Dataset(self._spec, rows, self._tensors)
+
+    def shuffle(
+        self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool | None = None
+    ) -> Dataset:
+        """In random order: each element is drawn from the next buffer_size ones."""
+        pair = get_seed(seed)
+        rng = np.random.default_rng(None if pair == (0, 0) else [abs(s) for s in pair])
+        first = int(rng.integers(2**62))
+
+        def rows(source: Rows) -> Rows:
+            own = np.random.default_rng(first) if reshuffle_each_iteration is False else rng
+            held: list[Row] = []
+            for row in source:
+                if len(held) < buffer_size:
+                    held.append(row)
+                    continue
+                i = int(own.integers(len(held)))
+                yield held[i]
+                held[i] = row
+            for i in own.permutation(len(held)):
+                yield held[i]
+
+        return self._new(rows)
+
+    def take(self, count: int) -> Dataset:
+        """The first ones, all for -1."""
+        return self._new(lambda rows: itertools.islice(rows, None if count < 0 else count))
+
+    def skip(self, count: int) -> Dataset:
+        """Without the first ones, none for -1."""
+        return self._new(lambda rows: iter(()) if count < 0 else itertools.islice(rows, count, None))
+
+    def shard(self, num_shards: int, index: int) -> Dataset:
+        """Every num_shards-th one, from `index` on."""
+        if not 0 <= index < num_shards:
+            raise ValueError(f"shard: index must be in [0, {num_shards}), got {index}")
+        return self._new(lambda rows: itertools.islice(rows, index, None, num_shards))
+
+    def concatenate(self, dataset: Dataset) -> Dataset:
+        """These, then the other's."""
+        if self._spec.types != dataset._spec.types:
+            raise TypeError("Two datasets to concatenate have different types")
+        dims = tuple(_common(a, b) for a, b in zip(self._spec.dims, dataset._spec.dims))
+        return Dataset(
+            self._spec._replace(dims=dims),
+            lambda fed: itertools.chain(self._rows(fed), dataset._rows(fed)),
+            self._tensors + dataset._tensors,
+        )
+
+    def cache(self, filename: str = "") -> Dataset:
+        """Kept in memory once they have all been seen."""
+        kept: list[Row] | None = None
+
+        def rows(fed: Fed) -> Rows:
+            nonlocal kept
+            if kept is not None:
+                yield from kept
+                return
+            seen = []
+            for row in self._rows(fed):
+                seen.append(row)
+                yield row
+            kept = seen
+
+        return Dataset(self._spec, rows, self._tensors)
+
+    def prefetch(self, buffer_size: Any = None) -> Dataset:
+        """The same: rows are made when they are asked for."""
+        return self
+
+    # ------------------------------------------------------------------ batches
+
+    def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
+        """So many elements stacked; the last batch may be smaller, unless drop_remainder."""
+        size = int(batch_size)
+        lead = size if drop_remainder else None
+        spec = self._spec.with_dims(lambda d: None if d is None else (lead, *d))
+
+        def rows(source: Rows) -> Rows:
+            for group in _groups(source, size, drop_remainder):
+                try:
+                    yield [_stacked(column) for column in zip(*group)]
+                except ValueError:
+                    shown = [np.shape(x) for x in group[0]], [np.shape(x) for x in group[-1]]
+                    raise InvalidArgumentError(
+                        f"Cannot batch tensors with different shapes: {shown}. Use padded_batch"
+                    ) from None
+
+        return self._new(rows, spec)
+
+    def padded_batch(
+        self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: bool = False
+    ) -> Dataset:
+        """As batch, of arrays of different sizes: filled up to padded_shapes, or the largest of the batch where a
+        size is None or -1."""
+        kinds = self._spec.types
+        dims = self._spec.dims if padded_shapes is None else _dims_like(self._spec.like, padded_shapes)
+        nothing = [b"" if t is dtypes.string else 0 for t in kinds]
+        fill = nothing if padding_values is None else leaves_of(padding_values)
+
+        def rows(source: Rows) -> Rows:
+            for group in _groups(source, int(batch_size), drop_remainder):
+                yield [_padded(c, d, v, t) for c, d, v, t in zip(zip(*group), dims, fill, kinds)]
+
+        lead = int(batch_size) if drop_remainder else None
+        new = tuple(None if d is None else (lead, *d) for d in dims)
+        return self._new(rows, self._spec._replace(dims=new))
+
+    # ------------------------------------------------------------------ functions
+
+    def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None, deterministic: Any = None) -> Dataset:
+        """map_func of each element."""
+        function = Function(map_func, self._spec)
+        return self._new(lambda rows: (function(row) for row in rows), function.spec)
+
+    def filter(self, predicate: Callable[..., Any]) -> Dataset:
+        """The elements for which the predicate is true."""
+        function = Function(predicate, self._spec)
+        return self._new(lambda rows: (row for row in rows if bool(function(row)[0])))
+
+    def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
+        return transformation_func(self)
+
+    def flat_map(self, map_func: Callable[..., Dataset]) -> Dataset:
+        """The elements of the datasets that map_func makes of each, one dataset after the other."""
+        return self.interleave(map_func, 1)
+
+    def interleave(
+        self,
+        map_func: Callable[..., Dataset],
+        cycle_length: int = 1,
+        block_length: int = 1,
+        num_parallel_calls: Any = None,
+    ) -> Dataset:
+        """As flat_map, from cycle_length datasets in turn, block_length elements of each."""
+        function = Function(map_func, self._spec)
+        made: Dataset = function.raw
+        inputs, given = function._inputs, made._tensors
+
+        def opened(row: Row) -> Any:
+            from sparkflow.session.session import Session
+
+            with Session(graph=function._graph) as session:
+                values = session.run(list(given), dict(zip(inputs, row)))
+            return iter(made._rows(dict(zip(given, values))))
+
+        def rows(source: Rows) -> Rows:
+            waiting, active = iter(source), collections.deque()  # type: ignore[var-annotated]
+            active.extend(opened(row) for row in itertools.islice(waiting, cycle_length))
+            while active:
+                current = active.popleft()
+                block = list(itertools.islice(current, block_length))
+                yield from block
+                if len(block) == block_length:
+                    active.append(current)
+                else:
+                    active.extend(opened(row) for row in itertools.islice(waiting, 1))
+
+        return self._new(rows, made._spec)
+
+    # ------------------------------------------------------------------ looking at it
+
+    def make_one_shot_iterator(self) -> Any:
+        """Its get_next() needs no initialization. Raises ValueError where the dataset begins with a placeholder."""
+        from sparkflow.data.iterator import Iterator
+
+        return Iterator(self, one_shot=True)
+
+    def make_initializable_iterator(self, shared_name: str | None = None) -> Any:
+        """Run its `initializer` first, with what the dataset's placeholders are fed."""
+        from sparkflow.data.iterator import Iterator
+
+        return Iterator(self, one_shot=False)
+
+    output_types = property(lambda self: self._spec.pack(self._spec.types))
+    output_shapes = property(lambda self: self._spec.pack([TensorShape(d) for d in self._spec.dims]))
+
+    def __repr__(self) -> str:
+        return f"<Dataset shapes: {self.output_shapes}, types: {self.output_types}>"
+
+
+def _begin(tensors: Any) -> tuple[list[Any], Spec, tuple[Tensor, ...]]:
+    values = nest.map_structure(as_value, structured(tensors))
+    leaves = nest.flatten(values)
+    return leaves, spec_of(values), tuple(x for x in leaves if isinstance(x, Tensor))
+
+
+def _dims_like(like: Any, given: Any) -> tuple[shapes.Dims, ...]:
+    """One shape for each leaf of `like`, from a structure of shapes, which are sequences themselves."""
+    if isinstance(like, dict):
+        return tuple(d for key in sorted(like) for d in _dims_like(like[key], given[key]))
+    if isinstance(like, tuple):
+        return tuple(d for own, one in zip(like, given, strict=True) for d in _dims_like(own, one))
+    return (shapes.as_dims(given),)
+
+
+def _typed(value: Any, dtype: dtypes.DType) -> Any:
+    try:
+        return as_value(value) if dtype is dtypes.string else np.asarray(value, dtype.np)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"The generator yielded {value!r}, expected {dtype.name}: {error}") from None
+
+
+def _common(a: shapes.Dims, b: shapes.Dims) -> shapes.Dims:
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return tuple(x if x == y else None for x, y in zip(a, b))
+
+
+def _groups(source: Rows, size: int, drop: bool) -> Iterable[list[Row]]:
+    rows = iter(source)
+    while group := list(itertools.islice(rows, size)):
+        if len(group) == size or not drop:
+            yield group
+
+
+def _stacked(column: tuple[Any, ...]) -> Any:
+    if isinstance(column[0], bytes):
+        out = np.empty(len(column), object)
+        out[:] = column
+        return out
+    return np.stack(column)
+
+
+def _padded(column: tuple[Any, ...], dims: shapes.Dims, value: Any, dtype: dtypes.DType) -> Any:
+    arrays = [np.asarray(x, object if dtype is dtypes.string else None) for x in column]
+    largest = np.max([a.shape for a in arrays], axis=0).tolist() if arrays[0].ndim else []
+    sizes = [m if d is None else d for m, d in zip(largest, dims or [None] * len(largest))]
+    if any(m > s for m, s in zip(largest, sizes)):
+        raise InvalidArgumentError(f"Attempted to pad to a smaller size than the input element: {largest} > {sizes}")
+    out = np.full((len(arrays), *sizes), value, dtype.np)
+    for i, a in enumerate(arrays):
+        out[i][tuple(slice(n) for n in a.shape)] = a
+    return out

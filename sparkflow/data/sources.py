@@ -1,0 +1,93 @@
+"""Datasets of files."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sparkflow.data.dataset import Dataset, Rows, _begin
+from sparkflow.data.elements import Spec
+from sparkflow.framework.graph import Tensor
+from sparkflow.python_io import TFRecordOptions, tf_record_iterator
+from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
+
+
+class _Files(Dataset):
+    """What read(name) yields of one file after the other. filenames: strings, a tensor, or a dataset of them."""
+
+    def __init__(self, filenames: Any, read: Callable[[str], Iterator[bytes]]):
+        if isinstance(filenames, Dataset):
+            names, tensors = filenames._rows, filenames._tensors
+        else:
+            leaves, _, tensors = _begin([filenames] if isinstance(filenames, (str, bytes)) else filenames)
+
+            def names(fed: Any) -> Rows:
+                listed = fed.get(leaves[0]) if isinstance(leaves[0], Tensor) else leaves[0]
+                return ([n] for n in ([listed] if isinstance(listed, bytes) else listed.reshape(-1)))
+
+        def rows(fed: Any) -> Rows:
+            for (name,) in names(fed):
+                text = name if isinstance(name, (bytes, str)) else name.item()
+                yield from ([record] for record in read(text.decode() if isinstance(text, bytes) else text))
+
+        super().__init__(Spec(0, (dtypes.string,), ((),)), rows, tensors)
+
+
+def _content(path: str, compression: str) -> Iterator[bytes]:
+    """The file's lines."""
+    try:
+        if compression == "ZLIB":
+            with open(path, "rb") as file:
+                yield from zlib.decompress(file.read()).splitlines(keepends=True)
+            return
+        with gzip.open(path, "rb") if compression == "GZIP" else open(path, "rb") as file:
+            yield from file
+    except FileNotFoundError:
+        raise NotFoundError(f"{path}; No such file or directory") from None
+
+
+class TextLineDataset(_Files):
+    """The lines of text files, without their ends."""
+
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: str | None = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
+    ):
+        kind = compression_type or ""
+        super().__init__(filenames, lambda path: (line.rstrip(b"\r\n") for line in _content(path, kind)))
+
+
+class TFRecordDataset(_Files):
+    """The records of TFRecord files."""
+
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: str | None = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
+    ):
+        super().__init__(filenames, lambda path: tf_record_iterator(path, TFRecordOptions(compression_type)))
+
+
+class FixedLengthRecordDataset(_Files):
+    """Records of record_bytes each, between header_bytes at the beginning of a file and footer_bytes at its end."""
+
+    def __init__(
+        self, filenames: Any, record_bytes: int, header_bytes: int = 0, footer_bytes: int = 0, buffer_size: Any = None,
+        compression_type: str | None = None, num_parallel_reads: Any = None,
+    ):  # fmt: skip
+        def read(path: str) -> Iterator[bytes]:
+            data = b"".join(_content(path, compression_type or ""))
+            body = data[header_bytes : len(data) - footer_bytes]
+            if len(body) % record_bytes:
+                raise InvalidArgumentError(f"{path}: {len(body)} bytes are no multiple of {record_bytes}")
+            return (body[i : i + record_bytes] for i in range(0, len(body), record_bytes))
+
+        super().__init__(filenames, read)

@@ -1,0 +1,224 @@
+"""Estimator: a model function, trained, evaluated and asked in one process, with its checkpoints in model_dir."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow import metrics, summary, train
+from sparkflow.estimator.run_config import RunConfig
+from sparkflow.estimator.spec import EstimatorSpec, ModeKeys
+from sparkflow.framework.graph import Graph
+from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.framework.random_seed import set_random_seed
+from sparkflow.ops import control_flow
+from sparkflow.ops.variables import trainable_variables
+from sparkflow_runtime.wire.errors import OutOfRangeError
+
+
+class Estimator:
+    """model_fn(features, labels, mode, params, config) -> EstimatorSpec; the last four are passed where it names them.
+
+    model_dir: where checkpoints and summaries are, of the config or a temporary folder by default. params: handed to
+    model_fn as they are. warm_start_from: a checkpoint, or a folder with one, whose variables are the first values of
+    those with the same names.
+    """
+
+    def __init__(
+        self, model_fn: Callable[..., EstimatorSpec], model_dir: str | None = None, config: RunConfig | None = None,
+        params: Any = None, warm_start_from: str | None = None,
+    ):  # fmt: skip
+        self._config, self._params, self._warm_start_from = config or RunConfig(), params, warm_start_from
+        self._model_dir = model_dir or self._config.model_dir or tempfile.mkdtemp()
+        self._arguments = set(inspect.signature(model_fn).parameters)
+        self._function = model_fn
+        if "features" not in self._arguments:
+            raise ValueError(f"model_fn ({model_fn}) must include features argument.")
+
+    model_dir = property(lambda self: self._model_dir)
+    config = property(lambda self: self._config)
+    params = property(lambda self: self._params)
+
+    @property
+    def model_fn(self) -> Callable[..., EstimatorSpec]:
+        """The model function, as (features, labels, mode, config)."""
+        return lambda features, labels, mode, config=None: self._call(features, labels, mode)
+
+    # ------------------------------------------------------------------ what it does
+
+    def train(
+        self, input_fn: Callable[..., Any], hooks: Sequence[Any] | None = None, steps: int | None = None,
+        max_steps: int | None = None, saving_listeners: Any = None,
+    ) -> Estimator:  # fmt: skip
+        """So many steps more, up to max_steps in all, or until the input ends; from the last checkpoint, and to a new
+        one."""
+        if steps is not None and max_steps is not None:
+            raise ValueError("Can not provide both steps and max_steps.")
+        if max_steps is not None and self._step() >= max_steps:
+            return self
+        with self._graph():
+            step = train.get_or_create_global_step()
+            features, labels = self._inputs(input_fn, ModeKeys.TRAIN)
+            spec = self._call(features, labels, ModeKeys.TRAIN)
+            stop = [train.StopAtStepHook(steps, max_steps)] if steps or max_steps else []
+            every = [train.NanTensorHook(spec.loss), *stop, *(hooks or ()), *spec.training_hooks]
+            every.append(train.LoggingTensorHook({"loss": spec.loss, "step": step}, every_n_iter=100))
+            summary.scalar("loss", spec.loss)
+            with train.MonitoredTrainingSession(
+                checkpoint_dir=self._model_dir, hooks=every, chief_only_hooks=spec.training_chief_hooks,
+                scaffold=self._scaffold(spec), save_checkpoint_secs=600, log_step_count_steps=100,
+            ) as session:  # fmt: skip
+                while not session.should_stop():
+                    session.run([spec.train_op, spec.loss])
+        return self
+
+    def evaluate(
+        self, input_fn: Callable[..., Any], steps: int | None = None, hooks: Sequence[Any] | None = None,
+        checkpoint_path: str | None = None, name: str | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """The metrics of eval_metric_ops, and "loss" and "global_step", over so many batches, or all; written as
+        summaries too. Raises ValueError where nothing has been trained yet."""
+        path = self._checkpoint(checkpoint_path)
+        with self._graph():
+            step = train.get_or_create_global_step()
+            features, labels = self._inputs(input_fn, ModeKeys.EVAL)
+            spec = self._call(features, labels, ModeKeys.EVAL)
+            ops = dict(spec.eval_metric_ops or {})
+            ops["loss"] = metrics.mean(spec.loss)
+            updates = control_flow.group(*(update for _, update in ops.values()))
+            values = {key: value for key, (value, _) in ops.items()}
+            with self._restored(path, spec, [*(hooks or ()), *spec.evaluation_hooks]) as session:
+                done = 0
+                try:
+                    while steps is None or done < steps:
+                        session.run(updates)
+                        done += 1
+                except OutOfRangeError:
+                    pass
+                found = session.raw_session().run({**values, "global_step": step})
+        self._write(found, name)
+        return found
+
+    def predict(
+        self, input_fn: Callable[..., Any], predict_keys: Any = None, hooks: Sequence[Any] | None = None,
+        checkpoint_path: str | None = None, yield_single_examples: bool = True,
+    ) -> Iterator[Any]:  # fmt: skip
+        """The predictions of one example after the other (of one batch, unless yield_single_examples)."""
+        path = self._checkpoint(checkpoint_path)
+        with self._graph() as graph:
+            train.get_or_create_global_step()
+            features, _ = self._inputs(input_fn, ModeKeys.PREDICT)
+            spec = self._call(features, None, ModeKeys.PREDICT)
+            wanted = _chosen(spec.predictions, predict_keys)
+        with graph.as_default():
+            session = self._restored(path, spec, [*(hooks or ()), *spec.prediction_hooks])
+        with session:
+            while True:
+                try:
+                    found = session.run(wanted)
+                except OutOfRangeError:
+                    return
+                yield from _examples(found) if yield_single_examples else [found]
+                if not graph.get_collection(GraphKeys.QUEUE_RUNNERS):
+                    return  # what is no queue has no end: one batch
+
+    # ------------------------------------------------------------------ what it holds
+
+    def latest_checkpoint(self) -> str | None:
+        return train.latest_checkpoint(self._model_dir)
+
+    def get_variable_names(self) -> list[str]:
+        """Of the newest checkpoint."""
+        return [name for name, _ in train.list_variables(self._checkpoint(None))]
+
+    def get_variable_value(self, name: str) -> np.ndarray:
+        """From the newest checkpoint."""
+        return train.load_variable(self._checkpoint(None), name)
+
+    # ------------------------------------------------------------------ inside
+
+    def _graph(self) -> Any:
+        return _seeded(self._config.tf_random_seed)
+
+    def _step(self) -> int:
+        path = self.latest_checkpoint()
+        return 0 if path is None else int(train.load_variable(path, "global_step"))
+
+    def _checkpoint(self, path: str | None) -> str:
+        found = path or self.latest_checkpoint()
+        if found is None:
+            raise ValueError(f"Could not find trained model in model_dir: {self._model_dir}.")
+        return found
+
+    def _inputs(self, input_fn: Callable[..., Any], mode: str) -> tuple[Any, Any]:
+        known = set(inspect.signature(input_fn).parameters)
+        given = {"mode": mode, "params": self._params, "config": self._config}
+        found = input_fn(**{k: v for k, v in given.items() if k in known})
+        if hasattr(found, "make_one_shot_iterator"):
+            found = found.make_one_shot_iterator().get_next()
+        return found if isinstance(found, tuple) and len(found) == 2 else (found, None)
+
+    def _call(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        given = {"labels": labels, "mode": mode, "params": self._params, "config": self._config}
+        if "labels" not in self._arguments and labels is not None:
+            raise ValueError("model_fn does not take labels, but input_fn returns labels.")
+        spec = self._function(features=features, **{k: v for k, v in given.items() if k in self._arguments})
+        if not isinstance(spec, EstimatorSpec):
+            raise ValueError(f"model_fn should return an EstimatorSpec, got {type(spec).__name__}")
+        return spec
+
+    def _scaffold(self, spec: EstimatorSpec) -> Any:
+        if spec.scaffold is not None or self._warm_start_from is None or self.latest_checkpoint():
+            return spec.scaffold
+        source = self._warm_start_from
+        path = train.latest_checkpoint(source) if os.path.isdir(source) else source
+        if path is None:
+            raise ValueError(f"warm_start_from: there is no checkpoint in {source}")
+        there = {name for name, _ in train.list_variables(path)}
+        saver = train.Saver({v.op.name: v for v in trainable_variables() if v.op.name in there})
+        return train.Scaffold(init_fn=lambda scaffold, session: saver.restore(session, path))
+
+    def _restored(self, path: str, spec: EstimatorSpec, hooks: Sequence[Any]) -> Any:
+        return train.SingularMonitoredSession(list(hooks), spec.scaffold, checkpoint_filename_with_path=path)
+
+    def _write(self, found: dict[str, Any], name: str | None) -> None:
+        folder = os.path.join(self._model_dir, "eval" if not name else f"eval_{name}")
+        with summary.FileWriter(folder) as writer:
+            proto = summary.Summary()
+            for key, value in found.items():
+                if key != "global_step" and np.ndim(value) == 0:
+                    proto.value.add(tag=key, simple_value=float(value))
+            writer.add_summary(proto, found["global_step"])
+
+
+def _seeded(seed: int | None) -> Any:
+    graph = Graph()
+    if seed is not None:
+        with graph.as_default():
+            set_random_seed(seed)
+    return graph.as_default()
+
+
+def _chosen(predictions: Any, keys: Any) -> Any:
+    if not keys:
+        return predictions
+    names = [keys] if isinstance(keys, str) else list(keys)
+    if not isinstance(predictions, dict) or not set(names) <= set(predictions):
+        raise ValueError(f"Expected to run at least one output from {predictions!r}, provided {names}.")
+    return {k: predictions[k] for k in names}
+
+
+def _examples(found: Any) -> Iterator[Any]:
+    if not isinstance(found, dict):
+        yield from found
+        return
+    lengths = {len(v) for v in found.values()}
+    if len(lengths) != 1:
+        raise ValueError(f"Batch length of predictions should be same; got {sorted(lengths)}")
+    for i in range(lengths.pop()):
+        yield {k: v[i] for k, v in found.items()}

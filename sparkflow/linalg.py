@@ -1,0 +1,33 @@
+"""tf.linalg."""
+
+from sparkflow.ops.einsum import einsum
+from sparkflow.ops.linalg import (
+    adjoint,
+    cholesky,
+    cholesky_solve,
+    cross,
+    eye,
+    logdet,
+    norm,
+    qr,
+    slogdet,
+    svd,
+    tensordot,
+    trace,
+)
+from sparkflow.ops.linalg import matrix_determinant as det
+from sparkflow.ops.linalg import matrix_inverse as inv
+from sparkflow.ops.linalg import matrix_solve as solve
+from sparkflow.ops.linalg import matrix_solve_ls as lstsq
+from sparkflow.ops.linalg import matrix_triangular_solve as triangular_solve
+from sparkflow.ops.linalg import self_adjoint_eig as eigh
+from sparkflow.ops.linalg import self_adjoint_eigvals as eigvalsh
+from sparkflow.ops.linalg_parts import diag as tensor_diag
+from sparkflow.ops.linalg_parts import diag_part as tensor_diag_part
+from sparkflow.ops.linalg_parts import matrix_band_part as band_part
+from sparkflow.ops.linalg_parts import matrix_diag as diag
+from sparkflow.ops.linalg_parts import matrix_diag_part as diag_part
+from sparkflow.ops.linalg_parts import matrix_set_diag as set_diag
+from sparkflow.ops.linalg_parts import matrix_transpose
+from sparkflow.ops.math import matmul
+from sparkflow.ops.nn import l2_normalize

@@ -1,0 +1,427 @@
+"""Images: files, colours, flips, crops, boxes. An image is [height, width, channels], or a batch of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sparkflow.framework.apply import apply_op, convert_to_tensor
+from sparkflow.framework.constant_value import constant_value_as_shape
+from sparkflow.framework.graph import Operation, Tensor, get_default_graph
+from sparkflow.framework.random_seed import get_seed
+from sparkflow.framework.registry import op
+from sparkflow.framework.shapes import Dims
+from sparkflow.ops import array, array_slice, math, math_reduce, random, rules
+from sparkflow.ops.control_flow_cond import cond
+from sparkflow_runtime.wire import dtypes
+
+# ---------------------------------------------------------------------- files
+
+
+def _decoded(op: Operation) -> list[Dims]:
+    return [(None, None, op.attrs.get("channels") or None)]
+
+
+op(
+    "DecodeJpeg",
+    "contents: string -> image: uint8",
+    _decoded,
+    channels=0,
+    ratio=1,
+    fancy_upscaling=True,
+    try_recover_truncated=False,
+    acceptable_fraction=1.0,
+    dct_method="",
+)
+op("DecodePng", "contents: string -> image: dtype", _decoded, channels=0, dtype=dtypes.uint8)
+op("DecodeBmp", "contents: string -> image: uint8", _decoded, channels=0)
+op("DecodeGif", "contents: string -> image: uint8", lambda op: [(None, None, None, 3)])
+op("EncodePng", "image: T -> contents: string", lambda op: [()], compression=-1, T=dtypes.uint8)
+op(
+    "EncodeJpeg",
+    "image: uint8 -> contents: string",
+    lambda op: [()],
+    format="",
+    quality=95,
+    progressive=False,
+    optimize_size=False,
+    chroma_downsampling=True,
+    density_unit="in",
+    x_density=300,
+    y_density=300,
+    xmp_metadata="",
+)
+
+
+def decode_jpeg(
+    contents: Any, channels: int = 0, ratio: int = 1, fancy_upscaling: bool = True, try_recover_truncated: bool = False,
+    acceptable_fraction: float = 1, dct_method: str = "", name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """The image of a JPEG file's bytes, uint8. channels: 1 grey, 3 colours, 0 as in the file. ratio: 1, 2, 4 or 8 times
+    smaller. Needs Pillow; InvalidArgumentError when it runs on bytes that are no image."""
+    attrs = {"channels": channels, "ratio": ratio, "fancy_upscaling": fancy_upscaling, "dct_method": dct_method}
+    return apply_op("DecodeJpeg", [contents], {**attrs, "try_recover_truncated": try_recover_truncated}, name)
+
+
+def decode_png(contents: Any, channels: int = 0, dtype: Any = dtypes.uint8, name: str | None = None) -> Tensor:
+    """The image of a PNG file's bytes. channels: 1 grey, 2 with alpha, 3 colours, 4 with alpha, 0 as in the file."""
+    return apply_op("DecodePng", [contents], {"channels": channels, "dtype": dtypes.as_dtype(dtype)}, name)
+
+
+def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Tensor:
+    """The image of a BMP file's bytes, uint8."""
+    return apply_op("DecodeBmp", [contents], {"channels": channels}, name)
+
+
+def decode_gif(contents: Any, name: str | None = None) -> Tensor:
+    """The images [frames, height, width, 3] of a GIF file's bytes, uint8."""
+    return apply_op("DecodeGif", [contents], name=name)
+
+
+def decode_image(
+    contents: Any, channels: int | None = None, dtype: Any = dtypes.uint8, name: str | None = None,
+    expand_animations: bool = True,
+) -> Tensor:  # fmt: skip
+    """The image of a file's bytes, of whatever kind it is (the first of an animation)."""
+    with get_default_graph().name_scope(name or "decode_image"):
+        image = apply_op("DecodeJpeg", [contents], {"channels": channels or 0})
+        return convert_image_dtype(image, dtype)
+
+
+def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Tensor:
+    """The bytes of a PNG file of an image of uint8 or uint16."""
+    return apply_op("EncodePng", [image], {"compression": compression}, name)
+
+
+def encode_jpeg(image: Any, format: str = "", quality: int = 95, name: str | None = None, **options: Any) -> Tensor:
+    """The bytes of a JPEG file of an image of uint8. Other options as TensorFlow names them."""
+    return apply_op("EncodeJpeg", [image], {"format": format, "quality": quality, **options}, name)
+
+
+# ---------------------------------------------------------------------- types and colours
+
+for _op_type, _factor in (
+    ("AdjustContrastv2", "contrast_factor"),
+    ("AdjustHue", "delta"),
+    ("AdjustSaturation", "scale"),
+):
+    op(_op_type, f"images: T, {_factor}: float32 -> output: T", rules.same, T=dtypes.float32)
+for _op_type in ("RGBToHSV", "HSVToRGB"):
+    op(_op_type, "images: T -> output: T", rules.same, T=dtypes.float32)
+
+
+def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: str | None = None) -> Tensor:
+    """The image in another type, scaled so that the largest value of an integer type and 1.0 are the same."""
+    image, want = convert_to_tensor(image, name="image"), dtypes.as_dtype(dtype)
+    own = image.dtype.base_dtype
+    if own is want:
+        return image
+    with get_default_graph().name_scope(name or "convert_image"):
+        change = math.saturate_cast if saturate else math.cast
+        if own.is_integer and want.is_integer:
+            if own.max > want.max:
+                return change(math.floordiv(image, (own.max + 1) // (want.max + 1)), want)
+            return math.multiply(math.cast(image, want), convert_to_tensor((want.max + 1) // (own.max + 1), want))
+        if own.is_integer:
+            return math.multiply(math.cast(image, want), convert_to_tensor(1.0 / own.max, want))
+        if want.is_integer:
+            scaled = math.multiply(image, convert_to_tensor(want.max + 0.5, own))
+            return change(scaled, want)
+        return math.cast(image, want)
+
+
+def _as_float(image: Any, change: Callable[[Tensor], Tensor], name: str) -> Tensor:
+    """change(the image as floats), in the image's own type again."""
+    with get_default_graph().name_scope(name):
+        image = convert_to_tensor(image, name="image")
+        own = image.dtype.base_dtype
+        kind = own if own in (dtypes.float16, dtypes.float32) else dtypes.float32
+        return convert_image_dtype(change(convert_image_dtype(image, kind)), own, saturate=True)
+
+
+def adjust_brightness(image: Any, delta: Any) -> Tensor:
+    """delta added to the image, seen as floats in [0, 1]."""
+    return _as_float(image, lambda x: math.add(x, math.cast(delta, x.dtype)), "adjust_brightness")
+
+
+def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
+    """(x - mean) * contrast_factor + mean, of each channel of each image."""
+    return _as_float(images, lambda x: apply_op("AdjustContrastv2", [x, contrast_factor]), "adjust_contrast")
+
+
+def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
+    """The hue turned by delta, in [-1, 1], of RGB images."""
+    return _as_float(image, lambda x: apply_op("AdjustHue", [x, delta]), name or "adjust_hue")
+
+
+def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Tensor:
+    """The saturation times a factor, of RGB images."""
+    return _as_float(image, lambda x: apply_op("AdjustSaturation", [x, saturation_factor]), name or "adjust_saturation")
+
+
+def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
+    """gain * x ** gamma, of the image as floats in [0, 1]."""
+    return _as_float(image, lambda x: math.multiply(math.pow(x, math.cast(gamma, x.dtype)), gain), "adjust_gamma")
+
+
+def _random(name: str, adjust: Callable[[Any, Any], Tensor], low: float, high: float, image: Any, seed: Any) -> Tensor:
+    with get_default_graph().name_scope(name):
+        return adjust(image, random.random_uniform([], low, high, seed=seed))
+
+
+def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
+    """adjust_brightness by a random delta in [-max_delta, max_delta)."""
+    if max_delta < 0:
+        raise ValueError("max_delta must be non-negative.")
+    return _random("random_brightness", adjust_brightness, -max_delta, max_delta, image, seed)
+
+
+def random_contrast(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
+    """adjust_contrast by a random factor in [lower, upper)."""
+    if not 0 <= lower < upper:
+        raise ValueError(f"need 0 <= lower < upper, got {lower} and {upper}")
+    return _random("random_contrast", adjust_contrast, lower, upper, image, seed)
+
+
+def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
+    """adjust_hue by a random delta in [-max_delta, max_delta), at most 0.5."""
+    if not 0 <= max_delta <= 0.5:
+        raise ValueError(f"max_delta must be in [0, 0.5], got {max_delta}")
+    return _random("random_hue", adjust_hue, -max_delta, max_delta, image, seed)
+
+
+def random_saturation(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
+    """adjust_saturation by a random factor in [lower, upper)."""
+    if not 0 <= lower < upper:
+        raise ValueError(f"need 0 <= lower < upper, got {lower} and {upper}")
+    return _random("random_saturation", adjust_saturation, lower, upper, image, seed)
+
+
+def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
+    """Hue, saturation and value of RGB images of floats in [0, 1]."""
+    return apply_op("RGBToHSV", [images], name=name)
+
+
+def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
+    """RGB images of hue, saturation and value."""
+    return apply_op("HSVToRGB", [images], name=name)
+
+
+def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
+    """[..., 3] -> [..., 1], by the luma weights of ITU-R BT.601."""
+
+    def change(x: Tensor) -> Tensor:
+        weights = convert_to_tensor([0.2989, 0.587, 0.114], x.dtype.base_dtype)
+        return math_reduce.reduce_sum(math.multiply(x, weights), -1, True)
+
+    return _as_float(images, change, name or "rgb_to_grayscale")
+
+
+def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
+    """[..., 1] -> [..., 3], the same value thrice."""
+    with get_default_graph().name_scope(name or "grayscale_to_rgb"):
+        images = convert_to_tensor(images, name="images")
+        return array.tile(images, [1] * (len(images._shape or ()) - 1) + [3])
+
+
+def per_image_standardization(image: Any) -> Tensor:
+    """(x - mean) / the larger of the deviation and 1 / sqrt(number of values), of each image, as float32."""
+    with get_default_graph().name_scope("per_image_standardization"):
+        image = convert_to_tensor(image, name="image")
+        x = math.cast(image, dtypes.float32) if not image.dtype.is_floating else image
+        count = math.cast(math_reduce.reduce_prod(array.shape(x)[-3:]), x.dtype)
+        mean = math_reduce.reduce_mean(x, [-1, -2, -3], True)
+        variance = math_reduce.reduce_mean(math.square(math.subtract(x, mean)), [-1, -2, -3], True)
+        return math.divide(math.subtract(x, mean), math.maximum(math.sqrt(variance), math.rsqrt(count)))
+
+
+# ---------------------------------------------------------------------- flips and crops
+
+
+def _flip(name: str, axis: int, doc: str) -> Callable[[Any], Tensor]:
+    def build(image: Any) -> Tensor:
+        with get_default_graph().name_scope(name):
+            return array.reverse(convert_to_tensor(image, name="image"), [axis])
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = doc
+    return build
+
+
+flip_left_right = _flip("flip_left_right", -2, "Mirrored at the vertical axis.")
+flip_up_down = _flip("flip_up_down", -3, "Mirrored at the horizontal axis.")
+
+
+def _random_flip(image: Any, flip: Callable[[Any], Tensor], seed: int | None, name: str) -> Tensor:
+    with get_default_graph().name_scope(name):
+        image = convert_to_tensor(image, name="image")
+        if rules.rank_of(image) == 4:
+            drawn = random.random_uniform(array.shape(image)[:1], seed=seed)
+            mask = math.cast(math.less(drawn, 0.5), image.dtype)
+            mask = array.reshape(mask, [-1, 1, 1, 1])
+            return math.add(
+                math.multiply(flip(image), mask), math.multiply(image, math.subtract(array.ones_like(mask), mask))
+            )
+        out = cond(
+            math.less(random.random_uniform([], seed=seed), 0.5), lambda: flip(image), lambda: array.identity(image)
+        )
+        out.set_shape(image.shape)
+        return out
+
+
+def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
+    """Mirrored at the vertical axis, or not, each with probability 1/2, image by image."""
+    return _random_flip(image, flip_left_right, seed, "random_flip_left_right")
+
+
+def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
+    """Mirrored at the horizontal axis, or not, each with probability 1/2, image by image."""
+    return _random_flip(image, flip_up_down, seed, "random_flip_up_down")
+
+
+def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
+    """Turned counter-clockwise by k quarter turns."""
+    with get_default_graph().name_scope(name or "rot90"):
+        image = convert_to_tensor(image, name="image")
+        lead = list(range(len(image._shape or ()) - 3))
+        turned = [*lead, len(lead) + 1, len(lead), len(lead) + 2]
+        if k % 4 == 0:
+            return image
+        if k % 4 == 2:
+            return array.reverse(image, [-3, -2])
+        swapped = array.transpose(image if k % 4 == 3 else array.reverse(image, [-2]), turned)
+        return array.reverse(swapped, [-2]) if k % 4 == 3 else swapped
+
+
+def transpose_image(image: Any, name: str | None = None) -> Tensor:
+    """Height and width swapped."""
+    with get_default_graph().name_scope(name or "transpose_image"):
+        image = convert_to_tensor(image, name="image")
+        lead = list(range(len(image._shape or ()) - 3))
+        return array.transpose(image, [*lead, len(lead) + 1, len(lead), len(lead) + 2])
+
+
+def crop_to_bounding_box(
+    image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
+) -> Tensor:
+    """The part of that height and width that begins at the offsets."""
+    with get_default_graph().name_scope("crop_to_bounding_box"):
+        image = convert_to_tensor(image, name="image")
+        four = rules.rank_of(image) == 4
+        begin, size = [offset_height, offset_width, 0], [target_height, target_width, -1]
+        return array_slice.slice_(image, [0, *begin] if four else begin, [-1, *size] if four else size)
+
+
+def pad_to_bounding_box(
+    image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
+) -> Tensor:
+    """Zeros of that height and width with the image at the offsets."""
+    with get_default_graph().name_scope("pad_to_bounding_box"):
+        image = convert_to_tensor(image, name="image")
+        dims, four = image._shape, rules.rank_of(image) == 4
+        lead = 1 if four else 0
+        sizes = [
+            array.shape(image)[lead + i] if dims is None or dims[lead + i] is None else dims[lead + i] for i in (0, 1)
+        ]
+        pads = [[offset_height, target_height - offset_height - sizes[0]],
+                [offset_width, target_width - offset_width - sizes[1]], [0, 0]]  # fmt: skip
+        return array.pad(image, [[0, 0], *pads] if four else pads)
+
+
+def resize_image_with_crop_or_pad(image: Any, target_height: int, target_width: int) -> Tensor:
+    """Cut at the edges, or filled with zeros there, evenly, to that size. The image's sizes must be known."""
+    with get_default_graph().name_scope("resize_image_with_crop_or_pad"):
+        image = convert_to_tensor(image, name="image")
+        dims = image._shape
+        if dims is None or None in dims[-3:-1]:
+            raise ValueError(f"resize_image_with_crop_or_pad: height and width must be known, got {image.shape}")
+        h, w = int(dims[-3] or 0), int(dims[-2] or 0)
+        kept = min(h, target_height), min(w, target_width)
+        part = crop_to_bounding_box(image, max(0, (h - target_height) // 2), max(0, (w - target_width) // 2), *kept)
+        at = max(0, (target_height - h) // 2), max(0, (target_width - w) // 2)
+        return pad_to_bounding_box(part, *at, target_height, target_width)
+
+
+def central_crop(image: Any, central_fraction: float) -> Tensor:
+    """The middle part with that fraction of each side."""
+    if not 0.0 < central_fraction <= 1.0:
+        raise ValueError("central_fraction must be within (0, 1]")
+    image = convert_to_tensor(image, name="image")
+    dims = image._shape
+    if dims is None or None in dims[-3:-1]:
+        raise ValueError(f"central_crop: height and width must be known, got {image.shape}")
+    h, w = int(dims[-3] or 0), int(dims[-2] or 0)
+    top, left = int((h - h * central_fraction) / 2), int((w - w * central_fraction) / 2)
+    return crop_to_bounding_box(image, top, left, h - 2 * top, w - 2 * left)
+
+
+def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+    """A part of that size from a random place."""
+    with get_default_graph().name_scope(name or "random_crop") as scope:
+        value = convert_to_tensor(value, name="value")
+        size = convert_to_tensor(size, dtypes.int32, "size")
+        limit = math.add(math.subtract(array.shape(value), size), 1)
+        drawn = random.random_uniform(array.shape(limit), 0, dtypes.int32.max, dtypes.int32, seed)
+        out = array_slice.slice_(value, math.floormod(drawn, limit), size, name=scope)
+        out.set_shape(constant_value_as_shape(size))
+        return out
+
+
+# ---------------------------------------------------------------------- boxes
+
+op(
+    "NonMaxSuppressionV3",
+    "boxes: T, scores: T, max_output_size: int32, iou_threshold: T_threshold, score_threshold: T_threshold"
+    " -> selected_indices: int32",
+    lambda op: [(None,)],
+    T=dtypes.float32,
+    T_threshold=dtypes.float32,
+)
+op("DrawBoundingBoxes", "images: T, boxes: float32 -> output: T", rules.same, T=dtypes.float32)
+op(
+    "SampleDistortedBoundingBoxV2",
+    "image_size: T, bounding_boxes: float32, min_object_covered: float32 -> begin: T, size: T, bboxes: float32",
+    lambda op: [(3,), (3,), (1, 1, 4)],
+    stateful=True,
+    seed=0,
+    seed2=0,
+    aspect_ratio_range=[0.75, 1.3300000429153442],
+    area_range=[0.05000000074505806, 1.0],
+    max_attempts=100,
+    use_image_if_no_bounding_boxes=False,
+)
+
+
+def non_max_suppression(
+    boxes: Any, scores: Any, max_output_size: Any, iou_threshold: float = 0.5, score_threshold: float = float("-inf"),
+    name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """The indices of boxes [n, 4] (y1, x1, y2, x2), best score first, without those that overlap a better one by more
+    than iou_threshold (intersection over union)."""
+    inputs = [boxes, scores, max_output_size, iou_threshold, score_threshold]
+    return apply_op("NonMaxSuppressionV3", inputs, name=name or "non_max_suppression")
+
+
+def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None, colors: Any = None) -> Tensor:
+    """images [batch, h, w, depth] with frames of boxes [batch, n, 4] (y1, x1, y2, x2 in [0, 1]) in changing colours."""
+    if colors is not None:
+        raise ValueError("draw_bounding_boxes: colors is not supported; leave it out")
+    return apply_op("DrawBoundingBoxes", [images, boxes], name=name)
+
+
+def sample_distorted_bounding_box(
+    image_size: Any, bounding_boxes: Any, seed: int | None = None, seed2: int | None = None,
+    min_object_covered: Any = 0.1, aspect_ratio_range: Any = None, area_range: Any = None, max_attempts: int = 100,
+    use_image_if_no_bounding_boxes: bool = False, name: str | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """(begin, size, box [1, 1, 4]) of a random part of the image, that covers at least min_object_covered of one of the
+    boxes [batch, n, 4], for slice and draw_bounding_boxes. The whole image after max_attempts failures."""
+    seed_a, seed_b = get_seed(seed) if not seed2 else (seed or 0, seed2)
+    attrs = {
+        "seed": seed_a, "seed2": seed_b, "max_attempts": max_attempts,
+        "aspect_ratio_range": list(aspect_ratio_range or [0.75, 1.33]), "area_range": list(area_range or [0.05, 1.0]),
+        "use_image_if_no_bounding_boxes": use_image_if_no_bounding_boxes,
+    }  # fmt: skip
+    inputs = [image_size, bounding_boxes, min_object_covered]
+    begin, size, box = apply_op("SampleDistortedBoundingBoxV2", inputs, attrs, name)
+    return begin, size, box

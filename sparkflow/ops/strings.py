@@ -1,0 +1,236 @@
+"""Strings: cutting, joining, replacing, numbers of them, hashes, bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sparkflow.framework.apply import apply_op, convert_to_tensor
+from sparkflow.framework.constant_value import constant_value
+from sparkflow.framework.graph import Operation, Tensor, get_default_graph
+from sparkflow.framework.registry import op
+from sparkflow.framework.shapes import Dims
+from sparkflow.framework.sparse_tensor import SparseTensor
+from sparkflow.ops import math_reduce, rules
+from sparkflow.ops.io import string_join
+from sparkflow_runtime.wire import dtypes
+
+_SAME = "input: string -> output: string"
+
+
+def _one(op_type: str, doc: str, signature: str = _SAME, /, **defaults: Any) -> Callable[..., Tensor]:
+    """Register an op of one tensor of strings and return its function f(input, name=None)."""
+    op(op_type, signature, rules.same, **defaults)
+
+    def build(input: Any, name: str | None = None) -> Tensor:
+        return apply_op(op_type, [input], name=name)
+
+    build.__doc__ = doc
+    return build
+
+
+string_strip = _one("StringStrip", "The strings without white space at their ends.")
+decode_base64 = _one("DecodeBase64", "The bytes that web-safe base64 stands for; padding may be missing.")
+op("EncodeBase64", _SAME, rules.same, pad=False)
+op("StringLower", _SAME, rules.same, encoding="")
+op("StringUpper", _SAME, rules.same, encoding="")
+op("StringLength", "input: string -> output: int32", rules.same, unit="BYTE")
+op("StringToNumber", "string_tensor: string -> output: out_type", rules.same, out_type=dtypes.float32)
+op("StringToHashBucket", "string_tensor: string -> output: int64", rules.same)
+op("StringToHashBucketFast", "input: string -> output: int64", rules.same)
+op("StringToHashBucketStrong", "input: string -> output: int64", rules.same)
+op(
+    "AsString",
+    "input: T -> output: string",
+    rules.same,
+    precision=-1,
+    scientific=False,
+    shortest=False,
+    width=-1,
+    fill="",
+)
+op("Substr", "input: string, pos: T, len: T -> output: string", rules.broadcast, unit="BYTE")
+op("RegexReplace", "input: string, pattern: string, rewrite: string -> output: string", rules.same, replace_global=True)
+op("StaticRegexReplace", _SAME, rules.same, replace_global=True)
+op("RegexFullMatch", "input: string, pattern: string -> output: bool", rules.same)
+op("StaticRegexFullMatch", "input: string -> output: bool", rules.same)
+
+
+def _split_rule(op: Operation) -> list[Dims]:
+    rules.require_rank(op, "input", op.inputs[0], 1)
+    rules.require_rank(op, "delimiter", op.inputs[1], 0)
+    return [(None, 2), (None,), (2,)]
+
+
+op(
+    "StringSplit",
+    "input: string, delimiter: string -> indices: int64, values: string, shape: int64",
+    _split_rule,
+    skip_empty=True,
+)
+op(
+    "StringSplitV2",
+    "input: string, sep: string -> indices: int64, values: string, shape: int64",
+    _split_rule,
+    maxsplit=-1,
+)
+
+
+def _raw_rule(op: Operation) -> list[Dims]:
+    dims = op.inputs[0]._shape
+    return [None if dims is None else (*dims, None)]
+
+
+def _joined_rule(op: Operation) -> list[Dims]:
+    dims, axes = op.inputs[0]._shape, constant_value(op.inputs[1])
+    if dims is None:
+        return [None]
+    if axes is None:
+        return [(None,) * len(dims) if op.attrs["keep_dims"] else None]
+    gone = {rules.axis_in(op, int(a), len(dims)) for a in axes.ravel()}
+    keep = op.attrs["keep_dims"]
+    return [tuple(1 if i in gone else d for i, d in enumerate(dims) if keep or i not in gone)]
+
+
+op("DecodeRaw", "bytes: string -> output: out_type", _raw_rule, little_endian=True)
+op(
+    "ReduceJoin",
+    "inputs: string, reduction_indices: int32 -> output: string",
+    _joined_rule,
+    keep_dims=False,
+    separator="",
+)
+
+
+def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Tensor:
+    """Web-safe base64 of the strings; pad: with = at the end."""
+    return apply_op("EncodeBase64", [input], {"pad": pad}, name)
+
+
+def lower(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
+    """The strings with small letters: of ASCII, or with encoding "utf-8" of Unicode."""
+    return apply_op("StringLower", [input], {"encoding": encoding}, name)
+
+
+def upper(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
+    """The strings with capital letters: of ASCII, or with encoding "utf-8" of Unicode."""
+    return apply_op("StringUpper", [input], {"encoding": encoding}, name)
+
+
+def length(input: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
+    """How many bytes the strings have, or characters with unit "UTF8_CHAR"."""
+    return apply_op("StringLength", [input], {"unit": unit}, name)
+
+
+def string_to_number(
+    string_tensor: Any = None, out_type: Any = dtypes.float32, name: str | None = None, input: Any = None
+) -> Tensor:
+    """The numbers that the strings name; InvalidArgumentError when it runs on one that names none."""
+    text = string_tensor if input is None else input
+    return apply_op("StringToNumber", [text], {"out_type": dtypes.as_dtype(out_type)}, name)
+
+
+def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
+    """A number in [0, num_buckets) for each string, the same in every process: FarmHash's Fingerprint64."""
+    return apply_op("StringToHashBucketFast", [input], {"num_buckets": num_buckets}, name)
+
+
+def string_to_hash_bucket_strong(input: Any, num_buckets: int, key: Any, name: str | None = None) -> Tensor:
+    """As string_to_hash_bucket_fast, by SipHash under a key of two 64-bit numbers."""
+    return apply_op("StringToHashBucketStrong", [input], {"num_buckets": num_buckets, "key": list(key)}, name)
+
+
+def string_to_hash_bucket(
+    string_tensor: Any = None, num_buckets: int | None = None, name: str | None = None, input: Any = None
+) -> Tensor:
+    """As string_to_hash_bucket_fast, by TensorFlow's older Hash64."""
+    text = string_tensor if input is None else input
+    return apply_op("StringToHashBucket", [text], {"num_buckets": num_buckets}, name)
+
+
+def as_string(
+    input: Any, precision: int = -1, scientific: bool = False, shortest: bool = False, width: int = -1, fill: str = "",
+    name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Numbers and bools as text. precision: digits after the point; scientific: 1.5e+00; shortest: the shorter of both;
+    width: at least so many characters, filled with spaces, or with `fill`."""
+    attrs = {"precision": precision, "scientific": scientific, "shortest": shortest, "width": width, "fill": fill}
+    return apply_op("AsString", [input], attrs, name)
+
+
+def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
+    """`len` bytes from `pos` (from the end where negative) of each string, or characters with unit "UTF8_CHAR".
+
+    Raises InvalidArgumentError when it runs where pos lies outside a string.
+    """
+    return apply_op("Substr", [input, pos, len], {"unit": unit}, name)
+
+
+def regex_replace(
+    input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None
+) -> Tensor:
+    r"""What matches the pattern replaced by rewrite, in which \1 ... \9 are groups; the first match only where
+    replace_global is False."""
+    if isinstance(pattern, (str, bytes)) and isinstance(rewrite, (str, bytes)):
+        attrs = {"pattern": pattern, "rewrite": rewrite, "replace_global": replace_global}
+        return apply_op("StaticRegexReplace", [input], attrs, name)
+    return apply_op("RegexReplace", [input, pattern, rewrite], {"replace_global": replace_global}, name)
+
+
+def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
+    """Whether the pattern matches each string from end to end."""
+    if isinstance(pattern, (str, bytes)):
+        return apply_op("StaticRegexFullMatch", [input], {"pattern": pattern}, name)
+    return apply_op("RegexFullMatch", [input, pattern], name=name)
+
+
+def string_split(
+    source: Any = None, sep: Any = None, skip_empty: bool = True, delimiter: Any = " ",
+    result_type: str = "SparseTensor", input: Any = None, name: str | None = None,
+) -> SparseTensor:  # fmt: skip
+    """A SparseTensor [n, longest] of the parts of n strings between the delimiter's characters (each byte of a string
+    that is "" without any)."""
+    text = source if input is None else input
+    cut = delimiter if sep is None else sep
+    found = apply_op("StringSplit", [text, cut], {"skip_empty": skip_empty}, name)
+    return SparseTensor(*found)
+
+
+def split(
+    input: Any = None, sep: Any = None, maxsplit: int = -1, result_type: str = "SparseTensor", source: Any = None,
+    name: str | None = None,
+) -> SparseTensor:  # fmt: skip
+    """A SparseTensor of the parts between `sep`, at most maxsplit cuts each, as Python's str.split cuts."""
+    text = source if input is None else input
+    return SparseTensor(*apply_op("StringSplitV2", [text, sep or ""], {"maxsplit": maxsplit}, name))
+
+
+def decode_raw(
+    input_bytes: Any = None,
+    out_type: Any = None,
+    little_endian: bool = True,
+    name: str | None = None,
+    bytes: Any = None,
+) -> Tensor:
+    """The bytes of each string read as numbers, along a new last axis; all strings must be of one length."""
+    raw = input_bytes if bytes is None else bytes
+    attrs = {"out_type": dtypes.as_dtype(out_type), "little_endian": little_endian}
+    return apply_op("DecodeRaw", [raw], attrs, name)
+
+
+def reduce_join(
+    inputs: Any, axis: Any = None, keep_dims: bool | None = None, separator: str = "", name: str | None = None,
+    reduction_indices: Any = None, keepdims: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """The strings along the axes (all of them), joined, the last axis of the list running fastest."""
+    inputs = convert_to_tensor(inputs, dtypes.string)
+    axes = reduction_indices if axis is None else axis
+    axes = math_reduce.all_axes(inputs) if axes is None else axes
+    attrs = {"keep_dims": bool(keep_dims or keepdims), "separator": separator}
+    return apply_op("ReduceJoin", [inputs, axes], attrs, name)
+
+
+def join(inputs: Any, separator: str = "", name: str | None = None) -> Tensor:
+    """string_join."""
+    with get_default_graph().name_scope(name or "StringJoin"):
+        return string_join(inputs, separator)

@@ -1,0 +1,21 @@
+"""tf.saved_model: a graph with its variables and signatures in a folder, for serving."""
+
+from sparkflow.saved_model import (
+    builder,
+    constants,
+    loader,
+    main_op,
+    signature_constants,
+    signature_def_utils,
+    tag_constants,
+    utils,
+)
+from sparkflow.saved_model.builder import Builder, simple_save
+from sparkflow.saved_model.loader import contains_saved_model, load, maybe_saved_model_directory
+from sparkflow.saved_model.signature_def_utils import (
+    build_signature_def,
+    classification_signature_def,
+    predict_signature_def,
+    regression_signature_def,
+)
+from sparkflow.saved_model.utils import build_tensor_info, get_tensor_from_tensor_info

@@ -1,0 +1,87 @@
+"""Writing a SavedModel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparkflow.framework.graph import get_default_graph
+from sparkflow.saved_model import constants, signature_constants, signature_def_utils, tag_constants
+from sparkflow.saved_model.proto import SavedModel
+from sparkflow.train.checkpoint_state import write_whole
+from sparkflow.train.meta_graph import export_meta_graph
+from sparkflow.train.saver import Saver
+
+
+class SavedModelBuilder:
+    """export_dir: a folder that does not exist, or is empty; AssertionError otherwise."""
+
+    def __init__(self, export_dir: str):
+        if os.path.isdir(export_dir) and os.listdir(export_dir):
+            raise AssertionError(f"Export directory {export_dir} already exists, and isn't empty. Choose another one")
+        os.makedirs(export_dir, exist_ok=True)
+        self._dir, self._model, self._has_variables = export_dir, SavedModel(saved_model_schema_version=1), False
+
+    def add_meta_graph_and_variables(
+        self, sess: Any, tags: Sequence[str], signature_def_map: Mapping[str, Any] | None = None,
+        assets_list: Any = None, clear_devices: bool = False, init_op: Any = None, train_op: Any = None,
+        strip_default_attrs: bool = False, saver: Any = None, main_op: Any = None, legacy_init_op: Any = None,
+        assets_collection: Any = None,
+    ) -> None:  # fmt: skip
+        """The session's graph and the values of its variables. Called once, before add_meta_graph."""
+        if self._has_variables:
+            raise AssertionError(
+                "Graph state including variables and assets has already been saved: use add_meta_graph()"
+            )
+        with sess.graph.as_default():
+            saver = saver or Saver(allow_empty=True, sharded=False)
+            folder = os.path.join(self._dir, constants.VARIABLES_DIRECTORY)
+            os.makedirs(folder, exist_ok=True)
+            path = os.path.join(folder, constants.VARIABLES_FILENAME)
+            saver.save(sess, path, write_meta_graph=False, write_state=False)
+            self._has_variables = True
+            self._add(sess.graph, tags, signature_def_map, clear_devices, saver, main_op or init_op or legacy_init_op)
+
+    def add_meta_graph(
+        self, tags: Sequence[str], signature_def_map: Mapping[str, Any] | None = None, assets_list: Any = None,
+        clear_devices: bool = False, init_op: Any = None, train_op: Any = None, saver: Any = None, main_op: Any = None,
+        **_: Any,
+    ) -> None:  # fmt: skip
+        """Another graph on the same variables."""
+        if not self._has_variables:
+            raise AssertionError("Graph state including variables and assets has not been saved yet")
+        graph = get_default_graph()
+        self._add(graph, tags, signature_def_map, clear_devices, saver or Saver(allow_empty=True), main_op or init_op)
+
+    def _add(self, graph: Any, tags: Any, signatures: Any, clear_devices: bool, saver: Any, main_op: Any) -> None:
+        if main_op is not None:
+            graph.get_collection_ref(constants.MAIN_OP_KEY)[:] = [main_op]
+        meta = export_meta_graph(graph=graph, clear_devices=clear_devices, saver_def=saver.as_saver_def())
+        meta.meta_info_def.tags.extend(tags)
+        for key, signature in (signatures or {}).items():
+            meta.signature_def[key].CopyFrom(signature)
+        self._model.meta_graphs.append(meta)
+
+    def save(self, as_text: bool = False) -> str:
+        """Writes saved_model.pb, or .pbtxt; its path."""
+        name = constants.SAVED_MODEL_FILENAME_PBTXT if as_text else constants.SAVED_MODEL_FILENAME_PB
+        path = os.path.join(self._dir, name)
+        write_whole(path, str(self._model).encode() if as_text else self._model.SerializeToString())
+        return path
+
+
+Builder = SavedModelBuilder
+
+
+def simple_save(
+    session: Any, export_dir: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], legacy_init_op: Any = None
+) -> None:
+    """The session's graph and variables for serving, with one signature from inputs to outputs."""
+    signature = signature_def_utils.predict_signature_def(inputs, outputs)
+    builder = SavedModelBuilder(export_dir)
+    builder.add_meta_graph_and_variables(
+        session, [tag_constants.SERVING], {signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY: signature},
+        main_op=legacy_init_op, clear_devices=True,
+    )  # fmt: skip
+    builder.save()

@@ -1,0 +1,19 @@
+"""tf.strings."""
+
+from sparkflow.ops.strings import (
+    as_string,
+    join,
+    length,
+    lower,
+    reduce_join,
+    regex_full_match,
+    regex_replace,
+    split,
+    substr,
+    upper,
+)
+from sparkflow.ops.strings import string_strip as strip
+from sparkflow.ops.strings import string_to_hash_bucket as to_hash_bucket
+from sparkflow.ops.strings import string_to_hash_bucket_fast as to_hash_bucket_fast
+from sparkflow.ops.strings import string_to_hash_bucket_strong as to_hash_bucket_strong
+from sparkflow.ops.strings import string_to_number as to_number

@@ -1,0 +1,165 @@
+"""More names of `tf`, by family. `sparkflow/__init__.py` takes them all."""
+
+from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
+from sparkflow.grads.registry import gradient as RegisterGradient
+from sparkflow.grads.registry import not_differentiable as NotDifferentiable
+from sparkflow.ops.array_made import (
+    argsort,
+    broadcast_static_shape,
+    confusion_matrix,
+    count_nonzero,
+    is_tensor,
+    sequence_mask,
+    sort,
+)
+from sparkflow.ops.array_select import where_v2
+from sparkflow.ops.checks import (
+    add_check_numerics_ops,
+    assert_equal,
+    assert_greater,
+    assert_greater_equal,
+    assert_integer,
+    assert_less,
+    assert_less_equal,
+    assert_near,
+    assert_negative,
+    assert_non_negative,
+    assert_non_positive,
+    assert_none_equal,
+    assert_positive,
+    assert_rank,
+    assert_rank_at_least,
+    assert_rank_in,
+    assert_same_float_dtype,
+    assert_scalar,
+    assert_type,
+    ensure_shape,
+    is_non_decreasing,
+    is_numeric_tensor,
+    is_strictly_increasing,
+    verify_tensor_all_finite,
+)
+from sparkflow.ops.einsum import einsum
+from sparkflow.ops.fourier import fft, fft2d, fft3d, ifft, ifft2d, ifft3d
+from sparkflow.ops.image_more import random_crop
+from sparkflow.ops.io import string_join
+from sparkflow.ops.linalg import (
+    cholesky,
+    cholesky_solve,
+    cross,
+    eye,
+    matrix_determinant,
+    matrix_inverse,
+    matrix_solve,
+    matrix_solve_ls,
+    matrix_triangular_solve,
+    norm,
+    qr,
+    self_adjoint_eig,
+    self_adjoint_eigvals,
+    svd,
+    tensordot,
+    trace,
+)
+from sparkflow.ops.linalg_parts import (
+    diag,
+    diag_part,
+    matrix_band_part,
+    matrix_diag,
+    matrix_diag_part,
+    matrix_set_diag,
+    matrix_transpose,
+)
+from sparkflow.ops.math_special import (
+    acos,
+    acosh,
+    angle,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    betainc,
+    bitcast,
+    complex,
+    cosh,
+    digamma,
+    erfc,
+    igamma,
+    igammac,
+    imag,
+    lbeta,
+    lgamma,
+    log_sigmoid,
+    polygamma,
+    real,
+    scalar_mul,
+    sinh,
+    tan,
+    to_complex64,
+    to_complex128,
+    truncatemod,
+    zeta,
+)
+from sparkflow.ops.parsing import FixedLenFeature, VarLenFeature, decode_csv, parse_example, parse_single_example
+from sparkflow.ops.script import numpy_function, py_func
+from sparkflow.ops.segments import (
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_prod,
+    sparse_segment_mean,
+    sparse_segment_sqrt_n,
+    sparse_segment_sum,
+    unsorted_segment_max,
+    unsorted_segment_mean,
+    unsorted_segment_min,
+    unsorted_segment_prod,
+    unsorted_segment_sqrt_n,
+)
+from sparkflow.ops.sparse import (
+    sparse_concat,
+    sparse_fill_empty_rows,
+    sparse_mask,
+    sparse_merge,
+    sparse_placeholder,
+    sparse_reorder,
+    sparse_reset_shape,
+    sparse_reshape,
+    sparse_retain,
+    sparse_slice,
+    sparse_split,
+    sparse_tensor_to_dense,
+    sparse_to_dense,
+    sparse_to_indicator,
+    sparse_transpose,
+)
+from sparkflow.ops.sparse_math import (
+    sparse_add,
+    sparse_maximum,
+    sparse_minimum,
+    sparse_reduce_max,
+    sparse_reduce_max_sparse,
+    sparse_reduce_sum,
+    sparse_reduce_sum_sparse,
+    sparse_softmax,
+    sparse_tensor_dense_matmul,
+)
+from sparkflow.ops.strings import (
+    as_string,
+    decode_base64,
+    decode_raw,
+    encode_base64,
+    reduce_join,
+    regex_replace,
+    string_split,
+    string_strip,
+    string_to_hash_bucket,
+    string_to_hash_bucket_fast,
+    string_to_hash_bucket_strong,
+    string_to_number,
+    substr,
+)
+
+NoGradient = NotDifferentiable
+newaxis = None

@@ -1,0 +1,100 @@
+"""Graphs as files: written as text or binary, and MetaGraphs read back with their collections."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+from tensorboard.compat.proto.variable_pb2 import VariableDef
+
+from sparkflow.framework.graph import Graph, get_default_graph
+from sparkflow.framework.importer import import_graph_def
+from sparkflow.ops.variables import Variable
+from sparkflow.train.checkpoint_state import write_whole
+from sparkflow.train.saver import Saver
+from sparkflow_runtime.wire.errors import DataLossError, NotFoundError
+from sparkflow_runtime.wire.protos import MetaGraphDef
+
+_VARIABLES = ("variables", "trainable_variables", "local_variables", "model_variables", "moving_average_variables",
+              "global_step")  # fmt: skip
+
+
+def write_graph(graph_or_graph_def: Any, logdir: str, name: str, as_text: bool = True) -> str:
+    """The path of the file that holds the graph now."""
+    proto = graph_or_graph_def
+    proto = proto.as_graph_def() if isinstance(proto, Graph) else proto
+    os.makedirs(logdir, exist_ok=True)
+    path = os.path.join(logdir, name)
+    write_whole(path, str(proto).encode() if as_text else proto.SerializeToString())
+    return path
+
+
+def read_meta_graph_file(filename: str) -> MetaGraphDef:
+    """Binary or text. Raises NotFoundError where there is no file, DataLossError where it holds something else."""
+    try:
+        with open(filename, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        raise NotFoundError(f"File {filename} does not exist.") from None
+    try:
+        return MetaGraphDef.FromString(data)
+    except DecodeError:
+        pass
+    try:
+        return text_format.Parse(data.decode(), MetaGraphDef())
+    except (text_format.ParseError, UnicodeDecodeError) as error:
+        raise DataLossError(f"Cannot parse file {filename}: {error}") from None
+
+
+def import_meta_graph(
+    meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None, **kwargs: Any
+) -> Saver | None:
+    """Adds the nodes and collections of a MetaGraphDef, or of a .meta file, to the graph; a Saver of its variables,
+    None where there are none."""
+    meta = meta_graph_or_file
+    meta = meta if isinstance(meta, MetaGraphDef) else read_meta_graph_file(str(meta))
+    graph_def = meta.graph_def
+    if clear_devices:
+        graph_def = type(graph_def).FromString(graph_def.SerializeToString())
+        for node in graph_def.node:
+            node.device = ""
+    input_map = kwargs.get("input_map")
+    import_graph_def(graph_def, input_map=input_map, name=import_scope or "")
+    found = restore_collections(meta, import_scope or "")
+    return Saver(found) if found else None
+
+
+def restore_collections(meta: MetaGraphDef, scope: str = "") -> list[Variable]:
+    """Fills the graph's collections; the global variables among what is in them."""
+    graph = get_default_graph()
+    made: dict[str, Variable] = {}
+    prefix = f"{scope}/" if scope else ""
+    for key, collection in meta.collection_def.items():
+        for value in _values(graph, key, collection, prefix, made):
+            graph.add_to_collection(key, value)
+    return graph.get_collection("variables", prefix or None)
+
+
+def _values(graph: Graph, key: str, collection: Any, prefix: str, made: dict[str, Variable]) -> list[Any]:
+    kind = collection.WhichOneof("kind")
+    if kind == "node_list":
+        return [graph.as_graph_element(prefix + name) for name in collection.node_list.value]
+    values = list(getattr(collection, kind).value) if kind else []
+    if kind != "bytes_list" or key not in _VARIABLES:
+        return values
+    found = []
+    for raw in values:
+        proto = VariableDef.FromString(raw)
+        if proto.variable_name not in made:
+            made[proto.variable_name] = variable_from_proto(graph, proto, prefix)
+        found.append(made[proto.variable_name])
+    return found
+
+
+def variable_from_proto(graph: Graph, proto: Any, prefix: str = "") -> Variable:
+    """The Variable whose nodes are in the graph already."""
+    variable = Variable.__new__(Variable)
+    variable._adopt(graph, proto, prefix)
+    return variable

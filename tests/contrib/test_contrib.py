@@ -1,0 +1,145 @@
+"""tf.contrib: the homes of names that exist elsewhere, and its own layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+
+slim = tf.contrib.slim
+
+
+def _values(*tensors: Any, feeds: Any = None) -> Any:
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        return session.run(list(tensors), feeds)
+
+
+def test_homes() -> None:
+    assert tf.contrib.rnn.BasicLSTMCell is tf.nn.rnn_cell.BasicLSTMCell
+    assert tf.contrib.framework.get_or_create_global_step is tf.train.get_or_create_global_step
+    assert tf.contrib.losses.mean_squared_error is tf.losses.mean_squared_error
+    with pytest.raises(AttributeError, match="contrib"):
+        _ = tf.contrib.nobody
+
+
+def test_there_is_no_eager_mode() -> None:
+    with pytest.raises(tf.errors.UnimplementedError, match="Session"):
+        tf.enable_eager_execution()
+    assert not tf.executing_eagerly()
+
+
+def test_names_of_before_one(graph: Any) -> None:
+    assert tf.mul is tf.multiply and tf.pack is tf.stack and tf.merge_all_summaries is tf.summary.merge_all
+    with pytest.raises(AttributeError, match="nobody"):
+        _ = tf.nobody
+
+
+def test_fully_connected_names_weights_and_biases(graph: Any) -> None:
+    x = tf.placeholder("float32", [None, 4])
+    y = tf.contrib.layers.fully_connected(x, 3, activation_fn=None, biases_initializer=tf.ones_initializer())
+    assert [v.name for v in tf.trainable_variables()] == ["fully_connected/weights:0", "fully_connected/biases:0"]
+    assert tf.model_variables() == tf.trainable_variables()
+    (value, weights) = _values(y, tf.trainable_variables()[0], feeds={x: np.ones((2, 4))})
+    np.testing.assert_allclose(value, np.ones((2, 4)) @ weights + 1, rtol=1e-6)
+
+
+def test_reuse_shares(graph: Any) -> None:
+    x = tf.ones([2, 4])
+    a = tf.contrib.layers.linear(x, 3, scope="one")
+    b = tf.contrib.layers.linear(x, 3, scope="one", reuse=True)
+    assert len(tf.trainable_variables()) == 2
+    np.testing.assert_array_equal(*_values(a, b))
+
+
+def test_argument_scopes(graph: Any) -> None:
+    x = tf.ones([2, 8, 8, 3])
+    penalty = slim.l2_regularizer(0.5)
+    with slim.arg_scope([slim.conv2d], weights_regularizer=penalty, padding="VALID") as kept:
+        y = slim.conv2d(x, 4, 3, scope="a")
+    with slim.arg_scope(kept):
+        z = slim.conv2d(y, 4, [3, 3], scope="b", padding="SAME", normalizer_fn=slim.batch_norm)
+    assert y.shape.as_list() == [2, 6, 6, 4] and z.shape.as_list() == [2, 6, 6, 4]
+    assert len(tf.losses.get_regularization_losses()) == 2
+    assert "b/biases:0" not in [v.name for v in tf.global_variables()]
+    with pytest.raises(ValueError, match="add_arg_scope"), slim.arg_scope([len], x=1):
+        pass
+
+
+def test_batch_norm_updates_at_once(graph: Any) -> None:
+    x = tf.placeholder("float32", [4, 3])
+    y = tf.contrib.layers.batch_norm(x, decay=0.5, updates_collections=None)
+    mean = next(v for v in tf.global_variables() if "moving_mean" in v.name)
+    assert not tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(y, {x: np.full((4, 3), 2.0)})
+        np.testing.assert_allclose(session.run(mean), np.ones(3))
+
+
+def test_other_layers(graph: Any) -> None:
+    layers = tf.contrib.layers
+    image, rows = tf.ones([2, 8, 8, 3]), tf.constant([[1.0, 3.0], [2.0, 2.0]])
+    found = _values(
+        layers.flatten(image),
+        layers.max_pool2d(image, 2),
+        layers.avg_pool2d(image, 2, padding="SAME"),
+        layers.separable_conv2d(image, 5, 3),
+        layers.conv2d_transpose(image, 5, 3, stride=2),
+        layers.layer_norm(rows),
+        layers.one_hot_encoding([1, 0], 2),
+        layers.unit_norm(rows, 1),
+        layers.embed_sequence([[0, 1]], 4, 5),
+        layers.dropout(rows, is_training=False),
+        layers.repeat(rows, 2, layers.fully_connected, 3, scope="r"),
+        layers.bias_add(rows),
+    )
+    shapes = [(2, 192), (2, 4, 4, 3), (2, 4, 4, 3), (2, 8, 8, 5), (2, 16, 16, 5), (2, 2), (2, 2), (2, 2), (1, 2, 5)]
+    assert [f.shape for f in found] == [*shapes, (2, 2), (2, 3), (2, 2)]
+    np.testing.assert_allclose(found[5], [[-1, 1], [0, 0]], atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(found[7], axis=1), 1, rtol=1e-6)
+
+
+def test_regularizers(graph: Any) -> None:
+    layers, w = tf.contrib.layers, tf.constant([1.0, -2.0])
+    both = layers.apply_regularization(layers.l1_l2_regularizer(0.5, 0.1), [w])
+    np.testing.assert_allclose(_values(both)[0], 0.5 * 3 + 0.1 * 2.5, rtol=1e-6)
+    assert layers.l2_regularizer(0.0)(w) is None
+    with pytest.raises(ValueError, match="integer"):
+        layers.l1_regularizer(1)
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam", tf.train.AdagradOptimizer])
+def test_optimize_loss(graph: Any, optimizer: Any) -> None:
+    w = tf.Variable([3.0, -2.0])
+    loss = tf.nn.l2_loss(w)
+    step = tf.train.get_or_create_global_step()
+    train = tf.contrib.layers.optimize_loss(loss, step, 0.1, optimizer, clip_gradients=1.0)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        before = session.run(loss)
+        for _ in range(3):
+            session.run(train)
+        assert session.run(loss) < before and session.run(step) == 3
+    with pytest.raises(ValueError, match="Optimizer name"):
+        tf.contrib.layers.optimize_loss(loss, step, 0.1, "Nobody")
+
+
+def test_hyperparameters() -> None:
+    params = tf.contrib.training.HParams(rate=0.1, layers=2, wide=False)
+    params.parse("rate=0.5,wide=true")
+    assert params.values() == {"rate": 0.5, "layers": 2, "wide": True} and "rate" in params
+    with pytest.raises(KeyError, match="depth"):
+        params.set_hparam("depth", 1)
+
+
+def test_variables_by_scope(graph: Any) -> None:
+    framework = tf.contrib.framework
+    with tf.variable_scope("a"):
+        v = framework.model_variable("v", [2], initializer=tf.zeros_initializer())
+    w = framework.variable("w", [2])
+    assert framework.get_variables("a") == [v] and framework.get_model_variables() == [v]
+    assert framework.get_variables_to_restore(exclude=["a"]) == [w] and framework.get_unique_variable("a/v") is v

@@ -1,0 +1,130 @@
+"""tf.data against plain Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+
+D = tf.data.Dataset
+
+
+def _all(dataset: Any) -> list[Any]:
+    element = dataset.make_one_shot_iterator().get_next()
+    found = []
+    with tf.Session() as session:
+        while True:
+            try:
+                found.append(session.run(element))
+            except tf.errors.OutOfRangeError:
+                return found
+
+
+CASES: list[tuple[str, Any, list[Any]]] = [
+    ("range", lambda: D.range(2, 8, 2), [2, 4, 6]),
+    ("slices", lambda: D.from_tensor_slices([1, 2, 3]), [1, 2, 3]),
+    ("repeat", lambda: D.range(2).repeat(2), [0, 1, 0, 1]),
+    ("take", lambda: D.range(2).repeat().take(3), [0, 1, 0]),
+    ("skip", lambda: D.range(4).skip(2), [2, 3]),
+    ("shard", lambda: D.range(5).shard(2, 1), [1, 3]),
+    ("concatenate", lambda: D.range(2).concatenate(D.range(1)), [0, 1, 0]),
+    ("map", lambda: D.range(3).map(lambda x: x * x), [0, 1, 4]),
+    ("filter", lambda: D.range(5).filter(lambda x: tf.equal(x % 2, 0)), [0, 2, 4]),
+    (
+        "flat_map",
+        lambda: D.range(3).flat_map(lambda x: D.from_tensor_slices(tf.stack([x, x * 10]))),
+        [0, 0, 1, 10, 2, 20],
+    ),
+    ("interleave", lambda: D.range(2).interleave(lambda x: D.from_tensors(x).repeat(2), 2), [0, 1, 0, 1]),
+    ("generator", lambda: D.from_generator(lambda: iter([1, 2]), tf.int32, []), [1, 2]),
+    ("cache", lambda: D.range(2).cache().repeat(2), [0, 1, 0, 1]),
+]
+
+
+@pytest.mark.parametrize("name, build, expected", CASES, ids=[c[0] for c in CASES])
+def test_numbers(graph: Any, name: str, build: Any, expected: Any) -> None:
+    assert [int(v) for v in _all(build())] == expected
+
+
+def test_batches(graph: Any) -> None:
+    batches = D.from_tensor_slices((np.arange(5), {"a": np.ones((5, 2))})).batch(2)
+    assert batches.output_types == (tf.int64, {"a": tf.float64})
+    assert batches.output_shapes[1]["a"].as_list() == [None, 2]
+    found = _all(batches)
+    assert [f[0].tolist() for f in found] == [[0, 1], [2, 3], [4]] and found[0][1]["a"].shape == (2, 2)
+    assert len(_all(D.range(5).batch(2, drop_remainder=True))) == 2
+    ragged = D.from_generator(lambda: iter([[1], [1, 2]]), tf.int32, [None])
+    assert _all(ragged.padded_batch(2, [None]))[0].tolist() == [[1, 0], [1, 2]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="padded_batch"):
+        _all(ragged.batch(2))
+
+
+def test_shuffles(graph: Any) -> None:
+    twice = [int(v) for v in _all(D.range(50).shuffle(20, seed=3).repeat(2))]
+    assert (
+        sorted(twice) == sorted(2 * list(range(50))) and twice[:50] != sorted(twice[:50]) and twice[:50] != twice[50:]
+    )
+    same = [int(v) for v in _all(D.range(9).shuffle(9, seed=3, reshuffle_each_iteration=False).repeat(2))]
+    assert same[:9] == same[9:]
+
+
+def test_zip_and_dicts(graph: Any) -> None:
+    both = D.zip((D.range(3), D.range(10, 20))).map(lambda a, b: {"sum": a + b, "a": a})
+    assert [(int(f["sum"]), int(f["a"])) for f in _all(both)] == [(10, 0), (12, 1), (14, 2)]
+
+
+def test_initializable(graph: Any) -> None:
+    x = tf.placeholder(tf.float32, [None])
+    iterator = D.from_tensor_slices(x).map(lambda v: v + 1).make_initializable_iterator()
+    element = iterator.get_next()
+    with pytest.raises(ValueError, match="initializable"):
+        D.from_tensor_slices(x).make_one_shot_iterator()
+    with tf.Session() as session:
+        with pytest.raises(tf.errors.FailedPreconditionError, match="initializ"):
+            session.run(element)
+        for values in ([1, 2], [5]):
+            session.run(iterator.initializer, {x: values})
+            assert [session.run(element) for _ in values] == [v + 1 for v in values]
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(element)
+
+
+def test_files(tmp_path: Path, graph: Any) -> None:
+    text, records, fixed = tmp_path / "t.csv", str(tmp_path / "r"), tmp_path / "f"
+    text.write_text("a,b\n1,x\n2,y\n")
+    with tf.io.TFRecordWriter(records) as writer:
+        writer.write(b"one")
+        writer.write(b"two")
+    fixed.write_bytes(b"Habcdef")
+    assert _all(tf.data.TextLineDataset(str(text)).skip(1)) == [b"1,x", b"2,y"]
+    assert _all(tf.data.TFRecordDataset([records, records])) == [b"one", b"two", b"one", b"two"]
+    assert _all(tf.data.FixedLengthRecordDataset(str(fixed), 3, header_bytes=1)) == [b"abc", b"def"]
+    rows = _all(tf.data.experimental.CsvDataset(str(text), [tf.int32, "none"], header=True))
+    assert [(int(a), b) for a, b in rows] == [(1, b"x"), (2, b"y")]
+    with pytest.raises(tf.errors.NotFoundError, match="nowhere"):
+        _all(tf.data.TextLineDataset(str(tmp_path / "nowhere")))
+
+
+def test_refusals(graph: Any) -> None:
+    with pytest.raises(ValueError, match="rows"):
+        D.from_tensor_slices((np.ones(2), np.ones(3)))
+    with pytest.raises(ValueError, match="scalar"):
+        D.from_tensor_slices(1.0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="yielded"):
+        _all(D.from_generator(lambda: iter(["a"]), tf.int32))
+
+
+def test_a_model_trains_from_it(graph: Any) -> None:
+    x = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32)
+    data = D.from_tensor_slices((x, x @ np.array([1, 2], np.float32))).shuffle(64, seed=1).repeat(20).batch(16)
+    features, wanted = data.make_one_shot_iterator().get_next()
+    loss = tf.losses.mean_squared_error(wanted, tf.layers.dense(features, 1)[:, 0])
+    train = tf.train.GradientDescentOptimizer(0.3).minimize(loss)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        last = [session.run([loss, train])[0] for _ in range(80)][-1]
+    assert last < 1e-3

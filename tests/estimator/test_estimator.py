@@ -1,0 +1,86 @@
+"""Estimator: trained, evaluated, asked, and gone on with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 3)).astype(np.float32)
+Y = (X @ np.array([1.0, -2.0, 0.5], np.float32) + 0.3).astype(np.float32)
+
+
+def _model(features: Any, labels: Any, mode: str, params: Any) -> Any:
+    x = features["x"]
+    out = tf.layers.dense(x, 1, name="line")[:, 0]
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, predictions={"y": out, "twice": out * 2})
+    loss = tf.losses.mean_squared_error(labels, out)
+    step = tf.train.get_global_step()
+    train = tf.train.GradientDescentOptimizer(params["rate"]).minimize(loss, step)
+    metrics = {"error": tf.metrics.mean_absolute_error(labels, out)}
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train, eval_metric_ops=metrics)
+
+
+def _inputs(**options: Any) -> Any:
+    return tf.estimator.inputs.numpy_input_fn({"x": X}, Y, batch_size=50, shuffle=False, **options)
+
+
+def test_train_evaluate_predict(tmp_path: Path) -> None:
+    config = tf.estimator.RunConfig(tf_random_seed=1)
+    estimator = tf.estimator.Estimator(_model, str(tmp_path), config, {"rate": 0.1})
+    with pytest.raises(ValueError, match="trained model"):
+        estimator.evaluate(_inputs())
+    estimator.train(_inputs(num_epochs=None), steps=30)
+    first = estimator.evaluate(_inputs())
+    assert first["global_step"] == 30
+    estimator.train(_inputs(num_epochs=None), max_steps=120)
+    estimator.train(_inputs(num_epochs=None), max_steps=120)  # nothing is left to do
+    last = estimator.evaluate(_inputs(), name="again")
+    assert last["global_step"] == 120 and last["loss"] < first["loss"] and last["error"] < 0.05
+    found = list(estimator.predict(_inputs(), predict_keys="y"))
+    assert len(found) == 200 and set(found[0]) == {"y"}
+    np.testing.assert_allclose([f["y"] for f in found], Y, atol=0.1)
+    np.testing.assert_allclose(estimator.get_variable_value("line/bias"), [0.3], atol=0.05)
+    assert "line/kernel" in estimator.get_variable_names()
+    assert list(tmp_path.glob("eval_again/*tfevents*"))
+
+
+def test_the_end_of_the_data_ends_training(tmp_path: Path) -> None:
+    estimator = tf.estimator.Estimator(_model, str(tmp_path), params={"rate": 0.01})
+    estimator.train(_inputs(num_epochs=2))
+    assert estimator.evaluate(_inputs(), steps=1)["global_step"] == 8
+
+
+def test_warm_start(tmp_path: Path) -> None:
+    first = tf.estimator.Estimator(_model, str(tmp_path / "a"), params={"rate": 0.1})
+    first.train(_inputs(num_epochs=None), steps=60)
+    second = tf.estimator.Estimator(_model, str(tmp_path / "b"), params={"rate": 0.0}, warm_start_from=first.model_dir)
+    second.train(_inputs(), steps=1)
+    np.testing.assert_array_equal(second.get_variable_value("line/kernel"), first.get_variable_value("line/kernel"))
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="features"):
+        tf.estimator.Estimator(lambda x: None)
+    with pytest.raises(ValueError, match="shuffle"):
+        tf.estimator.inputs.numpy_input_fn({"x": X}, Y)
+    with pytest.raises(ValueError, match="mismatched"):
+        tf.estimator.inputs.numpy_input_fn({"x": X}, Y[:3], shuffle=True)
+    wrong = tf.estimator.Estimator(lambda features: None)
+    with pytest.raises(ValueError, match="EstimatorSpec"):
+        wrong.train(tf.estimator.inputs.numpy_input_fn(X, shuffle=True), steps=1)
+
+
+def test_data_frames(graph: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1.0, 2.0, 3.0], "s": ["x", "y", "z"]})
+    features, labels = tf.estimator.inputs.pandas_input_fn(frame, frame["a"], batch_size=2, shuffle=False)()
+    with tf.train.MonitoredSession() as session:
+        found, wanted = session.run([features, labels])
+    assert found["s"].tolist() == [b"x", b"y"] and wanted.tolist() == [1.0, 2.0]

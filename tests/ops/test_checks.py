@@ -1,0 +1,121 @@
+"""assert_*, is_* and py_func: at once where the graph knows, when it runs otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+
+X = np.array([1.0, 2.0, 3.0], np.float32)
+PAIRS = [
+    (tf.assert_equal, X, X, X + 1),
+    (tf.assert_none_equal, X, X + 1, X),
+    (tf.assert_less, X, X + 1, X),
+    (tf.assert_less_equal, X, X, X - 1),
+    (tf.assert_greater, X, X - 1, X),
+    (tf.assert_greater_equal, X, X, X + 1),
+    (tf.assert_near, X, X, X + 0.1),
+]
+SIGNS = [
+    (tf.assert_positive, X, X - 1),
+    (tf.assert_negative, -X, 1 - X),
+    (tf.assert_non_negative, X - 1, X - 2),
+    (tf.assert_non_positive, 1 - X, 2 - X),
+]
+
+
+def _runs(op: Any, feeds: Any) -> None:
+    with tf.Session() as session:
+        session.run(op, feeds)
+
+
+@pytest.mark.parametrize("check, x, good, bad", PAIRS, ids=lambda v: getattr(v, "__name__", ""))
+def test_pairs(graph: Any, check: Any, x: Any, good: Any, bad: Any) -> None:
+    a, b = tf.placeholder("float32"), tf.placeholder("float32")
+    op = check(a, b, message="told")
+    _runs(op, {a: x, b: good})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="told"):
+        _runs(op, {a: x, b: bad})
+
+
+@pytest.mark.parametrize("check, good, bad", SIGNS, ids=lambda v: getattr(v, "__name__", ""))
+def test_signs(graph: Any, check: Any, good: Any, bad: Any) -> None:
+    a = tf.placeholder("float32")
+    op = check(a)
+    _runs(op, {a: good})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="did not hold"):
+        _runs(op, {a: bad})
+
+
+def test_what_is_known_is_refused_at_once(graph: Any) -> None:
+    assert tf.assert_less([1, 2], [3, 3]).type == "NoOp"
+    with pytest.raises(tf.errors.InvalidArgumentError, match="x <"):
+        tf.assert_less([1, 4], [3, 3])
+    with pytest.raises(TypeError, match="integer"):
+        tf.assert_integer(1.5)
+    with pytest.raises(TypeError, match="int32"):
+        tf.assert_type(1.5, tf.int32)
+    with pytest.raises(ValueError, match="float"):
+        tf.assert_same_float_dtype([tf.constant(1)])
+
+
+def test_ranks(graph: Any) -> None:
+    known, open_ = tf.placeholder("float32", [None, 2]), tf.placeholder("float32")
+    assert tf.assert_rank(known, 2).type == "NoOp"
+    for check, wrong in ((tf.assert_rank, 1), (tf.assert_rank_at_least, 3), (tf.assert_rank_in, [0, 1])):
+        with pytest.raises(ValueError, match="rank"):
+            check(known, wrong)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="rank"):
+            _runs(check(open_, wrong), {open_: np.ones((2, 2))})
+    _runs([tf.assert_rank(open_, 2), tf.assert_rank_at_least(open_, 1)], {open_: np.ones((2, 2))})
+    with pytest.raises(ValueError, match="scalar"):
+        tf.assert_scalar(known)
+
+
+def test_shapes_are_ensured(graph: Any) -> None:
+    x = tf.placeholder("float32")
+    y = tf.ensure_shape(x, [None, 2])
+    assert y.shape.as_list() == [None, 2]
+    _runs(y, {x: np.ones((3, 2))})
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[3, 3\]"):
+        _runs(y, {x: np.ones((3, 3))})
+
+
+def test_order(evaluate: Any) -> None:
+    for values, rising, strictly in (([1, 2, 2], True, False), ([1, 2, 3], True, True), ([2, 1], False, False)):
+        found = evaluate(lambda x: [tf.is_non_decreasing(x), tf.is_strictly_increasing(x)], np.array(values))
+        assert found == [rising, strictly]
+    assert tf.is_numeric_tensor(tf.constant(1)) and not tf.is_numeric_tensor(tf.constant("a"))
+
+
+def test_finite(graph: Any) -> None:
+    x = tf.placeholder("float32")
+    y = tf.verify_tensor_all_finite(x, "not finite") * 2.0
+    every = tf.add_check_numerics_ops()
+    _runs([y, every], {x: [1.0]})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not finite"):
+        _runs(y, {x: [np.nan]})
+
+
+def test_python_functions(graph: Any) -> None:
+    x = tf.placeholder("float32", [3])
+    total, text = tf.py_func(lambda a: (a.sum(), "ab"), [x], [tf.float32, tf.string])
+    wrong, failing = tf.py_func(lambda a: 1, [x], tf.float32), tf.py_func(lambda a: 1 / 0, [x], tf.float32)
+    nothing = tf.py_func(lambda a: None, [x], [])
+    with tf.Session() as session:
+        assert session.run([total, text], {x: X}) == [6.0, b"ab"]
+        session.run(nothing.op if hasattr(nothing, "op") else nothing, {x: X})
+        with pytest.raises(tf.errors.InvalidArgumentError, match="expects float32"):
+            session.run(wrong, {x: X})
+        with pytest.raises(tf.errors.UnknownError, match="ZeroDivisionError"):
+            session.run(failing, {x: X})
+
+
+def test_a_function_of_another_process_is_named(graph: Any) -> None:
+    from sparkflow_runtime.wire import py_functions
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="pyfunc_x"):
+        py_functions.find("pyfunc_x")

@@ -1,0 +1,112 @@
+"""Images: files, colours, flips, crops, boxes."""
+
+from __future__ import annotations
+
+import colorsys
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+
+RNG = np.random.default_rng(2)
+IMAGE = RNG.integers(0, 255, (6, 8, 3)).astype(np.uint8)
+FLOATS = RNG.random((2, 5, 4, 3)).astype(np.float32)
+pillow = pytest.mark.skipif(find_spec("PIL") is None, reason="Pillow is not installed")
+
+
+@pillow
+def test_files(evaluate: Any) -> None:
+    np.testing.assert_array_equal(evaluate(lambda x: tf.image.decode_png(tf.image.encode_png(x)), IMAGE), IMAGE)
+    smooth = np.broadcast_to(np.arange(64, dtype=np.uint8)[:, None, None] * 3, (64, 64, 3)).copy()
+    jpeg = evaluate(lambda x: tf.image.decode_jpeg(tf.image.encode_jpeg(x, quality=100), channels=3), smooth)
+    assert np.abs(jpeg.astype(int) - smooth).max() < 6
+    grey = evaluate(lambda x: tf.image.decode_jpeg(tf.image.encode_jpeg(x), channels=1, ratio=2), smooth)
+    assert grey.shape == (32, 32, 1)
+    assert evaluate(lambda x: tf.image.decode_image(tf.image.encode_png(x)), IMAGE).shape == IMAGE.shape
+
+
+@pillow
+def test_no_image(graph: Any) -> None:
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="no image"):
+        session.run(tf.image.decode_jpeg(b"not an image"))
+
+
+def test_colours(evaluate: Any) -> None:
+    hsv = np.array([[colorsys.rgb_to_hsv(*p) for p in row] for row in FLOATS[0]])
+    np.testing.assert_allclose(evaluate(tf.image.rgb_to_hsv, FLOATS[0]), hsv, atol=1e-5)
+    np.testing.assert_allclose(
+        evaluate(lambda x: tf.image.hsv_to_rgb(tf.image.rgb_to_hsv(x)), FLOATS), FLOATS, atol=1e-5
+    )
+    np.testing.assert_allclose(evaluate(lambda x: tf.image.adjust_hue(x, 1.0), FLOATS), FLOATS, atol=1e-5)
+    np.testing.assert_allclose(
+        evaluate(lambda x: tf.image.adjust_saturation(x, 0.0), FLOATS)[..., 0], FLOATS.max(-1), atol=1e-5
+    )
+    np.testing.assert_allclose(
+        evaluate(lambda x: tf.image.adjust_brightness(x, 0.25), FLOATS), FLOATS + 0.25, rtol=1e-6
+    )
+    mean = FLOATS.mean((1, 2), keepdims=True)
+    np.testing.assert_allclose(
+        evaluate(lambda x: tf.image.adjust_contrast(x, 2.0), FLOATS), 2 * FLOATS - mean, atol=1e-5
+    )
+    grey = evaluate(tf.image.rgb_to_grayscale, FLOATS)
+    np.testing.assert_allclose(grey[..., 0], FLOATS @ [0.2989, 0.587, 0.114], rtol=1e-5)
+    assert evaluate(lambda x: tf.image.adjust_brightness(x, 0.1), IMAGE).dtype == np.uint8
+
+
+def test_types(evaluate: Any) -> None:
+    np.testing.assert_allclose(
+        evaluate(lambda x: tf.image.convert_image_dtype(x, tf.float32), IMAGE), IMAGE / 255, rtol=1e-6
+    )
+    back = evaluate(
+        lambda x: tf.image.convert_image_dtype(tf.image.convert_image_dtype(x, tf.float32), tf.uint8), IMAGE
+    )
+    np.testing.assert_array_equal(back, IMAGE)
+    np.testing.assert_array_equal(
+        evaluate(lambda x: tf.image.convert_image_dtype(x, tf.uint16), IMAGE), IMAGE.astype(int) * 256
+    )
+    whitened = evaluate(tf.image.per_image_standardization, FLOATS)
+    np.testing.assert_allclose(whitened.std((1, 2, 3)), 1, rtol=1e-4)
+
+
+def test_moves(evaluate: Any) -> None:
+    for build, wanted in (
+        (tf.image.flip_left_right, IMAGE[:, ::-1]),
+        (tf.image.flip_up_down, IMAGE[::-1]),
+        (tf.image.transpose_image, IMAGE.swapaxes(0, 1)),
+        *((lambda x, k=k: tf.image.rot90(x, k), np.rot90(IMAGE, k)) for k in range(4)),
+        (lambda x: tf.image.crop_to_bounding_box(x, 1, 2, 3, 4), IMAGE[1:4, 2:6]),
+        (lambda x: tf.image.pad_to_bounding_box(x, 1, 2, 9, 12), np.pad(IMAGE, ((1, 2), (2, 2), (0, 0)))),
+        (lambda x: tf.image.resize_image_with_crop_or_pad(x, 4, 10), np.pad(IMAGE[1:5], ((0, 0), (1, 1), (0, 0)))),
+        (lambda x: tf.image.central_crop(x, 0.5), IMAGE[1:5, 2:6]),
+    ):
+        np.testing.assert_array_equal(evaluate(build, IMAGE), wanted)
+
+
+def test_random_ones(evaluate: Any) -> None:
+    flipped = [evaluate(lambda x, s=s: tf.image.random_flip_left_right(x, seed=s), IMAGE) for s in range(8)]
+    kinds = {("same" if (f == IMAGE).all() else "flipped" if (f == IMAGE[:, ::-1]).all() else "else") for f in flipped}
+    assert kinds == {"same", "flipped"}
+    assert evaluate(lambda x: tf.random_crop(x, [3, 3, 3], seed=1), IMAGE).shape == (3, 3, 3)
+    assert evaluate(lambda x: tf.image.random_brightness(x, 0.1, seed=1), FLOATS).shape == FLOATS.shape
+    batch = evaluate(lambda x: tf.image.random_flip_up_down(x, seed=3), FLOATS)
+    assert all((b == a).all() or (b == a[::-1]).all() for a, b in zip(FLOATS, batch))
+
+
+def test_boxes(evaluate: Any) -> None:
+    boxes = np.array([[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 5, 1, 6], [0, 5.05, 1, 6.05]], np.float32)
+    scores = np.array([0.9, 0.75, 0.6, 0.95], np.float32)
+    assert evaluate(lambda b, s: tf.image.non_max_suppression(b, s, 3, 0.5), boxes, scores).tolist() == [3, 0]
+    drawn = evaluate(
+        tf.image.draw_bounding_boxes,
+        np.zeros((1, 5, 5, 3), np.float32),
+        np.array([[[0.25, 0.25, 0.75, 0.75]]], np.float32),
+    )
+    assert drawn[0, 1, 1].tolist() == [1, 1, 0] and drawn[0, 2, 2].tolist() == [0, 0, 0] and drawn[..., 0].sum() == 8
+    begin, size, box = evaluate(
+        lambda b: list(tf.image.sample_distorted_bounding_box([40, 60, 3], b, seed=4, min_object_covered=0.5)),
+        np.array([[[0.2, 0.2, 0.8, 0.8]]], np.float32),
+    )
+    assert (begin[:2] + size[:2] <= [40, 60]).all() and size[2] == -1 and box.shape == (1, 1, 4)

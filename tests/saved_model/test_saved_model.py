@@ -1,0 +1,124 @@
+"""SavedModels, MetaGraphs read back, Supervisor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+
+X = np.arange(6.0).reshape(2, 3)
+
+
+def _model() -> tuple[Any, Any]:
+    x = tf.placeholder(tf.float32, [None, 3], name="x")
+    w = tf.get_variable("w", [3, 2], initializer=tf.ones_initializer())
+    return x, tf.matmul(x, w, name="y")
+
+
+def test_simple_save_and_load(tmp_path: Path) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x, y = _model()
+        session.run(tf.global_variables_initializer())
+        session.run(tf.assign(tf.global_variables()[0], np.full((3, 2), 2.0)))
+        tf.saved_model.simple_save(session, str(tmp_path / "model"), {"x": x}, {"y": y})
+    assert tf.saved_model.loader.maybe_saved_model_directory(str(tmp_path / "model"))
+    with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+        meta = tf.saved_model.loader.load(session, [tf.saved_model.tag_constants.SERVING], str(tmp_path / "model"))
+        signature = meta.signature_def[tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY]
+        assert tf.saved_model.signature_def_utils.is_valid_signature(signature)
+        y = tf.saved_model.utils.get_tensor_from_tensor_info(signature.outputs["y"])
+        np.testing.assert_allclose(session.run(y, {signature.inputs["x"].name: X}), X @ np.full((3, 2), 2.0))
+        assert [v.name for v in tf.trainable_variables()] == ["w:0"]
+
+
+def test_in_a_scope_and_as_text(tmp_path: Path) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x, y = _model()
+        session.run(tf.global_variables_initializer())
+        builder = tf.saved_model.builder.SavedModelBuilder(str(tmp_path / "model"))
+        signature = tf.saved_model.signature_def_utils.predict_signature_def({"x": x}, {"y": y})
+        builder.add_meta_graph_and_variables(session, ["a", "b"], {"s": signature})
+        builder.save(as_text=True)
+        with pytest.raises(AssertionError, match="already been saved"):
+            builder.add_meta_graph_and_variables(session, ["c"])
+    with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+        tf.saved_model.loader.load(session, ["b", "a"], str(tmp_path / "model"), import_scope="in")
+        np.testing.assert_allclose(session.run("in/y:0", {"in/x:0": X}), X @ np.ones((3, 2)))
+        with pytest.raises(RuntimeError, match="tags"):
+            tf.saved_model.loader.load(session, ["a"], str(tmp_path / "model"))
+
+
+def test_what_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "saved_model.pb").write_bytes(b"\xff\xff")
+    with pytest.raises(OSError, match="Cannot parse"):
+        tf.saved_model.loader.parse_saved_model(str(tmp_path))
+    with pytest.raises(OSError, match="does not exist"):
+        tf.saved_model.loader.parse_saved_model(str(tmp_path / "nowhere"))
+    with pytest.raises(AssertionError, match="empty"):
+        tf.saved_model.builder.SavedModelBuilder(str(tmp_path))
+
+
+def test_a_meta_graph_goes_on_training(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "model.ckpt")
+    with tf.Graph().as_default(), tf.Session() as session:
+        x, y = _model()
+        loss = tf.reduce_mean(tf.square(y), name="loss")
+        step = tf.train.get_or_create_global_step()
+        train = tf.train.AdamOptimizer(0.1).minimize(loss, step)
+        tf.add_to_collection("train", train)
+        session.run(tf.global_variables_initializer())
+        session.run(train, {x: X})
+        path = tf.train.Saver().save(session, prefix)
+        wanted = [session.run(loss, {x: X})]
+        session.run(train, {x: X})
+        wanted.append(session.run(loss, {x: X}))
+    with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+        saver = tf.train.import_meta_graph(path + ".meta", clear_devices=True)
+        saver.restore(session, path)
+        assert [v.op.name for v in tf.trainable_variables()] == ["w"]
+        (train,) = tf.get_collection("train")
+        found = [session.run("loss:0", {"x:0": X})]
+        session.run(train, {"x:0": X})
+        found.append(session.run("loss:0", {"x:0": X}))
+    assert found == wanted
+
+
+def test_meta_graph_refusals(tmp_path: Path, graph: Any) -> None:
+    with pytest.raises(tf.errors.NotFoundError, match=r"no\.meta"):
+        tf.train.import_meta_graph(str(tmp_path / "no.meta"))
+    (tmp_path / "bad.meta").write_bytes(b"\xff\xfe\xfd")
+    with pytest.raises(tf.errors.DataLossError, match=r"bad\.meta"):
+        tf.train.import_meta_graph(str(tmp_path / "bad.meta"))
+    path = tf.train.write_graph(tf.constant(1).graph, str(tmp_path / "g"), "graph.pbtxt")
+    assert 'op: "Const"' in Path(path).read_text()
+
+
+def test_supervisor(tmp_path: Path) -> None:
+    def build() -> Any:
+        step = tf.train.get_or_create_global_step()
+        tf.summary.scalar("step", step)
+        return tf.assign_add(step, 1)
+
+    for wanted in (5, 8):  # the second one goes on from the checkpoint
+        with tf.Graph().as_default():
+            train = build()
+            supervisor = tf.train.Supervisor(logdir=str(tmp_path), save_model_secs=0, save_summaries_secs=0)
+            with supervisor.managed_session() as session:
+                while not supervisor.should_stop() and session.run(train) < wanted:
+                    pass
+                supervisor.summary_computed(session, session.run(supervisor.summary_op))
+                supervisor.saver.save(session, supervisor.save_path, global_step=supervisor.global_step)
+                assert session.run(supervisor.global_step) == wanted
+    assert (tmp_path / "model.ckpt-8.index").exists() or list(tmp_path.glob("model.ckpt-8*"))
+
+
+def test_supervisor_raises_what_its_threads_raise(tmp_path: Path) -> None:
+    with tf.Graph().as_default():
+        tf.train.get_or_create_global_step()
+        supervisor = tf.train.Supervisor()
+        with pytest.raises(ValueError, match="mine"), supervisor.managed_session():
+            raise ValueError("mine")
