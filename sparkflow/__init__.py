@@ -191,6 +191,14 @@ from sparkflow.ops.partitioned_variables import (
     variable_axis_size_partitioner,
 )
 from sparkflow.ops.random import random_normal, random_shuffle, random_uniform, truncated_normal
+from sparkflow.ops.readers import (
+    FixedLengthRecordReader,
+    IdentityReader,
+    ReaderBase,
+    TextLineReader,
+    TFRecordReader,
+    WholeFileReader,
+)
 from sparkflow.ops.state import (
     assign,
     assign_add,

@@ -1,8 +1,17 @@
-"""tf.io."""
+"""tf.io: files, records and serialized messages under the names of later TensorFlow 1 versions."""
 
 from sparkflow.ops.files import matching_files, read_file, write_file
 from sparkflow.ops.image_more import decode_image, decode_jpeg, decode_png, encode_jpeg, encode_png
-from sparkflow.ops.parsing import FixedLenFeature, VarLenFeature, decode_csv, parse_example, parse_single_example
+from sparkflow.ops.parsing import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    SparseFeature,
+    VarLenFeature,
+    decode_csv,
+    parse_example,
+    parse_single_example,
+    parse_single_sequence_example,
+)
 from sparkflow.ops.strings import decode_base64, decode_raw, encode_base64
-from sparkflow.python_io import TFRecordOptions, TFRecordWriter, tf_record_iterator
+from sparkflow.python_io import TFRecordCompressionType, TFRecordOptions, TFRecordWriter, tf_record_iterator
 from sparkflow.train.graph_files import write_graph

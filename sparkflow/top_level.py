@@ -101,7 +101,16 @@ from sparkflow.ops.math_special import (
     truncatemod,
     zeta,
 )
-from sparkflow.ops.parsing import FixedLenFeature, VarLenFeature, decode_csv, parse_example, parse_single_example
+from sparkflow.ops.parsing import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    SparseFeature,
+    VarLenFeature,
+    decode_csv,
+    parse_example,
+    parse_single_example,
+    parse_single_sequence_example,
+)
 from sparkflow.ops.script import numpy_function, py_func
 from sparkflow.ops.segments import (
     segment_max,

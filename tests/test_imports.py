@@ -69,7 +69,7 @@ ROOMS = {
     ),
     # record files and Example messages, for kernels, connectors and tf.python_io alike
     "sparkflow_runtime.records.*": Room(may=(WIRE, "sparkflow_runtime.kernels.compiled"), never=SOCKETS + THREADS),
-    "sparkflow_runtime.resources.*": Room(may=(WIRE,)),
+    "sparkflow_runtime.resources.*": Room(may=(WIRE, RECORDS)),
     "sparkflow_runtime.kernels.*": Room(may=(WIRE, RECORDS, "sparkflow_runtime.resources.*"), never=SOCKETS),
     "sparkflow_runtime.master.*": Room(may=(WIRE, "sparkflow_runtime.kernels.registry")),
     "sparkflow_runtime.worker.*": Room(

@@ -45,7 +45,7 @@ def test_one_and_many(graph: Any) -> None:
         batch = session.run(many, {text: rows})
         np.testing.assert_array_equal(batch["a"], [[1, 2], [3, 4]])
         assert batch["tags"].dense_shape.tolist() == [2, 2] and batch["m"].tolist() == [-1, -1]
-        for wrong, what in ((_example([1], []), "Values size"), (b"\xff\xff", "parse"), (b"", "required")):
+        for wrong, what in ((_example([1], []), "values size"), (b"\xff\xff", "parse"), (b"", "required")):
             with pytest.raises(tf.errors.InvalidArgumentError, match=what):
                 session.run(one, {text: wrong})
 

@@ -1,141 +1,312 @@
-"""Examples and lines of text to arrays."""
+"""Parsers of serialized Examples, and of CSV lines: string tensors to columns."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
-from sparkflow_runtime.kernels.registry import Function, Node, bound
-from sparkflow_runtime.kernels.strings import number, texts
-from sparkflow_runtime.wire.dtypes import DType, string
+from sparkflow_runtime.kernels.registry import Node, bound, prepares
+from sparkflow_runtime.records import ready
+from sparkflow_runtime.records.example import (
+    BYTES_LIST,
+    FLOAT_LIST,
+    INT64_LIST,
+    KIND_NAMES,
+    MISSING,
+    BadMessage,
+    Index,
+    Keys,
+    index,
+)
 from sparkflow_runtime.wire.errors import InvalidArgumentError
-from sparkflow_runtime.wire.example_proto import Example
+from sparkflow_runtime.wire.tensor_proto import as_bytes
 
-_KINDS = {"string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
-
-
-def _features(raw: bytes, which: str) -> Any:
-    try:
-        return Example.FromString(raw).features.feature
-    except DecodeError:
-        raise InvalidArgumentError(f"Could not parse example input, {which}: {raw[:40]!r}") from None
+_CPU = ("CPU",)
+_KINDS = {"string": BYTES_LIST, "float32": FLOAT_LIST, "int64": INT64_LIST}
+_DTYPES: dict[int, Any] = {BYTES_LIST: object, FLOAT_LIST: np.float32, INT64_LIST: np.int64}
 
 
-def _values(features: Any, key: str, dtype: DType, which: str) -> Any:
-    """None where the example does not have the feature. Raises InvalidArgumentError on another type."""
-    if key not in features:
-        return None
-    kind = features[key].WhichOneof("kind")
-    if kind is None:
-        return None
-    if kind != _KINDS[dtype.name]:
-        raise InvalidArgumentError(f"{which}, key: {key}. Data types don't match: expected {dtype.name}, has {kind}")
-    found = list(getattr(features[key], kind).value)
-    return _array(found, dtype)
+def _kinds(types: Sequence[Any]) -> list[int]:
+    return [_KINDS[t.name] for t in types]
 
 
-def _array(values: Sequence[Any], dtype: DType) -> np.ndarray:
-    if dtype is string:
-        out = np.empty(len(values), object)
-        out[:] = values
-        return out
-    return np.array(values, dtype.np)
+class Examples:
+    """Serialized messages of one call, and what errors call them."""
 
-
-def _dense(features: Any, key: str, dtype: DType, shape: tuple[int, ...], default: Any, which: str) -> Any:
-    found = _values(features, key, dtype, which)
-    size = int(np.prod(shape))
-    if found is None:
-        if np.size(default) != size:
+    def __init__(self, serialized: Any, names: Any, keys: tuple[bytes, ...]):
+        messages = [as_bytes(m) for m in np.asarray(serialized, object).ravel()]
+        self.count = len(messages)
+        self._names = [as_bytes(n).decode(errors="replace") for n in np.asarray(names, object).ravel()]
+        ends = np.cumsum(np.fromiter(map(len, messages), np.int64, len(messages)))
+        starts = np.concatenate([[0], ends[:-1]]).astype(np.int64) if messages else ends
+        buffer = np.frombuffer(bytearray(b"".join(messages) or b"\0"), np.uint8)
+        try:
+            self.found: Index = index(buffer, starts, ends, _keys(keys))
+        except BadMessage as error:
+            shown = messages[error.index][:40]
             raise InvalidArgumentError(
-                f"{which}: feature: {key} (data type: {dtype.name}) is required but could not be found."
+                f"Could not parse example input, value: {shown!r} ({self.who(error.index)}, message {error.index})"
+            ) from None
+
+    def who(self, i: int) -> str:
+        return f"Name: {self._names[i] if i < len(self._names) else '<unknown>'}"
+
+    def check_kind(self, column: int, kind: int) -> None:
+        kinds = self.found.kinds[column]
+        wrong = (kinds != kind) & (kinds != MISSING)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise InvalidArgumentError(
+                f"{self.who(i)}, Feature: {self.key(column)} (message {i}). Data types don't match. Data type: "
+                f"{KIND_NAMES[kinds[i]]} but expected type: {KIND_NAMES[kind]}"
             )
-        return np.asarray(default, dtype.np).reshape(shape)
-    if found.size != size:
-        raise InvalidArgumentError(
-            f"Key: {key}, {which}. Number of {dtype.name} values != expected. "
-            f"Values size: {found.size} but output shape: {list(shape)}"
-        )
-    return found.reshape(shape)
+
+    def key(self, column: int) -> str:
+        return self.found.keys.names[column].decode(errors="replace")
+
+    def strings(self, spans: np.ndarray) -> np.ndarray:
+        """An object array of the bytes at [n, 2] (start, end)."""
+        data = self.found.buffer.tobytes() if len(spans) * 64 > len(self.found.buffer) else self.found.buffer.data
+        out = np.empty(len(spans), object)
+        out[:] = [bytes(data[a:b]) for a, b in spans.tolist()]
+        return out
 
 
-@bound("ParseSingleExample", multi=True, stateful=False)
-def _single(node: Node) -> Function:
-    sparse = list(zip(node.attr("sparse_keys") or [], node.attr("sparse_types") or []))
-    dense = list(zip(node.attr("dense_keys") or [], node.attr("Tdense") or [], node.attr("dense_shapes") or []))
+@lru_cache(256)
+def _keys(names: tuple[bytes, ...]) -> Keys:
+    try:
+        return Keys.of(names)
+    except ValueError as error:
+        raise InvalidArgumentError(str(error)) from None
 
-    def run(serialized: Any, *defaults: Any) -> list[Any]:
-        features = _features(texts(serialized).item(), "Name: <unknown>")
-        loose = [_values(features, k, t, "Name: <unknown>") for k, t in sparse]
-        loose = [_array([], t) if v is None else v for v, (_, t) in zip(loose, sparse)]
-        fixed = [_dense(features, k, t, s.dims, d, "Name: <unknown>") for (k, t, s), d in zip(dense, defaults)]
-        indices = [np.arange(len(v))[:, None] for v in loose]
-        sizes = [np.array([len(v)], np.int64) for v in loose]
-        return [*indices, *loose, *sizes, *fixed]
+
+class Dense:
+    """How one dense feature is read: a fixed shape, or [any number, fixed ...] filled up to the longest."""
+
+    def __init__(self, column: int, kind: int, dims: tuple[int | None, ...]):
+        self.column, self.kind, self.dims = column, kind, dims
+        self.varies = bool(dims) and dims[0] in (None, -1)
+        fixed = dims[1:] if self.varies else dims
+        self.size = int(np.prod([int(d or 0) for d in fixed], dtype=np.int64))
+
+    def check_default(self, default: np.ndarray, key: str) -> None:
+        if self.varies and default.size > 1:
+            raise InvalidArgumentError(
+                f"dense_shape of {key!r} varies: its default must be one value, got {default.size}"
+            )
+        if not self.varies and default.size not in (0, self.size):
+            raise InvalidArgumentError(
+                f"the default of {key!r} has shape {list(default.shape)}, its dense_shape is {list(self.dims)}"
+            )
+
+    def filled(self, examples: Examples, values: np.ndarray, counts: np.ndarray, default: np.ndarray) -> np.ndarray:
+        """values: [messages, size, ...] as read."""
+        missing = examples.found.kinds[self.column] == MISSING
+        wrong = (counts != self.size) & ~missing
+        if wrong.any():
+            i, key = int(np.argmax(wrong)), examples.key(self.column)
+            raise InvalidArgumentError(
+                f"{examples.who(i)}, Key: {key}, Index: {i}.  Number of {KIND_NAMES[self.kind]} values != expected.  "
+                f"values size: {counts[i]} but output shape: {list(self.dims)}"
+            )
+        if missing.any() and default.size != self.size:
+            raise InvalidArgumentError(
+                f"{examples.who(int(np.argmax(missing)))}, Feature: {examples.key(self.column)} (data type: "
+                f"{KIND_NAMES[self.kind]}) is required but could not be found."
+            )
+        if self.kind == BYTES_LIST:
+            values = np.where(missing[:, None, None], 0, values)
+            values = examples.strings(values.reshape(-1, 2)).reshape(values.shape[:2])
+        if missing.any():
+            values[missing] = default.ravel()
+        return values.reshape(examples.count, *(int(d or 0) for d in self.dims))
+
+    def padded(self, examples: Examples, default: np.ndarray) -> np.ndarray:
+        (values,), counts = examples.found.ragged([self.column], self.kind)
+        lengths = counts[0]
+        uneven = lengths % self.size != 0 if self.size else lengths != 0
+        if uneven.any():
+            i = int(np.argmax(uneven))
+            raise InvalidArgumentError(
+                f"{examples.who(i)}, Key: {examples.key(self.column)}, Index: {i}.  Number of "
+                f"{KIND_NAMES[self.kind]} values is not a multiple of stride length. Saw {lengths[i]} values but "
+                f"output shape is: {list(self.dims)}"
+            )
+        most = int(lengths.max(initial=0))
+        if self.kind == BYTES_LIST:
+            values = examples.strings(values)
+        filler = default.ravel()[0] if default.size else (b"" if self.kind == BYTES_LIST else 0)
+        out = np.full((examples.count, most), filler, _DTYPES[self.kind])
+        out[np.arange(most) < lengths[:, None]] = values
+        rest = [int(d or 0) for d in self.dims[1:]]
+        return out.reshape(examples.count, most // self.size if self.size else 0, *rest)
+
+
+def _dense(examples: Examples, wanted: list[Dense], defaults: Sequence[Any]) -> list[np.ndarray]:
+    """Features of one kind and size are read in one go."""
+    out: list[Any] = [None] * len(wanted)
+    groups: dict[tuple[int, int], list[int]] = {}
+    for place, one in enumerate(wanted):
+        examples.check_kind(one.column, one.kind)
+        default = np.asarray(defaults[place])
+        one.check_default(default, examples.key(one.column))
+        if one.varies:
+            out[place] = one.padded(examples, default)
+        else:
+            groups.setdefault((one.kind, one.size), []).append(place)
+    for (kind, size), places in groups.items():
+        values, counts = examples.found.dense([wanted[p].column for p in places], kind, size)
+        for place, mine, count in zip(places, values, counts):
+            out[place] = wanted[place].filled(examples, mine, count, np.asarray(defaults[place]))
+    return out
+
+
+def _sparse(examples: Examples, columns: Sequence[int], kinds: Sequence[int]) -> list[tuple[Any, Any, Any]]:
+    """(indices [n, 2], values [n], shape [2]) of each."""
+    out = []
+    for column, kind in zip(columns, kinds):
+        examples.check_kind(column, kind)
+        (values,), counts = examples.found.ragged([column], kind)
+        lengths = counts[0]
+        if kind == BYTES_LIST:
+            values = examples.strings(values)
+        rows = np.repeat(np.arange(examples.count), lengths)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        shape = np.array([examples.count, lengths.max(initial=0)], np.int64)
+        out.append((np.stack([rows, within], 1), values, shape))
+    return out
+
+
+Parsed = tuple[list[tuple[Any, Any, Any]], list[np.ndarray]]
+
+
+def _parse(
+    node: Node, sparse_kinds: list[int], dense_kinds: list[int]
+) -> Callable[[Any, Any, Sequence[bytes], Sequence[bytes], Sequence[Any]], Parsed]:
+    shapes = [s.dims for s in node.attrs["dense_shapes"]]
+
+    def run(
+        serialized: Any, names: Any, sparse_keys: Sequence[bytes], dense_keys: Sequence[bytes], defaults: Sequence[Any]
+    ) -> Parsed:
+        examples = Examples(serialized, names, (*sparse_keys, *dense_keys))
+        first = len(sparse_keys)
+        wanted = [Dense(first + i, k, d) for i, (k, d) in enumerate(zip(dense_kinds, shapes))]
+        return _sparse(examples, range(first), sparse_kinds), _dense(examples, wanted, defaults)
 
     return run
 
 
-@bound("ParseExample", multi=True, stateful=False)
-def _batch(node: Node) -> Function:
-    n, m = node.attr("Nsparse", 0), node.attr("Ndense", 0)
-    loose_types, fixed_types = node.attr("sparse_types") or [], node.attr("Tdense") or []
-    sizes = [s.dims for s in node.attr("dense_shapes") or []]
+def _flat(sparse: list[tuple[Any, Any, Any]], dense: list[np.ndarray]) -> list[Any]:
+    return [s[0] for s in sparse] + [s[1] for s in sparse] + [s[2] for s in sparse] + dense
+
+
+def _text(key: Any) -> bytes:
+    return as_bytes(np.asarray(key, object).item())
+
+
+def _texts(keys: Any) -> list[bytes]:
+    return [as_bytes(k) for k in np.asarray(keys, object).ravel()]
+
+
+@bound("ParseExample", multi=True, devices=_CPU)
+def _parse_example(node: Node) -> Callable[..., Any]:
+    sparse_kinds, dense_kinds = _kinds(node.attrs["sparse_types"]), _kinds(node.attrs["Tdense"])
+    parse, s, d = _parse(node, sparse_kinds, dense_kinds), len(sparse_kinds), len(dense_kinds)
 
     def run(serialized: Any, names: Any, *rest: Any) -> list[Any]:
-        keys = [texts(k).item().decode() for k in rest[: n + m]]
-        defaults = rest[n + m :]
-        rows = [_features(raw, f"Index: {i}") for i, raw in enumerate(texts(serialized).reshape(-1))]
-        sparse = [_rows(rows, key, dtype) for key, dtype in zip(keys[:n], loose_types)]
-        fixed = []
-        for key, dtype, shape, default in zip(keys[n:], fixed_types, sizes, defaults):
-            own = [_dense(f, key, dtype, shape, default, f"Index: {i}") for i, f in enumerate(rows)]
-            fixed.append(np.stack(own) if own else np.empty((0, *shape), dtype.np))
-        return [*(s[0] for s in sparse), *(s[1] for s in sparse), *(s[2] for s in sparse), *fixed]
+        sparse_keys, dense_keys = [_text(k) for k in rest[:s]], [_text(k) for k in rest[s : s + d]]
+        return _flat(*parse(serialized, names, sparse_keys, dense_keys, rest[s + d :]))
 
     return run
 
 
-def _rows(rows: list[Any], key: str, dtype: DType) -> tuple[Any, Any, Any]:
-    """(indices, values, shape) of a feature of any length."""
-    found = [_values(f, key, dtype, f"Index: {i}") for i, f in enumerate(rows)]
-    found = [_array([], dtype) if v is None else v for v in found]
-    at = [(i, j) for i, v in enumerate(found) for j in range(len(v))]
-    values = np.concatenate(found) if found else _array([], dtype)
-    width = max((len(v) for v in found), default=0)
-    return np.array(at, np.int64).reshape(-1, 2), values, np.array([len(rows), width], np.int64)
+@bound("ParseExampleV2", multi=True, devices=_CPU)
+def _parse_example_v2(node: Node) -> Callable[..., Any]:
+    if node.attr("ragged_value_types"):
+        raise InvalidArgumentError(f"{node.name}: ParseExampleV2 with ragged features is not supported")
+    parse = _parse(node, _kinds(node.attrs["sparse_types"]), _kinds(node.attrs["Tdense"]))
 
-
-@bound("DecodeCSV", multi=True, stateful=False)
-def _csv(node: Node) -> Function:
-    kinds, chosen, nothing = node.attrs["OUT_TYPE"], node.attr("select_cols") or [], node.attr("na_value", "")
-    quoting: Any = csv.QUOTE_MINIMAL if node.attr("use_quote_delim", True) else csv.QUOTE_NONE
-
-    def field(text: str, dtype: DType, default: Any, column: int, line: int) -> Any:
-        if text in ("", nothing):
-            if not np.size(default):
-                raise InvalidArgumentError(f"Field {column} is required but missing in record {line}!")
-            return np.asarray(default, object if dtype is string else None).reshape(-1)[0]
-        try:
-            return text.encode("latin-1") if dtype is string else number(text.encode(), dtype)
-        except InvalidArgumentError:
-            raise InvalidArgumentError(f"Field {column} in record {line} is not a valid {dtype.name}: {text}") from None
-
-    def run(records: Any, *defaults: Any) -> list[Any]:
-        lines = texts(records)
-        out = [np.empty(lines.shape, t.np) for t in kinds]
-        for i, raw in enumerate(lines.reshape(-1)):
-            text = raw.decode("latin-1").rstrip("\r\n")
-            row = next(csv.reader([text], delimiter=node.attr("field_delim", ","), quoting=quoting), [""])
-            row = [row[c] for c in chosen] if chosen else row
-            if len(row) != len(kinds):
-                raise InvalidArgumentError(f"Expect {len(kinds)} fields but have {len(row)} in record {i}")
-            for column, (cell, dtype, default) in enumerate(zip(row, kinds, defaults)):
-                out[column].reshape(-1)[i] = field(cell, dtype, default, column, i)
-        return out
+    def run(serialized: Any, names: Any, sparse_keys: Any, dense_keys: Any, _ragged: Any, *defaults: Any) -> list[Any]:
+        single = np.ndim(serialized) == 0
+        sparse, dense = parse(serialized, names, _texts(sparse_keys), _texts(dense_keys), defaults)
+        return _single(sparse, dense) if single else _flat(sparse, dense)
 
     return run
+
+
+@bound("ParseSingleExample", multi=True, devices=_CPU)
+def _parse_single_example(node: Node) -> Callable[..., Any]:
+    parse = _parse(node, _kinds(node.attrs["sparse_types"]), _kinds(node.attrs["Tdense"]))
+    sparse_keys, dense_keys = _texts(node.attrs["sparse_keys"]), _texts(node.attrs["dense_keys"])
+    return lambda serialized, *defaults: _single(*parse(serialized, [], sparse_keys, dense_keys, defaults))
+
+
+def _single(sparse: list[tuple[Any, Any, Any]], dense: list[np.ndarray]) -> list[Any]:
+    """Of a batch of one message: without its first dimension."""
+    return _flat([(i[:, 1:], v, s[1:]) for i, v, s in sparse], [d[0] for d in dense])
+
+
+prepares(ready.prepare, "ParseExample", "ParseExampleV2", "ParseSingleExample")
+
+
+# ---------------------------------------------------------------------- CSV
+
+
+@bound("DecodeCSV", multi=True, devices=_CPU)
+def _decode_csv(node: Node) -> Callable[..., Any]:
+    delimiter, quotes = node.attr("field_delim", ","), node.attr("use_quote_delim", True)
+    missing, chosen = node.attr("na_value", ""), list(node.attr("select_cols") or ())
+    types = node.attrs["OUT_TYPE"]
+
+    def run(records: Any, *defaults: Any) -> list[np.ndarray]:
+        array = np.asarray(records, object)
+        columns: list[list[Any]] = [[] for _ in types]
+        for number, record in enumerate(array.ravel()):
+            fields = _fields(as_bytes(record).decode(), delimiter, quotes)
+            if chosen and max(chosen) < len(fields):
+                fields = [fields[i] for i in chosen]
+            if len(fields) != len(types):
+                raise InvalidArgumentError(f"Expect {len(types)} fields but have {len(fields)} in record {number}")
+            for i, text in enumerate(fields):
+                columns[i].append(_csv_value(text, types[i], defaults[i], missing, i, number))
+        return [_column(values, kind, array.shape) for values, kind in zip(columns, types)]
+
+    return run
+
+
+def _fields(line: str, delimiter: str, quotes: bool) -> list[str]:
+    if not line:
+        return [""]
+    try:
+        if quotes:
+            return next(csv.reader([line], delimiter=delimiter, strict=True))
+        return next(csv.reader([line], delimiter=delimiter, quoting=csv.QUOTE_NONE))
+    except csv.Error as error:
+        raise InvalidArgumentError(f"DecodeCSV: {error}: {line[:60]!r}") from None
+
+
+def _csv_value(text: str, kind: Any, default: Any, missing: str, i: int, number: int) -> Any:
+    if text in ("", missing):
+        held = np.asarray(default).ravel()
+        if not held.size:
+            raise InvalidArgumentError(f"Field {i} is required but missing in record {number}!")
+        return held[0]
+    if kind.name == "string":
+        return text.encode()
+    try:
+        return float(text) if kind.name.startswith("float") else int(text)
+    except ValueError:
+        raise InvalidArgumentError(f"Field {i} in record {number} is not a valid {kind.name}: {text}") from None
+
+
+def _column(values: list[Any], kind: Any, shape: tuple[int, ...]) -> np.ndarray:
+    out = np.empty(len(values), kind.np)
+    try:
+        out[:] = values
+    except OverflowError:
+        raise InvalidArgumentError(f"DecodeCSV: a number does not fit {kind.name}") from None
+    return out.reshape(shape)

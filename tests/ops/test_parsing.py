@@ -1,0 +1,138 @@
+"""Serialized messages and CSV lines as tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+
+
+def example(**features: Any) -> bytes:
+    message = tf.train.Example()
+    for name, values in features.items():
+        kind = {int: "int64_list", float: "float_list", bytes: "bytes_list"}[type(values[0])]
+        getattr(message.features.feature[name], kind).value.extend(values)
+    return bytes(message.SerializeToString())
+
+
+MESSAGES = [
+    example(n=[1], x=[1.0, 2.0], words=[b"a", b"b"], seq=[1, 2, 3, 4]),
+    example(x=[3.0, 4.0], seq=[5, 6]),
+    example(n=[-3], x=[5.0, 6.0], words=[b"c"]),
+]
+SPEC = {
+    "n": tf.FixedLenFeature([], tf.int64, 7),
+    "x": tf.FixedLenFeature([2, 1], tf.float32),
+    "words": tf.VarLenFeature(tf.string),
+    "seq": tf.FixedLenSequenceFeature([2], tf.int64, allow_missing=True, default_value=-1),
+}
+
+
+def run(fetches: Any, feed: Any = None) -> Any:
+    with tf.Session() as session:
+        return session.run(fetches, feed)
+
+
+def test_every_kind_of_feature(graph: Any) -> None:
+    serialized = tf.placeholder(tf.string, [None])
+    parsed = tf.parse_example(serialized, SPEC)
+    assert parsed["x"].shape.as_list() == [None, 2, 1] and parsed["seq"].shape.as_list() == [None, None, 2]
+    for _ in range(2):
+        found = run(parsed, {serialized: MESSAGES})
+        assert found["n"].tolist() == [1, 7, -3] and found["n"].dtype == np.int64
+        assert found["x"].tolist() == [[[1.0], [2.0]], [[3.0], [4.0]], [[5.0], [6.0]]]
+        assert found["words"].indices.tolist() == [[0, 0], [0, 1], [2, 0]]
+        assert found["words"].values.tolist() == [b"a", b"b", b"c"] and found["words"].dense_shape.tolist() == [3, 2]
+        assert found["seq"].tolist() == [[[1, 2], [3, 4]], [[5, 6], [-1, -1]], [[-1, -1], [-1, -1]]]
+    empty = run(parsed, {serialized: np.empty(0, object)})
+    assert empty["x"].shape == (0, 2, 1) and empty["words"].dense_shape.tolist() == [0, 0]
+
+
+def test_one_message(graph: Any) -> None:
+    spec = {k: SPEC[k] for k in ("n", "x", "words")}
+    found = run(tf.parse_single_example(MESSAGES[0], spec))
+    assert found["n"] == 1 and found["x"].shape == (2, 1)
+    assert found["words"].indices.tolist() == [[0], [1]] and found["words"].dense_shape.tolist() == [2]
+
+
+def test_indices_that_are_features(graph: Any) -> None:
+    messages = [example(i=[4, 0], v=[1.0, 2.0]), example(i=[2], v=[3.0])]
+    found = run(tf.parse_example(messages, {"s": tf.SparseFeature("i", "v", tf.float32, 6)}))["s"]
+    assert found.indices.tolist() == [[0, 0], [0, 4], [1, 2]] and found.values.tolist() == [2.0, 1.0, 3.0]
+    assert found.dense_shape.tolist() == [2, 6]
+
+
+@pytest.mark.parametrize(
+    ("messages", "spec", "message"),
+    [
+        ([b"\xff"], {"n": tf.VarLenFeature(tf.int64)}, "Could not parse example input"),
+        (MESSAGES, {"n": tf.FixedLenFeature([], tf.int64)}, r"Feature: n \(data type: int64\) is required but could"),
+        (MESSAGES, {"n": tf.FixedLenFeature([], tf.float32, 0.0)}, "Data types don't match. Data type: int64 but"),
+        (MESSAGES, {"x": tf.FixedLenFeature([3], tf.float32)}, r"Key: x, Index: 0. .*values size: 2 but output"),
+        (MESSAGES, {"seq": tf.FixedLenSequenceFeature([3], tf.int64, True)}, "not a multiple of stride length. Saw 4"),
+    ],
+)
+def test_messages_that_do_not_fit(graph: Any, messages: Any, spec: Any, message: str) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        run(tf.parse_example(messages, spec))
+
+
+def test_names_are_told(graph: Any) -> None:
+    parsed = tf.parse_example(MESSAGES, {"n": tf.FixedLenFeature([], tf.int64)}, example_names=["p", "q", "r"])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Name: q, Feature: n"):
+        run(parsed)
+
+
+def test_specs_that_are_wrong(graph: Any) -> None:
+    for spec, message in (
+        ({}, "Missing features"),
+        ({"a": tf.FixedLenFeature([None], tf.int64)}, "First dimension of shape for feature 'a' unknown"),
+        ({"a": tf.FixedLenFeature([], tf.int32)}, "feature 'a'|Feature 'a': an Example holds float32"),
+        ({"a": tf.FixedLenSequenceFeature([], tf.int64)}, "requires allow_missing to be True"),
+        ({"a": 3}, "Feature 'a': unsupported int"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tf.parse_example(MESSAGES, spec)
+
+
+def test_sequences(graph: Any) -> None:
+    message = tf.train.SequenceExample()
+    message.context.feature["length"].int64_list.value.append(2)
+    message.context.feature["tags"].bytes_list.value.extend([b"t", b"u"])
+    for word, vector in ((b"to", [1.0, 2.0]), (b"be", [3.0, 4.0])):
+        message.feature_lists.feature_list["words"].feature.add().bytes_list.value.append(word)
+        message.feature_lists.feature_list["vectors"].feature.add().float_list.value.extend(vector)
+    context, sequences = tf.parse_single_sequence_example(
+        message.SerializeToString(),
+        {"length": tf.FixedLenFeature([], tf.int64), "tags": tf.VarLenFeature(tf.string),
+         "more": tf.FixedLenFeature([2], tf.float32, [0.5, 1.5])},
+        {"vectors": tf.FixedLenSequenceFeature([2], tf.float32), "words": tf.VarLenFeature(tf.string),
+         "none": tf.FixedLenSequenceFeature([], tf.int64, allow_missing=True)},
+    )  # fmt: skip
+    c, s = run((context, sequences))
+    assert c["length"] == 2 and c["tags"].values.tolist() == [b"t", b"u"] and c["more"].tolist() == [0.5, 1.5]
+    assert s["vectors"].tolist() == [[1.0, 2.0], [3.0, 4.0]] and s["none"].shape == (0,)
+    assert s["words"].indices.tolist() == [[0, 0], [1, 0]] and s["words"].dense_shape.tolist() == [2, 1]
+    missing = tf.parse_single_sequence_example(b"", None, {"v": tf.FixedLenSequenceFeature([2], tf.float32)})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Feature list 'v' is required but could not be found"):
+        run(missing)
+
+
+def test_lines(graph: Any) -> None:
+    lines = tf.constant([["1,a,2.5", '-2,"b,""q""",'], [",c d,1e3", "4,,NA"]])
+    columns = tf.decode_csv(lines, [[7], ["x"], tf.constant([], tf.float32)], na_value="NA")
+    assert [c.shape.as_list() for c in columns] == [[2, 2]] * 3
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Field 2 is required but missing in record 1!"):
+        run(columns)
+    columns = tf.decode_csv(lines, [[7], ["x"], [0.25]], na_value="NA")
+    a, b, c = run(columns)
+    assert a.tolist() == [[1, -2], [7, 4]] and b.tolist() == [[b"a", b'b,"q"'], [b"c d", b"x"]]
+    assert c.dtype == np.float32 and c.tolist() == [[2.5, 0.25], [1000.0, 0.25]]
+    assert run(tf.decode_csv(["1|2|3"], [[0]], "|", select_cols=[1]))[0].tolist() == [2]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Expect 2 fields but have 3 in record 0"):
+        run(tf.decode_csv(["1,2,3"], [[0], [0]]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Field 0 in record 0 is not a valid int32: x"):
+        run(tf.decode_csv(["x"], [[0]]))

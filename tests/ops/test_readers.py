@@ -1,0 +1,132 @@
+"""Readers fed by queues of file names."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sparkflow as tf
+
+
+def records(path: Path, values: list[bytes], options: Any = None) -> str:
+    with tf.python_io.TFRecordWriter(path, options) as writer:
+        for value in values:
+            writer.write(value)
+    return str(path)
+
+
+def drained(session: Any, fetch: Any) -> list[Any]:
+    out = []
+    while True:
+        try:
+            out.append(session.run(fetch))
+        except tf.errors.OutOfRangeError:
+            return out
+
+
+def started(names: list[str], epochs: int = 1) -> tuple[Any, Any]:
+    queue = tf.train.string_input_producer(names, num_epochs=epochs, shuffle=False)
+    session = tf.Session()
+    return queue, session
+
+
+def run_all(session: Any, fetch: Any) -> list[Any]:
+    with session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        coordinator = tf.train.Coordinator()
+        threads = tf.train.start_queue_runners(session, coordinator)
+        try:
+            return drained(session, fetch)
+        finally:
+            coordinator.request_stop()
+            coordinator.join(threads)
+
+
+@pytest.mark.parametrize("options", [None, tf.python_io.TFRecordOptions("GZIP")])
+def test_records_one_by_one(graph: Any, tmp_path: Path, options: Any) -> None:
+    files = [records(tmp_path / "a", [b"1", b"22"], options), records(tmp_path / "b", [], options),
+             records(tmp_path / "c", [b"333"], options)]  # fmt: skip
+    queue, session = started(files, 2)
+    reader = tf.TFRecordReader(options=options)
+    key, value = reader.read(queue)
+    with tf.control_dependencies([value]):
+        counts = [reader.num_records_produced(), reader.num_work_units_completed()]
+    found = run_all(session, [key, value, *counts])
+    assert [f[1] for f in found] == [b"1", b"22", b"333"] * 2
+    assert [f[0].rsplit(b":", 1)[1] for f in found[:3]] == [b"0", b"17", b"0"]
+    assert found[-1][2:] == [6, 5]
+
+
+def test_many_at_once(graph: Any, tmp_path: Path) -> None:
+    files = [records(tmp_path / "a", [b"%d" % i for i in range(7)]), records(tmp_path / "b", [b"x"])]
+    queue, session = started(files)
+    keys, values = tf.TFRecordReader().read_up_to(queue, 5)
+    found = run_all(session, [keys, values])
+    assert [v.tolist() for _, v in found] == [[b"0", b"1", b"2", b"3", b"4"], [b"5", b"6"], [b"x"]]
+    assert all(len(k) == len(v) for k, v in found)
+
+
+def test_lines_whole_files_and_fixed_lengths(graph: Any, tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"head\nab\r\n\ncd")
+    queue, session = started([str(path)])
+    assert [v for _, v in run_all(session, tf.TextLineReader(1).read(queue))] == [b"ab", b"", b"cd"]
+    for reader, expected in (
+        (tf.WholeFileReader(), [path.read_bytes()]),
+        (tf.IdentityReader(), [str(path).encode()]),
+        (tf.FixedLengthRecordReader(3, header_bytes=5, footer_bytes=2), [b"ab\r"]),
+        (tf.FixedLengthRecordReader(2, hop_bytes=5), [b"he", b"ab", b"cd"]),
+    ):
+        queue, session = started([str(path)])
+        assert [v for _, v in run_all(session, reader.read(queue))] == expected
+
+
+def test_what_is_wrong(graph: Any, tmp_path: Path) -> None:
+    path = tmp_path / "damaged"
+    records(path, [b"abc", b"def"])
+    path.write_bytes(path.read_bytes()[:-1])
+    for name, kind, message in (
+        (str(tmp_path / "none"), tf.errors.NotFoundError, "none: No such file"),
+        (str(path), tf.errors.DataLossError, "the file ends inside the record that begins at byte 19"),
+    ):
+        queue = tf.FIFOQueue(5, [tf.string], [[]])
+        _, value = tf.TFRecordReader().read(queue)
+        with tf.Session() as session:
+            session.run([queue.enqueue_many([[name]]), queue.close()][0])
+            with pytest.raises(kind, match=message):
+                while True:
+                    session.run(value)
+    with (
+        tf.Session() as session,
+        pytest.raises(tf.errors.InvalidArgumentError, match="must be more than 0"),
+    ):
+        session.run(tf.FixedLengthRecordReader(0).num_records_produced())
+
+
+def test_reads_that_wait_go_on_or_end_with_the_queue(graph: Any, tmp_path: Path) -> None:
+    path = records(tmp_path / "a", [b"1"])
+    queue = tf.FIFOQueue(5, [tf.string], [[]])
+    name = tf.placeholder(tf.string, [])
+    put, close, value = queue.enqueue([name]), queue.close(), tf.TFRecordReader().read(queue)[1]
+    with tf.Session() as session:
+        found: list[Any] = []
+
+        def read() -> None:
+            try:
+                found.append(session.run(value))
+            except tf.errors.OutOfRangeError as error:
+                found.append(error)
+
+        threads = [threading.Thread(target=read) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            session.run(value, options=tf.RunOptions(timeout_in_ms=100))
+        session.run(put, {name: path})
+        session.run(close)
+        for thread in threads:
+            thread.join(20)
+        assert sorted(type(f).__name__ for f in found) == ["OutOfRangeError", "bytes"]

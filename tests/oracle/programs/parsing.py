@@ -1,0 +1,136 @@
+"""Serialized messages, CSV lines and readers, in both libraries."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+import numpy as np
+
+from sparkflow import train
+from sparkflow_runtime.records.framing import frame
+from tests.oracle.cases.values import strings
+from tests.oracle.program import program
+from tests.oracle.programs.api import expression
+
+
+def _example(**features: Any) -> bytes:
+    message = train.Example()
+    for name, values in features.items():
+        kind = {int: "int64_list", float: "float_list", bytes: "bytes_list"}[type(values[0])]
+        getattr(message.features.feature[name], kind).value.extend(values)
+    return bytes(message.SerializeToString())
+
+
+MESSAGES = np.empty(3, object)
+MESSAGES[:] = [
+    _example(n=[1], x=[1.0, 2.0], words=[b"a", b"b"], seq=[1, 2, 3, 4], at=[3, 1], val=[0.5, 1.5]),
+    _example(x=[3.0, 4.0], seq=[5, -(2**62)], at=[0], val=[float("inf")]),
+    _example(n=[-3], x=[5.0, 6.0], words=[b"", b"c" * 200]),
+]
+
+
+def _spec(tf: Any) -> dict[str, Any]:
+    return {
+        "n": tf.FixedLenFeature([], tf.int64, 7),
+        "x": tf.FixedLenFeature([2, 1], tf.float32),
+        "words": tf.VarLenFeature(tf.string),
+        "none": tf.VarLenFeature(tf.float32),
+        "seq": tf.FixedLenSequenceFeature([2], tf.int64, allow_missing=True),
+        "s": tf.SparseFeature("at", "val", tf.float32, 5),
+    }
+
+
+def _flat(parsed: dict[str, Any]) -> list[Any]:
+    out = []
+    for _, value in sorted(parsed.items()):
+        out += [value.indices, value.values, value.dense_shape] if hasattr(value, "dense_shape") else [value]
+    return out
+
+
+def _parts(tf: Any) -> dict[str, Any]:
+    return {k: v for k, v in _spec(tf).items() if k not in ("seq", "s")}
+
+
+expression(
+    "parse-example",
+    [MESSAGES],
+    lambda tf, m: _flat(tf.parse_example(tf.reshape(m, [-1]), _spec(tf))),
+    ops=("ParseExample",),
+)
+expression("parse-none", [MESSAGES[:0]], lambda tf, m: _flat(tf.parse_example(tf.reshape(m, [-1]), _parts(tf))))
+expression(
+    "parse-single",
+    [MESSAGES[:1]],
+    lambda tf, m: _flat(tf.parse_single_example(tf.reshape(m, []), _parts(tf))),
+    ops=("ParseSingleExample",),
+)
+
+_sequence = train.SequenceExample()
+_sequence.context.feature["length"].int64_list.value.append(2)
+_sequence.context.feature["tags"].bytes_list.value.extend([b"t", b"u"])
+for _word, _vector in ((b"to", [1.0, 2.0]), (b"be", [3.0, 4.0])):
+    _sequence.feature_lists.feature_list["words"].feature.add().bytes_list.value.append(_word)
+    _sequence.feature_lists.feature_list["vectors"].feature.add().float_list.value.extend(_vector)
+
+
+def _sequences(tf: Any, message: Any) -> list[Any]:
+    context, sequences = tf.io.parse_single_sequence_example(
+        tf.reshape(message, []),
+        {"length": tf.FixedLenFeature([], tf.int64), "tags": tf.VarLenFeature(tf.string),
+         "more": tf.FixedLenFeature([2], tf.float32, [0.5, 1.5])},
+        {"vectors": tf.FixedLenSequenceFeature([2], tf.float32), "words": tf.VarLenFeature(tf.string),
+         "none": tf.FixedLenSequenceFeature([], tf.int64, allow_missing=True)},
+    )  # fmt: skip
+    return _flat(context) + _flat(sequences)
+
+
+SEQUENCE = np.empty(1, object)
+SEQUENCE[0] = bytes(_sequence.SerializeToString())
+expression("parse-sequence", [SEQUENCE], _sequences, ops=("ParseSingleSequenceExample",))
+LINES = strings("1,a,2.5,", '-2,"b,""q""",,9', ",c d,1e3,NA", " 4 ,,NA,7")
+expression(
+    "decode-csv",
+    [LINES],
+    lambda tf, s: tf.decode_csv(s, [[7.0], ["x"], [0.25], [3]], na_value="NA"),
+    ops=("DecodeCSV",),
+)
+expression(
+    "decode-csv-some", [LINES], lambda tf, s: tf.decode_csv(s, [["x"], [0.25]], na_value="NA", select_cols=[1, 2])
+)
+
+_folder = tempfile.mkdtemp(prefix="sparkflow-oracle-")
+_records, _text = os.path.join(_folder, "records"), os.path.join(_folder, "text")
+with open(_records, "wb") as _file:
+    _file.write(b"".join(frame(m) for m in MESSAGES))
+with open(_text, "wb") as _file:
+    _file.write(b"head\nab\r\n\ncd")
+
+
+@program(
+    "ReaderReadV2", "ReaderReadUpToV2", "TFRecordReaderV2", "TextLineReaderV2", "WholeFileReaderV2",
+    "FixedLengthRecordReaderV2", "IdentityReaderV2", "ReaderNumRecordsProducedV2", "ReaderNumWorkUnitsCompletedV2",
+    "ReaderResetV2",
+)  # fmt: skip
+def readers(tf: Any) -> list[Any]:
+    """Each reader over the same two files."""
+    runs: list[Any] = []
+    for reader, path in (
+        (tf.TFRecordReader(), _records), (tf.TextLineReader(skip_header_lines=1), _text), (tf.WholeFileReader(), _text),
+        (tf.FixedLengthRecordReader(2, header_bytes=1, hop_bytes=3), _text), (tf.IdentityReader(), _text),
+    ):  # fmt: skip
+        queue = tf.FIFOQueue(9, [tf.string], [[]])
+        read = reader.read(queue)
+        put = queue.enqueue_many([[path, path]])
+        with tf.control_dependencies([put]):
+            size = queue.size()
+        runs += [([size], {}), (list(read), {}), ([reader.num_records_produced()], {})]
+        with tf.control_dependencies([reader.reset()]):
+            units = reader.num_work_units_completed()
+        runs.append(([units], {}))
+    queue = tf.FIFOQueue(9, [tf.string], [[]])
+    with tf.control_dependencies([queue.enqueue_many([[_records]])]):
+        size = queue.size()
+    runs += [([size], {}), (list(tf.TFRecordReader().read_up_to(queue, 2)), {})]
+    return runs
