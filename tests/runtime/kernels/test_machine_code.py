@@ -33,10 +33,13 @@ def test_other_arguments_are_refused(kind: str) -> None:
         assert _source(f"void({kind})").arguments
 
 
+OF_ANY_STRIDES = {"thin_product"}  # left to numba
+
+
 @pytest.mark.parametrize("loop", registered(), ids=lambda loop: loop.name)
 def test_kernels_loops_have_arguments_that_machine_code_takes(loop: Compiled) -> None:
     ours = all(source.module.startswith("sparkflow_runtime.kernels.") for source in loop.sources)
-    assert not ours or all(source.fits for source in loop.sources)
+    assert not ours or all(source.fits for source in loop.sources) or loop.name in OF_ANY_STRIDES
 
 
 def test_a_loop_that_numba_is_taught_for_is_left_to_numba() -> None:

@@ -35,7 +35,7 @@ def shaped(node: Any, shape: list[int | None] | None = None) -> Any:
 
 
 def test_a_value_lives_from_its_node_to_its_last_use(node: Any, graph_def: Any) -> None:
-    names = [("a", "Tan"), ("b", "Tan"), ("c", "Tan"), ("d", "Tan")]
+    names = [("a", "Softmax"), ("b", "Softmax"), ("c", "Softmax"), ("d", "Softmax")]
     chain = [shaped(node("x", "RandomUniform"))]
     for name, op in names:
         chain.append(shaped(node(name, op, chain[-1].name)))

@@ -180,15 +180,19 @@ def _rows() -> list[Any]:
     return [r for r in rows if r.in_place and r.op not in ("Assign", "_Fused") and not r.op.startswith("Logical")]
 
 
-@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
-@pytest.mark.parametrize("row", _rows(), ids=lambda row: row.op)
+_OF_BITS = ("Invert", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
+_CASES = [(r, t) for r in _rows() for t in ((tf.int32, tf.int64) if r.op in _OF_BITS else (tf.float32, tf.float64))]
+
+
+@pytest.mark.parametrize(("row", "dtype"), _CASES, ids=lambda x: getattr(x, "op", ""))
 def test_every_kernel_gives_the_same_bits_in_place(row: Any, dtype: Any) -> None:
     """In the memory of each of its inputs that it may take; the others stay as they are."""
     rng = np.random.default_rng(0)
-    unary = len(row.in_place) == 1 and row.op not in ("BiasAdd", "ReluGrad")
+    unary = len(row.in_place) == 1 and row.op not in ("BiasAdd", "ReluGrad", "Atan2", *_OF_BITS[1:])
     shape = (3, 1000, 7, 13)
     inputs = [rng.normal(scale=3, size=shape).astype(dtype.np) for _ in range(1 if unary else 2)]
-    inputs[0].ravel()[:4] = [np.nan, np.inf, -0.0, 0.0]
+    if row.op not in _OF_BITS:
+        inputs[0].ravel()[:4] = [np.nan, np.inf, -0.0, 0.0]
     if row.op == "BiasAdd":
         inputs[1] = inputs[1][0, 0, 0].copy()
     attrs = {"T": dtype, "N": len(inputs)}
@@ -206,7 +210,7 @@ def test_every_kernel_gives_the_same_bits_in_place(row: Any, dtype: Any) -> None
 def test_a_fused_node_takes_an_input_that_it_reads_no_more(graph: Any) -> None:
     """Of two outputs, the one that comes after the last step that reads the input."""
     assert fused_machine.wait(120)
-    a = tf.matmul(tf.random_uniform([N // 64, 64], seed=1), tf.ones([64, 64]), name="a")
+    a = tf.matmul(tf.random_uniform([N // 16, 64], seed=1), tf.ones([64, 64]), name="a")
     b = tf.exp(tf.multiply(a, 0.001), name="b")
     c = tf.add(b, a, name="c")
     fetches = [tf.reduce_sum(b), tf.reduce_sum(c)]
@@ -215,7 +219,7 @@ def test_a_fused_node_takes_an_input_that_it_reads_no_more(graph: Any) -> None:
         found = session.run(fetches)
         with tf.Session(config=_plain()) as other:
             assert [x.tobytes() for x in found] == [x.tobytes() for x in (other.run(fetches), other.run(fetches))[1]]
-    assert took["a"] == 4 * N and took["c"] == 4 * N, "two outputs, one of them in the memory of a"
+    assert took["a"] == 16 * N and took["c"] == 16 * N, "two outputs, one of them in the memory of a"
 
 
 def _plain() -> Any:
