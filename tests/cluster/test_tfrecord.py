@@ -13,7 +13,7 @@ import sparkflow as tf
 FIELDS = [
     "cast(id as int) i", "id % 2 = 0 flag", "array(cast(id as float), 1.5f) x", "concat('n', id % 3) name",
     "cast(id % 2 as short) p", "timestamp_micros(id) t", "named_struct('a', id, 'b', if(id % 5 = 0, null, 'x')) s",
-    "date_add(date'2026-01-01', cast(id % 9 as int)) d", "if(id % 7 = 0, null, cast(id as byte)) b",
+    "date_add(date'2026-01-01', cast(id % 9 as int)) d", "if(id % 7 = 0, null, cast(id % 100 as byte)) b",
 ]  # fmt: skip
 
 

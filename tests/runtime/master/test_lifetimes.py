@@ -11,7 +11,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow import experimental
-from sparkflow_runtime.kernels import fused_machine, parallel
+from sparkflow_runtime.kernels import compiled, fused_machine, parallel
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.lifetimes import Lifetimes, planned_peaks
 from sparkflow_runtime.wire.protos import GraphDef, RewriterConfig
@@ -147,6 +147,8 @@ def test_the_planned_peak_is_the_measured_one(
     metadata = tf.RunMetadata()
     with tf.Session(config=config) as session:
         session.run(tf.global_variables_initializer())
+        session.run(fetches, feed)
+        assert all(loop.wait(120) for loop in compiled.registered() if loop._asked), "their scratch memory differs"
         session.run(fetches, feed)
         tracemalloc.start()  # so that the trace sees what kernels hold while they run
         session.run(fetches, feed, tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), metadata)
