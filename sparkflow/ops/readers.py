@@ -24,8 +24,8 @@ op(
     "ReaderReadUpToV2", f"{_BOTH}, num_records: int64 -> keys: string, values: string",
     lambda op: [(None,), (None,)], stateful=True,
 )  # fmt: skip
-op("ReaderNumRecordsProducedV2", "reader_handle: resource -> n: int64", lambda op: [()], stateful=True)
-op("ReaderNumWorkUnitsCompletedV2", "reader_handle: resource -> n: int64", lambda op: [()], stateful=True)
+op("ReaderNumRecordsProducedV2", "reader_handle: resource -> records_produced: int64", lambda op: [()], stateful=True)
+op("ReaderNumWorkUnitsCompletedV2", "reader_handle: resource -> units_completed: int64", lambda op: [()], stateful=True)
 op("ReaderResetV2", "reader_handle: resource ->", stateful=True)
 
 

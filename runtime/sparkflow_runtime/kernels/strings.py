@@ -260,7 +260,7 @@ def _reduce_join(xp: Any, x: Any, axes: Any, *, keep_dims: bool = False, separat
     if len(set(order)) < len(order) or any(not -array.ndim <= a < array.ndim for a in ints(axes)):
         raise InvalidArgumentError(f"ReduceJoin: axes {ints(axes)} are no different axes of shape {array.shape}")
     kept = [a for a in range(array.ndim) if a not in order]
-    moved = array.transpose(kept + order).reshape([array.shape[a] for a in kept] + [-1] if order else array.shape)
+    moved = array.transpose(kept + order[::-1]).reshape([array.shape[a] for a in kept] + [-1] if order else array.shape)
     if not order:
         return array
     out = np.empty(moved.shape[:-1], object)

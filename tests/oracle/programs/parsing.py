@@ -57,7 +57,7 @@ expression(
     "parse-example",
     [MESSAGES],
     lambda tf, m: _flat(tf.parse_example(tf.reshape(m, [-1]), _spec(tf))),
-    ops=("ParseExample",),
+    ops=("ParseExample", "ParseExampleV2"),
 )
 expression("parse-none", [MESSAGES[:0]], lambda tf, m: _flat(tf.parse_example(tf.reshape(m, [-1]), _parts(tf))))
 expression(
@@ -88,7 +88,13 @@ def _sequences(tf: Any, message: Any) -> list[Any]:
 
 SEQUENCE = np.empty(1, object)
 SEQUENCE[0] = bytes(_sequence.SerializeToString())
-expression("parse-sequence", [SEQUENCE], _sequences, ops=("ParseSingleSequenceExample",))
+expression(
+    "parse-sequence",
+    [SEQUENCE],
+    _sequences,
+    ops=("ParseSingleSequenceExample",),
+    one_way="TensorFlow makes a ParseSequenceExampleV2 of it, which sparkflow does not have",
+)
 LINES = strings("1,a,2.5,", '-2,"b,""q""",,9', ",c d,1e3,NA", " 4 ,,NA,7")
 expression(
     "decode-csv",
