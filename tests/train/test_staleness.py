@@ -26,7 +26,7 @@ def threads_of(workers: int, work: Callable[[int], None]) -> None:
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(workers)]
+    threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(workers)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -121,7 +121,7 @@ def test_a_chief_that_is_back_gives_no_second_allowance(graph: Any, cluster: Any
             raw = session.raw_session()
             try:
                 while taken < 10:
-                    raw.run(train, options=tf.RunOptions(timeout_in_ms=300))
+                    raw.run(train, options=tf.RunOptions(timeout_in_ms=2000))
                     taken += 1
             except tf.errors.DeadlineExceededError:
                 pass
@@ -202,7 +202,7 @@ def test_a_backup_workers_late_gradient_is_dropped(cluster: Any) -> None:
             begun.wait(30)  # the late one's local step is 0
             while rank < 2 and not enough.is_set():
                 with contextlib.suppress(tf.errors.DeadlineExceededError):  # at the end one may wait for the other
-                    session.run(mine["train"], {mine["ids"]: [0]}, options=tf.RunOptions(timeout_in_ms=300))
+                    session.run(mine["train"], {mine["ids"]: [0]}, options=tf.RunOptions(timeout_in_ms=2000))
             while rank == 2 and session.run(mine["step"]) < 3:
                 time.sleep(0.01)
             enough.set()
