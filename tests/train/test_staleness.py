@@ -188,17 +188,20 @@ def test_a_backup_workers_late_gradient_is_dropped(cluster: Any) -> None:
     """Two of three replicas are enough. What the third one sends of a step long past changes nothing."""
     servers: dict[str, Server] = cluster(ps=2, worker=3)
     begun, trained, checked = (threading.Barrier(3) for _ in range(3))
-    enough, seen = threading.Event(), []
+    started, enough, seen = threading.Event(), threading.Event(), []
 
     def work(rank: int) -> None:
         mine = model(rank, lambda: tf.train.SyncReplicasOptimizer(sgd(), 2, total_num_replicas=3))
         hook = mine["optimizer"].make_session_run_hook(rank == 0)
+        if rank:  # one that comes before the chief is ready looks again after 30 s only
+            assert started.wait(30)
         with (
             mine["graph"].as_default(),
             tf.train.MonitoredTrainingSession(
                 servers[f"worker{rank}"].target, rank == 0, hooks=[hook], max_wait_secs=30
             ) as session,
         ):
+            started.set()
             begun.wait(30)  # the late one's local step is 0
             while rank < 2 and not enough.is_set():
                 with contextlib.suppress(tf.errors.DeadlineExceededError):  # at the end one may wait for the other
