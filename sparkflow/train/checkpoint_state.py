@@ -109,12 +109,13 @@ def _quoted(text: str) -> str:
 
 
 def write_whole(path: str, content: bytes) -> None:
-    """Write a file so that it is never seen half written, not even after a crash."""
+    """Write a file so that it is never seen half written, whenever the process dies."""
     temporary = f"{path}.tmp-{uuid.uuid4().hex[:12]}"
     with open(temporary, "wb") as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+        if checkpoint.survives_power_cut():
+            file.flush()
+            os.fsync(file.fileno())
     os.replace(temporary, path)
 
 

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 import sparkflow as tf
 from sparkflow.framework.graph import Graph
-from sparkflow_runtime.kernels import checkpoint_files
+from sparkflow_runtime.kernels import checkpoint_files, checkpoint_restore
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 from sparkflow_runtime.wire.protos import MetaGraphDef
 
@@ -116,11 +116,11 @@ def test_merging_what_tasks_saved(tmp_path: Path) -> None:
     checkpoint_files.merge(parts, str(tmp_path / "m"), True)
     assert files(tmp_path) == ["m.data-00000-of-00002", "m.data-00001-of-00002", "m.index"]
     prefix = str(tmp_path / "m")
-    whole, part = checkpoint_files.restore(prefix, ["t", "t"], ["", "6 2 3,2:0,2"], [tf.float32, tf.float32])
+    whole, part = checkpoint_restore.restore(prefix, ["t", "t"], ["", "6 2 3,2:0,2"], [tf.float32, tf.float32])
     np.testing.assert_array_equal(whole, table)
     np.testing.assert_array_equal(part, table[3:5])  # cut otherwise than it was saved
     with pytest.raises(InvalidArgumentError, match=r"has shape \[6, 2\].*\[5, 2\]"):
-        checkpoint_files.restore(prefix, ["t"], ["5 2 0,2:0,2"], [tf.float32])
+        checkpoint_restore.restore(prefix, ["t"], ["5 2 0,2:0,2"], [tf.float32])
 
 
 def test_partitions_may_change(graph: Graph, tmp_path: Path) -> None:

@@ -139,6 +139,7 @@ def _save_until_crash(save: Any, n: int, monkeypatch: pytest.MonkeyPatch) -> boo
         return call
 
     with monkeypatch.context() as patch:
+        patch.setenv("SPARKFLOW_CHECKPOINT_FSYNC", "1")
         for name in ("replace", "remove", "fsync", "rmdir", "makedirs"):
             patch.setattr(os, name, dying(getattr(os, name)))
         try:

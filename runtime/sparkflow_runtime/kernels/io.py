@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import checkpoint_files
+from sparkflow_runtime.kernels import checkpoint_files, checkpoint_restore
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.tensor_proto import as_bytes
@@ -44,7 +44,7 @@ def _restore(node: Node) -> Function:
     wanted = node.attrs["dtypes"]
 
     def run(prefix: Any, names: Any, slices: Any) -> list[Any]:
-        arrays = checkpoint_files.restore(_text(prefix), _texts(names), _texts(slices), wanted)
+        arrays = checkpoint_restore.restore(_text(prefix), _texts(names), _texts(slices), wanted)
         return [a if a.dtype == object else node.xp.asarray(a) for a in arrays]
 
     return run

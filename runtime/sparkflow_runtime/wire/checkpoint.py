@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
 
 VERSION = 1
 INDEX_SUFFIX = ".index"
+_FSYNC = "SPARKFLOW_CHECKPOINT_FSYNC"  # "1": a save waits for the disk
 Dims = tuple[int, ...]
 
 
@@ -75,6 +77,12 @@ class Index:
             f"Key {name} not found in checkpoint {prefix}{INDEX_SUFFIX}. {similar}"
             f"It holds {', '.join(some) or 'no tensors'}{more}"
         )
+
+
+def survives_power_cut() -> bool:
+    """Whether a save waits until the disk has everything. Without, as in TensorFlow, it survives the death of every
+    process but not that of the machine in the next half minute: a restore then finds the damage by the checksums."""
+    return os.environ.get(_FSYNC) == "1"
 
 
 def overlap(begin_a: Dims, size_a: Dims, begin_b: Dims, size_b: Dims) -> tuple[slice, ...] | None:

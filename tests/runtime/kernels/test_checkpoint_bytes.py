@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import google_crc32c
@@ -37,6 +38,15 @@ def test_an_empty_file_has_no_bytes(tmp_path: Path) -> None:
     (tmp_path / "none").touch()
     file = checkpoint_bytes.MappedFile(str(tmp_path / "none"))
     assert (file.data.size, file.checksum(0, 0)) == (0, 0)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_save_waits_for_the_disk_where_asked(tmp_path: Path, durable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    monkeypatch.setenv("SPARKFLOW_CHECKPOINT_FSYNC", "1" if durable else "0")
+    checkpoint_files.save(str(tmp_path / "m"), [("a", "", np.ones(3))])
+    assert len(synced) == (4 if durable else 0)  # the data, the index, and the directory before and after it
 
 
 def test_each_tensor_lies_at_a_multiple_of_its_item_size(tmp_path: Path) -> None:

@@ -1,0 +1,140 @@
+"""Restoring tensors, or boxes of them, from a checkpoint's files: mapped, checked, then copied to where they belong."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from sparkflow_runtime.kernels import checkpoint_bytes
+from sparkflow_runtime.kernels.checkpoint_files import read_index
+from sparkflow_runtime.wire import checkpoint, dtypes
+from sparkflow_runtime.wire.checkpoint import Dims, Index, Piece
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError
+
+
+def restore(
+    prefix: str, names: Sequence[str], slices: Sequence[str], wanted: Sequence[dtypes.DType]
+) -> list[np.ndarray]:
+    """The tensors, or slices of them; all are looked up first, then all bytes are checked.
+
+    What is stored in one piece is a read-only view of the mapped file: an Assign copies it to where it belongs.
+    """
+    index = read_index(prefix)
+    boxes = [_box(index, prefix, *asked) for asked in zip(names, slices, wanted)]
+    with contextlib.ExitStack() as stack:
+        reader = _Reader(os.path.dirname(prefix), index, stack)
+        reader.check(
+            (name, piece) for name, (begin, size) in zip(names, boxes) for piece in reader.pieces(name, begin, size)
+        )
+        return [reader.box(name, begin, size) for name, (begin, size) in zip(names, boxes)]
+
+
+def _box(index: Index, prefix: str, name: str, spec: str, dtype: dtypes.DType) -> tuple[Dims, Dims]:
+    entry = index.entries.get(name)
+    if entry is None:
+        raise NotFoundError(index.missing(name, prefix))
+    if entry.dtype != dtype.name:
+        raise InvalidArgumentError(
+            f"RestoreV2: tensor {name!r} is {entry.dtype} in checkpoint {prefix}, and {dtype.name} was asked for"
+        )
+    part = checkpoint.parse_slice(spec)
+    if part is None:
+        return (0,) * len(entry.shape), entry.shape
+    if part[0] != entry.shape:
+        raise InvalidArgumentError(
+            f"RestoreV2: tensor {name!r} has shape {list(entry.shape)} in checkpoint {prefix}, and a slice of shape "
+            f"{list(part[0])} was asked for"
+        )
+    return part[1], part[2]
+
+
+class _Reader:
+    """Reads boxes of tensors; data files are opened at first use and closed with `stack`."""
+
+    def __init__(self, directory: str, index: Index, stack: contextlib.ExitStack):
+        self.directory, self.index, self.stack = directory, index, stack
+        self.files: dict[str, checkpoint_bytes.MappedFile] = {}
+
+    def pieces(self, name: str, begin: Dims, size: Dims) -> list[Piece]:
+        """The pieces that a box needs: one of just its extent where there is one."""
+        pieces = self.index.entries[name].pieces
+        same = [p for p in pieces if (p.begin, p.size) == (begin, size)]
+        return same[:1] or [p for p in pieces if checkpoint.overlap(begin, size, p.begin, p.size) is not None]
+
+    def check(self, asked: Iterable[tuple[str, Piece]]) -> None:
+        """Raises DataLossError where the bytes of a piece are not those that were saved."""
+        found = {id(piece): (name, piece) for name, piece in asked}
+        parts = [(self._open(self._path(p)), p.offset, p.nbytes) for _, p in found.values()]
+        for (name, piece), crc in zip(found.values(), checkpoint_bytes.checksums(parts)):
+            if crc != piece.crc32c:
+                raise DataLossError(
+                    f"{self._path(piece)}: tensor {name!r}, {piece.nbytes} bytes at offset {piece.offset}, is damaged: "
+                    "its checksum does not match. Restore an older checkpoint"
+                )
+
+    def box(self, name: str, begin: Dims, size: Dims) -> np.ndarray:
+        """`size` elements from `begin` on, of one stored piece or put together from several."""
+        dtype = dtypes.as_dtype(self.index.entries[name].dtype)
+        pieces = self.pieces(name, begin, size)
+        if len(pieces) == 1 and (pieces[0].begin, pieces[0].size) == (begin, size):
+            return _as_kept(self._bytes(pieces[0]), dtype, size)
+        out = np.empty(size, dtype.np)
+        filled = 0
+        for piece in pieces:
+            common = checkpoint.overlap(begin, size, piece.begin, piece.size)
+            if common is not None:
+                part = _as_kept(self._bytes(piece), dtype, piece.size)[_from(common, piece.begin)]
+                out[_from(common, begin)] = part
+                filled += part.size
+        if filled != out.size:
+            raise DataLossError(
+                f"Checkpoint in {self.directory}: of tensor {name!r} {filled} of the {out.size} elements asked "
+                "for are there"
+            )
+        return out
+
+    def _path(self, piece: Piece) -> str:
+        return os.path.join(self.directory, piece.file)
+
+    def _bytes(self, piece: Piece) -> np.ndarray:
+        return self._open(self._path(piece)).part(piece.offset, piece.nbytes)
+
+    def _open(self, path: str) -> checkpoint_bytes.MappedFile:
+        """Raises NotFoundError where it is gone, DataLossError where it is cut short or no
+        safetensors file."""
+        if path not in self.files:
+            expected = self.index.files[os.path.basename(path)]
+            if not os.path.exists(path):
+                raise NotFoundError(f"Data file {path} of the checkpoint is missing. Restore an older checkpoint")
+            if os.path.getsize(path) != expected:
+                raise DataLossError(
+                    f"{path} has {os.path.getsize(path)} bytes, expected {expected}. Restore an older checkpoint"
+                )
+            try:
+                self.stack.enter_context(safe_open(path, framework="numpy"))  # its header is as it should be
+            except SafetensorError as error:
+                raise DataLossError(f"{path}: its header is damaged: {error}. Restore an older checkpoint") from None
+            self.files[path] = checkpoint_bytes.MappedFile(path)
+        return self.files[path]
+
+
+def _from(where: tuple[slice, ...], begin: Dims) -> tuple[slice, ...]:
+    return tuple(slice(s.start - b, s.stop - b) for s, b in zip(where, begin))
+
+
+def _as_kept(flat: np.ndarray, dtype: dtypes.DType, size: Dims) -> np.ndarray:
+    """The array that these bytes stand for."""
+    if dtype is not dtypes.string:
+        misplaced = flat.ctypes.data % dtype.np.alignment if flat.size else 0  # in files that others wrote
+        return (flat.copy() if misplaced else flat).view(dtype.np).reshape(size)
+    count = int(np.prod(size, dtype=np.int64))
+    raw = flat.tobytes()
+    ends = 8 * count + np.cumsum(np.frombuffer(raw, "<u8", count), dtype=np.int64)
+    out = np.empty(count, object)
+    for i, (start, end) in enumerate(zip([8 * count, *ends[:-1].tolist()], ends.tolist())):
+        out[i] = raw[start:end]
+    return out.reshape(size)
