@@ -1,9 +1,8 @@
 """A checkpoint's bytes on their way: written with their checksums, mapped and checked, on as many threads as there are
-processors. All that takes time here (copies, checksums, writes) releases the GIL."""
+processors. Copies and system calls release the GIL; the sums (28 GB/s in the cache) do not."""
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 from collections.abc import Callable, Sequence
@@ -14,9 +13,8 @@ import google_crc32c
 import numpy as np
 
 _CHUNK_BYTES = 1 << 20  # copied, summed and written while it is in the processor's cache
-_MANY_BYTES = 1 << 25  # worth a thread; pages of so many are asked for at once
-_PAGE = mmap.ALLOCATIONGRANULARITY
-_POPULATE = 22  # MADV_POPULATE_READ, Linux 5.14
+_READ_BYTES = 1 << 18  # read and summed
+_MANY_BYTES = 1 << 25  # worth a thread
 
 
 def write(out: Any, arrays: Sequence[np.ndarray], begins: Sequence[int]) -> list[int]:
@@ -50,34 +48,33 @@ def _write_all(handle: int, chunk: np.ndarray, offset: int) -> None:
 
 
 class MappedFile:
-    """A file's bytes, read-only; they are read when they are looked at. Arrays of it outlive it and its name."""
+    """A file's bytes, read-only. Arrays of it outlive it, its name and `close`."""
 
     def __init__(self, path: str):
-        self._map: mmap.mmap | None = None
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by `close`
         self.data: np.ndarray = np.empty(0, np.uint8)
-        if os.path.getsize(path):
-            with open(path, "rb") as file:
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            self.data = np.frombuffer(self._map, np.uint8)
+        if os.fstat(self._file.fileno()).st_size:
+            self.data = np.frombuffer(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+
+    def close(self) -> None:
+        """No more checksums; the arrays stay."""
+        self._file.close()
 
     def part(self, offset: int, nbytes: int) -> np.ndarray:
         return self.data[offset : offset + nbytes]
 
     def checksum(self, offset: int, nbytes: int) -> int:
-        """The crc32c of these bytes."""
-        crc = 0
-        for start in range(offset, offset + nbytes, _MANY_BYTES):
-            part = self.part(start, min(_MANY_BYTES, offset + nbytes - start))
-            self._expect(start, part.size)
-            crc = google_crc32c.extend(crc, part)
+        """The crc32c of these bytes, read into the processor's cache and not through the map: that costs a page table
+        entry for every page (0.29 s against 0.22 for 2 GB)."""
+        crc, buffer = 0, np.empty(min(_READ_BYTES, nbytes), np.uint8)
+        at, end = offset, offset + nbytes
+        while at < end:
+            n = os.preadv(self._file.fileno(), [buffer[: end - at].data], at)
+            if not n:
+                return -1  # it ends early
+            crc = google_crc32c.extend(crc, buffer[:n])
+            at += n
         return crc
-
-    def _expect(self, offset: int, nbytes: int) -> None:
-        """Tell the system that these bytes are wanted now: one call instead of a fault a page."""
-        first = offset // _PAGE * _PAGE
-        if self._map is not None and first < len(self._map):
-            with contextlib.suppress(OSError):  # an older system: pages come one by one
-                self._map.madvise(_POPULATE, first, min(len(self._map), offset + nbytes) - first)
 
 
 def checksums(parts: Sequence[tuple[MappedFile, int, int]]) -> list[int]:

@@ -115,10 +115,12 @@ class _Reader:
                     f"{path} has {os.path.getsize(path)} bytes, expected {expected}. Restore an older checkpoint"
                 )
             try:
-                self.stack.enter_context(safe_open(path, framework="numpy"))  # its header is as it should be
+                with safe_open(path, framework="numpy"):  # its header is as it should be
+                    pass
             except SafetensorError as error:
                 raise DataLossError(f"{path}: its header is damaged: {error}. Restore an older checkpoint") from None
             self.files[path] = checkpoint_bytes.MappedFile(path)
+            self.stack.callback(self.files[path].close)
         return self.files[path]
 
 
