@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.master.passes.contexts import OUTSIDE, Context
 from sparkflow_runtime.master.passes.dependencies import may_be_variables
 from sparkflow_runtime.master.passes.fold import constant_op
 from sparkflow_runtime.master.passes.view import Op, View, producer
@@ -22,15 +23,21 @@ class Scene:
 
     def __init__(self, view: View):
         self.view, self.shapes = view, view.shapes
+        self.inside: Context = OUTSIDE  # of which conds and loops the node is
         self.new: dict[str, Op] = {}  # constants that rules made
 
     def op(self, edge: str) -> Op | None:
-        """The node whose first output an edge is, unless that is fed or inside control flow."""
+        """The node whose first output an edge is, unless that is fed or runs at other times than this one."""
         op = self.view.ops.get(edge)
-        return op if op is not None and edge not in self.view.feeds and edge in self.view.free else None
+        return op if op is not None and edge not in self.view.feeds and self.beside(edge) else None
+
+    def beside(self, edge: str) -> bool:
+        """Whether an edge comes from inside of the same conds and loops. What comes into or out of one stays as it is:
+        plans know loops by their shape."""
+        return self.view.context(producer(edge)) == self.inside
 
     def constant(self, edge: str) -> Any:
-        return self.view.constant(edge)
+        return self.view.constant(edge, self.inside)
 
     def everywhere(self, edge: str, value: float, op: Op, other: str) -> bool:
         """Whether an edge is `value` in every element and the op's result has the shape of `other`. The sign of zero
@@ -66,10 +73,12 @@ def arithmetic(view: View, aggressive: bool = False) -> None:
     for op in view.ops.values():
         if edges:
             op.data = [edges.get(e, e) for e in op.data]
-        if op.op not in _RULES or op.name not in view.free or op.name in view.feeds or op.control:
+        inside = view.context(op.name)
+        if op.op not in _RULES or inside is None or op.name in view.feeds or op.control:
             continue
+        scene.inside = inside
         instead = _instead(op, scene, aggressive)
-        if instead is not None and producer(instead) not in variables:
+        if instead is not None and producer(instead) not in variables and (not inside or scene.beside(instead)):
             edges[op.name] = edges.get(instead, instead)
     if scene.new:
         view.ops = {**scene.new, **view.ops}
@@ -246,7 +255,7 @@ def _divided_by_constant(op: Op, scene: Scene) -> None:
 
 def _multiply_instead(op: Op, scene: Scene, value: Any) -> None:
     name = f"{op.name}/reciprocal"
-    if name in scene.view.ops:
+    if name in scene.view.ops or scene.inside:
         return
     scene.new[name] = constant_op(name, np.asarray(value.dtype.type(1) / value), op)
     op.become("Mul", [op.data[0], name])

@@ -12,8 +12,8 @@ _MAX_CONST_BYTES = 1 << 16
 
 
 def common_subexpressions(view: View) -> None:
-    """Merge equal pure nodes: same op, attributes, inputs, control inputs and device. Fed nodes are never merged,
-    and a fetched one stays beside the one it equals."""
+    """Merge equal pure nodes: same op, attributes, inputs, control inputs and device; so they are inside of the same
+    conds and loops. Fed nodes are never merged, and a fetched one stays beside the one it equals."""
     seen = _Seen(view.one_device)
     edges: dict[str, str] = {}
     kept, gates = view.kept, view.gates
@@ -22,7 +22,7 @@ def common_subexpressions(view: View) -> None:
     for op in view.ops.values():
         if edges:
             op.data = [_merged(e, edges) for e in op.data]
-        if op.name not in view.free or op.op in _NEVER or not op.pure or op.name in fed:
+        if view.context(op.name) is None or op.op in _NEVER or not op.pure or op.name in fed:
             continue
         found = seen.first_like(op)
         if found is not op:

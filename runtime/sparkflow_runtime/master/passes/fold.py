@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.registry import Node
+from sparkflow_runtime.master.passes.contexts import OUTSIDE, Context
 from sparkflow_runtime.master.passes.symbols import Shapes, repeated_axes, words
-from sparkflow_runtime.master.passes.view import Op, View
+from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.attrs import encode, node_attrs
 from sparkflow_runtime.wire.dtypes import as_dtype
 from sparkflow_runtime.wire.edges import edge
@@ -37,24 +38,28 @@ class Folder:
 
     def fold(self, view: View) -> None:
         self.bytes = 0
-        shapes, multi, added = view.shapes, dict[str, str](), dict[str, Op]()
+        shapes, multi, added = view.shapes, dict[str, str](), dict[str, list[Op]]()
         known: dict[str, Any] = {}  # edge -> array
+        doors: dict[Context, list[str]] = {OUTSIDE: []}  # what a constant waits for in order to be inside
         for op in view.ops.values():
+            inside = view.context(op.name)
+            if inside and inside not in doors:
+                _look_for_door(op, view, doors)
             if op.op == "Const" and op.name not in view.feeds:
-                if not op.control:  # what it waits for, its consumers wait for through it
+                if view.only_inside(op):  # what else it waits for, its consumers wait for through it
                     known[op.name] = op
                 continue
-            outputs = self._outputs(op, view, shapes, known)
-            if outputs is None:
+            outputs = self._outputs(op, view, shapes, known) if inside is not None and inside in doors else None
+            if outputs is None or inside is None:
                 continue
             for port, value in enumerate(outputs):
                 known[edge(op.name, port)] = value
-            self._replace(op, outputs, view, multi, added)
+            self._replace(op, outputs, doors[inside], view, multi, added)
         _put_in(view, multi, added)
         view.prune()
 
     def _outputs(self, op: Op, view: View, shapes: Shapes, known: dict[str, Any]) -> list[Any] | None:
-        if op.name not in view.free or op.op in _NEVER or not op.pure or op.control:
+        if op.op in _NEVER or not op.pure or op.control:
             return None
         if any(edge(op.name, port) in view.feeds for port in range(_ports(op))):
             return None
@@ -62,6 +67,8 @@ class Folder:
         if from_shapes is not None:
             return from_shapes
         if not op.data or not all(e in known and e not in view.feeds for e in op.data):
+            return None
+        if view.context(op.name) and any(view.context(producer(e)) != view.context(op.name) for e in op.data):
             return None
         if op.name not in self.values:
             self.values[op.name] = self._computed(op, [_array(known, e) for e in op.data])
@@ -94,18 +101,35 @@ class Folder:
                 return sum(v.nbytes for v in inputs) <= self.max_bytes
         return math.prod(d or 0 for d in dims) * 16 <= 16 * self.max_bytes
 
-    def _replace(self, op: Op, outputs: list[Any], view: View, multi: dict[str, str], added: dict[str, Op]) -> None:
+    def _replace(
+        self,
+        op: Op,
+        outputs: list[Any],
+        door: list[str],
+        view: View,
+        multi: dict[str, str],
+        added: dict[str, list[Op]],
+    ) -> None:
         self.bytes += sum(v.nbytes for v in outputs)
         view.changes += 1
         row = op.row
         if row is not None and not row.multi:
-            view.ops[op.name] = constant_op(op.name, outputs[0], op)
+            view.ops[op.name] = constant_op(op.name, outputs[0], op, door)
             return
         for port, value in enumerate(outputs):
             name = f"{op.name}/folded_{port}"
             if name not in view.ops:
-                added[name] = constant_op(name, value, op)
+                added.setdefault(op.name, []).append(constant_op(name, value, op, door))
                 multi[edge(op.name, port)] = name
+
+
+def _look_for_door(op: Op, view: View, doors: dict[Context, list[str]]) -> None:
+    """The first node inside that others may wait for only to be there: later ones may depend on what is folded."""
+    inside = view.context(op.name) or OUTSIDE
+    if op.op == "Identity" and view.opens(op):
+        doors[inside] = [op.name]
+    elif op.op == "Const" and op.control and view.only_inside(op):
+        doors[inside] = list(op.control)
 
 
 def _ports(op: Op) -> int:
@@ -121,9 +145,9 @@ def _array(known: dict[str, Any], e: str) -> Any:
     return known[e]
 
 
-def constant_op(name: str, value: Any, like: Op) -> Op:
+def constant_op(name: str, value: Any, like: Op, control: Sequence[str] = ()) -> Op:
     """A Const that lies where `like` does."""
-    proto = NodeDef(name=name, op="Const", device=like.device)
+    proto = NodeDef(name=name, op="Const", device=like.device, input=["^" + c for c in control])
     proto.attr["dtype"].CopyFrom(encode(as_dtype(value.dtype)))
     proto.attr["value"].CopyFrom(encode(value))
     if like.labels:
@@ -132,12 +156,14 @@ def constant_op(name: str, value: Any, like: Op) -> Op:
     return Op(proto)
 
 
-def _put_in(view: View, multi: dict[str, str], added: dict[str, Op]) -> None:
-    """New constants come first in the order of nodes, and stand for the ports they fold; fetched ports stay."""
-    if added:
-        view.ops = {**added, **view.ops}
-        view.free = view.free.union(added)
-        view.redirect(multi)
+def _put_in(view: View, multi: dict[str, str], added: dict[str, list[Op]]) -> None:
+    """New constants come before the node whose ports they stand for; fetched ports stay."""
+    if not added:
+        return
+    view.inside = {**view.inside, **{new.name: view.inside.get(name, OUTSIDE) for name in added for new in added[name]}}
+    view.free = view.free.union(new.name for name in added if name in view.free for new in added[name])
+    view.ops = {one.name: one for op in view.ops.values() for one in (*added.get(op.name, ()), op)}
+    view.redirect(multi)
 
 
 # ---------------------------------------------------------------------- what static shapes say

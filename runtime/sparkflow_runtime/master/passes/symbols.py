@@ -44,13 +44,14 @@ _SHAPE_AT = {  # the input that says which shape comes out
 
 class Shapes:
     """The symbolic shape of every edge of a view. Worked out once, in order of the nodes: no pass changes the shape of
-    an edge; of nodes that come later only what they say themselves is known."""
+    an edge; of nodes that come later only what they say themselves is known. In a loop a symbol stands for a size of
+    one iteration: none is handed on by control flow itself."""
 
     def __init__(self, view: View):
         self._view = view
         self._known: dict[str, Symbols | None] = {}
         for op in view.ops.values():
-            if op.name in view.free and op.name not in view.feeds:
+            if view.context(op.name) is not None and op.name not in view.feeds:
                 self._known[op.name] = self._first_port(op)
 
     def of(self, edge: str) -> Symbols | None:

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from sparkflow_runtime.kernels import registry
-from sparkflow_runtime.master.passes.contexts import OUTSIDE, Context, contexts
+from sparkflow_runtime.master.passes.contexts import CONTROL_FLOW, OUTSIDE, Context, contexts
 from sparkflow_runtime.master.passes.symbols import Shapes
 from sparkflow_runtime.wire.attrs import decode, encode
 from sparkflow_runtime.wire.edges import is_control
@@ -138,7 +138,7 @@ class View:
     targets: frozenset[str] = frozenset()
     one_device: bool = True
     moved: dict[str, str] = field(default_factory=dict)  # a node that is gone -> the one that took its place
-    free: frozenset[str] = frozenset()  # nodes outside control flow: most passes touch no others
+    free: frozenset[str] = frozenset()  # nodes outside control flow: some passes touch no others
     inside: Mapping[str, Context] = field(default_factory=dict)  # of the nodes that came with the graph
     changes: int = 0  # how many edges and nodes the passes have changed so far
     _pruned_at: int = -1
@@ -193,11 +193,23 @@ class View:
         """Nodes that another waits for by a control edge."""
         return {name for op in self.ops.values() for name in op.control}
 
-    def constant(self, edge: str) -> Any:
-        """The array of a constant that is not fed and waits for nobody, or None."""
+    def constant(self, edge: str, inside: Context = OUTSIDE) -> Any:
+        """The array of a constant that is not fed and waits for nobody, or None. Of one inside of control flow, for
+        who is inside of just the same."""
         op = self.ops.get(edge)
-        known = op is not None and op.op == "Const" and edge not in self.feeds and not op.control
-        return op.attr("value") if known and op is not None else None
+        if op is None or op.op != "Const" or edge in self.feeds or not self.only_inside(op):
+            return None
+        return op.attr("value") if self.context(op.name) == inside else None
+
+    def only_inside(self, op: Op) -> bool:
+        """Whether a node waits for others only in order to be inside of a cond or a loop, as constants there do."""
+        return all(c in self.ops and self.opens(self.ops[c]) for c in op.control)
+
+    def opens(self, op: Op) -> bool:
+        """Whether a node only says that a cond's side or an iteration runs: a value as it comes in."""
+        if op.op == "Identity" and not op.control:
+            op = self.ops.get(producer(op.data[0]), op)
+        return op.op in CONTROL_FLOW and not op.control
 
     def same_place(self, a: Op, b: Op) -> bool:
         """Whether both ask for the same device and company, so that one may stand for the other."""

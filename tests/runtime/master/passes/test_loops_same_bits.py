@@ -118,11 +118,13 @@ def test_bits(case: str, off: tuple[str, ...]) -> None:
 
 FUNCTIONS = [
     tf.tanh, tf.sigmoid, tf.square, lambda v: tf.exp(-tf.abs(v)), lambda v: v * 0.5 - 1.0, tf.nn.relu, tf.identity,
+    lambda v: tf.tanh(v) * tf.tanh(v) + 0.0, lambda v: v * (tf.constant(2.0) / 4.0) * 1.0,
+    lambda v: tf.cond(tf.reduce_sum(v) > 0, lambda: v * (tf.constant(1.0) + 2.0) + v * 3.0, lambda: tf.zeros([1]) - v),
     lambda v: v + tf.reduce_mean(v), lambda v: tf.matmul(v, v, transpose_b=True) * 0.01 + tf.reduce_sum(v, 1),
 ]  # fmt: skip
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(FUNCTIONS) - 1), st.integers(0, 9)), min_size=2, max_size=9))
 def test_random_bodies(steps: list[tuple[int, int]]) -> None:
     def make() -> Any:
