@@ -18,6 +18,7 @@ from sparkflow import (
     layers,
     linalg,
     logging,
+    lookup,
     losses,
     math,
     metrics,

@@ -9,6 +9,7 @@ from sparkflow.ops.init_ops import random_uniform_initializer as random_uniform
 from sparkflow.ops.init_ops import truncated_normal_initializer as truncated_normal
 from sparkflow.ops.init_ops import variance_scaling_initializer as variance_scaling
 from sparkflow.ops.init_ops import zeros_initializer as zeros
+from sparkflow.ops.lookup_initializers import tables_initializer
 from sparkflow.ops.variables import global_variables_initializer as global_variables
 from sparkflow.ops.variables import local_variables_initializer as local_variables
 from sparkflow.ops.variables import variables_initializer as variables

@@ -70,6 +70,7 @@ from sparkflow.ops.linalg_parts import (
     matrix_set_diag,
     matrix_transpose,
 )
+from sparkflow.ops.lookup_initializers import tables_initializer
 from sparkflow.ops.math_special import (
     acos,
     acosh,
@@ -170,5 +171,6 @@ from sparkflow.ops.strings import (
     substr,
 )
 
-NoGradient = NotDifferentiable
+NoGradient = no_gradient = NotDifferentiable
+initialize_all_tables = tables_initializer
 newaxis = None

@@ -18,6 +18,7 @@ from sparkflow.grads import (
     segments,
     sparse,
     state,
+    tables,
     tensor_array,
     tensor_list,
 )

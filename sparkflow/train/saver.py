@@ -15,7 +15,7 @@ from sparkflow.framework.graph import get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import variables
 from sparkflow.train import checkpoint_state, meta_graph, saver_graph, training_util
-from sparkflow.train.saver_graph import Saveable, SaverNodes
+from sparkflow.train.saver_graph import Saved, SaverNodes
 from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX, Index
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 
@@ -63,7 +63,7 @@ class Saver:
         self._pad_step_number, self._relative = pad_step_number, save_relative_paths
         self._next_kept_time = time.time() + self._every_hours * 3600
         self._last_checkpoints: list[tuple[str, float]] = []
-        self._saveables: list[Saveable] = []
+        self._saveables: list[Saved] = []
         self._nodes: SaverNodes | None = None
         self._is_empty = False
         if saver_def is not None:
@@ -237,7 +237,7 @@ def remove_checkpoint(checkpoint_prefix: str, meta_graph_suffix: str = "meta") -
             os.remove(path)
 
 
-def _check(found: Sequence[Saveable], index: Index, prefix: str, reshape: bool) -> None:
+def _check(found: Sequence[Saved], index: Index, prefix: str, reshape: bool) -> None:
     """One error for all that does not fit."""
     missing = [s.name for s in found if s.name not in index.entries]
     if missing:
@@ -255,7 +255,7 @@ def _check(found: Sequence[Saveable], index: Index, prefix: str, reshape: bool) 
         )
 
 
-def _mismatch(s: Saveable, index: Index, reshape: bool) -> str | None:
+def _mismatch(s: Saved, index: Index, reshape: bool) -> str | None:
     entry = index.entries[s.name]
     dims = s.full_shape
     if entry.dtype != s.dtype.name:

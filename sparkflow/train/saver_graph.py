@@ -10,6 +10,7 @@ from sparkflow.framework import shapes
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.ops import array, array_join, control_flow, io, state
+from sparkflow.ops.lookup_mutable import MutableHashTable
 from sparkflow.ops.partitioned_variables import PartitionedVariable
 from sparkflow.ops.variables import Variable
 from sparkflow_runtime.wire.devices import DeviceSpec
@@ -40,6 +41,30 @@ class Saveable:
 
 
 @dataclass
+class TablePart:
+    """The keys or the values of a look-up table that is saved: a tensor of whatever size the table has then."""
+
+    name: str
+    table: MutableHashTable
+    ending: str
+    tensor: Tensor
+    spec: str = ""
+    full_shape: shapes.Dims = None
+
+    @property
+    def dtype(self) -> DType:
+        return self.tensor.dtype
+
+    @property
+    def variable(self) -> Tensor:
+        """What stands on its device."""
+        return self.table.resource_handle
+
+
+Saved = Saveable | TablePart
+
+
+@dataclass
 class SaverNodes:
     """The tensors and the op that a Saver feeds and runs, by name, so that it works on a graph that was read back."""
 
@@ -48,10 +73,10 @@ class SaverNodes:
     restore: str
 
 
-def saveables(var_list: Any) -> list[Saveable]:
-    """What a list of variables, or a dict by checkpoint name, comes to; parts of a variable share its name.
+def saveables(var_list: Any) -> list[Saved]:
+    """What a list of variables and tables, or a dict by checkpoint name, comes to; parts of a variable share its name.
 
-    Raises TypeError on what is no variable, ValueError on a name that stands for two.
+    Raises TypeError on what is neither, ValueError on a name that stands for two.
     """
     named = var_list.items() if isinstance(var_list, Mapping) else [(None, v) for v in var_list]
     found = sorted((s for name, v in named for s in _saveable(name, v)), key=lambda s: s.name)
@@ -63,11 +88,14 @@ def saveables(var_list: Any) -> list[Saveable]:
     return found
 
 
-def _saveable(name: str | None, value: Any) -> list[Saveable]:
+def _saveable(name: str | None, value: Any) -> list[Saved]:
     if isinstance(value, (PartitionedVariable, list, tuple)):
         return [Saveable(name or _full_name(part), part) for part in value]
+    if isinstance(value, MutableHashTable):
+        parts = value.saved_tensors().items()
+        return [TablePart((name or value.saved_name) + end, value, end, tensor) for end, tensor in parts]
     if not isinstance(value, Variable):
-        raise TypeError(f"A Saver takes variables, got {value!r}")
+        raise TypeError(f"A Saver takes variables and MutableHashTables, got {value!r}")
     return [Saveable(name or _full_name(value), value)]
 
 
@@ -77,7 +105,7 @@ def _full_name(variable: Variable) -> str:
 
 
 def build(
-    found: Sequence[Saveable], filename: str, name: str, sharded: bool, reshape: bool, sequentially: bool
+    found: Sequence[Saved], filename: str, name: str, sharded: bool, reshape: bool, sequentially: bool
 ) -> SaverNodes:
     """Add the nodes under the name scope `name`."""
     graph = get_default_graph()
@@ -90,9 +118,9 @@ def build(
         return SaverNodes(prefix.name, saved.name, restored.name)
 
 
-def _by_task(found: Iterable[Saveable]) -> list[tuple[str, list[Saveable]]]:
+def _by_task(found: Iterable[Saved]) -> list[tuple[str, list[Saved]]]:
     """(CPU of a task, what is there), in order of the tasks."""
-    shards: dict[tuple[str, int, int], list[Saveable]] = {}
+    shards: dict[tuple[str, int, int], list[Saved]] = {}
     for s in found:
         spec = DeviceSpec.from_string(s.variable.device)
         shards.setdefault((spec.job or "", spec.replica or 0, spec.task or 0), []).append(s)
@@ -104,17 +132,19 @@ def _cpu(device: str) -> str:
     return DeviceSpec(task.job, task.replica, task.task, "CPU", 0).to_string()
 
 
-def _save(prefix: Tensor, found: Sequence[Saveable]) -> Tensor:
+def _save(prefix: Tensor, found: Sequence[Saved]) -> Tensor:
     """SaveV2 of all, and the prefix, to be had when it is done."""
     save = io.save_v2(prefix, [s.name for s in found], [s.spec for s in found], [_source(s) for s in found])
     return control_flow.with_dependencies([save], prefix)
 
 
-def _source(s: Saveable) -> Tensor:
+def _source(s: Saved) -> Tensor:
+    if isinstance(s, TablePart):
+        return s.tensor
     return s.variable._ref() if not s.spec else s.variable.value()
 
 
-def _save_sharded(graph: Graph, prefix: Tensor, shards: Sequence[tuple[str, list[Saveable]]]) -> Tensor:
+def _save_sharded(graph: Graph, prefix: Tensor, shards: Sequence[tuple[str, list[Saved]]]) -> Tensor:
     """Each task saves what it has; when all have, the last one joins the parts."""
     with graph.device(shards[0][0]):
         parts_prefix = io.string_join([prefix, convert_to_tensor("_temp/part")])
@@ -131,7 +161,7 @@ def _save_sharded(graph: Graph, prefix: Tensor, shards: Sequence[tuple[str, list
 
 
 def _restore(
-    graph: Graph, prefix: Tensor, shards: Sequence[tuple[str, list[Saveable]]], reshape: bool, sequentially: bool
+    graph: Graph, prefix: Tensor, shards: Sequence[tuple[str, list[Saved]]], reshape: bool, sequentially: bool
 ) -> Operation:
     """No variable is assigned before every tensor of every task has been read and checked."""
     read = []
@@ -144,10 +174,16 @@ def _restore(
     )
     assigned: list[Operation] = []
     for (_, group), tensors in zip(shards, read):
+        tables: dict[MutableHashTable, dict[str, Tensor]] = {}
         for s, tensor in zip(group, tensors):
             before = checked + (assigned[-1:] if sequentially else [])
+            if isinstance(s, TablePart):
+                tables.setdefault(s.table, {})[s.ending] = tensor
+                continue
             with graph.control_dependencies(before), graph.colocate_with(s.variable.op):
                 assigned.append(_assign(s, tensor, reshape))
+        with graph.control_dependencies(checked):
+            assigned += [table.restored(parts) for table, parts in tables.items()]
     return control_flow.group(*assigned, name="restore_all")
 
 

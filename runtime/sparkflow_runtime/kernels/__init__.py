@@ -43,6 +43,7 @@ from sparkflow_runtime.kernels import (
     strings,
     summary,
     swap,
+    tables,
     tensor_arrays,
     tensor_lists,
     training,
