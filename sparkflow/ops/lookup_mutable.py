@@ -52,7 +52,9 @@ class MutableHashTable(LookupInterface):
         """How many keys there are (int64)."""
         return self._beside("LookupTableSizeV2", [], name or f"{self.name}_Size")
 
-    def lookup(self, keys: Any, dynamic_default_values: Any = None, name: str | None = None) -> Tensor:
+    def lookup(  # type: ignore[override]  # TensorFlow's order of arguments
+        self, keys: Any, dynamic_default_values: Any = None, name: str | None = None
+    ) -> Tensor:
         """The values of the keys, [*keys.shape, *value shape]. dynamic_default_values: in their stead, or one each."""
         default = self._default_value if dynamic_default_values is None else dynamic_default_values
         keys = convert_to_tensor(keys, self._key_dtype, "keys")

@@ -46,6 +46,9 @@ def _sparse(name: str, inputs: str, **attrs: bool) -> None:
 
 
 _RMS = "ms: &T, mom: &T, lr: T, rho: T, momentum: T, epsilon: T, grad: T"
+_DELTA = "accum: &T, accum_update: &T, lr: T, rho: T, epsilon: T, grad: T"
+_PROXIMAL = "accum: &T, lr: T, l1: T, l2: T, grad: T"
+_SUMS = "gradient_accumulator: &T, gradient_squared_accumulator: &T, grad: T"
 
 _dense("ApplyGradientDescent", "alpha: T, delta: T")
 _dense("ApplyMomentum", "accum: &T, lr: T, grad: T, momentum: T", use_nesterov=False)
@@ -62,6 +65,11 @@ _dense(
     multiply_linear_by_lr=False,
 )
 _dense("ApplyRMSProp", _RMS)
+_dense("ApplyCenteredRMSProp", f"mg: &T, {_RMS}")
+_dense("ApplyAdadelta", _DELTA)
+_dense("ApplyProximalGradientDescent", "alpha: T, l1: T, l2: T, delta: T")
+_dense("ApplyProximalAdagrad", _PROXIMAL)
+_dense("ApplyAdagradDA", f"{_SUMS}, lr: T, l1: T, l2: T, global_step: int64")
 
 _sparse("SparseApplyMomentum", "accum: &T, lr: T, grad: T, indices: Tindices, momentum: T", use_nesterov=False)
 _sparse("SparseApplyAdagrad", "accum: &T, lr: T, grad: T, indices: Tindices", update_slots=True)
@@ -76,3 +84,8 @@ _sparse(
     multiply_linear_by_lr=False,
 )
 _sparse("SparseApplyRMSProp", _RMS + ", indices: Tindices")
+_sparse("SparseApplyCenteredRMSProp", f"mg: &T, {_RMS}, indices: Tindices")
+_sparse("SparseApplyAdadelta", f"{_DELTA}, indices: Tindices")
+_sparse("SparseApplyProximalGradientDescent", "alpha: T, l1: T, l2: T, grad: T, indices: Tindices")
+_sparse("SparseApplyProximalAdagrad", f"{_PROXIMAL}, indices: Tindices")
+_sparse("SparseApplyAdagradDA", f"{_SUMS}, indices: Tindices, lr: T, l1: T, l2: T, global_step: int64")

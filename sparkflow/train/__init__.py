@@ -66,7 +66,12 @@ from sparkflow.train.optimizers import (
     FtrlOptimizer,
     GradientDescentOptimizer,
     MomentumOptimizer,
-    RMSPropOptimizer,
+)
+from sparkflow.train.optimizers_mean_square import AdadeltaOptimizer, RMSPropOptimizer
+from sparkflow.train.optimizers_proximal import (
+    AdagradDAOptimizer,
+    ProximalAdagradOptimizer,
+    ProximalGradientDescentOptimizer,
 )
 from sparkflow.train.profiler_hook import ProfilerHook
 from sparkflow.train.queue_runner import QueueRunner, add_queue_runner, start_queue_runners

@@ -97,6 +97,42 @@ class RmsProp(Reference):
         return w - mom, [ms, mom]
 
 
+class Centered(Reference):
+    def start(self) -> list[np.ndarray]:
+        return [np.zeros_like(self.w), np.zeros_like(self.w), np.ones_like(self.w)]  # mg, momentum, rms
+
+    def rule(self, w: Any, slots: Any, g: Any) -> Any:
+        mg, ms = 0.8 * slots[0] + 0.2 * g, 0.8 * slots[2] + 0.2 * g**2
+        mom = 0.5 * slots[1] + 0.1 * g / np.sqrt(ms - mg**2 + 1e-2)
+        return w - mom, [mg, mom, ms]
+
+
+class Adadelta(Reference):
+    def start(self) -> list[np.ndarray]:
+        return [np.zeros_like(self.w), np.zeros_like(self.w)]
+
+    def rule(self, w: Any, slots: Any, g: Any) -> Any:
+        accum = 0.9 * slots[0] + 0.1 * g**2
+        step = g * np.sqrt(slots[1] + 1e-2) / np.sqrt(accum + 1e-2)
+        return w - 0.5 * step, [accum, 0.9 * slots[1] + 0.1 * step**2]
+
+
+def shrunk(w: Any, rate: Any) -> Any:
+    return np.sign(w) * np.maximum(np.abs(w) - rate * 0.2, 0) / (1 + rate * 0.3)
+
+
+class Proximal(Reference):
+    def rule(self, w: Any, slots: Any, g: Any) -> Any:
+        return shrunk(w - 0.1 * g, 0.1), []
+
+
+class ProximalAdagrad(Adagrad):
+    def rule(self, w: Any, slots: Any, g: Any) -> Any:
+        accum = slots[0] + g**2
+        rate = 0.1 / np.sqrt(accum)
+        return shrunk(w - rate * g, rate), [accum]
+
+
 class Adam(Reference):
     def start(self) -> list[np.ndarray]:
         return [np.zeros_like(self.w), np.zeros_like(self.w)]
@@ -132,6 +168,10 @@ OPTIMIZERS: dict[str, tuple[Callable[[], Any], type[Reference]]] = {
         ),
         FtrlShrinkage,
     ),
+    "centered": (lambda: tf.train.RMSPropOptimizer(0.1, 0.8, 0.5, 1e-2, centered=True), Centered),
+    "adadelta": (lambda: tf.train.AdadeltaOptimizer(0.5, 0.9, 1e-2), Adadelta),
+    "proximal": (lambda: tf.train.ProximalGradientDescentOptimizer(0.1, 0.2, 0.3), Proximal),
+    "proximal_adagrad": (lambda: tf.train.ProximalAdagradOptimizer(0.1, 0.2, 0.2, 0.3), ProximalAdagrad),
     "rmsprop": (lambda: tf.train.RMSPropOptimizer(0.1, 0.8, 0.5, 1e-8), RmsProp),
     "adam": (lambda: tf.train.AdamOptimizer(0.1, 0.8, 0.9), Adam),
 }
@@ -256,8 +296,10 @@ def test_refusals(graph: Graph) -> None:
     with pytest.raises(ValueError, match="already exists"):
         tf.train.create_global_step()
         tf.train.create_global_step()
-    with pytest.raises(NotImplementedError, match="centered"):
-        tf.train.RMSPropOptimizer(0.1, centered=True)
+    with pytest.raises(ValueError, match="must be positive"):
+        tf.train.ProximalAdagradOptimizer(0.1, initial_accumulator_value=0)
+    with pytest.raises(ValueError, match="must be positive"):
+        tf.train.AdagradDAOptimizer(0.1, w, 0.0)
     with pytest.raises(ValueError, match="needs to be negative or zero"):
         tf.train.FtrlOptimizer(0.1, learning_rate_power=0.5)
     with pytest.raises(ValueError, match="must be positive"):

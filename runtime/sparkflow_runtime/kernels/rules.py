@@ -1,7 +1,8 @@
 """The optimizers' formulas. A rule changes var and slots by a gradient, in place; it is written once.
 
 Source of the formulas: Duchi et al. 2011 (Adagrad), Kingma and Ba 2015 (Adam), McMahan et al. 2013 (FTRL-Proximal),
-Tieleman and Hinton 2012 (RMSProp), Sutskever et al. 2013 (momentum).
+Tieleman and Hinton 2012 (RMSProp; centred: Graves 2013), Sutskever et al. 2013 (momentum), Zeiler 2012 (Adadelta),
+Duchi and Singer 2009 (proximal steps), Duchi et al. 2011 (dual averaging).
 """
 
 from __future__ import annotations
@@ -69,3 +70,56 @@ def rms_prop(xp: Any, attrs: Attrs, refs: list[Array], grad: Array, lr: Array, r
     mom *= momentum
     mom += lr * grad / xp.sqrt(ms + epsilon)
     var -= mom
+
+
+def centered_rms_prop(
+    xp: Any, attrs: Attrs, refs: list[Array], grad: Array, lr: Array, rho: Array, *rest: Array
+) -> None:
+    var, mg, ms, mom = refs
+    momentum, epsilon = rest
+    ms += (grad * grad - ms) * (1 - rho)
+    mg += (grad - mg) * (1 - rho)
+    mom *= momentum
+    mom += lr * grad / xp.sqrt(ms - mg * mg + epsilon)
+    var -= mom
+
+
+def adadelta(xp: Any, attrs: Attrs, refs: list[Array], grad: Array, lr: Array, rho: Array, epsilon: Array) -> None:
+    var, accum, accum_update = refs
+    accum *= rho
+    accum += grad * grad * (1 - rho)
+    update = xp.sqrt(accum_update + epsilon) / xp.sqrt(accum + epsilon) * grad
+    accum_update *= rho
+    accum_update += update * update * (1 - rho)
+    var -= lr * update
+
+
+def proximal_gradient_descent(
+    xp: Any, attrs: Attrs, refs: list[Array], grad: Array, alpha: Array, l1: Array, l2: Array
+) -> None:
+    (var,) = refs
+    _shrink(xp, var, var - alpha * grad, alpha, l1, l2)
+
+
+def proximal_adagrad(xp: Any, attrs: Attrs, refs: list[Array], grad: Array, lr: Array, l1: Array, l2: Array) -> None:
+    var, accum = refs
+    accum += grad * grad
+    rate = lr / xp.sqrt(accum)
+    _shrink(xp, var, var - grad * rate, rate, l1, l2)
+
+
+def _shrink(xp: Any, var: Array, moved: Array, rate: Array, l1: Array, l2: Array) -> None:
+    """The proximal step: towards zero by l1, which does not step over it, and by l2."""
+    near = xp.maximum(xp.abs(moved) - rate * l1, 0)
+    var[...] = xp.copysign(near, moved) / (1 + rate * l2)
+
+
+def adagrad_da(
+    xp: Any, attrs: Attrs, refs: list[Array], grad: Array, lr: Array, l1: Array, l2: Array, step: Array
+) -> None:
+    var, sums, squares = refs
+    steps = xp.asarray(step).astype(var.dtype)
+    sums += grad
+    squares += grad * grad
+    near = xp.maximum(xp.abs(sums) - l1 * steps, 0)
+    var[...] = -lr * xp.copysign(near, sums) / (l2 * steps * lr + xp.sqrt(squares))

@@ -171,3 +171,85 @@ def ftrl(memory: Array, refs: Array, batch: Array, rows: Array, factors: Array) 
                 memory[a + k], memory[z + k] = total, line
                 clipped = l1 if line > l1 else -l1 if line < -l1 else line
                 memory[v + k] = (clipped - line) / (rate / lr + ridge)
+
+
+@_loop()
+def centered_rms_prop(memory: Array, refs: Array, batch: Array, rows: Array, factors: Array) -> None:
+    lr, keep, factor, epsilon = factors[0], factors.dtype.type(1) - factors[1], factors[2], factors[3]
+    for t in range(batch.shape[0]):
+        n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
+        for j in range(count):
+            offset, g = rows[start + j] * n, at + j * step
+            v, a, s, m = refs[t, 0] + offset, refs[t, 1] + offset, refs[t, 2] + offset, refs[t, 3] + offset
+            for k in range(n):
+                x = memory[g + k]
+                second = memory[s + k] + (x * x - memory[s + k]) * keep
+                first = memory[a + k] + (x - memory[a + k]) * keep
+                memory[s + k], memory[a + k] = second, first
+                moved = memory[m + k] * factor + lr * x / math.sqrt(second - first * first + epsilon)
+                memory[m + k] = moved
+                memory[v + k] -= moved
+
+
+@_loop()
+def adadelta(memory: Array, refs: Array, batch: Array, rows: Array, factors: Array) -> None:
+    lr, rho, keep, epsilon = factors[0], factors[1], factors.dtype.type(1) - factors[1], factors[2]
+    for t in range(batch.shape[0]):
+        n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
+        for j in range(count):
+            offset, g = rows[start + j] * n, at + j * step
+            v, a, u = refs[t, 0] + offset, refs[t, 1] + offset, refs[t, 2] + offset
+            for k in range(n):
+                x = memory[g + k]
+                second = memory[a + k] * rho + x * x * keep
+                memory[a + k] = second
+                moved = math.sqrt(memory[u + k] + epsilon) / math.sqrt(second + epsilon) * x
+                memory[u + k] = memory[u + k] * rho + moved * moved * keep
+                memory[v + k] -= lr * moved
+
+
+@_loop()
+def proximal_gradient_descent(memory: Array, refs: Array, batch: Array, rows: Array, factors: Array) -> None:
+    zero, alpha = factors.dtype.type(0), factors[0]
+    less, whole = alpha * factors[1], factors.dtype.type(1) + alpha * factors[2]
+    for t in range(batch.shape[0]):
+        n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
+        for j in range(count):
+            v, g = refs[t, 0] + rows[start + j] * n, at + j * step
+            for k in range(n):
+                moved = memory[v + k] - alpha * memory[g + k]
+                memory[v + k] = math.copysign(max(abs(moved) - less, zero), moved) / whole
+
+
+@_loop()
+def proximal_adagrad(memory: Array, refs: Array, batch: Array, rows: Array, factors: Array) -> None:
+    zero, one, lr, l1, l2 = factors.dtype.type(0), factors.dtype.type(1), factors[0], factors[1], factors[2]
+    for t in range(batch.shape[0]):
+        n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
+        for j in range(count):
+            offset, g = rows[start + j] * n, at + j * step
+            v, a = refs[t, 0] + offset, refs[t, 1] + offset
+            for k in range(n):
+                x = memory[g + k]
+                total = memory[a + k] + x * x
+                memory[a + k] = total
+                rate = lr / math.sqrt(total)
+                moved = memory[v + k] - x * rate
+                memory[v + k] = math.copysign(max(abs(moved) - rate * l1, zero), moved) / (one + rate * l2)
+
+
+@_loop()
+def adagrad_da(memory: Array, refs: Array, batch: Array, rows: Array, factors: Array) -> None:
+    zero, lr = factors.dtype.type(0), factors[0]
+    less, ridge = factors[1] * factors[3], factors[2] * factors[3] * lr
+    for t in range(batch.shape[0]):
+        n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
+        for j in range(count):
+            offset, g = rows[start + j] * n, at + j * step
+            v, a, s = refs[t, 0] + offset, refs[t, 1] + offset, refs[t, 2] + offset
+            for k in range(n):
+                x = memory[g + k]
+                total, squares = memory[a + k] + x, memory[s + k] + x * x
+                memory[a + k], memory[s + k] = total, squares
+                near = math.copysign(max(abs(total) - less, zero), total)
+                memory[v + k] = -lr * near / (ridge + math.sqrt(squares))

@@ -48,11 +48,21 @@ UPDATES = {
     "ApplyFtrl": Update("ftrl", 3, 3),
     "ApplyFtrlV2": Update("ftrl", 3, 3),
     "ApplyRMSProp": Update("rms_prop", 3, 7),
+    "ApplyCenteredRMSProp": Update("centered_rms_prop", 4, 8),
+    "ApplyAdadelta": Update("adadelta", 3, 6),
+    "ApplyProximalGradientDescent": Update("proximal_gradient_descent", 1, 4),
+    "ApplyProximalAdagrad": Update("proximal_adagrad", 2, 5),
+    "ApplyAdagradDA": Update("adagrad_da", 3, 3),
     "SparseApplyMomentum": Update("momentum", 2, 3, 4, *_NESTEROV),
     "SparseApplyAdagrad": Update("adagrad", 2, 3, 4, *_SLOTS),
     "SparseApplyFtrl": Update("ftrl", 3, 3, 4),
     "SparseApplyFtrlV2": Update("ftrl", 3, 3, 4),
     "SparseApplyRMSProp": Update("rms_prop", 3, 7, 8),
+    "SparseApplyCenteredRMSProp": Update("centered_rms_prop", 4, 8, 9),
+    "SparseApplyAdadelta": Update("adadelta", 3, 6, 7),
+    "SparseApplyProximalGradientDescent": Update("proximal_gradient_descent", 1, 4, 5),
+    "SparseApplyProximalAdagrad": Update("proximal_adagrad", 2, 5, 6),
+    "SparseApplyAdagradDA": Update("adagrad_da", 3, 3, 4),
 }
 
 

@@ -108,6 +108,27 @@ _OPTIMIZERS = {
     "adagrad": (lambda tf: tf.train.AdagradOptimizer(0.3), "ApplyAdagrad SparseApplyAdagrad"),
     "adam": (lambda tf: tf.train.AdamOptimizer(0.05), "ApplyAdam"),
     "rmsprop": (lambda tf: tf.train.RMSPropOptimizer(0.05, 0.9, 0.5), "ApplyRMSProp SparseApplyRMSProp"),
+    "centered": (
+        lambda tf: tf.train.RMSPropOptimizer(0.05, 0.9, 0.5, 1e-4, centered=True),
+        "ApplyCenteredRMSProp SparseApplyCenteredRMSProp",
+    ),
+    "adadelta": (lambda tf: tf.train.AdadeltaOptimizer(1.0, 0.9, 1e-3), "ApplyAdadelta SparseApplyAdadelta"),
+    "proximal": (
+        lambda tf: tf.train.ProximalGradientDescentOptimizer(0.1),
+        "ApplyProximalGradientDescent SparseApplyProximalGradientDescent",
+    ),
+    "proximal_l1_l2": (
+        lambda tf: tf.train.ProximalGradientDescentOptimizer(0.1, 0.3, 0.2),
+        "ApplyProximalGradientDescent SparseApplyProximalGradientDescent",
+    ),
+    "proximal_adagrad": (
+        lambda tf: tf.train.ProximalAdagradOptimizer(0.3),
+        "ApplyProximalAdagrad SparseApplyProximalAdagrad",
+    ),
+    "proximal_adagrad_l1_l2": (
+        lambda tf: tf.train.ProximalAdagradOptimizer(0.3, 0.2, 0.1, 0.05),
+        "ApplyProximalAdagrad SparseApplyProximalAdagrad",
+    ),
     "ftrl": (lambda tf: tf.train.FtrlOptimizer(0.3), "ApplyFtrl SparseApplyFtrl"),
     "ftrl_l1_l2": (
         lambda tf: tf.train.FtrlOptimizer(0.3, -0.6, 0.2, 0.05, 0.02),
@@ -122,6 +143,12 @@ _OPTIMIZERS = {
 }
 
 
+_DUAL = {  # these count steps
+    "adagrad_da": lambda tf, step: tf.train.AdagradDAOptimizer(0.3, step),
+    "adagrad_da_l1_l2": lambda tf, step: tf.train.AdagradDAOptimizer(0.3, step, 0.2, 0.1, 0.05),
+}
+
+
 def _trained(name: str, dtype: str, sparse: bool) -> None:
     def build(tf: Any) -> list[Any]:
         """Ten steps; rows that repeat within a step when sparse."""
@@ -131,7 +158,8 @@ def _trained(name: str, dtype: str, sparse: bool) -> None:
         x = tf.nn.embedding_lookup(w, rows) if sparse else tf.gather(tf.identity(w), rows)
         loss = tf.reduce_sum(tf.square(x * 0.7 + b))
         step = tf.Variable(0, name="step", dtype=tf.int64, trainable=False)
-        train = _OPTIMIZERS[name][0](tf).minimize(loss, global_step=step)
+        optimizer = _OPTIMIZERS[name][0](tf) if name in _OPTIMIZERS else _DUAL[name](tf, step)
+        train = optimizer.minimize(loss, global_step=step)
         slots = [v.value() for v in tf.global_variables()]
         feeds = [{rows: np.array(at, np.int32)} for at in ([0, 2, 2], [5, 1, 0], [3], [4, 4, 4], [1, 2])]
         steps: list[Any] = [[tf.global_variables_initializer()]]
@@ -141,10 +169,13 @@ def _trained(name: str, dtype: str, sparse: bool) -> None:
 
     kind = "sparse" if sparse else "dense"
     build.__name__ = f"train_{name}_{kind}_{dtype}"
-    program(*_OPTIMIZERS[name][1].split(), tolerance=Tolerance(64, scaled=True))(build)
+    ops = _OPTIMIZERS[name][1] if name in _OPTIMIZERS else "ApplyAdagradDA SparseApplyAdagradDA"
+    program(*ops.split(), tolerance=Tolerance(64, scaled=True))(build)
 
 
-for _name in _OPTIMIZERS:
-    for _dtype in ("float32", "float64"):
+for _name in (*_OPTIMIZERS, *_DUAL):
+    for _dtype in (
+        ("float32",) if _name.startswith("proximal") else ("float32", "float64")
+    ):  # those refuse float64 there
         for _sparse in (False, True):
             _trained(_name, _dtype, _sparse)

@@ -64,6 +64,34 @@ def rms_prop(w: Arrays, g: np.ndarray, lr: float, rho: float, mu: float, eps: fl
     return [w[0] - mom, ms, mom]
 
 
+def centered(w: Arrays, g: np.ndarray, lr: float, rho: float, mu: float, eps: float) -> Arrays:
+    mg, ms = rho * w[1] + (1 - rho) * g, rho * w[2] + (1 - rho) * g**2
+    mom = mu * w[3] + lr * g / np.sqrt(ms - mg**2 + eps)
+    return [w[0] - mom, mg, ms, mom]
+
+
+def adadelta(w: Arrays, g: np.ndarray, lr: float, rho: float, eps: float) -> Arrays:
+    accum = rho * w[1] + (1 - rho) * g**2
+    step = np.sqrt(w[2] + eps) / np.sqrt(accum + eps) * g
+    return [w[0] - lr * step, accum, rho * w[2] + (1 - rho) * step**2]
+
+
+def proximal(w: Arrays, g: np.ndarray, lr: Any, l1: float, l2: float) -> Arrays:
+    moved = w[0] - lr * g
+    return [np.sign(moved) * np.maximum(np.abs(moved) - lr * l1, 0) / (1 + lr * l2)]
+
+
+def proximal_adagrad(w: Arrays, g: np.ndarray, lr: float, l1: float, l2: float) -> Arrays:
+    accum = w[1] + g**2
+    return [*proximal(w[:1], g, lr / np.sqrt(accum), l1, l2), accum]
+
+
+def adagrad_da(w: Arrays, g: np.ndarray, lr: float, l1: float, l2: float, step: float) -> Arrays:
+    total, squares = w[1] + g, w[2] + g**2
+    near = np.sign(total) * np.maximum(np.abs(total) - l1 * step, 0)
+    return [-lr * near / (l2 * step * lr + np.sqrt(squares)), total, squares]
+
+
 # op, formula, number of slots, factors before and after (grad[, indices]), attributes
 CASES: list[tuple[str, Callable[..., Arrays], int, list[float], list[float], dict[str, Any]]] = [
     ("ApplyGradientDescent", gradient_descent, 0, [0.1], [], {}),
@@ -76,6 +104,16 @@ CASES: list[tuple[str, Callable[..., Arrays], int, list[float], list[float], dic
     ("ApplyFtrl", ftrl, 2, [], [0.1, 0.02, 0.01, -0.7], {}),
     ("ApplyFtrlV2", ftrl_v2, 2, [], [0.1, 0.02, 0.01, 0.3, -0.5], {}),
     ("ApplyRMSProp", rms_prop, 2, [0.1, 0.9, 0.8, 1e-8], [], {}),
+    ("ApplyCenteredRMSProp", centered, 3, [0.1, 0.9, 0.8, 3.0], [], {}),
+    ("ApplyAdadelta", adadelta, 2, [0.5, 0.9, 1e-3], [], {}),
+    ("ApplyProximalGradientDescent", proximal, 0, [0.1, 0.5, 0.3], [], {}),
+    ("ApplyProximalAdagrad", proximal_adagrad, 1, [0.1, 0.5, 0.3], [], {}),
+    ("ApplyAdagradDA", adagrad_da, 2, [], [0.1, 0.05, 0.3, 7.0], {}),
+    ("SparseApplyCenteredRMSProp", centered, 3, [0.1, 0.9, 0.8, 3.0], [], {}),
+    ("SparseApplyAdadelta", adadelta, 2, [0.5, 0.9, 1e-3], [], {}),
+    ("SparseApplyProximalGradientDescent", proximal, 0, [0.1, 0.5, 0.3], [], {}),
+    ("SparseApplyProximalAdagrad", proximal_adagrad, 1, [0.1, 0.5, 0.3], [], {}),
+    ("SparseApplyAdagradDA", adagrad_da, 2, [], [0.1, 0.05, 0.3, 7.0], {}),
     ("SparseApplyMomentum", momentum, 1, [0.1], [0.9], {}),
     ("SparseApplyMomentum", nesterov, 1, [0.1], [0.9], {"use_nesterov": True}),
     ("SparseApplyAdagrad", adagrad, 1, [0.1], [], {}),

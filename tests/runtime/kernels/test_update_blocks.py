@@ -20,6 +20,11 @@ _FACTORS = {
     "adam": [0.9, 0.99, 0.01, 0.9, 0.999, 1e-7],
     "ftrl": [0.1, 0.01, 0.02, -0.5],
     "rms_prop": [0.1, 0.9, 0.8, 1e-7],
+    "centered_rms_prop": [0.1, 0.9, 0.8, 3.0],
+    "adadelta": [0.5, 0.9, 1e-3],
+    "proximal_gradient_descent": [0.1, 0.5, 0.3],
+    "proximal_adagrad": [0.1, 0.5, 0.3],
+    "adagrad_da": [0.1, 0.05, 0.3, 7.0],
 }
 _DENSE = [op for op, update in UPDATES.items() if update.indices_at < 0 and not op.endswith("V2")]
 
