@@ -1,6 +1,10 @@
 """tf.math: names of tf and tf.nn, gathered."""
 
 from sparkflow.ops.array import invert_permutation
+from sparkflow.ops.array_made import confusion_matrix, count_nonzero
+from sparkflow.ops.candidates import zero_fraction
+from sparkflow.ops.checks import is_non_decreasing, is_strictly_increasing
+from sparkflow.ops.counts import bincount
 from sparkflow.ops.math import (
     abs,
     accumulate_n,

@@ -1,6 +1,7 @@
 """tf.nn."""
 
 from sparkflow import rnn_cell
+from sparkflow.ops.array_blocks import depth_to_space, space_to_batch, space_to_depth
 from sparkflow.ops.candidates import (
     all_candidate_sampler,
     compute_accidental_hits,
@@ -13,6 +14,7 @@ from sparkflow.ops.candidates import (
     uniform_candidate_sampler,
     zero_fraction,
 )
+from sparkflow.ops.counts import nth_element
 from sparkflow.ops.embedding import embedding_lookup
 from sparkflow.ops.embedding_sparse import embedding_lookup_sparse, safe_embedding_lookup_sparse
 from sparkflow.ops.math import sigmoid, tanh

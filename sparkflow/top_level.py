@@ -3,6 +3,16 @@
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.grads.registry import gradient as RegisterGradient
 from sparkflow.grads.registry import not_differentiable as NotDifferentiable
+from sparkflow.ops.array_blocks import (
+    batch_to_space,
+    batch_to_space_nd,
+    depth_to_space,
+    required_space_to_batch_paddings,
+    roll,
+    space_to_batch,
+    space_to_batch_nd,
+    space_to_depth,
+)
 from sparkflow.ops.array_made import (
     argsort,
     broadcast_static_shape,
@@ -11,6 +21,16 @@ from sparkflow.ops.array_made import (
     is_tensor,
     sequence_mask,
     sort,
+)
+from sparkflow.ops.array_scatter import (
+    scatter_nd_add,
+    scatter_nd_sub,
+    scatter_nd_update,
+    tensor_scatter_add,
+    tensor_scatter_max,
+    tensor_scatter_min,
+    tensor_scatter_sub,
+    tensor_scatter_update,
 )
 from sparkflow.ops.array_select import where_v2
 from sparkflow.ops.checks import (
@@ -38,6 +58,13 @@ from sparkflow.ops.checks import (
     is_numeric_tensor,
     is_strictly_increasing,
     verify_tensor_all_finite,
+)
+from sparkflow.ops.counts import (
+    bincount,
+    histogram_fixed_width,
+    histogram_fixed_width_bins,
+    searchsorted,
+    unravel_index,
 )
 from sparkflow.ops.einsum import einsum
 from sparkflow.ops.fourier import fft, fft2d, fft3d, ifft, ifft2d, ifft3d
@@ -174,3 +201,6 @@ from sparkflow.ops.strings import (
 NoGradient = no_gradient = NotDifferentiable
 initialize_all_tables = tables_initializer
 newaxis = None
+tensor_scatter_nd_add, tensor_scatter_nd_sub = tensor_scatter_add, tensor_scatter_sub
+tensor_scatter_nd_max, tensor_scatter_nd_min = tensor_scatter_max, tensor_scatter_min
+tensor_scatter_nd_update = tensor_scatter_update

@@ -2,9 +2,12 @@
 
 from sparkflow.grads import (
     array,
+    array_blocks,
+    array_scatter,
     candidates,
     control_flow,
     control_flow_while,
+    counts,
     fourier,
     image,
     linalg,

@@ -58,7 +58,7 @@ class StaticHashTable(LookupInterface):
         super().__init__(initializer.key_dtype, initializer.value_dtype)
         self._default_value = convert_to_tensor(default_value, self._value_dtype)
         shapes.merge(self._default_value._shape, ())
-        attrs = {"key_dtype": self._key_dtype, "value_dtype": self._value_dtype}
+        attrs: dict[str, Any] = {"key_dtype": self._key_dtype, "value_dtype": self._value_dtype}
         attrs["shared_name"] = initializer._shared_name or f"hash_table_{uuid4()}"
         self._resource_handle = apply_op("HashTableV2", [], attrs, name or "hash_table")
         with get_default_graph().control_dependencies(None):

@@ -15,7 +15,7 @@ from sparkflow_runtime.wire.dtypes import as_dtype
 from tests.oracle.cases.table import table
 from tests.oracle.known import KNOWN
 from tests.oracle.program import PROGRAMS
-from tests.oracle.programs import api, control, flow, parsing, random, sparse, state, tables  # noqa: F401 - each fills PROGRAMS
+from tests.oracle.programs import api, blocks, control, flow, parsing, random, sparse, state, tables  # noqa: F401 - each fills PROGRAMS
 
 OWN = {  # op types that TensorFlow does not have, and why
 }

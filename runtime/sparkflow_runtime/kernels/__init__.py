@@ -2,6 +2,8 @@
 
 from sparkflow_runtime.kernels import (
     array,
+    array_blocks,
+    array_scatter,
     array_slice,
     candidates,
     collective,
@@ -9,6 +11,7 @@ from sparkflow_runtime.kernels import (
     control_flow,
     conv,
     conv_depthwise,
+    counts,
     data_flow,
     embedding,
     files,

@@ -142,7 +142,7 @@ def _gather_first(xp: Any, params: Any, indices: Any) -> Any:
     return _take(xp, params, indices, 0)
 
 
-def _flat_rows(xp: Any, indices: Any, shape: tuple[int, ...], what: str) -> Any:
+def flat_rows(xp: Any, indices: Any, shape: tuple[int, ...], what: str) -> Any:
     """The index vectors along the last axis as row numbers in an array whose first axes are made one."""
     depth = indices.shape[-1]
     flat = xp.zeros(indices.shape[:-1], xp.int64)
@@ -157,7 +157,7 @@ def _flat_rows(xp: Any, indices: Any, shape: tuple[int, ...], what: str) -> Any:
 def _gather_nd(xp: Any, params: Any, indices: Any) -> Any:
     depth = indices.shape[-1]
     rows = params.reshape(math.prod(params.shape[:depth]), *params.shape[depth:])
-    return _take(xp, rows, _flat_rows(xp, indices, params.shape, "GatherNd"), 0)
+    return _take(xp, rows, flat_rows(xp, indices, params.shape, "GatherNd"), 0)
 
 
 @kernel("ScatterNd")
@@ -167,7 +167,7 @@ def _scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any) -> Any:
         raise InvalidArgumentError(
             f"ScatterNd: updates {updates.shape} do not fit indices {indices.shape}, shape {dims}"
         )
-    flat = _flat_rows(xp, indices, dims, "ScatterNd").reshape(-1)
+    flat = flat_rows(xp, indices, dims, "ScatterNd").reshape(-1)
     summed = sum_rows(xp, updates.reshape(flat.size, *dims[depth:]), flat, math.prod(dims[:depth]))
     return summed.reshape(dims)
 

@@ -83,7 +83,9 @@ def table() -> dict[str, dict[str, list[Case]]]:
     """op type -> dtype -> its cases."""
     from tests.oracle.cases import (  # noqa: F401 - each fills it
         array,
+        blocks,
         conv,
+        counts,
         elementwise,
         images,
         joins,

@@ -1,0 +1,58 @@
+"""Kernels that put updates at index vectors: into a variable, or into a copy of a tensor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from sparkflow_runtime.kernels.array_slice import flat_rows
+from sparkflow_runtime.kernels.registry import Node, bound, kernel
+from sparkflow_runtime.kernels.rows import has_repeats
+from sparkflow_runtime.resources.variables import Variable
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+_COMBINE = {"Add": "add", "Sub": "subtract", "Max": "maximum", "Min": "minimum"}
+
+
+def _scattered(xp: Any, op: str, held: Any, indices: Any, updates: Any) -> None:
+    """held[index vectors] = (or +=, ...) updates, in place; of a repeated index every update counts, in order."""
+    depth = indices.shape[-1] if indices.ndim else 1
+    if not indices.ndim or depth > held.ndim or updates.shape != indices.shape[:-1] + held.shape[depth:]:
+        raise InvalidArgumentError(
+            f"{op}: Must have updates.shape = indices.shape[:-1] + params.shape[indices.shape[-1]:], got updates.shape "
+            f"{list(updates.shape)}, indices.shape {list(indices.shape)}, params.shape {list(held.shape)}"
+        )
+    at = flat_rows(xp, indices, held.shape, op).reshape(-1)
+    rest = held.shape[depth:]
+    rows, new = held.reshape(math.prod(held.shape[:depth]), *rest), updates.reshape(at.size, *rest)
+    kind = op.removeprefix("TensorScatter").removeprefix("ScatterNd")
+    if kind == "Update":
+        rows[at] = new
+    elif not has_repeats(xp, at):
+        rows[at] = getattr(xp, _COMBINE[kind])(rows[at], new)
+    else:
+        getattr(xp, _COMBINE[kind]).at(rows, at, new)
+
+
+def _into_tensor(op: str) -> None:
+    def run(xp: Any, tensor: Any, indices: Any, updates: Any) -> Any:
+        out = xp.array(tensor, order="C")
+        _scattered(xp, op, out, indices, updates)
+        return out
+
+    kernel(op)(run)
+
+
+for _kind in ("Update", *_COMBINE):
+    _into_tensor(f"TensorScatter{_kind}")
+
+
+@bound("ScatterNdUpdate", "ScatterNdAdd", "ScatterNdSub", refs=(0,))
+def _into_variable(node: Node) -> Callable[..., Variable]:
+    def run(ref: Variable, indices: Any, updates: Any) -> Variable:
+        with ref.lock:
+            _scattered(node.xp, node.op, ref.read(), node.xp.asarray(indices), node.xp.asarray(updates))
+        return ref
+
+    return run
