@@ -85,20 +85,33 @@ from sparkflow.ops.math_special import (
     cosh,
     digamma,
     erfc,
+    erfcinv,
+    erfinv,
     igamma,
     igammac,
     imag,
     lbeta,
     lgamma,
     log_sigmoid,
+    multiply_no_nan,
+    ndtri,
     polygamma,
     real,
     scalar_mul,
     sinh,
     tan,
     xdivy,
+    xlog1py,
     xlogy,
     zeta,
+)
+from sparkflow.ops.math_spread import (
+    cumulative_logsumexp,
+    polyval,
+    reciprocal_no_nan,
+    reduce_euclidean_norm,
+    reduce_std,
+    reduce_variance,
 )
 from sparkflow.ops.nn import in_top_k, l2_normalize, log_softmax, softmax, softplus, softsign, top_k
 from sparkflow.ops.segments import (

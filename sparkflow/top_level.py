@@ -69,6 +69,7 @@ from sparkflow.ops.counts import (
 from sparkflow.ops.einsum import einsum
 from sparkflow.ops.fourier import fft, fft2d, fft3d, ifft, ifft2d, ifft3d
 from sparkflow.ops.image_more import random_crop
+from sparkflow.ops.init_more import orthogonal_initializer, uniform_unit_scaling_initializer
 from sparkflow.ops.io import string_join
 from sparkflow.ops.linalg import (
     cholesky,
@@ -139,6 +140,7 @@ from sparkflow.ops.parsing import (
     parse_single_example,
     parse_single_sequence_example,
 )
+from sparkflow.ops.random_more import multinomial, random_gamma, random_poisson
 from sparkflow.ops.script import numpy_function, py_func
 from sparkflow.ops.segments import (
     segment_max,

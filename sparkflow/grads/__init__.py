@@ -13,6 +13,7 @@ from sparkflow.grads import (
     linalg,
     math,
     math_special,
+    math_spread,
     nn,
     nn_conv,
     nn_norm,

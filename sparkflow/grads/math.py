@@ -253,7 +253,7 @@ def _batch_summed(grad: Tensor, own: Tensor, other: Tensor) -> Tensor:
 # ---------------------------------------------------------------------- reductions
 
 
-def _kept_shape(op: Operation) -> Tensor:
+def kept_sizes(op: Operation) -> Tensor:
     """The shape of a reduction's output had it kept the reduced axes as 1."""
     x, axes = op.inputs
     dims, known = x._shape, constant_value(axes)
@@ -269,7 +269,7 @@ def _kept_shape(op: Operation) -> Tensor:
 
 def _spread(op: Operation, value: Tensor) -> Tensor:
     """A tensor of the output's shape, reshaped so that it broadcasts against the input."""
-    return value if op.attr("keep_dims") else array.reshape(value, _kept_shape(op))
+    return value if op.attr("keep_dims") else array.reshape(value, kept_sizes(op))
 
 
 @gradient("Sum")

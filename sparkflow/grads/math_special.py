@@ -45,6 +45,8 @@ _slope("Acosh", lambda x, y: reciprocal(special.sinh(y)))
 _slope("Atanh", lambda x, y: reciprocal(1.0 - square(x)))
 _slope("Erfc", lambda x, y: exp(negative(square(x))) * (-2 / sqrt(pi)))
 _slope("Lgamma", lambda x, y: special.digamma(x))
+_slope("Erfinv", lambda x, y: exp(square(y)) * (sqrt(pi) / 2))
+_slope("Ndtri", lambda x, y: exp(square(y) / 2.0) * sqrt(2 * pi))
 _slope("Digamma", lambda x, y: special.polygamma(zeros_like(x) + 1.0, x))
 
 
@@ -83,6 +85,12 @@ _both(
     lambda x, y, dy: dy * special.xdivy(_not_zero(x), y),
     lambda x, y, dy: dy * special.xdivy(negative(x), square(y)),
 )
+
+
+_both(
+    "Xlog1py", lambda x, y, dy: dy * special.xlog1py(_not_zero(x), y), lambda x, y, dy: dy * special.xdivy(x, y + 1.0)
+)
+_both("MulNoNan", lambda x, y, dy: special.multiply_no_nan(dy, y), lambda x, y, dy: special.multiply_no_nan(x, dy))
 
 
 def _not_zero(x: Tensor) -> Tensor:

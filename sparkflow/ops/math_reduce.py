@@ -14,7 +14,7 @@ from sparkflow.ops import math, rules
 from sparkflow_runtime.wire import dtypes
 
 
-def _reduced(op: Operation) -> list[Dims]:
+def reduced(op: Operation) -> list[Dims]:
     """The input's shape without the reduced axes, or with 1 in their place."""
     (dims, keep), axes = (op.inputs[0]._shape, op.attrs["keep_dims"]), constant_value(op.inputs[1])
     if dims is None:
@@ -29,18 +29,18 @@ def _reduced(op: Operation) -> list[Dims]:
 
 _ROW = "input: T, reduction_indices: Tidx -> output: T"
 for _op_type in ("Sum", "Mean", "Prod", "Max", "Min"):
-    op(_op_type, _ROW, _reduced, keep_dims=False, Tidx=dtypes.int32)
+    op(_op_type, _ROW, reduced, keep_dims=False, Tidx=dtypes.int32)
 for _op_type in ("All", "Any"):
     op(
         _op_type,
         _ROW.replace(": T,", ": bool,").replace("output: T", "output: bool"),
-        _reduced,
+        reduced,
         keep_dims=False,
         Tidx=dtypes.int32,
     )
 
 
-def _reduce(
+def reduction(
     op_type: str, x: Any, axis: Any, keep: bool | None, name: str | None, old: tuple[Any, bool | None]
 ) -> Tensor:
     """One reduction node. old: TF 0.x's names of axis and keepdims (reduction_indices, keep_dims)."""
@@ -75,7 +75,7 @@ def reduce_sum(
     keep_dims: bool | None = None,
 ) -> Tensor:
     """The sum over `axis` (an int, a list or a tensor of them; all axes when None); keepdims leaves sizes of 1."""
-    return _reduce("Sum", input_tensor, axis, keepdims, name, (reduction_indices, keep_dims))
+    return reduction("Sum", input_tensor, axis, keepdims, name, (reduction_indices, keep_dims))
 
 
 def reduce_mean(
@@ -87,7 +87,7 @@ def reduce_mean(
     keep_dims: bool | None = None,
 ) -> Tensor:
     """The mean over `axis`, in the input's type (of integers: rounded towards zero)."""
-    return _reduce("Mean", input_tensor, axis, keepdims, name, (reduction_indices, keep_dims))
+    return reduction("Mean", input_tensor, axis, keepdims, name, (reduction_indices, keep_dims))
 
 
 def reduce_prod(
@@ -99,7 +99,7 @@ def reduce_prod(
     keep_dims: bool | None = None,
 ) -> Tensor:
     """The product over `axis`."""
-    return _reduce("Prod", input_tensor, axis, keepdims, name, (reduction_indices, keep_dims))
+    return reduction("Prod", input_tensor, axis, keepdims, name, (reduction_indices, keep_dims))
 
 
 def reduce_max(
@@ -111,7 +111,7 @@ def reduce_max(
     keep_dims: bool | None = None,
 ) -> Tensor:
     """The largest value over `axis`; of nothing, the type's lowest."""
-    return _reduce("Max", input_tensor, axis, keepdims, name, (reduction_indices, keep_dims))
+    return reduction("Max", input_tensor, axis, keepdims, name, (reduction_indices, keep_dims))
 
 
 def reduce_min(
@@ -123,7 +123,7 @@ def reduce_min(
     keep_dims: bool | None = None,
 ) -> Tensor:
     """The smallest value over `axis`; of nothing, the type's highest."""
-    return _reduce("Min", input_tensor, axis, keepdims, name, (reduction_indices, keep_dims))
+    return reduction("Min", input_tensor, axis, keepdims, name, (reduction_indices, keep_dims))
 
 
 def reduce_all(
@@ -135,7 +135,7 @@ def reduce_all(
     keep_dims: bool | None = None,
 ) -> Tensor:
     """Whether all are true over `axis`, for bool."""
-    return _reduce("All", input_tensor, axis, keepdims, name, (reduction_indices, keep_dims))
+    return reduction("All", input_tensor, axis, keepdims, name, (reduction_indices, keep_dims))
 
 
 def reduce_any(
@@ -147,7 +147,7 @@ def reduce_any(
     keep_dims: bool | None = None,
 ) -> Tensor:
     """Whether any is true over `axis`, for bool."""
-    return _reduce("Any", input_tensor, axis, keepdims, name, (reduction_indices, keep_dims))
+    return reduction("Any", input_tensor, axis, keepdims, name, (reduction_indices, keep_dims))
 
 
 def reduce_logsumexp(

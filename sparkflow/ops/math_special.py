@@ -28,6 +28,8 @@ atanh = unary_float("Atanh", "The inverse of the hyperbolic tangent; nan outside
 erfc = unary_float("Erfc", "1 - erf(x), exact where that is small.")
 lgamma = unary_float("Lgamma", "log |gamma(x)|.")
 digamma = unary_float("Digamma", "The derivative of lgamma.")
+erfinv = unary_float("Erfinv", "The inverse of erf; nan outside [-1, 1].")
+ndtri = unary_float("Ndtri", "What a normal variable stays below with probability x; nan outside [0, 1].")
 atan2 = binary("Atan2", "The angle of the point (x, y), in (-pi, pi].", "y: T, x: T -> z: T")
 igamma = binary("Igamma", "The lower regularized incomplete gamma function P(a, x).", "a: T, x: T -> z: T")
 igammac = binary("Igammac", "The upper regularized incomplete gamma function Q(a, x).", "a: T, x: T -> z: T")
@@ -35,8 +37,11 @@ zeta = binary("Zeta", "The sum over n >= 0 of (q + n) ** -x.", "x: T, q: T -> z:
 polygamma = binary("Polygamma", "The a-th derivative of digamma at x.", "a: T, x: T -> z: T")
 xlogy = binary("Xlogy", "x * log(y), and 0 where x is 0.")
 xdivy = binary("Xdivy", "x / y, and 0 where x is 0.")
+xlog1py = binary("Xlog1py", "x * log1p(y), and 0 where x is 0.")
+multiply_no_nan = binary("MulNoNan", "x * y, and 0 where y is 0, whatever x is.")
 truncatemod = binary("TruncateMod", "The remainder of x / y with the sign of x, as C's %.")
 op("IgammaGradA", "a: T, x: T -> z: T", rules.broadcast)
+op("RandomGammaGrad", "alpha: T, sample: T -> output: T", rules.broadcast)
 op("Betainc", "a: T, b: T, x: T -> z: T", lambda op: [_broadcast_all(op)])
 
 bitwise_and = binary("BitwiseAnd", "The bits that are set in x and in y.")
@@ -57,6 +62,13 @@ def _broadcast_all(op: Operation) -> Dims:
 def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Tensor:
     """The regularized incomplete beta integral I_x(a, b); scalars go with every element."""
     return apply_op("Betainc", [a, b, x], name=name)
+
+
+def erfcinv(x: Any, name: str | None = None) -> Tensor:
+    """The inverse of erfc; nan outside [0, 2]."""
+    with get_default_graph().name_scope(name or "erfcinv"):
+        x = convert_to_tensor(x, name="start")
+        return math.multiply(math.negative(ndtri(math.multiply(x, 0.5))), 0.5**0.5)
 
 
 def lbeta(x: Any, name: str | None = None) -> Tensor:

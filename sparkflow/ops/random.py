@@ -24,7 +24,7 @@ op("RandomUniformInt", "shape: T, minval: Tout, maxval: Tout -> output: Tout", _
 op("RandomShuffle", "value: T -> output: T", rules.same, stateful=True, seed=0, seed2=0)
 
 
-def _seeds(seed: int | None) -> dict[str, Any]:
+def seeds(seed: int | None) -> dict[str, Any]:
     seed1, seed2 = get_seed(seed)
     return {"seed": seed1, "seed2": seed2}
 
@@ -44,8 +44,8 @@ def random_uniform(
     with get_default_graph().name_scope(name or "random_uniform") as scope:
         sizes = convert_to_tensor(shape, None if isinstance(shape, Tensor) else dtypes.int32, "shape")
         if want.is_integer:
-            return apply_op("RandomUniformInt", [sizes, *_bounds(minval, maxval, want)], _seeds(seed), scope)
-        attrs = {"dtype": want, **_seeds(seed)}
+            return apply_op("RandomUniformInt", [sizes, *_bounds(minval, maxval, want)], seeds(seed), scope)
+        attrs = {"dtype": want, **seeds(seed)}
         unit = maxval is None or _is_number(maxval, 1)
         if unit and _is_number(minval, 0):
             return apply_op("RandomUniform", [sizes], attrs, scope)
@@ -67,7 +67,7 @@ def _normal(op_type: str, shape: Any, mean: Any, stddev: Any, dtype: Any, seed: 
     with get_default_graph().name_scope(name) as scope:
         sizes = convert_to_tensor(shape, None if isinstance(shape, Tensor) else dtypes.int32, "shape")
         mean, stddev = convert_to_tensor(mean, want, "mean"), convert_to_tensor(stddev, want, "stddev")
-        drawn = apply_op(op_type, [sizes], {"dtype": want, **_seeds(seed)})
+        drawn = apply_op(op_type, [sizes], {"dtype": want, **seeds(seed)})
         return math.add(math.multiply(drawn, stddev, "mul"), mean, name=scope)
 
 
@@ -97,4 +97,4 @@ def truncated_normal(
 
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
     """The rows of a tensor in a random order."""
-    return apply_op("RandomShuffle", [value], _seeds(seed), name)
+    return apply_op("RandomShuffle", [value], seeds(seed), name)

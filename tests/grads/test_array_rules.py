@@ -39,3 +39,36 @@ CASES = [
 @pytest.mark.parametrize("name, build, values", CASES, ids=[c[0] for c in CASES])
 def test_gradient(check_gradient: Any, name: str, build: Any, values: Any, known_shapes: bool) -> None:
     check_gradient(build, *values, known_shapes=known_shapes)
+
+
+SMOOTH = [
+    ("erfinv", tf.math.erfinv, (RNG.uniform(-0.9, 0.9, (3, 2)),)),
+    ("ndtri", tf.math.ndtri, (RNG.uniform(0.1, 0.9, (3, 2)),)),
+    ("erfcinv", tf.math.erfcinv, (RNG.uniform(0.2, 1.8, (3, 2)),)),
+    ("xlog1py", tf.math.xlog1py, (normal(2, 3), RNG.uniform(0.1, 2, 3))),
+    ("multiply_no_nan", tf.math.multiply_no_nan, (normal(2, 3), normal(3))),
+    ("reduce_euclidean_norm", lambda x: tf.math.reduce_euclidean_norm(x, 1), (normal(3, 4),)),
+    ("reduce_euclidean_norm kept", lambda x: tf.math.reduce_euclidean_norm(x, [0], True), (normal(3, 4),)),
+    ("reduce_variance", lambda x: tf.math.reduce_variance(x, 1), (normal(3, 4),)),
+    ("reduce_std", tf.math.reduce_std, (normal(3, 4),)),
+    ("cumulative_logsumexp", lambda x: tf.math.cumulative_logsumexp(x, 1), (normal(3, 4),)),
+    ("cumulative_logsumexp back", lambda x: tf.math.cumulative_logsumexp(x, 0, reverse=True), (normal(3, 4),)),
+    ("polyval", lambda x: tf.math.polyval([np.float64(c) for c in (2, -1, 0.5)], x), (normal(3),)),
+]
+
+
+@pytest.mark.parametrize("known_shapes", [True, False])
+@pytest.mark.parametrize("name, build, values", SMOOTH, ids=[c[0] for c in SMOOTH])
+def test_smooth_gradient(check_gradient: Any, name: str, build: Any, values: Any, known_shapes: bool) -> None:
+    check_gradient(build, *values, known_shapes=known_shapes)
+
+
+def test_gamma_values_move_with_their_shape(graph: Any) -> None:
+    """d/d alpha of the mean of gamma(alpha) is 1."""
+    alpha = tf.constant([0.7, 2.0, 9.0], tf.float64)
+    drawn = tf.random_gamma([40_000], alpha, dtype=tf.float64, seed=1)
+    (slope,) = tf.gradients(tf.reduce_mean(drawn, 0), alpha)
+    with tf.Session() as sess:
+        mean, found = sess.run([tf.reduce_mean(drawn, 0), slope])
+    np.testing.assert_allclose(mean, [0.7, 2, 9], rtol=0.05)
+    np.testing.assert_allclose(found, 1, rtol=0.05)

@@ -9,6 +9,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.contrib import lookup
+from sparkflow.framework.apply import apply_op
 from sparkflow_runtime.resources.tables import Table, TableSpec
 from sparkflow_runtime.wire import dtypes
 
@@ -80,6 +81,14 @@ def test_a_table_filled_with_other_values_refuses() -> None:
         sess.run(table.initializer, {values: [1]})
         with pytest.raises(tf.errors.FailedPreconditionError, match="different data"):
             sess.run(table.initializer, {values: [2]})
+
+
+def test_the_older_op_fills_too() -> None:
+    table = lookup.index_table_from_tensor(["a"])
+    fill = apply_op("InitializeTableV2", [table.resource_handle, ["x", "y"], np.array([4, 5])])
+    with tf.Session() as sess:
+        sess.run(fill)
+        assert sess.run(table.lookup(tf.constant(["y"]))).item() == 5
 
 
 def test_keys_of_another_type_are_refused() -> None:

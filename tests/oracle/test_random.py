@@ -15,6 +15,10 @@ DRAWS: dict[str, Callable[[Any, Any], Any]] = {
     "uniform": lambda tf, dtype: tf.random_uniform([COUNT], seed=7, dtype=dtype),
     "uniform-between": lambda tf, dtype: tf.random_uniform([COUNT], -3, 5, seed=7, dtype=dtype),
     "normal": lambda tf, dtype: tf.random_normal([COUNT], 1, 2, seed=7, dtype=dtype),
+    "gamma": lambda tf, dtype: tf.random_gamma([COUNT], 2.5, 0.5, seed=7, dtype=dtype),
+    "small-gamma": lambda tf, dtype: tf.random_gamma([COUNT], 0.4, seed=7, dtype=dtype),
+    "poisson": lambda tf, dtype: tf.random_poisson(tf.constant(3.5), [COUNT], seed=7, dtype=dtype),
+    "classes": lambda tf, dtype: tf.cast(tf.multinomial(tf.constant([[0.0, 1, -1]], dtype), COUNT, seed=7)[0], dtype),
     "truncated": lambda tf, dtype: tf.truncated_normal([COUNT], 1, 2, seed=7, dtype=dtype),
 }
 

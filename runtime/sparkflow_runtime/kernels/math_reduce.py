@@ -22,6 +22,8 @@ def _reduction(op: str, reduce: Reduce) -> None:
         axis = ints(axes)
         if any(not -x.ndim <= a < x.ndim for a in axis):
             raise InvalidArgumentError(f"{op}: axes {axis} are out of range for shape {x.shape}")
+        if not axis and op == "EuclideanNorm":
+            return xp.abs(x).astype(x.dtype)
         return reduce(xp, x, axis, keep_dims) if axis else x  # numpy's sum over no axis makes 0.0 of -0.0
 
     kernel(op, aliases=True)(run)
@@ -35,6 +37,13 @@ def _mean(xp: Any, x: Any, axis: Any, keep: bool) -> Any:
         return (xp.sign(total) * (xp.abs(total) // max(1, count))).astype(x.dtype)
     wide = np.dtype(np.float32) if x.dtype.itemsize == 2 else x.dtype  # half precision loses count in long sums
     return (xp.sum(x, axis, dtype=wide, keepdims=keep) / wide.type(count)).astype(x.dtype)
+
+
+def _norm(xp: Any, x: Any, axis: Any, keep: bool) -> Any:
+    squares = (xp.conj(x) * x).real if x.dtype.kind == "c" else x * x
+    if x.dtype.itemsize == 2 and x.dtype.kind not in "iu":
+        squares = squares.astype(np.float32)
+    return xp.sqrt(xp.sum(squares, axis, dtype=squares.dtype, keepdims=keep)).astype(x.dtype)
 
 
 def _extreme(name: str) -> Reduce:
@@ -58,6 +67,7 @@ def _end(dtype: Any, high: bool) -> Any:
 _reduction("Sum", lambda xp, x, axis, keep: xp.sum(x, axis, dtype=x.dtype, keepdims=keep))
 _reduction("Prod", lambda xp, x, axis, keep: xp.prod(x, axis, dtype=x.dtype, keepdims=keep))
 _reduction("Mean", _mean)
+_reduction("EuclideanNorm", _norm)
 _reduction("Max", _extreme("max"))
 _reduction("Min", _extreme("min"))
 _reduction("All", lambda xp, x, axis, keep: xp.all(x, axis, keepdims=keep))
@@ -130,6 +140,20 @@ def _running(op: str, name: str) -> None:
 
 _running("Cumsum", "cumsum")
 _running("Cumprod", "cumprod")
+
+
+@kernel("CumulativeLogsumexp")
+def _cumulative_logsumexp(xp: Any, x: Any, axis: Any, *, exclusive: bool = False, reverse: bool = False) -> Any:
+    """Of nothing minus infinity."""
+    moved = xp.moveaxis(x, one_int(axis), 0)
+    moved = moved[::-1] if reverse else moved
+    out = xp.empty(moved.shape, x.dtype)
+    total = xp.full(moved.shape[1:], -np.inf, x.dtype)
+    for i in range(len(moved)):
+        added = xp.logaddexp(total, moved[i]).astype(x.dtype)
+        out[i] = total if exclusive else added
+        total = added
+    return xp.moveaxis(out[::-1] if reverse else out, 0, one_int(axis))
 
 
 # ---------------------------------------------------------------------- segments

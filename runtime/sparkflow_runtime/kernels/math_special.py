@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import special
+from sparkflow_runtime.kernels import special, special_quantiles
 from sparkflow_runtime.kernels.math import direct
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.wire.dtypes import DType
@@ -55,6 +55,17 @@ _wide("Igamma", lambda xp, a, x: special.igamma(xp, a, x)[0])
 _wide("Igammac", lambda xp, a, x: special.igamma(xp, a, x)[1])
 _wide("IgammaGradA", special.igamma_slope)
 _wide("Betainc", special.betainc)
+_wide("Erfinv", special_quantiles.erfinv)
+_wide("Ndtri", special_quantiles.ndtri)
+
+
+@kernel("RandomGammaGrad")
+def _random_gamma_grad(xp: Any, alpha: Any, sample: Any) -> Any:
+    """How a sample moves with alpha while its probability stays: minus dP(alpha, x)/dalpha over the density."""
+    a, x = xp.broadcast_arrays(xp.asarray(alpha, xp.float64), xp.asarray(sample, xp.float64))
+    with np.errstate(all="ignore"):
+        density = xp.exp((a - 1) * xp.log(x) - x - special.lgamma(xp, a))
+        return xp.asarray(-special.igamma_slope(xp, a, x) / density).astype(sample.dtype)
 
 
 def _zero_first(op: str, compute: Callable[[Any, Any, Any], Any]) -> None:
@@ -68,6 +79,13 @@ def _zero_first(op: str, compute: Callable[[Any, Any, Any], Any]) -> None:
 
 _zero_first("Xlogy", lambda xp, x, y: x * xp.log(y))
 _zero_first("Xdivy", lambda xp, x, y: x / y)
+_zero_first("Xlog1py", lambda xp, x, y: x * xp.log1p(y))
+
+
+@kernel("MulNoNan")
+def _mul_no_nan(xp: Any, x: Any, y: Any) -> Any:
+    with np.errstate(invalid="ignore"):
+        return xp.where(y == 0, y.dtype.type(0), x * y)
 
 
 @kernel("TruncateMod")

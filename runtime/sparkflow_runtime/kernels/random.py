@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.host import ints
+from sparkflow_runtime.kernels.host import host, ints, one_int
 from sparkflow_runtime.kernels.registry import Function, Node, bound
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -87,3 +87,56 @@ def _uniform_int(node: Node) -> Function:
 def _shuffle(node: Node) -> Function:
     rng = generator(node)
     return lambda value: value[node.xp.asarray(rng.permutation(len(value)))] if value.ndim else value
+
+
+# ---------------------------------------------------------------------- classes, gamma, Poisson
+
+
+@bound("Multinomial")
+def _multinomial(node: Node) -> Function:
+    """A class is where a uniform value falls among the running sums of the probabilities."""
+    rng, dtype = generator(node), node.attr("output_dtype").np
+
+    def run(logits: Any, num_samples: Any) -> Any:
+        scores, count = host(logits).astype(np.float64), one_int(num_samples)
+        if scores.ndim != 2 or count < 0 or (not scores.shape[1] and scores.size + count):
+            raise InvalidArgumentError(
+                f"Multinomial {node.name!r}: logits must be a matrix with classes and num_samples at least 0, got "
+                f"{list(scores.shape)} and {count}"
+            )
+        with np.errstate(invalid="ignore"):
+            top = np.where(np.isfinite(scores), scores, -np.inf).max(1, keepdims=True, initial=-np.inf)
+            sums = np.cumsum(np.where(np.isfinite(scores), np.exp(scores - top), 0), 1)
+        drawn = rng.random((len(scores), count))
+        out = np.empty(drawn.shape, dtype)
+        for row, line, values in zip(out, sums, drawn):
+            row[...] = np.searchsorted(line, values * line[-1], "right").clip(0, scores.shape[1] - 1)
+        return node.xp.asarray(out)
+
+    return run
+
+
+def _of_parameter(node: Node, dtype: Any, draw: Callable[[np.random.Generator, Any, tuple[int, ...]], Any]) -> Function:
+    """draw(generator, parameter, shape + parameter.shape), as `dtype`."""
+    rng = generator(node)
+
+    def run(shape: Any, parameter: Any) -> Any:
+        values, sizes = host(parameter), ints(shape)
+        if any(s < 0 for s in sizes) or (values < 0).any():
+            raise InvalidArgumentError(
+                f"{node.op} {node.name!r}: neither sizes {sizes} nor the parameter may be negative"
+            )
+        drawn = draw(rng, values.astype(np.float64), sizes + values.shape)
+        return node.xp.asarray(np.asarray(drawn).astype(dtype or values.dtype))
+
+    return run
+
+
+@bound("RandomGamma")
+def _gamma(node: Node) -> Function:
+    return _of_parameter(node, None, lambda rng, alpha, shape: rng.standard_gamma(alpha, shape))
+
+
+@bound("RandomPoissonV2")
+def _poisson(node: Node) -> Function:
+    return _of_parameter(node, node.attr("dtype").np, lambda rng, rate, shape: rng.poisson(rate, shape))

@@ -44,7 +44,7 @@ _MIDDLE_Q = (
 _NEAR, _FAR = 0.46875, 5.93  # above 5.93 erf is 1 in double precision
 
 
-def _polynomial(coefficients: Sequence[float], x: Any) -> Any:
+def polynomial(coefficients: Sequence[float], x: Any) -> Any:
     """Horner's rule, the highest power first."""
     total = coefficients[0] * x + coefficients[1]
     for c in coefficients[2:]:
@@ -57,8 +57,8 @@ def erf(xp: Any, x: Any) -> Any:
     wide = x.astype(xp.float64)
     size = xp.minimum(xp.abs(wide), _FAR)
     squared = xp.minimum(size, _NEAR) ** 2
-    near = wide * _polynomial(_NEAR_P, squared) / _polynomial(_NEAR_Q, squared)
-    tail = xp.exp(-size * size) * _polynomial(_MIDDLE_P, size) / _polynomial(_MIDDLE_Q, size)
+    near = wide * polynomial(_NEAR_P, squared) / polynomial(_NEAR_Q, squared)
+    tail = xp.exp(-size * size) * polynomial(_MIDDLE_P, size) / polynomial(_MIDDLE_Q, size)
     return xp.where(size <= _NEAR, near, xp.copysign(1 - tail, wide)).astype(x.dtype)
 
 
@@ -99,7 +99,7 @@ def digamma(xp: Any, x: Any) -> Any:
         total = total - xp.where(small, 1 / z, 0)
         z = xp.where(small, z + 1, z)
     inverse = 1 / (z * z)
-    series = inverse * _polynomial(_BERNOULLI_OVER[::-1], inverse)
+    series = inverse * polynomial(_BERNOULLI_OVER[::-1], inverse)
     value = total + xp.log(z) - 0.5 / z - series
     value = xp.where(below, value - math.pi / xp.tan(math.pi * x), value)
     return xp.where((x <= 0) & (x == xp.floor(x)), math.nan, value)

@@ -11,7 +11,6 @@ from sparkflow.contrib.layers.layers import (
     bias_add,
     conv1d,
     conv2d,
-    conv2d_in_plane,
     conv2d_transpose,
     conv3d,
     dropout,

@@ -124,7 +124,6 @@ conv1d = _named(_convolution("Conv1d", core.Conv1D), "conv1d")
 conv2d = _named(_convolution("Conv", core.Conv2D), "conv2d")
 conv3d = _named(_convolution("Conv3d", core.Conv3D), "conv3d")
 conv2d_transpose = _named(_convolution("Conv2d_transpose", core.Conv2DTranspose), "conv2d_transpose")
-conv2d_in_plane = conv2d
 
 
 @add_arg_scope

@@ -96,6 +96,7 @@ def table() -> dict[str, dict[str, list[Case]]]:
         segments,
         sparse,
         special,
+        spread,
         strings,
     )
 
