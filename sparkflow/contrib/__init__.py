@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_PARTS = ("eager", "framework", "layers", "learn", "losses", "metrics", "rnn", "slim", "staging", "training")
+_PARTS = ("eager", "framework", "layers", "learn", "losses", "metrics", "rnn", "seq2seq", "slim", "staging", "training")
 
 
 def __getattr__(name: str) -> Any:

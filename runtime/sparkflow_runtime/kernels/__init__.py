@@ -42,6 +42,7 @@ from sparkflow_runtime.kernels import (
     state,
     strings,
     summary,
+    summary_media,
     swap,
     tensor_arrays,
     tensor_lists,
