@@ -1,5 +1,6 @@
 """tf.contrib.layers: layers that name their variables weights and biases, initializers and regularizers."""
 
+from sparkflow.contrib.layers import utils
 from sparkflow.contrib.layers.initializers import (
     variance_scaling_initializer,
     xavier_initializer,

@@ -9,6 +9,7 @@ from typing import Any
 from sparkflow import layers as core
 from sparkflow.contrib.arg_scopes import add_arg_scope
 from sparkflow.contrib.layers.initializers import xavier_initializer
+from sparkflow.contrib.layers.utils import collect_named_outputs
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
@@ -37,7 +38,8 @@ def _scope(scope: Any, default: str, reuse: Any, collections: Any = None) -> Ite
     made = [v for v in global_variables() if v not in before]
     for variable in made:
         last = variable.op.name.rpartition("/")[2]
-        own = collections.get(last, []) if isinstance(collections, dict) else collections or []
+        own = (collections.get(last) if isinstance(collections, dict) else collections) or []
+        own = [own] if isinstance(own, str) else own
         get_default_graph().add_to_collections([GraphKeys.MODEL_VARIABLES, *own], variable)
 
 
@@ -45,9 +47,7 @@ def _finished(out: Tensor, normalizer: Any, params: Any, activation: Any, collec
     if normalizer is not None:
         out = normalizer(out, **(params or {}))
     out = activation(out) if activation is not None else out
-    if collections:
-        get_default_graph().add_to_collections([collections] if isinstance(collections, str) else collections, out)
-    return out
+    return collect_named_outputs(collections, name, out)
 
 
 @add_arg_scope
@@ -155,9 +155,9 @@ def _pool(name: str, function: Any) -> Any:
         inputs: Any, kernel_size: Any, stride: Any = 2, padding: str = "VALID", data_format: str | None = None,
         outputs_collections: Any = None, scope: Any = None,
     ) -> Tensor:  # fmt: skip
-        with get_default_graph().name_scope(scope or default):
+        with get_default_graph().name_scope(scope or default) as opened:
             out = function(inputs, kernel_size, stride, padding.lower(), _FORMATS[data_format])
-            return _finished(out, None, None, None, outputs_collections, name)
+            return _finished(out, None, None, None, outputs_collections, opened)
 
     default = {"max_pool2d": "MaxPool2D", "avg_pool2d": "AvgPool2D"}[name]
     pool.__name__ = pool.__qualname__ = name
@@ -213,7 +213,7 @@ def layer_norm(
     begin_norm_axis: int = 1, begin_params_axis: int = -1, scope: Any = None,
 ) -> Tensor:  # fmt: skip
     """(x - mean) / std * gamma + beta, of each example by its own statistics. Source: Ba et al. 2016."""
-    with _scope(scope, "LayerNorm", reuse, variables_collections):
+    with _scope(scope, "LayerNorm", reuse, variables_collections) as opened:
         inputs = convert_to_tensor(inputs)
         dims = inputs._shape or ()
         size = dims[begin_params_axis:]
@@ -223,7 +223,7 @@ def layer_norm(
         )
         mean, variance = nn.moments(inputs, list(range(begin_norm_axis, len(dims))), keep_dims=True)
         out = nn.batch_normalization(inputs, mean, variance, beta, gamma, 1e-12)
-        return _finished(out, None, None, activation_fn, outputs_collections, "LayerNorm")
+        return _finished(out, None, None, activation_fn, outputs_collections, opened.name)
 
 
 @add_arg_scope
@@ -232,16 +232,16 @@ def dropout(
     outputs_collections: Any = None, scope: Any = None, seed: int | None = None,
 ) -> Tensor:  # fmt: skip
     """While training: each element is kept with probability keep_prob, and scaled by its inverse."""
-    with get_default_graph().name_scope(scope or "Dropout"):
+    with get_default_graph().name_scope(scope or "Dropout") as opened:
         out = core.dropout(inputs, rate=1 - keep_prob, noise_shape=noise_shape, seed=seed, training=is_training)
-        return _finished(out, None, None, None, outputs_collections, "Dropout")
+        return _finished(out, None, None, None, outputs_collections, opened)
 
 
 @add_arg_scope
 def flatten(inputs: Any, outputs_collections: Any = None, scope: Any = None) -> Tensor:
     """[batch, ...] -> [batch, the product of the rest]."""
-    with get_default_graph().name_scope(scope or "Flatten"):
-        return _finished(core.flatten(inputs), None, None, None, outputs_collections, "Flatten")
+    with get_default_graph().name_scope(scope or "Flatten") as opened:
+        return _finished(core.flatten(inputs), None, None, None, outputs_collections, opened)
 
 
 @add_arg_scope
@@ -251,14 +251,14 @@ def bias_add(
     data_format: str | None = None, scope: Any = None,
 ) -> Tensor:  # fmt: skip
     """inputs + <scope>/biases along the channels."""
-    with _scope(scope, "BiasAdd", reuse, variables_collections):
+    with _scope(scope, "BiasAdd", reuse, variables_collections) as opened:
         inputs = convert_to_tensor(inputs)
         channels = inputs._shape[1 if data_format == "NCHW" else -1] if inputs._shape else None
         biases = get_variable(
             "biases", [channels], initializer=initializer, regularizer=regularizer, trainable=trainable
         )
         out = nn.bias_add(inputs, biases, data_format)
-        return _finished(out, None, None, activation_fn, outputs_collections, "BiasAdd")
+        return _finished(out, None, None, activation_fn, outputs_collections, opened.name)
 
 
 @add_arg_scope
