@@ -8,12 +8,13 @@ from typing import Any
 
 from sparkflow import layers as core
 from sparkflow.contrib.arg_scopes import add_arg_scope
+from sparkflow.contrib.layers import utils
 from sparkflow.contrib.layers.initializers import xavier_initializer
 from sparkflow.contrib.layers.utils import collect_named_outputs
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
-from sparkflow.ops import array, array_select, embedding, init_ops, math, math_reduce, nn
+from sparkflow.ops import array, array_select, embedding, init_ops, math, math_reduce, nn, nn_conv_depthwise
 from sparkflow.ops.variable_scope import get_variable, variable_scope
 from sparkflow.ops.variables import global_variables
 
@@ -99,7 +100,7 @@ def _convolution(default: str, kind: Any) -> Any:
         variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True, scope: Any = None,
     ) -> Tensor:  # fmt: skip
         with _scope(scope, default, reuse, variables_collections) as opened:
-            dilation = {} if kind is core.Conv2DTranspose else {"dilation_rate": rate}
+            dilation = {} if kind in (core.Conv2DTranspose, core.Conv3DTranspose) else {"dilation_rate": rate}
             layer = kind(
                 num_outputs, kernel_size, strides=stride, padding=padding.lower(), data_format=_FORMATS[data_format],
                 use_bias=not normalizer_fn and biases_initializer is not None, name=opened.name, trainable=trainable,
@@ -124,19 +125,26 @@ conv1d = _named(_convolution("Conv1d", core.Conv1D), "conv1d")
 conv2d = _named(_convolution("Conv", core.Conv2D), "conv2d")
 conv3d = _named(_convolution("Conv3d", core.Conv3D), "conv3d")
 conv2d_transpose = _named(_convolution("Conv2d_transpose", core.Conv2DTranspose), "conv2d_transpose")
-conv2d_in_plane = conv2d
+conv3d_transpose = _named(_convolution("Conv3d_transpose", core.Conv3DTranspose), "conv3d_transpose")
 
 
 @add_arg_scope
 def separable_conv2d(
-    inputs: Any, num_outputs: int, kernel_size: Any, depth_multiplier: int = 1, stride: Any = 1, padding: str = "SAME",
+    inputs: Any, num_outputs: int | None, kernel_size: Any, depth_multiplier: int = 1, stride: Any = 1,
+    padding: str = "SAME",
     data_format: str | None = None, rate: Any = 1, activation_fn: Any = nn.relu, normalizer_fn: Any = None,
     normalizer_params: Any = None, weights_initializer: Any = None, weights_regularizer: Any = None,
     biases_initializer: Any = _ZEROS, biases_regularizer: Any = None, reuse: Any = None,
     variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True, scope: Any = None,
 ) -> Tensor:  # fmt: skip
-    """A convolution of each channel alone, then one across channels of size 1."""
+    """A convolution of each channel alone, then one across channels of size 1; num_outputs None: the first alone."""
     first = weights_initializer or xavier_initializer()
+    if num_outputs is None:
+        return _depthwise(
+            inputs, kernel_size, depth_multiplier, stride, padding, data_format, rate, activation_fn, normalizer_fn,
+            normalizer_params, first, weights_regularizer, biases_initializer, biases_regularizer, reuse,
+            variables_collections, outputs_collections, trainable, scope,
+        )  # fmt: skip
     with _scope(scope, "SeparableConv2d", reuse, variables_collections) as opened:
         layer = core.SeparableConv2D(
             num_outputs, kernel_size, strides=stride, padding=padding.lower(), data_format=_FORMATS[data_format],
@@ -147,6 +155,36 @@ def separable_conv2d(
             trainable=trainable, name=opened.name, _scope=opened, _reuse=reuse,
         )  # fmt: skip
         out = layer(inputs)
+        return _finished(out, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
+
+
+def _depthwise(
+    inputs: Any, kernel_size: Any, multiplier: int, stride: Any, padding: str, data_format: Any, rate: Any,
+    activation_fn: Any, normalizer_fn: Any, normalizer_params: Any, initializer: Any, regularizer: Any,
+    biases_initializer: Any, biases_regularizer: Any, reuse: Any, variables_collections: Any,
+    outputs_collections: Any, trainable: bool, scope: Any,
+) -> Tensor:  # fmt: skip
+    """Each channel by itself, into `multiplier` channels."""
+    with _scope(scope, "SeparableConv2d", reuse, variables_collections) as opened:
+        x = convert_to_tensor(inputs)
+        first = _FORMATS[data_format] == "channels_first"
+        channels = x._shape[1 if first else -1] if x._shape else None
+        if channels is None:
+            raise ValueError(f"separable_conv2d: the number of channels must be known, got {x}")
+        (high, wide), (down, right), spread = (utils.two_element_tuple(v) for v in (kernel_size, stride, rate))
+        weights = get_variable(
+            "depthwise_weights", [high, wide, channels, multiplier], initializer=initializer, regularizer=regularizer,
+            trainable=trainable,
+        )  # fmt: skip
+        strides = [1, 1, down, right] if first else [1, down, right, 1]
+        form = "NCHW" if first else "NHWC"
+        out = nn_conv_depthwise.depthwise_conv2d(x, weights, strides, padding, rate=spread, data_format=form)
+        if not normalizer_fn and biases_initializer is not None:
+            bias = get_variable(
+                "biases", [channels * multiplier], initializer=biases_initializer, regularizer=biases_regularizer,
+                trainable=trainable,
+            )  # fmt: skip
+            out = nn.bias_add(out, bias, data_format=form)
         return _finished(out, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
 
 
