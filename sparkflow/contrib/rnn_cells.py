@@ -67,14 +67,14 @@ class LayerNormBasicLSTMCell(RNNCell):
             return x
         gain, shift = init_ops.constant_initializer(self._gain), init_ops.constant_initializer(self._shift)
         with variable_scope(name):
-            get_variable("gamma", [x._shape[-1]], self._dtype, initializer=gain)
-            get_variable("beta", [x._shape[-1]], self._dtype, initializer=shift)
+            get_variable("gamma", [x.shape[-1].value], self._dtype, initializer=gain)
+            get_variable("beta", [x.shape[-1].value], self._dtype, initializer=shift)
         return layer_norm(x, reuse=True, scope=name)
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         c, h = state
         joined = concat([inputs, h], 1)
-        kernel = get_variable("kernel", [joined._shape[-1], 4 * self._units], self._dtype)
+        kernel = get_variable("kernel", [joined.shape[-1].value, 4 * self._units], self._dtype)
         mixed = math.matmul(joined, kernel)
         if not self._norms:
             zeros = init_ops.zeros_initializer()
@@ -137,7 +137,7 @@ class ConvLSTMCell(RNNCell):
         c, h = state
         joined = concat([inputs, h], -1)
         kernel = get_variable(
-            "kernel", [*self._window, joined._shape[-1], 4 * self._channels], self._dtype, self._initializers
+            "kernel", [*self._window, joined.shape[-1].value, 4 * self._channels], self._dtype, self._initializers
         )
         mixed = convolution(joined, kernel, "SAME")
         if self._use_bias:
@@ -181,7 +181,7 @@ class EmbeddingWrapper(_Wrapper):
 
 
 def _linear(x: Any, size: int) -> Any:
-    kernel = get_variable("kernel", [x._shape[-1], size], x.dtype.base_dtype)
+    kernel = get_variable("kernel", [x.shape[-1].value, size], x.dtype.base_dtype)
     bias = get_variable("bias", [size], x.dtype.base_dtype, initializer=init_ops.zeros_initializer())
     return nn.bias_add(math.matmul(x, kernel), bias)
 
@@ -242,9 +242,8 @@ class AttentionCellWrapper(RNNCell):
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         inner, attns, past = state
         past = array.reshape(past, [-1, self._length, self._attn_size])
-        with variable_scope("input_projection"):
-            size = inputs._shape[1] if self._input_size is None else self._input_size
-            x = _linear(concat([inputs, attns], 1), size)
+        size = inputs._shape[1] if self._input_size is None else self._input_size
+        x = _linear(concat([inputs, attns], 1), size)
         out, after = self._cell(x, inner)
         flat = concat([after.c, after.h], 1) if isinstance(after, LSTMStateTuple) else after
         attended, rest = self._attend(flat, past)

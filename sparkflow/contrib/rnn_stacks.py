@@ -51,10 +51,10 @@ def stack_bidirectional_rnn(
     states_fw, states_bw, x = [], [], inputs
     with variable_scope(scope or "stack_bidirectional_rnn"):
         for i, (fw, bw) in enumerate(zip(cells_fw, cells_bw)):
-            with variable_scope(f"cell_{i}"):
+            with variable_scope(f"cell_{i}") as opened:
                 x, last_fw, last_bw = static_bidirectional_rnn(
                     fw, bw, x, initial_states_fw[i] if initial_states_fw else None,
-                    initial_states_bw[i] if initial_states_bw else None, dtype, sequence_length,
+                    initial_states_bw[i] if initial_states_bw else None, dtype, sequence_length, opened,
                 )  # fmt: skip
             states_fw.append(last_fw)
             states_bw.append(last_bw)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 from google.protobuf import json_format
 from tensorboard.compat.proto.summary_pb2 import SummaryDescription, SummaryMetadata
 
@@ -21,8 +20,7 @@ from sparkflow_runtime.wire import dtypes
 op("ScalarSummary", "tags: string, values: T -> summary: string", lambda op: [()])
 op("HistogramSummary", "tag: string, values: T -> summary: string", lambda op: [()], T=dtypes.float32)
 op("MergeSummary", "inputs: N * string -> summary: string", lambda op: [()])
-op("ImageSummary", "tag: string, tensor: T -> summary: string", lambda op: [()], T=dtypes.float32, max_images=3,
-   bad_color=np.array([255, 0, 0, 255], np.uint8))  # fmt: skip
+op("ImageSummary", "tag: string, tensor: T -> summary: string", lambda op: [()], T=dtypes.float32, max_images=3)
 op("AudioSummaryV2", "tag: string, tensor: float32, sample_rate: float32 -> summary: string", lambda op: [()],
    max_outputs=3)  # fmt: skip
 op("TensorSummary", "tensor: T -> summary: string", lambda op: [()], description="", labels=[], display_name="")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.oracle.program import PROGRAMS, Program, findings
-from tests.oracle.programs import api, control, flow, parsing, random, sparse, state  # noqa: F401 - each fills PROGRAMS
+from tests.oracle.programs import api, control, flow, parsing, random, sparse, state, tutorials  # noqa: F401 - each fills PROGRAMS
 
 
 def _param(program: Program) -> Any:

@@ -146,12 +146,13 @@ def maxout(inputs: Any, num_units: int, axis: int = -1, scope: Any = None) -> Te
     """The largest of each group of channels, num_units groups. Source: Goodfellow et al. 2013."""
     with get_default_graph().name_scope(scope or "MaxOut"):
         x = convert_to_tensor(inputs)
-        dims = x._shape
-        if dims is None or dims[axis] is None or dims[axis] % num_units:
-            raise ValueError(f"number of features {dims and dims[axis]} is not a multiple of num_units({num_units})")
+        dims = x._shape or ()
+        features = dims[axis] if dims else None
+        if features is None or features % num_units:
+            raise ValueError(f"number of features {features} is not a multiple of num_units({num_units})")
         along, sizes = axis % len(dims), array.shape(x)
         known = [sizes[i] if d is None else d for i, d in enumerate(dims)]
-        cut = [*known[:along], num_units, dims[along] // num_units, *known[along + 1 :]]
+        cut = [*known[:along], num_units, features // num_units, *known[along + 1 :]]
         return math_reduce.reduce_max(array.reshape(x, cut), along + 1)
 
 

@@ -67,7 +67,7 @@ def _masked(memory: Tensor, lengths: Tensor | None) -> Tensor:
     if lengths is None:
         return memory
     mask = array_made.sequence_mask(lengths, maxlen=array.shape(memory)[1], dtype=memory.dtype.base_dtype)
-    for _ in range(memory.shape.ndims - 2):
+    for _ in range(len(memory._shape or ()) - 2):
         mask = array.expand_dims(mask, -1)
     return math.multiply(memory, mask)
 

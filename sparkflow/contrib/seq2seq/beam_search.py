@@ -51,9 +51,9 @@ def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
 
 
 def _tiled(x: Tensor, count: int) -> Tensor:
-    if x.shape.ndims is None or x.shape.ndims < 1:
-        raise ValueError(f"tile_batch: t must have a known rank above 0, got {x}")
     dims, sizes = x._shape, array.shape(x)
+    if not dims:
+        raise ValueError(f"tile_batch: t must have a known rank above 0, got {x}")
     wide = array.tile(array.expand_dims(x, 1), [1, count] + [1] * (len(dims) - 1))
     out = array.reshape(wide, concat([[sizes[0] * count], sizes[1:]], 0))
     out.set_shape((None if dims[0] is None else dims[0] * count, *dims[1:]))
@@ -176,7 +176,7 @@ class BeamSearchDecoder(Decoder):
 
     def _search(self, logits: Tensor, cell_state: Any, state: BeamSearchDecoderState) -> Any:
         """The best beam_width of all beams' continuations."""
-        size = shapes.as_dims(output_size(self._cell, self._layer))[-1]
+        size = (shapes.as_dims(output_size(self._cell, self._layer)) or (None,))[-1]
         words = size if size is not None else array.shape(logits)[2]
         total = math.add(array.expand_dims(state.log_probs, 2), self._closed(nn.log_softmax(logits), state, words))
         lengths = math.add(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from sparkflow.framework import nest, shapes
@@ -96,10 +97,8 @@ def dynamic_decode(
         loop = _Decoding(decoder, impute_finished)
         limit = None if maximum_iterations is None else convert_to_tensor(maximum_iterations, int32)
         outputs, state, lengths = loop.run(limit, parallel_iterations, swap_memory)
-        try:
+        with suppress(NotImplementedError):
             outputs, state = decoder.finalize(outputs, state, lengths)
-        except NotImplementedError:
-            pass
         if not output_time_major:
             outputs = nest.map_structure(_swapped, outputs)
         return outputs, state, lengths
