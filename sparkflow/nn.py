@@ -87,5 +87,6 @@ from sparkflow.ops.nn_pool import (
     pool,
 )
 from sparkflow.ops.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
+from sparkflow.ops.rnn_raw import raw_rnn
 
 avg_pool2d = avg_pool

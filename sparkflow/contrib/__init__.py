@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import Any
 
 _PARTS = (
-    "eager", "framework", "layers", "learn", "lookup", "losses", "metrics", "rnn", "slim", "staging", "training",
+    "eager", "framework", "layers", "learn", "lookup", "losses", "metrics", "rnn", "seq2seq", "slim", "staging",
+    "training",
 )  # fmt: skip
 
 

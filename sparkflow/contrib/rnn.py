@@ -1,13 +1,32 @@
 """tf.contrib.rnn: the cells of tf.nn.rnn_cell and the loops of tf.nn."""
 
-from sparkflow.ops.rnn import static_bidirectional_rnn, static_rnn
+from sparkflow.contrib.rnn_cells import (
+    AttentionCellWrapper,
+    Conv1DLSTMCell,
+    Conv2DLSTMCell,
+    Conv3DLSTMCell,
+    ConvLSTMCell,
+    EmbeddingWrapper,
+    GRUBlockCell,
+    GRUBlockCellV2,
+    InputProjectionWrapper,
+    LayerNormBasicLSTMCell,
+    LSTMBlockCell,
+    LSTMBlockFusedCell,
+    OutputProjectionWrapper,
+    UGRNNCell,
+)
+from sparkflow.contrib.rnn_stacks import stack_bidirectional_dynamic_rnn, stack_bidirectional_rnn
+from sparkflow.ops.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
 from sparkflow.ops.rnn_cell import (
     BasicLSTMCell,
     BasicRNNCell,
     GRUCell,
+    LayerRNNCell,
     LSTMCell,
     LSTMStateTuple,
     MultiRNNCell,
     RNNCell,
 )
+from sparkflow.ops.rnn_raw import raw_rnn
 from sparkflow.ops.rnn_wrappers import DeviceWrapper, DropoutWrapper, ResidualWrapper

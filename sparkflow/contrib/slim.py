@@ -16,5 +16,5 @@ from sparkflow.contrib.framework import (
     variable,
 )
 from sparkflow.contrib.layers import *
-from sparkflow.contrib.layers import initializers, layers, regularizers
+from sparkflow.contrib.layers import initializers, layers, regularizers, utils
 from sparkflow.contrib.layers.optimizing import create_train_op

@@ -95,9 +95,9 @@ def softmax_cross_entropy_with_logits_v2(
     along = next((a for a in (axis, dim) if a is not None), -1)
     with get_default_graph().name_scope(name or "softmax_cross_entropy_with_logits") as scope:
         logits = convert_to_tensor(logits, name="logits")
-        labels = convert_to_tensor(labels, logits.dtype.base_dtype, "labels")
         narrow = logits.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16)
-        x, z = (math.to_float(logits), math.to_float(labels)) if narrow else (logits, labels)
+        x = math.to_float(logits) if narrow else logits
+        z = math.cast(convert_to_tensor(labels, name="labels"), x.dtype.base_dtype)
         _same_shape("softmax_cross_entropy_with_logits", x, z)
         loss = _loss_along(x, z, along, None if narrow else scope)
         return math.cast(loss, logits.dtype) if narrow else loss

@@ -80,7 +80,8 @@ class RNNCell:
         self._dtype = self._dtype or nest.flatten(x)[0].dtype.base_dtype
         first = self._scope is None
         label = (scope or (self._base if self._named else None)) if first else self._scope
-        with variable_scope(label, self._base, reuse=self._reuse if label is not None else None) as entered:
+        reuse = self.built or self._reuse if label is not None else None  # what `call` makes is made once
+        with variable_scope(label, self._base, reuse=reuse) as entered:
             self._scope = entered if first else self._scope
             if not self.built:
                 self.build(self._depth(x))

@@ -8,6 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from google.protobuf import json_format
+from tensorboard.compat.proto.summary_pb2 import SummaryDescription, SummaryMetadata
+
 from sparkflow.framework.apply import apply_op, convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
@@ -17,6 +20,12 @@ from sparkflow_runtime.wire import dtypes
 op("ScalarSummary", "tags: string, values: T -> summary: string", lambda op: [()])
 op("HistogramSummary", "tag: string, values: T -> summary: string", lambda op: [()], T=dtypes.float32)
 op("MergeSummary", "inputs: N * string -> summary: string", lambda op: [()])
+op("ImageSummary", "tag: string, tensor: T -> summary: string", lambda op: [()], T=dtypes.float32, max_images=3)
+op("AudioSummaryV2", "tag: string, tensor: float32, sample_rate: float32 -> summary: string", lambda op: [()],
+   max_outputs=3)  # fmt: skip
+op("TensorSummary", "tensor: T -> summary: string", lambda op: [()], description="", labels=[], display_name="")
+op("TensorSummaryV2", "tag: string, tensor: T, serialized_summary_metadata: string -> summary: string",
+   lambda op: [()])  # fmt: skip
 
 _ILLEGAL = re.compile(r"[^-/\w\.]")
 _log = logging.getLogger("sparkflow")
@@ -37,6 +46,70 @@ def histogram(name: str, values: Any, collections: Sequence[str] | None = None, 
     with _tagged(name, family) as (tag, scope):
         inputs = [convert_to_tensor(tag, dtypes.string, "tag"), values]
         return _collected(apply_op("HistogramSummary", inputs, name=scope), collections)
+
+
+def image(
+    name: str, tensor: Any, max_outputs: int = 3, collections: Sequence[str] | None = None, family: str | None = None
+) -> Tensor:
+    """The summary of the first max_outputs images of a batch, as PNG files.
+
+    tensor: [batch, height, width, channels], 1, 3 or 4 channels, uint8 or float; floats are scaled, image by image, so
+    that the largest becomes 255, or around 128 where some are negative. InvalidArgumentError on another shape.
+    """
+    with _tagged(name, family) as (tag, scope):
+        inputs = [convert_to_tensor(tag, dtypes.string, "tag"), tensor]
+        return _collected(apply_op("ImageSummary", inputs, {"max_images": max_outputs}, scope), collections)
+
+
+def audio(
+    name: str, tensor: Any, sample_rate: Any, max_outputs: int = 3, collections: Sequence[str] | None = None,
+    family: str | None = None,
+) -> Tensor:  # fmt: skip
+    """The summary of the first max_outputs sounds of a batch, as WAV files.
+
+    tensor: [batch, frames] or [batch, frames, channels], float32 in -1..1. sample_rate: frames a second.
+    """
+    with _tagged(name, family) as (tag, scope):
+        rate = convert_to_tensor(sample_rate, dtypes.float32, "sample_rate")
+        inputs = [convert_to_tensor(tag, dtypes.string, "tag"), tensor, rate]
+        return _collected(apply_op("AudioSummaryV2", inputs, {"max_outputs": max_outputs}, scope), collections)
+
+
+def tensor_summary(
+    name: str, tensor: Any, summary_description: str | None = None, collections: Sequence[str] | None = None,
+    summary_metadata: Any = None, family: str | None = None, display_name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """The summary of a whole tensor. summary_metadata: a SummaryMetadata, which says whose plugin shows it."""
+    metadata = SummaryMetadata() if summary_metadata is None else summary_metadata
+    if display_name is not None:
+        metadata.display_name = display_name
+    if summary_description is not None:
+        metadata.summary_description = summary_description
+    with _tagged(name, family) as (tag, scope):
+        inputs = [
+            convert_to_tensor(tag, dtypes.string, "tag"), tensor,
+            convert_to_tensor(metadata.SerializeToString(), dtypes.string, "serialized_summary_metadata"),
+        ]  # fmt: skip
+        return _collected(apply_op("TensorSummaryV2", inputs, name=scope), collections)
+
+
+def text(name: str, tensor: Any, collections: Sequence[str] | None = None) -> Tensor:
+    """The summary of text, which TensorBoard shows as Markdown: a string, or a table of them.
+
+    tensor: strings. Raises ValueError on another type.
+    """
+    tensor = convert_to_tensor(tensor)
+    if tensor.dtype.base_dtype is not dtypes.string:
+        raise ValueError(f"Expected tensor {tensor.name} to have dtype string, got {tensor.dtype}")
+    metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
+    return tensor_summary(name, tensor, summary_metadata=metadata, collections=collections)
+
+
+def get_summary_description(node_def: Any) -> SummaryDescription:
+    """What a TensorSummary node says of itself. Raises ValueError on another node."""
+    if node_def.op != "TensorSummary":
+        raise ValueError(f"Can't get_summary_description on {node_def.op}")
+    return json_format.Parse(node_def.attr["description"].s.decode(), SummaryDescription())
 
 
 def merge(inputs: Sequence[Tensor], collections: Sequence[str] | None = None, name: str | None = None) -> Tensor:

@@ -143,3 +143,37 @@ def test_variables_by_scope(graph: Any) -> None:
     w = framework.variable("w", [2])
     assert framework.get_variables("a") == [v] and framework.get_model_variables() == [v]
     assert framework.get_variables_to_restore(exclude=["a"]) == [w] and framework.get_unique_variable("a/v") is v
+
+
+def test_outputs_are_collected_by_name(graph: Any) -> None:
+    with slim.arg_scope([slim.conv2d, slim.max_pool2d], outputs_collections="points"):
+        out = slim.conv2d(tf.zeros([2, 8, 8, 3]), 4, 3, scope="a")
+        with tf.variable_scope("deep"):
+            slim.max_pool2d(out, 2, scope="pool")
+    assert list(slim.utils.convert_collection_to_dict("points")) == ["a", "deep/pool"]
+
+
+def test_a_depthwise_convolution_alone(graph: Any) -> None:
+    out = slim.separable_conv2d(tf.ones([1, 5, 5, 3]), None, 3, depth_multiplier=2, scope="d")
+    assert out.shape.as_list() == [1, 5, 5, 6]
+    assert [v.op.name for v in tf.global_variables()] == ["d/depthwise_weights", "d/biases"]
+
+
+def test_groups_of_channels_are_normalized(graph: Any) -> None:
+    x = np.random.default_rng(3).normal(2, 3, (2, 4, 4, 6)).astype(np.float32)
+    groups = tf.contrib.layers.group_norm(x, groups=3)
+    single = tf.contrib.layers.instance_norm(x)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        a, b = session.run([groups, single])
+    np.testing.assert_allclose(a.reshape(2, 16, 3, 2).mean((1, 3)), 0, atol=1e-5)
+    np.testing.assert_allclose(a.reshape(2, 16, 3, 2).std((1, 3)), 1, atol=1e-4)
+    np.testing.assert_allclose(b.std((1, 2)), 1, atol=1e-4)
+    with pytest.raises(ValueError, match="4 groups is not commensurate with 6 channels"):
+        tf.contrib.layers.group_norm(x, groups=4)
+
+
+def test_labels_of_another_type_are_cast(graph: Any) -> None:
+    loss = tf.nn.softmax_cross_entropy_with_logits(labels=np.eye(2), logits=tf.zeros([2, 2]))
+    with tf.Session() as session:
+        np.testing.assert_allclose(session.run(loss), np.log(2), rtol=1e-6)

@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 
 from tests.oracle.program import PROGRAMS, Program, findings
-from tests.oracle.programs import api, blocks, control, flow, parsing, random, sparse, state, tables  # noqa: F401 - each fills PROGRAMS
+from tests.oracle.programs import (  # noqa: F401 - each fills PROGRAMS
+    api,
+    blocks,
+    control,
+    flow,
+    parsing,
+    random,
+    sparse,
+    state,
+    tables,
+    tutorials,
+)
 
 
 def _param(program: Program) -> Any:

@@ -45,6 +45,7 @@ from sparkflow_runtime.kernels import (
     state,
     strings,
     summary,
+    summary_media,
     swap,
     tables,
     tensor_arrays,

@@ -1,5 +1,6 @@
 """tf.contrib.layers: layers that name their variables weights and biases, initializers and regularizers."""
 
+from sparkflow.contrib.layers import utils
 from sparkflow.contrib.layers.initializers import (
     variance_scaling_initializer,
     xavier_initializer,
@@ -13,6 +14,7 @@ from sparkflow.contrib.layers.layers import (
     conv2d,
     conv2d_transpose,
     conv3d,
+    conv3d_transpose,
     dropout,
     embed_sequence,
     flatten,
@@ -29,6 +31,19 @@ from sparkflow.contrib.layers.layers import (
     stack,
     unit_norm,
 )
+from sparkflow.contrib.layers.norms import (
+    avg_pool3d,
+    conv2d_in_plane,
+    group_norm,
+    instance_norm,
+    max_pool3d,
+    maxout,
+    summarize_activation,
+    summarize_activations,
+    summarize_collection,
+    summarize_tensor,
+    summarize_tensors,
+)
 from sparkflow.contrib.layers.optimizing import optimize_loss
 from sparkflow.contrib.layers.regularizers import (
     apply_regularization,
@@ -40,4 +55,6 @@ from sparkflow.contrib.layers.regularizers import (
 
 convolution = convolution2d = conv2d
 convolution1d, convolution3d, convolution2d_transpose = conv1d, conv3d, conv2d_transpose
+convolution3d_transpose = conv3d_transpose
 separable_convolution2d = separable_conv2d
+convolution2d_in_plane = conv2d_in_plane

@@ -8,11 +8,13 @@ from typing import Any
 
 from sparkflow import layers as core
 from sparkflow.contrib.arg_scopes import add_arg_scope
+from sparkflow.contrib.layers import utils
 from sparkflow.contrib.layers.initializers import xavier_initializer
+from sparkflow.contrib.layers.utils import collect_named_outputs
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
-from sparkflow.ops import array, array_select, embedding, init_ops, math, math_reduce, nn
+from sparkflow.ops import array, array_select, embedding, init_ops, math, math_reduce, nn, nn_conv_depthwise
 from sparkflow.ops.variable_scope import get_variable, variable_scope
 from sparkflow.ops.variables import global_variables
 
@@ -37,7 +39,8 @@ def _scope(scope: Any, default: str, reuse: Any, collections: Any = None) -> Ite
     made = [v for v in global_variables() if v not in before]
     for variable in made:
         last = variable.op.name.rpartition("/")[2]
-        own = collections.get(last, []) if isinstance(collections, dict) else collections or []
+        own = (collections.get(last) if isinstance(collections, dict) else collections) or []
+        own = [own] if isinstance(own, str) else own
         get_default_graph().add_to_collections([GraphKeys.MODEL_VARIABLES, *own], variable)
 
 
@@ -45,9 +48,7 @@ def _finished(out: Tensor, normalizer: Any, params: Any, activation: Any, collec
     if normalizer is not None:
         out = normalizer(out, **(params or {}))
     out = activation(out) if activation is not None else out
-    if collections:
-        get_default_graph().add_to_collections([collections] if isinstance(collections, str) else collections, out)
-    return out
+    return collect_named_outputs(collections, name, out)
 
 
 @add_arg_scope
@@ -99,7 +100,7 @@ def _convolution(default: str, kind: Any) -> Any:
         variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True, scope: Any = None,
     ) -> Tensor:  # fmt: skip
         with _scope(scope, default, reuse, variables_collections) as opened:
-            dilation = {} if kind is core.Conv2DTranspose else {"dilation_rate": rate}
+            dilation = {} if kind in (core.Conv2DTranspose, core.Conv3DTranspose) else {"dilation_rate": rate}
             layer = kind(
                 num_outputs, kernel_size, strides=stride, padding=padding.lower(), data_format=_FORMATS[data_format],
                 use_bias=not normalizer_fn and biases_initializer is not None, name=opened.name, trainable=trainable,
@@ -124,18 +125,26 @@ conv1d = _named(_convolution("Conv1d", core.Conv1D), "conv1d")
 conv2d = _named(_convolution("Conv", core.Conv2D), "conv2d")
 conv3d = _named(_convolution("Conv3d", core.Conv3D), "conv3d")
 conv2d_transpose = _named(_convolution("Conv2d_transpose", core.Conv2DTranspose), "conv2d_transpose")
+conv3d_transpose = _named(_convolution("Conv3d_transpose", core.Conv3DTranspose), "conv3d_transpose")
 
 
 @add_arg_scope
 def separable_conv2d(
-    inputs: Any, num_outputs: int, kernel_size: Any, depth_multiplier: int = 1, stride: Any = 1, padding: str = "SAME",
+    inputs: Any, num_outputs: int | None, kernel_size: Any, depth_multiplier: int = 1, stride: Any = 1,
+    padding: str = "SAME",
     data_format: str | None = None, rate: Any = 1, activation_fn: Any = nn.relu, normalizer_fn: Any = None,
     normalizer_params: Any = None, weights_initializer: Any = None, weights_regularizer: Any = None,
     biases_initializer: Any = _ZEROS, biases_regularizer: Any = None, reuse: Any = None,
     variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True, scope: Any = None,
 ) -> Tensor:  # fmt: skip
-    """A convolution of each channel alone, then one across channels of size 1."""
+    """A convolution of each channel alone, then one across channels of size 1; num_outputs None: the first alone."""
     first = weights_initializer or xavier_initializer()
+    if num_outputs is None:
+        return _depthwise(
+            inputs, kernel_size, depth_multiplier, stride, padding, data_format, rate, activation_fn, normalizer_fn,
+            normalizer_params, first, weights_regularizer, biases_initializer, biases_regularizer, reuse,
+            variables_collections, outputs_collections, trainable, scope,
+        )  # fmt: skip
     with _scope(scope, "SeparableConv2d", reuse, variables_collections) as opened:
         layer = core.SeparableConv2D(
             num_outputs, kernel_size, strides=stride, padding=padding.lower(), data_format=_FORMATS[data_format],
@@ -149,14 +158,44 @@ def separable_conv2d(
         return _finished(out, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
 
 
+def _depthwise(
+    inputs: Any, kernel_size: Any, multiplier: int, stride: Any, padding: str, data_format: Any, rate: Any,
+    activation_fn: Any, normalizer_fn: Any, normalizer_params: Any, initializer: Any, regularizer: Any,
+    biases_initializer: Any, biases_regularizer: Any, reuse: Any, variables_collections: Any,
+    outputs_collections: Any, trainable: bool, scope: Any,
+) -> Tensor:  # fmt: skip
+    """Each channel by itself, into `multiplier` channels."""
+    with _scope(scope, "SeparableConv2d", reuse, variables_collections) as opened:
+        x = convert_to_tensor(inputs)
+        first = _FORMATS[data_format] == "channels_first"
+        channels = x._shape[1 if first else -1] if x._shape else None
+        if channels is None:
+            raise ValueError(f"separable_conv2d: the number of channels must be known, got {x}")
+        (high, wide), (down, right), spread = (utils.two_element_tuple(v) for v in (kernel_size, stride, rate))
+        weights = get_variable(
+            "depthwise_weights", [high, wide, channels, multiplier], initializer=initializer, regularizer=regularizer,
+            trainable=trainable,
+        )  # fmt: skip
+        strides = [1, 1, down, right] if first else [1, down, right, 1]
+        form = "NCHW" if first else "NHWC"
+        out = nn_conv_depthwise.depthwise_conv2d(x, weights, strides, padding, rate=spread, data_format=form)
+        if not normalizer_fn and biases_initializer is not None:
+            bias = get_variable(
+                "biases", [channels * multiplier], initializer=biases_initializer, regularizer=biases_regularizer,
+                trainable=trainable,
+            )  # fmt: skip
+            out = nn.bias_add(out, bias, data_format=form)
+        return _finished(out, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
+
+
 def _pool(name: str, function: Any) -> Any:
     def pool(
         inputs: Any, kernel_size: Any, stride: Any = 2, padding: str = "VALID", data_format: str | None = None,
         outputs_collections: Any = None, scope: Any = None,
     ) -> Tensor:  # fmt: skip
-        with get_default_graph().name_scope(scope or default):
+        with get_default_graph().name_scope(scope or default) as opened:
             out = function(inputs, kernel_size, stride, padding.lower(), _FORMATS[data_format])
-            return _finished(out, None, None, None, outputs_collections, name)
+            return _finished(out, None, None, None, outputs_collections, opened)
 
     default = {"max_pool2d": "MaxPool2D", "avg_pool2d": "AvgPool2D"}[name]
     pool.__name__ = pool.__qualname__ = name
@@ -212,7 +251,7 @@ def layer_norm(
     begin_norm_axis: int = 1, begin_params_axis: int = -1, scope: Any = None,
 ) -> Tensor:  # fmt: skip
     """(x - mean) / std * gamma + beta, of each example by its own statistics. Source: Ba et al. 2016."""
-    with _scope(scope, "LayerNorm", reuse, variables_collections):
+    with _scope(scope, "LayerNorm", reuse, variables_collections) as opened:
         inputs = convert_to_tensor(inputs)
         dims = inputs._shape or ()
         size = dims[begin_params_axis:]
@@ -222,7 +261,7 @@ def layer_norm(
         )
         mean, variance = nn.moments(inputs, list(range(begin_norm_axis, len(dims))), keep_dims=True)
         out = nn.batch_normalization(inputs, mean, variance, beta, gamma, 1e-12)
-        return _finished(out, None, None, activation_fn, outputs_collections, "LayerNorm")
+        return _finished(out, None, None, activation_fn, outputs_collections, opened.name)
 
 
 @add_arg_scope
@@ -231,16 +270,16 @@ def dropout(
     outputs_collections: Any = None, scope: Any = None, seed: int | None = None,
 ) -> Tensor:  # fmt: skip
     """While training: each element is kept with probability keep_prob, and scaled by its inverse."""
-    with get_default_graph().name_scope(scope or "Dropout"):
+    with get_default_graph().name_scope(scope or "Dropout") as opened:
         out = core.dropout(inputs, rate=1 - keep_prob, noise_shape=noise_shape, seed=seed, training=is_training)
-        return _finished(out, None, None, None, outputs_collections, "Dropout")
+        return _finished(out, None, None, None, outputs_collections, opened)
 
 
 @add_arg_scope
 def flatten(inputs: Any, outputs_collections: Any = None, scope: Any = None) -> Tensor:
     """[batch, ...] -> [batch, the product of the rest]."""
-    with get_default_graph().name_scope(scope or "Flatten"):
-        return _finished(core.flatten(inputs), None, None, None, outputs_collections, "Flatten")
+    with get_default_graph().name_scope(scope or "Flatten") as opened:
+        return _finished(core.flatten(inputs), None, None, None, outputs_collections, opened)
 
 
 @add_arg_scope
@@ -250,14 +289,14 @@ def bias_add(
     data_format: str | None = None, scope: Any = None,
 ) -> Tensor:  # fmt: skip
     """inputs + <scope>/biases along the channels."""
-    with _scope(scope, "BiasAdd", reuse, variables_collections):
+    with _scope(scope, "BiasAdd", reuse, variables_collections) as opened:
         inputs = convert_to_tensor(inputs)
         channels = inputs._shape[1 if data_format == "NCHW" else -1] if inputs._shape else None
         biases = get_variable(
             "biases", [channels], initializer=initializer, regularizer=regularizer, trainable=trainable
         )
         out = nn.bias_add(inputs, biases, data_format)
-        return _finished(out, None, None, activation_fn, outputs_collections, "BiasAdd")
+        return _finished(out, None, None, activation_fn, outputs_collections, opened.name)
 
 
 @add_arg_scope

@@ -230,6 +230,14 @@ def summaries(tf: Any) -> list[Any]:
     return [*steps, ([one], nan), ([spread], nan)]
 
 
+@program("AudioSummaryV2", "TensorSummaryV2", tolerance=EXACT)
+def summaries_of_media(tf: Any) -> list[Any]:
+    x = tf.placeholder(tf.float32, [None, None])
+    sound, one = tf.summary.audio("a", x, 8000.0), tf.summary.audio("b", x, tf.constant(44100.0), max_outputs=1)
+    words = tf.summary.text("said", tf.constant(["a", "b"]))
+    return [([sound, one], {x: ramp("float32", 2, 40) / 30}), [words]]
+
+
 @program("MergeSummary", tolerance=EXACT)
 def equal_tags(tf: Any) -> list[Any]:
     with tf.name_scope("a"):

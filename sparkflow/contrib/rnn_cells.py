@@ -1,0 +1,284 @@
+"""Cells of tf.contrib.rnn beyond those of tf.nn.rnn_cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sparkflow.contrib.layers.layers import layer_norm
+from sparkflow.framework.shapes import TensorShape
+from sparkflow.ops import array, embedding, init_ops, math, math_reduce, nn
+from sparkflow.ops.array_join import concat, split, stack
+from sparkflow.ops.nn_conv import convolution
+from sparkflow.ops.rnn import dynamic_rnn
+from sparkflow.ops.rnn_cell import GRUCell, LSTMCell, LSTMStateTuple, RNNCell
+from sparkflow.ops.rnn_wrappers import _Wrapper
+from sparkflow.ops.variable_scope import get_variable, variable_scope
+
+
+class LSTMBlockCell(LSTMCell):
+    """An LSTMCell by the name of TensorFlow's fused one, of which it has the variables."""
+
+    def __init__(
+        self, num_units: int, forget_bias: float = 1.0, cell_clip: float | None = None, use_peephole: bool = False,
+        dtype: Any = None, reuse: Any = None, name: str = "lstm_cell",
+    ):  # fmt: skip
+        clip = None if cell_clip is None or cell_clip <= 0 else cell_clip
+        super().__init__(num_units, use_peephole, clip, forget_bias=forget_bias, reuse=reuse, dtype=dtype)
+        self._base = name
+
+
+class GRUBlockCellV2(GRUCell):
+    """A GRUCell by the name of TensorFlow's fused one, of which it has the variables."""
+
+    def __init__(self, num_units: int | None = None, cell_size: int | None = None, reuse: Any = None,
+                 name: str = "gru_cell"):  # fmt: skip
+        units = num_units if num_units is not None else cell_size
+        if units is None:
+            raise ValueError("GRUBlockCell: give num_units")
+        super().__init__(units, reuse=reuse)
+        self._base = name
+
+
+GRUBlockCell = GRUBlockCellV2
+
+
+class LayerNormBasicLSTMCell(RNNCell):
+    """A BasicLSTMCell whose gates and memory are normalized, with dropout of what is new in the memory.
+
+    Sources: Ba et al. 2016; Semeniuta et al. 2016.
+    """
+
+    def __init__(
+        self, num_units: int, forget_bias: float = 1.0, input_size: Any = None, activation: Any = math.tanh,
+        layer_norm: bool = True, norm_gain: float = 1.0, norm_shift: float = 0.0, dropout_keep_prob: Any = 1.0,
+        dropout_prob_seed: int | None = None, reuse: Any = None,
+    ):  # fmt: skip
+        super().__init__(reuse)
+        self._units, self._forget_bias, self._activation = num_units, forget_bias, activation
+        self._norms, self._gain, self._shift = layer_norm, norm_gain, norm_shift
+        self._keep, self._seed = dropout_keep_prob, dropout_prob_seed
+
+    state_size = property(lambda self: LSTMStateTuple(self._units, self._units))
+    output_size = property(lambda self: self._units)
+
+    def _norm(self, x: Any, name: str) -> Any:
+        if not self._norms:
+            return x
+        gain, shift = init_ops.constant_initializer(self._gain), init_ops.constant_initializer(self._shift)
+        with variable_scope(name):
+            get_variable("gamma", [x.shape[-1].value], self._dtype, initializer=gain)
+            get_variable("beta", [x.shape[-1].value], self._dtype, initializer=shift)
+        return layer_norm(x, reuse=True, scope=name)
+
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        c, h = state
+        joined = concat([inputs, h], 1)
+        kernel = get_variable("kernel", [joined.shape[-1].value, 4 * self._units], self._dtype)
+        mixed = math.matmul(joined, kernel)
+        if not self._norms:
+            zeros = init_ops.zeros_initializer()
+            mixed = nn.bias_add(mixed, get_variable("bias", [4 * self._units], self._dtype, initializer=zeros))
+        names = ("input", "transform", "forget", "output")
+        i, j, f, o = (self._norm(part, name) for part, name in zip(split(mixed, 4, axis=1), names))
+        new = self._activation(j)
+        if not isinstance(self._keep, float) or self._keep < 1:
+            new = nn.dropout(new, self._keep, seed=self._seed)
+        c = self._norm(c * math.sigmoid(f + self._forget_bias) + math.sigmoid(i) * new, "state")
+        h = self._activation(c) * math.sigmoid(o)
+        return h, LSTMStateTuple(c, h)
+
+
+class UGRNNCell(RNNCell):
+    """An update gate recurrent cell. Source: Collins et al. 2016."""
+
+    def __init__(self, num_units: int, initializer: Any = None, forget_bias: float = 1.0, activation: Any = math.tanh,
+                 reuse: Any = None):  # fmt: skip
+        super().__init__(reuse)
+        self._units, self._initializer = num_units, initializer
+        self._forget_bias, self._activation = forget_bias, activation
+
+    state_size = output_size = property(lambda self: self._units)
+
+    def build(self, depth: int) -> None:
+        self._kernel = self._add("kernel", [depth + self._units, 2 * self._units], self._initializer)
+        self._bias = self._add("bias", [2 * self._units], init_ops.zeros_initializer())
+
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        gate, new = split(nn.bias_add(math.matmul(concat([inputs, state], 1), self._kernel), self._bias), 2, axis=1)
+        gate = math.sigmoid(gate + self._forget_bias)
+        state = gate * state + (1.0 - gate) * self._activation(new)
+        return state, state
+
+
+class ConvLSTMCell(RNNCell):
+    """An LSTM over images (or sequences, or volumes): its products are convolutions. Source: Shi et al. 2015."""
+
+    def __init__(
+        self, conv_ndims: int, input_shape: Any, output_channels: int, kernel_shape: Any, use_bias: bool = True,
+        skip_connection: bool = False, forget_bias: float = 1.0, initializers: Any = None, name: str = "conv_lstm_cell",
+    ):  # fmt: skip
+        super().__init__(name=name)
+        if conv_ndims != len(input_shape) - 1:
+            raise ValueError(f"Invalid input_shape {input_shape} for conv_ndims={conv_ndims}.")
+        self._ndims, self._sizes, self._channels = conv_ndims, list(input_shape), output_channels
+        self._window, self._use_bias, self._skip = list(kernel_shape), use_bias, skip_connection
+        self._forget_bias, self._initializers = forget_bias, initializers
+        self._total = output_channels + (self._sizes[-1] if skip_connection else 0)
+
+    output_size = property(lambda self: TensorShape([*self._sizes[:-1], self._total]))
+
+    @property
+    def state_size(self) -> LSTMStateTuple:
+        sizes = TensorShape([*self._sizes[:-1], self._channels])
+        return LSTMStateTuple(sizes, sizes)
+
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        c, h = state
+        joined = concat([inputs, h], -1)
+        kernel = get_variable(
+            "kernel", [*self._window, joined.shape[-1].value, 4 * self._channels], self._dtype, self._initializers
+        )
+        mixed = convolution(joined, kernel, "SAME")
+        if self._use_bias:
+            zeros = init_ops.zeros_initializer()
+            mixed = mixed + get_variable("biases", [4 * self._channels], self._dtype, initializer=zeros)
+        i, j, f, o = split(mixed, 4, axis=-1)
+        c = math.sigmoid(f + self._forget_bias) * c + math.sigmoid(i) * math.tanh(j)
+        h = math.tanh(c) * math.sigmoid(o)
+        return (concat([h, inputs], -1) if self._skip else h), LSTMStateTuple(c, h)
+
+
+def _conv_cell(name: str, ndims: int) -> Any:
+    def make(**kwargs: Any) -> ConvLSTMCell:
+        return ConvLSTMCell(conv_ndims=ndims, **{"name": f"conv_{ndims}d_lstm_cell", **kwargs})
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"A ConvLSTMCell over {ndims} axes."
+    return make
+
+
+Conv1DLSTMCell, Conv2DLSTMCell, Conv3DLSTMCell = (_conv_cell(f"Conv{n}DLSTMCell", n) for n in (1, 2, 3))
+
+
+class EmbeddingWrapper(_Wrapper):
+    """The cell fed with embeddings of integer inputs; it makes the table `embedding`."""
+
+    def __init__(self, cell: RNNCell, embedding_classes: int, embedding_size: int, initializer: Any = None,
+                 reuse: Any = None):  # fmt: skip
+        super().__init__(cell)
+        if embedding_classes <= 0 or embedding_size <= 0:
+            raise ValueError(f"Both must be above 0: {embedding_classes}, {embedding_size}.")
+        self._classes, self._size, self._initializer, self._reuse = (
+            embedding_classes, embedding_size, initializer, reuse,
+        )  # fmt: skip
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        with variable_scope(scope or "embedding_wrapper", reuse=self._reuse):
+            first = self._initializer or init_ops.random_uniform_initializer(-(3.0**0.5), 3.0**0.5)
+            table = get_variable("embedding", [self._classes, self._size], initializer=first)
+            return self._cell(embedding.embedding_lookup(table, array.reshape(inputs, [-1])), state)
+
+
+def _linear(x: Any, size: int) -> Any:
+    kernel = get_variable("kernel", [x.shape[-1].value, size], x.dtype.base_dtype)
+    bias = get_variable("bias", [size], x.dtype.base_dtype, initializer=init_ops.zeros_initializer())
+    return nn.bias_add(math.matmul(x, kernel), bias)
+
+
+class InputProjectionWrapper(_Wrapper):
+    """The cell fed with activation(inputs @ kernel + bias)."""
+
+    def __init__(self, cell: RNNCell, num_proj: int, activation: Callable[[Any], Any] | None = None,
+                 input_size: Any = None, reuse: Any = None):  # fmt: skip
+        super().__init__(cell)
+        self._size, self._activation, self._reuse = num_proj, activation, reuse
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        with variable_scope(scope or "input_projection_wrapper", reuse=self._reuse):
+            x = _linear(inputs, self._size)
+            return self._cell(self._activation(x) if self._activation else x, state)
+
+
+class OutputProjectionWrapper(_Wrapper):
+    """activation(outputs @ kernel + bias) of the cell's outputs."""
+
+    def __init__(self, cell: RNNCell, output_size: int, activation: Callable[[Any], Any] | None = None,
+                 reuse: Any = None):  # fmt: skip
+        super().__init__(cell)
+        self._size, self._activation, self._reuse = output_size, activation, reuse
+
+    output_size = property(lambda self: self._size)
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        with variable_scope(scope or "output_projection_wrapper", reuse=self._reuse):
+            out, new = self._cell(inputs, state)
+            x = _linear(out, self._size)
+            return (self._activation(x) if self._activation else x), new
+
+
+class AttentionCellWrapper(RNNCell):
+    """The cell with attention over its own last attn_length outputs. Source: Vinyals et al. 2015."""
+
+    def __init__(
+        self, cell: RNNCell, attn_length: int, attn_size: int | None = None, attn_vec_size: int | None = None,
+        input_size: int | None = None, state_is_tuple: bool = True, reuse: Any = None,
+    ):  # fmt: skip
+        super().__init__(reuse)
+        if attn_length <= 0:
+            raise ValueError(f"attn_length should be greater than zero, got {attn_length}")
+        if not state_is_tuple:
+            raise ValueError("AttentionCellWrapper: state_is_tuple=False is not supported")
+        self._cell, self._length, self._input_size = cell, attn_length, input_size
+        self._attn_size = cell.output_size if attn_size is None else attn_size
+        self._vec_size = self._attn_size if attn_vec_size is None else attn_vec_size
+
+    @property
+    def state_size(self) -> Any:
+        return (self._cell.state_size, self._attn_size, self._attn_size * self._length)
+
+    output_size = property(lambda self: self._attn_size)
+
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        inner, attns, past = state
+        past = array.reshape(past, [-1, self._length, self._attn_size])
+        size = inputs._shape[1] if self._input_size is None else self._input_size
+        x = _linear(concat([inputs, attns], 1), size)
+        out, after = self._cell(x, inner)
+        flat = concat([after.c, after.h], 1) if isinstance(after, LSTMStateTuple) else after
+        attended, rest = self._attend(flat, past)
+        with variable_scope("attn_output_projection"):
+            out = _linear(concat([out, attended], 1), self._attn_size)
+        past = concat([rest, array.expand_dims(out, 1)], 1)
+        return out, (after, attended, array.reshape(past, [-1, self._attn_size * self._length]))
+
+    def _attend(self, query: Any, past: Any) -> tuple[Any, Any]:
+        with variable_scope("attention"):
+            k = get_variable("attn_w", [1, 1, self._attn_size, self._vec_size])
+            v = get_variable("attn_v", [self._vec_size])
+            hidden = array.reshape(past, [-1, self._length, 1, self._attn_size])
+            features = array.squeeze(convolution(hidden, k, "SAME"), [2])
+            y = array.reshape(_linear(query, self._vec_size), [-1, 1, self._vec_size])
+            weights = nn.softmax(math_reduce.reduce_sum(v * math.tanh(features + y), [2]))
+            found = math_reduce.reduce_sum(array.expand_dims(weights, 2) * past, [1])
+            return array.reshape(found, [-1, self._attn_size]), past[:, 1:]
+
+
+class LSTMBlockFusedCell:
+    """An LSTM over all steps at once: cell(inputs [time, batch, size], initial_state, dtype, sequence_length) ->
+    (outputs [time, batch, units], (c, h) of the last steps)."""
+
+    def __init__(self, num_units: int, forget_bias: float = 1.0, cell_clip: float | None = None,
+                 use_peephole: bool = False, reuse: Any = None, dtype: Any = None,
+                 name: str = "lstm_fused_cell"):  # fmt: skip
+        self._cell = LSTMBlockCell(num_units, forget_bias, cell_clip, use_peephole, dtype, reuse, name)
+        self._name, self.num_units = name, num_units
+
+    def __call__(self, inputs: Any, initial_state: Any = None, dtype: Any = None, sequence_length: Any = None,
+                 scope: Any = None) -> tuple[Any, Any]:  # fmt: skip
+        with variable_scope(scope or self._name) as opened:
+            self._cell._scope = self._cell._scope or opened
+            x = stack(inputs) if isinstance(inputs, (list, tuple)) else inputs
+            first = None if initial_state is None else LSTMStateTuple(*initial_state)
+            kind = dtype or x.dtype.base_dtype
+            return dynamic_rnn(self._cell, x, sequence_length, first, kind, time_major=True, scope=opened)

@@ -1,0 +1,95 @@
+"""Cells of tf.contrib.rnn: their variables by name, and their steps against equivalent ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+
+RNN = tf.contrib.rnn
+X = np.random.default_rng(0).normal(size=(3, 5, 4)).astype(np.float32)
+LENGTHS = [5, 2, 4]
+
+
+def started(fetches: Any) -> Any:
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        return session.run(fetches)
+
+
+CELLS = [  # (cell, the variables below rnn/<its scope>), as TensorFlow 1.15 names them
+    (lambda: RNN.LSTMBlockCell(6, use_peephole=True), "lstm_cell",
+     ["bias", "kernel", "w_f_diag", "w_i_diag", "w_o_diag"]),
+    (lambda: RNN.LayerNormBasicLSTMCell(6, layer_norm=False), "layer_norm_basic_lstm_cell", ["bias", "kernel"]),
+    (lambda: RNN.UGRNNCell(6), "ugrnn_cell", ["bias", "kernel"]),
+    (lambda: RNN.InputProjectionWrapper(RNN.UGRNNCell(6), 5), "input_projection_wrapper",
+     ["bias", "kernel", "ugrnn_cell/bias", "ugrnn_cell/kernel"]),
+    (lambda: RNN.OutputProjectionWrapper(RNN.UGRNNCell(6), 3), "output_projection_wrapper",
+     ["bias", "kernel", "ugrnn_cell/bias", "ugrnn_cell/kernel"]),
+    (lambda: RNN.AttentionCellWrapper(RNN.UGRNNCell(6), 2), "attention_cell_wrapper",
+     ["attention/attn_v", "attention/attn_w", "attention/bias", "attention/kernel", "attn_output_projection/bias",
+      "attn_output_projection/kernel", "bias", "kernel", "ugrnn_cell/bias", "ugrnn_cell/kernel"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make, scope, names", CELLS, ids=[scope for _, scope, _ in CELLS])
+def test_variables_and_gradients(graph: Any, make: Any, scope: str, names: list[str]) -> None:
+    outputs, _ = tf.nn.dynamic_rnn(make(), X, LENGTHS, dtype=tf.float32)
+    variables = tf.trainable_variables()
+    assert sorted(v.op.name for v in variables) == [f"rnn/{scope}/{name}" for name in names]
+    slopes = tf.gradients(tf.reduce_sum(tf.square(outputs)), variables)
+    found, *rest = started([outputs, *slopes])
+    assert not found[1, 2:].any() and all(np.isfinite(g).all() and g.any() for g in rest)
+
+
+def test_raw_rnn_is_dynamic_rnn(graph: Any) -> None:
+    cell = RNN.LSTMCell(6, name="shared", reuse=tf.AUTO_REUSE)
+    steps = tf.TensorArray(tf.float32, size=5).unstack(X.transpose(1, 0, 2))
+
+    def loop_fn(time: Any, output: Any, state: Any, count: Any) -> Any:
+        after = cell.zero_state(3, tf.float32) if output is None else state
+        finished = time >= LENGTHS
+        over = tf.reduce_all(finished)
+        following = tf.cond(over, lambda: tf.zeros([3, 4]), lambda: steps.read(time))
+        return finished, following, after, output, tf.constant(0) if output is None else count + 1
+
+    arrays, state, count = tf.nn.raw_rnn(cell, loop_fn, scope="rnn")
+    wanted, last = tf.nn.dynamic_rnn(cell, X, LENGTHS, dtype=tf.float32)
+    a, b, s, t, n = started([arrays.stack(), wanted, state, last, count])
+    np.testing.assert_allclose(a.transpose(1, 0, 2), b, rtol=1e-6)
+    np.testing.assert_allclose(s, t, rtol=1e-6)
+    assert n == 5
+
+
+def test_stacked_layers_in_both_directions(graph: Any) -> None:
+    cells = [[RNN.GRUCell(3), RNN.GRUCell(2)] for _ in range(2)]
+    outputs, forward, backward = RNN.stack_bidirectional_dynamic_rnn(*cells, X, dtype=tf.float32)
+    assert outputs.shape.as_list() == [3, 5, 4] and len(forward) == len(backward) == 2
+    found, (_, last), (_, first) = started([outputs, forward, backward])
+    np.testing.assert_allclose(found[:, -1, :2], last)
+    np.testing.assert_allclose(found[:, 0, 2:], first)
+
+
+def test_a_cell_over_images(graph: Any) -> None:
+    cell = RNN.Conv2DLSTMCell(input_shape=[6, 6, 2], output_channels=3, kernel_shape=[3, 3])
+    outputs, state = tf.nn.dynamic_rnn(cell, np.ones((2, 4, 6, 6, 2), np.float32), dtype=tf.float32)
+    assert outputs.shape.as_list() == [2, 4, 6, 6, 3] and state.c.shape.as_list() == [2, 6, 6, 3]
+    assert np.isfinite(started(outputs)).all()
+
+
+def test_what_a_cell_makes_in_call_is_made_once(graph: Any) -> None:
+    class Own(RNN.RNNCell):
+        state_size = output_size = 2
+
+        def call(self, inputs: Any, state: Any) -> Any:
+            new = tf.matmul(inputs, tf.get_variable("w", [4, 2])) + state
+            return new, new
+
+    cell = Own()
+    state = cell.zero_state(3, tf.float32)
+    for _ in range(2):
+        _, state = cell(tf.constant(X[:, 0]), state)
+    assert [v.op.name for v in tf.global_variables()] == ["own/w"]
