@@ -20,6 +20,11 @@ OPTIMIZERS = [
     lambda: tf.train.AdagradOptimizer(1e-2),
     lambda: tf.train.AdamOptimizer(),
     lambda: tf.train.RMSPropOptimizer(1e-3),
+    lambda: tf.train.RMSPropOptimizer(1e-3, epsilon=1e-3, centered=True),
+    lambda: tf.train.AdadeltaOptimizer(0.1, epsilon=1e-4),
+    lambda: tf.train.ProximalGradientDescentOptimizer(1e-2, 0.01, 0.02),
+    lambda: tf.train.ProximalAdagradOptimizer(1e-2, 0.1, 0.01, 0.02),
+    lambda: tf.train.AdagradDAOptimizer(1e-2, tf.Variable(0, trainable=False), l1_regularization_strength=1e-4),
     lambda: tf.train.FtrlOptimizer(0.01),
     lambda: tf.train.FtrlOptimizer(0.01, learning_rate_power=-0.6),  # one that the compiled loop does not know
 ]

@@ -47,6 +47,11 @@ DENSE_UPDATES = {  # which input is the gradient
     "ApplyFtrl": 3,
     "ApplyFtrlV2": 3,
     "ApplyRMSProp": 7,
+    "ApplyCenteredRMSProp": 8,
+    "ApplyAdadelta": 6,
+    "ApplyProximalGradientDescent": 4,
+    "ApplyProximalAdagrad": 5,
+    "ApplyAdagradDA": 3,
 }
 _BIAS = frozenset(["Add", "AddV2", "BiasAdd"])
 _SUMS, _NEXT = frozenset(["Add", "AddV2", "AddN"]), frozenset(["NextIteration"])
