@@ -49,7 +49,7 @@ def _to_batch(op: Operation, dims: Dims, block: list[int] | None, pairs: Any, co
     for i, b in enumerate(block):
         size = dims[i + 1]
         known = size is not None and pairs is not None
-        space.append(_divided(op, "padded size", size + sum(pairs[i]), b) if known else None)  # type: ignore[operator]
+        space.append(_divided(op, "padded size", size + sum(pairs[i]), b) if known else None)
     return (batch, *space, *dims[count + 1 :])
 
 

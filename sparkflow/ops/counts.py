@@ -83,7 +83,7 @@ def bincount(
         arr = convert_to_tensor(arr, name="arr")
         arr = arr if arr.dtype.is_integer else math.cast(arr, dtypes.int32)
         size = _bins_of(arr, minlength, maxlength)
-        whole = [] if weights is None else convert_to_tensor(weights)
+        whole: Any = [] if weights is None else convert_to_tensor(weights)
         if axis != -1:
             arr, whole = array.reshape(arr, [-1]), whole if weights is None else array.reshape(whole, [-1])
         if weights is None:
