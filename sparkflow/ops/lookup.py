@@ -120,8 +120,7 @@ def _by_values(keys: Any, find: Callable[[Tensor], Tensor]) -> Any:
 
 def exported(table: Any) -> tuple[Tensor, Tensor]:
     attrs = {"Tkeys": table.key_dtype, "Tvalues": table.value_dtype}
-    keys, values = apply_op("LookupTableExportV2", [table.resource_handle], attrs)
-    return keys, values
+    return apply_op("LookupTableExportV2", [table.resource_handle], attrs)
 
 
 class HasherSpec(NamedTuple):
