@@ -1,29 +1,11 @@
-"""The programs that both libraries run. Each module fills PROGRAMS as it is imported."""
+"""The programs that both libraries run: each module here fills PROGRAMS as it is imported."""
+
+from importlib import import_module
+from pkgutil import iter_modules
 
 from tests.oracle.program import PROGRAMS
-from tests.oracle.programs import (
-    api,
-    blocks,
-    control,
-    flow,
-    parsing,
-    random,
-    sparse,
-    state,
-    tables,
-    tutorials,
-)
 
-__all__ = [
-    "PROGRAMS",
-    "api",
-    "blocks",
-    "control",
-    "flow",
-    "parsing",
-    "random",
-    "sparse",
-    "state",
-    "tables",
-    "tutorials",
-]
+for _found in iter_modules(__path__):
+    import_module(f"{__name__}.{_found.name}")
+
+__all__ = ["PROGRAMS"]
