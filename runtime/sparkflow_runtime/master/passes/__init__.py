@@ -16,6 +16,7 @@ from typing import NamedTuple
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.passes.arithmetic import arithmetic
 from sparkflow_runtime.master.passes.common import common_subexpressions
+from sparkflow_runtime.master.passes.delay import delay
 from sparkflow_runtime.master.passes.dependencies import dependencies
 from sparkflow_runtime.master.passes.fold import Folder
 from sparkflow_runtime.master.passes.fuse import fuse
@@ -76,6 +77,7 @@ PLACED_PASSES = (
     PlacedPass("embeddings", lambda graph, of: fuse_embeddings(graph, of.feeds, of.kept)),
     PlacedPass("concat_gradients", lambda graph, of: fuse_concat_grad(graph, of.feeds, of.kept)),
     PlacedPass("scheduling", lambda graph, of: schedule(graph, of.feeds, of.fetches, of.costs)),
+    PlacedPass("delays", lambda graph, of: delay(graph, of.feeds)),
     PlacedPass("swaps", lambda graph, of: swap(graph, of.feeds, of.fetches, of.settings, of.costs)),
 )
 

@@ -25,6 +25,7 @@ class Settings:
     embeddings: bool = True  # look-ups in many tables and their updates
     concat_gradients: bool = True
     scheduling: bool = True  # for a lower peak of memory
+    delays: bool = True  # of variables on their way to another task, for a lower peak there
     swapping: bool = True  # what would take more memory than there is
     swap_hints: bool = True  # inputs that `_swap_to_host` of a node names
     recompute_cheap: bool = False
@@ -109,14 +110,14 @@ def _toggled(rewrite: RewriterConfig) -> Settings:
 
 
 # RewriterConfig.memory_optimization: the switches that each leaves on. Hints are followed wherever their pass runs.
-_MEMORY = ("scheduling", "swapping", "swap_hints", "recompute_cheap", "recompute_hints")
+_MEMORY = ("scheduling", "delays", "swapping", "swap_hints", "recompute_cheap", "recompute_hints")
 _MEMORY_ON = {
-    RewriterConfig.DEFAULT_MEM_OPT: {"scheduling", "swapping", "swap_hints"},
+    RewriterConfig.DEFAULT_MEM_OPT: {"scheduling", "delays", "swapping", "swap_hints"},
     RewriterConfig.NO_MEM_OPT: set[str](),
     RewriterConfig.MANUAL: {"swap_hints", "recompute_hints"},
     RewriterConfig.SWAPPING_HEURISTICS: {"swapping", "swap_hints"},
     RewriterConfig.RECOMPUTATION_HEURISTICS: {"recompute_cheap", "recompute_hints"},
-    RewriterConfig.SCHEDULING_HEURISTICS: {"scheduling"},
+    RewriterConfig.SCHEDULING_HEURISTICS: {"scheduling", "delays"},
     RewriterConfig.HEURISTICS: set(_MEMORY),
 }
 
