@@ -13,6 +13,7 @@ from sparkflow_runtime.kernels import (
     conv_depthwise,
     counts,
     data_flow,
+    distinct_rows,
     embedding,
     files,
     fourier,

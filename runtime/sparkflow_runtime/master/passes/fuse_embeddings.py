@@ -4,7 +4,8 @@
   only meet in a ConcatV2 of columns, that is part of it (`_FusedGatherConcat`): rows are gathered to where they belong,
   and the gathers' own outputs are columns of the result.
 - SparseApply* of one kind with the same factors: `_FusedSparseApply`. The Unique and UnsortedSegmentSum that an
-  optimizer puts before it (rows of one index are summed first) become part of it too, and so does a single one.
+  optimizer puts before it (rows of one index are summed first) become part of it too, and so does a single one. Where
+  no id can be there twice, they only go away.
 
 Nodes become one only where nothing can tell the difference (regions.py). What is fetched, fed or run keeps its name.
 """
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sparkflow_runtime.master.passes.regions import Regions
+from sparkflow_runtime.master.passes.row_sums import RowSums, constant
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.edges import CARRIED, data_inputs, edge, is_control, node_name, parse
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
@@ -30,6 +32,9 @@ _UPDATES: dict[str, tuple[int, int, int, tuple[str, ...]]] = {
     "SparseApplyFtrlV2": (3, 3, 4, ("multiply_linear_by_lr",)),
     "SparseApplyRMSProp": (3, 7, 8, ()),
 }
+
+# (op, whether at its first output): no id is there twice
+_DISTINCT = {("Unique", True), ("SparseAccumulatorTakeGradient", True), ("_SplitIds", True), ("_SplitIds", False)}
 
 
 def fuse_embeddings(graph: GraphDef, feeds: Collection[str] = (), kept: Collection[str] = ()) -> GraphDef:
@@ -50,7 +55,7 @@ class _Update(NamedTuple):
     node: NodeDef
     grad: str
     indices: str
-    summed: bool
+    how: str  # "summed": ids repeat, and rows of one are summed first; "distinct": none repeats; "": one by one
     swallowed: tuple[str, ...]  # Unique and the others that go with it
     key: tuple[Any, ...]
 
@@ -69,6 +74,7 @@ class _Fuser:
         self.nodes = self.regions.nodes
         self.context, self.awaited = self.regions.contexts(), self.regions.awaited()
         self.fed = {parse(f)[0] for f in self.feeds}
+        self.sums = RowSums(self.regions, self.kept)
 
     def fused(self) -> GraphDef:
         lookups = [one for n in self.graph.node if n.op == "GatherV2" and (one := self._lookup(n))]
@@ -78,7 +84,7 @@ class _Fuser:
         for group in self._groups(lookups):
             self._fuse_lookups(group)
         for updates_group in self._groups(updates):
-            if len(updates_group) > 1 or updates_group[0].summed:
+            if len(updates_group) > 1 or updates_group[0].how:
                 self._fuse_updates(updates_group)
         return self._rewritten() if self.gone else self.graph
 
@@ -95,11 +101,7 @@ class _Fuser:
         return node.name not in self.kept and node.name not in self.fed
 
     def _constant(self, e: str) -> Any:
-        """The value of a Const that is not fed, else None."""
-        node = self.nodes.get(parse(e)[0])
-        if node is None or node.op != "Const" or node.name in self.fed:
-            return None
-        return wire_attrs.node_attrs(node)["value"]
+        return constant(self.nodes, e, self.feeds)
 
     def _lookup(self, node: NodeDef) -> _Lookup | None:
         table, ids, axis = data_inputs(node)
@@ -116,47 +118,30 @@ class _Fuser:
         grad, indices = inputs[grad_at], inputs[indices_at]
         factors = tuple(e for i, e in enumerate(inputs) if i >= num_refs and i not in (grad_at, indices_at))
         attrs = tuple((n, node.attr[n].b) for n in names if n in node.attr)
-        sums = self._summed(node, grad, indices)
-        key = (node.op, node.attr["T"].type, factors, attrs, sums is not None)
-        return _Update(node, *(sums or (grad, indices, False, ())), key)
+        rows, ids, how, swallowed = self._summed(node, grad, indices)
+        key = (node.op, node.attr["T"].type, factors, attrs, how)
+        return _Update(node, rows, ids, how, swallowed, key)
 
-    def _summed(self, node: NodeDef, grad: str, indices: str) -> tuple[str, str, bool, tuple[str, ...]] | None:
-        """Of grad = UnsortedSegmentSum(rows, Unique(ids):1, Shape(Unique(ids))[0]), indices = Unique(ids), used for
-        nothing else: (rows, ids, True, the names of all these)."""
-        if self._is_fed(grad) or self._is_fed(indices):
-            return None
-        total, unique = self.nodes[node_name(grad)], self.nodes[node_name(indices)]
-        if total.op != "UnsortedSegmentSum" or unique.op != "Unique" or parse(indices)[1]:
-            return None
-        rows, positions, count = data_inputs(total)
-        if self._is_fed(positions) or self._is_fed(count):
-            return None
-        first = self.nodes[node_name(count)]
-        if parse(positions) != (unique.name, 1) or first.op != "StridedSlice":
-            return None
-        if self._is_fed(first.input[0]):
-            return None
-        shape = self.nodes[node_name(first.input[0])]
-        if shape.op != "Shape" or shape.input[0] != unique.name or not self._takes_first(first):
-            return None
-        inside = (unique, shape, first, total)
-        names = {n.name for n in inside} | {node.name}
-        alone = all(c.name in names for n in inside for c, _ in self.regions.consumers[n.name])
-        if not alone or not all(self._free(n) and n.device == node.device for n in inside):
-            return None
-        return rows, unique.input[0], True, tuple(n.name for n in inside)
+    def _summed(self, node: NodeDef, grad: str, indices: str) -> tuple[str, str, str, tuple[str, ...]]:
+        """(rows, ids, how they are, what goes with them): of a gradient that is the sum of rows by id, the rows before
+        they are summed; whether ids repeat in them."""
+        rows, ids, swallowed = grad, indices, tuple[str, ...]()
+        if not self._is_fed(grad) and not self._is_fed(indices):
+            total, unique = self.nodes[node_name(grad)], self.nodes[node_name(indices)]
+            found = self.sums.of(total)
+            if found is not None and found.swallowed[0] == unique.name and parse(indices)[1] == 0:
+                alone = all(c.name in (*found.swallowed, node.name) for n in (unique, total) for c in self._users(n))
+                if alone and total.device == node.device:
+                    rows, ids, swallowed = found
+        distinct = not self._is_fed(ids) and self._are_distinct(ids)
+        return rows, ids, "distinct" if distinct else "summed" if swallowed else "", swallowed
 
-    def _takes_first(self, node: NodeDef) -> bool:
-        """Whether it is x[0]."""
-        values = [self._constant(e) for e in data_inputs(node)[1:]]
-        if any(v is None or v.shape != (1,) for v in values):
-            return False
-        masks = {n: node.attr[n].i for n in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask")}
-        return (
-            [int(v[0]) for v in values] == [0, 1, 1]
-            and node.attr["shrink_axis_mask"].i == 1
-            and not any(masks.values())
-        )
+    def _users(self, node: NodeDef) -> list[NodeDef]:
+        return [consumer for consumer, _ in self.regions.consumers[node.name]]
+
+    def _are_distinct(self, ids: str) -> bool:
+        """Whether their producer gives no id twice."""
+        return (self.nodes[node_name(ids)].op, parse(ids)[1] == 0) in _DISTINCT
 
     # ------------------------------------------------------------------ fusing
 
@@ -230,7 +215,7 @@ class _Fuser:
         refs = [given[r] for r in range(num_refs) for given in inputs]
         first = inputs[0]
         factors = [e for i, e in enumerate(first) if i >= num_refs and i not in (grad_at, indices_at)]
-        attrs = {"N": len(group), "op": group[0].node.op, "summed": group[0].summed}
+        attrs = {"N": len(group), "op": group[0].node.op, "rows": group[0].how}
         attrs |= {n: group[0].node.attr[n].b for n in flags if n in group[0].node.attr}
         all_inputs = refs + factors + [one.grad for one in group] + [one.indices for one in group]
         swallowed = [self.nodes[n] for one in group for n in one.swallowed]

@@ -14,7 +14,7 @@ GRADIENTS = "gradients/"  # RewriterConfig's default scope
 
 @dataclass(frozen=True)
 class Settings:
-    """One switch a pass. `fusion`, `embeddings` and `concat_gradients` are RewriterConfig's remapping."""
+    """One switch a pass. `fusion`, `distinct_rows`, `embeddings`, `joint_takes` and `concat_gradients` are RewriterConfig's remapping."""
 
     dependencies: bool = True
     constant_folding: bool = True
@@ -22,7 +22,9 @@ class Settings:
     common_subexpressions: bool = True
     layout: bool = True
     fusion: bool = True
+    distinct_rows: bool = True  # of look-ups in tables of another task
     embeddings: bool = True  # look-ups in many tables and their updates
+    joint_takes: bool = True  # of accumulators
     concat_gradients: bool = True
     scheduling: bool = True  # for a lower peak of memory
     swapping: bool = True  # what would take more memory than there is
@@ -77,7 +79,9 @@ _TOGGLES = {
     "common_subexpressions": "common_subgraph_elimination",
     "layout": "layout_optimizer",
     "fusion": "remapping",
+    "distinct_rows": "remapping",
     "embeddings": "remapping",
+    "joint_takes": "remapping",
     "concat_gradients": "remapping",
 }
 
@@ -90,7 +94,9 @@ _LISTED = {
     "common_subexpressions": "common_subgraph_elimination",
     "layout": "layout",
     "fusion": "remap",
+    "distinct_rows": "distinct_rows",
     "embeddings": "embeddings",
+    "joint_takes": "joint_takes",
     "concat_gradients": "concat_gradients",
 }
 
