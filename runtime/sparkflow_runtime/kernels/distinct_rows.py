@@ -149,40 +149,107 @@ def _split_rows(node: Node) -> Callable[..., Sequence[Array]]:
 @bound("_SumToDistinct", stateful=False, devices=_CPU)
 def _sum_to_distinct(node: Node) -> Callable[..., Array]:
     """Inputs: N gradients, whose rows belong to the ids that a `_DistinctIds` was given (`of` says to which array's),
-    and its counts, places and sizes. The sums of the rows of each distinct id, in the order of the ids: a vector."""
-    n, of = node.attrs["N"], np.array(node.attrs["of"])
+    and its counts, places and sizes. The sums of the rows of each distinct id, in the order of the ids: a vector.
+    columns, widths: the gradients are these columns of the one that is given."""
+    n, of, columns = node.attrs["N"], np.array(node.attrs["of"]), node.attr("columns")
+    widths = np.array(node.attr("widths", ()), np.int64)
     sum_to_distinct.prepare()
 
     def run(*inputs: Array) -> Array:
         grads, (counts, places, sizes) = inputs[:n], inputs[n:]
         ends = np.cumsum(sizes)
         begins, ends, mine = (ends - sizes)[of], ends[of], counts[of]
-        for grad, size in zip(grads, sizes[of].tolist()):
-            if not grad.ndim or grad.shape[0] != size:
-                raise InvalidArgumentError(
-                    f"{node.op} {node.name!r}: a gradient of shape {grad.shape} for {size} looked-up rows"
-                )
+        _check_heights(node, grads, sizes[of])
+        rows = _Columns(grads[0], columns, widths) if columns is not None else _Separate(grads)
         if grads[0].dtype.name not in FLOATS:
-            pieces = [
-                sum_rows(np, g, places[a:b], count).reshape(-1)
-                for g, a, b, count in zip(grads, begins.tolist(), ends.tolist(), mine.tolist())
-            ]
-            return np.concatenate(pieces)
-        return _summed(grads, begins, ends, mine, places)
+            parts = zip(rows.arrays(), begins.tolist(), ends.tolist(), mine.tolist())
+            return np.concatenate([sum_rows(np, g, places[a:b], count).reshape(-1) for g, a, b, count in parts])
+        to = np.concatenate(([0], np.cumsum(mine * rows.widths)))
+        out = np.empty(int(to[-1]), grads[0].dtype)
+        where = unsigned(to[:-1] + position(out))
+        bounds = (np.ascontiguousarray(b).view(np.uint64) for b in (begins, ends))
+        given = unsigned(rows.widths), places.view(np.uint64), *bounds, unsigned(rows.at), unsigned(rows.steps)
+        sum_to_distinct(memory(out.dtype), *given, where)
+        return out
 
     return run
 
 
-def _summed(grads: Sequence[Array], begins: Array, ends: Array, counts: Array, places: Array) -> Array:
-    rows = [g if rows_ready(g) else np.ascontiguousarray(g) for g in grads]
-    widths = np.array([math.prod(g.shape[1:]) for g in rows])
-    to = np.concatenate(([0], np.cumsum(counts * widths)))
-    out = np.empty(int(to[-1]), rows[0].dtype)
-    at, steps = unsigned([position(g) for g in rows]), unsigned([stride(g) for g in rows])
-    where = unsigned(to[:-1] + position(out))
-    bounds = (np.ascontiguousarray(b).view(np.uint64) for b in (begins, ends))
-    sum_to_distinct(memory(out.dtype), unsigned(widths), places.view(np.uint64), *bounds, at, steps, where)
-    return out
+def _check_heights(node: Node, grads: Sequence[Array], sizes: Array) -> None:
+    for grad, size in zip(grads if len(grads) == len(sizes) else [*grads] * len(sizes), sizes.tolist()):
+        if not grad.ndim or grad.shape[0] != size:
+            raise InvalidArgumentError(
+                f"{node.op} {node.name!r}: a gradient of shape {grad.shape} for {size} looked-up rows"
+            )
+
+
+class _Separate:
+    """Gradients that are arrays of their own: widths, positions and steps of their rows."""
+
+    def __init__(self, grads: Sequence[Array]):
+        self._grads = [g if rows_ready(g) else np.ascontiguousarray(g) for g in grads]
+        self.widths = np.array([math.prod(g.shape[1:]) for g in grads])
+        self.at, self.steps = [position(g) for g in self._grads], [stride(g) for g in self._grads]
+
+    def arrays(self) -> Sequence[Array]:
+        return self._grads
+
+
+class _Columns:
+    """Gradients that are columns of one matrix."""
+
+    def __init__(self, matrix: Array, columns: list[int], widths: Array):
+        self._matrix = matrix = matrix if rows_ready(matrix) else np.ascontiguousarray(matrix)
+        self._begins, self.widths = np.array(columns), widths
+        if matrix.ndim != 2 or matrix.shape[1] < int((self._begins + widths).max()):
+            raise InvalidArgumentError(f"Slice: columns up to {(self._begins + widths).max()} of shape {matrix.shape}")
+        self.at, self.steps = self._begins + position(matrix), np.full(len(widths), stride(matrix))
+
+    def arrays(self) -> Sequence[Array]:
+        return [self._matrix[:, a : a + w] for a, w in zip(self._begins.tolist(), self.widths.tolist())]
+
+
+@bound("_SpreadConcat", multi=True, stateful=False, devices=_CPU)
+def _spread_concat(node: Node) -> Callable[..., Sequence[Array]]:
+    """A `_FusedGatherConcat` (kernels/embedding.py) of rows that travelled together. Inputs: the rows as
+    `_GatherDistinct` gives them, counts, places and sizes as `_DistinctIds` does, other columns. of, widths: of all
+    tables of the rows; members: the N of them that are wanted. alone: nobody wants their columns by themselves."""
+    attrs, (of, widths, members) = node.attrs, (np.array(node.attrs[k]) for k in ("of", "widths", "members"))
+    order, mine = attrs["order"], widths[members]
+    row_loops.gather_rows.prepare()
+
+    def run(flat: Array, counts: Array, places: Array, sizes: Array, *others: Array) -> Sequence[Array]:
+        items, height = counts[of] * widths, int(sizes[of[members[0]]])
+        _check_columns(node, flat, int(items.sum()), others, sizes[of[members]], height)
+        parts = [*mine.tolist(), *(o.shape[1] for o in others)]
+        ends = list(accumulate((parts[k] for k in order), initial=0))
+        begins = dict(zip(order, ends))
+        out = np.empty((height, ends[-1]), flat.dtype)
+        tables, last = (np.cumsum(items) - items)[members], np.cumsum(sizes)[of[members]]
+        at = np.array([begins[k] for k in range(len(mine))])
+        if flat.dtype.itemsize in (4, 8) and flat.dtype.kind in "fiu":
+            where = unsigned(tables + position(flat)), unsigned(mine), places.view(np.uint64)
+            bounds = unsigned(last - height), unsigned(last)
+            steps = np.full(len(mine), ends[-1], np.uint64)
+            row_loops.gather_rows(copying(out.dtype), *where, *bounds, unsigned(at + position(out)), steps)
+        else:
+            for begin, width, table, end in zip(at.tolist(), mine.tolist(), tables.tolist(), last.tolist()):
+                chosen = places[end - height : end]
+                out[:, begin : begin + width] = flat[table:][: (chosen.max(initial=-1) + 1) * width].reshape(-1, width)[chosen]
+        for k, other in enumerate(others, len(mine)):
+            out[:, begins[k] : begins[k] + other.shape[1]] = other
+        columns = () if attrs["alone"] else zip(at.tolist(), mine.tolist())
+        return [out, *(out[:, a : a + w] for a, w in columns)]
+
+    return run
+
+
+def _check_columns(node: Node, flat: Array, items: int, others: Sequence[Array], sizes: Array, height: int) -> None:
+    if flat.shape != (items,):
+        raise InvalidArgumentError(f"{node.op} {node.name!r}: rows of shape {flat.shape}, expected {items} items")
+    if (sizes != height).any() or any(o.ndim != 2 or len(o) != height for o in others):
+        shapes = f"{sizes.tolist()} rows and {[o.shape for o in others]}"
+        raise InvalidArgumentError(f"ConcatV2: sizes must agree but for axis 1, got {shapes}")
 
 
 @bound("_AccumulateDistinct", refs=EVERY_INPUT, devices=_CPU)

@@ -21,7 +21,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.master.passes.row_sums import RowSums, constant
 from sparkflow_runtime.wire import attrs as wire_attrs
@@ -235,8 +234,12 @@ class _Packer:
         home, source, carried, *_ = group[0].key
         pack, of = self._pack(home, source, [self._same_ids(it.ids) for it in group])
         ports = [edge(pack.name, port) for port in (1, 2, 3)]
-        inputs = [*(it.rows for it in group), *ports]
-        sums = self._make("_SumToDistinct", source, inputs, {"N": len(group), "of": of}, home, carried)
+        about: dict[str, Any] = {"N": len(group), "of": of}
+        rows_of, columns = [it.rows for it in group], [self._columns(it) for it in group]
+        if columns[0][0] and len({matrix for matrix, _ in columns}) == 1:
+            rows_of, about["N"] = [columns[0][0]], 1
+            about |= {"columns": [begin for _, begin in columns], "widths": [it.row[0] for it in group]}
+        sums = self._make("_SumToDistinct", source, [*rows_of, *ports], about, home, carried)
         if len(group) > 1 and group[0].node.op == _ACCUMULATE:
             self._accumulate(group, [sums, pack.name, ports[0]], of)
             return
@@ -255,6 +258,31 @@ class _Packer:
             else:
                 changed = self._copy(it.node, home)
                 changed.input[2], changed.input[3] = edge(ids, k), edge(rows, k)
+
+    def _columns(self, it: _Sum) -> tuple[str, int]:
+        """(matrix, first column) of rows that are some columns of all rows of a matrix; ("", 0) where they are not."""
+        e = it.rows
+        while len(it.row) == 1 and self._task(e) is not None:
+            node = self.nodes[node_name(e)]
+            if any(map(is_control, node.input)):
+                break
+            if node.op == "Reshape" and self._rank(node.input[0]) == 2 and self._row(node.input[0]) == it.row:
+                e = node.input[0]
+                continue
+            if node.op != "Slice" or self._rank(node.input[0]) != 2 or self._task(node.input[0]) is None:
+                break
+            begin, size = (constant(self.nodes, x, self.feeds) for x in node.input[1:3])
+            if begin is None or size is None or begin.tolist()[0] != 0 or size.tolist() != [-1, it.row[0]]:
+                break
+            return edge(*parse(node.input[0])), int(begin[1])
+        return "", 0
+
+    def _rank(self, e: str) -> int:
+        name, port = parse(e)
+        node = self.nodes.get(name)
+        if node is None or SHAPES not in node.attr or port >= len(node.attr[SHAPES].list.shape):
+            return -1
+        return len(shape_tuple(node.attr[SHAPES].list.shape[port]) or ())
 
     def _accumulate(self, group: list[_Sum], told: list[str], of: list[int]) -> None:
         nodes = [it.node for it in group]
@@ -294,30 +322,7 @@ class _Packer:
     def _rewritten(self) -> GraphDef:
         nodes = [self.changed.get(n.name, n) for n in self.graph.node if n.name not in self.gone]
         nodes = [self._renamed(n) for n in (*nodes, *self.made)]
-        return GraphDef(node=topological(self._needed(nodes), self.feeds), versions=self.graph.versions)
-
-    def _needed(self, nodes: Sequence[NodeDef]) -> list[NodeDef]:
-        """Without those that somebody took a value of, and nobody does any more."""
-        kept = {n.name: n for n in nodes}
-        users: dict[str, set[str]] = {name: set() for name in kept}
-        for node in nodes:
-            for name in self._producers(node):
-                users[name].add(node.name)
-        todo = [name for name in kept if self.regions.consumers.get(name) and not users[name]]
-        while todo:
-            node = kept[todo.pop()]
-            if registry.is_stateful(node.op) or node.name in self.kept:
-                continue
-            del kept[node.name]
-            for name in self._producers(node):
-                users[name].discard(node.name)
-                if not users[name]:
-                    todo.append(name)
-        return list(kept.values())
-
-    def _producers(self, node: NodeDef) -> set[str]:
-        given = (e for e in node.input if is_control(e) or "{}:{}".format(*parse(e)) not in self.feeds)
-        return {node_name(e) for e in given}
+        return GraphDef(node=topological(self.regions.without_idle(nodes, self.kept), self.feeds), versions=self.graph.versions)
 
     def _renamed(self, node: NodeDef) -> NodeDef:
         inputs = list(dict.fromkeys(self._edge(e) for e in node.input if is_control(e)))

@@ -199,15 +199,37 @@ class _Fuser:
         """Inputs: the tables, the ids, the other columns. order: of each input of the concat, which of tables and
         others it is. Output 0 is the concat, 1 + k the rows of table k."""
         others = [e for e, m in zip(data_inputs(concat), members) if m is None]
+        spread = self._from_one_split(mine)
         place = {one.node.name: k for k, one in enumerate(mine)}
         next_other = iter(range(len(mine), len(members)))
         order = [next(next_other) if m is None else place[m] for m in members]
-        inputs = [one.table for one in mine] + [one.ids for one in mine] + others
-        attrs = {"N": len(mine), "order": order}
-        name = self._make("_FusedGatherConcat", [*(one.node for one in mine), concat], inputs, attrs)
+        members_too = [*(one.node for one in mine), concat]
+        attrs: dict[str, Any] = {"N": len(mine), "order": order}
+        if spread is not None:
+            alone = all(len(self.regions.consumers[one.node.name]) == 1 for one in mine)
+            name = self._make("_SpreadConcat", members_too, spread[0] + others, attrs | spread[1] | {"alone": alone})
+        else:
+            inputs = [one.table for one in mine] + [one.ids for one in mine] + others
+            name = self._make("_FusedGatherConcat", members_too, inputs, attrs)
         self._replace(concat.name, name, name)
         for k, one in enumerate(mine):
             self._replace(one.node.name, edge(name, k + 1), name)
+
+    def _from_one_split(self, mine: list[_Lookup]) -> tuple[list[str], dict[str, Any]] | None:
+        """Of look-ups among rows that travelled together (distinct_rows.py): the rows, counts, places and sizes as they
+        are for all tables, and the attributes that say which part is whose."""
+        if any(self._is_fed(e) for one in mine for e in (one.table, one.ids)):
+            return None
+        split, ids = self.nodes[node_name(mine[0].table)], self.nodes[node_name(mine[0].ids)]
+        if split.op != "_SplitRows" or ids.op != "_DistinctIds" or split.input[1] != edge(ids.name, 1):
+            return None
+        of, rows = list(split.attr["of"].list.i), split.attr["row_shapes"].list.shape
+        ports = [parse(one.table) for one in mine]
+        places = [(ids.name, 4 + of[port]) if name == split.name else None for name, port in ports]
+        if any(parse(one.ids) != place for one, place in zip(mine, places)) or any(len(row.dim) != 1 for row in rows):
+            return None
+        about = {"of": of, "widths": [row.dim[0].size for row in rows], "members": [port for _, port in ports]}
+        return [split.input[0], *(edge(ids.name, port) for port in (1, 2, 3))], about
 
     def _fuse_updates(self, group: list[_Update]) -> None:
         num_refs, grad_at, indices_at, flags = _UPDATES[group[0].node.op]
@@ -245,12 +267,12 @@ class _Fuser:
         self.renamed[f"{old}:0"], self.renamed["^" + old] = new, "^" + whole
 
     def _rewritten(self) -> GraphDef:
-        out = GraphDef(versions=self.graph.versions)
+        nodes: list[NodeDef] = []
         for node in self.graph.node:
             if node.name not in self.gone:
-                out.node.append(self._renamed(node))
-            out.node.extend(self._renamed(made) for made in self.made.get(node.name, ()))
-        return out
+                nodes.append(self._renamed(node))
+            nodes.extend(self._renamed(made) for made in self.made.get(node.name, ()))
+        return GraphDef(node=self.regions.without_idle(nodes, self.kept), versions=self.graph.versions)
 
     def _renamed(self, node: NodeDef) -> NodeDef:
         inputs = list(dict.fromkeys(self._edge(e) for e in node.input if is_control(e)))
