@@ -1,5 +1,5 @@
-"""The loops of distinct_rows and accumulators, compiled, with their numpy versions. As in row_loops, all take many tables
-side by side, numbers of items are unsigned, and positions are those of kernels/memory.py."""
+"""The loops of distinct_rows and accumulators, compiled, with their numpy versions. As in row_loops, all take many
+tables side by side, numbers of items are unsigned, and positions are those of kernels/memory.py."""
 
 from __future__ import annotations
 

@@ -88,10 +88,16 @@ def _gatherable(tables: Sequence[Array]) -> bool:
 
 
 def _parts(node: Node, distinct: Array, counts: Array, of: Sequence[int]) -> tuple[Array, Array, Array]:
-    """The ids, unsigned, and where those of each member begin and end. They may come from another process: raises
+    """The ids, unsigned, and where those of each member begin and end. From another process may come anything: raises
     InvalidArgumentError where counts and ids are not of each other."""
     ends = np.cumsum(counts, dtype=np.int64)
-    if counts.ndim != 1 or distinct.ndim != 1 or len(counts) <= max(of) or counts.min() < 0 or ends[-1] != distinct.size:
+    if (
+        counts.ndim != 1
+        or distinct.ndim != 1
+        or len(counts) <= max(of)
+        or counts.min() < 0
+        or ends[-1] != distinct.size
+    ):
         raise InvalidArgumentError(
             f"{node.op} {node.name!r}: {distinct.size} ids of shape {distinct.shape}, which are not those of counts "
             f"{counts.tolist()[:8]}"
@@ -102,7 +108,7 @@ def _parts(node: Node, distinct: Array, counts: Array, of: Sequence[int]) -> tup
 
 
 def _check_inside(node: Node, op: str, ids: Array, begins: Array, ends: Array, sizes: Sequence[int]) -> None:
-    """Raises InvalidArgumentError that names the first id which is none of its table's `sizes` rows, and its look-up."""
+    """Raises InvalidArgumentError that names the first id that is no row of its table, and the look-up."""
     wrong = row_loops.first_outside(ids, begins, ends, unsigned(sizes))
     if wrong >= 0:
         table = int(np.flatnonzero((begins <= wrong) & (wrong < ends))[0])
@@ -235,7 +241,9 @@ def _spread_concat(node: Node) -> Callable[..., Sequence[Array]]:
         else:
             for begin, width, table, end in zip(at.tolist(), mine.tolist(), tables.tolist(), last.tolist()):
                 chosen = places[end - height : end]
-                out[:, begin : begin + width] = flat[table:][: (chosen.max(initial=-1) + 1) * width].reshape(-1, width)[chosen]
+                out[:, begin : begin + width] = flat[table:][: (chosen.max(initial=-1) + 1) * width].reshape(-1, width)[
+                    chosen
+                ]
         for k, other in enumerate(others, len(mine)):
             out[:, begins[k] : begins[k] + other.shape[1]] = other
         columns = () if attrs["alone"] else zip(at.tolist(), mine.tolist())
@@ -334,5 +342,7 @@ def _merged(given: Sequence[tuple[Any, list[Any]]]) -> list[list[Array]]:
     begins, numbers = (sums - sums[0]).tolist(), distinct.view(np.int64)
     return [
         [numbers[f : f + c], out[b : b + c * w].reshape(c, *row), accumulator.shape_now]
-        for (accumulator, _), f, c, b, w, row in zip(given, firsts.tolist(), counts.tolist(), begins, widths.tolist(), rows)
+        for (accumulator, _), f, c, b, w, row in zip(
+            given, firsts.tolist(), counts.tolist(), begins, widths.tolist(), rows
+        )
     ]

@@ -139,7 +139,8 @@ class Updater:
         """The rows that indices name change by the rows of the gradients; shapes have been checked.
 
         tables: [var, *slots] of each. how: "summed": rows of one index are added up first; "distinct": no index
-        repeats; "": rows come one after the other. Raises InvalidArgumentError before anything changes when an index is out of range; `names` are for that.
+        repeats; "": rows come one after the other. Raises InvalidArgumentError before anything changes when an index is
+        out of range; `names` are for that.
         """
         if not self._compiles(tables, scalars) or not all(map(rows_ready, grads)):
             self._one_by_one(tables, grads, indices, scalars, how, names)
@@ -221,9 +222,7 @@ class Updater:
             for column, place in zip(where, at):
                 row_loops.put_rows(space, column, *picked, begins + np.uint64(place), widths[a:b])
 
-    def _one_by_one(
-        self, tables: Any, grads: Any, indices: Any, scalars: Any, how: str, names: Sequence[str]
-    ) -> None:
+    def _one_by_one(self, tables: Any, grads: Any, indices: Any, scalars: Any, how: str, names: Sequence[str]) -> None:
         _check(tables, indices, names)
         for held, grad, rows in zip(tables, grads, indices):
             if how == "summed":

@@ -225,7 +225,11 @@ class SparseAccumulator(Accumulator):
         every = np.concatenate([i for i, _ in gradients])
         distinct, positions, touched = np.unique(every, return_inverse=True, return_counts=True)
         values = gradients[0][1]
-        total, seen, begin = np.empty((len(distinct), *values.shape[1:]), values.dtype), np.zeros(len(distinct), bool), 0
+        total, seen, begin = (
+            np.empty((len(distinct), *values.shape[1:]), values.dtype),
+            np.zeros(len(distinct), bool),
+            0,
+        )
         for indices, values in gradients:
             at = positions[begin : begin + len(indices)]  # none twice
             known = seen[at]

@@ -60,7 +60,7 @@ class _Sum(NamedTuple):
     ids: str
     row: Dims
     key: tuple[Any, ...]
-    swallowed: tuple[str, ...]  # the Unique, and what else goes with it
+    behind: tuple[str, ...]  # the nodes that make the sum, a Unique first
 
 
 @dataclass
@@ -80,6 +80,7 @@ class _Packer:
     gone: set[str] = field(default_factory=set)
     changed: dict[str, NodeDef] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)  # data edge -> edge
+    renamed_at: dict[tuple[str, str], str] = field(default_factory=dict)  # (task of the consumer, data edge) -> edge
     packs: dict[tuple[str, str], list[_Pack]] = field(default_factory=lambda: defaultdict(list))  # (tables', reader)
 
     def __post_init__(self) -> None:
@@ -89,8 +90,8 @@ class _Packer:
 
     def packed(self) -> GraphDef:
         lookups = [it for n in self.graph.node if n.op == "GatherV2" and (it := self._lookup(n))]
-        sums = [it for n in self.graph.node if n.op in _OPS and (it := self._sum(n))]
-        names = {it.node.name for it in (*lookups, *sums)}
+        sums = [one for n in self.graph.node if n.op in _OPS and (one := self._sum(n))]
+        names = {it.node.name for it in lookups} | {one.node.name for one in sums}
         if not names:
             return self.graph
         self.level, self.awaited = self.regions.levels(names.__contains__), self.regions.awaited()
@@ -163,9 +164,9 @@ class _Packer:
     def _sum(self, node: NodeDef) -> _Sum | None:
         home = task_of(node.device)
         if node.op == _ACCUMULATE:
-            ids, rows, swallowed = node.input[2], node.input[3], ()
-        elif (found := self.sums.of(node)) is not None:
-            rows, ids, swallowed = found.rows, found.ids, found.swallowed
+            ids, rows, behind = node.input[2], node.input[3], tuple[str, ...]()
+        elif (found := self.sums.of(node, alone=False)) is not None:
+            rows, ids, behind = found.rows, found.ids, found.nodes
         else:
             return None
         source, row = self._task(rows), self._row(rows)
@@ -173,11 +174,13 @@ class _Packer:
             return None
         carrier = self.nodes[node_name(rows)]
         carried = carrier.attr[CARRIED].s if CARRIED in carrier.attr else b""
-        kind: tuple[Any, ...] = (node.attr["T"].type,)
+        kind: tuple[Any, ...]
         if node.op == _ACCUMULATE:
             together = self._accumulates_alike(node, row)
             kind = (node.attr["dtype"].type, node.op, *(together or (node.name,)))
-        return _Sum(node, rows, ids, row, (home, source, carried, *kind), swallowed)
+        else:
+            kind = (node.attr["T"].type,)
+        return _Sum(node, rows, ids, row, (home, source, carried, *kind), behind)
 
     def _accumulates_alike(self, node: NodeDef, row: Dims) -> tuple[Any, ...] | None:
         """What accumulators that are given their rows together have in common; None for one of unknown shape."""
@@ -185,7 +188,7 @@ class _Packer:
         dims = shape_tuple(accumulator.attr["shape"].shape)
         if accumulator.op != "SparseConditionalAccumulator" or dims is None or None in dims or dims[1:] != row:
             return None
-        return edge(*parse(node.input[1])), node.attr["_replica"].i
+        return edge(*parse(node.input[1])), _rank(node)
 
     # ------------------------------------------------------------------ what is put in its place
 
@@ -243,18 +246,17 @@ class _Packer:
         if len(group) > 1 and group[0].node.op == _ACCUMULATE:
             self._accumulate(group, [sums, pack.name, ports[0]], of)
             return
-        swallowed = {name for it in group for name in it.swallowed}
-        waited = (e for name in sorted(swallowed) for e in self.nodes[name].input if is_control(e))
-        controls = [e for e in dict.fromkeys(waited) if e[1:] not in swallowed]
+        behind = dict.fromkeys(name for it in group for name in it.behind)
+        waited = (e for name in behind for e in self.nodes[name].input if is_control(e))
+        controls = [e for e in dict.fromkeys(waited) if e[1:] not in behind]
         ids = self._make("_SplitIds", home, [pack.name, ports[0], *controls], {"of": of}, source)
         shapes = [Shape(it.row) for it in group]
         rows = self._make("_SplitRows", home, [sums, ports[0], *controls], {"of": of, "row_shapes": shapes}, source)
-        self.gone |= swallowed
         for k, it in enumerate(group):
-            if it.swallowed:
-                self.renamed[f"{it.swallowed[0]}:0"] = edge(ids, k)
-                self.renamed[f"{it.node.name}:0"] = edge(rows, k)
-                self.renamed.update({"^" + name: "^" + rows for name in it.swallowed})
+            if it.behind:  # what lies between goes when nobody takes it any more
+                self.gone.add(it.node.name)
+                self.renamed_at[home, f"{it.behind[0]}:0"] = edge(ids, k)
+                self.renamed[f"{it.node.name}:0"], self.renamed[f"^{it.node.name}"] = edge(rows, k), f"^{rows}"
             else:
                 changed = self._copy(it.node, home)
                 changed.input[2], changed.input[3] = edge(ids, k), edge(rows, k)
@@ -289,7 +291,7 @@ class _Packer:
         home, source = group[0].key[:2]
         controls = dict.fromkeys(e for n in nodes for e in n.input if is_control(e))
         about = {"N": len(group), "of": of, "row_shapes": [Shape(it.row) for it in group]}
-        about |= {"_replica": nodes[0].attr["_replica"].i, "_fused_from": [n.name for n in nodes]}
+        about |= {"_replica": _rank(nodes[0]), "_fused_from": [n.name for n in nodes]}
         inputs = [*(n.input[0] for n in nodes), nodes[0].input[1], *told, *controls]
         name = self._make("_AccumulateDistinct", home, inputs, about, source)
         self.gone |= {n.name for n in nodes}
@@ -322,11 +324,14 @@ class _Packer:
     def _rewritten(self) -> GraphDef:
         nodes = [self.changed.get(n.name, n) for n in self.graph.node if n.name not in self.gone]
         nodes = [self._renamed(n) for n in (*nodes, *self.made)]
-        return GraphDef(node=topological(self.regions.without_idle(nodes, self.kept), self.feeds), versions=self.graph.versions)
+        return GraphDef(
+            node=topological(self.regions.without_idle(nodes, self.kept), self.feeds), versions=self.graph.versions
+        )
 
     def _renamed(self, node: NodeDef) -> NodeDef:
-        inputs = list(dict.fromkeys(self._edge(e) for e in node.input if is_control(e)))
-        inputs = [self._edge(e) for e in data_inputs(node)] + inputs
+        task = task_of(node.device)
+        inputs = list(dict.fromkeys(self.renamed.get(e, e) for e in node.input if is_control(e)))
+        inputs = [self._edge(e, task) for e in data_inputs(node)] + inputs
         if inputs == list(node.input):
             return node
         copy = NodeDef()
@@ -334,8 +339,13 @@ class _Packer:
         copy.input[:] = inputs
         return copy
 
-    def _edge(self, e: str) -> str:
-        return self.renamed.get(e if is_control(e) else "{}:{}".format(*parse(e)), e)
+    def _edge(self, e: str, task: str) -> str:
+        spelled = "{}:{}".format(*parse(e))
+        return self.renamed_at.get((task, spelled)) or self.renamed.get(spelled, e)
+
+
+def _rank(accumulate: NodeDef) -> int:
+    return accumulate.attr["_replica"].i if "_replica" in accumulate.attr else 0  # to ask for one makes it
 
 
 def _on_cpu(node: NodeDef) -> bool:

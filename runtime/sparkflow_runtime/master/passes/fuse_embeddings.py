@@ -129,8 +129,8 @@ class _Fuser:
         if not self._is_fed(grad) and not self._is_fed(indices):
             total, unique = self.nodes[node_name(grad)], self.nodes[node_name(indices)]
             found = self.sums.of(total)
-            if found is not None and found.swallowed[0] == unique.name and parse(indices)[1] == 0:
-                alone = all(c.name in (*found.swallowed, node.name) for n in (unique, total) for c in self._users(n))
+            if found is not None and found.nodes[0] == unique.name and parse(indices)[1] == 0:
+                alone = all(c.name in (*found.nodes, node.name) for n in (unique, total) for c in self._users(n))
                 if alone and total.device == node.device:
                     rows, ids, swallowed = found
         distinct = not self._is_fed(ids) and self._are_distinct(ids)

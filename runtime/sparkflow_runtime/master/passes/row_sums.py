@@ -14,7 +14,7 @@ from sparkflow_runtime.wire.protos import NodeDef
 class RowSum(NamedTuple):
     rows: str
     ids: str
-    swallowed: tuple[str, ...]  # Unique, Shape, StridedSlice, UnsortedSegmentSum
+    nodes: tuple[str, ...]  # Unique, Shape, StridedSlice, UnsortedSegmentSum
 
 
 def constant(nodes: Mapping[str, NodeDef], e: str, feeds: Collection[str]) -> Any:
@@ -27,14 +27,16 @@ def constant(nodes: Mapping[str, NodeDef], e: str, feeds: Collection[str]) -> An
 
 
 class RowSums:
-    """Finds total = UnsortedSegmentSum(rows, Unique(ids):1, Shape(Unique(ids))[0]) on one device, where only
-    Unique(ids) and the total itself are used for anything else. kept: nodes that stay as they are."""
+    """Finds total = UnsortedSegmentSum(rows, Unique(ids):1, Shape(Unique(ids))[0]). kept: nodes that stay as they
+    are."""
 
     def __init__(self, regions: Regions, kept: Collection[str]):
         self._regions, self._nodes, self._kept = regions, regions.nodes, kept
         self._fed = {parse(f)[0] for f in regions.feeds}
 
-    def of(self, total: NodeDef) -> RowSum | None:
+    def of(self, total: NodeDef, alone: bool = True) -> RowSum | None:
+        """alone: on one device, and nobody else takes what lies between, such as the sum for another table by the same
+        ids."""
         if total.op != "UnsortedSegmentSum":
             return None
         rows, positions, count = data_inputs(total)
@@ -49,13 +51,15 @@ class RowSums:
         if shape.op != "Shape" or shape.input[0] != unique.name or not self._takes_first(first):
             return None
         inside = (unique, shape, first, total)
-        if not all(self._is_free(n) and n.device == total.device for n in inside) or not self._is_alone(inside):
+        if not self._is_free(total) or (alone and not self._is_alone(inside)):
             return None
         return RowSum(rows, unique.input[0], tuple(n.name for n in inside))
 
     def _is_alone(self, inside: tuple[NodeDef, ...]) -> bool:
-        """Nobody else takes the positions, the shape or the count."""
-        unique, shape, first, total = inside
+        """They are on one device, and only Unique(ids) and the total are used for anything else."""
+        if not all(self._is_free(n) and n.device == inside[-1].device for n in inside):
+            return False
+        unique, shape, first, _ = inside
         names = {n.name for n in inside}
         users = self._regions.consumers
         hidden = [(c, e) for n in (shape, first) for c, e in users[n.name]]

@@ -14,7 +14,8 @@ GRADIENTS = "gradients/"  # RewriterConfig's default scope
 
 @dataclass(frozen=True)
 class Settings:
-    """One switch a pass. `fusion`, `distinct_rows`, `embeddings`, `joint_takes` and `concat_gradients` are RewriterConfig's remapping."""
+    """One switch a pass. `fusion`, `distinct_rows`, `embeddings`, `joint_takes` and `concat_gradients` are
+    RewriterConfig's remapping."""
 
     dependencies: bool = True
     constant_folding: bool = True
