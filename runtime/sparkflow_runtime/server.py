@@ -26,7 +26,7 @@ from sparkflow_runtime.transport.base import Options as TransportOptions
 from sparkflow_runtime.transport.peers import traffic
 from sparkflow_runtime.wire import sessions
 from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec, address_of, numbered
-from sparkflow_runtime.wire.devices import task_name
+from sparkflow_runtime.wire.devices import task_name, task_of
 from sparkflow_runtime.wire.errors import (
     AbortedError,
     DeadlineExceededError,
@@ -193,7 +193,11 @@ class Server:
         self.channel(task).push(COLLECTIVE, meta, tensors)
 
     def _collective_leader(self) -> str:
-        """The first task that is no parameter server, by the names of the jobs ('chief' before 'worker')."""
+        """What the server's config says, else the first task that is no parameter server, by the names of the jobs
+        ('chief' before 'worker'). All tasks of a group must find the same."""
+        told = self.config.experimental.collective_group_leader
+        if told:
+            return task_of(told)
         jobs = sorted(job for job in self._cluster.jobs if job != "ps") or sorted(self._cluster.jobs)
         return task_name(jobs[0], min(self._cluster.task_indices(jobs[0]))) if jobs else self.name
 

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from typing import Any
 
 from sparkflow_runtime.master.passes.regions import Regions
+from sparkflow_runtime.master.passes.row_sums import constant
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.edges import edge, is_control, node_name, parse
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
@@ -47,7 +48,9 @@ def _groups(regions: Regions, takes: list[NodeDef]) -> list[list[NodeDef]]:
     before = _before(regions, names)
     for node in takes:
         controls = tuple(sorted(e for e in node.input if is_control(e)))
-        groups[node.device, node.input[1], controls, context[node.name], before[node.name]].append(node)
+        number = constant(regions.nodes, node.input[1], regions.feeds)
+        wanted = node.input[1] if number is None else int(number)
+        groups[node.device, wanted, controls, context[node.name], before[node.name]].append(node)
     found = []
     for group in groups.values():
         members = {n.name for n in group}
