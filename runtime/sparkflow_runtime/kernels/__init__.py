@@ -41,6 +41,7 @@ from sparkflow_runtime.kernels import (
     script,
     segments,
     sparse,
+    spread_rows,
     stacks,
     staging,
     state,

@@ -215,51 +215,6 @@ class _Columns:
         return [self._matrix[:, a : a + w] for a, w in zip(self._begins.tolist(), self.widths.tolist())]
 
 
-@bound("_SpreadConcat", multi=True, stateful=False, devices=_CPU)
-def _spread_concat(node: Node) -> Callable[..., Sequence[Array]]:
-    """A `_FusedGatherConcat` (kernels/embedding.py) of rows that travelled together. Inputs: the rows as
-    `_GatherDistinct` gives them, counts, places and sizes as `_DistinctIds` does, other columns. of, widths: of all
-    tables of the rows; members: the N of them that are wanted. alone: nobody wants their columns by themselves."""
-    attrs, (of, widths, members) = node.attrs, (np.array(node.attrs[k]) for k in ("of", "widths", "members"))
-    order, mine = attrs["order"], widths[members]
-    row_loops.gather_rows.prepare()
-
-    def run(flat: Array, counts: Array, places: Array, sizes: Array, *others: Array) -> Sequence[Array]:
-        items, height = counts[of] * widths, int(sizes[of[members[0]]])
-        _check_columns(node, flat, int(items.sum()), others, sizes[of[members]], height)
-        parts = [*mine.tolist(), *(o.shape[1] for o in others)]
-        ends = list(accumulate((parts[k] for k in order), initial=0))
-        begins = dict(zip(order, ends))
-        out = np.empty((height, ends[-1]), flat.dtype)
-        tables, last = (np.cumsum(items) - items)[members], np.cumsum(sizes)[of[members]]
-        at = np.array([begins[k] for k in range(len(mine))])
-        if flat.dtype.itemsize in (4, 8) and flat.dtype.kind in "fiu":
-            where = unsigned(tables + position(flat)), unsigned(mine), places.view(np.uint64)
-            bounds = unsigned(last - height), unsigned(last)
-            steps = np.full(len(mine), ends[-1], np.uint64)
-            row_loops.gather_rows(copying(out.dtype), *where, *bounds, unsigned(at + position(out)), steps)
-        else:
-            for begin, width, table, end in zip(at.tolist(), mine.tolist(), tables.tolist(), last.tolist()):
-                chosen = places[end - height : end]
-                out[:, begin : begin + width] = flat[table:][: (chosen.max(initial=-1) + 1) * width].reshape(-1, width)[
-                    chosen
-                ]
-        for k, other in enumerate(others, len(mine)):
-            out[:, begins[k] : begins[k] + other.shape[1]] = other
-        columns = () if attrs["alone"] else zip(at.tolist(), mine.tolist())
-        return [out, *(out[:, a : a + w] for a, w in columns)]
-
-    return run
-
-
-def _check_columns(node: Node, flat: Array, items: int, others: Sequence[Array], sizes: Array, height: int) -> None:
-    if flat.shape != (items,):
-        raise InvalidArgumentError(f"{node.op} {node.name!r}: rows of shape {flat.shape}, expected {items} items")
-    if (sizes != height).any() or any(o.ndim != 2 or len(o) != height for o in others):
-        shapes = f"{sizes.tolist()} rows and {[o.shape for o in others]}"
-        raise InvalidArgumentError(f"ConcatV2: sizes must agree but for axis 1, got {shapes}")
-
-
 @bound("_AccumulateDistinct", refs=EVERY_INPUT, devices=_CPU)
 def _accumulate_distinct(node: Node) -> Callable[..., None]:
     """Inputs: N accumulators of known shape, their gradients' step, and sums, ids and counts as `_SumToDistinct` and

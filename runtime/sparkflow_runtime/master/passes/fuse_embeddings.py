@@ -199,7 +199,7 @@ class _Fuser:
         """Inputs: the tables, the ids, the other columns. order: of each input of the concat, which of tables and
         others it is. Output 0 is the concat, 1 + k the rows of table k."""
         others = [e for e, m in zip(data_inputs(concat), members) if m is None]
-        spread = self._from_one_split(mine)
+        spread = self._from_splits(mine)
         place = {one.node.name: k for k, one in enumerate(mine)}
         next_other = iter(range(len(mine), len(members)))
         order = [next(next_other) if m is None else place[m] for m in members]
@@ -215,21 +215,38 @@ class _Fuser:
         for k, one in enumerate(mine):
             self._replace(one.node.name, edge(name, k + 1), name)
 
-    def _from_one_split(self, mine: list[_Lookup]) -> tuple[list[str], dict[str, Any]] | None:
-        """Of look-ups among rows that travelled together (distinct_rows.py): the rows, counts, places and sizes as they
-        are for all tables, and the attributes that say which part is whose."""
-        if any(self._is_fed(e) for one in mine for e in (one.table, one.ids)):
-            return None
-        split, ids = self.nodes[node_name(mine[0].table)], self.nodes[node_name(mine[0].ids)]
-        if split.op != "_SplitRows" or ids.op != "_DistinctIds" or split.input[1] != edge(ids.name, 1):
-            return None
-        of, rows = list(split.attr["of"].list.i), split.attr["row_shapes"].list.shape
-        ports = [parse(one.table) for one in mine]
-        places = [(ids.name, 4 + of[port]) if name == split.name else None for name, port in ports]
-        if any(parse(one.ids) != place for one, place in zip(mine, places)) or any(len(row.dim) != 1 for row in rows):
-            return None
-        about = {"of": of, "widths": [row.dim[0].size for row in rows], "members": [port for _, port in ports]}
-        return [split.input[0], *(edge(ids.name, port) for port in (1, 2, 3))], about
+    def _from_splits(self, mine: list[_Lookup]) -> tuple[list[str], dict[str, Any]] | None:
+        """Of look-ups among rows that travelled together (distinct_rows.py): for each task they came from the rows,
+        counts, places and sizes as they are for all its tables; and the attributes that say which part is whose."""
+        inputs: list[str] = []
+        about: dict[str, list[int]] = {"tables": [], "of": [], "widths": [], "members": []}
+        first: dict[str, int] = {}  # _SplitRows -> the number of its first table
+        for one in mine:
+            if self._is_fed(one.table) or self._is_fed(one.ids):
+                return None
+            name, port = parse(one.table)
+            ids, of, widths = self._travelled(name)
+            if not ids or parse(one.ids) != (ids, 4 + of[port]):
+                return None
+            if name not in first:
+                first[name] = len(about["of"])
+                inputs += [self.nodes[name].input[0], *(edge(ids, p) for p in (1, 2, 3))]
+                about["tables"].append(len(of))
+                about["of"] += of
+                about["widths"] += widths
+            about["members"].append(first[name] + port)
+        return inputs, about
+
+    def _travelled(self, name: str) -> tuple[str, list[int], list[int]]:
+        """Of a _SplitRows of matrices: the _DistinctIds that its rows are of, whose they are, and their widths; of
+        anything else no name."""
+        split = self.nodes[name]
+        if split.op != "_SplitRows" or self._is_fed(split.input[1]):
+            return "", [], []
+        ids, rows = self.nodes[node_name(split.input[1])], split.attr["row_shapes"].list.shape
+        if ids.op != "_DistinctIds" or parse(split.input[1])[1] != 1 or any(len(row.dim) != 1 for row in rows):
+            return "", [], []
+        return ids.name, list(split.attr["of"].list.i), [row.dim[0].size for row in rows]
 
     def _fuse_updates(self, group: list[_Update]) -> None:
         num_refs, grad_at, indices_at, flags = _UPDATES[group[0].node.op]
