@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -72,15 +73,15 @@ class Accumulator:
         """
         gradient = np.asarray(gradient)
         self._check_dtype(gradient)
-        self._add(local_step, rank, lambda: self._copied(gradient))
+        self._add(local_step, rank, self._copied, gradient)
 
-    def _add(self, local_step: int, rank: int, make: Callable[[], Any]) -> None:
-        ready: list[tuple[_Take, list[Any]]] = []
+    def _add(self, local_step: int, rank: int, make: Callable[..., Any], *given: Any) -> None:
+        """Hold make(*given), unless it is of an earlier step."""
         with self._lock:
             if local_step < self.step:
                 return
-            self._held.append((rank, make()))
-            self._advance(ready)
+            self._held.append((rank, make(*given)))
+            ready = self._advance() if self._takes else ()
         _deliver(ready)
 
     def set_step(self, step: int) -> None:
@@ -94,10 +95,9 @@ class Accumulator:
         if required < 1:
             raise InvalidArgumentError(f"{self}: num_required must be 1 or more, got {required}")
         take = _Take(int(required), done, step, raw)
-        ready: list[tuple[_Take, list[Any]]] = []
         with self._lock:
             self._takes.append(take)
-            self._advance(ready)
+            ready = self._advance() if self._held else ()
             parked = not take.over
         _deliver(ready)
         if parked and step is not None:
@@ -110,7 +110,9 @@ class Accumulator:
 
     # ------------------------------------------------------------------ waiting
 
-    def _advance(self, ready: list[tuple[_Take, list[Any]]]) -> None:
+    def _advance(self) -> list[tuple[_Take, list[Any]]]:
+        """The takes that have what they wait for, with it."""
+        ready: list[tuple[_Take, list[Any]]] = []
         while self._takes and len(self._held) >= self._takes[0].required:
             take = self._takes.popleft()
             take.over = True
@@ -119,6 +121,7 @@ class Accumulator:
             ready.append((take, in_order if take.raw else self._reduced(in_order)))
             self._seen = self.shape
             self.step += 1
+        return ready
 
     def _watch(self, take: _Take) -> None:
         token = take.step.on_cancel(lambda error: self.withdraw(take, error))
@@ -137,8 +140,7 @@ class Accumulator:
                 return
             take.over = True
             self._takes.remove(take)
-            ready: list[tuple[_Take, list[Any]]] = []
-            self._advance(ready)
+            ready = self._advance()
         _deliver(ready)
         take.done(error, ())
 
@@ -182,12 +184,12 @@ class SparseAccumulator(Accumulator):
                 f"{self}: expected indices [k] and values [k, ...], got shapes {indices.shape} and {values.shape}"
             )
         dims = tuple(int(d) for d in shape)
-        self._add(local_step, rank, lambda: self._copied_rows(indices, values, dims))
+        self._add(local_step, rank, self._copied_rows, indices, values, dims)
 
     def add_distinct(self, local_step: int, indices: np.ndarray, values: np.ndarray, rank: int) -> None:
         """As apply_rows, of arrays that are the accumulator's from now on; they have been checked, and no index is
         there twice. The accumulator's shape is known."""
-        self._add(local_step, rank, lambda: (indices, values))
+        self._add(local_step, rank, _both, indices, values)
 
     def _copied_rows(
         self, indices: np.ndarray, values: np.ndarray, dims: tuple[int, ...]
@@ -243,6 +245,10 @@ class SparseAccumulator(Accumulator):
         return [distinct, total, self.shape_now]
 
 
+def _both(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return indices, values
+
+
 def _summed(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """With the rows of one index added up in their order, from zero, and none twice; copies."""
     distinct, positions = np.unique(indices, return_inverse=True)
@@ -264,25 +270,22 @@ class JointTake:
         self._found: list[Any] = [None] * len(accumulators)
         self._left, self._over, self._token = len(accumulators), False, 0
         self._step = step
-        self._takes = [a.take(required, self._done_of(i), raw=True) for i, a in enumerate(accumulators)]
+        self._takes = [a.take(required, partial(self._taken, i), raw=True) for i, a in enumerate(accumulators)]
         if step is not None and not self._over:
             self._token = step.on_cancel(self._cancel)
             if self._over:  # completed meanwhile, and saw no token
                 step.off_cancel(self._token)
 
-    def _done_of(self, index: int) -> Done:
-        def done(error: OpError | None, contributions: Sequence[Any]) -> None:
-            with self._lock:
-                self._found[index] = contributions
-                self._left -= 1
-                if self._over or (error is None and self._left):
-                    return
-                self._over = True
-            if self._token:
-                self._step.off_cancel(self._token)
-            self._done(error, () if error is not None else self._found)
-
-        return done
+    def _taken(self, index: int, error: OpError | None, contributions: Sequence[Any]) -> None:
+        with self._lock:
+            self._found[index] = contributions
+            self._left -= 1
+            if self._over or (error is None and self._left):
+                return
+            self._over = True
+        if self._token:
+            self._step.off_cancel(self._token)
+        self._done(error, () if error is not None else self._found)
 
     def _cancel(self, error: OpError) -> None:
         """One of those that wait is described; the others mostly wait for the same replicas."""
@@ -295,7 +298,7 @@ def _show(dims: Sequence[int | None]) -> str:
     return "[" + ",".join("?" if d is None else str(d) for d in dims) + "]"
 
 
-def _deliver(ready: list[tuple[_Take, list[Any]]]) -> None:
+def _deliver(ready: Sequence[tuple[_Take, list[Any]]]) -> None:
     for take, outputs in ready:
         if take.watched:
             take.step.off_cancel(take.token)
