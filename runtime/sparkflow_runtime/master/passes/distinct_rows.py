@@ -26,7 +26,16 @@ from sparkflow_runtime.master.passes.row_sums import RowSums, constant
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.devices import DeviceSpec, task_of
-from sparkflow_runtime.wire.edges import CARRIED, data_inputs, edge, is_control, node_name, parse, topological
+from sparkflow_runtime.wire.edges import (
+    CARRIED,
+    data_inputs,
+    edge,
+    is_control,
+    node_name,
+    parse,
+    topological,
+    with_inputs,
+)
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.wire.sizes import SHAPES
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
@@ -331,13 +340,7 @@ class _Packer:
     def _renamed(self, node: NodeDef) -> NodeDef:
         task = task_of(node.device)
         inputs = list(dict.fromkeys(self.renamed.get(e, e) for e in node.input if is_control(e)))
-        inputs = [self._edge(e, task) for e in data_inputs(node)] + inputs
-        if inputs == list(node.input):
-            return node
-        copy = NodeDef()
-        copy.CopyFrom(node)
-        copy.input[:] = inputs
-        return copy
+        return with_inputs(node, [self._edge(e, task) for e in data_inputs(node)] + inputs)
 
     def _edge(self, e: str, task: str) -> str:
         spelled = "{}:{}".format(*parse(e))

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.master.passes.row_sums import RowSums, constant
 from sparkflow_runtime.wire import attrs as wire_attrs
-from sparkflow_runtime.wire.edges import CARRIED, data_inputs, edge, is_control, node_name, parse
+from sparkflow_runtime.wire.edges import CARRIED, data_inputs, edge, is_control, node_name, parse, with_inputs
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 # op -> (how many references come first, where grad and indices stand, the attributes that belong to the formula)
@@ -293,13 +293,7 @@ class _Fuser:
 
     def _renamed(self, node: NodeDef) -> NodeDef:
         inputs = list(dict.fromkeys(self._edge(e) for e in node.input if is_control(e)))
-        inputs = [self._edge(e) for e in data_inputs(node)] + inputs
-        if inputs == list(node.input):
-            return node
-        copy = NodeDef()
-        copy.CopyFrom(node)
-        copy.input[:] = inputs
-        return copy
+        return with_inputs(node, [self._edge(e) for e in data_inputs(node)] + inputs)
 
     def _edge(self, e: str) -> str:
         return self.renamed.get(e if is_control(e) else "{}:{}".format(*parse(e)), e)
