@@ -20,13 +20,13 @@ from sparkflow_runtime.clients import Clients
 from sparkflow_runtime.dialling import dial_near, near_url, patiently, secret_of_environment
 from sparkflow_runtime.memory import keep_freed_memory
 from sparkflow_runtime.resources.collectives import Collectives
-from sparkflow_runtime.threads import inter_op, limit, share
+from sparkflow_runtime.threads import inter_op, limit, share, switch_often
 from sparkflow_runtime.transport.base import Channel, dial, listen
 from sparkflow_runtime.transport.base import Options as TransportOptions
 from sparkflow_runtime.transport.peers import traffic
 from sparkflow_runtime.wire import sessions
 from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec, address_of, numbered
-from sparkflow_runtime.wire.devices import task_name
+from sparkflow_runtime.wire.devices import task_name, task_of
 from sparkflow_runtime.wire.errors import (
     AbortedError,
     DeadlineExceededError,
@@ -84,6 +84,7 @@ class Server:
         config: ConfigProto | None = None,
     ):
         keep_freed_memory()
+        switch_often()
         self.config = config or ConfigProto()
         self.job, self.index, self.name = job, index, task_name(job, index)
         self._secret, self._options = secret, TransportOptions(keepalive_s=keepalive_s)
@@ -193,7 +194,11 @@ class Server:
         self.channel(task).push(COLLECTIVE, meta, tensors)
 
     def _collective_leader(self) -> str:
-        """The first task that is no parameter server, by the names of the jobs ('chief' before 'worker')."""
+        """What the server's config says, else the first task that is no parameter server, by the names of the jobs
+        ('chief' before 'worker'). All tasks of a group must find the same."""
+        told = self.config.experimental.collective_group_leader
+        if told:
+            return task_of(told)
         jobs = sorted(job for job in self._cluster.jobs if job != "ps") or sorted(self._cluster.jobs)
         return task_name(jobs[0], min(self._cluster.task_indices(jobs[0]))) if jobs else self.name
 

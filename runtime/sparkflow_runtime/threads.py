@@ -1,4 +1,4 @@
-"""How many threads BLAS may use in this process, and who has said so.
+"""How many threads BLAS may use in this process, and who has said so; how often Python's threads change places.
 
 A product of matrices runs in BLAS's own threads, as many as there are processors unless somebody says otherwise.
 Several processes that train on one machine then spin against each other (measured: two workers and a parameter server
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from threading import Lock
@@ -30,6 +31,7 @@ _log = logging.getLogger(__name__)
 VARIABLES = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS")
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1", "[::1]"))
 _HOLDS_VARIABLES = "ps"
+_SWITCH_S = 2e-4
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,12 @@ def pinned_by() -> str | None:
 def in_force() -> Limit | None:
     """What this process has limited BLAS to, None where the environment or BLAS itself decides."""
     return _limits[0] if _limits else None
+
+
+def switch_often() -> None:
+    """Let no thread hold the GIL for longer than this while others want it: what a Server was sent waits that long for
+    the thread that is to read it, 5 ms where nothing is set. A shorter time that somebody has set stays."""
+    sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))
 
 
 def processors() -> int:

@@ -140,6 +140,8 @@ def _fill_to(array: np.ndarray, dims: Any, verify: bool) -> np.ndarray:
     if verify or array.size > max(count, 1) or not array.size:
         refusal = TypeError if verify else ValueError
         raise refusal(f"Expected a value of shape {shapes.show(dims)}, got shape {shapes.show(array.shape)}")
+    if array.size == 1:
+        return np.broadcast_to(array.reshape(()), dims)  # without its memory: only its value is written to the graph
     flat = np.full(count, array.ravel()[-1], array.dtype)
     flat[: array.size] = array.ravel()
     return flat.reshape(dims)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -78,6 +79,17 @@ def test_a_server_that_learns_of_tasks_on_its_host_takes_its_share(told: list[in
         assert "shares its host" in threads.in_force().reason  # type: ignore[union-attr]
     finally:
         server.stop()
+
+
+def test_threads_of_a_server_change_places_often() -> None:
+    before = sys.getswitchinterval()
+    try:
+        for held, want in ((5e-3, 2e-4), (1e-4, 1e-4)):
+            sys.setswitchinterval(held)
+            Server("worker", 0, "127.0.0.1:0").stop()
+            assert sys.getswitchinterval() == pytest.approx(want, rel=0.1)
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_blas_follows() -> None:

@@ -16,6 +16,8 @@ import sparkflow as tf
 from sparkflow.ops import collective
 from sparkflow.session.server import Server
 from sparkflow_runtime.resources import rings
+from sparkflow_runtime.server import Server as RuntimeServer
+from sparkflow_runtime.wire.cluster import ClusterSpec
 
 WAIT_S = 30.0
 
@@ -137,6 +139,23 @@ def test_a_group_that_does_not_complete(workers: Any) -> None:
         assert "task:1" not in error.message.split("[[")[0]
     results = each(servers, lambda rank: collective.all_reduce(value(rank), 3, 1, 1))
     assert all(isinstance(r, np.ndarray) for r in results), "the group forms when all ask for it"
+
+
+def test_the_config_names_the_leader() -> None:
+    config = tf.ConfigProto()
+    config.experimental.collective_group_leader = "/job:worker/task:1"
+    made = [RuntimeServer("worker", i, "127.0.0.1:0", b"secret", config=config) for i in range(2)]
+    try:
+        for server in made:
+            server.join_cluster(ClusterSpec({"worker": [s.address for s in made]}))
+        made[0].stop()  # who leads when nobody says
+        with tf.Graph().as_default() as graph, tf.device("/job:worker/task:1"):
+            out = collective.all_reduce(value(1), 1, 1, 1, timeout=5.0)
+            with tf.Session(made[1].target, graph) as session:
+                np.testing.assert_array_equal(session.run(out), value(1))
+    finally:
+        for server in made:
+            server.stop()
 
 
 def test_a_leader_that_is_not_there(workers: Any) -> None:

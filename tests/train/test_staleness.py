@@ -213,7 +213,8 @@ def test_a_backup_workers_late_gradient_is_dropped(cluster: Any) -> None:
             if rank == 2:
                 values = [mine["table"], mine["w"], mine["step"]]
                 seen.append(_settled(session, values))
-                session.run(mine["train"], {mine["ids"]: [1] * 1000})
+                with contextlib.suppress(tf.errors.DeadlineExceededError):  # the others may have taken all tokens
+                    session.run(mine["train"], {mine["ids"]: [1] * 1000}, options=tf.RunOptions(timeout_in_ms=2000))
                 seen.append(_settled(session, values))
             checked.wait(30)
 

@@ -152,10 +152,11 @@ def asynchronous(
     *ops: str, refs: Iterable[int] = (), devices: Iterable[str] = (_ANY,)
 ) -> Callable[[Callable[[Node], Function]], Callable[[Node], Function]]:
     """Register `factory(node) -> fn(step, done, *inputs)` for ops that may have to wait."""
+    numbered = refs if isinstance(refs, frozenset) else frozenset(refs)
 
     def register(factory: Callable[[Node], Function]) -> Callable[[Node], Function]:
         for op in ops:
-            _add(Kernel(op, factory, True, False, True, True, frozenset(refs)), devices)
+            _add(Kernel(op, factory, True, False, True, True, numbered), devices)
         return factory
 
     return register

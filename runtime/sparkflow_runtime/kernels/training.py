@@ -43,7 +43,7 @@ def _sparse_apply(node: Node) -> Callable[..., Variable]:
     def run(*inputs: Any) -> Variable:
         refs, grad, indices = inputs[:num_refs], inputs[grad_at], inputs[indices_at]
         scalars = _scalars(node, inputs, {*range(num_refs), grad_at, indices_at})
-        _update_tables(node, updater, node.op, [refs], [grad], [indices], scalars, False)
+        _update_tables(node, updater, node.op, [refs], [grad], [indices], scalars, "")
         return refs[0]
 
     return run
@@ -51,24 +51,24 @@ def _sparse_apply(node: Node) -> Callable[..., Variable]:
 
 @bound("_FusedSparseApply", refs=EVERY_INPUT, multi=True)
 def _fused_sparse_apply(node: Node) -> Callable[..., Sequence[Variable]]:
-    """Inputs: N variables, N of each slot, the op's factors, N gradients, N indices. Attributes: N, op, summed, and
-    those of the op. summed: rows of one index are added up before the update."""
+    """Inputs: N variables, N of each slot, the op's factors, N gradients, N indices. Attributes: N, op, rows, and those
+    of the op. rows: "summed" where rows of one index are added up before the update, "distinct" where none repeats."""
     op, n = node.attrs["op"], node.attrs["N"]
     updater = Updater(node.xp, op, node.attrs)
-    num_refs, summed = updater.update.num_refs, node.attrs["summed"]
+    num_refs, how = updater.update.num_refs, node.attrs["rows"]
 
     def run(*inputs: Any) -> Sequence[Variable]:
         refs = [inputs[t : num_refs * n : n] for t in range(n)]
         values = [i.read() if type(i) is Variable else i for i in inputs[num_refs * n :]]
         factors, grads, indices = values[: -2 * n], values[-2 * n : -n], values[-n:]
-        _update_tables(node, updater, op, refs, grads, indices, _scalars(node, factors, set()), summed)
+        _update_tables(node, updater, op, refs, grads, indices, _scalars(node, factors, set()), how)
         return inputs[:n]
 
     return run
 
 
 def _update_tables(
-    node: Node, updater: Updater, op: str, refs: Any, grads: Any, indices: Any, scalars: list[Any], summed: bool
+    node: Node, updater: Updater, op: str, refs: Any, grads: Any, indices: Any, scalars: list[Any], how: str
 ) -> None:
     grads, indices = [node.xp.asarray(g) for g in grads], [node.xp.asarray(i) for i in indices]
     with _locked_all([mine[0] for mine in refs]):
@@ -76,7 +76,7 @@ def _update_tables(
         for mine, held, grad, rows in zip(refs, tables, grads, indices):
             _check_rows(op, mine, held, grad, rows)
         names = [f"{op} of the rows of variable {mine[0].name!r}" for mine in refs]
-        updater.sparse(tables, grads, indices, scalars, summed, names)
+        updater.sparse(tables, grads, indices, scalars, how, names)
 
 
 @contextmanager

@@ -133,16 +133,17 @@ class Updater:
         grads: Sequence[Array],
         indices: Sequence[Array],
         scalars: Sequence[Array],
-        summed: bool,
+        how: str,
         names: Sequence[str],
     ) -> None:
         """The rows that indices name change by the rows of the gradients; shapes have been checked.
 
-        tables: [var, *slots] of each. summed: rows of one index are added up first; otherwise they come one after the
-        other. Raises InvalidArgumentError before anything changes when an index is out of range; `names` are for that.
+        tables: [var, *slots] of each. how: "summed": rows of one index are added up first; "distinct": no index
+        repeats; "": rows come one after the other. Raises InvalidArgumentError before anything changes when an index is
+        out of range; `names` are for that.
         """
         if not self._compiles(tables, scalars) or not all(map(rows_ready, grads)):
-            self._one_by_one(tables, grads, indices, scalars, summed, names)
+            self._one_by_one(tables, grads, indices, scalars, how, names)
             return
         ids, starts = flat_ids(indices)
         sizes = unsigned([held[0].shape[0] for held in tables])
@@ -151,11 +152,12 @@ class Updater:
         widths = unsigned([math.prod(held[0].shape[1:]) for held in tables])
         at, steps = unsigned([position(g) for g in grads]), unsigned([stride(g) for g in grads])
         rows = _Rows(tables[0][0].dtype, widths, ids, starts, at, steps)
-        if summed:
+        if how == "summed":
+            self._summed(self._refs(tables), rows, scalars)
+        elif how == "distinct":
             self._distinct(self._refs(tables), rows, scalars)
         else:
-            batch = np.stack([widths, starts[:-1], np.diff(starts), at, steps], 1)
-            self._loop(memory(rows.dtype), self._refs(tables), batch, ids, self._factors(scalars, rows.dtype))
+            self._in_turn(self._refs(tables), rows, scalars)
 
     def _compiles(self, tables: Sequence[list[Array]], scalars: Sequence[Array]) -> bool:
         dtype = tables[0][0].dtype
@@ -176,9 +178,8 @@ class Updater:
         batch = unsigned([[items, 0, 1, grad, 0]])
         self._loop(memory(dtype), refs, batch, np.zeros(1, np.uint64), self._factors(scalars, dtype))
 
-    def _distinct(self, refs: Array, rows: _Rows, scalars: Sequence[Array]) -> None:
-        """Rows of one index are summed; then none repeats, and rows can be put side by side, changed together, and put
-        back: short rows one by one do not fill vector registers. As many tables at a time as the cache holds."""
+    def _summed(self, refs: Array, rows: _Rows, scalars: Sequence[Array]) -> None:
+        """Rows of one index are summed; then none repeats."""
         dtype, widths, starts, ends = rows.dtype, rows.widths, rows.starts[:-1], rows.starts[1:]
         held = np.empty(int(((ends - starts) * widths).sum()), dtype)
         sums, counts, distinct = np.empty(len(refs) + 1, np.uint64), np.empty_like(starts), np.empty_like(rows.ids)
@@ -186,10 +187,32 @@ class Updater:
         heads = np.empty(max(16, 4 * int((ends - starts).max())), np.uint64)
         given = widths, rows.ids, starts, ends, rows.at, rows.steps
         row_loops.sum_by_id(memory(dtype), *given, sums, distinct, counts, heads)
-        space = copying(dtype)
+        self._change(dtype, refs, widths, (distinct, starts, starts + counts), sums, scalars)
+
+    def _distinct(self, refs: Array, rows: _Rows, scalars: Sequence[Array]) -> None:
+        """No index repeats, and the gradients mostly are one array's after the other's."""
+        starts, ends = rows.starts[:-1], rows.starts[1:]
+        items = (ends - starts) * rows.widths
+        sums = np.append(rows.at, rows.at[-1:] + items[-1:])
+        if np.array_equal(rows.steps, rows.widths) and np.array_equal(sums[1:], rows.at + items):
+            self._change(rows.dtype, refs, rows.widths, (rows.ids, starts, ends), sums, scalars)
+        else:
+            self._in_turn(refs, rows, scalars)
+
+    def _in_turn(self, refs: Array, rows: _Rows, scalars: Sequence[Array]) -> None:
+        batch = np.stack([rows.widths, rows.starts[:-1], np.diff(rows.starts), rows.at, rows.steps], 1)
+        self._loop(memory(rows.dtype), refs, batch, rows.ids, self._factors(scalars, rows.dtype))
+
+    def _change(
+        self, dtype: Any, refs: Array, widths: Array, ids: tuple[Array, Array, Array], sums: Array, scalars: Any
+    ) -> None:
+        """By gradients that lie one table's after the other's; sums: where each begins, and the end. No id repeats, so
+        rows can be put side by side, changed together, and put back: short rows one by one do not fill vector
+        registers. As many tables at a time as the cache holds."""
+        space, (distinct, starts, ends) = copying(dtype), ids
         for a, b in _chunks((sums - sums[0]).tolist()):
             where = [np.ascontiguousarray(column) for column in refs[a:b].T]
-            picked = widths[a:b], distinct, starts[a:b], starts[a:b] + counts[a:b]
+            picked = widths[a:b], distinct, starts[a:b], ends[a:b]
             side = np.empty((len(where), int(sums[b] - sums[a])), dtype)
             at = [position(line) for line in side]
             begins = sums[a:b] - sums[a]
@@ -199,12 +222,10 @@ class Updater:
             for column, place in zip(where, at):
                 row_loops.put_rows(space, column, *picked, begins + np.uint64(place), widths[a:b])
 
-    def _one_by_one(
-        self, tables: Any, grads: Any, indices: Any, scalars: Any, summed: bool, names: Sequence[str]
-    ) -> None:
+    def _one_by_one(self, tables: Any, grads: Any, indices: Any, scalars: Any, how: str, names: Sequence[str]) -> None:
         _check(tables, indices, names)
         for held, grad, rows in zip(tables, grads, indices):
-            if summed:
+            if how == "summed":
                 rows, positions, _ = unique_parts(self._xp, rows)
                 grad = sum_rows(self._xp, grad, positions, rows.size)
             if rows.size:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sparkflow_runtime.wire.attrs import encode
-from sparkflow_runtime.wire.edges import edge, is_control, node_name, parse
+from sparkflow_runtime.wire.edges import edge, is_control, node_name, parse, with_inputs
 from sparkflow_runtime.wire.errors import NotFoundError
 from sparkflow_runtime.wire.protos import NodeDef
 
@@ -34,12 +34,7 @@ def _box(op: str, tensor: str, device: str, inputs: Sequence[str] = ()) -> NodeD
 
 def _redirected(node: NodeDef, boxes: Mapping[str, str]) -> NodeDef:
     inputs = [e if is_control(e) else boxes.get("{}:{}".format(*parse(e)), e) for e in node.input]
-    if inputs == list(node.input):
-        return node
-    copy = NodeDef()
-    copy.CopyFrom(node)
-    copy.input[:] = inputs
-    return copy
+    return with_inputs(node, inputs)
 
 
 def feeds_needed(

@@ -36,6 +36,7 @@ from sparkflow_runtime.wire.edges import (
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 SEND, RECV = "_Send", "_Recv"
+_SMALL_BYTES = 1 << 12  # of a constant: it need not travel with every step
 
 
 @dataclass
@@ -54,6 +55,7 @@ class _Splitter:
     transfers: dict[tuple[str, str], str] = field(default_factory=dict)
     carriers: dict[str, str] = field(default_factory=dict)  # producers that do say
     ends: dict[int, list[NodeDef]] = field(default_factory=dict)  # bundle -> its _Send and _Recv nodes
+    constants: dict[str, NodeDef] = field(default_factory=dict)  # small ones: each task has its own
     next_event: int = 0
 
     def add(self, node: NodeDef) -> None:
@@ -71,6 +73,8 @@ class _Splitter:
         del copy.input[:]
         copy.input.extend(inputs)
         self.task[node.name] = task
+        if node.op == "Const" and not node.input and node.ByteSize() <= _SMALL_BYTES:
+            self.constants[node.name] = node
         if CARRIED in node.attr:
             self.carriers[node.name] = check_carried(node.attr[CARRIED].s, f"{node.op} {node.name!r}")
         waits = registry.is_asynchronous(node.op) and (not path or self._is_shared(path))
@@ -119,9 +123,20 @@ class _Splitter:
             return e, 0  # a NextIteration, of this same task
         if self.task[name] == task:
             return e, self.events[name]
+        if not is_control(e) and name in self.constants:
+            return self._own_constant(name, task), 0
         gate = self._gate(e, name)
         bundle = self._bundle(self.task[name], task, self.events[name], gate)
         return self._transfer(e, name, port, task, bundle, gate), 1 << bundle
+
+    def _own_constant(self, name: str, task: str) -> str:
+        own = f"{name}/_in_{label(task)}"
+        if (own, task) not in self.transfers:
+            copy = self.parts[task].node.add()
+            copy.CopyFrom(self.constants[name])
+            copy.name, copy.device = own, f"{task}/device:CPU:0"
+            self.transfers[own, task] = own
+        return own
 
     # ------------------------------------------------------------------ transfers
 

@@ -3,12 +3,16 @@
 Floating point addition is not associative, so a sum in arrival order differs from run to run. A contribution is
 therefore kept as it is, with the rank of the replica that sent it, and added at the time of taking, in rank order;
 contributions of one rank keep the order in which they came.
+
+Rows of one index within a contribution are added up before anything else, in their order: it makes no difference
+whether their sender has done that already (master/passes/distinct_rows.py).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -22,10 +26,10 @@ Dims = tuple[int | None, ...] | None
 
 
 class _Take:
-    __slots__ = ("done", "over", "required", "step", "token", "watched")
+    __slots__ = ("done", "over", "raw", "required", "step", "token", "watched")
 
-    def __init__(self, required: int, done: Done, step: Any):
-        self.required, self.done, self.step = required, done, step
+    def __init__(self, required: int, done: Done, step: Any, raw: bool):
+        self.required, self.done, self.step, self.raw = required, done, step, raw
         self.over, self.watched = False, False
         self.token: Any = None
 
@@ -69,15 +73,15 @@ class Accumulator:
         """
         gradient = np.asarray(gradient)
         self._check_dtype(gradient)
-        self._add(local_step, rank, lambda: self._copied(gradient))
+        self._add(local_step, rank, self._copied, gradient)
 
-    def _add(self, local_step: int, rank: int, make: Callable[[], Any]) -> None:
-        ready: list[tuple[_Take, list[Any]]] = []
+    def _add(self, local_step: int, rank: int, make: Callable[..., Any], *given: Any) -> None:
+        """Hold make(*given), unless it is of an earlier step."""
         with self._lock:
             if local_step < self.step:
                 return
-            self._held.append((rank, make()))
-            self._advance(ready)
+            self._held.append((rank, make(*given)))
+            ready = self._advance() if self._takes else ()
         _deliver(ready)
 
     def set_step(self, step: int) -> None:
@@ -85,50 +89,58 @@ class Accumulator:
         with self._lock:
             self.step = int(step)
 
-    def take(self, required: int, done: Done, step: Any = None) -> None:
-        """done(None, outputs) with the average of all held, once at least `required` are; then begins the next step."""
+    def take(self, required: int, done: Done, step: Any = None, raw: bool = False) -> _Take:
+        """done(None, outputs) with the average of all held, once at least `required` are; then begins the next step.
+        raw: with the contributions in the order of the sum instead. The result is for `withdraw`."""
         if required < 1:
             raise InvalidArgumentError(f"{self}: num_required must be 1 or more, got {required}")
-        take = _Take(int(required), done, step)
-        ready: list[tuple[_Take, list[Any]]] = []
+        take = _Take(int(required), done, step, raw)
         with self._lock:
             self._takes.append(take)
-            self._advance(ready)
+            ready = self._advance() if self._held else ()
             parked = not take.over
         _deliver(ready)
         if parked and step is not None:
             self._watch(take)
+        return take
+
+    def average(self, contributions: list[Any]) -> list[Any]:
+        """What `take` gives of what it gives raw."""
+        return self._reduced(contributions)
 
     # ------------------------------------------------------------------ waiting
 
-    def _advance(self, ready: list[tuple[_Take, list[Any]]]) -> None:
+    def _advance(self) -> list[tuple[_Take, list[Any]]]:
+        """The takes that have what they wait for, with it."""
+        ready: list[tuple[_Take, list[Any]]] = []
         while self._takes and len(self._held) >= self._takes[0].required:
             take = self._takes.popleft()
             take.over = True
             in_order = [gradient for _, gradient in sorted(self._held, key=lambda pair: pair[0])]  # a stable sort
             self._held = []
-            ready.append((take, self._reduced(in_order)))
+            ready.append((take, in_order if take.raw else self._reduced(in_order)))
             self._seen = self.shape
             self.step += 1
+        return ready
 
     def _watch(self, take: _Take) -> None:
-        token = take.step.on_cancel(lambda error: self._withdraw(take, error))
+        token = take.step.on_cancel(lambda error: self.withdraw(take, error))
         with self._lock:
             take.token, take.watched = token, True
             over = take.over
         if over:  # completed before it was watched: its completer saw no token
             take.step.off_cancel(token)
 
-    def _withdraw(self, take: _Take, error: OpError) -> None:
-        if isinstance(error, DeadlineExceededError) and str(self) not in error.message:
+    def withdraw(self, take: _Take, error: OpError, describe: bool = True) -> None:
+        """End a take that still waits; done(error, ()). describe: say in the error of a deadline what is missing."""
+        if describe and isinstance(error, DeadlineExceededError) and str(self) not in error.message:
             error.message = f"{error.message}. {self.describe()}"
         with self._lock:
             if take.over:
                 return
             take.over = True
             self._takes.remove(take)
-            ready: list[tuple[_Take, list[Any]]] = []
-            self._advance(ready)
+            ready = self._advance()
         _deliver(ready)
         take.done(error, ())
 
@@ -172,7 +184,12 @@ class SparseAccumulator(Accumulator):
                 f"{self}: expected indices [k] and values [k, ...], got shapes {indices.shape} and {values.shape}"
             )
         dims = tuple(int(d) for d in shape)
-        self._add(local_step, rank, lambda: self._copied_rows(indices, values, dims))
+        self._add(local_step, rank, self._copied_rows, indices, values, dims)
+
+    def add_distinct(self, local_step: int, indices: np.ndarray, values: np.ndarray, rank: int) -> None:
+        """As apply_rows, of arrays that are the accumulator's from now on; they have been checked, and no index is
+        there twice. The accumulator's shape is known."""
+        self._add(local_step, rank, _both, indices, values)
 
     def _copied_rows(
         self, indices: np.ndarray, values: np.ndarray, dims: tuple[int, ...]
@@ -187,7 +204,7 @@ class SparseAccumulator(Accumulator):
             self._check_shape(dims)
         else:
             self._check_row(values.shape[1:])
-        return indices.copy(), values.copy()
+        return _summed(indices.astype(np.int64), values)
 
     def _check_bounds(self, indices: np.ndarray, rows: int | None) -> None:
         if len(indices) and (indices.min() < 0 or (rows is not None and indices.max() >= rows)):
@@ -201,30 +218,87 @@ class SparseAccumulator(Accumulator):
             raise InvalidArgumentError(f"{self}: expected rows of shape {_show(seen[1:])}, got {_show(row)}")
         self._seen = (rows, *row)
 
+    @property
+    def shape_now(self) -> np.ndarray:
+        """The dense shape, -1 where a size is not known."""
+        return np.array([-1 if d is None else d for d in self._seen or ()], np.int64)
+
     def _reduced(self, gradients: list[Any]) -> list[Any]:
-        indices = np.concatenate([i for i, _ in gradients])
-        values = np.concatenate([v for _, v in gradients])
-        shape = np.array([-1 if d is None else d for d in self._seen or ()], np.int64)
-        if not len(indices):
-            return [indices, values, shape]
-        order = np.argsort(indices, kind="stable")  # within an index, rank order
-        indices = indices[order]
-        starts = np.flatnonzero(np.concatenate(([True], indices[1:] != indices[:-1])))
-        total = np.add.reduceat(values[order], starts, axis=0, dtype=values.dtype)
+        every = np.concatenate([i for i, _ in gradients])
+        distinct, positions, touched = np.unique(every, return_inverse=True, return_counts=True)
+        values = gradients[0][1]
+        total, seen, begin = (
+            np.empty((len(distinct), *values.shape[1:]), values.dtype),
+            np.zeros(len(distinct), bool),
+            0,
+        )
+        for indices, values in gradients:
+            at = positions[begin : begin + len(indices)]  # none twice
+            known = seen[at]
+            total[at[known]] += values[known]
+            total[at[~known]] = values[~known]
+            seen[at] = True
+            begin += len(indices)
         if self.reduction == "MEAN" and len(gradients) > 1:
-            who = np.repeat(np.arange(len(gradients)), [len(i) for i, _ in gradients])[order]
-            # Stable order keeps a gradient's repeats of an index side by side; they count as one.
-            counted = np.concatenate(([True], (who[1:] != who[:-1]) | (indices[1:] != indices[:-1])))
-            touched = np.add.reduceat(counted.astype(np.int64), starts).astype(values.dtype)
-            total = (total / touched.reshape(-1, *(1,) * (total.ndim - 1))).astype(values.dtype, copy=False)
-        return [indices[starts], total, shape]
+            by = touched.astype(values.dtype).reshape(-1, *(1,) * (total.ndim - 1))
+            total = (total / by).astype(values.dtype, copy=False)
+        return [distinct, total, self.shape_now]
+
+
+def _both(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return indices, values
+
+
+def _summed(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """With the rows of one index added up in their order, from zero, and none twice; copies."""
+    distinct, positions = np.unique(indices, return_inverse=True)
+    if len(distinct) == len(indices):
+        return indices, values + values.dtype.type(0)
+    total = np.zeros((len(distinct), *values.shape[1:]), values.dtype)
+    np.add.at(total, positions, values)
+    return distinct, total
+
+
+class JointTake:
+    """A take of several accumulators, done when all of them are: done(None, their raw contributions), once.
+
+    Whoever makes the last one ready runs `done`. It ends with the error of the first that fails.
+    """
+
+    def __init__(self, accumulators: Sequence[Accumulator], required: int, done: Done, step: Any = None):
+        self._accumulators, self._done, self._lock = accumulators, done, Lock()
+        self._found: list[Any] = [None] * len(accumulators)
+        self._left, self._over, self._token = len(accumulators), False, 0
+        self._step = step
+        self._takes = [a.take(required, partial(self._taken, i), raw=True) for i, a in enumerate(accumulators)]
+        if step is not None and not self._over:
+            self._token = step.on_cancel(self._cancel)
+            if self._over:  # completed meanwhile, and saw no token
+                step.off_cancel(self._token)
+
+    def _taken(self, index: int, error: OpError | None, contributions: Sequence[Any]) -> None:
+        with self._lock:
+            self._found[index] = contributions
+            self._left -= 1
+            if self._over or (error is None and self._left):
+                return
+            self._over = True
+        if self._token:
+            self._step.off_cancel(self._token)
+        self._done(error, () if error is not None else self._found)
+
+    def _cancel(self, error: OpError) -> None:
+        """One of those that wait is described; the others mostly wait for the same replicas."""
+        waiting = [(a, take) for a, take in zip(self._accumulators, self._takes) if not take.over]
+        for i, (accumulator, take) in enumerate(waiting):
+            accumulator.withdraw(take, error, describe=not i)
 
 
 def _show(dims: Sequence[int | None]) -> str:
     return "[" + ",".join("?" if d is None else str(d) for d in dims) + "]"
 
 
-def _deliver(ready: list[tuple[_Take, list[Any]]]) -> None:
+def _deliver(ready: Sequence[tuple[_Take, list[Any]]]) -> None:
     for take, outputs in ready:
         if take.watched:
             take.step.off_cancel(take.token)

@@ -41,6 +41,16 @@ def data_inputs(node: NodeDef) -> list[str]:
     return [e for e in node.input if not is_control(e)]
 
 
+def with_inputs(node: NodeDef, inputs: Sequence[str]) -> NodeDef:
+    """The node with these inputs: a copy, where it has others."""
+    if list(inputs) == list(node.input):
+        return node
+    copy = NodeDef()
+    copy.CopyFrom(node)
+    copy.input[:] = inputs
+    return copy
+
+
 def verify(graph: GraphDef, known: Collection[str] = ()) -> GraphDef:
     """The graph itself; `known` are names that inputs may refer to besides its own nodes.
 

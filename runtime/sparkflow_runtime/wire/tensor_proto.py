@@ -22,6 +22,9 @@ _FIELD = {
 }
 
 
+_LARGE_BYTES = 1 << 16
+
+
 def shape_proto(shape: tuple[int | None, ...] | None) -> TensorShapeProto:
     proto = TensorShapeProto(unknown_rank=shape is None)
     for size in shape or ():
@@ -45,13 +48,35 @@ def make_tensor_proto(array: np.ndarray) -> TensorProto:
     proto = TensorProto(dtype=dtype.as_datatype_enum, tensor_shape=shape_proto(array.shape))
     if dtype is dtypes.string:
         proto.string_val.extend(as_bytes(s) for s in array.ravel())
+    elif array.size > 1 and _is_one_value(array):
+        _put_value(proto, dtype, array[(0,) * array.ndim])
     else:
         proto.tensor_content = np.ascontiguousarray(array).tobytes()
     return proto
 
 
+def _is_one_value(array: np.ndarray) -> bool:
+    """Whether all elements have the same bits: one then stands for all (zeros, ones, an optimizer's first slots)."""
+    if not any(array.strides):
+        return True
+    if array.itemsize > 8 or not array.flags.c_contiguous:
+        return False
+    bits = array.reshape(-1).view(f"u{array.itemsize}")
+    return bool(bits[0] == bits[-1]) and bool((bits == bits[0]).all())
+
+
+def _put_value(proto: TensorProto, dtype: dtypes.DType, value: Any) -> None:
+    if dtype.name in ("float16", "bfloat16"):
+        proto.half_val.append(int(value.view(np.uint16)))
+    elif dtype.is_complex:
+        (proto.scomplex_val if dtype is dtypes.complex64 else proto.dcomplex_val).extend([value.real, value.imag])
+    else:
+        getattr(proto, _FIELD[dtype.name]).append(value.item())
+
+
 def make_ndarray(proto: TensorProto) -> np.ndarray:
-    """The array of a TensorProto. Raises InvalidArgumentError where its bytes do not match its shape."""
+    """The array of a TensorProto; a large one of one value throughout is a view of that. Raises InvalidArgumentError
+    where its bytes do not match its shape."""
     dtype, dims = dtypes.as_dtype(proto.dtype), shape_tuple(proto.tensor_shape)
     if dims is None or None in dims:
         raise InvalidArgumentError(f"TensorProto of {dtype.name}: its shape {dims} is not fully known")
@@ -69,6 +94,8 @@ def make_ndarray(proto: TensorProto) -> np.ndarray:
         raise InvalidArgumentError(
             f"TensorProto of {dtype.name}{shape}: {len(values)} values, expected at most {count}"
         )
+    if len(values) == 1 and count * dtype.np.itemsize > _LARGE_BYTES:
+        return np.broadcast_to(values, shape)
     out = np.zeros(count, dtype.np) if dtype is not dtypes.string else np.full(count, b"", object)
     out[: len(values)] = values
     if 0 < len(values) < count:  # the last value stands for the rest

@@ -249,7 +249,7 @@ class Step:
                 ready = self._completed(index)  # type: ignore[arg-type]
         if found is None:
             self._refuse(bundle, tensors, iterations)
-        else:
+        elif ready or not self._left:  # else there is nothing to wake anybody for
             self._advance(ready)
 
     def _record_arrival(self, unit: Unit, tensors: list[Any]) -> None:

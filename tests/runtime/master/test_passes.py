@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import sparkflow_runtime.kernels  # noqa: F401
@@ -75,9 +76,9 @@ def test_soft_placement_replaces_a_missing_gpu(node: Any, graph_def: Any) -> Non
 
 def _slots(node: Any, graph_def: Any, count: int) -> Any:
     """`count` tables on the server, gathered by ids from a worker: the shape of a model with many embeddings."""
-    nodes = [node("ids", "Const", device=DEVICES[1])]
+    nodes = [node("ids", "RandomUniformInt", device=DEVICES[1])]
     for i in range(count):
-        nodes.append(node(f"table{i}", "Const", device=DEVICES[0]))
+        nodes.append(node(f"table{i}", "VariableV2", device=DEVICES[0]))
         nodes.append(node(f"rows{i}", "GatherV2", f"table{i}", "ids", device=DEVICES[0]))
         nodes.append(node(f"use{i}", "Neg", f"rows{i}", device=DEVICES[1]))
     return graph_def(*nodes)
@@ -96,13 +97,24 @@ def test_partition_coalesces_slots_into_one_bundle_each_way(node: Any, graph_def
 
 def test_partition_separates_what_leaves_at_different_moments(node: Any, graph_def: Any) -> None:
     graph = graph_def(
-        node("early", "Const", device=DEVICES[0]),
-        node("ids", "Const", device=DEVICES[1]),
+        node("early", "RandomUniform", device=DEVICES[0]),
+        node("ids", "RandomUniform", device=DEVICES[1]),
         node("late", "Add", "early", "ids", device=DEVICES[0]),
         node("x", "Add", "early", "late", device=DEVICES[1]),
     )
     sends = [n for n in partition(graph)[PS].node if n.op == "_Send"]
     assert len({n.attr["_bundle"].i for n in sends}) == 2
+
+
+def test_small_constants_do_not_travel(node: Any, graph_def: Any) -> None:
+    graph = graph_def(
+        node("small", "Const", value=np.ones(3, np.float32), device=DEVICES[0]),
+        node("large", "Const", value=np.arange(4096.0), device=DEVICES[0]),
+        *(node(f"{name}_{i}", "Neg", name, device=DEVICES[1]) for name in ("small", "large") for i in range(2)),
+    )
+    parts = partition(graph)
+    assert [list(n.input) for n in verify(parts[PS]).node if n.op == "_Send"] == [["large"]]
+    assert sorted(n.op for n in verify(parts[W0]).node) == ["Const", "Neg", "Neg", "Neg", "Neg", "_Recv"]
 
 
 def test_partition_sends_feeds_to_their_consumers(node: Any, graph_def: Any) -> None:

@@ -18,10 +18,12 @@ from sparkflow_runtime.master.passes.arithmetic import arithmetic
 from sparkflow_runtime.master.passes.common import common_subexpressions
 from sparkflow_runtime.master.passes.delay import delay
 from sparkflow_runtime.master.passes.dependencies import dependencies
+from sparkflow_runtime.master.passes.distinct_rows import distinct_rows
 from sparkflow_runtime.master.passes.fold import Folder
 from sparkflow_runtime.master.passes.fuse import fuse
 from sparkflow_runtime.master.passes.fuse_concat_grad import fuse_concat_grad
 from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
+from sparkflow_runtime.master.passes.joint_takes import joint_takes
 from sparkflow_runtime.master.passes.layout import layout
 from sparkflow_runtime.master.passes.recompute import recompute
 from sparkflow_runtime.master.passes.report import PassReport, Report
@@ -74,7 +76,9 @@ class PlacedPass(NamedTuple):
 
 
 PLACED_PASSES = (
+    PlacedPass("distinct_rows", lambda graph, of: distinct_rows(graph, of.feeds, of.kept)),
     PlacedPass("embeddings", lambda graph, of: fuse_embeddings(graph, of.feeds, of.kept)),
+    PlacedPass("joint_takes", lambda graph, of: joint_takes(graph, of.feeds, of.kept)),
     PlacedPass("concat_gradients", lambda graph, of: fuse_concat_grad(graph, of.feeds, of.kept)),
     PlacedPass("scheduling", lambda graph, of: schedule(graph, of.feeds, of.fetches, of.costs)),
     PlacedPass("delays", lambda graph, of: delay(graph, of.feeds)),

@@ -4,7 +4,8 @@
   only meet in a ConcatV2 of columns, that is part of it (`_FusedGatherConcat`): rows are gathered to where they belong,
   and the gathers' own outputs are columns of the result.
 - SparseApply* of one kind with the same factors: `_FusedSparseApply`. The Unique and UnsortedSegmentSum that an
-  optimizer puts before it (rows of one index are summed first) become part of it too, and so does a single one.
+  optimizer puts before it (rows of one index are summed first) become part of it too, and so does a single one. Where
+  no id can be there twice, they only go away.
 
 Nodes become one only where nothing can tell the difference (regions.py). What is fetched, fed or run keeps its name.
 """
@@ -18,8 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sparkflow_runtime.master.passes.regions import Regions
+from sparkflow_runtime.master.passes.row_sums import RowSums, constant
 from sparkflow_runtime.wire import attrs as wire_attrs
-from sparkflow_runtime.wire.edges import CARRIED, data_inputs, edge, is_control, node_name, parse
+from sparkflow_runtime.wire.edges import CARRIED, data_inputs, edge, is_control, node_name, parse, with_inputs
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 # op -> (how many references come first, where grad and indices stand, the attributes that belong to the formula)
@@ -30,6 +32,9 @@ _UPDATES: dict[str, tuple[int, int, int, tuple[str, ...]]] = {
     "SparseApplyFtrlV2": (3, 3, 4, ("multiply_linear_by_lr",)),
     "SparseApplyRMSProp": (3, 7, 8, ()),
 }
+
+# (op, whether at its first output): no id is there twice
+_DISTINCT = {("Unique", True), ("SparseAccumulatorTakeGradient", True), ("_SplitIds", True), ("_SplitIds", False)}
 
 
 def fuse_embeddings(graph: GraphDef, feeds: Collection[str] = (), kept: Collection[str] = ()) -> GraphDef:
@@ -50,7 +55,7 @@ class _Update(NamedTuple):
     node: NodeDef
     grad: str
     indices: str
-    summed: bool
+    how: str  # "summed": ids repeat, and rows of one are summed first; "distinct": none repeats; "": one by one
     swallowed: tuple[str, ...]  # Unique and the others that go with it
     key: tuple[Any, ...]
 
@@ -69,6 +74,7 @@ class _Fuser:
         self.nodes = self.regions.nodes
         self.context, self.awaited = self.regions.contexts(), self.regions.awaited()
         self.fed = {parse(f)[0] for f in self.feeds}
+        self.sums = RowSums(self.regions, self.kept)
 
     def fused(self) -> GraphDef:
         lookups = [one for n in self.graph.node if n.op == "GatherV2" and (one := self._lookup(n))]
@@ -78,7 +84,7 @@ class _Fuser:
         for group in self._groups(lookups):
             self._fuse_lookups(group)
         for updates_group in self._groups(updates):
-            if len(updates_group) > 1 or updates_group[0].summed:
+            if len(updates_group) > 1 or updates_group[0].how:
                 self._fuse_updates(updates_group)
         return self._rewritten() if self.gone else self.graph
 
@@ -95,11 +101,7 @@ class _Fuser:
         return node.name not in self.kept and node.name not in self.fed
 
     def _constant(self, e: str) -> Any:
-        """The value of a Const that is not fed, else None."""
-        node = self.nodes.get(parse(e)[0])
-        if node is None or node.op != "Const" or node.name in self.fed:
-            return None
-        return wire_attrs.node_attrs(node)["value"]
+        return constant(self.nodes, e, self.feeds)
 
     def _lookup(self, node: NodeDef) -> _Lookup | None:
         table, ids, axis = data_inputs(node)
@@ -116,47 +118,30 @@ class _Fuser:
         grad, indices = inputs[grad_at], inputs[indices_at]
         factors = tuple(e for i, e in enumerate(inputs) if i >= num_refs and i not in (grad_at, indices_at))
         attrs = tuple((n, node.attr[n].b) for n in names if n in node.attr)
-        sums = self._summed(node, grad, indices)
-        key = (node.op, node.attr["T"].type, factors, attrs, sums is not None)
-        return _Update(node, *(sums or (grad, indices, False, ())), key)
+        rows, ids, how, swallowed = self._summed(node, grad, indices)
+        key = (node.op, node.attr["T"].type, factors, attrs, how)
+        return _Update(node, rows, ids, how, swallowed, key)
 
-    def _summed(self, node: NodeDef, grad: str, indices: str) -> tuple[str, str, bool, tuple[str, ...]] | None:
-        """Of grad = UnsortedSegmentSum(rows, Unique(ids):1, Shape(Unique(ids))[0]), indices = Unique(ids), used for
-        nothing else: (rows, ids, True, the names of all these)."""
-        if self._is_fed(grad) or self._is_fed(indices):
-            return None
-        total, unique = self.nodes[node_name(grad)], self.nodes[node_name(indices)]
-        if total.op != "UnsortedSegmentSum" or unique.op != "Unique" or parse(indices)[1]:
-            return None
-        rows, positions, count = data_inputs(total)
-        if self._is_fed(positions) or self._is_fed(count):
-            return None
-        first = self.nodes[node_name(count)]
-        if parse(positions) != (unique.name, 1) or first.op != "StridedSlice":
-            return None
-        if self._is_fed(first.input[0]):
-            return None
-        shape = self.nodes[node_name(first.input[0])]
-        if shape.op != "Shape" or shape.input[0] != unique.name or not self._takes_first(first):
-            return None
-        inside = (unique, shape, first, total)
-        names = {n.name for n in inside} | {node.name}
-        alone = all(c.name in names for n in inside for c, _ in self.regions.consumers[n.name])
-        if not alone or not all(self._free(n) and n.device == node.device for n in inside):
-            return None
-        return rows, unique.input[0], True, tuple(n.name for n in inside)
+    def _summed(self, node: NodeDef, grad: str, indices: str) -> tuple[str, str, str, tuple[str, ...]]:
+        """(rows, ids, how they are, what goes with them): of a gradient that is the sum of rows by id, the rows before
+        they are summed; whether ids repeat in them."""
+        rows, ids, swallowed = grad, indices, tuple[str, ...]()
+        if not self._is_fed(grad) and not self._is_fed(indices):
+            total, unique = self.nodes[node_name(grad)], self.nodes[node_name(indices)]
+            found = self.sums.of(total)
+            if found is not None and found.nodes[0] == unique.name and parse(indices)[1] == 0:
+                alone = all(c.name in (*found.nodes, node.name) for n in (unique, total) for c in self._users(n))
+                if alone and total.device == node.device:
+                    rows, ids, swallowed = found
+        distinct = not self._is_fed(ids) and self._are_distinct(ids)
+        return rows, ids, "distinct" if distinct else "summed" if swallowed else "", swallowed
 
-    def _takes_first(self, node: NodeDef) -> bool:
-        """Whether it is x[0]."""
-        values = [self._constant(e) for e in data_inputs(node)[1:]]
-        if any(v is None or v.shape != (1,) for v in values):
-            return False
-        masks = {n: node.attr[n].i for n in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask")}
-        return (
-            [int(v[0]) for v in values] == [0, 1, 1]
-            and node.attr["shrink_axis_mask"].i == 1
-            and not any(masks.values())
-        )
+    def _users(self, node: NodeDef) -> list[NodeDef]:
+        return [consumer for consumer, _ in self.regions.consumers[node.name]]
+
+    def _are_distinct(self, ids: str) -> bool:
+        """Whether their producer gives no id twice."""
+        return (self.nodes[node_name(ids)].op, parse(ids)[1] == 0) in _DISTINCT
 
     # ------------------------------------------------------------------ fusing
 
@@ -214,15 +199,54 @@ class _Fuser:
         """Inputs: the tables, the ids, the other columns. order: of each input of the concat, which of tables and
         others it is. Output 0 is the concat, 1 + k the rows of table k."""
         others = [e for e, m in zip(data_inputs(concat), members) if m is None]
+        spread = self._from_splits(mine)
         place = {one.node.name: k for k, one in enumerate(mine)}
         next_other = iter(range(len(mine), len(members)))
         order = [next(next_other) if m is None else place[m] for m in members]
-        inputs = [one.table for one in mine] + [one.ids for one in mine] + others
-        attrs = {"N": len(mine), "order": order}
-        name = self._make("_FusedGatherConcat", [*(one.node for one in mine), concat], inputs, attrs)
+        members_too = [*(one.node for one in mine), concat]
+        attrs: dict[str, Any] = {"N": len(mine), "order": order}
+        if spread is not None:
+            alone = all(len(self.regions.consumers[one.node.name]) == 1 for one in mine)
+            name = self._make("_SpreadConcat", members_too, spread[0] + others, attrs | spread[1] | {"alone": alone})
+        else:
+            inputs = [one.table for one in mine] + [one.ids for one in mine] + others
+            name = self._make("_FusedGatherConcat", members_too, inputs, attrs)
         self._replace(concat.name, name, name)
         for k, one in enumerate(mine):
             self._replace(one.node.name, edge(name, k + 1), name)
+
+    def _from_splits(self, mine: list[_Lookup]) -> tuple[list[str], dict[str, Any]] | None:
+        """Of look-ups among rows that travelled together (distinct_rows.py): for each task they came from the rows,
+        counts, places and sizes as they are for all its tables; and the attributes that say which part is whose."""
+        inputs: list[str] = []
+        about: dict[str, list[int]] = {"tables": [], "of": [], "widths": [], "members": []}
+        first: dict[str, int] = {}  # _SplitRows -> the number of its first table
+        for one in mine:
+            if self._is_fed(one.table) or self._is_fed(one.ids):
+                return None
+            name, port = parse(one.table)
+            ids, of, widths = self._travelled(name)
+            if not ids or parse(one.ids) != (ids, 4 + of[port]):
+                return None
+            if name not in first:
+                first[name] = len(about["of"])
+                inputs += [self.nodes[name].input[0], *(edge(ids, p) for p in (1, 2, 3))]
+                about["tables"].append(len(of))
+                about["of"] += of
+                about["widths"] += widths
+            about["members"].append(first[name] + port)
+        return inputs, about
+
+    def _travelled(self, name: str) -> tuple[str, list[int], list[int]]:
+        """Of a _SplitRows of matrices: the _DistinctIds that its rows are of, whose they are, and their widths; of
+        anything else no name."""
+        split = self.nodes[name]
+        if split.op != "_SplitRows" or self._is_fed(split.input[1]):
+            return "", [], []
+        ids, rows = self.nodes[node_name(split.input[1])], split.attr["row_shapes"].list.shape
+        if ids.op != "_DistinctIds" or parse(split.input[1])[1] != 1 or any(len(row.dim) != 1 for row in rows):
+            return "", [], []
+        return ids.name, list(split.attr["of"].list.i), [row.dim[0].size for row in rows]
 
     def _fuse_updates(self, group: list[_Update]) -> None:
         num_refs, grad_at, indices_at, flags = _UPDATES[group[0].node.op]
@@ -230,7 +254,7 @@ class _Fuser:
         refs = [given[r] for r in range(num_refs) for given in inputs]
         first = inputs[0]
         factors = [e for i, e in enumerate(first) if i >= num_refs and i not in (grad_at, indices_at)]
-        attrs = {"N": len(group), "op": group[0].node.op, "summed": group[0].summed}
+        attrs = {"N": len(group), "op": group[0].node.op, "rows": group[0].how}
         attrs |= {n: group[0].node.attr[n].b for n in flags if n in group[0].node.attr}
         all_inputs = refs + factors + [one.grad for one in group] + [one.indices for one in group]
         swallowed = [self.nodes[n] for one in group for n in one.swallowed]
@@ -260,22 +284,16 @@ class _Fuser:
         self.renamed[f"{old}:0"], self.renamed["^" + old] = new, "^" + whole
 
     def _rewritten(self) -> GraphDef:
-        out = GraphDef(versions=self.graph.versions)
+        nodes: list[NodeDef] = []
         for node in self.graph.node:
             if node.name not in self.gone:
-                out.node.append(self._renamed(node))
-            out.node.extend(self._renamed(made) for made in self.made.get(node.name, ()))
-        return out
+                nodes.append(self._renamed(node))
+            nodes.extend(self._renamed(made) for made in self.made.get(node.name, ()))
+        return GraphDef(node=self.regions.without_idle(nodes, self.kept), versions=self.graph.versions)
 
     def _renamed(self, node: NodeDef) -> NodeDef:
         inputs = list(dict.fromkeys(self._edge(e) for e in node.input if is_control(e)))
-        inputs = [self._edge(e) for e in data_inputs(node)] + inputs
-        if inputs == list(node.input):
-            return node
-        copy = NodeDef()
-        copy.CopyFrom(node)
-        copy.input[:] = inputs
-        return copy
+        return with_inputs(node, [self._edge(e) for e in data_inputs(node)] + inputs)
 
     def _edge(self, e: str) -> str:
         return self.renamed.get(e if is_control(e) else "{}:{}".format(*parse(e)), e)

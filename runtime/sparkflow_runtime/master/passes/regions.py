@@ -7,7 +7,7 @@ them must wait for can itself be waiting for another of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from sparkflow_runtime.kernels import registry
@@ -44,6 +44,29 @@ class Regions:
         fed = self.feeds
         given = [e for e in node.input if is_control(e) or "{}:{}".format(*parse(e)) not in fed]
         return [e for e in given if self.nodes[node_name(e)].op not in ("NextIteration", "RefNextIteration")]
+
+    def without_idle(self, nodes: Sequence[NodeDef], kept: Collection[str]) -> list[NodeDef]:
+        """The nodes that a pass makes of these, without those that somebody took a value of and nobody does now."""
+        left = {n.name: n for n in nodes}
+        users: dict[str, set[str]] = {name: set() for name in left}
+        for node in nodes:
+            for name in self._producers(node):
+                users[name].add(node.name)
+        idle = [name for name in left if not users[name] and self.consumers.get(name, True)]
+        while idle:
+            node = left[idle.pop()]
+            if registry.is_stateful(node.op) or node.name in kept:
+                continue
+            del left[node.name]
+            for name in self._producers(node):
+                users[name].discard(node.name)
+                if not users[name]:
+                    idle.append(name)
+        return list(left.values())
+
+    def _producers(self, node: NodeDef) -> set[str]:
+        given = (e for e in node.input if is_control(e) or "{}:{}".format(*parse(e)) not in self.feeds)
+        return {node_name(e) for e in given}
 
     def _order(self) -> list[str]:
         waits = {n.name: len(self.edges(n)) for n in self.graph.node}

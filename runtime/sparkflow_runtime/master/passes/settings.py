@@ -14,7 +14,8 @@ GRADIENTS = "gradients/"  # RewriterConfig's default scope
 
 @dataclass(frozen=True)
 class Settings:
-    """One switch a pass. `fusion`, `embeddings` and `concat_gradients` are RewriterConfig's remapping."""
+    """One switch a pass. `fusion`, `distinct_rows`, `embeddings`, `joint_takes` and `concat_gradients` are
+    RewriterConfig's remapping."""
 
     dependencies: bool = True
     constant_folding: bool = True
@@ -22,7 +23,9 @@ class Settings:
     common_subexpressions: bool = True
     layout: bool = True
     fusion: bool = True
+    distinct_rows: bool = True  # of look-ups in tables of another task
     embeddings: bool = True  # look-ups in many tables and their updates
+    joint_takes: bool = True  # of accumulators
     concat_gradients: bool = True
     scheduling: bool = True  # for a lower peak of memory
     delays: bool = True  # of variables on their way to another task, for a lower peak there
@@ -78,7 +81,9 @@ _TOGGLES = {
     "common_subexpressions": "common_subgraph_elimination",
     "layout": "layout_optimizer",
     "fusion": "remapping",
+    "distinct_rows": "remapping",
     "embeddings": "remapping",
+    "joint_takes": "remapping",
     "concat_gradients": "remapping",
 }
 
@@ -91,7 +96,9 @@ _LISTED = {
     "common_subexpressions": "common_subgraph_elimination",
     "layout": "layout",
     "fusion": "remap",
+    "distinct_rows": "distinct_rows",
     "embeddings": "embeddings",
+    "joint_takes": "joint_takes",
     "concat_gradients": "concat_gradients",
 }
 

@@ -1,0 +1,191 @@
+"""The loops of distinct_rows and accumulators, compiled, with their numpy versions. As in row_loops, all take many
+tables side by side, numbers of items are unsigned, and positions are those of kernels/memory.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.kernels.math_reduce import sum_rows
+from sparkflow_runtime.kernels.row_loops import FLOATS, rows_at
+from sparkflow_runtime.kernels.sorting import unique_parts
+
+Array = Any
+_U = "uint64[::1]"
+_ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
+_FEWEST, _SPREAD, _HIGH = np.uint64(15), np.uint64(0x9E3779B97F4A7C15), np.uint64(20)
+
+
+@compiled([f"void({', '.join([_U] * 7)})"])
+def number_ids(
+    ids: Array, starts: Array, ends: Array, distinct: Array, counts: Array, places: Array, heads: Array
+) -> None:
+    """The distinct ones of ids[starts[t] : ends[t]] in order of first appearance, those of all tables with no gap
+    between; counts[t] of them; places[i] is which of its table's ids[i] is.
+
+    heads: room for a hash table: at least 16 and four times the most ids of a table.
+    """
+    begin = _ZERO
+    for t in range(starts.shape[0]):
+        first, count, mask = starts[t], _ZERO, _FEWEST
+        while mask < _TWO * (ends[t] - first):
+            mask = _TWO * mask + _ONE
+        heads[: np.int64(mask) + 1] = _ZERO
+        for i in range(first, ends[t]):
+            number = ids[i]
+            h = ((number * _SPREAD) >> _HIGH) & mask
+            while heads[h] != _ZERO and distinct[begin + heads[h] - _ONE] != number:
+                h = (h + _ONE) & mask
+            if heads[h] == _ZERO:
+                distinct[begin + count] = number
+                count += _ONE
+                heads[h] = count
+            places[i] = heads[h] - _ONE
+        counts[t] = count
+        begin += count
+
+
+@number_ids.otherwise
+def _(ids: Array, starts: Array, ends: Array, distinct: Array, counts: Array, places: Array, heads: Array) -> None:
+    begin = 0
+    for t, (first, end) in enumerate(zip(starts.tolist(), ends.tolist())):
+        values, positions, _ = unique_parts(np, ids[first:end])
+        distinct[begin : begin + values.size] = values
+        counts[t], places[first:end] = values.size, positions
+        begin += values.size
+
+
+@compiled([f"void({item}[::1], {', '.join([_U] * 7)})" for item in FLOATS])
+def sum_to_distinct(
+    memory: Array, widths: Array, places: Array, starts: Array, ends: Array, at: Array, steps: Array, sums: Array
+) -> None:
+    """Row i of table t, at position at[t] + i * steps[t], is added to the row places[starts[t] + i] of those that begin
+    at sums[t]. Places are in order of first appearance, and the rows of one are added in their order."""
+    zero = memory.dtype.type(0)
+    for t in range(widths.shape[0]):
+        first, width, source, count = starts[t], widths[t], at[t], _ZERO
+        for i in range(first, ends[t]):
+            target = sums[t] + places[i] * width
+            if places[i] == count:
+                count += _ONE
+                for k in range(width):
+                    memory[target + k] = memory[source + k] + zero
+            else:
+                for k in range(width):
+                    memory[target + k] += memory[source + k]
+            source += steps[t]
+
+
+@sum_to_distinct.otherwise
+def _(
+    memory: Array, widths: Array, places: Array, starts: Array, ends: Array, at: Array, steps: Array, sums: Array
+) -> None:
+    columns = (a.view(np.int64).tolist() for a in (widths, starts, ends, at, steps, sums))
+    for width, start, end, source, step, target in zip(*columns):
+        mine = places[start:end].view(np.int64)
+        if mine.size and width:
+            rows, count = rows_at(memory, source, mine.size, width, step), int(mine.max()) + 1
+            rows_at(memory, target, count, width, width)[...] = sum_rows(np, rows, mine, count)
+
+
+@compiled([f"void({item}[::1], {', '.join([_U] * 9)}, int64)" for item in FLOATS])
+def merge_rows(
+    memory: Array,
+    widths: Array,
+    ids: Array,
+    starts: Array,
+    at: Array,
+    sums: Array,
+    distinct: Array,
+    counts: Array,
+    times: Array,
+    heads: Array,
+    mean: int,
+) -> None:
+    """Of each table the rows that several give, added up by id in the order of the givers. With `mean`, divided by how
+    many gave that row.
+
+    Giver g of table t has the ids from starts[t * givers + g] to the next start, none twice, and their rows from
+    position at[t * givers + g] on. distinct and counts are as in row_loops.sum_by_id, sums too; times: room as for ids.
+    """
+    tables = widths.shape[0]
+    givers = at.shape[0] // max(tables, 1)
+    for t in range(tables):
+        begin, end, width, total = starts[t * givers], starts[(t + 1) * givers], widths[t], sums[t]
+        count, mask = _ZERO, _FEWEST
+        while mask < _TWO * (end - begin):
+            mask = _TWO * mask + _ONE
+        heads[: np.int64(mask) + 1] = _ZERO
+        for g in range(t * givers, (t + 1) * givers):
+            source = at[g]
+            for i in range(starts[g], starts[g + 1]):
+                number = ids[i]
+                h = ((number * _SPREAD) >> _HIGH) & mask
+                while heads[h] != _ZERO and distinct[begin + heads[h] - _ONE] != number:
+                    h = (h + _ONE) & mask
+                if heads[h] == _ZERO:
+                    distinct[begin + count] = number
+                    times[begin + count] = _ONE
+                    target = total + count * width
+                    count += _ONE
+                    heads[h] = count
+                    for k in range(width):
+                        memory[target + k] = memory[source + k]
+                else:
+                    place = heads[h] - _ONE
+                    times[begin + place] += _ONE
+                    target = total + place * width
+                    for k in range(width):
+                        memory[target + k] += memory[source + k]
+                source += width
+        if mean:
+            for place in range(count):
+                target, by = total + place * width, memory.dtype.type(times[begin + place])
+                for k in range(width):
+                    memory[target + k] /= by
+        counts[t], sums[t + 1] = count, total + count * width
+
+
+@merge_rows.otherwise
+def _(
+    memory: Array,
+    widths: Array,
+    ids: Array,
+    starts: Array,
+    at: Array,
+    sums: Array,
+    distinct: Array,
+    counts: Array,
+    times: Array,
+    heads: Array,
+    mean: int,
+) -> None:
+    givers = len(at) // max(len(widths), 1)
+    widths, starts, at, sums = (a.view(np.int64) for a in (widths, starts, at, sums))
+    for t, width in enumerate(widths.tolist()):
+        mine = range(t * givers, (t + 1) * givers)
+        begin = int(starts[t * givers])
+        numbers = ids[begin : starts[(t + 1) * givers]]
+        values, positions, touched = unique_parts(np, numbers)
+        rows = [rows_at(memory, int(at[g]), int(starts[g + 1] - starts[g]), width, width) for g in mine]
+        total = _added(rows, positions, values.size, width, memory.dtype)
+        if mean:
+            total /= touched.astype(memory.dtype)[:, None]
+        counts[t], distinct[begin : begin + values.size] = values.size, values
+        if total.size:
+            rows_at(memory, int(sums[t]), values.size, width, width)[...] = total
+        sums[t + 1] = sums[t] + values.size * width
+
+
+def _added(rows: list[Array], positions: Array, count: int, width: int, dtype: Any) -> Array:
+    total, seen, begin = np.empty((count, width), dtype), np.zeros(count, bool), 0
+    for part in rows:
+        at = positions[begin : begin + len(part)]  # none twice within one
+        known = seen[at]
+        total[at[known]] += part[known]
+        total[at[~known]] = part[~known]
+        seen[at] = True
+        begin += len(part)
+    return total

@@ -1,0 +1,303 @@
+"""Rows that travel once: ids brought together at the reader, rows gathered beside their tables, gradients summed by id.
+
+A batch names most rows of an embedding several times. Where a table is on another task, `_DistinctIds` finds each
+table's distinct ids on the reader's side, `_GatherDistinct` gathers their rows beside the tables, and `_SumToDistinct`
+adds up the gradients of each before they leave (master/passes/distinct_rows.py puts them there). What travels is
+one vector of ids, one of counts and one of rows for all tables of a task; `_SplitIds` and `_SplitRows` are views of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels import row_loops
+from sparkflow_runtime.kernels.distinct_loops import merge_rows, number_ids, sum_to_distinct
+from sparkflow_runtime.kernels.math_reduce import sum_rows
+from sparkflow_runtime.kernels.memory import copying, memory, position, rows_ready, stride
+from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, asynchronous, bound
+from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
+from sparkflow_runtime.kernels.updates import Places, flat_ids
+from sparkflow_runtime.resources.accumulators import Accumulator, JointTake, SparseAccumulator
+from sparkflow_runtime.resources.groups import as_op_error
+from sparkflow_runtime.resources.variables import Variable
+from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
+
+Array = Any
+Wait = Callable[..., None]
+_CPU = ("CPU",)
+_NARROW = np.uint64(np.iinfo(np.int32).max)
+
+
+@bound("_DistinctIds", multi=True, stateful=False, devices=_CPU)
+def _distinct_ids(node: Node) -> Callable[..., Sequence[Array]]:
+    """Inputs: N arrays of ids. Outputs: the distinct ids of each in order of first appearance, one array's after the
+    other's; how many each has; for all ids which of their array's they are; how many ids each array has; and again
+    for each array, in its shape, which of the distinct ones its ids are."""
+    number_ids.prepare()
+
+    def run(*inputs: Array) -> Sequence[Array]:
+        ids, starts = flat_ids(inputs)
+        places, distinct = np.empty(ids.size, np.int64), np.empty(ids.size, np.uint64)
+        counts, sizes = np.empty(len(inputs), np.int64), np.diff(starts.view(np.int64))
+        heads = np.empty(max(16, 4 * int(sizes.max(initial=0))), np.uint64)
+        number_ids(ids, starts[:-1], starts[1:], distinct, counts.view(np.uint64), places.view(np.uint64), heads)
+        found = distinct[: int(counts.sum())]
+        small = found.size and found.max() <= _NARROW
+        ends = starts.tolist()
+        own = [places[a:b].reshape(i.shape) for a, b, i in zip(ends, ends[1:], inputs)]
+        return [found.astype(np.int32) if small else found.view(np.int64), counts, places, sizes, *own]
+
+    return run
+
+
+@bound("_GatherDistinct", stateful=False, devices=_CPU)
+def _gather_distinct(node: Node) -> Callable[..., Array]:
+    """Inputs: N tables of one type, ids and counts as `_DistinctIds` gives them. of: for each table which of the counts
+    is its own. The rows of the first table, then those of the next: a vector."""
+    n, of, places = node.attrs["N"], node.attrs["of"], Places()
+    for loop in (row_loops.gather_rows, row_loops.first_outside):
+        loop.prepare()
+
+    def run(*inputs: Array) -> Array:
+        tables, (distinct, counts) = inputs[:n], inputs[n:]
+        ids, begins, ends = _parts(node, distinct, counts, of)
+        _check_inside(node, "GatherV2", ids, begins, ends, [t.shape[0] for t in tables])
+        widths = unsigned([math.prod(t.shape[1:]) for t in tables])
+        items = ((ends - begins) * widths).tolist()
+        at = list(accumulate(items, initial=0))
+        out = np.empty(at[-1], tables[0].dtype)
+        if not _gatherable(tables):
+            pieces = [t[ids[a:b].view(np.int64)].reshape(-1) for t, a, b in zip(tables, begins.tolist(), ends.tolist())]
+            return np.concatenate(pieces, out=out)
+        to = unsigned(at[:-1]) + np.uint64(position(out))
+        row_loops.gather_rows(copying(out.dtype), unsigned(places(tables)), widths, ids, begins, ends, to, widths)
+        return out
+
+    return run
+
+
+def _gatherable(tables: Sequence[Array]) -> bool:
+    dtype = tables[0].dtype
+    plain = dtype.itemsize in (4, 8) and dtype.kind in "fiu"
+    return plain and all(t.flags.c_contiguous and t.flags.aligned for t in tables)
+
+
+def _parts(node: Node, distinct: Array, counts: Array, of: Sequence[int]) -> tuple[Array, Array, Array]:
+    """The ids, unsigned, and where those of each member begin and end. From another process may come anything: raises
+    InvalidArgumentError where counts and ids are not of each other."""
+    ends = np.cumsum(counts, dtype=np.int64)
+    if (
+        counts.ndim != 1
+        or distinct.ndim != 1
+        or len(counts) <= max(of)
+        or counts.min() < 0
+        or ends[-1] != distinct.size
+    ):
+        raise InvalidArgumentError(
+            f"{node.op} {node.name!r}: {distinct.size} ids of shape {distinct.shape}, which are not those of counts "
+            f"{counts.tolist()[:8]}"
+        )
+    chosen = np.asarray(of)
+    ids = np.ascontiguousarray(distinct, np.int64).view(np.uint64)
+    return ids, (ends - counts)[chosen].view(np.uint64), ends[chosen].view(np.uint64)
+
+
+def _check_inside(node: Node, op: str, ids: Array, begins: Array, ends: Array, sizes: Sequence[int]) -> None:
+    """Raises InvalidArgumentError that names the first id that is no row of its table, and the look-up."""
+    wrong = row_loops.first_outside(ids, begins, ends, unsigned(sizes))
+    if wrong >= 0:
+        table = int(np.flatnonzero((begins <= wrong) & (wrong < ends))[0])
+        name = node.attr("_fused_from", [node.name] * len(sizes))[table]
+        found = int(ids.view(np.int64)[wrong])
+        raise InvalidArgumentError(f"{op} {name!r}: index {found} is not in [0, {sizes[table]})")
+
+
+@bound("_SplitIds", multi=True, stateful=False, aliases=True, devices=_CPU)
+def _split_ids(node: Node) -> Callable[..., Sequence[Array]]:
+    """Inputs: ids and counts as `_DistinctIds` gives them. Outputs: the ids of the tables that `of` numbers."""
+    of = node.attrs["of"]
+
+    def run(distinct: Array, counts: Array) -> Sequence[Array]:
+        _, begins, ends = _parts(node, distinct, counts, of)
+        return [distinct[a:b] for a, b in zip(begins.tolist(), ends.tolist())]
+
+    return run
+
+
+@bound("_SplitRows", multi=True, stateful=False, aliases=True, devices=_CPU)
+def _split_rows(node: Node) -> Callable[..., Sequence[Array]]:
+    """Inputs: the rows of all tables that `of` numbers, a vector, and the counts. Outputs: each table's, row by row,
+    in the shapes `row_shapes`."""
+    of, shapes = np.array(node.attrs["of"]), [shape.dims for shape in node.attrs["row_shapes"]]
+    widths = np.array([math.prod(shape) for shape in shapes])
+
+    def run(flat: Array, counts: Array) -> Sequence[Array]:
+        if counts.ndim != 1 or len(counts) <= of.max():
+            raise InvalidArgumentError(f"{node.op} {node.name!r}: {len(of)} tables, and counts {counts.tolist()[:8]}")
+        mine = counts[of]
+        ends = np.cumsum(mine * widths)
+        if mine.min() < 0 or flat.shape != (ends[-1],):
+            raise InvalidArgumentError(
+                f"{node.op} {node.name!r}: an array of shape {flat.shape} is not {mine.tolist()[:8]} rows of "
+                f"{widths.tolist()[:8]} items"
+            )
+        begins = (ends - mine * widths).tolist()
+        return [flat[a:b].reshape(c, *s) for a, b, c, s in zip(begins, ends.tolist(), mine.tolist(), shapes)]
+
+    return run
+
+
+@bound("_SumToDistinct", stateful=False, devices=_CPU)
+def _sum_to_distinct(node: Node) -> Callable[..., Array]:
+    """Inputs: N gradients, whose rows belong to the ids that a `_DistinctIds` was given (`of` says to which array's),
+    and its counts, places and sizes. The sums of the rows of each distinct id, in the order of the ids: a vector.
+    columns, widths: the gradients are these columns of the one that is given."""
+    n, of, columns = node.attrs["N"], np.array(node.attrs["of"]), node.attr("columns")
+    widths = np.array(node.attr("widths", ()), np.int64)
+    sum_to_distinct.prepare()
+
+    def run(*inputs: Array) -> Array:
+        grads, (counts, places, sizes) = inputs[:n], inputs[n:]
+        ends = np.cumsum(sizes)
+        begins, ends, mine = (ends - sizes)[of], ends[of], counts[of]
+        _check_heights(node, grads, sizes[of])
+        rows = _Columns(grads[0], columns, widths) if columns is not None else _Separate(grads)
+        if grads[0].dtype.name not in FLOATS:
+            parts = zip(rows.arrays(), begins.tolist(), ends.tolist(), mine.tolist())
+            return np.concatenate([sum_rows(np, g, places[a:b], count).reshape(-1) for g, a, b, count in parts])
+        to = np.concatenate(([0], np.cumsum(mine * rows.widths)))
+        out = np.empty(int(to[-1]), grads[0].dtype)
+        where = unsigned(to[:-1] + position(out))
+        bounds = (np.ascontiguousarray(b).view(np.uint64) for b in (begins, ends))
+        given = unsigned(rows.widths), places.view(np.uint64), *bounds, unsigned(rows.at), unsigned(rows.steps)
+        sum_to_distinct(memory(out.dtype), *given, where)
+        return out
+
+    return run
+
+
+def _check_heights(node: Node, grads: Sequence[Array], sizes: Array) -> None:
+    for grad, size in zip(grads if len(grads) == len(sizes) else [*grads] * len(sizes), sizes.tolist()):
+        if not grad.ndim or grad.shape[0] != size:
+            raise InvalidArgumentError(
+                f"{node.op} {node.name!r}: a gradient of shape {grad.shape} for {size} looked-up rows"
+            )
+
+
+class _Separate:
+    """Gradients that are arrays of their own: widths, positions and steps of their rows."""
+
+    def __init__(self, grads: Sequence[Array]):
+        self._grads = [g if rows_ready(g) else np.ascontiguousarray(g) for g in grads]
+        self.widths = np.array([math.prod(g.shape[1:]) for g in grads])
+        self.at, self.steps = [position(g) for g in self._grads], [stride(g) for g in self._grads]
+
+    def arrays(self) -> Sequence[Array]:
+        return self._grads
+
+
+class _Columns:
+    """Gradients that are columns of one matrix."""
+
+    def __init__(self, matrix: Array, columns: list[int], widths: Array):
+        self._matrix = matrix = matrix if rows_ready(matrix) else np.ascontiguousarray(matrix)
+        self._begins, self.widths = np.array(columns), widths
+        if matrix.ndim != 2 or matrix.shape[1] < int((self._begins + widths).max()):
+            raise InvalidArgumentError(f"Slice: columns up to {(self._begins + widths).max()} of shape {matrix.shape}")
+        self.at, self.steps = self._begins + position(matrix), np.full(len(widths), stride(matrix))
+
+    def arrays(self) -> Sequence[Array]:
+        return [self._matrix[:, a : a + w] for a, w in zip(self._begins.tolist(), self.widths.tolist())]
+
+
+@bound("_AccumulateDistinct", refs=EVERY_INPUT, devices=_CPU)
+def _accumulate_distinct(node: Node) -> Callable[..., None]:
+    """Inputs: N accumulators of known shape, their gradients' step, and sums, ids and counts as `_SumToDistinct` and
+    `_DistinctIds` give them (`of` says which counts are whose)."""
+    n, of, rank = node.attrs["N"], node.attrs["of"], node.attr("_replica", 0)
+    split_rows, split_ids = _split_rows(node), _split_ids(node)
+    row_loops.first_outside.prepare()
+
+    def run(*inputs: Any) -> None:
+        accumulators = inputs[:n]
+        local_step, sums, distinct, counts = (_value(i) for i in inputs[n:])
+        ids, begins, ends = _parts(node, distinct, counts, of)
+        _check_inside(node, "SparseAccumulatorApplyGradient", ids, begins, ends, [a.shape[0] for a in accumulators])
+        if any(a.dtype.np != sums.dtype for a in accumulators):
+            raise InvalidArgumentError(f"{accumulators[0]} takes {accumulators[0].dtype.name}, got {sums.dtype}")
+        # Copies: what came may be memory of the network.
+        rows, numbers = split_rows(sums.copy(), counts), split_ids(distinct.astype(np.int64), counts)
+        for accumulator, mine, values in zip(accumulators, numbers, rows):
+            accumulator.add_distinct(int(local_step), mine, values, rank)
+
+    return run
+
+
+@asynchronous("_JointTake", refs=EVERY_INPUT, devices=_CPU)
+def _joint_take(node: Node) -> Wait:
+    """Inputs: N accumulators and how many gradients each must have. Outputs: the average of each, as
+    AccumulatorTakeGradient or SparseAccumulatorTakeGradient has it (indices in no order); when all are there."""
+    merge_rows.prepare()
+
+    def run(step: Any, done: Callable[..., None], *inputs: Any) -> None:
+        accumulators = inputs[:-1]
+
+        def taken(error: OpError | None, contributions: Sequence[Any]) -> None:
+            try:
+                done(error, () if error is not None else _averages(accumulators, contributions))
+            except Exception as problem:
+                done(as_op_error(problem))
+
+        JointTake(accumulators, int(_value(inputs[-1])), taken, step)
+
+    return run
+
+
+def _value(given: Any) -> Array:
+    return given.read() if type(given) is Variable else given
+
+
+def _averages(accumulators: Sequence[Accumulator], contributions: Sequence[Any]) -> list[Array]:
+    groups: dict[Any, list[int]] = {}
+    for i, accumulator in enumerate(accumulators):
+        together = isinstance(accumulator, SparseAccumulator) and accumulator.dtype.name in FLOATS
+        groups.setdefault((accumulator.dtype, accumulator.reduction) if together else i, []).append(i)
+    found: dict[int, list[Array]] = {}
+    for key, members in groups.items():
+        if isinstance(key, int):
+            found[key] = accumulators[key].average(contributions[key])
+        else:
+            found.update(zip(members, _merged([(accumulators[i], contributions[i]) for i in members])))
+    return [output for i in range(len(accumulators)) for output in found[i]]
+
+
+def _merged(given: Sequence[tuple[Any, list[Any]]]) -> list[list[Array]]:
+    """[ids, rows, shape] of each (accumulator, contributions)."""
+    givers = max(len(contributions) for _, contributions in given)
+    dtype = given[0][0].dtype.np
+    nothing = np.empty(0, np.int64), np.empty(0, dtype)
+    padded = [pair for _, some in given for pair in [*some, *[nothing] * (givers - len(some))]]
+    ids, starts = flat_ids([indices for indices, _ in padded])
+    rows = [some[0][1].shape[1:] for _, some in given]
+    widths = np.array([math.prod(row) for row in rows])
+    firsts = starts[::givers].view(np.int64)
+    out = np.empty(int((np.diff(firsts) * widths).sum()), dtype)
+    sums, counts = np.empty(len(given) + 1, np.uint64), np.empty(len(given), np.uint64)
+    distinct, times = np.empty_like(ids), np.empty_like(ids)
+    heads = np.empty(max(16, 4 * int(np.diff(firsts).max())), np.uint64)
+    sums[0] = position(out)
+    at = unsigned([position(values) for _, values in padded])
+    mean = given[0][0].reduction == "MEAN"
+    merge_rows(memory(dtype), unsigned(widths), ids, starts, at, sums, distinct, counts, times, heads, int(mean))
+    begins, numbers = (sums - sums[0]).tolist(), distinct.view(np.int64)
+    return [
+        [numbers[f : f + c], out[b : b + c * w].reshape(c, *row), accumulator.shape_now]
+        for (accumulator, _), f, c, b, w, row in zip(
+            given, firsts.tolist(), counts.tolist(), begins, widths.tolist(), rows
+        )
+    ]

@@ -1,0 +1,105 @@
+"""Rows that travelled once (distinct_rows.py), spread over the columns of one matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels import row_loops
+from sparkflow_runtime.kernels.memory import copying, position
+from sparkflow_runtime.kernels.registry import Node, bound
+from sparkflow_runtime.kernels.row_loops import unsigned
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+Array = Any
+_GIVEN = 4  # inputs that each source has
+
+
+@bound("_SpreadConcat", multi=True, stateful=False, devices=("CPU",))
+def _spread_concat(node: Node) -> Callable[..., Sequence[Array]]:
+    """A `_FusedGatherConcat` (embedding.py) of rows that travelled together. Inputs, for each task they came from: the
+    rows as `_GatherDistinct` gives them, counts, places and sizes as `_DistinctIds` does; then other columns.
+
+    tables: how many tables each task sent rows of; of, widths: of all those tables; members: the N of them that are
+    wanted. order: of each piece of the result, which member it is, or N + which other. alone: nobody wants the members'
+    columns by themselves.
+    """
+    sources, order, alone = list(_sources(node)), node.attrs["order"], node.attrs["alone"]
+    widths = np.array(node.attrs["widths"])[node.attrs["members"]].tolist()
+    row_loops.gather_rows.prepare()
+
+    def run(*inputs: Array) -> Sequence[Array]:
+        others = inputs[_GIVEN * len(sources) :]
+        given = [inputs[_GIVEN * k : _GIVEN * (k + 1)] for k in range(len(sources))]
+        height = sources[0].height(given[0])
+        _check_others(others, height)
+        parts = [*widths, *(o.shape[1] for o in others)]
+        ends = list(accumulate((parts[k] for k in order), initial=0))
+        begins = dict(zip(order, ends))
+        out = np.empty((height, ends[-1]), given[0][0].dtype)
+        at = np.array([begins[k] for k in range(len(widths))])
+        for source, arrays in zip(sources, given):
+            source.put(out, at, *arrays)
+        for k, other in enumerate(others, len(widths)):
+            out[:, begins[k] : begins[k] + other.shape[1]] = other
+        columns = () if alone else zip(at.tolist(), widths)
+        return [out, *(out[:, a : a + w] for a, w in columns)]
+
+    return run
+
+
+def _sources(node: Node) -> Iterator[_Source]:
+    of, widths, members = (np.array(node.attrs[k]) for k in ("of", "widths", "members"))
+    end = 0
+    for count in node.attrs["tables"]:
+        begin, end = end, end + count
+        which = np.flatnonzero((begin <= members) & (members < end))
+        yield _Source(node, of[begin:end], widths[begin:end], members[which] - begin, which)
+
+
+def _check_others(others: Sequence[Array], height: int) -> None:
+    if any(o.ndim != 2 or len(o) != height for o in others):
+        raise InvalidArgumentError(
+            f"ConcatV2: sizes must agree but for axis 1, got {height} rows and {[o.shape for o in others]}"
+        )
+
+
+class _Source:
+    """One task's rows. of, widths: of its tables; members: those that are wanted; which: their numbers among all that
+    are."""
+
+    def __init__(self, node: Node, of: Array, widths: Array, members: Array, which: Array):
+        self._node, self._of, self._widths, self._members, self._which = node, of, widths, members, which
+        self._wide = unsigned(widths[members])
+
+    def height(self, given: Sequence[Array]) -> int:
+        return int(given[3][self._of[self._members[0]]])
+
+    def put(self, out: Array, begins: Array, flat: Array, counts: Array, places: Array, sizes: Array) -> None:
+        """The rows of each member to the columns of `out` from begins[its number] on."""
+        items, mine, height = counts[self._of] * self._widths, self._of[self._members], len(out)
+        self._check(flat, int(items.sum()), sizes[mine], height)
+        tables, last, at = (np.cumsum(items) - items)[self._members], np.cumsum(sizes)[mine], begins[self._which]
+        if flat.dtype != out.dtype or flat.dtype.itemsize not in (4, 8) or flat.dtype.kind not in "fiu":
+            self._put_one_by_one(out, flat, places, zip(at.tolist(), tables.tolist(), last.tolist()))
+            return
+        where = unsigned(tables + position(flat)), self._wide, places.view(np.uint64)
+        bounds = unsigned(last - height), unsigned(last)
+        steps = np.full(len(mine), out.shape[1], np.uint64)
+        row_loops.gather_rows(copying(out.dtype), *where, *bounds, unsigned(at + position(out)), steps)
+
+    def _check(self, flat: Array, items: int, sizes: Array, height: int) -> None:
+        if flat.shape != (items,):
+            name = f"{self._node.op} {self._node.name!r}"
+            raise InvalidArgumentError(f"{name}: rows of shape {flat.shape}, expected {items} items")
+        if (sizes != height).any():
+            raise InvalidArgumentError(f"ConcatV2: sizes must agree but for axis 1, got {sizes.tolist()} rows")
+
+    def _put_one_by_one(self, out: Array, flat: Array, places: Array, where: Iterator[tuple[int, int, int]]) -> None:
+        for (begin, table, end), width in zip(where, self._wide.tolist()):
+            chosen = places[end - len(out) : end]
+            rows = flat[table:][: (chosen.max(initial=-1) + 1) * width].reshape(-1, width)
+            out[:, begin : begin + width] = rows[chosen]

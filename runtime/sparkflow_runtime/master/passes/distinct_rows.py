@@ -1,0 +1,355 @@
+"""What looks rows up on another task, and what changes them there, sends and gets each row once.
+
+A batch of ids names most rows of an embedding several times, and the tables lie elsewhere:
+
+- GatherV2 of a table by ids of the task that takes the rows: that task finds the distinct ids (`_DistinctIds`), the
+  table's gathers their rows (`_GatherDistinct`), and the look-up itself, by the places of the ids among the distinct
+  ones, moves to the reader.
+- The sum by Unique ids that an optimizer puts before a sparse update moves to the task that has the rows
+  (`_SumToDistinct`), and so do rows on their way to an accumulator, which adds those of one id up anyway.
+
+All tables of a task and reader share these nodes, so that ids, counts and rows are one tensor each; `_SplitIds` and
+`_SplitRows` are views of them. Sums have the same addends in the same order as before.
+Nodes come together only where nothing can tell the difference (regions.py), and outside of branches and loops.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sparkflow_runtime.master.passes.regions import Regions
+from sparkflow_runtime.master.passes.row_sums import RowSums, constant
+from sparkflow_runtime.wire import attrs as wire_attrs
+from sparkflow_runtime.wire.attrs import Shape
+from sparkflow_runtime.wire.devices import DeviceSpec, task_of
+from sparkflow_runtime.wire.edges import (
+    CARRIED,
+    data_inputs,
+    edge,
+    is_control,
+    node_name,
+    parse,
+    topological,
+    with_inputs,
+)
+from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+from sparkflow_runtime.wire.sizes import SHAPES
+from sparkflow_runtime.wire.tensor_proto import shape_tuple
+
+Dims = tuple[int, ...]
+_ACCUMULATE = "SparseAccumulatorApplyGradient"
+_OPS = frozenset(["GatherV2", "UnsortedSegmentSum", _ACCUMULATE])
+_FIRST_PLACES = 4  # the port of _DistinctIds from which on the places of the ids are
+
+
+def distinct_rows(graph: GraphDef, feeds: Collection[str] = (), kept: Collection[str] = ()) -> GraphDef:
+    """A placed graph, the same values and effects. kept: nodes that are fetched or run by name."""
+    if len({task_of(n.device) for n in graph.node}) < 2 or not any(n.op in _OPS for n in graph.node):
+        return graph
+    return _Packer(graph, set(feeds), set(kept)).packed()
+
+
+class _Lookup(NamedTuple):
+    node: NodeDef
+    ids: str
+    row: Dims
+    key: tuple[Any, ...]
+    chain: tuple[str, ...]  # Identity nodes behind it, which move with it
+
+
+class _Sum(NamedTuple):
+    """Rows that travel to be summed by id: by an UnsortedSegmentSum or in an accumulator."""
+
+    node: NodeDef
+    rows: str
+    ids: str
+    row: Dims
+    key: tuple[Any, ...]
+    behind: tuple[str, ...]  # the nodes that make the sum, a Unique first
+
+
+@dataclass
+class _Pack:
+    """One _DistinctIds and the edges of its ids."""
+
+    name: str
+    ids: dict[str, int]
+
+
+@dataclass
+class _Packer:
+    graph: GraphDef
+    feeds: set[str]
+    kept: set[str]
+    made: list[NodeDef] = field(default_factory=list)
+    gone: set[str] = field(default_factory=set)
+    changed: dict[str, NodeDef] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)  # data edge -> edge
+    renamed_at: dict[tuple[str, str], str] = field(default_factory=dict)  # (task of the consumer, data edge) -> edge
+    packs: dict[tuple[str, str], list[_Pack]] = field(default_factory=lambda: defaultdict(list))  # (tables', reader)
+
+    def __post_init__(self) -> None:
+        self.regions = Regions(self.graph, self.feeds)
+        self.nodes = self.regions.nodes
+        self.sums = RowSums(self.regions, self.kept)
+
+    def packed(self) -> GraphDef:
+        lookups = [it for n in self.graph.node if n.op == "GatherV2" and (it := self._lookup(n))]
+        sums = [one for n in self.graph.node if n.op in _OPS and (one := self._sum(n))]
+        names = {it.node.name for it in lookups} | {one.node.name for one in sums}
+        if not names:
+            return self.graph
+        self.level, self.awaited = self.regions.levels(names.__contains__), self.regions.awaited()
+        self.context = self.regions.contexts()
+        for group in self._groups(lookups):
+            self._move_lookups(group)
+        for group in self._groups(sums):
+            self._move_sums(group)
+        return self._rewritten() if self.made else self.graph
+
+    def _groups(self, found: Sequence[Any]) -> list[list[Any]]:
+        groups: dict[Any, list[Any]] = defaultdict(list)
+        for it in found:
+            name = it.node.name
+            if not self.context[name]:
+                groups[it.key, self.level[name], self.awaited[name]].append(it)
+        return list(groups.values())
+
+    # ------------------------------------------------------------------ what travels
+
+    def _free(self, node: NodeDef) -> bool:
+        return node.name not in self.kept and not any(f"{node.name}:{p}" in self.feeds for p in range(2))
+
+    def _task(self, e: str) -> str | None:
+        """Where a data edge comes from; None for a fed one, which comes with the step."""
+        return None if "{}:{}".format(*parse(e)) in self.feeds else task_of(self.nodes[node_name(e)].device)
+
+    def _row(self, e: str) -> Dims | None:
+        """The static shape of what lies along the first axis, where it is known whole."""
+        name, port = parse(e)
+        node = self.nodes.get(name)
+        if node is None or SHAPES not in node.attr or port >= len(node.attr[SHAPES].list.shape):
+            return None
+        dims = shape_tuple(node.attr[SHAPES].list.shape[port])
+        return None if not dims or None in dims[1:] else tuple(d for d in dims[1:] if d is not None)
+
+    def _lookup(self, node: NodeDef) -> _Lookup | None:
+        table, ids, axis = data_inputs(node)
+        at, home = constant(self.nodes, axis, self.feeds), task_of(node.device)
+        if not self._free(node) or at is None or at.size != 1 or int(at.ravel()[0]) or node.attr["batch_dims"].i:
+            return None
+        if self._task(table) != home or not _on_cpu(node):
+            return None
+        chain: list[str] = []
+        readers = self._readers(node, home, chain)
+        reader = readers.pop() if readers is not None and len(readers) == 1 else home
+        row = self._row(table)
+        if reader == home or row is None or self._task(ids) not in (None, reader):
+            return None
+        carried = node.attr[CARRIED].s if CARRIED in node.attr else b""
+        return _Lookup(node, ids, row, (home, reader, node.attr["Tparams"].type, carried), tuple(chain))
+
+    def _readers(self, node: NodeDef, home: str, chain: list[str]) -> set[str] | None:
+        """The tasks that take a node's output, through Identity nodes beside it (`chain`); None where its own does."""
+        found: set[str] = set()
+        for consumer, e in self.regions.consumers[node.name]:
+            task = task_of(consumer.device)
+            if task != home:
+                found.add(task)
+            elif consumer.op == "Identity" and list(consumer.input) == [e] and self._free(consumer):
+                chain.append(consumer.name)
+                behind = self._readers(consumer, home, chain)
+                if behind is None:
+                    return None
+                found |= behind
+            else:
+                return None
+        return found
+
+    def _sum(self, node: NodeDef) -> _Sum | None:
+        home = task_of(node.device)
+        if node.op == _ACCUMULATE:
+            ids, rows, behind = node.input[2], node.input[3], tuple[str, ...]()
+        elif (found := self.sums.of(node, alone=False)) is not None:
+            rows, ids, behind = found.rows, found.ids, found.nodes
+        else:
+            return None
+        source, row = self._task(rows), self._row(rows)
+        if source in (None, home) or row is None or self._task(ids) not in (None, source) or not _on_cpu(node):
+            return None
+        carrier = self.nodes[node_name(rows)]
+        carried = carrier.attr[CARRIED].s if CARRIED in carrier.attr else b""
+        kind: tuple[Any, ...]
+        if node.op == _ACCUMULATE:
+            together = self._accumulates_alike(node, row)
+            kind = (node.attr["dtype"].type, node.op, *(together or (node.name,)))
+        else:
+            kind = (node.attr["T"].type,)
+        return _Sum(node, rows, ids, row, (home, source, carried, *kind), behind)
+
+    def _accumulates_alike(self, node: NodeDef, row: Dims) -> tuple[Any, ...] | None:
+        """What accumulators that are given their rows together have in common; None for one of unknown shape."""
+        accumulator = self.nodes[node_name(node.input[0])]
+        dims = shape_tuple(accumulator.attr["shape"].shape)
+        if accumulator.op != "SparseConditionalAccumulator" or dims is None or None in dims or dims[1:] != row:
+            return None
+        return edge(*parse(node.input[1])), _rank(node)
+
+    # ------------------------------------------------------------------ what is put in its place
+
+    def _pack(self, home: str, reader: str, ids: Sequence[Sequence[str]]) -> tuple[_Pack, list[int]]:
+        """The distinct ids of some edges on their task, made for them unless they are known there, and which of its
+        arrays each is. Of each there may be several edges, which have the same ids in the same order."""
+        for pack in self.packs[home, reader]:
+            of = [next((pack.ids[e] for e in same if e in pack.ids), None) for same in ids]
+            if None not in of:
+                return pack, [number for number in of if number is not None]
+        numbered = {e: i for i, e in enumerate(dict.fromkeys(same[0] for same in ids))}
+        name = self._make("_DistinctIds", reader, list(numbered), {"N": len(numbered)}, home)
+        pack = _Pack(name, numbered)
+        self.packs[home, reader].append(pack)
+        return pack, [numbered[same[0]] for same in ids]
+
+    def _same_ids(self, e: str) -> list[str]:
+        """The edge, and those before it that have the same ids in the same order in another shape."""
+        found = [edge(*parse(e))]
+        while (task := self._task(found[-1])) is not None:
+            node = self.nodes[node_name(found[-1])]
+            if node.op not in ("Identity", "Reshape") or any(map(is_control, node.input)):
+                break
+            if self._task(node.input[0]) not in (None, task):
+                break
+            found.append(edge(*parse(node.input[0])))
+        return found
+
+    def _move_lookups(self, group: list[_Lookup]) -> None:
+        home, reader, _, carried = group[0].key
+        pack, of = self._pack(home, reader, [[edge(*parse(it.ids))] for it in group])
+        tables = [it.node.input[0] for it in group]
+        controls = dict.fromkeys(e for it in group for e in it.node.input if is_control(e))
+        about = {"N": len(group), "of": of, "_fused_from": [it.node.name for it in group]}
+        told = [pack.name, edge(pack.name, 1)]
+        rows = self._make("_GatherDistinct", home, [*tables, *told, *controls], about, reader, carried)
+        shapes = [Shape(it.row) for it in group]
+        split = self._make("_SplitRows", reader, [rows, told[1]], {"of": of, "row_shapes": shapes}, home)
+        for k, it in enumerate(group):
+            moved = self._copy(it.node, reader)
+            moved.input[:] = [edge(split, k), edge(pack.name, _FIRST_PLACES + of[k]), it.node.input[2]]
+            for name in it.chain:
+                self._copy(self.nodes[name], reader)
+
+    def _move_sums(self, group: list[_Sum]) -> None:
+        home, source, carried, *_ = group[0].key
+        pack, of = self._pack(home, source, [self._same_ids(it.ids) for it in group])
+        ports = [edge(pack.name, port) for port in (1, 2, 3)]
+        about: dict[str, Any] = {"N": len(group), "of": of}
+        rows_of, columns = [it.rows for it in group], [self._columns(it) for it in group]
+        if columns[0][0] and len({matrix for matrix, _ in columns}) == 1:
+            rows_of, about["N"] = [columns[0][0]], 1
+            about |= {"columns": [begin for _, begin in columns], "widths": [it.row[0] for it in group]}
+        sums = self._make("_SumToDistinct", source, [*rows_of, *ports], about, home, carried)
+        if len(group) > 1 and group[0].node.op == _ACCUMULATE:
+            self._accumulate(group, [sums, pack.name, ports[0]], of)
+            return
+        behind = dict.fromkeys(name for it in group for name in it.behind)
+        waited = (e for name in behind for e in self.nodes[name].input if is_control(e))
+        controls = [e for e in dict.fromkeys(waited) if e[1:] not in behind]
+        ids = self._make("_SplitIds", home, [pack.name, ports[0], *controls], {"of": of}, source)
+        shapes = [Shape(it.row) for it in group]
+        rows = self._make("_SplitRows", home, [sums, ports[0], *controls], {"of": of, "row_shapes": shapes}, source)
+        for k, it in enumerate(group):
+            if it.behind:  # what lies between goes when nobody takes it any more
+                self.gone.add(it.node.name)
+                self.renamed_at[home, f"{it.behind[0]}:0"] = edge(ids, k)
+                self.renamed[f"{it.node.name}:0"], self.renamed[f"^{it.node.name}"] = edge(rows, k), f"^{rows}"
+            else:
+                changed = self._copy(it.node, home)
+                changed.input[2], changed.input[3] = edge(ids, k), edge(rows, k)
+
+    def _columns(self, it: _Sum) -> tuple[str, int]:
+        """(matrix, first column) of rows that are some columns of all rows of a matrix; ("", 0) where they are not."""
+        e = it.rows
+        while len(it.row) == 1 and self._task(e) is not None:
+            node = self.nodes[node_name(e)]
+            if any(map(is_control, node.input)):
+                break
+            if node.op == "Reshape" and self._rank(node.input[0]) == 2 and self._row(node.input[0]) == it.row:
+                e = node.input[0]
+                continue
+            if node.op != "Slice" or self._rank(node.input[0]) != 2 or self._task(node.input[0]) is None:
+                break
+            begin, size = (constant(self.nodes, x, self.feeds) for x in node.input[1:3])
+            if begin is None or size is None or begin.tolist()[0] != 0 or size.tolist() != [-1, it.row[0]]:
+                break
+            return edge(*parse(node.input[0])), int(begin[1])
+        return "", 0
+
+    def _rank(self, e: str) -> int:
+        name, port = parse(e)
+        node = self.nodes.get(name)
+        if node is None or SHAPES not in node.attr or port >= len(node.attr[SHAPES].list.shape):
+            return -1
+        return len(shape_tuple(node.attr[SHAPES].list.shape[port]) or ())
+
+    def _accumulate(self, group: list[_Sum], told: list[str], of: list[int]) -> None:
+        nodes = [it.node for it in group]
+        home, source = group[0].key[:2]
+        controls = dict.fromkeys(e for n in nodes for e in n.input if is_control(e))
+        about = {"N": len(group), "of": of, "row_shapes": [Shape(it.row) for it in group]}
+        about |= {"_replica": _rank(nodes[0]), "_fused_from": [n.name for n in nodes]}
+        inputs = [*(n.input[0] for n in nodes), nodes[0].input[1], *told, *controls]
+        name = self._make("_AccumulateDistinct", home, inputs, about, source)
+        self.gone |= {n.name for n in nodes}
+        self.renamed.update({f"^{n.name}": f"^{name}" for n in nodes})
+
+    def _copy(self, node: NodeDef, task: str) -> NodeDef:
+        if node.name not in self.changed:
+            copy = self.changed[node.name] = NodeDef()
+            copy.CopyFrom(node)
+        copy = self.changed[node.name]
+        if task_of(copy.device) != task:
+            copy.device = f"{task}/device:CPU:0"
+            copy.attr.pop("_class", None)
+        return copy
+
+    def _make(
+        self, op: str, task: str, inputs: list[str], about: dict[str, Any], other: str, carried: bytes = b""
+    ) -> str:
+        """Its name follows from what it is, so that a part two signatures have in common is the same part."""
+        digest = hashlib.sha256("\n".join([op, task, other, *inputs]).encode()).hexdigest()[:12]
+        node = NodeDef(name=f"_distinct/{node_name(inputs[0])}/{digest}", op=op, device=f"{task}/device:CPU:0")
+        node.input.extend(inputs)
+        for key, value in about.items():
+            node.attr[key].CopyFrom(wire_attrs.encode(value))
+        if carried:
+            node.attr[CARRIED].s = carried
+        self.made.append(node)
+        return node.name
+
+    def _rewritten(self) -> GraphDef:
+        nodes = [self.changed.get(n.name, n) for n in self.graph.node if n.name not in self.gone]
+        nodes = [self._renamed(n) for n in (*nodes, *self.made)]
+        return GraphDef(
+            node=topological(self.regions.without_idle(nodes, self.kept), self.feeds), versions=self.graph.versions
+        )
+
+    def _renamed(self, node: NodeDef) -> NodeDef:
+        task = task_of(node.device)
+        inputs = list(dict.fromkeys(self.renamed.get(e, e) for e in node.input if is_control(e)))
+        return with_inputs(node, [self._edge(e, task) for e in data_inputs(node)] + inputs)
+
+    def _edge(self, e: str, task: str) -> str:
+        spelled = "{}:{}".format(*parse(e))
+        return self.renamed_at.get((task, spelled)) or self.renamed.get(spelled, e)
+
+
+def _rank(accumulate: NodeDef) -> int:
+    return accumulate.attr["_replica"].i if "_replica" in accumulate.attr else 0  # to ask for one makes it
+
+
+def _on_cpu(node: NodeDef) -> bool:
+    return DeviceSpec.from_string(node.device).device_type in (None, "", "CPU")

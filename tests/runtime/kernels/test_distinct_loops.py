@@ -1,0 +1,110 @@
+"""The loops of rows that travel once: machine code and numpy give the same bits, and what a plain sum gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.kernels import distinct_loops
+from sparkflow_runtime.kernels.compiled import Compiled
+from sparkflow_runtime.kernels.memory import memory, position
+from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
+
+COUNTS, WIDTHS, ROWS = [9, 0, 40, 1], [4, 3, 1, 5], 12
+
+
+def versions(loop: Compiled) -> list[Callable[..., Any]]:
+    return [loop.compile(), loop.numpy]
+
+
+def ids_of(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    starts = np.cumsum([0, *COUNTS])
+    return rng.integers(0, ROWS, starts[-1]), starts
+
+
+def test_number_ids() -> None:
+    ids, starts = ids_of(np.random.default_rng(0))
+    results = []
+    for number_ids in versions(distinct_loops.number_ids):
+        distinct, places, counts = (np.zeros(n, np.uint64) for n in (len(ids), len(ids), len(COUNTS)))
+        number_ids(
+            *map(unsigned, (ids, starts[:-1], starts[1:])),
+            distinct,
+            counts,
+            places,
+            np.ones(4 * max(COUNTS), np.uint64),
+        )
+        results.append((distinct[: int(counts.sum())], counts, places))
+    for machine, plain in zip(*results):
+        np.testing.assert_array_equal(machine, plain)
+    distinct, counts, places = (r.astype(np.int64) for r in results[0])
+    begins = np.cumsum(counts) - counts
+    for t, (begin, count) in enumerate(zip(begins, counts)):
+        mine = ids[starts[t] : starts[t + 1]]
+        assert distinct[begin : begin + count].tolist() == list(dict.fromkeys(mine.tolist()))
+        np.testing.assert_array_equal(distinct[begin:][places[starts[t] : starts[t + 1]]], mine)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sum_to_distinct(dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    ids, starts = ids_of(rng)
+    grads = rng.standard_normal((max(COUNTS), sum(WIDTHS))).astype(dtype)
+    places, counts = np.zeros(len(ids), np.int64), []
+    for a, b in pairwise(starts):
+        known = {number: i for i, number in enumerate(dict.fromkeys(ids[a:b].tolist()))}
+        places[a:b] = [known[n] for n in ids[a:b].tolist()]
+        counts.append(len(known))
+    lefts, to = np.cumsum([0, *WIDTHS[:-1]]), np.cumsum([0, *np.multiply(counts, WIDTHS)])
+    results = []
+    for sum_to_distinct in versions(distinct_loops.sum_to_distinct):
+        out = np.full(to[-1], np.nan, dtype)
+        at, where, steps = lefts + position(grads), to[:-1] + position(out), np.full(len(WIDTHS), grads.shape[1])
+        given = map(unsigned, (WIDTHS, places, starts[:-1], starts[1:], at, steps, where))
+        sum_to_distinct(memory(out.dtype), *given)
+        results.append(out)
+    assert results[0].tobytes() == results[1].tobytes()
+    for t, (count, width, left) in enumerate(zip(counts, WIDTHS, lefts)):
+        want = np.zeros((count, width), dtype)
+        for i, place in enumerate(places[starts[t] : starts[t + 1]]):
+            want[place] += grads[i, left : left + width]
+        assert results[0][to[t] : to[t + 1]].tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("mean", [0, 1])
+def test_merge_rows(dtype: str, mean: int) -> None:
+    """Three givers for two tables; one gives nothing."""
+    rng, widths = np.random.default_rng(2), [3, 1]
+    given = [
+        [(rng.permutation(ROWS)[:n], rng.standard_normal((n, width)).astype(dtype)) for n in (7, 0, 9)]
+        for width in widths
+    ]
+    pairs = [pair for mine in given for pair in mine]
+    ids, starts = np.concatenate([i for i, _ in pairs]), np.cumsum([0, *(len(i) for i, _ in pairs)])
+    results = []
+    for merge_rows in versions(distinct_loops.merge_rows):
+        out = np.zeros(200, dtype)
+        sums, counts = unsigned(np.full(3, position(out))), np.zeros(2, np.uint64)
+        distinct, times = np.zeros(len(ids), np.uint64), np.zeros(len(ids), np.uint64)
+        at = [position(values) for _, values in pairs]
+        first = map(unsigned, (widths, ids, starts, at))
+        merge_rows(memory(out.dtype), *first, sums, distinct, counts, times, np.ones(256, np.uint64), mean)
+        begins = (sums - sums[0]).tolist()
+        sizes = zip(begins, begins[1:], widths)
+        rows = [out[a:b].reshape(-1, width) for a, b, width in sizes]
+        numbers = [distinct[starts[3 * t] :][: counts[t]] for t in range(2)]
+        results.append(list(zip(rows, numbers)))
+    for mine, machine, plain in zip(given, *results):
+        assert machine[0].tobytes() == plain[0].tobytes()
+        np.testing.assert_array_equal(machine[1], plain[1])
+        for row, number in zip(*machine):
+            addends = [values[np.flatnonzero(i == number)[0]] for i, values in mine if number in i]
+            total = addends[0].copy()
+            for addend in addends[1:]:
+                total += addend
+            assert row.tobytes() == (total / total.dtype.type(len(addends)) if mean else total).tobytes()

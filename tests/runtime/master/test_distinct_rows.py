@@ -1,0 +1,157 @@
+"""Rows that travel once: the same bits as without, what takes whose place, and what stays as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow_runtime.master.passes.distinct_rows import distinct_rows
+from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
+from sparkflow_runtime.master.passes.joint_takes import joint_takes
+from sparkflow_runtime.master.place import place
+from sparkflow_runtime.master.prune import prune
+from sparkflow_runtime.wire.edges import verify
+from sparkflow_runtime.wire.protos import GraphDef, RewriterConfig
+
+SIZES = [(7, 4), (50, 4), (3, 2)]
+PS, WORKER = (f"/job:{job}/replica:0/task:0/device:CPU:0" for job in ("ps", "worker"))
+SETTER: dict[str, Any] = {"worker_device": "/job:worker/task:0"}
+
+
+def model(optimizer: Any, ps: int = 1, sizes: Any = SIZES, ids: Any = None) -> tuple[Any, Any, Any]:
+    """(ids placeholder [None, slots], train op, hooks' optimizer): tables on servers, a line on a worker."""
+    with tf.device(tf.train.replica_device_setter(ps_tasks=ps, **SETTER)):
+        step = tf.train.get_or_create_global_step()
+        ids = tf.placeholder(tf.int64, [None, len(sizes)], "ids") if ids is None else ids
+        rows = []
+        for i, (column, (count, width)) in enumerate(zip(tf.unstack(ids, axis=1), sizes)):
+            start = np.random.default_rng(i).standard_normal((count, width)).astype(np.float32)
+            rows.append(tf.nn.embedding_lookup(tf.get_variable(f"t{i}", initializer=start), column))
+        joined = tf.concat(rows, 1)
+        w = tf.get_variable("w", initializer=np.linspace(-1, 1, joined.shape[1].value, dtype=np.float32)[:, None])
+        loss = tf.reduce_mean(tf.square(tf.matmul(joined, w) - 1.0))
+        return ids, optimizer.minimize(loss, global_step=step), optimizer
+
+
+def config(on: bool) -> Any:
+    made = tf.ConfigProto()
+    made.graph_options.rewrite_options.remapping = RewriterConfig.ON if on else RewriterConfig.OFF
+    return made
+
+
+OPTIMIZERS = {
+    "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
+    "adam": lambda: tf.train.AdamOptimizer(0.1),
+    "ftrl": lambda: tf.train.FtrlOptimizer(0.1, l1_regularization_strength=0.01),
+    "sgd": lambda: tf.train.GradientDescentOptimizer(0.1),
+    "sync": lambda: tf.train.SyncReplicasOptimizer(tf.train.AdagradOptimizer(0.1), 1, 1),
+}
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+@pytest.mark.parametrize("ps", [1, 2])
+def test_training_gives_the_same_bits(cluster: Any, kind: str, ps: int) -> None:
+    """A batch of none, one in which every id repeats, and others."""
+    results: dict[bool, list[bytes]] = {}
+    for on in (True, False):
+        servers, rng = cluster(ps=ps, worker=1), np.random.default_rng(8)
+        batches = [np.stack([rng.integers(0, rows, n) for rows, _ in SIZES], 1) for n in (40, 1, 0, 60)]
+        with tf.Graph().as_default():
+            ids, train, optimizer = model(OPTIMIZERS[kind](), ps)
+            hooks = [optimizer.make_session_run_hook(True, num_tokens=0)] if kind == "sync" else []
+            variables = [v.value() for v in tf.global_variables()]
+            target = servers["worker0"].target
+            with tf.train.MonitoredTrainingSession(target, True, hooks=hooks, config=config(on)) as session:
+                for batch in batches:
+                    session.run(train, {ids: batch})
+                results[on] = [v.tobytes() for v in session.run(variables)]
+    assert results[True] == results[False]
+
+
+def placed(fetches: list[str], targets: list[str]) -> GraphDef:
+    graph = tf.get_default_graph().as_graph_def(add_shapes=True)
+    nodes = {n.name: n for n in graph.node}
+    return place(prune(nodes, ["ids:0"] if "ids" in nodes else [], fetches, targets), [PS, WORKER], WORKER)
+
+
+def moved(fetches: list[str], targets: list[str]) -> GraphDef:
+    given = placed(fetches, targets)
+    before = given.SerializeToString(deterministic=True)
+    kept = {*targets, *(f.partition(":")[0] for f in fetches)}
+    out = verify(distinct_rows(given, ["ids:0"], kept), ["ids"])
+    assert given.SerializeToString(deterministic=True) == before, "a pass leaves its input alone"
+    return out
+
+
+def ops(graph: GraphDef, device: str) -> Counter[str]:
+    return Counter(n.op for n in graph.node if n.device == device)
+
+
+def test_what_moves_and_what_travels(graph: Any) -> None:
+    _, train, _ = model(tf.train.AdagradOptimizer(0.1))
+    found = moved([], [train.name])
+    on_ps, on_worker = ops(found, PS), ops(found, WORKER)
+    assert (on_ps["_GatherDistinct"], on_ps["_SplitIds"], on_ps["_SplitRows"]) == (1, 1, 1)
+    assert (on_worker["_DistinctIds"], on_worker["_SumToDistinct"], on_worker["GatherV2"]) == (1, 1, 3)
+    assert not {"Unique", "UnsortedSegmentSum", "GatherV2"} & on_ps.keys()
+    assert found.SerializeToString(deterministic=True) == moved([], [train.name]).SerializeToString(deterministic=True)
+
+
+def test_tables_with_the_same_ids_send_them_once(graph: Any) -> None:
+    with tf.device(WORKER):
+        column = tf.placeholder(tf.int64, [None], "ids")
+    _, train, _ = model(tf.train.AdagradOptimizer(0.1), ids=tf.stack([column] * 3, 1))
+    assert ops(moved([], [train.name]), WORKER)["_DistinctIds"] == 1
+
+
+def test_what_is_asked_for_by_name_stays(graph: Any) -> None:
+    _, train, _ = model(tf.train.AdagradOptimizer(0.1))
+    found = moved(["embedding_lookup/GatherV2:0", "Adagrad/update_t1/UnsortedSegmentSum:0"], [train.name])
+    on_ps = ops(found, PS)
+    assert (on_ps["GatherV2"], on_ps["UnsortedSegmentSum"], on_ps["Unique"]) == (1, 1, 1)
+
+
+def test_rows_for_their_own_task_stay(graph: Any) -> None:
+    with tf.device(PS):
+        table, ids = tf.Variable(np.ones((4, 2), np.float32)), tf.placeholder(tf.int64, [None], "ids")
+        out = tf.identity(tf.gather(table, ids) * 2.0)
+    assert ops(moved([out.name], []), PS)["GatherV2"] == 1
+
+
+def test_accumulators_are_given_and_taken_together(graph: Any) -> None:
+    _, train, optimizer = model(OPTIMIZERS["sync"]())
+    found = moved([], [train.name])
+    assert ops(found, PS)["_AccumulateDistinct"] == 1
+    assert not ops(found, PS)["SparseAccumulatorApplyGradient"]
+    (update,) = optimizer.get_chief_queue_runner().enqueue_ops
+    given = placed([], [update.name])
+    assert ops(given, PS)["SparseAccumulatorTakeGradient"] == 3
+    joined = ops(verify(joint_takes(fuse_embeddings(given, [], [update.name]), [], [update.name])), PS)
+    assert joined["_JointTake"] == 1 and not {o for o in joined if o.endswith("TakeGradient")}
+
+
+def test_takes_that_are_used_one_by_one_stay(graph: Any) -> None:
+    with tf.device(PS):
+        takes = [tf.ConditionalAccumulator(tf.float32, shape=[2], shared_name=f"a{i}").take_grad(1) for i in range(2)]
+        out = [tf.identity(t) for t in takes]
+    given = placed([o.name for o in out], [])
+    assert joint_takes(given, [], [o.op.name for o in out]) is given
+
+
+def test_an_index_out_of_range_names_its_look_up(cluster: Any, graph: Any) -> None:
+    servers = cluster(ps=1, worker=1)
+    ids, train, _ = model(tf.train.AdagradOptimizer(0.1))
+    with tf.Session(servers["worker0"].target) as session:
+        session.run(tf.global_variables_initializer())
+        variables = [v.value() for v in tf.global_variables()]
+        before = session.run(variables)
+        for wrong in (3, -1):
+            expected = rf"GatherV2 'embedding_lookup_2/GatherV2': index {wrong} is not in \[0, 3\)"
+            with pytest.raises(tf.errors.InvalidArgumentError, match=expected):
+                session.run(train, {ids: [[0, 0, 0], [6, 49, wrong]]})
+        for old, new in zip(before, session.run(variables)):
+            np.testing.assert_array_equal(old, new)
