@@ -86,6 +86,7 @@ def table() -> dict[str, dict[str, list[Case]]]:
         blocks,
         conv,
         counts,
+        ctc,
         elementwise,
         images,
         joins,
