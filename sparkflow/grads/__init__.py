@@ -11,6 +11,7 @@ from sparkflow.grads import (
     ctc,
     fourier,
     image,
+    image_boxes,
     linalg,
     math,
     math_special,

@@ -84,6 +84,7 @@ def table() -> dict[str, dict[str, list[Case]]]:
     from tests.oracle.cases import (  # noqa: F401 - each fills it
         array,
         blocks,
+        boxes,
         conv,
         counts,
         ctc,
