@@ -1,6 +1,15 @@
 """tf.image: resizing."""
 
-from sparkflow.ops.image import ResizeMethod, resize, resize_bilinear, resize_images, resize_nearest_neighbor
+from sparkflow.ops.image import (
+    ResizeMethod,
+    resize,
+    resize_area,
+    resize_bicubic,
+    resize_bilinear,
+    resize_image_with_pad,
+    resize_images,
+    resize_nearest_neighbor,
+)
 from sparkflow.ops.image_boxes import (
     combined_non_max_suppression,
     crop_and_resize,
@@ -11,6 +20,18 @@ from sparkflow.ops.image_boxes import (
     non_max_suppression_padded,
     non_max_suppression_with_scores,
     sample_distorted_bounding_box,
+)
+from sparkflow.ops.image_measures import (
+    image_gradients,
+    psnr,
+    rgb_to_yiq,
+    rgb_to_yuv,
+    sobel_edges,
+    ssim,
+    ssim_multiscale,
+    total_variation,
+    yiq_to_rgb,
+    yuv_to_rgb,
 )
 from sparkflow.ops.image_more import (
     adjust_brightness,
@@ -48,3 +69,4 @@ from sparkflow.ops.image_more import (
     transpose_image,
 )
 from sparkflow.ops.image_more import resize_image_with_crop_or_pad as resize_with_crop_or_pad
+from sparkflow.ops.image_more import transpose_image as transpose

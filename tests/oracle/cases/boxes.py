@@ -127,6 +127,37 @@ def _frames(dtype: str) -> Iterator[Any]:
     yield "rank", [_image(dtype, 2, 12, 10, 3), boxes[0], colours]
 
 
+_SCALES = ((False, False), (True, False), (False, True))
+
+
+def _resized(op: str) -> Any:
+    def make(dtype: str) -> Iterator[Any]:
+        x = _image(dtype, 2, 6, 5, 2)
+        for size in (i32(4, 9), i32(6, 5), i32(1, 1), i32(13, 3)):
+            for corners, centers in _SCALES:
+                attrs = {"align_corners": corners, "half_pixel_centers": centers}
+                if op != "ResizeArea":
+                    yield f"{size.tolist()}{corners}{centers}", [x, size], attrs, {"grad": dtype == "float32"}
+                elif not centers:
+                    yield f"{size.tolist()}{corners}", [x, size], {"align_corners": corners}
+        yield "none", [x, i32(0, 3)]
+        yield "three", [x, i32(2, 2, 2)]
+        yield "rank", [x[0], i32(2, 2)]
+
+    return make
+
+
+def _spread(dtype: str) -> Iterator[Any]:
+    for corners, centers in _SCALES:
+        attrs = {"align_corners": corners, "half_pixel_centers": centers}
+        yield f"{corners}{centers}", [_image("float32", 2, 4, 9, 2), _image(dtype, 2, 6, 5, 2)], attrs
+
+
+for _op in ("ResizeBicubic", "ResizeArea", "ResizeBilinear"):
+    cases(_op, ("float32", "float64", "uint8", "int32"), _resized(_op), _CLOSE)
+cases("ResizeNearestNeighbor", ("float32", "float64", "uint8"), _resized("ResizeNearestNeighbor"))
+cases("ResizeBicubicGrad", ("float32",), _spread, _CLOSE)
+cases("ResizeBilinearGrad", ("float32",), _spread, _CLOSE)
 cases("CropAndResize", ("float32", "float64", "uint8", "int32"), _cut, _CLOSE)
 cases("CropAndResizeGradImage", ("float32", "float64"), _cut_grad_image, _CLOSE)
 cases("CropAndResizeGradBoxes", ("float32", "uint8"), _cut_grad_boxes, Tolerance(256, scaled=True))
