@@ -287,6 +287,7 @@ _LAZY = (
     "compat",
     "contrib",
     "data",
+    "distributions",
     "estimator",
     "flags",
     "io",
