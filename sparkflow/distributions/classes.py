@@ -38,8 +38,8 @@ def logits_and_probs(logits: Any, probs: Any, classes: bool, validate_args: bool
     return math.log(probs) if classes else math.log(probs) - math.log1p(-probs), probs
 
 
-class _OfClasses(Distribution):
-    """One with `logits` and `probs`, whose samples are no floats."""
+class WithLogits:
+    """What has `logits` and `probs`."""
 
     _logits: Tensor
     _probs: Tensor
@@ -52,12 +52,14 @@ class _OfClasses(Distribution):
     def probs(self) -> Tensor:
         return self._probs
 
+
+class _OfClasses(WithLogits, Distribution):
+    """One whose samples are no floats."""
+
     def _value_dtype(self) -> DType:
         return self._logits.dtype.base_dtype
 
     def _of_value(self, value: Any) -> Tensor:
-        if isinstance(value, Tensor):
-            return value
         return convert_to_tensor(value, None, "value")
 
 

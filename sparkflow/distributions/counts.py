@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow.distributions.base import NOT_REPARAMETERIZED, Distribution, parameter
-from sparkflow.distributions.classes import logits_and_probs
+from sparkflow.distributions.classes import WithLogits, logits_and_probs
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.ops import array, array_join, array_select, linalg_parts, math, math_reduce, operators  # noqa: F401
 from sparkflow.ops.functional import map_fn
@@ -51,7 +51,7 @@ class _Counts(Distribution):
         return array.reshape(map_fn(one, [rows, totals], dtype=self.dtype), outer)
 
 
-class Multinomial(_Counts):
+class Multinomial(_Counts, WithLogits):
     """total_count! prod probs_i^counts_i / counts_i!."""
 
     def __init__(
@@ -65,14 +65,6 @@ class Multinomial(_Counts):
             self._weights = self._logits
         kind = self._probs.dtype.base_dtype
         super().__init__(kind, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, own, name=scope[:-1])
-
-    @property
-    def logits(self) -> Tensor:
-        return self._logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self._probs
 
     def _sample_n(self, n: Tensor, seed: int | None) -> Tensor:
         return self._drawn(n, self._logits, seed)

@@ -214,8 +214,7 @@ def non_max_suppression_padded(
     """(indices as of non_max_suppression, filled up with zeros to max_output_size where asked; how many count)."""
     inputs = [boxes, scores, max_output_size, iou_threshold, score_threshold]
     attrs = {"pad_to_max_output_size": pad_to_max_output_size}
-    indices, count = apply_op("NonMaxSuppressionV4", inputs, attrs, name or "non_max_suppression_padded")
-    return indices, count
+    return apply_op("NonMaxSuppressionV4", inputs, attrs, name or "non_max_suppression_padded")
 
 
 def non_max_suppression_overlaps(
@@ -237,8 +236,7 @@ def combined_non_max_suppression(
     total = convert_to_tensor(max_total_size, dtypes.int32, "max_total_size")
     inputs = [boxes, scores, max_output_size_per_class, total, iou_threshold, score_threshold]
     attrs = {"pad_per_class": pad_per_class, "clip_boxes": clip_boxes}
-    found = apply_op("CombinedNonMaxSuppression", inputs, attrs, name or "combined_non_max_suppression")
-    return tuple(found)
+    return apply_op("CombinedNonMaxSuppression", inputs, attrs, name or "combined_non_max_suppression")
 
 
 def sample_distorted_bounding_box(
@@ -255,8 +253,7 @@ def sample_distorted_bounding_box(
         "use_image_if_no_bounding_boxes": use_image_if_no_bounding_boxes,
     }  # fmt: skip
     inputs = [image_size, bounding_boxes, min_object_covered]
-    begin, size, box = apply_op("SampleDistortedBoundingBoxV2", inputs, attrs, name)
-    return begin, size, box
+    return apply_op("SampleDistortedBoundingBoxV2", inputs, attrs, name)
 
 
 # ---------------------------------------------------------------------- cutting and drawing
