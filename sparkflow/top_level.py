@@ -141,6 +141,7 @@ from sparkflow.ops.parsing import (
     parse_single_example,
     parse_single_sequence_example,
 )
+from sparkflow.ops.patches import extract_image_patches, extract_volume_patches
 from sparkflow.ops.random_more import multinomial, random_gamma, random_poisson
 from sparkflow.ops.script import numpy_function, py_func
 from sparkflow.ops.segments import (

@@ -20,6 +20,7 @@ from sparkflow.grads import (
     nn_conv,
     nn_norm,
     nn_pool,
+    patches,
     random,
     segments,
     sparse,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,22 @@ def _ctc(x: Any) -> Any:
     return tf.nn.ctc_loss(labels, x, [6, 4])
 
 
-CASES = [
+def _pooled(pool: Any, overlapping: bool, x: Any) -> Any:
+    return pool(x, [1, 1.5, 1.3, 1], overlapping=overlapping, deterministic=True, seed=3, seed2=5)[0]
+
+
+_ONES, IMAGE = [1, 1, 1, 1], normal(2, 6, 5, 3)
+CASES: list[Any] = [
     ("ctc", _ctc, (normal(6, 2, 4),)),
+    ("patches", lambda x: tf.extract_image_patches(x, [1, 3, 2, 1], _ONES, [1, 1, 2, 1], "SAME"), (IMAGE,)),
+    ("volumes", lambda x: tf.extract_volume_patches(x, [1, 2, 3, 1, 1], [1, 2, 1, 1, 1], "VALID"), (IMAGE[..., None],)),
+    ("dilation", lambda x, w: tf.nn.dilation2d(x, w, _ONES, [1, 2, 1, 1], "SAME"), (IMAGE, normal(2, 3, 3))),
+    ("erosion", lambda x, w: tf.nn.erosion2d(x, w, [1, 2, 1, 1], _ONES, "VALID"), (IMAGE, normal(2, 3, 3))),
+    *(
+        (f"{pool.__name__} {overlapping}", partial(_pooled, pool, overlapping), (IMAGE,))
+        for pool in (tf.nn.fractional_max_pool, tf.nn.fractional_avg_pool)
+        for overlapping in (False, True)
+    ),
 ]
 
 

@@ -94,6 +94,7 @@ def table() -> dict[str, dict[str, list[Case]]]:
         linalg,
         nn,
         parts,
+        patches,
         reduce,
         segments,
         sparse,

@@ -79,3 +79,21 @@ expression(
     ],
     tolerance=_SUMS,
 )
+expression(
+    "patches",
+    [_X[:, :6, :5, :2]],
+    lambda tf, x: [
+        f
+        for x in [tf.ensure_shape(x, [2, 6, 5, 2])]
+        for f in [
+            tf.extract_image_patches(x, [1, 3, 2, 1], [1, 2, 1, 1], [1, 1, 2, 1], "SAME"),
+            tf.image.extract_patches(x, [1, 3, 2, 1], [1, 2, 1, 1], [1, 1, 2, 1], "VALID"),
+            tf.extract_volume_patches(x[..., None], [1, 2, 3, 1, 1], [1, 2, 1, 1, 1], "SAME"),
+            tf.nn.dilation2d(x, tf.ones([2, 3, 2]), [1, 1, 1, 1], [1, 1, 1, 1], "SAME"),
+            tf.nn.erosion2d(x, tf.ones([2, 3, 2]), [1, 1, 1, 1], [1, 1, 1, 1], "SAME"),
+            tf.nn.fractional_avg_pool(x[:, :, :4], [1, 2, 2, 1], True)[0],
+        ]
+    ],
+    True,
+    tolerance=_SUMS,
+)
