@@ -142,6 +142,14 @@ from sparkflow.ops.parsing import (
     parse_single_sequence_example,
 )
 from sparkflow.ops.patches import extract_image_patches, extract_volume_patches
+from sparkflow.ops.quantization import (
+    fake_quant_with_min_max_args,
+    fake_quant_with_min_max_args_gradient,
+    fake_quant_with_min_max_vars,
+    fake_quant_with_min_max_vars_gradient,
+    fake_quant_with_min_max_vars_per_channel,
+    fake_quant_with_min_max_vars_per_channel_gradient,
+)
 from sparkflow.ops.random_more import multinomial, random_gamma, random_poisson
 from sparkflow.ops.script import numpy_function, py_func
 from sparkflow.ops.segments import (

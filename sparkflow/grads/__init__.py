@@ -21,6 +21,7 @@ from sparkflow.grads import (
     nn_norm,
     nn_pool,
     patches,
+    quantization,
     random,
     segments,
     sparse,

@@ -97,6 +97,7 @@ def table() -> dict[str, dict[str, list[Case]]]:
         patches,
         reduce,
         segments,
+        sets,
         sparse,
         special,
         spread,
