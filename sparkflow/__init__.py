@@ -27,6 +27,7 @@ from sparkflow import (
     queue,
     random,
     sets,
+    signal,
     sparse,
     spectral,
     strings,
@@ -280,8 +281,6 @@ from sparkflow_runtime.wire.protos import (
     RunOptions,
     Summary,
 )
-
-signal = spectral
 
 _CONNECTORS = ("dask", "local", "spark")
 _LAZY = (

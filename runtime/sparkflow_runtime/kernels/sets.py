@@ -66,10 +66,12 @@ def _combined(xp: Any, op: str, kind: Any, a: Rows, b: Rows) -> Any:
     rows, codes = np.divmod(kept, max(1, len(known)))
     counts = np.bincount(rows, minlength=math.prod(a[2]))
     within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    columns = [*np.unravel_index(rows, a[2]), within] if len(rows) else []
-    indices = np.stack(columns, 1) if len(rows) else np.zeros((0, len(a[2]) + 1))
+    indices = np.empty((len(rows), len(a[2]) + 1), np.int64)
+    if len(rows):
+        indices[:, :-1] = np.transpose(np.unravel_index(rows, a[2]))
+    indices[:, -1] = within
     shape = np.array([*a[2], counts.max(initial=0)], np.int64)
-    return xp.asarray(indices.astype(np.int64)), known[codes], xp.asarray(shape)
+    return xp.asarray(indices), known[codes], xp.asarray(shape)
 
 
 @kernel("DenseToDenseSetOperation", multi=True)
@@ -89,7 +91,7 @@ def _dense_sparse(
 @kernel("SparseToSparseSetOperation", multi=True)
 def _sparse_sparse(xp: Any, *parts: Any, set_operation: Any, validate_indices: bool = True) -> Any:
     op = "SparseToSparseSetOperation"
-    a, b = (_sparse(op, *three, validate=validate_indices) for three in (parts[:3], parts[3:]))
+    a, b = (_sparse(op, i, v, s, validate_indices) for i, v, s in (parts[:3], parts[3:]))
     return _combined(xp, op, set_operation, a, b)
 
 
