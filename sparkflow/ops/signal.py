@@ -81,10 +81,7 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
             raise ValueError(f"overlap_and_add: frames must be of a known rank of at least 2, got {signal.shape}")
         step = _int(frame_step)
         whole = array.shape(signal)
-        frames, length = (
-            whole[i] if d is None else d
-            for i, d in zip((-2, -1), signal._shape[-2:])  # type: ignore[index]
-        )
+        frames, length = (whole[i] if d is None else d for i, d in zip((-2, -1), signal._shape[-2:]))
         total = (frames - 1) * step + length
         places = array.expand_dims(math.range(frames) * step, 1) + array.expand_dims(math.range(length), 0)
         flat = array.reshape(signal, [-1, frames * length])
