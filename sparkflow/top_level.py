@@ -90,6 +90,7 @@ from sparkflow.ops.linalg import (
     tensordot,
     trace,
 )
+from sparkflow.ops.linalg_functions import matrix_square_root
 from sparkflow.ops.linalg_parts import (
     diag,
     diag_part,

@@ -13,6 +13,7 @@ from sparkflow.grads import (
     image,
     image_boxes,
     linalg,
+    linalg_functions,
     math,
     math_special,
     math_spread,

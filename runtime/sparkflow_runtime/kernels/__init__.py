@@ -29,6 +29,7 @@ from sparkflow_runtime.kernels import (
     image_weights,
     io,
     linalg,
+    linalg_functions,
     linalg_parts,
     math,
     math_reduce,

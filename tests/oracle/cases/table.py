@@ -89,6 +89,7 @@ def table() -> dict[str, dict[str, list[Case]]]:
         counts,
         ctc,
         elementwise,
+        functions,
         images,
         joins,
         linalg,
