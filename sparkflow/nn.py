@@ -68,6 +68,7 @@ from sparkflow.ops.nn_loss import (
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
+from sparkflow.ops.nn_more import normalize_moments, sufficient_statistics, swish
 from sparkflow.ops.nn_norm import (
     batch_norm_with_global_normalization,
     crelu,
@@ -91,4 +92,8 @@ from sparkflow.ops.patches import dilation2d, erosion2d, fractional_avg_pool, fr
 from sparkflow.ops.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
 from sparkflow.ops.rnn_raw import raw_rnn
 
-avg_pool2d = avg_pool
+avg_pool2d = avg_pool_v2 = avg_pool
+max_pool_v2 = max_pool
+silu = swish
+depthwise_conv2d_backprop_filter = depthwise_conv2d_native_backprop_filter
+depthwise_conv2d_backprop_input = depthwise_conv2d_native_backprop_input

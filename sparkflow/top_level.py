@@ -3,6 +3,7 @@
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.grads.registry import gradient as RegisterGradient
 from sparkflow.grads.registry import not_differentiable as NotDifferentiable
+from sparkflow.ops.array import shape_n
 from sparkflow.ops.array_blocks import (
     batch_to_space,
     batch_to_space_nd,
@@ -21,6 +22,16 @@ from sparkflow.ops.array_made import (
     is_tensor,
     sequence_mask,
     sort,
+)
+from sparkflow.ops.array_odds import (
+    batch_gather,
+    decode_compressed,
+    guarantee_const,
+    parallel_stack,
+    parse_tensor,
+    repeat,
+    serialize_tensor,
+    timestamp,
 )
 from sparkflow.ops.array_scatter import (
     scatter_nd_add,
@@ -59,6 +70,7 @@ from sparkflow.ops.checks import (
     is_strictly_increasing,
     verify_tensor_all_finite,
 )
+from sparkflow.ops.clip import clip_by_average_norm
 from sparkflow.ops.counts import (
     bincount,
     histogram_fixed_width,

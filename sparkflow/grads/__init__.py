@@ -3,6 +3,7 @@
 from sparkflow.grads import (
     array,
     array_blocks,
+    array_odds,
     array_scatter,
     candidates,
     control_flow,

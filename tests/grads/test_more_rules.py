@@ -35,6 +35,10 @@ CASES: list[Any] = [
     ("erosion", lambda x, w: tf.nn.erosion2d(x, w, [1, 2, 1, 1], _ONES, "VALID"), (IMAGE, normal(2, 3, 3))),
     *((f"dct {k}", partial(tf.signal.dct, type=k), (SIGNAL,)) for k in (1, 2, 3, 4)),
     ("idct", lambda x: tf.signal.idct(x, norm="ortho"), (SIGNAL,)),
+    ("bessel", lambda x: tf.math.bessel_i0e(x) * tf.math.bessel_i1(x), (normal(3, 4),)),
+    ("bessel scaled", lambda x: tf.math.bessel_i1e(x) * tf.math.bessel_i0(x), (normal(3, 4),)),
+    ("swish", lambda x: tf.nn.swish(x, 1.5), (normal(3, 4),)),
+    ("repeat", lambda x: tf.repeat(x, 2, axis=0), (normal(3, 4),)),
     ("stft", lambda x: tf.abs(tf.signal.stft(x, 6, 2)), (SIGNAL,)),
     ("overlap", lambda x: tf.signal.overlap_and_add(tf.signal.frame(x, 5, 2, pad_end=True), 3), (SIGNAL,)),
     *(

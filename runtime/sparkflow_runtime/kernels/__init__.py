@@ -3,6 +3,7 @@
 from sparkflow_runtime.kernels import (
     array,
     array_blocks,
+    array_odds,
     array_scatter,
     array_slice,
     candidates,
@@ -32,6 +33,7 @@ from sparkflow_runtime.kernels import (
     linalg_functions,
     linalg_parts,
     math,
+    math_bessel,
     math_reduce,
     math_special,
     nn,
@@ -55,6 +57,7 @@ from sparkflow_runtime.kernels import (
     staging,
     state,
     strings,
+    strings_coded,
     summary,
     summary_media,
     swap,

@@ -94,6 +94,7 @@ def table() -> dict[str, dict[str, list[Case]]]:
         joins,
         linalg,
         nn,
+        odds,
         parts,
         patches,
         reduce,
