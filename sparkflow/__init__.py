@@ -292,6 +292,7 @@ _LAZY = (
     "estimator",
     "flags",
     "io",
+    "manip",
     "python_io",
     "saved_model",
 )  # what few programs use

@@ -31,4 +31,11 @@ def _there_and_back(op: Operation, dy: Tensor) -> Any:
     return tuple(apply_op("QuantizeAndDequantizeV4Grad", [dy, *op.inputs], {"axis": op.attrs["axis"]}))
 
 
+@gradient("QuantizeAndDequantizeV4Grad")
+def _there_and_back_grad(op: Operation, d: Tensor, *_: Tensor) -> Any:
+    """Linear in the gradients, and its own transpose."""
+    found = apply_op("QuantizeAndDequantizeV4Grad", [d, *op.inputs[1:]], {"axis": op.attrs["axis"]})
+    return found[0], None, None, None
+
+
 not_differentiable("DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation", "SetSize")

@@ -51,6 +51,10 @@ NOT_COVERED = {  # op types without a case, and why
     "StackCloseV2": "no public function makes it",
     "TensorArrayGradWithShape": "no public function makes it",
     "ResizeNearestNeighborGrad": "held by the gradients of ResizeNearestNeighbor",
+    **dict.fromkeys(
+        ["StatelessMultinomial", *(op for op in registered() if op.startswith(("StatelessR", "StatelessT")))],
+        "random values: tests/ops/test_random_stateless.py holds their distributions",
+    ),
     "Timestamp": "the time: tests/ops holds it against the clock",
     "IdentityN": "its inputs have types of their own; graphs with functions have it (test_control_flow.py)",
     **dict.fromkeys(

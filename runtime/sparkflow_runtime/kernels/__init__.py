@@ -48,6 +48,7 @@ from sparkflow_runtime.kernels import (
     pool_fractional,
     quantization,
     random,
+    random_stateless,
     readers,
     script,
     segments,

@@ -20,9 +20,10 @@ expression("frames", [_X], lambda tf, x: [
 expression("windows", [], lambda tf: [
     f for n in (1, 7, 8) for f in [
         tf.signal.hann_window(n), tf.signal.hann_window(n, periodic=False), tf.signal.hamming_window(n),
-        tf.signal.vorbis_window(n), tf.signal.hann_window(n, dtype=tf.float64),
+        tf.signal.vorbis_window(n), tf.signal.hann_window(n, dtype=tf.float64), tf.signal.kaiser_window(n, 7.0),
     ]
-] + [tf.signal.inverse_stft_window_fn(3)(8, dtype=tf.float32)], tolerance=Tolerance(64, floor=1.0))  # fmt: skip
+] + [tf.signal.inverse_stft_window_fn(3)(8, dtype=tf.float32), tf.signal.kaiser_bessel_derived_window(8)],
+    tolerance=Tolerance(64, floor=1.0))  # fmt: skip
 expression("stft", [_X], lambda tf, x: [
     f for x in [tf.ensure_shape(x, [None, 37])] for f in [
         tf.abs(tf.signal.stft(x, 8, 3)), tf.abs(tf.signal.stft(x, 7, 3, fft_length=20, pad_end=True)),
