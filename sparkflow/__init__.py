@@ -23,8 +23,11 @@ from sparkflow import (
     math,
     metrics,
     nn,
+    quantization,
     queue,
     random,
+    sets,
+    signal,
     sparse,
     spectral,
     strings,
@@ -279,17 +282,17 @@ from sparkflow_runtime.wire.protos import (
     Summary,
 )
 
-signal = spectral
-
 _CONNECTORS = ("dask", "local", "spark")
 _LAZY = (
     "app",
     "compat",
     "contrib",
     "data",
+    "distributions",
     "estimator",
     "flags",
     "io",
+    "manip",
     "python_io",
     "saved_model",
 )  # what few programs use

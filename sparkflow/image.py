@@ -1,6 +1,38 @@
 """tf.image: resizing."""
 
-from sparkflow.ops.image import ResizeMethod, resize, resize_bilinear, resize_images, resize_nearest_neighbor
+from sparkflow.ops.image import (
+    ResizeMethod,
+    resize,
+    resize_area,
+    resize_bicubic,
+    resize_bilinear,
+    resize_image_with_pad,
+    resize_images,
+    resize_nearest_neighbor,
+)
+from sparkflow.ops.image_boxes import (
+    combined_non_max_suppression,
+    crop_and_resize,
+    draw_bounding_boxes,
+    extract_glimpse,
+    non_max_suppression,
+    non_max_suppression_overlaps,
+    non_max_suppression_padded,
+    non_max_suppression_with_scores,
+    sample_distorted_bounding_box,
+)
+from sparkflow.ops.image_measures import (
+    image_gradients,
+    psnr,
+    rgb_to_yiq,
+    rgb_to_yuv,
+    sobel_edges,
+    ssim,
+    ssim_multiscale,
+    total_variation,
+    yiq_to_rgb,
+    yuv_to_rgb,
+)
 from sparkflow.ops.image_more import (
     adjust_brightness,
     adjust_contrast,
@@ -15,14 +47,12 @@ from sparkflow.ops.image_more import (
     decode_image,
     decode_jpeg,
     decode_png,
-    draw_bounding_boxes,
     encode_jpeg,
     encode_png,
     flip_left_right,
     flip_up_down,
     grayscale_to_rgb,
     hsv_to_rgb,
-    non_max_suppression,
     pad_to_bounding_box,
     per_image_standardization,
     random_brightness,
@@ -36,7 +66,9 @@ from sparkflow.ops.image_more import (
     rgb_to_grayscale,
     rgb_to_hsv,
     rot90,
-    sample_distorted_bounding_box,
     transpose_image,
 )
 from sparkflow.ops.image_more import resize_image_with_crop_or_pad as resize_with_crop_or_pad
+from sparkflow.ops.image_more import transpose_image as transpose
+from sparkflow.ops.patches import extract_image_patches
+from sparkflow.ops.patches import extract_image_patches as extract_patches

@@ -1,5 +1,6 @@
 """tf.linalg."""
 
+from sparkflow.ops.clip import global_norm
 from sparkflow.ops.einsum import einsum
 from sparkflow.ops.linalg import (
     adjoint,
@@ -22,6 +23,21 @@ from sparkflow.ops.linalg import matrix_solve_ls as lstsq
 from sparkflow.ops.linalg import matrix_triangular_solve as triangular_solve
 from sparkflow.ops.linalg import self_adjoint_eig as eigh
 from sparkflow.ops.linalg import self_adjoint_eigvals as eigvalsh
+from sparkflow.ops.linalg_functions import (
+    lu,
+    lu_matrix_inverse,
+    lu_reconstruct,
+    lu_solve,
+    matrix_rank,
+    matvec,
+    normalize,
+    pinv,
+    tridiagonal_matmul,
+    tridiagonal_solve,
+)
+from sparkflow.ops.linalg_functions import matrix_exponential as expm
+from sparkflow.ops.linalg_functions import matrix_logarithm as logm
+from sparkflow.ops.linalg_functions import matrix_square_root as sqrtm
 from sparkflow.ops.linalg_parts import diag as tensor_diag
 from sparkflow.ops.linalg_parts import diag_part as tensor_diag_part
 from sparkflow.ops.linalg_parts import matrix_band_part as band_part
@@ -29,5 +45,6 @@ from sparkflow.ops.linalg_parts import matrix_diag as diag
 from sparkflow.ops.linalg_parts import matrix_diag_part as diag_part
 from sparkflow.ops.linalg_parts import matrix_set_diag as set_diag
 from sparkflow.ops.linalg_parts import matrix_transpose
+from sparkflow.ops.linalg_parts import matrix_transpose as transpose
 from sparkflow.ops.math import matmul
 from sparkflow.ops.nn import l2_normalize

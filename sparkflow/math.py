@@ -56,6 +56,7 @@ from sparkflow.ops.math import (
     truediv,
 )
 from sparkflow.ops.math import div_no_nan as divide_no_nan
+from sparkflow.ops.math_bessel import bessel_i0, bessel_i0e, bessel_i1, bessel_i1e, nextafter
 from sparkflow.ops.math_reduce import (
     argmax,
     argmin,

@@ -15,6 +15,7 @@ from sparkflow.ops.candidates import (
     zero_fraction,
 )
 from sparkflow.ops.counts import nth_element
+from sparkflow.ops.ctc import ctc_beam_search_decoder, ctc_beam_search_decoder_v2, ctc_greedy_decoder, ctc_loss
 from sparkflow.ops.embedding import embedding_lookup
 from sparkflow.ops.embedding_sparse import embedding_lookup_sparse, safe_embedding_lookup_sparse
 from sparkflow.ops.math import sigmoid, tanh
@@ -67,6 +68,7 @@ from sparkflow.ops.nn_loss import (
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
+from sparkflow.ops.nn_more import normalize_moments, sufficient_statistics, swish
 from sparkflow.ops.nn_norm import (
     batch_norm_with_global_normalization,
     crelu,
@@ -86,7 +88,12 @@ from sparkflow.ops.nn_pool import (
     max_pool_with_argmax,
     pool,
 )
+from sparkflow.ops.patches import dilation2d, erosion2d, fractional_avg_pool, fractional_max_pool
 from sparkflow.ops.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
 from sparkflow.ops.rnn_raw import raw_rnn
 
-avg_pool2d = avg_pool
+avg_pool2d = avg_pool_v2 = avg_pool
+max_pool_v2 = max_pool
+silu = swish
+depthwise_conv2d_backprop_filter = depthwise_conv2d_native_backprop_filter
+depthwise_conv2d_backprop_input = depthwise_conv2d_native_backprop_input

@@ -15,3 +15,6 @@ from sparkflow.ops.random import truncated_normal
 from sparkflow.ops.random_more import categorical, multinomial
 from sparkflow.ops.random_more import random_gamma as gamma
 from sparkflow.ops.random_more import random_poisson as poisson
+from sparkflow.ops.random_stateless import stateless_categorical, stateless_multinomial, stateless_truncated_normal
+from sparkflow.ops.random_stateless import stateless_random_normal as stateless_normal
+from sparkflow.ops.random_stateless import stateless_random_uniform as stateless_uniform

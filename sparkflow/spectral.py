@@ -14,3 +14,4 @@ from sparkflow.ops.fourier import (
     rfft2d,
     rfft3d,
 )
+from sparkflow.ops.signal import dct, idct

@@ -10,6 +10,8 @@ from sparkflow.ops.strings import (
     regex_replace,
     split,
     substr,
+    unicode_transcode,
+    unsorted_segment_join,
     upper,
 )
 from sparkflow.ops.strings import string_strip as strip

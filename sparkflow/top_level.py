@@ -3,6 +3,7 @@
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.grads.registry import gradient as RegisterGradient
 from sparkflow.grads.registry import not_differentiable as NotDifferentiable
+from sparkflow.ops.array import shape_n
 from sparkflow.ops.array_blocks import (
     batch_to_space,
     batch_to_space_nd,
@@ -21,6 +22,16 @@ from sparkflow.ops.array_made import (
     is_tensor,
     sequence_mask,
     sort,
+)
+from sparkflow.ops.array_odds import (
+    batch_gather,
+    decode_compressed,
+    guarantee_const,
+    parallel_stack,
+    parse_tensor,
+    repeat,
+    serialize_tensor,
+    timestamp,
 )
 from sparkflow.ops.array_scatter import (
     scatter_nd_add,
@@ -59,6 +70,7 @@ from sparkflow.ops.checks import (
     is_strictly_increasing,
     verify_tensor_all_finite,
 )
+from sparkflow.ops.clip import clip_by_average_norm
 from sparkflow.ops.counts import (
     bincount,
     histogram_fixed_width,
@@ -66,6 +78,7 @@ from sparkflow.ops.counts import (
     searchsorted,
     unravel_index,
 )
+from sparkflow.ops.ctc import edit_distance
 from sparkflow.ops.einsum import einsum
 from sparkflow.ops.fourier import fft, fft2d, fft3d, ifft, ifft2d, ifft3d
 from sparkflow.ops.image_more import random_crop
@@ -89,6 +102,7 @@ from sparkflow.ops.linalg import (
     tensordot,
     trace,
 )
+from sparkflow.ops.linalg_functions import matrix_square_root
 from sparkflow.ops.linalg_parts import (
     diag,
     diag_part,
@@ -139,6 +153,15 @@ from sparkflow.ops.parsing import (
     parse_example,
     parse_single_example,
     parse_single_sequence_example,
+)
+from sparkflow.ops.patches import extract_image_patches, extract_volume_patches
+from sparkflow.ops.quantization import (
+    fake_quant_with_min_max_args,
+    fake_quant_with_min_max_args_gradient,
+    fake_quant_with_min_max_vars,
+    fake_quant_with_min_max_vars_gradient,
+    fake_quant_with_min_max_vars_per_channel,
+    fake_quant_with_min_max_vars_per_channel_gradient,
 )
 from sparkflow.ops.random_more import multinomial, random_gamma, random_poisson
 from sparkflow.ops.script import numpy_function, py_func

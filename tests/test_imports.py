@@ -60,6 +60,7 @@ ROOMS = {
     "sparkflow.compat.*": SUGAR,
     "sparkflow.contrib.*": SUGAR,
     "sparkflow.data.*": SUGAR,
+    "sparkflow.distributions.*": SUGAR,
     "sparkflow.estimator.*": SUGAR,
     "sparkflow.saved_model.*": SUGAR,
     "sparkflow_runtime.*": Room(may=("sparkflow_runtime.*",)),  # server.py and session.py join the rooms

@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import Any
 
 _PARTS = (
-    "eager", "framework", "layers", "learn", "lookup", "losses", "metrics", "rnn", "seq2seq", "slim", "staging",
-    "training",
+    "distributions", "eager", "framework", "layers", "learn", "lookup", "losses", "metrics", "opt", "rnn", "seq2seq",
+    "slim", "staging", "training",
 )  # fmt: skip
 
 

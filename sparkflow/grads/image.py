@@ -1,4 +1,4 @@
-"""Gradients of resizing."""
+"""Gradients of resizing. The mean over areas (ResizeArea) has none, as in TensorFlow: gradients() says so."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def _scaling(op: Operation) -> dict[str, Any]:
     return {name: op.attrs[name] for name in ("align_corners", "half_pixel_centers")}
 
 
-@gradient("ResizeBilinear")
-def _bilinear(op: Operation, dy: Tensor) -> tuple[Any, Any]:
+@gradient("ResizeBilinear", "ResizeBicubic")
+def _interpolated(op: Operation, dy: Tensor) -> tuple[Any, Any]:
     images = op.inputs[0]
-    return (apply_op("ResizeBilinearGrad", [dy, images], _scaling(op)) if images.dtype.is_floating else None), None
+    return (apply_op(f"{op.type}Grad", [dy, images], _scaling(op)) if images.dtype.is_floating else None), None
 
 
 @gradient("ResizeNearestNeighbor")
@@ -33,13 +33,10 @@ def _nearest_grad(op: Operation, d: Tensor) -> tuple[Any, Any]:
     return apply_op("ResizeNearestNeighbor", [d, size], _scaling(op)), None
 
 
-@gradient("ResizeBilinearGrad")
-def _bilinear_grad(op: Operation, d: Tensor) -> tuple[Any, Any]:
+@gradient("ResizeBilinearGrad", "ResizeBicubicGrad")
+def _interpolated_grad(op: Operation, d: Tensor) -> tuple[Any, Any]:
     size = array.shape(op.inputs[0])[1:3]
-    return apply_op("ResizeBilinear", [d, size], _scaling(op)), None
+    return apply_op(op.type.removesuffix("Grad"), [d, size], _scaling(op)), None
 
 
-not_differentiable(
-    *("DecodeJpeg", "DecodePng", "DecodeBmp", "DecodeGif", "EncodeJpeg", "EncodePng", "NonMaxSuppressionV3"),
-    *("DrawBoundingBoxes", "SampleDistortedBoundingBoxV2"),
-)
+not_differentiable("DecodeJpeg", "DecodePng", "DecodeBmp", "DecodeGif", "EncodeJpeg", "EncodePng")

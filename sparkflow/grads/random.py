@@ -11,7 +11,9 @@ from sparkflow.ops import array, math, math_reduce
 from sparkflow.ops.array_join import concat
 
 not_differentiable("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal", "RandomShuffle")
-not_differentiable("Multinomial", "RandomPoissonV2", "RandomGammaGrad")
+not_differentiable("Multinomial", "RandomPoissonV2", "RandomGammaGrad", "StatelessMultinomial")
+not_differentiable(*(f"Stateless{kind}" for kind in ("RandomUniform", "RandomUniformInt", "RandomNormal")))
+not_differentiable("StatelessTruncatedNormal")
 
 
 @gradient("RandomGamma")

@@ -1,5 +1,14 @@
 """tf.metrics: (value, update_op) pairs over local variables; run the initializer of local variables first."""
 
+from sparkflow.metrics.at_k import (
+    average_precision_at_k,
+    precision_at_k,
+    precision_at_top_k,
+    recall_at_k,
+    recall_at_top_k,
+    sparse_average_precision_at_k,
+    sparse_precision_at_k,
+)
 from sparkflow.metrics.confusion import (
     false_negatives,
     false_negatives_at_thresholds,
@@ -27,3 +36,4 @@ from sparkflow.metrics.means import (
     root_mean_squared_error,
 )
 from sparkflow.metrics.per_class import mean_iou, mean_per_class_accuracy
+from sparkflow.metrics.trade_offs import sensitivity_at_specificity, specificity_at_sensitivity

@@ -63,6 +63,16 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         return _like(t, apply_op("Identity", [clipped], name=scope))
 
 
+def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Tensor:
+    """t * clip_norm / (norm / number of values) where that average norm exceeds clip_norm, else t."""
+    with get_default_graph().name_scope(name or "clip_by_average_norm"):
+        t = convert_to_tensor(t, name="t")
+        count = math.cast(apply_op("Size", [t]), "float32")
+        inverse = math.rsqrt(reduce_sum(math.square(t)))
+        share = math.minimum(math.multiply(inverse, count), math.divide(convert_to_tensor(1.0), clip_norm))
+        return math.multiply(math.multiply(t, clip_norm), share)
+
+
 def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor | None:
     """sqrt(sum of squares) over all tensors of the list; None among them count as nothing."""
     if not isinstance(t_list, (list, tuple)):

@@ -10,7 +10,7 @@ from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
-from sparkflow.ops import array, rules
+from sparkflow.ops import array, operators, rules  # noqa: F401 - x + y on tensors
 from sparkflow_runtime.wire import dtypes
 
 _RANKS = {"": 1, "2D": 2, "3D": 3}
@@ -58,6 +58,7 @@ def _real(op_type: str, rank: int, inverse: bool) -> Callable[..., Tensor]:
             wanted = None if isinstance(input_tensor, Tensor) else dtypes.complex64 if inverse else dtypes.float32
             x = convert_to_tensor(input_tensor, wanted, "input")
             length = _default_length(x, rank, inverse) if fft_length is None else fft_length
+            x = x if fft_length is None else _padded(x, convert_to_tensor(length, dtypes.int32), rank, inverse)
             kind = {"Tcomplex": x.dtype.base_dtype, "Treal": x.dtype.real_dtype} if inverse else {
                 "Treal": x.dtype.base_dtype,
                 "Tcomplex": dtypes.complex128 if x.dtype.base_dtype is dtypes.float64 else dtypes.complex64,
@@ -67,9 +68,31 @@ def _real(op_type: str, rank: int, inverse: bool) -> Callable[..., Tensor]:
     build.__name__ = build.__qualname__ = op_type.lower()
     build.__doc__ = (
         f"The {'inverse ' if inverse else ''}discrete Fourier transform over the last {rank} axes of real signals, "
-        "of n // 2 + 1 values each. fft_length: the signal's sizes, cut or filled with zeros."
+        "of n // 2 + 1 values each. fft_length: the signal's sizes, cut or filled with zeros (where the rank is known)."
     )
     return build
+
+
+def _padded(x: Tensor, length: Tensor, rank: int, inverse: bool) -> Tensor:
+    """Zeros behind the last axes, where the transform wants more values than there are."""
+    known, dims = constant_value(length), x._shape
+    if known is not None:
+        wanted = known.tolist()
+        wanted[-1] = wanted[-1] // 2 + 1 if inverse and wanted[-1] else wanted[-1]
+        if dims is not None and all(d is not None and d >= w for d, w in zip(dims[-rank:], wanted)):
+            return x
+    if dims is None:
+        return x  # without a rank there is nothing to pad by
+    needed = length if not inverse else apply_op(
+        "ConcatV2", [[length[:-1], apply_op("Maximum", [length[-1:] // 2 + 1, 0])], 0]
+    )  # fmt: skip
+    missing = apply_op("Maximum", [needed - array.shape(x)[-rank:], 0])
+    behind = apply_op("ConcatV2", [[array.zeros([len(dims) - rank], dtypes.int32), missing], 0])
+    padded = array.pad(x, apply_op("Pack", [[array.zeros_like(behind), behind]], {"axis": 1}))
+    if known is not None:
+        ends = [None if d is None else max(d, int(w)) for d, w in zip(dims[-rank:], wanted)]
+        padded.set_shape((*dims[: len(dims) - rank], *ends))
+    return padded
 
 
 def _default_length(x: Tensor, rank: int, inverse: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Images: files, colours, flips, crops, boxes. An image is [height, width, channels], or a batch of them."""
+"""Images: files, colours, flips, crops. An image is [height, width, channels], or a batch of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from sparkflow.framework.apply import apply_op, convert_to_tensor
 from sparkflow.framework.constant_value import constant_value_as_shape
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
-from sparkflow.framework.random_seed import get_seed
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow.ops import array, array_slice, math, math_reduce, random, rules
@@ -365,62 +364,3 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
         out = array_slice.slice_(value, math.floormod(drawn, limit), size, name=scope)
         out.set_shape(constant_value_as_shape(size))
         return out
-
-
-# ---------------------------------------------------------------------- boxes
-
-op(
-    "NonMaxSuppressionV3",
-    "boxes: T, scores: T, max_output_size: int32, iou_threshold: T_threshold, score_threshold: T_threshold"
-    " -> selected_indices: int32",
-    lambda op: [(None,)],
-    T=dtypes.float32,
-    T_threshold=dtypes.float32,
-)
-op("DrawBoundingBoxes", "images: T, boxes: float32 -> output: T", rules.same, T=dtypes.float32)
-op(
-    "SampleDistortedBoundingBoxV2",
-    "image_size: T, bounding_boxes: float32, min_object_covered: float32 -> begin: T, size: T, bboxes: float32",
-    lambda op: [(3,), (3,), (1, 1, 4)],
-    stateful=True,
-    seed=0,
-    seed2=0,
-    aspect_ratio_range=[0.75, 1.3300000429153442],
-    area_range=[0.05000000074505806, 1.0],
-    max_attempts=100,
-    use_image_if_no_bounding_boxes=False,
-)
-
-
-def non_max_suppression(
-    boxes: Any, scores: Any, max_output_size: Any, iou_threshold: float = 0.5, score_threshold: float = float("-inf"),
-    name: str | None = None,
-) -> Tensor:  # fmt: skip
-    """The indices of boxes [n, 4] (y1, x1, y2, x2), best score first, without those that overlap a better one by more
-    than iou_threshold (intersection over union)."""
-    inputs = [boxes, scores, max_output_size, iou_threshold, score_threshold]
-    return apply_op("NonMaxSuppressionV3", inputs, name=name or "non_max_suppression")
-
-
-def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None, colors: Any = None) -> Tensor:
-    """images [batch, h, w, depth] with frames of boxes [batch, n, 4] (y1, x1, y2, x2 in [0, 1]) in changing colours."""
-    if colors is not None:
-        raise ValueError("draw_bounding_boxes: colors is not supported; leave it out")
-    return apply_op("DrawBoundingBoxes", [images, boxes], name=name)
-
-
-def sample_distorted_bounding_box(
-    image_size: Any, bounding_boxes: Any, seed: int | None = None, seed2: int | None = None,
-    min_object_covered: Any = 0.1, aspect_ratio_range: Any = None, area_range: Any = None, max_attempts: int = 100,
-    use_image_if_no_bounding_boxes: bool = False, name: str | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """(begin, size, box [1, 1, 4]) of a random part of the image, that covers at least min_object_covered of one of the
-    boxes [batch, n, 4], for slice and draw_bounding_boxes. The whole image after max_attempts failures."""
-    seed_a, seed_b = get_seed(seed) if not seed2 else (seed or 0, seed2)
-    attrs = {
-        "seed": seed_a, "seed2": seed_b, "max_attempts": max_attempts,
-        "aspect_ratio_range": list(aspect_ratio_range or [0.75, 1.33]), "area_range": list(area_range or [0.05, 1.0]),
-        "use_image_if_no_bounding_boxes": use_image_if_no_bounding_boxes,
-    }  # fmt: skip
-    inputs = [image_size, bounding_boxes, min_object_covered]
-    return apply_op("SampleDistortedBoundingBoxV2", inputs, attrs, name)

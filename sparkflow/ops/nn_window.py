@@ -58,7 +58,7 @@ def space_sizes(op: Operation, dims: Sequence[int | None], taps: Sequence[int | 
         raise InvalidArgumentError(f"{op.type}: padding must be one of {PADDINGS}, got {op.attrs['padding']!r}")
     axes, channel = spatial_axes(layout_of(op), len(dims))
     strides = op.attrs["strides"] if strides is None else strides
-    dilations = op.attrs.get("dilations") or [1] * len(dims)
+    dilations = op.attrs.get("dilations") or op.attrs.get("rates") or [1] * len(dims)
     explicit = op.attrs.get("explicit_paddings") or [0] * 2 * len(dims)
     for name, values in (("strides", strides), ("dilations", dilations)):
         if len(values) != len(dims) or min(values) < 1 or (values[0], values[channel]) != (1, 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sparkflow.framework import shapes
 from sparkflow.framework.apply import apply_op, convert_to_tensor
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
@@ -234,3 +235,52 @@ def join(inputs: Any, separator: str = "", name: str | None = None) -> Tensor:
     """string_join."""
     with get_default_graph().name_scope(name or "StringJoin"):
         return string_join(inputs, separator)
+
+
+def _segments_rule(op: Operation) -> list[Dims]:
+    inputs, ids = op.inputs[0]._shape, op.inputs[1]._shape
+    count = constant_value(op.inputs[2])
+    if inputs is None or ids is None:
+        return [None]
+    shapes.merge(inputs[: len(ids)], ids)
+    return [(None if count is None else int(count), *inputs[len(ids) :])]
+
+
+op(
+    "UnsortedSegmentJoin",
+    "inputs: string, segment_ids: Tindices, num_segments: Tnumsegments -> output: string",
+    _segments_rule,
+    separator="",
+    Tnumsegments=dtypes.int32,
+)
+op(
+    "UnicodeTranscode",
+    _SAME,
+    rules.same,
+    errors="replace",
+    replacement_char=65533,
+    replace_control_characters=False,
+)
+
+
+def unsorted_segment_join(
+    inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
+) -> Tensor:
+    """[num_segments, ...]: the strings of each segment, joined in their order."""
+    return apply_op("UnsortedSegmentJoin", [inputs, segment_ids, num_segments], {"separator": separator}, name)
+
+
+def unicode_transcode(
+    input: Any, input_encoding: str, output_encoding: str, errors: str = "replace", replacement_char: int = 65533,
+    replace_control_characters: bool = False, name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """The strings in another encoding: "UTF-8", "UTF-16-BE" or "UTF-32-BE" (input_encoding: any that Python knows).
+
+    errors: what becomes of bytes that are none: "replace" (by replacement_char), "ignore", or "strict", an
+    InvalidArgumentError when it runs. replace_control_characters: those below a space count as such.
+    """
+    attrs = {
+        "input_encoding": input_encoding, "output_encoding": output_encoding, "errors": errors,
+        "replacement_char": replacement_char, "replace_control_characters": replace_control_characters,
+    }  # fmt: skip
+    return apply_op("UnicodeTranscode", [input], attrs, name)

@@ -19,7 +19,7 @@ RNG = np.random.default_rng(1)
 
 
 @pytest.mark.parametrize("corners, centers", [(False, False), (True, False), (False, True)])
-@pytest.mark.parametrize("resize", [image.resize_bilinear, image.resize_nearest_neighbor])
+@pytest.mark.parametrize("resize", [image.resize_bilinear, image.resize_nearest_neighbor, image.resize_bicubic])
 @pytest.mark.parametrize("size", [(7, 5), (3, 2), (1, 1)])
 def test_gradient_is_the_transpose(graph: Graph, resize: Any, size: Any, corners: bool, centers: bool) -> None:
     """<dy, resize(x)> = <resize'(dy), x>, and once more for the gradient of the gradient."""
@@ -35,4 +35,10 @@ def test_gradient_is_the_transpose(graph: Graph, resize: Any, size: Any, corners
 
 
 def test_every_op_is_listed() -> None:
-    assert all(registry.listed(t) for t in registered() if t.startswith("Resize"))
+    assert all(registry.listed(t) for t in registered() if t.startswith("Resize") and t != "ResizeArea")
+
+
+def test_areas_have_no_gradient(graph: Graph) -> None:
+    x = array.placeholder("float32", [1, 4, 4, 1])
+    with pytest.raises(LookupError, match="ResizeArea"):
+        gradients(image.resize_area(x, [2, 2]), x)

@@ -14,7 +14,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 Function = Callable[..., Any]
 
 
-class _Scaling:
+class Scaling:
     """How positions of the resized image lie in the original one."""
 
     def __init__(self, node: Node):
@@ -25,11 +25,14 @@ class _Scaling:
 
     def places(self, size: int, new: int) -> np.ndarray:
         """For each new cell its place along an axis, in float32 as TensorFlow computes it."""
-        one, cells = np.float32(1), np.arange(new, dtype=np.float32)
-        if self.corners and new > 1:
-            return cells * (np.float32(size - 1) / np.float32(new - 1))
-        scale = np.float32(size) / np.float32(max(1, new))
+        one, cells, scale = np.float32(1), np.arange(new, dtype=np.float32), self.scale(size, new)
         return (cells + one / 2) * scale - one / 2 if self.centers else cells * scale
+
+    def scale(self, size: int, new: int) -> np.float32:
+        """How many cells of the original a new one is wide."""
+        if self.corners and new > 1:
+            return np.float32(size - 1) / np.float32(new - 1)
+        return np.float32(size) / np.float32(max(1, new))
 
     def between(self, size: int, new: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(the cell before, the cell behind, how far from the one to the other)."""
@@ -57,7 +60,7 @@ class _Scaling:
 
 @bound("ResizeBilinear", stateful=False)
 def _bilinear(node: Node) -> Function:
-    scaling, xp = _Scaling(node), node.xp
+    scaling, xp = Scaling(node), node.xp
 
     def run(images: Any, size: Any) -> Any:
         height, width, new_height, new_width = scaling.sizes(images, size)
@@ -71,7 +74,7 @@ def _bilinear(node: Node) -> Function:
     return run
 
 
-def _spread(xp: Any, dy: Any, down: Any, across: Any) -> Any:
+def spread(xp: Any, dy: Any, down: Any, across: Any) -> Any:
     """down' dy across for each image and channel; down [new height, height], across [new width, width]."""
     rows = xp.tensordot(dy, down, ((1,), (0,)))  # [batch, new width, channels, height]
     return xp.ascontiguousarray(xp.transpose(xp.tensordot(rows, across, ((1,), (0,))), (0, 2, 3, 1)))
@@ -79,7 +82,7 @@ def _spread(xp: Any, dy: Any, down: Any, across: Any) -> Any:
 
 @bound("ResizeBilinearGrad", stateful=False)
 def _bilinear_grad(node: Node) -> Function:
-    scaling, xp = _Scaling(node), node.xp
+    scaling, xp = Scaling(node), node.xp
 
     def shares(size: int, new: int, dtype: Any) -> Any:
         before, behind, part = scaling.between(size, new)
@@ -91,7 +94,7 @@ def _bilinear_grad(node: Node) -> Function:
     def run(dy: Any, original: Any) -> Any:
         height, width, new_height, new_width = scaling.sizes(original, np.array(dy.shape[1:3]))
         kind = np.float64 if original.dtype == np.float64 else np.float32
-        dx = _spread(xp, dy.astype(kind), shares(height, new_height, kind), shares(width, new_width, kind))
+        dx = spread(xp, dy.astype(kind), shares(height, new_height, kind), shares(width, new_width, kind))
         return dx.astype(original.dtype, copy=False)
 
     return run
@@ -99,7 +102,7 @@ def _bilinear_grad(node: Node) -> Function:
 
 @bound("ResizeNearestNeighbor", stateful=False)
 def _nearest(node: Node) -> Function:
-    scaling, xp = _Scaling(node), node.xp
+    scaling, xp = Scaling(node), node.xp
 
     def run(images: Any, size: Any) -> Any:
         height, width, new_height, new_width = scaling.sizes(images, size)
@@ -112,7 +115,7 @@ def _nearest(node: Node) -> Function:
 @bound("ResizeNearestNeighborGrad", stateful=False)
 def _nearest_grad(node: Node) -> Function:
     """(dy, size of the original) -> dx."""
-    scaling, xp = _Scaling(node), node.xp
+    scaling, xp = Scaling(node), node.xp
 
     def picks(size: int, new: int, dtype: Any) -> Any:
         return xp.asarray(np.arange(size) == scaling.nearest(size, new)[:, None], dtype)
@@ -120,7 +123,7 @@ def _nearest_grad(node: Node) -> Function:
     def run(dy: Any, size: Any) -> Any:
         new_height, new_width, height, width = scaling.sizes(dy, size)
         wide = dy.astype(np.float32) if dy.dtype.itemsize == 2 else dy
-        dx = _spread(xp, wide, picks(height, new_height, wide.dtype), picks(width, new_width, wide.dtype))
+        dx = spread(xp, wide, picks(height, new_height, wide.dtype), picks(width, new_width, wide.dtype))
         return dx.astype(dy.dtype, copy=False)
 
     return run

@@ -31,12 +31,12 @@ def _drawn(node: Node, draw: Callable[[np.random.Generator, tuple[int, ...], Any
         sizes = ints(shape)
         if any(s < 0 for s in sizes):
             raise InvalidArgumentError(f"{node.op} {node.name!r}: sizes must not be negative, got {sizes}")
-        return node.xp.asarray(_narrowed(draw(rng, sizes, wide), dtype))
+        return node.xp.asarray(narrowed(draw(rng, sizes, wide), dtype))
 
     return run
 
 
-def _narrowed(values: np.ndarray, dtype: Any) -> np.ndarray:
+def narrowed(values: np.ndarray, dtype: Any) -> np.ndarray:
     """In a type of fewer digits; what would round up to 1 stays below it."""
     narrow = np.asarray(values).astype(dtype, copy=False)
     if dtype.itemsize < 4:
@@ -57,10 +57,10 @@ def _standard_normal(node: Node) -> Function:
 
 @bound("TruncatedNormal")
 def _truncated_normal(node: Node) -> Function:
-    return _drawn(node, _within_two)
+    return _drawn(node, within_two)
 
 
-def _within_two(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+def within_two(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Normal values; those beyond two standard deviations (1 in 22) are drawn again."""
     values = np.asarray(rng.standard_normal(shape, dtype))
     flat = values.reshape(-1)
@@ -92,28 +92,28 @@ def _shuffle(node: Node) -> Function:
 # ---------------------------------------------------------------------- classes, gamma, Poisson
 
 
+def drawn_classes(what: str, rng: np.random.Generator, logits: Any, num_samples: Any, dtype: Any) -> np.ndarray:
+    """A class is where a uniform value falls among the running sums of the probabilities."""
+    scores, count = host(logits).astype(np.float64), one_int(num_samples)
+    if scores.ndim != 2 or count < 0 or (not scores.shape[1] and scores.size + count):
+        raise InvalidArgumentError(
+            f"{what}: logits must be a matrix with classes and num_samples at least 0, got {list(scores.shape)} and "
+            f"{count}"
+        )
+    with np.errstate(invalid="ignore"):
+        top = np.where(np.isfinite(scores), scores, -np.inf).max(1, keepdims=True, initial=-np.inf)
+        sums = np.cumsum(np.where(np.isfinite(scores), np.exp(scores - top), 0), 1)
+    drawn = rng.random((len(scores), count))
+    out = np.empty(drawn.shape, dtype)
+    for row, line, values in zip(out, sums, drawn):
+        row[...] = np.searchsorted(line, values * line[-1], "right").clip(0, scores.shape[1] - 1)
+    return out
+
+
 @bound("Multinomial")
 def _multinomial(node: Node) -> Function:
-    """A class is where a uniform value falls among the running sums of the probabilities."""
-    rng, dtype = generator(node), node.attr("output_dtype").np
-
-    def run(logits: Any, num_samples: Any) -> Any:
-        scores, count = host(logits).astype(np.float64), one_int(num_samples)
-        if scores.ndim != 2 or count < 0 or (not scores.shape[1] and scores.size + count):
-            raise InvalidArgumentError(
-                f"Multinomial {node.name!r}: logits must be a matrix with classes and num_samples at least 0, got "
-                f"{list(scores.shape)} and {count}"
-            )
-        with np.errstate(invalid="ignore"):
-            top = np.where(np.isfinite(scores), scores, -np.inf).max(1, keepdims=True, initial=-np.inf)
-            sums = np.cumsum(np.where(np.isfinite(scores), np.exp(scores - top), 0), 1)
-        drawn = rng.random((len(scores), count))
-        out = np.empty(drawn.shape, dtype)
-        for row, line, values in zip(out, sums, drawn):
-            row[...] = np.searchsorted(line, values * line[-1], "right").clip(0, scores.shape[1] - 1)
-        return node.xp.asarray(out)
-
-    return run
+    rng, dtype, what = generator(node), node.attr("output_dtype").np, f"Multinomial {node.name!r}"
+    return lambda logits, num_samples: node.xp.asarray(drawn_classes(what, rng, logits, num_samples, dtype))
 
 
 def _of_parameter(node: Node, dtype: Any, draw: Callable[[np.random.Generator, Any, tuple[int, ...]], Any]) -> Function:

@@ -90,7 +90,7 @@ class Sliding:
         if self.padding not in PADDINGS:
             raise InvalidArgumentError(f"{node.op}: padding must be one of {PADDINGS}, got {self.padding!r}")
         self.strides = self._triple(strides if strides is not None else node.attr("strides"), "strides")
-        self.dilations = self._triple(node.attr("dilations") or [1] * self.rank, "dilations")
+        self.dilations = self._triple(node.attr("dilations") or node.attr("rates") or [1] * self.rank, "dilations")
         explicit = list(node.attr("explicit_paddings") or [0] * 2 * self.rank)
         pairs = [(explicit[2 * a], explicit[2 * a + 1]) for a in self.axes]
         self.explicit = [(0, 0)] * (3 - space) + pairs

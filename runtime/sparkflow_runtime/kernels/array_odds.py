@@ -1,0 +1,65 @@
+"""Small kernels of arrays: tensors as bytes, the time."""
+
+from __future__ import annotations
+
+import gzip
+import time
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from sparkflow_runtime.kernels.host import host
+from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
+from sparkflow_runtime.kernels.strings import each, texts
+from sparkflow_runtime.wire.dtypes import DType
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
+from sparkflow_runtime.wire.protos import TensorProto
+from sparkflow_runtime.wire.tensor_proto import as_bytes, make_ndarray, make_tensor_proto
+
+kernel("GuaranteeConst", aliases=True)(lambda xp, x: x)
+kernel("ParallelConcat")(lambda xp, *values: xp.concatenate(values))
+
+
+@bound("Timestamp")
+def _timestamp(node: Node) -> Function:
+    return lambda: np.array(time.time())
+
+
+@kernel("SerializeTensor")
+def _serialize(xp: Any, x: Any) -> Any:
+    out = np.empty((), object)
+    out[()] = make_tensor_proto(host(x)).SerializeToString()
+    return out
+
+
+@kernel("ParseTensor")
+def _parse(xp: Any, serialized: Any, *, out_type: DType) -> Any:
+    raw = as_bytes(texts(serialized).item())
+    try:
+        found = make_ndarray(TensorProto.FromString(raw))
+    except (DecodeError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"ParseTensor: these {len(raw)} bytes are no TensorProto: {error}") from None
+    if found.dtype != out_type.np:
+        raise InvalidArgumentError(f"ParseTensor: the tensor is {found.dtype}, but {out_type.name} was asked for")
+    return xp.asarray(found) if found.dtype != object else found
+
+
+_COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {"": bytes, "ZLIB": zlib.decompress, "GZIP": gzip.decompress}
+
+
+@kernel("DecodeCompressed")
+def _decompress(xp: Any, x: Any, *, compression_type: Any = "") -> Any:
+    kind = compression_type.decode() if isinstance(compression_type, bytes) else compression_type
+    if kind not in _COMPRESSIONS:
+        raise InvalidArgumentError(f"Only ZLIB, GZIP or NONE are supported compressions, got {kind!r}")
+
+    def one(text: bytes) -> bytes:
+        try:
+            return _COMPRESSIONS[kind](text)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataLossError(f"DecodeCompressed: not {kind} data: {error}") from None
+
+    return each(x, one)

@@ -1,0 +1,3 @@
+"""tf.contrib.distributions: tf.distributions under its older home."""
+
+from sparkflow.distributions import *

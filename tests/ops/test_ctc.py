@@ -1,0 +1,92 @@
+"""CTC against sums over every alignment; edit distances against the textbook's table."""
+
+from __future__ import annotations
+
+from itertools import groupby, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow_runtime.kernels.edit_distance import distances
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+RNG = np.random.default_rng(3)
+
+
+def _by_labels(logits: np.ndarray) -> dict[tuple[int, ...], float]:
+    """The probability of each label sequence; logits [time, classes]."""
+    chances = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    found: dict[tuple[int, ...], float] = {}
+    blank = logits.shape[1] - 1
+    for path in product(range(blank + 1), repeat=len(logits)):
+        labels = tuple(c for c, _ in groupby(path) if c != blank)
+        found[labels] = found.get(labels, 0) + float(np.prod(chances[range(len(path)), path]))
+    return found
+
+
+def test_loss_sums_over_all_alignments(graph: Any) -> None:
+    logits = RNG.normal(size=(5, 2, 3))
+    labels = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], tf.constant([1, 1, 0]), [2, 2])
+    loss = tf.nn.ctc_loss(labels, tf.constant(logits), [5, 3])
+    with tf.Session() as session:
+        found = session.run(loss)
+    expected = [-np.log(_by_labels(logits[:5, 0])[1, 1]), -np.log(_by_labels(logits[:3, 1])[0,])]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_beams_find_the_likeliest_labels(graph: Any) -> None:
+    logits = RNG.normal(size=(5, 1, 3)) * 2
+    decoded, score = tf.nn.ctc_beam_search_decoder(
+        tf.constant(logits), [5], beam_width=50, top_paths=3, merge_repeated=False
+    )
+    with tf.Session() as session:
+        paths, scores = session.run([decoded, score])
+    ranked = sorted(_by_labels(logits[:, 0]).items(), key=lambda pair: -pair[1])[:3]
+    assert [tuple(path.values.tolist()) for path in paths] == [labels for labels, _ in ranked]
+    np.testing.assert_allclose(scores[0], np.log([chance for _, chance in ranked]), rtol=1e-9)
+
+
+def test_greedy_merges_what_repeats(graph: Any) -> None:
+    classes = [0, 0, 2, 0, 1, 1]
+    logits = np.eye(3, dtype="f4")[classes][:, None] * 3
+    outs = [tf.nn.ctc_greedy_decoder(tf.constant(logits), [6], merge) for merge in (True, False)]
+    with tf.Session() as session:
+        merged, whole = session.run([decoded[0].values for decoded, _ in outs])
+        np.testing.assert_allclose(session.run(outs[0][1]), [[-18]])
+    assert merged.tolist() == [0, 0, 1] and whole.tolist() == [0, 0, 0, 1, 1]
+
+
+def test_shapes_are_refused_at_build_time(graph: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"\(4,\).*\(7, 3, 5\)"):
+        tf.nn.ctc_greedy_decoder(tf.placeholder("float32", [7, 3, 5]), tf.placeholder("int32", [4]))
+    with pytest.raises(TypeError, match="SparseTensor"):
+        tf.nn.ctc_loss(tf.constant([[1]]), tf.placeholder("float32", [7, 3, 5]), [7, 7, 7])
+
+
+def _table(a: list[int], b: list[int]) -> int:
+    rows = np.zeros((len(a) + 1, len(b) + 1), int)
+    rows[:, 0], rows[0] = range(len(a) + 1), range(len(b) + 1)
+    for i, x in enumerate(a, 1):
+        for j, y in enumerate(b, 1):
+            rows[i, j] = min(rows[i - 1, j - 1] + (x != y), rows[i - 1, j] + 1, rows[i, j - 1] + 1)
+    return int(rows[-1, -1])
+
+
+@pytest.mark.parametrize("run", [distances.loop, distances.numpy])
+def test_both_versions_of_the_distance(run: Any) -> None:
+    some, other = ([RNG.integers(0, 3, n).tolist() for n in sizes] for sizes in ((4, 0, 7, 5, 0), (6, 3, 0, 5, 0)))
+    ends = [np.concatenate([[0], np.cumsum([len(s) for s in part])]).astype(np.int64) for part in (some, other)]
+    flat = [np.array([v for s in part for v in s], np.int64) for part in (some, other)]
+    out = np.empty(5, np.int64)
+    run(flat[0], ends[0], flat[1], ends[1], np.empty(9, np.int64), out)
+    assert out.tolist() == [_table(a, b) for a, b in zip(some, other)]
+
+
+def test_edit_distance_of_groups_without_a_partner(graph: Any) -> None:
+    hypothesis = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], ["a", "b", "c"], [3, 2])
+    truth = tf.SparseTensor([[0, 0], [2, 0]], ["a", "x"], [3, 1])
+    with tf.Session() as session:
+        found, plain = session.run([tf.edit_distance(hypothesis, truth, n) for n in (True, False)])
+    assert found.tolist() == [1, np.inf, 1] and plain.tolist() == [1, 1, 1]

@@ -1,0 +1,23 @@
+"""Public functions of several nodes that stand for themselves."""
+
+from __future__ import annotations
+
+from tests.oracle.cases.values import i32, noise
+from tests.oracle.compare import Tolerance
+from tests.oracle.programs.api import F, expression
+
+_X = noise(F, 3, 4)
+expression("moments-of-sums", [_X], lambda tf, x: [
+    *tf.nn.sufficient_statistics(x, [0])[:3], *tf.nn.sufficient_statistics(x, [0, 1], shift=0.5, keep_dims=True),
+    *tf.nn.normalize_moments(*tf.nn.sufficient_statistics(x, [1])),
+    *tf.nn.normalize_moments(*tf.nn.sufficient_statistics(x, [1], shift=0.3)), tf.nn.swish(x), tf.nn.silu(x, 2.0),
+    tf.clip_by_average_norm(x, 0.01), tf.clip_by_average_norm(x, 10.0),
+] if x.shape.ndims else [tf.nn.swish(x), tf.clip_by_average_norm(x, 0.01)],
+    tolerance=Tolerance(256, scaled=True))  # fmt: skip
+expression("repeats", [_X, i32(2, 0, 3)], lambda tf, x, n: [
+    f for x in [tf.ensure_shape(x, [3, None])] for f in [
+        tf.repeat(x, 2), tf.repeat(x, n, axis=0), tf.repeat(x, [1, 2, 0, 3], axis=1), tf.repeat(x, 3, axis=-1),
+        *tf.shape_n([x, n]), tf.batch_gather(x, [[0, 1], [2, 2], [3, 0]]), tf.guarantee_const(x),
+        tf.parse_tensor(tf.serialize_tensor(x), tf.float32), tf.parallel_stack([[1.0, 2.0], [3.0, 4.0]]),
+    ]
+], True)  # fmt: skip
