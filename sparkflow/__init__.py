@@ -288,6 +288,7 @@ _LAZY = (
     "contrib",
     "data",
     "estimator",
+    "feature_column",
     "flags",
     "io",
     "python_io",

@@ -61,6 +61,7 @@ ROOMS = {
     "sparkflow.contrib.*": SUGAR,
     "sparkflow.data.*": SUGAR,
     "sparkflow.estimator.*": SUGAR,
+    "sparkflow.feature_column.*": SUGAR,
     "sparkflow.saved_model.*": SUGAR,
     "sparkflow_runtime.*": Room(may=("sparkflow_runtime.*",)),  # server.py and session.py join the rooms
     "sparkflow_runtime.wire.*": Room(

@@ -8,6 +8,7 @@ from sparkflow.grads import (
     control_flow,
     control_flow_while,
     counts,
+    feature,
     fourier,
     image,
     linalg,

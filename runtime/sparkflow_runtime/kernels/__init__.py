@@ -14,6 +14,7 @@ from sparkflow_runtime.kernels import (
     counts,
     data_flow,
     embedding,
+    feature,
     files,
     fourier,
     fused,
