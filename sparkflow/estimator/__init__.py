@@ -19,6 +19,8 @@ from sparkflow.estimator.canned import (
     LinearRegressor,
 )
 from sparkflow.estimator.estimator import Estimator
+from sparkflow.estimator.exporting import BestExporter, Exporter, FinalExporter, LatestExporter
 from sparkflow.estimator.heads import BinaryClassHead, Head, MultiClassHead, RegressionHead
 from sparkflow.estimator.run_config import RunConfig
 from sparkflow.estimator.spec import EstimatorSpec, ModeKeys
+from sparkflow.estimator.training import EvalSpec, TrainSpec, train_and_evaluate
