@@ -290,6 +290,8 @@ _LAZY = (
     "estimator",
     "feature_column",
     "flags",
+    "gfile",
+    "graph_util",
     "io",
     "python_io",
     "saved_model",

@@ -198,7 +198,7 @@ def _combined(head: Head, linear: Sequence[Any], dnn: Sequence[Any]) -> list[Par
     dnn_columns, hidden_units, *rest = dnn
     if not columns and not dnn_columns:
         raise ValueError("Either linear_feature_columns or dnn_feature_columns must be provided.")
-    parts = [_dnn(head, hidden_units, dnn_columns, *rest, _DNN_RATE_BESIDE_LINEAR)] if dnn_columns else []
+    parts = [_dnn(head, hidden_units, dnn_columns, *rest, rate=_DNN_RATE_BESIDE_LINEAR)] if dnn_columns else []
     if columns:
         parts.append(_linear(head, columns, optimizer, sparse_combiner, _LINEAR_RATE_BESIDE_DNN))
     return parts

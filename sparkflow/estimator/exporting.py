@@ -143,7 +143,8 @@ class BestExporter(_Saving):
         if serving_input_receiver_fn is None:
             raise ValueError("BestExporter: serving_input_receiver_fn is needed")
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
-        self._better, self._best = compare_fn, None
+        self._better = compare_fn
+        self._best: Mapping[str, Any] | None = None
 
     def export(
         self,

@@ -248,7 +248,7 @@ class BinaryClassHead(_Classes):
             found[f"accuracy/positive_threshold_{t:g}"] = metrics.accuracy(labels, above, weights)
             found[f"precision/positive_threshold_{t:g}"] = metrics.precision(labels, above, weights)
             found[f"recall/positive_threshold_{t:g}"] = metrics.recall(labels, above, weights)
-        return found  # type: ignore[return-value]
+        return found
 
 
 class MultiClassHead(_Classes):

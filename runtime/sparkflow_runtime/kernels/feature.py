@@ -122,5 +122,5 @@ def _sparse_cross(
 
 @kernel("SparseCrossV2", multi=True, devices=("CPU",))
 def _sparse_cross_v2(xp: Any, *inputs: Any, N: int) -> tuple[Any, Any, Any]:
-    joint = host(inputs[-1])[()]
+    joint = host(inputs[-1]).item()
     return _crossed(_columns(inputs[:-1], N), lambda parts: _text(parts, joint))
