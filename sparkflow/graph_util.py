@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow.framework.graph import Graph
-from sparkflow.framework.importer import import_graph_def as import_graph_def
+from sparkflow.framework.importer import import_graph_def
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.dtypes import as_dtype
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef

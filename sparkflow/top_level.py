@@ -1,6 +1,8 @@
 """More names of `tf`, by family. `sparkflow/__init__.py` takes them all."""
 
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
+from sparkflow.grads.custom import custom_gradient, hessians
+from sparkflow.grads.gradients import UnconnectedGradients
 from sparkflow.grads.registry import gradient as RegisterGradient
 from sparkflow.grads.registry import not_differentiable as NotDifferentiable
 from sparkflow.ops.array_blocks import (
@@ -140,6 +142,7 @@ from sparkflow.ops.parsing import (
     parse_single_example,
     parse_single_sequence_example,
 )
+from sparkflow.ops.printing import print_ as print
 from sparkflow.ops.random_more import multinomial, random_gamma, random_poisson
 from sparkflow.ops.script import numpy_function, py_func
 from sparkflow.ops.segments import (
@@ -199,6 +202,7 @@ from sparkflow.ops.strings import (
     string_to_number,
     substr,
 )
+from sparkflow.ops.template import make_template
 
 NoGradient = no_gradient = NotDifferentiable
 initialize_all_tables = tables_initializer

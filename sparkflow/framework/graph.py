@@ -33,6 +33,7 @@ class Graph:
         self._device_stack: list[Any] = []
         self._control_stack: list[list[Operation]] = []
         self._attr_stack: list[dict[str, Any]] = []
+        self._gradient_overrides: dict[str, str] = {}
         self._colocation_stack: list[Operation] = []
         self._collections: dict[str, list[Any]] = {}
         self._sessions: list[Any] = []
@@ -63,6 +64,8 @@ class Graph:
         self._apply_scopes(op)
         for name, value in self._attr_stack[-1].items() if self._attr_stack else ():
             op.attrs.setdefault(name, value)
+        if op_type in self._gradient_overrides:
+            op.attrs.setdefault("_gradient_op_type", self._gradient_overrides[op_type])
         if spec.shape is not None:
             self._infer(op, spec)
         if self._control_flow_context is not None:
@@ -279,6 +282,17 @@ class Graph:
                 inside[name] = wire_attrs.decode(value) if isinstance(value, AttrValue) else value
         with self._pushed(self._attr_stack, inside):
             yield
+
+    @contextmanager
+    def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
+        """Ops of these types made inside have the gradients registered under other names (tf.RegisterGradient)."""
+        if not all(isinstance(s, str) for pair in op_type_map.items() for s in pair):
+            raise TypeError(f"op_type_map must be a dictionary mapping strings to strings, got {op_type_map!r}")
+        old, self._gradient_overrides = self._gradient_overrides, {**self._gradient_overrides, **op_type_map}
+        try:
+            yield
+        finally:
+            self._gradient_overrides = old
 
     def _get_control_flow_context(self) -> Any:
         """The cond branch or while loop that ops made now become part of."""

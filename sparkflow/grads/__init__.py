@@ -19,6 +19,7 @@ from sparkflow.grads import (
     nn_conv,
     nn_norm,
     nn_pool,
+    printing,
     random,
     segments,
     sparse,

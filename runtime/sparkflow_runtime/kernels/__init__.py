@@ -36,6 +36,7 @@ from sparkflow_runtime.kernels import (
     parsing_sequences,
     partial,
     pool,
+    printing,
     random,
     readers,
     script,

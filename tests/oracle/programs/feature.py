@@ -1,4 +1,4 @@
-"""Crosses of categories."""
+"""Crosses of categories, tensors as text."""
 
 from __future__ import annotations
 
@@ -32,3 +32,11 @@ def _crosses(tf: Any, words: Any, numbers: Any) -> list[Any]:
 
 
 expression("crosses", [_WORDS, _NUMBERS], _crosses, ops=("SparseCross", "SparseCrossV2"), tolerance=EXACT)
+
+expression(
+    "text-of-tensors",
+    [_NUMBERS, _WORDS, np.array([1.5, 0.1, 1e-9, np.nan, 3e10, 7], np.float32), np.array([0.1, 1 / 3])],
+    lambda tf, *xs: [tf.strings.format("{}~{}", [x, x], summarize=n) for x in xs for n in (1, 3, -1)],
+    ops=("StringFormat",),
+    tolerance=EXACT,
+)
