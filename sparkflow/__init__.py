@@ -294,7 +294,10 @@ _LAZY = (
     "graph_util",
     "io",
     "python_io",
+    "profiler",
     "saved_model",
+    "test",
+    "version",
 )  # what few programs use
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from sparkflow.framework.operation import Operation, Tensor
 from sparkflow.framework.registry import OpSpec, lookup
+from sparkflow.framework.shapes import show
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.devices import DeviceSpec, canonical, merge
@@ -79,7 +80,9 @@ class Graph:
             for tensor, dims in zip(op.outputs, spec.shape(op), strict=True):  # type: ignore[misc]
                 tensor._shape = dims
         except InvalidArgumentError as error:
-            raise InvalidArgumentError(op.node_def, op, f"{error.message} [op {op.type} {op.name!r}]") from None
+            given = ", ".join(show(t._shape) for t in op.inputs)
+            text = f"{error.message} [op {op.type} {op.name!r} of inputs {given}]"
+            raise InvalidArgumentError(op.node_def, op, text) from None
 
     def _check_own(self, op: Operation, what: str) -> None:
         if op.graph is not self:
@@ -189,6 +192,12 @@ class Graph:
 
     def _unsafe_unfinalize(self) -> None:
         self._finalized = False
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a drawing of the scopes and what flows between them."""
+        from sparkflow.framework.drawing import drawn
+
+        return drawn(self)
 
     # ------------------------------------------------------------------ scopes
 
