@@ -85,7 +85,7 @@ class FeatureColumn(ABC):
     @property
     def scope_name(self) -> str:
         """Of the scope of its variables."""
-        return re.sub(r"[^A-Za-z0-9_.\\-]", "_", self.name)
+        return re.sub(r"[^A-Za-z0-9_.\\-]", "_", self.name) or "column"
 
 
 class DenseColumn(FeatureColumn):
