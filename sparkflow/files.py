@@ -59,7 +59,8 @@ class GFile:
     def __init__(self, name: Any, mode: str = "r"):
         if mode.replace("b", "") not in ("r", "w", "a", "r+", "w+", "a+"):
             raise errors.InvalidArgumentError(f"GFile: mode {mode!r} is not r, w, a, r+, w+ or a+, with or without b")
-        self._name, self._mode, self._file = name, mode, None
+        self._name, self._mode = name, mode
+        self._file: IO[Any] | None = None
 
     name = property(lambda self: self._name)
     mode = property(lambda self: self._mode)
@@ -95,7 +96,9 @@ class GFile:
     @_raises
     def seek(self, offset: int | None = None, whence: int = 0, position: int | None = None) -> None:
         """To offset from the beginning (whence 0), from here (1) or from the end (2). position: its older name."""
-        self._opened("r" in self._mode or "+" in self._mode).seek(position if offset is None else offset, whence)
+        self._opened("r" in self._mode or "+" in self._mode).seek(
+            int((position if offset is None else offset) or 0), whence
+        )
 
     @_raises
     def tell(self) -> int:

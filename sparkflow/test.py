@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any
 from unittest import TestCase as _TestCase
@@ -54,7 +54,11 @@ class TestCase(_TestCase):
         with chosen.as_default(), Session(graph=chosen, config=config) as session:
             yield session
 
-    test_session = session
+    def test_session(self, *args: Any, **kwargs: Any) -> AbstractContextManager[Session]:
+        """session, by its older name, which unittest takes for a test."""
+        if self.id().endswith(".test_session"):
+            self.skipTest("Not a test.")
+        return self.session(*args, **kwargs)
 
     @contextmanager
     def cached_session(

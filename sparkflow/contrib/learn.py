@@ -19,8 +19,8 @@ __all__ = [
 _FEATURE = ""  # of arrays, which have no names
 
 
-class _Fits:
-    """fit, evaluate and predict of arrays, or of an input_fn. Comes before an Estimator in a class's bases."""
+class _Fits(Estimator):
+    """fit, evaluate and predict of arrays, or of an input_fn. Comes before another Estimator in a class's bases."""
 
     def _input(self, x: Any, y: Any, input_fn: Any, batch_size: int | None, epochs: int | None, shuffle: bool) -> Any:
         if (x is None) == (input_fn is None):
@@ -38,24 +38,24 @@ class _Fits:
     ) -> Any:  # fmt: skip
         """So many steps over the rows (all of them in each, by default), or to the end of input_fn's."""
         given = self._input(x, y, input_fn, batch_size, None, True)
-        return self.train(given, monitors, steps, max_steps)  # type: ignore[attr-defined]
+        return self.train(given, monitors, steps, max_steps)
 
-    def evaluate(
+    def evaluate(  # type: ignore[override]
         self, x: Any = None, y: Any = None, input_fn: Any = None, batch_size: int | None = None,
         steps: int | None = None, hooks: Any = None, checkpoint_path: str | None = None, name: str | None = None,
         **_: Any,
     ) -> Any:  # fmt: skip
         given = self._input(x, y, input_fn, batch_size, 1, False)
-        return super().evaluate(given, steps, hooks, checkpoint_path, name)  # type: ignore[misc]
+        return super().evaluate(given, steps, hooks, checkpoint_path, name)
 
     def _predicted(self, key: str, x: Any, input_fn: Any, batch_size: int | None) -> Iterator[Any]:
         given = self._input(x, None, input_fn, batch_size, 1, False)
-        found = super().predict(given, predict_keys=[key])  # type: ignore[misc]
+        found = super().predict(given, predict_keys=[key])
         return (row[key] for row in found)
 
     _answer = "predictions"
 
-    def predict(
+    def predict(  # type: ignore[override]
         self, x: Any = None, input_fn: Any = None, batch_size: int | None = None, as_iterable: bool = True, **_: Any
     ) -> Any:
         """The class, or the number, of each example, one after the other or as an array."""

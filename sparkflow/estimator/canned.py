@@ -195,10 +195,13 @@ def _linear(
 def _combined(head: Head, linear: Sequence[Any], dnn: Sequence[Any]) -> list[Part]:
     """Either of them, or both, from the arguments of _linear and _dnn after the head."""
     columns, optimizer, sparse_combiner = linear
-    dnn_columns, hidden_units, *rest = dnn
+    dnn_columns, hidden_units, dnn_optimizer, activation_fn, dropout, partitioner, batch_norm = dnn
     if not columns and not dnn_columns:
         raise ValueError("Either linear_feature_columns or dnn_feature_columns must be provided.")
-    parts = [_dnn(head, hidden_units, dnn_columns, *rest, rate=_DNN_RATE_BESIDE_LINEAR)] if dnn_columns else []
+    parts = []
+    if dnn_columns:
+        settings = (dnn_optimizer, activation_fn, dropout, partitioner, batch_norm, _DNN_RATE_BESIDE_LINEAR)
+        parts.append(_dnn(head, hidden_units, dnn_columns, *settings))
     if columns:
         parts.append(_linear(head, columns, optimizer, sparse_combiner, _LINEAR_RATE_BESIDE_DNN))
     return parts

@@ -137,7 +137,7 @@ class BestExporter(_Saving):
 
     def __init__(
         self, name: str = "best_exporter", serving_input_receiver_fn: Callable[[], Any] | None = None,
-        event_file_pattern: str | None = None, compare_fn: Callable[[Any, Any], bool] = _smaller_loss,
+        event_file_pattern: str | None = None, compare_fn: Callable[..., bool] = _smaller_loss,
         assets_extra: Mapping[str, str] | None = None, as_text: bool = False, exports_to_keep: int | None = 5,
     ):  # fmt: skip
         if serving_input_receiver_fn is None:

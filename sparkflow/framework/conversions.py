@@ -63,10 +63,11 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
 def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False) -> TensorProto:
     """A TensorProto of these values. Raises ValueError where they do not fill the shape."""
     array = as_array(values, None if dtype is None else as_dtype(dtype))
-    if shape is not None and array.shape != shapes.as_dims(shape):
-        if verify_shape or array.size != shapes.product(shapes.as_dims(shape)):
-            raise ValueError(f"Expected Tensor's shape: {tuple(shape)}, got {array.shape}.")
-        array = array.reshape(shapes.as_dims(shape))
+    sizes = array.shape if shape is None else tuple(map(int, shape))
+    if array.shape != sizes:
+        if verify_shape or array.size != shapes.product(sizes):
+            raise ValueError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")
+        array = array.reshape(sizes)
     return tensor_proto.make_tensor_proto(array)
 
 
