@@ -290,11 +290,17 @@ _LAZY = (
     "data",
     "distributions",
     "estimator",
+    "feature_column",
     "flags",
+    "gfile",
+    "graph_util",
     "io",
     "manip",
     "python_io",
+    "profiler",
     "saved_model",
+    "test",
+    "version",
 )  # what few programs use
 
 

@@ -1,6 +1,23 @@
 """tf.errors."""
 
 from sparkflow_runtime.wire.errors import (
+    ABORTED,
+    ALREADY_EXISTS,
+    CANCELLED,
+    DATA_LOSS,
+    DEADLINE_EXCEEDED,
+    FAILED_PRECONDITION,
+    INTERNAL,
+    INVALID_ARGUMENT,
+    NOT_FOUND,
+    OK,
+    OUT_OF_RANGE,
+    PERMISSION_DENIED,
+    RESOURCE_EXHAUSTED,
+    UNAUTHENTICATED,
+    UNAVAILABLE,
+    UNIMPLEMENTED,
+    UNKNOWN,
     AbortedError,
     AlreadyExistsError,
     CancelledError,
@@ -18,4 +35,11 @@ from sparkflow_runtime.wire.errors import (
     UnavailableError,
     UnimplementedError,
     UnknownError,
+    error_class,
 )
+
+exception_type_from_error_code = error_class
+
+
+def error_code_from_exception_type(cls: type[OpError]) -> int:
+    return cls.code

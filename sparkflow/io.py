@@ -1,5 +1,6 @@
 """tf.io: files, records and serialized messages under the names of later TensorFlow 1 versions."""
 
+from sparkflow import files as gfile
 from sparkflow.ops.array_odds import decode_compressed, parse_tensor, serialize_tensor
 from sparkflow.ops.files import matching_files, read_file, write_file
 from sparkflow.ops.image_more import decode_image, decode_jpeg, decode_png, encode_jpeg, encode_png

@@ -1,6 +1,8 @@
 """tf.sparse."""
 
 from sparkflow.framework.sparse_tensor import SparseTensor
+from sparkflow.ops.feature import sparse_cross as cross
+from sparkflow.ops.feature import sparse_cross_hashed as cross_hashed
 from sparkflow.ops.segments import sparse_segment_mean as segment_mean
 from sparkflow.ops.segments import sparse_segment_sqrt_n as segment_sqrt_n
 from sparkflow.ops.segments import sparse_segment_sum as segment_sum

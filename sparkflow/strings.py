@@ -1,5 +1,6 @@
 """tf.strings."""
 
+from sparkflow.ops.printing import string_format as format
 from sparkflow.ops.strings import (
     as_string,
     join,

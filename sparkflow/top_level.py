@@ -1,6 +1,27 @@
 """More names of `tf`, by family. `sparkflow/__init__.py` takes them all."""
 
+from tensorboard.compat.proto.event_pb2 import Event, LogMessage, SessionLog
+from tensorboard.compat.proto.meta_graph_pb2 import TensorInfo
+from tensorboard.compat.proto.summary_pb2 import SummaryMetadata
+
+from sparkflow import version
+from sparkflow.framework import nest
+from sparkflow.framework.conversions import (
+    AggregationMethod,
+    VariableAggregation,
+    VariableSynchronization,
+    convert_to_tensor_or_indexed_slices,
+    convert_to_tensor_or_sparse_tensor,
+    get_static_value,
+    init_scope,
+    make_ndarray,
+    make_tensor_proto,
+    op_scope,
+    register_tensor_conversion_function,
+)
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
+from sparkflow.grads.custom import custom_gradient, hessians
+from sparkflow.grads.gradients import UnconnectedGradients
 from sparkflow.grads.registry import gradient as RegisterGradient
 from sparkflow.grads.registry import not_differentiable as NotDifferentiable
 from sparkflow.ops.array import shape_n
@@ -155,6 +176,7 @@ from sparkflow.ops.parsing import (
     parse_single_sequence_example,
 )
 from sparkflow.ops.patches import extract_image_patches, extract_volume_patches
+from sparkflow.ops.printing import print_ as print
 from sparkflow.ops.quantization import (
     fake_quant_with_min_max_args,
     fake_quant_with_min_max_args_gradient,
@@ -165,6 +187,7 @@ from sparkflow.ops.quantization import (
 )
 from sparkflow.ops.random_more import multinomial, random_gamma, random_poisson
 from sparkflow.ops.script import numpy_function, py_func
+from sparkflow.ops.script import py_func as py_function
 from sparkflow.ops.segments import (
     segment_max,
     segment_mean,
@@ -222,7 +245,16 @@ from sparkflow.ops.strings import (
     string_to_number,
     substr,
 )
+from sparkflow.ops.template import make_template
+from sparkflow.ops.variable_scope import variable_op_scope
+from sparkflow.texts import dimension_at_index, dimension_value
+from sparkflow_runtime.wire import protos as _protos
 
+AttrValue, HistogramProto, OptimizerOptions = _protos.AttrValue, _protos.HistogramProto, _protos.OptimizerOptions
+VERSION = __git_version__ = version.VERSION
+GIT_VERSION, COMPILER_VERSION = version.GIT_VERSION, version.COMPILER_VERSION
+GRAPH_DEF_VERSION = version.GRAPH_DEF_VERSION
+GRAPH_DEF_VERSION_MIN_CONSUMER, GRAPH_DEF_VERSION_MIN_PRODUCER = 0, 0
 NoGradient = no_gradient = NotDifferentiable
 initialize_all_tables = tables_initializer
 newaxis = None

@@ -273,15 +273,15 @@ class Dataset:
 
     def make_one_shot_iterator(self) -> Any:
         """Its get_next() needs no initialization. Raises ValueError where the dataset begins with a placeholder."""
-        from sparkflow.data.iterator import Iterator
+        from sparkflow.data.iterator import of_dataset
 
-        return Iterator(self, one_shot=True)
+        return of_dataset(self, one_shot=True)
 
     def make_initializable_iterator(self, shared_name: str | None = None) -> Any:
         """Run its `initializer` first, with what the dataset's placeholders are fed."""
-        from sparkflow.data.iterator import Iterator
+        from sparkflow.data.iterator import of_dataset
 
-        return Iterator(self, one_shot=False)
+        return of_dataset(self, one_shot=False)
 
     output_types = property(lambda self: self._spec.pack(self._spec.types))
     output_shapes = property(lambda self: self._spec.pack([TensorShape(d) for d in self._spec.dims]))

@@ -1,63 +1,165 @@
-"""Iterator: a dataset's elements as tensors, the next ones with every step."""
+"""Iterator: a dataset's elements as tensors, the next ones with every step.
+
+Where an iterator stands belongs to the session that runs it, as a variable's value does; the datasets are Python.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from itertools import count
 from typing import Any
+from weakref import WeakValueDictionary
 
-from sparkflow.data.dataset import Dataset
+from sparkflow.data.dataset import Dataset, _dims_like
+from sparkflow.data.elements import Spec, leaves_of, structured
 from sparkflow.framework.constant_value import constant_value
-from sparkflow.framework.graph import Operation
-from sparkflow.framework.shapes import TensorShape
-from sparkflow.ops.script import py_func
-from sparkflow_runtime.wire.errors import FailedPreconditionError, OutOfRangeError
+from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
+from sparkflow.framework.shapes import TensorShape, compatible, show
+from sparkflow.ops.script import py_func_of_session
+from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
+
+_NUMBERS = count()
+_BY_HANDLE: WeakValueDictionary[bytes, Iterator] = WeakValueDictionary()
+_KEPT = "iterators"  # in a graph's extra: those whose elements its nodes give
+State = dict[str, Any]  # a session's: "rows" is what is left
+
+
+def iterates(graph: Graph) -> bool:
+    """Whether the graph takes elements of datasets, which come to an end."""
+    return _KEPT in graph.extra
 
 
 class Iterator:
-    """get_next() raises OutOfRangeError when it runs at the end, FailedPreconditionError before the initializer."""
+    """get_next() raises OutOfRangeError when it runs at the end, FailedPreconditionError before an initializer did."""
 
-    def __init__(self, dataset: Dataset, one_shot: bool):
-        self._dataset, self._lock = dataset, threading.Lock()
-        self._rows: Any = None
+    def __init__(self, spec: Spec, start: Callable[[], Any] | None = None):
+        """start: the rows of a session that runs no initializer before."""
+        self._spec, self._start, self._lock = spec, start, threading.Lock()
+        self._name = f"iterator_{next(_NUMBERS)}"
         self._initializer: Operation | None = None
-        tensors = dataset._tensors
-        if one_shot:
-            known = [constant_value(t) for t in tensors]
-            if any(k is None for k in known):
-                names = [t.name for t, k in zip(tensors, known) if k is None]
-                raise ValueError(f"A one-shot iterator needs constants, got {names}: use make_initializable_iterator()")
-            self._start(*known)
-        else:
-            done = py_func(self._start, list(tensors), [], name="MakeIterator")
-            self._initializer = done if isinstance(done, Operation) else done.op
+        _BY_HANDLE[self._name.encode()] = self
+        get_default_graph().extra.setdefault(_KEPT, []).append(self)
 
-    def _start(self, *values: Any) -> None:
-        with self._lock:
-            fed = dict(zip(self._dataset._tensors, values))
-            self._rows = iter(self._dataset._rows(fed))
+    @staticmethod
+    def from_structure(
+        output_types: Any, output_shapes: Any = None, shared_name: str | None = None, output_classes: Any = None
+    ) -> Iterator:
+        """One without a dataset: make_initializer(dataset) gives it one of these types and shapes."""
+        return Iterator(_spec(output_types, output_shapes))
+
+    @staticmethod
+    def from_string_handle(
+        string_handle: Any, output_types: Any, output_shapes: Any = None, output_classes: Any = None
+    ) -> FedIterator:
+        """Whichever iterator a string tensor names: feed it the value of another one's string_handle()."""
+        return FedIterator(_spec(output_types, output_shapes), string_handle)
+
+    def make_initializer(self, dataset: Dataset, name: str | None = None) -> Operation:
+        """The op that begins with the dataset's first element. Raises TypeError or ValueError where it does not fit."""
+        _check_fits(self._spec, dataset._spec)
+
+        def begin(state: State, *values: Any) -> None:
+            fed = dict(zip(dataset._tensors, values))
+            with self._lock:
+                state["rows"] = iter(dataset._rows(fed))
+
+        inputs = list(dataset._tensors)
+        made = py_func_of_session(begin, inputs, [], self._name, name or "MakeIterator")
+        return made if isinstance(made, Operation) else made.op
 
     @property
     def initializer(self) -> Operation:
+        """Raises ValueError where there is none: of a one-shot iterator, or one without a dataset of its own."""
         if self._initializer is None:
             raise ValueError("Iterator does not have an initializer.")
         return self._initializer
 
-    output_types = property(lambda self: self._dataset.output_types)
-    output_shapes = property(lambda self: self._dataset.output_shapes)
+    def string_handle(self, name: str | None = None) -> Tensor:
+        """A string that stands for it, for from_string_handle."""
+        made = py_func_of_session(self._told, [], [dtypes.string], self._name, name or "IteratorToStringHandle")[0]
+        made.set_shape(())
+        return made
 
-    def _next(self) -> list[Any]:
+    def _told(self, state: State) -> bytes:
+        """Its handle in this session, in which it stands where it stands."""
+        state["iterator"] = self
+        return self._name.encode()
+
+    output_types = property(lambda self: self._spec.pack(self._spec.types))
+    output_shapes = property(lambda self: self._spec.pack([TensorShape(d) for d in self._spec.dims]))
+
+    @property
+    def output_classes(self) -> Any:
+        return self._spec.pack([Tensor] * len(self._spec.types))
+
+    def _next(self, state: State) -> list[Any]:
         with self._lock:
-            if self._rows is None:
-                raise FailedPreconditionError("The iterator has not been initialized: run its `initializer` first")
-            row = next(self._rows, None)
+            if "rows" not in state:
+                if self._start is None:
+                    raise FailedPreconditionError(
+                        "The iterator has not been initialized: run an initializer of it first"
+                    )
+                state["rows"] = iter(self._start())
+            row = next(state["rows"], None)
         if row is None:
             raise OutOfRangeError("End of sequence")
         return row
 
     def get_next(self, name: str | None = None) -> Any:
         """The next element, as tensors in the dataset's structure."""
-        spec = self._dataset._spec
-        found = py_func(self._next, [], list(spec.types), name=name or "IteratorGetNext")
-        for tensor, dims in zip(found, spec.dims):
-            tensor.set_shape(TensorShape(dims))
-        return spec.pack(found)
+        found = py_func_of_session(self._next, [], list(self._spec.types), self._name, name or "IteratorGetNext")
+        return _element(self._spec, found)
+
+
+class FedIterator(Iterator):
+    """Whichever iterator its handle names when it runs."""
+
+    def __init__(self, spec: Spec, handle: Any):
+        super().__init__(spec)
+        self._handle = handle
+
+    def get_next(self, name: str | None = None) -> Any:
+        found = py_func_of_session(_next_of, [self._handle], list(self._spec.types), "", name or "IteratorGetNext")
+        return _element(self._spec, found)
+
+
+def _next_of(states: Callable[[str], State], handle: bytes) -> list[Any]:
+    iterator = _BY_HANDLE.get(handle)
+    if iterator is None:
+        raise InvalidArgumentError(f"Iterator: {handle!r} is no string_handle of an iterator of this process")
+    return iterator._next(states(iterator._name))
+
+
+def of_dataset(dataset: Dataset, one_shot: bool) -> Iterator:
+    if not one_shot:
+        made = Iterator(dataset._spec)
+        made._initializer = made.make_initializer(dataset)
+        return made
+    tensors = dataset._tensors
+    known = [constant_value(t) for t in tensors]
+    if any(k is None for k in known):
+        names = [t.name for t, k in zip(tensors, known) if k is None]
+        raise ValueError(f"A one-shot iterator needs constants, got {names}: use make_initializable_iterator()")
+    return Iterator(dataset._spec, lambda: dataset._rows(dict(zip(tensors, known))))
+
+
+def _element(spec: Spec, found: list[Tensor]) -> Any:
+    for tensor, dims in zip(found, spec.dims):
+        tensor.set_shape(TensorShape(dims))
+    return spec.pack(found)
+
+
+def _spec(types: Any, shapes: Any) -> Spec:
+    kinds = tuple(map(dtypes.as_dtype, leaves_of(types)))
+    like = structured(types)
+    return Spec(like, kinds, (None,) * len(kinds) if shapes is None else _dims_like(like, shapes))
+
+
+def _check_fits(own: Spec, given: Spec) -> None:
+    if own.types != given.types:
+        raise TypeError(f"Expected output types {own.pack(own.types)}, got a dataset of {given.pack(given.types)}.")
+    for mine, theirs in zip(own.dims, given.dims):
+        if not compatible(mine, theirs):
+            raise TypeError(f"Expected output shapes compatible with {show(mine)}, got a dataset of {show(theirs)}.")

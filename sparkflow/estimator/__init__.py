@@ -3,9 +3,24 @@
 `tf.spark`, `tf.dask` and `tf.local` train the same model functions in a cluster.
 """
 
-from sparkflow.estimator import inputs
+from sparkflow.estimator import export, inputs
+from sparkflow.estimator.canned import (
+    BaselineClassifier,
+    BaselineEstimator,
+    BaselineRegressor,
+    DNNClassifier,
+    DNNEstimator,
+    DNNLinearCombinedClassifier,
+    DNNLinearCombinedEstimator,
+    DNNLinearCombinedRegressor,
+    DNNRegressor,
+    LinearClassifier,
+    LinearEstimator,
+    LinearRegressor,
+)
 from sparkflow.estimator.estimator import Estimator
+from sparkflow.estimator.exporting import BestExporter, Exporter, FinalExporter, LatestExporter
+from sparkflow.estimator.heads import BinaryClassHead, Head, MultiClassHead, RegressionHead
 from sparkflow.estimator.run_config import RunConfig
 from sparkflow.estimator.spec import EstimatorSpec, ModeKeys
-
-__all__ = ["Estimator", "EstimatorSpec", "ModeKeys", "RunConfig", "inputs"]
+from sparkflow.estimator.training import EvalSpec, TrainSpec, train_and_evaluate

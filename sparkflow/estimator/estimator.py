@@ -5,15 +5,18 @@ from __future__ import annotations
 import inspect
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from sparkflow import metrics, summary, train
+from sparkflow.data.iterator import iterates
+from sparkflow.estimator import export
+from sparkflow.estimator.exporting import write_export
 from sparkflow.estimator.run_config import RunConfig
 from sparkflow.estimator.spec import EstimatorSpec, ModeKeys
-from sparkflow.framework.graph import Graph
+from sparkflow.framework.graph import Graph, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.random_seed import set_random_seed
 from sparkflow.ops import control_flow
@@ -67,15 +70,32 @@ class Estimator:
             spec = self._call(features, labels, ModeKeys.TRAIN)
             stop = [train.StopAtStepHook(steps, max_steps)] if steps or max_steps else []
             every = [train.NanTensorHook(spec.loss), *stop, *(hooks or ()), *spec.training_hooks]
-            every.append(train.LoggingTensorHook({"loss": spec.loss, "step": step}, every_n_iter=100))
+            if self._config.log_step_count_steps:
+                shown = {"loss": spec.loss, "step": step}
+                every.append(train.LoggingTensorHook(shown, every_n_iter=self._config.log_step_count_steps))
             summary.scalar("loss", spec.loss)
-            with train.MonitoredTrainingSession(
-                checkpoint_dir=self._model_dir, hooks=every, chief_only_hooks=spec.training_chief_hooks,
-                scaffold=self._scaffold(spec), save_checkpoint_secs=600, log_step_count_steps=100,
-            ) as session:  # fmt: skip
+            with self._training_session(spec, every, list(saving_listeners or ())) as session:
                 while not session.should_stop():
                     session.run([spec.train_op, spec.loss])
         return self
+
+    def _training_session(self, spec: EstimatorSpec, hooks: list[Any], listeners: list[Any]) -> Any:
+        """As the config has it: how often it saves, and how much it keeps."""
+        config, scaffold = self._config, self._scaffold(spec) or train.Scaffold()
+        if scaffold.saver is None and not get_default_graph().get_collection(GraphKeys.SAVERS):
+            keep = (config.keep_checkpoint_max, config.keep_checkpoint_every_n_hours)
+            get_default_graph().add_to_collection(GraphKeys.SAVERS, train.Saver(None, False, True, *keep))
+        chief = list(spec.training_chief_hooks)
+        every, steps = config.save_checkpoints_secs, config.save_checkpoints_steps
+        if every or steps:
+            chief.append(
+                train.CheckpointSaverHook(self._model_dir, every, steps, scaffold=scaffold, listeners=listeners)
+            )
+        return train.MonitoredTrainingSession(
+            checkpoint_dir=self._model_dir, hooks=hooks, chief_only_hooks=chief, scaffold=scaffold,
+            save_checkpoint_secs=None, save_checkpoint_steps=None, save_summaries_steps=config.save_summary_steps,
+            config=config.session_config, log_step_count_steps=config.log_step_count_steps,
+        )  # fmt: skip
 
     def evaluate(
         self, input_fn: Callable[..., Any], steps: int | None = None, hooks: Sequence[Any] | None = None,
@@ -113,6 +133,7 @@ class Estimator:
         with self._graph() as graph:
             train.get_or_create_global_step()
             features, _ = self._inputs(input_fn, ModeKeys.PREDICT)
+            ends = bool(graph.get_collection(GraphKeys.QUEUE_RUNNERS)) or iterates(graph)
             spec = self._call(features, None, ModeKeys.PREDICT)
             wanted = _chosen(spec.predictions, predict_keys)
         with graph.as_default():
@@ -124,8 +145,32 @@ class Estimator:
                 except OutOfRangeError:
                     return
                 yield from _examples(found) if yield_single_examples else [found]
-                if not graph.get_collection(GraphKeys.QUEUE_RUNNERS):
-                    return  # what is no queue has no end: one batch
+                if not ends:
+                    return  # constants have no end: one batch
+
+    def export_saved_model(
+        self, export_dir_base: str, serving_input_receiver_fn: Callable[[], Any],
+        assets_extra: Mapping[str, str] | None = None, as_text: bool = False, checkpoint_path: str | None = None,
+        experimental_mode: str = ModeKeys.PREDICT,
+    ) -> bytes:  # fmt: skip
+        """Write a SavedModel of the newest checkpoint into a new folder of export_dir_base, named by the time; its
+        path.
+
+        serving_input_receiver_fn: makes what the model is asked with (tf.estimator.export). assets_extra: files to
+        copy, by where they go in assets.extra. The signatures are those of EstimatorSpec.export_outputs.
+        """
+        path = self._checkpoint(checkpoint_path)
+        with self._graph():
+            train.get_or_create_global_step()
+            receiver = serving_input_receiver_fn()
+            features, _ = export.checked_receiver(receiver)
+            spec = self._call(features, None, experimental_mode)
+            signatures = export.signatures(receiver, export.outputs_of(spec))
+            with self._restored(path, spec, []) as session:
+                session.graph._unsafe_unfinalize()
+                return write_export(export_dir_base, session.raw_session(), signatures, assets_extra or {}, as_text)
+
+    export_savedmodel = export_saved_model
 
     # ------------------------------------------------------------------ what it holds
 
@@ -160,7 +205,9 @@ class Estimator:
         given = {"mode": mode, "params": self._params, "config": self._config}
         found = input_fn(**{k: v for k, v in given.items() if k in known})
         if hasattr(found, "make_one_shot_iterator"):
-            found = found.make_one_shot_iterator().get_next()
+            iterator = found.make_initializable_iterator()
+            get_default_graph().add_to_collection(GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+            found = iterator.get_next()
         return found if isinstance(found, tuple) and len(found) == 2 else (found, None)
 
     def _call(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:

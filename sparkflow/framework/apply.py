@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow.framework import shapes
+from sparkflow.framework.allowed_types import ALLOWED
 from sparkflow.framework.contexts import check_inputs
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import Arg, OpSpec, lookup, op
@@ -18,27 +19,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 op("Const", "-> output: dtype", lambda op: [op.attrs["value"].shape])
 op("Pack", "values: N * T -> output: T", lambda op: _pack_shape(op), axis=0)
 
-# Type attributes of shapes, axes and positions
-_INDEX_TYPES = {
-    *(
-        "Tindices",
-        "Tperm",
-        "Tshape",
-        "Taxis",
-        "Tmultiples",
-        "Tpaddings",
-        "Tlen",
-        "Tdim",
-        "Tk",
-        "Tlabels",
-        "TI",
-        "Index",
-    ),
-    *("Tnumsegments", "index_type", "out_type", "out_idx", "shape_type"),
-}
-
-_FREE_TYPES = {"StringToNumber", "DecodeRaw", "ParseTensor"}  # their out_type is that of values
-
+_ANYTHING: dict[str, frozenset[DType]] = {}
 _CONVERSIONS: list[tuple[type, Callable[..., Tensor]]] = []
 
 
@@ -240,14 +221,24 @@ def _flatten(spec: OpSpec, inputs: Any, attrs: dict[str, Any]) -> list[Tensor]:
     flat: list[Tensor] = []
     for arg, value in zip(spec.inputs, inputs, strict=True):
         flat += _convert_arg(spec, arg, value, attrs)
-    _check_index_types(spec, attrs)
+    _check_types(spec, attrs)
     return flat
 
 
-def _check_index_types(spec: OpSpec, attrs: dict[str, Any]) -> None:
-    for attr in attrs.keys() & _INDEX_TYPES if spec.name not in _FREE_TYPES else ():
-        if not as_dtype(attrs[attr]).is_integer:
-            raise TypeError(f"{spec.name}: {attr} must be an integer type, got {as_dtype(attrs[attr]).name}")
+def _check_types(spec: OpSpec, attrs: dict[str, Any]) -> None:
+    """Raises TypeError, as TensorFlow does, where a type is none of those that the op takes."""
+    for attr, allowed in ALLOWED.get(spec.name, _ANYTHING).items():
+        given = attrs.get(attr)
+        for dtype in given if isinstance(given, list) else () if given is None else (given,):
+            if as_dtype(dtype) not in allowed:
+                raise TypeError(_refused(spec, attr, as_dtype(dtype)))
+
+
+def _refused(spec: OpSpec, attr: str, given: DType) -> str:
+    allowed = ", ".join(sorted(t.name for t in ALLOWED[spec.name][attr]))
+    named = [arg.name for arg in spec.inputs if arg.type_attr == attr]
+    what = f"Value passed to parameter {named[0]!r}" if named else f"Value passed to attribute {attr!r}"
+    return f"{spec.name}: {what} has DataType {given.name} not in list of allowed values: {allowed}; tf.cast converts"
 
 
 def _learn_from_tensors(spec: OpSpec, arg: Arg, value: Any, attrs: dict[str, Any]) -> None:

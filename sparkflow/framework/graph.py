@@ -12,6 +12,7 @@ from typing import Any
 
 from sparkflow.framework.operation import Operation, Tensor
 from sparkflow.framework.registry import OpSpec, lookup
+from sparkflow.framework.shapes import show
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.devices import DeviceSpec, canonical, merge
@@ -33,6 +34,7 @@ class Graph:
         self._device_stack: list[Any] = []
         self._control_stack: list[list[Operation]] = []
         self._attr_stack: list[dict[str, Any]] = []
+        self._gradient_overrides: dict[str, str] = {}
         self._colocation_stack: list[Operation] = []
         self._collections: dict[str, list[Any]] = {}
         self._sessions: list[Any] = []
@@ -63,6 +65,8 @@ class Graph:
         self._apply_scopes(op)
         for name, value in self._attr_stack[-1].items() if self._attr_stack else ():
             op.attrs.setdefault(name, value)
+        if op_type in self._gradient_overrides:
+            op.attrs.setdefault("_gradient_op_type", self._gradient_overrides[op_type])
         if spec.shape is not None:
             self._infer(op, spec)
         if self._control_flow_context is not None:
@@ -76,7 +80,9 @@ class Graph:
             for tensor, dims in zip(op.outputs, spec.shape(op), strict=True):  # type: ignore[misc]
                 tensor._shape = dims
         except InvalidArgumentError as error:
-            raise InvalidArgumentError(op.node_def, op, f"{error.message} [op {op.type} {op.name!r}]") from None
+            given = ", ".join(show(t._shape) for t in op.inputs)
+            text = f"{error.message} [op {op.type} {op.name!r} of inputs {given}]"
+            raise InvalidArgumentError(op.node_def, op, text) from None
 
     def _check_own(self, op: Operation, what: str) -> None:
         if op.graph is not self:
@@ -187,6 +193,12 @@ class Graph:
     def _unsafe_unfinalize(self) -> None:
         self._finalized = False
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a drawing of the scopes and what flows between them."""
+        from sparkflow.framework.drawing import drawn
+
+        return drawn(self)
+
     # ------------------------------------------------------------------ scopes
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
@@ -279,6 +291,17 @@ class Graph:
                 inside[name] = wire_attrs.decode(value) if isinstance(value, AttrValue) else value
         with self._pushed(self._attr_stack, inside):
             yield
+
+    @contextmanager
+    def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
+        """Ops of these types made inside have the gradients registered under other names (tf.RegisterGradient)."""
+        if not all(isinstance(s, str) for pair in op_type_map.items() for s in pair):
+            raise TypeError(f"op_type_map must be a dictionary mapping strings to strings, got {op_type_map!r}")
+        old, self._gradient_overrides = self._gradient_overrides, {**self._gradient_overrides, **op_type_map}
+        try:
+            yield
+        finally:
+            self._gradient_overrides = old
 
     def _get_control_flow_context(self) -> Any:
         """The cond branch or while loop that ops made now become part of."""

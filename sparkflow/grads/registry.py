@@ -14,6 +14,9 @@ GradientFunction = Callable[..., Any]
 _GRADIENTS: dict[str, GradientFunction | None] = {}
 
 
+OWN_GRADIENTS = "own gradients"  # in a graph's extra: by name, gradient functions that only this graph has
+
+
 class Traits(NamedTuple):
     """What a gradient function takes beside dense tensors, one for each output."""
 
@@ -61,6 +64,9 @@ def _add(op_type: str, fn: GradientFunction | None) -> None:
 def find(op: Operation) -> GradientFunction | None:
     """The gradient function of op, None where it is not differentiable. Raises LookupError where neither is listed."""
     op_type = op.attrs.get("_gradient_op_type", op.type)
+    own = op.graph.extra.get(OWN_GRADIENTS)
+    if own and op_type in own:
+        return own[op_type]
     if op_type not in _GRADIENTS:
         raise LookupError(
             f"No gradient defined for operation {op.name!r} (op type: {op_type}). "

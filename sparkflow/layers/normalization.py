@@ -19,6 +19,7 @@ from sparkflow.ops import (
     state,
 )
 from sparkflow.ops.control_flow_cond import cond, smart_constant_value
+from sparkflow.ops.variable_scope import get_variable_scope, variable_scope
 
 
 class BatchNormalization(Layer):
@@ -84,10 +85,12 @@ class BatchNormalization(Layer):
         self.fused = flat if self.fused is None else self.fused
         self.gamma = self.add_weight("gamma", size, **self._of_gamma) if self.scale else None
         self.beta = self.add_weight("beta", size, **self._of_beta) if self.center else None
-        self.moving_mean, self.moving_variance = (
-            self.add_weight(name, size, initializer=first, trainable=False)
-            for name, first in zip(("moving_mean", "moving_variance"), self._of_moving)
-        )
+        with variable_scope(get_variable_scope(), auxiliary_name_scope=False) as scope:
+            scope.set_partitioner(None)  # their updates take them whole
+            self.moving_mean, self.moving_variance = (
+                self.add_weight(name, size, initializer=first, trainable=False)
+                for name, first in zip(("moving_mean", "moving_variance"), self._of_moving)
+            )
 
     def call(self, inputs: Any, training: Any = False, **kwargs: Any) -> Tensor:
         """training: a Python bool, or a bool scalar tensor that decides at each step."""

@@ -22,12 +22,26 @@ def py_func(
     The static shapes are not known. stateful=False: it may be run once for equal inputs. Raises InvalidArgumentError
     when it runs where a result has another type than Tout says.
     """
+    return _node(func, inp, Tout, {}, stateful, name)
+
+
+def py_func_of_session(
+    func: Callable[..., Any], inp: Sequence[Any], Tout: Any, state: str, name: str | None = None
+) -> Any:
+    """py_func of func(its session's state of that name, a dict, *arrays); where no name is given, of
+    func(the function from names to states, *arrays). A session's states are forgotten with it."""
+    return _node(func, inp, Tout, {py_functions.STATE: state}, True, name)
+
+
+def _node(
+    func: Callable[..., Any], inp: Sequence[Any], Tout: Any, more: dict[str, Any], stateful: bool, name: str | None
+) -> Any:
     token, held = py_functions.register(func)
     graph = get_default_graph()
     graph.extra.setdefault("py_functions", []).append(held)
     listed = isinstance(Tout, (list, tuple))
     wanted = [dtypes.as_dtype(t) for t in (Tout if listed else [Tout])]
-    attrs = {"token": token, "Tout": wanted}
+    attrs = {"token": token, "Tout": wanted, **more}
     tensors = [convert_to_tensor(x) for x in inp]
     found = apply_op("PyFunc" if stateful else "PyFuncStateless", [tensors], attrs, name or "PyFunc")
     return found if listed else found[0]

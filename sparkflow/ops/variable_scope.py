@@ -242,6 +242,15 @@ def variable_scope(
             _forget_inner(store, name, before if isinstance(name_or_scope, VariableScope) else None)
 
 
+@contextmanager
+def variable_op_scope(
+    values: Any, name_or_scope: Any, default_name: str | None = None, **settings: Any
+) -> Iterator[VariableScope]:
+    """variable_scope with its oldest order of arguments."""
+    with variable_scope(name_or_scope, default_name, values, **settings) as scope:
+        yield scope
+
+
 def _target(
     store: VariableStore, outer: VariableScope, name_or_scope: str | VariableScope | None, default_name: str | None
 ) -> tuple[str, str, VariableScope]:

@@ -10,9 +10,12 @@ from google.protobuf.message import DecodeError
 from tensorboard.compat.proto.variable_pb2 import VariableDef
 
 from sparkflow.framework.graph import Graph, get_default_graph
+from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.importer import import_graph_def
 from sparkflow.ops.variables import Variable
 from sparkflow.train.checkpoint_state import write_whole
+from sparkflow.train.queue_runner import QueueRunner
+from sparkflow.train.queue_runner_proto import QueueRunnerDef
 from sparkflow.train.saver import Saver
 from sparkflow_runtime.wire.errors import DataLossError, NotFoundError
 from sparkflow_runtime.wire.protos import MetaGraphDef
@@ -82,6 +85,8 @@ def _values(graph: Graph, key: str, collection: Any, prefix: str, made: dict[str
     if kind == "node_list":
         return [graph.as_graph_element(prefix + name) for name in collection.node_list.value]
     values = list(getattr(collection, kind).value) if kind else []
+    if kind == "bytes_list" and key == GraphKeys.QUEUE_RUNNERS:
+        return [QueueRunner.from_proto(QueueRunnerDef.FromString(raw), prefix.rstrip("/")) for raw in values]
     if kind != "bytes_list" or key not in _VARIABLES:
         return values
     found = []

@@ -12,6 +12,7 @@ from tensorboard.compat.proto.variable_pb2 import SaveSliceInfoDef, VariableDef
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.ops.variables import Variable
 from sparkflow.train.checkpoint_state import write_whole
+from sparkflow.train.queue_runner import QueueRunner
 from sparkflow_runtime.wire.protos import GraphDef, MetaGraphDef
 
 
@@ -55,6 +56,8 @@ def _collection(values: list[Any]) -> CollectionDef | None:
         return None
     if all(isinstance(v, Variable) for v in values):
         out.bytes_list.value.extend(variable_def(v).SerializeToString() for v in values)
+    elif all(isinstance(v, QueueRunner) for v in values):
+        out.bytes_list.value.extend(v.to_proto().SerializeToString() for v in values)
     elif all(isinstance(v, (Tensor, Operation)) for v in values):
         out.node_list.value.extend(v.name for v in values)
     elif all(isinstance(v, (str, bytes)) for v in values):

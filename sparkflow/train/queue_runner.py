@@ -10,7 +10,8 @@ from typing import Any
 from sparkflow.framework.graph import default_session, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.train.coordinator import Coordinator
-from sparkflow_runtime.wire.errors import OpError, OutOfRangeError
+from sparkflow.train.queue_runner_proto import QueueRunnerDef
+from sparkflow_runtime.wire.errors import UNKNOWN, OpError, OutOfRangeError, error_class
 
 _log = logging.getLogger("sparkflow")
 
@@ -30,7 +31,13 @@ class QueueRunner:
         close_op: Any = None,
         cancel_op: Any = None,
         queue_closed_exception_types: tuple[type[Exception], ...] | None = None,
+        queue_runner_def: Any = None,
+        import_scope: str | None = None,
     ):
+        """queue_runner_def: of one whose nodes are in the graph already, under import_scope; then nothing else."""
+        if queue_runner_def is not None:
+            self._adopt(queue_runner_def, import_scope)
+            return
         if queue is None or not enqueue_ops:
             raise ValueError(
                 f"QueueRunner needs a queue and at least one enqueue op, got {queue!r} and {enqueue_ops!r}"
@@ -39,9 +46,43 @@ class QueueRunner:
         self._close_op = queue.close() if close_op is None else close_op
         self._cancel_op = queue.close(cancel_pending_enqueues=True) if cancel_op is None else cancel_op
         self._closed_types = queue_closed_exception_types or (OutOfRangeError,)
+        self._begin()
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._running: dict[Any, int] = {}  # session -> threads that have not come to the end
         self._exceptions: list[Exception] = []
+
+    def _adopt(self, proto: Any, scope: str | None) -> None:
+        """Become the one that a QueueRunnerDef describes."""
+        graph, prefix = get_default_graph(), f"{scope}/" if scope else ""
+        names = (*proto.enqueue_op_name, proto.close_op_name, proto.cancel_op_name)
+        *self._enqueue_ops, self._close_op, self._cancel_op = (graph.as_graph_element(prefix + n) for n in names)
+        self._queue = graph.as_graph_element(prefix + proto.queue_name)
+        codes = proto.queue_closed_exception_types
+        self._closed_types = tuple(map(error_class, codes)) or (OutOfRangeError,)
+        self._begin()
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """A QueueRunnerDef, names without export_scope; None where its queue is not in that scope."""
+        prefix = f"{export_scope}/" if export_scope else ""
+        handle = getattr(self._queue, "queue_ref", None)
+        queue = self._queue.name if handle is None else handle.op.name
+        if not queue.startswith(prefix):
+            return None
+        made = QueueRunnerDef(
+            queue_name=queue[len(prefix) :],
+            enqueue_op_name=[op.name[len(prefix) :] for op in self._enqueue_ops],
+            close_op_name=self._close_op.name[len(prefix) :],
+            cancel_op_name=self._cancel_op.name[len(prefix) :],
+        )
+        made.queue_closed_exception_types.extend(getattr(kind, "code", UNKNOWN) for kind in self._closed_types)
+        return made
+
+    @staticmethod
+    def from_proto(queue_runner_def: Any, import_scope: str | None = None) -> QueueRunner:
+        """Of a QueueRunnerDef whose nodes are in the current graph."""
+        return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
 
     @property
     def queue(self) -> Any:

@@ -128,3 +128,44 @@ def test_a_model_trains_from_it(graph: Any) -> None:
         session.run(tf.global_variables_initializer())
         last = [session.run([loss, train])[0] for _ in range(80)][-1]
     assert last < 1e-3
+
+
+def test_each_session_has_its_own_place(graph: Any) -> None:
+    element = D.range(3).make_one_shot_iterator().get_next()
+    for _ in range(2):
+        with tf.Session() as session:
+            assert [session.run(element), session.run(element)] == [0, 1]
+
+
+def test_reinitializable_iterators(graph: Any) -> None:
+    train, test = D.range(3), D.range(10, 12)
+    iterator = tf.data.Iterator.from_structure(train.output_types, train.output_shapes)
+    element, first, second = iterator.get_next(), iterator.make_initializer(train), iterator.make_initializer(test)
+    with pytest.raises(ValueError, match="initializer"):
+        iterator.initializer  # noqa: B018
+    with pytest.raises(TypeError, match="output types"):
+        iterator.make_initializer(D.from_tensor_slices([1.0]))
+    with tf.Session() as session:
+        with pytest.raises(tf.errors.FailedPreconditionError):
+            session.run(element)
+        for begin, expected in ((first, [0, 1]), (second, [10, 11]), (first, [0, 1, 2])):
+            session.run(begin)
+            assert [session.run(element) for _ in expected] == expected
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(element)
+
+
+def test_feedable_iterators(graph: Any) -> None:
+    handle = tf.placeholder(tf.string, [])
+    element = tf.data.Iterator.from_string_handle(handle, tf.int64, []).get_next()
+    endless, finite = D.range(5).repeat().make_one_shot_iterator(), D.range(7, 9).make_initializable_iterator()
+    with tf.Session() as session:
+        a, b = session.run([endless.string_handle(), finite.string_handle()])
+        assert [session.run(element, {handle: a}) for _ in range(3)] == [0, 1, 2]
+        session.run(finite.initializer)
+        assert [session.run(element, {handle: b}) for _ in range(2)] == [7, 8]
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(element, {handle: b})
+        assert session.run(element, {handle: a}) == 3
+        with pytest.raises(tf.errors.InvalidArgumentError, match="string_handle"):
+            session.run(element, {handle: "nobody"})

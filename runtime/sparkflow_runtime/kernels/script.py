@@ -27,12 +27,25 @@ def _array(node: Node, value: Any, want: dtypes.DType, place: int) -> Any:
     return array if want is dtypes.string else node.xp.asarray(array)
 
 
+class _State(dict[str, Any]):
+    """What a function keeps from one call to the next."""
+
+
+def _states(node: Node) -> tuple[Any, ...]:
+    """The arguments before the inputs: nothing, a state, or what finds states by name."""
+    name = node.attrs.get(py_functions.STATE)
+    if name is None:
+        return ()
+    of_name = lambda key: node.resources.get_or_create("", key, _State, _State)  # noqa: E731
+    return (of_name(name) if name else of_name,)
+
+
 def _py_func(node: Node) -> Function:
-    wanted = node.attrs["Tout"]
+    wanted, first = node.attrs["Tout"], _states(node)
 
     def run(*inputs: Any) -> Any:
         try:
-            value = py_functions.find(node.attrs["token"])(*map(_argument, inputs))
+            value = py_functions.find(node.attrs["token"])(*first, *map(_argument, inputs))
         except OpError:
             raise
         except Exception as error:  # the user's own function may raise anything

@@ -9,6 +9,8 @@ from weakref import WeakValueDictionary
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
+STATE = "_state"  # an attribute: the function's first argument is its session's state of that name
+
 
 class Held:
     """A function, kept by the graph whose node calls it."""

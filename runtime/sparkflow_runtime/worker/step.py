@@ -329,7 +329,8 @@ def locate(error: BaseException, node: NodeDef | None) -> OpError:
     else:
         found = CancelledError(f"Interrupted by {type(error).__name__}")
     node = getattr(error, "failed_node", node)  # of several in one
-    if node is not None and found.node_def is None:
+    node = found.node_def or node  # a kernel may have named its own
+    if node is not None and found.device is None:
         found.node_def, found.device = node, node.device
         found.message = f"{found.message}\n\t [[node {node.name} ({node.op}) on {node.device}]]"
     return found

@@ -1,6 +1,20 @@
 """tf.contrib.layers: layers that name their variables weights and biases, initializers and regularizers."""
 
 from sparkflow.contrib.layers import utils
+from sparkflow.contrib.layers.columns import (
+    bucketized_column,
+    create_feature_spec_for_parsing,
+    crossed_column,
+    embedding_column,
+    input_from_feature_columns,
+    one_hot_column,
+    real_valued_column,
+    sparse_column_with_hash_bucket,
+    sparse_column_with_integerized_feature,
+    sparse_column_with_keys,
+    sparse_column_with_vocabulary_file,
+    weighted_sparse_column,
+)
 from sparkflow.contrib.layers.initializers import (
     variance_scaling_initializer,
     xavier_initializer,

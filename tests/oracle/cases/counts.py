@@ -66,6 +66,16 @@ def _bounds(dtype: str) -> Iterator[Any]:
     yield "vector", [ordered[0], values]
 
 
+def _bucketed(dtype: str) -> Iterator[Any]:
+    edges = [-1.0, 0.1, 2.0, 2.0, 5.5]
+    yield "plain", [ramp(dtype, 3, 4)], {"boundaries": edges}
+    yield "on-an-edge", [np.array([-1, 0.1, 2, 5.5, 100, -100], dtype)], {"boundaries": edges}
+    yield "none", [ramp(dtype, 3)], {"boundaries": []}
+    yield "empty", [ramp(dtype, 0, 2)], {"boundaries": edges}
+    yield "falling", [ramp(dtype, 3)], {"boundaries": [2.0, 1.0]}
+
+
+cases("Bucketize", _SOME, _bucketed)
 cases("DenseBincount", _SOME, _counted)
 cases("HistogramFixedWidth", _SOME, _bins)
 cases("NthElement", tuple(t for t in REAL if t != "uint64"), _nth)

@@ -1,0 +1,126 @@
+"""Kernels of feature columns: buckets of numbers, crosses of categories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparkflow_runtime.kernels.hashes import fingerprint64
+from sparkflow_runtime.kernels.host import host
+from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+_MULTIPLIER = np.uint64(0xC6A4A7935BD1E995)
+_JOINT = b"_X_"
+
+
+@kernel("Bucketize")
+def _bucketize(xp: Any, x: Any, *, boundaries: Sequence[float]) -> Any:
+    """How many boundaries, which are float32, are at most x; compared as C++ compares them."""
+    edges = xp.asarray(boundaries, np.float32)
+    if bool((edges[1:] < edges[:-1]).any()):
+        raise InvalidArgumentError(f"Bucketize: expected sorted boundaries, got {list(boundaries)}")
+    values = x if x.dtype == np.float64 else x.astype(np.float32)
+    return xp.searchsorted(edges, values, side="right").astype(np.int32)
+
+
+class _Column(NamedTuple):
+    """The features of all rows, one row after the other; row i has counts[i] of them, from starts[i] on."""
+
+    values: np.ndarray
+    starts: np.ndarray
+    counts: np.ndarray
+
+
+def _sparse(indices: Any, values: Any, rows: int) -> _Column:
+    at = host(indices)[:, 0]
+    if at.size and (at.min() < 0 or at.max() >= rows or (at[1:] < at[:-1]).any()):
+        raise InvalidArgumentError(f"SparseCross: rows must ascend within [0, {rows}), got {at.tolist()[:8]} ...")
+    counts = np.bincount(at, minlength=rows)
+    return _Column(np.asarray(host(values)), np.cumsum(counts) - counts, counts)
+
+
+def _dense(values: Any, rows: int) -> _Column:
+    array = np.asarray(host(values))
+    if array.ndim != 2 or array.shape[0] != rows:
+        raise InvalidArgumentError(f"SparseCross: dense inputs must have shape [{rows}, n], got {list(array.shape)}")
+    width = array.shape[1]
+    return _Column(array.reshape(-1), np.arange(rows) * width, np.full(rows, width))
+
+
+def _rows(shapes: Sequence[Any], dense: Sequence[Any]) -> int:
+    sizes = [int(host(s)[0]) for s in shapes] + [int(d.shape[0]) for d in dense]
+    if len(set(sizes)) != 1:
+        raise InvalidArgumentError(f"SparseCross: the inputs must have equally many rows, got {sizes}")
+    return sizes[0]
+
+
+def _crossed(columns: Sequence[_Column], finish: Callable[[list[np.ndarray]], np.ndarray]) -> tuple[Any, Any, Any]:
+    """The products of each row's features, the last column's turning fastest."""
+    rows = len(columns[0].counts)
+    counts = np.prod([c.counts for c in columns], axis=0, dtype=np.int64)
+    row = np.repeat(np.arange(rows), counts)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    rest, taken = place, []
+    for column in reversed(columns):
+        width = column.counts[row]
+        taken.append(column.values[column.starts[row] + rest % width])
+        rest = rest // width
+    shape = np.array([rows, counts.max(initial=0)], np.int64)
+    return np.stack([row, place], 1).astype(np.int64), finish(taken[::-1]), shape
+
+
+def _hashes(values: np.ndarray) -> np.ndarray:
+    if values.dtype == object:
+        return np.array([fingerprint64(v) for v in values], np.uint64).reshape(values.shape)
+    return values.astype(np.int64).view(np.uint64)
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    return x ^ (x >> np.uint64(47))
+
+
+def _joined_hash(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """FingerprintCat64: one hash of two, in which their order counts."""
+    with np.errstate(over="ignore"):
+        found = (a ^ _MULTIPLIER) ^ (_mixed(b * _MULTIPLIER) * _MULTIPLIER)
+        return _mixed(_mixed(found * _MULTIPLIER) * _MULTIPLIER)
+
+
+def _hashed(parts: list[np.ndarray], key: int, num_buckets: int) -> np.ndarray:
+    found = np.full(len(parts[0]), key & (2**64 - 1), np.uint64)
+    for part in parts:
+        found = _joined_hash(found, part)
+    return (found % np.uint64(num_buckets or 2**63 - 1)).astype(np.int64)
+
+
+def _text(parts: list[np.ndarray], joint: bytes) -> np.ndarray:
+    out = np.empty(len(parts[0]), object)
+    out[:] = [joint.join(v if isinstance(v, bytes) else str(v).encode() for v in group) for group in zip(*parts)]
+    return out
+
+
+def _columns(inputs: Sequence[Any], n: int) -> list[_Column]:
+    """Of indices, values and shapes of n sparse inputs, and the dense ones."""
+    indices, values, shapes, dense = inputs[:n], inputs[n : 2 * n], inputs[2 * n : 3 * n], inputs[3 * n :]
+    rows = _rows(shapes, dense)
+    return [_sparse(i, v, rows) for i, v in zip(indices, values)] + [_dense(d, rows) for d in dense]
+
+
+@kernel("SparseCross", multi=True, devices=("CPU",))
+def _sparse_cross(
+    xp: Any, *inputs: Any, N: int, hashed_output: bool, num_buckets: int, hash_key: int
+) -> tuple[Any, Any, Any]:
+    columns = _columns(inputs, N)
+    if not hashed_output:
+        return _crossed(columns, lambda parts: _text(parts, _JOINT))
+    numbers = [c._replace(values=_hashes(c.values)) for c in columns]
+    return _crossed(numbers, lambda parts: _hashed(parts, hash_key, num_buckets))
+
+
+@kernel("SparseCrossV2", multi=True, devices=("CPU",))
+def _sparse_cross_v2(xp: Any, *inputs: Any, N: int) -> tuple[Any, Any, Any]:
+    joint = host(inputs[-1]).item()
+    return _crossed(_columns(inputs[:-1], N), lambda parts: _text(parts, joint))

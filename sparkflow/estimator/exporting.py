@@ -1,0 +1,160 @@
+"""Writing SavedModels of an estimator: once, or after each evaluation by an Exporter."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sparkflow import saved_model
+from sparkflow.ops import control_flow, lookup_initializers, variables
+
+_log = logging.getLogger("sparkflow")
+
+
+def write_export(
+    base: str, session: Any, signatures: Mapping[str, Any], extra: Mapping[str, str], as_text: bool
+) -> bytes:
+    """The session's graph and variables in a new folder of `base`, which appears whole; its path."""
+    target = _new_folder(base)
+    temporary = os.path.join(base, f"temp-{os.path.basename(target)}")
+    builder = saved_model.Builder(temporary)
+    with session.graph.as_default():
+        start = control_flow.group(variables.local_variables_initializer(), lookup_initializers.tables_initializer())
+        builder.add_meta_graph_and_variables(session, [saved_model.tag_constants.SERVING], signatures, main_op=start)
+    builder.save(as_text)
+    for name, source in extra.items():
+        copy = os.path.join(temporary, "assets.extra", name)
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        shutil.copy(source, copy)
+    os.rename(temporary, target)
+    _log.info("SavedModel written to: %s", target)
+    return target.encode()
+
+
+def _new_folder(base: str) -> str:
+    """Named by the time in seconds, the next free second where this one is taken."""
+    os.makedirs(base, exist_ok=True)
+    number = int(time.time())
+    while os.path.exists(os.path.join(base, str(number))) or os.path.exists(os.path.join(base, f"temp-{number}")):
+        number += 1
+    return os.path.join(base, str(number))
+
+
+def exports_in(base: str) -> list[str]:
+    """The folders of exports, the oldest first."""
+    names = [n for n in os.listdir(base) if n.isdigit()] if os.path.isdir(base) else []
+    return [os.path.join(base, n) for n in sorted(names, key=int)]
+
+
+class Exporter(ABC):
+    """What train_and_evaluate calls after an evaluation."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Of the folder in model_dir/export that it writes to."""
+
+    @abstractmethod
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Mapping[str, Any],
+        is_the_final_export: bool,
+    ) -> bytes | None:
+        """Write what there is to write; the path of what was written, or None."""
+
+
+class _Saving(Exporter):
+    """serving_input_receiver_fn, assets_extra, as_text: as of Estimator.export_saved_model."""
+
+    def __init__(
+        self, name: str, serving_input_receiver_fn: Callable[[], Any], assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False, exports_to_keep: int | None = None,
+    ):  # fmt: skip
+        if exports_to_keep is not None and exports_to_keep <= 0:
+            raise ValueError("`exports_to_keep`, if provided, must be a positive number. Got {exports_to_keep}")
+        self._name, self._receive, self._extra, self._as_text = name, serving_input_receiver_fn, assets_extra, as_text
+        self._keep = exports_to_keep
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def _write(self, estimator: Any, export_path: str, checkpoint_path: str) -> bytes:
+        done = estimator.export_saved_model(export_path, self._receive, self._extra, self._as_text, checkpoint_path)
+        for old in exports_in(export_path)[: -self._keep] if self._keep else []:
+            shutil.rmtree(old, ignore_errors=True)
+        return done
+
+
+class LatestExporter(_Saving):
+    """Writes after each evaluation, and keeps the newest five (exports_to_keep)."""
+
+    def __init__(
+        self, name: str, serving_input_receiver_fn: Callable[[], Any], assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False, exports_to_keep: int | None = 5,
+    ):  # fmt: skip
+        super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
+
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Mapping[str, Any],
+        is_the_final_export: bool,
+    ) -> bytes | None:
+        return self._write(estimator, export_path, checkpoint_path)
+
+
+class FinalExporter(_Saving):
+    """Writes once, at the end of training."""
+
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Mapping[str, Any],
+        is_the_final_export: bool,
+    ) -> bytes | None:
+        return self._write(estimator, export_path, checkpoint_path) if is_the_final_export else None
+
+
+def _smaller_loss(best_eval_result: Mapping[str, Any], current_eval_result: Mapping[str, Any]) -> bool:
+    return current_eval_result["loss"] < best_eval_result["loss"]
+
+
+class BestExporter(_Saving):
+    """Writes after an evaluation that is better than all before: by compare_fn(best, current), the loss by default."""
+
+    def __init__(
+        self, name: str = "best_exporter", serving_input_receiver_fn: Callable[[], Any] | None = None,
+        event_file_pattern: str | None = None, compare_fn: Callable[..., bool] = _smaller_loss,
+        assets_extra: Mapping[str, str] | None = None, as_text: bool = False, exports_to_keep: int | None = 5,
+    ):  # fmt: skip
+        if serving_input_receiver_fn is None:
+            raise ValueError("BestExporter: serving_input_receiver_fn is needed")
+        super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
+        self._better = compare_fn
+        self._best: Mapping[str, Any] | None = None
+
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Mapping[str, Any],
+        is_the_final_export: bool,
+    ) -> bytes | None:
+        if self._best is not None and not self._better(best_eval_result=self._best, current_eval_result=eval_result):
+            return None
+        self._best = eval_result
+        return self._write(estimator, export_path, checkpoint_path)

@@ -1,0 +1,102 @@
+"""train_and_evaluate: training that stops now and then to evaluate and export."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from sparkflow.estimator.estimator import Estimator
+from sparkflow.estimator.exporting import Exporter
+from sparkflow.train.saving_hooks import CheckpointSaverListener
+from sparkflow_runtime.wire.errors import UnimplementedError
+
+
+class TrainSpec(NamedTuple):
+    """input_fn, hooks: as of Estimator.train; max_steps: when training ends, None for the end of the data."""
+
+    input_fn: Callable[..., Any]
+    max_steps: int | None = None
+    hooks: Sequence[Any] = ()
+    saving_listeners: Sequence[Any] = ()
+
+
+class EvalSpec(NamedTuple):
+    """input_fn, steps, name, hooks: as of Estimator.evaluate. exporters: one or several Exporters, called after it.
+
+    throttle_secs: no evaluation so soon after the one before. start_delay_secs: of a task that only evaluates.
+    """
+
+    input_fn: Callable[..., Any]
+    steps: int | None = 100
+    name: str | None = None
+    hooks: Sequence[Any] = ()
+    exporters: Any = ()
+    start_delay_secs: float = 120
+    throttle_secs: float = 600
+
+    @property
+    def all_exporters(self) -> list[Exporter]:
+        given = self.exporters or ()
+        return [given] if isinstance(given, Exporter) else list(given)
+
+
+class _Evaluator(CheckpointSaverListener):
+    """Evaluates new checkpoints, but for those that come too soon after the evaluation before."""
+
+    def __init__(self, estimator: Estimator, spec: EvalSpec, max_steps: int | None):
+        self._estimator, self._spec, self._max_steps = estimator, spec, max_steps
+        self._last_s, self._step = time.monotonic(), -1
+        self.result: Any = None
+        self.exported: list[bytes | None] = []
+
+    def begin(self) -> None:
+        self._first = True
+
+    def after_save(self, session: Any, global_step_value: int) -> bool | None:
+        first, self._first = self._first, False  # the save at the start of training says nothing new
+        if not first and time.monotonic() - self._last_s >= self._spec.throttle_secs:
+            self.evaluate(global_step_value)
+        return None
+
+    def end(self, session: Any, global_step_value: int) -> None:
+        self.evaluate(global_step_value)
+
+    def evaluate(self, step: int) -> None:
+        if step == self._step:
+            return
+        spec, estimator = self._spec, self._estimator
+        self._step, self._last_s = step, time.monotonic()
+        path = estimator.latest_checkpoint() or ""
+        self.result = estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, path, spec.name)
+        last = self._max_steps is not None and step >= self._max_steps
+        self.exported = [
+            exporter.export(
+                estimator, os.path.join(estimator.model_dir, "export", exporter.name), path, self.result, last
+            )
+            for exporter in spec.all_exporters
+        ]
+
+
+def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec) -> tuple[Any, list[Any]]:
+    """Train until train_spec.max_steps (or the end of the data), evaluate new checkpoints and export on the way.
+
+    Evaluated is what the estimator's config saves, and the end. Returns the last evaluation's metrics and what each
+    exporter wrote. In one process: in a cluster tf.spark, tf.dask and tf.local train the estimator's model_fn.
+    Raises TypeError on specs of another type, UnimplementedError under a TF_CONFIG that names a cluster.
+    """
+    for what, given, wanted in (
+        ("estimator", estimator, Estimator), ("train_spec", train_spec, TrainSpec), ("eval_spec", eval_spec, EvalSpec)
+    ):  # fmt: skip
+        if not isinstance(given, wanted):
+            raise TypeError(f"`{what}` must have type `tf.estimator.{wanted.__name__}`, given {type(given)}")
+    if estimator.config.cluster_spec:
+        raise UnimplementedError(
+            f"train_and_evaluate runs in one process, TF_CONFIG names the cluster {estimator.config.cluster_spec}: "
+            "train the estimator's model_fn with tf.spark, tf.dask or tf.local"
+        )
+    evaluator = _Evaluator(estimator, eval_spec, train_spec.max_steps)
+    listeners = [*train_spec.saving_listeners, evaluator]
+    estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=train_spec.max_steps, saving_listeners=listeners)
+    return evaluator.result, evaluator.exported

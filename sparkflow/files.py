@@ -1,0 +1,241 @@
+"""Files and folders as tf.gfile and tf.io.gfile have them; what goes wrong is one of tf.errors."""
+
+from __future__ import annotations
+
+import errno
+import glob as _glob
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from functools import wraps
+from types import TracebackType
+from typing import IO, Any, NamedTuple, TypeVar
+
+from sparkflow_runtime.wire import errors
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_CLASSES: dict[int, type[errors.OpError]] = {
+    errno.ENOENT: errors.NotFoundError,
+    errno.EEXIST: errors.AlreadyExistsError,
+    errno.EACCES: errors.PermissionDeniedError,
+    errno.EPERM: errors.PermissionDeniedError,
+    errno.EISDIR: errors.FailedPreconditionError,
+    errno.ENOTDIR: errors.FailedPreconditionError,
+    errno.ENOTEMPTY: errors.FailedPreconditionError,
+    errno.ENOSPC: errors.ResourceExhaustedError,
+}
+
+
+def _raises(function: _F) -> _F:
+    """OSError as the error of tf.errors that says the same."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except OSError as error:
+            kind = _CLASSES.get(error.errno or 0, errors.UnknownError)
+            raise kind(f"{error.filename or ''}; {error.strerror or error}") from None
+
+    return call  # type: ignore[return-value]
+
+
+def _local(path: Any) -> str:
+    """The path in this machine's file system. Raises UnimplementedError on that of another one."""
+    text = os.fspath(path)
+    text = text.decode() if isinstance(text, bytes) else text
+    scheme, colon, rest = text.partition("://")
+    if colon and scheme != "file":
+        raise errors.UnimplementedError(f"File system scheme {scheme!r} not implemented (file: {text!r}); copy it here")
+    return rest if colon else text
+
+
+class GFile:
+    """A file, opened when it is first used; a context manager, and its lines can be iterated over.
+
+    mode: r, w, a, r+, w+, a+, each with b for bytes; otherwise it reads and writes text, UTF-8.
+    """
+
+    def __init__(self, name: Any, mode: str = "r"):
+        if mode.replace("b", "") not in ("r", "w", "a", "r+", "w+", "a+"):
+            raise errors.InvalidArgumentError(f"GFile: mode {mode!r} is not r, w, a, r+, w+ or a+, with or without b")
+        self._name, self._mode = name, mode
+        self._file: IO[Any] | None = None
+
+    name = property(lambda self: self._name)
+    mode = property(lambda self: self._mode)
+
+    def _opened(self, reading: bool) -> IO[Any]:
+        plain = self._mode.replace("b", "")
+        if reading and plain in ("w", "a"):
+            raise errors.PermissionDeniedError("File isn't open for reading")
+        if not reading and plain == "r":
+            raise errors.PermissionDeniedError("File isn't open for writing")
+        if self._file is None:
+            encoding = None if "b" in self._mode else "utf-8"
+            self._file = open(_local(self._name), self._mode, encoding=encoding)  # noqa: SIM115 - close() ends it
+        return self._file
+
+    @_raises
+    def read(self, n: int = -1) -> Any:
+        """n characters (bytes in a binary mode), all that is left by default."""
+        return self._opened(True).read(n)
+
+    @_raises
+    def readline(self) -> Any:
+        return self._opened(True).readline()
+
+    @_raises
+    def readlines(self) -> list[Any]:
+        return self._opened(True).readlines()
+
+    @_raises
+    def write(self, file_content: Any) -> None:
+        self._opened(False).write(file_content)
+
+    @_raises
+    def seek(self, offset: int | None = None, whence: int = 0, position: int | None = None) -> None:
+        """To offset from the beginning (whence 0), from here (1) or from the end (2). position: its older name."""
+        self._opened("r" in self._mode or "+" in self._mode).seek(
+            int((position if offset is None else offset) or 0), whence
+        )
+
+    @_raises
+    def tell(self) -> int:
+        return self._opened("r" in self._mode or "+" in self._mode).tell()
+
+    @_raises
+    def size(self) -> int:
+        self.flush()
+        return os.path.getsize(_local(self._name))
+
+    def seekable(self) -> bool:
+        return True
+
+    @_raises
+    def flush(self) -> None:
+        if self._file is not None:
+            self._file.flush()
+
+    @_raises
+    def close(self) -> None:
+        if self._file is None and self._mode.startswith("w"):
+            self._opened(False)  # an empty file is there too
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+
+    def __enter__(self) -> GFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        file = getattr(self, "_file", None)
+        if file is not None:  # many scripts never close what they have read
+            file.close()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._opened(True))
+
+    def __next__(self) -> Any:
+        line = self.readline()
+        if not line:
+            raise StopIteration
+        return line
+
+    next = __next__
+
+
+class FileStatistics(NamedTuple):
+    """length in bytes; mtime_nsec since the epoch."""
+
+    length: int
+    mtime_nsec: int
+    is_directory: bool
+
+
+def exists(path: Any) -> bool:
+    return os.path.lexists(_local(path))
+
+
+def isdir(path: Any) -> bool:
+    return os.path.isdir(_local(path))
+
+
+@_raises
+def listdir(path: Any) -> list[str]:
+    """The names in a folder. Raises NotFoundError where there is none."""
+    if not os.path.isdir(_local(path)):
+        raise errors.NotFoundError(f"Could not find directory {os.fspath(path)}")
+    return os.listdir(_local(path))
+
+
+@_raises
+def glob(pattern: Any) -> list[str]:
+    """The paths that match, of one pattern or a list of them."""
+    patterns = [pattern] if isinstance(pattern, (str, bytes, os.PathLike)) else pattern
+    return [path for one in patterns for path in sorted(_glob.glob(_local(one)))]
+
+
+@_raises
+def mkdir(path: Any) -> None:
+    """Raises NotFoundError where the folder around it is not there, AlreadyExistsError where it is itself."""
+    os.mkdir(_local(path))
+
+
+@_raises
+def makedirs(path: Any) -> None:
+    """With all folders around it; no error where it is there."""
+    os.makedirs(_local(path), exist_ok=True)
+
+
+@_raises
+def remove(path: Any) -> None:
+    """A file, or an empty folder's link; folders are for rmtree."""
+    os.remove(_local(path))
+
+
+@_raises
+def rmtree(path: Any) -> None:
+    """A folder and all that is in it."""
+    shutil.rmtree(_local(path))
+
+
+@_raises
+def rename(src: Any, dst: Any, overwrite: bool = False) -> None:
+    """Raises AlreadyExistsError where dst is there, unless overwrite."""
+    _check_free(dst, overwrite)
+    os.replace(_local(src), _local(dst))
+
+
+@_raises
+def copy(src: Any, dst: Any, overwrite: bool = False) -> None:
+    """A file. Raises AlreadyExistsError where dst is there, unless overwrite."""
+    _check_free(dst, overwrite)
+    shutil.copyfile(_local(src), _local(dst))
+
+
+def _check_free(path: Any, overwrite: bool) -> None:
+    if not overwrite and exists(path):
+        raise errors.AlreadyExistsError(f"file already exists: {os.fspath(path)}")
+
+
+@_raises
+def stat(path: Any) -> FileStatistics:
+    found = os.stat(_local(path))
+    return FileStatistics(found.st_size, found.st_mtime_ns, os.path.isdir(_local(path)))
+
+
+def walk(top: Any, topdown: bool = True, onerror: Callable[[OSError], Any] | None = None) -> Iterator[Any]:
+    """(folder, names of its folders, names of its files) of everything below; in_order is topdown."""
+    return os.walk(_local(top), topdown, onerror)
+
+
+def get_registered_schemes() -> list[str]:
+    return ["", "file"]
+
+
+def join(path: Any, *paths: Any) -> str:
+    return os.path.join(path, *paths)

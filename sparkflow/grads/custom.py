@@ -1,0 +1,91 @@
+"""custom_gradient: a function whose gradient the user writes; and gradients of gradients."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from sparkflow.framework import nest
+from sparkflow.framework.apply import convert_to_tensor
+from sparkflow.framework.graph import Operation, get_default_graph
+from sparkflow.grads.gradients import gradients
+from sparkflow.grads.registry import OWN_GRADIENTS
+from sparkflow.grads.walk import as_list
+from sparkflow.ops import array, array_join, math
+from sparkflow.ops.control_flow_while import while_loop
+from sparkflow.ops.tensor_array import TensorArray
+from sparkflow.ops.variables import trainable_variables
+from sparkflow_runtime.wire import dtypes
+
+
+def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
+    """f(*xs) -> (ys, grad_fn) as a function of xs whose gradient is grad_fn(*dys), one value for each x.
+
+    Where f reads trainable variables and grad_fn takes `variables`, it is given them and returns (dxs, dvariables).
+    Raises ValueError where grad_fn gives another number of gradients.
+    """
+
+    @wraps(f)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        graph = get_default_graph()
+        with graph.name_scope("CustomGradient"):
+            xs = [array.identity(convert_to_tensor(x)) for x in args]
+            first = graph.version
+            ys, grad_fn = f(*xs, **kwargs)
+            flat = [convert_to_tensor(y) for y in nest.flatten(ys)]
+            used = _variables_of(graph.get_operations()[first:], grad_fn)
+            name = f"CustomGradient-{graph.version}"
+            own = graph.extra.setdefault(OWN_GRADIENTS, {})
+            own[name] = lambda op, *dys: _applied(grad_fn, dys[: len(flat)], len(xs), used)
+            reads = [v.value() for v in used]
+            with graph.gradient_override_map({"IdentityN": name}):
+                passed = array.identity_n([*flat, *xs, *reads])
+        return nest.pack_sequence_as(ys, passed[: len(flat)])
+
+    return decorated
+
+
+def _variables_of(made: list[Operation], grad_fn: Callable[..., Any]) -> list[Any]:
+    """The trainable variables that these ops read, where grad_fn wants to know them."""
+    if "variables" not in inspect.signature(grad_fn).parameters:
+        return []
+    read = {t.op for op in made for t in op.inputs} | set(made)
+    return [v for v in trainable_variables() if v.value().op in read]
+
+
+def _applied(grad_fn: Callable[..., Any], dys: Any, count: int, used: list[Any]) -> list[Any]:
+    """Nothing for the results, then what grad_fn says of the arguments and the variables."""
+    found, of_variables = grad_fn(*dys, variables=used) if used else (grad_fn(*dys), [])
+    dxs = as_list(found)
+    if len(dxs) != count or len(as_list(of_variables)) != len(used):
+        raise ValueError(f"custom_gradient: the function of {count} arguments and {len(used)} variables has a gradient "
+                         f"with {len(dxs)} and {len(as_list(of_variables))} values")  # fmt: skip
+    return [None] * len(dys) + dxs + as_list(of_variables)
+
+
+def hessians(
+    ys: Any, xs: Any, name: str = "hessians", colocate_gradients_with_ops: bool = False, gate_gradients: bool = False,
+    aggregation_method: Any = None,
+) -> list[Any]:  # fmt: skip
+    """The second derivatives of the sum of ys by each x: of shape x.shape + x.shape."""
+    with get_default_graph().name_scope(name or "hessians"):
+        return [
+            _hessian(ys, convert_to_tensor(x, as_ref=True), colocate_gradients_with_ops, gate_gradients)
+            for x in as_list(xs)
+        ]
+
+
+def _hessian(ys: Any, x: Any, colocate: bool, gate: bool) -> Any:
+    """The gradients of the gradient's elements, one after the other."""
+    flat = array.reshape(gradients(ys, x, None, "gradients", colocate, gate)[0], [-1])
+    n = array.size(x)
+    rows = TensorArray(x.dtype.base_dtype, n)
+    _, rows = while_loop(
+        lambda i, _: math.less(i, n),
+        lambda i, done: (math.add(i, 1), done.write(i, convert_to_tensor(gradients(flat[i], x)[0]))),
+        [convert_to_tensor(0, dtypes.int32), rows],
+    )
+    sizes = array.shape(x)
+    return array.reshape(rows.stack(), array_join.concat([sizes, sizes], 0))

@@ -1,0 +1,7 @@
+"""Buckets and crosses have no slope."""
+
+from __future__ import annotations
+
+from sparkflow.grads.registry import not_differentiable
+
+not_differentiable("Bucketize", "SparseCross", "SparseCrossV2")

@@ -1,0 +1,130 @@
+"""SavedModels of estimators, and training that evaluates and exports on its way."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+
+E, fc = tf.estimator, tf.feature_column
+X = np.linspace(-1, 1, 40, dtype=np.float32)
+Y = (X > 0).astype(np.int64)
+COLUMNS = [fc.numeric_column("x")]
+
+
+def inputs(epochs: int | None = None) -> Any:
+    return E.inputs.numpy_input_fn({"x": X}, Y, batch_size=20, shuffle=False, num_epochs=epochs)
+
+
+def from_dataset() -> Any:
+    return tf.data.Dataset.from_tensor_slices(({"x": X}, Y)).batch(16)
+
+
+def classifier(path: Path, **config: Any) -> Any:
+    return E.LinearClassifier(COLUMNS, str(path), config=E.RunConfig(**config))
+
+
+def parsing() -> Any:
+    return E.export.build_parsing_serving_input_receiver_fn(fc.make_parse_example_spec(COLUMNS))()
+
+
+def raw() -> Any:
+    return E.export.build_raw_serving_input_receiver_fn({"x": tf.zeros([1])})()
+
+
+def example(value: float) -> bytes:
+    feature = tf.train.Feature(float_list=tf.train.FloatList(value=[value]))
+    return tf.train.Example(features=tf.train.Features(feature={"x": feature})).SerializeToString()
+
+
+def served(path: bytes, signature: str, given: dict[str, Any]) -> dict[str, Any]:
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        meta = tf.saved_model.loader.load(session, [tf.saved_model.tag_constants.SERVING], path.decode())
+        asked = meta.signature_def[signature]
+        feeds = {graph.get_tensor_by_name(asked.inputs[k].name): v for k, v in given.items()}
+        return session.run({k: graph.get_tensor_by_name(v.name) for k, v in asked.outputs.items()}, feeds)
+
+
+def test_examples_are_classified_as_predict_does(tmp_path: Path) -> None:
+    model = classifier(tmp_path / "model")
+    model.train(inputs(), steps=20)
+    extra = tmp_path / "note.txt"
+    extra.write_text("hello")
+    path = model.export_saved_model(str(tmp_path / "export"), parsing, assets_extra={"a/note.txt": str(extra)})
+    assert (Path(path.decode()) / "assets.extra" / "a" / "note.txt").read_text() == "hello"
+    two = E.inputs.numpy_input_fn({"x": X[[3, 30]]}, shuffle=False)
+    expected = [p["probabilities"] for p in model.predict(two)]
+    messages = [example(X[3]), example(X[30])]
+    found = served(path, "serving_default", {"inputs": messages})
+    np.testing.assert_allclose(found["scores"], expected, 1e-5)
+    assert found["classes"].tolist() == [[b"0", b"1"]] * 2
+    assert set(served(path, "predict", {"examples": messages})) > {"logits", "probabilities", "class_ids"}
+    assert served(path, "regression", {"inputs": messages})["outputs"].shape == (2, 1)
+
+
+def test_of_raw_features_only_predictions_have_a_signature(tmp_path: Path) -> None:
+    model = classifier(tmp_path / "model")
+    model.train(from_dataset, steps=2)
+    path = model.export_savedmodel(str(tmp_path / "export"), raw, as_text=True)
+    assert os.listdir(path.decode()).count("saved_model.pbtxt") == 1
+    assert served(path, "predict", {"x": X[:5]})["probabilities"].shape == (5, 2)
+    with pytest.raises(ValueError, match="ServingInputReceiver"):
+        model.export_saved_model(str(tmp_path / "export"), lambda: {"x": 1})
+    with pytest.raises(ValueError, match="trained model"):
+        classifier(tmp_path / "nothing").export_saved_model(str(tmp_path / "export"), raw)
+
+
+def test_a_dataset_is_predicted_to_its_end(tmp_path: Path) -> None:
+    model = classifier(tmp_path)
+    model.train(from_dataset)
+    assert len(list(model.predict(lambda: from_dataset()))) == len(X)
+    assert model.evaluate(from_dataset)["global_step"] == 3
+
+
+def test_train_and_evaluate(tmp_path: Path) -> None:
+    model = classifier(tmp_path, save_checkpoints_steps=5, keep_checkpoint_max=2)
+    seen: list[int] = []
+
+    class Counting(tf.train.SessionRunHook):
+        def end(self, session: Any) -> None:
+            seen.append(int(session.run(tf.train.get_global_step())))
+
+    class Worse(E.Exporter):
+        name = "worse"
+
+        def export(self, *arguments: Any) -> bytes:
+            return b"%d %d" % (arguments[3]["global_step"], arguments[4])
+
+    exporters = [E.LatestExporter("newest", parsing, exports_to_keep=1), E.FinalExporter("last", parsing), Worse()]
+    spec = E.EvalSpec(from_dataset, steps=None, hooks=[Counting()], exporters=exporters, throttle_secs=0)
+    found, written = E.train_and_evaluate(model, E.TrainSpec(inputs(), max_steps=20), spec)
+    assert seen == [5, 10, 15, 20] and found["global_step"] == 20
+    assert len(os.listdir(tmp_path / "export" / "newest")) == len(os.listdir(tmp_path / "export" / "last")) == 1
+    assert written[2] == b"20 1" and served(written[1], "predict", {"examples": [example(0.5)]})
+    assert len(list(tmp_path.glob("model.ckpt-*.index"))) == 2
+    with pytest.raises(TypeError, match="EvalSpec"):
+        E.train_and_evaluate(model, E.TrainSpec(inputs()), None)
+
+
+def test_the_best_is_exported(tmp_path: Path) -> None:
+    class Model:
+        written = 0
+
+        def export_saved_model(self, *_: Any) -> bytes:
+            self.written += 1
+            return b"there"
+
+    model, best = Model(), E.BestExporter(serving_input_receiver_fn=parsing)
+    found = [best.export(model, str(tmp_path), "", {"loss": loss}, False) for loss in (3.0, 4.0, 2.0)]
+    assert found == [b"there", None, b"there"] and model.written == 2
+
+
+def test_a_cluster_is_named_in_the_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"chief": ["h:1"]}, "task": {"type": "chief", "index": 0}}')
+    with pytest.raises(tf.errors.UnimplementedError, match=r"tf\.local"):
+        E.train_and_evaluate(classifier(tmp_path), E.TrainSpec(inputs()), E.EvalSpec(inputs()))

@@ -1,0 +1,67 @@
+"""tf.gfile and tf.io.gfile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import sparkflow as tf
+
+
+def test_a_file_is_written_and_read(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.txt")
+    with tf.gfile.GFile(path, "w") as file:
+        file.write("one\ntwo\n")
+        file.write("über\n")
+    with tf.gfile.Open(path) as file:
+        assert [line.rstrip() for line in file] == ["one", "two", "über"]
+    binary = tf.gfile.FastGFile(path, "rb")
+    assert binary.read(3) == b"one" and binary.tell() == 3 and binary.size() == 14
+    binary.seek(0)
+    assert binary.readline() == b"one\n" and binary.readlines()[0] == b"two\n"
+    binary.close()
+    with tf.io.gfile.GFile(path, "a") as file:
+        file.write("more")
+    assert tf.gfile.GFile(path).read().endswith("more")
+
+
+def test_folders(tmp_path: Path) -> None:
+    g, v2 = tf.gfile, tf.io.gfile
+    deep = str(tmp_path / "x" / "y")
+    g.MakeDirs(deep)
+    g.MakeDirs(deep)
+    v2.makedirs(deep)
+    tf.gfile.GFile(f"{deep}/f.txt", "w").close()
+    assert g.Exists(f"{deep}/f.txt") and g.IsDirectory(deep) and not g.IsDirectory(f"{deep}/f.txt")
+    assert g.ListDirectory(deep) == ["f.txt"] and g.Glob(f"{tmp_path}/*/y/*.txt") == [f"{deep}/f.txt"]
+    g.Copy(f"{deep}/f.txt", f"{deep}/g.txt")
+    g.Rename(f"{deep}/g.txt", f"{deep}/h.txt")
+    assert [(list(ds), sorted(fs)) for _, ds, fs in g.Walk(str(tmp_path))][-1] == ([], ["f.txt", "h.txt"])
+    assert g.Stat(f"{deep}/f.txt").length == 0 and v2.stat(deep).is_directory
+    g.Remove(f"{deep}/h.txt")
+    g.DeleteRecursively(str(tmp_path / "x"))
+    assert not v2.exists(deep) and v2.glob([f"{tmp_path}/*"]) == []
+
+
+def test_what_goes_wrong_is_of_tf_errors(tmp_path: Path) -> None:
+    missing, here = str(tmp_path / "no"), str(tmp_path / "here")
+    tf.gfile.GFile(here, "w").close()
+    with pytest.raises(tf.errors.NotFoundError, match="no; No such file"):
+        tf.gfile.GFile(missing).read()
+    with pytest.raises(tf.errors.NotFoundError):
+        tf.gfile.ListDirectory(missing)
+    with pytest.raises(tf.errors.NotFoundError):
+        tf.gfile.Remove(missing)
+    with pytest.raises(tf.errors.AlreadyExistsError):
+        tf.gfile.Copy(here, here)
+    with pytest.raises(tf.errors.AlreadyExistsError):
+        tf.gfile.MkDir(here)
+    with pytest.raises(tf.errors.PermissionDeniedError, match="reading"):
+        tf.gfile.GFile(here, "w").read()
+    with pytest.raises(tf.errors.PermissionDeniedError, match="writing"):
+        tf.gfile.GFile(here).write("x")
+    with pytest.raises(tf.errors.UnimplementedError, match="gs"):
+        tf.gfile.Exists("gs://bucket/x")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="mode"):
+        tf.gfile.GFile(here, "q")
