@@ -32,6 +32,16 @@ def uint32_at(buffer: int, at: int) -> int:
     return int.from_bytes(ctypes.string_at(int(buffer + at), 4), "little")
 
 
+def uint64_at(buffer: int, at: int) -> int:
+    """The same of 8 bytes."""
+    return int.from_bytes(ctypes.string_at(int(buffer + at), 8), "little")
+
+
+def bytes_at(buffer: int, length: int) -> bytes:
+    """In Python alone."""
+    return ctypes.string_at(buffer, length)
+
+
 def set_byte(buffer: int, at: int, value: int) -> None:
     ctypes.c_uint8.from_address(int(buffer + at)).value = value
 
@@ -108,6 +118,13 @@ def teach() -> None:
     def _(buffer: Any, at: Any) -> Any:
         def read(buffer: Any, at: Any) -> Any:
             return load(buffer + at, np.uint32)
+
+        return read
+
+    @overload(uint64_at)
+    def _(buffer: Any, at: Any) -> Any:
+        def read(buffer: Any, at: Any) -> Any:
+            return load(buffer + at, np.uint64)
 
         return read
 
