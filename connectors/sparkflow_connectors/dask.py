@@ -20,6 +20,7 @@ import pyarrow as pa
 from distributed import Client, Future, Queue, default_client, get_worker
 
 from sparkflow_connectors import launch
+from sparkflow_connectors.columns import Column
 from sparkflow_connectors.dask_slots import Liveness, Patience, Slots, silence_s, within, workers_now
 from sparkflow_connectors.dask_tfrecord import read_tfrecord, to_tfrecord
 from sparkflow_connectors.job import Job
@@ -335,4 +336,4 @@ def _score_frame(frame: pd.DataFrame, model: Model) -> pd.DataFrame:
     return frame.assign(**added)
 
 
-__all__ = ["DaskEngine", "read_tfrecord", "to_tfrecord", "train", "transform"]
+__all__ = ["Column", "DaskEngine", "read_tfrecord", "to_tfrecord", "train", "transform"]

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkflow_connectors import launch, spool
+from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
@@ -21,7 +22,7 @@ from sparkflow_connectors.tfrecord_write import to_tfrecord
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
 
-__all__ = ["read_tfrecord", "to_tfrecord", "train"]
+__all__ = ["Column", "read_tfrecord", "to_tfrecord", "train"]
 
 HOST = "127.0.0.1"
 

@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from sparkflow_connectors import launch
+from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.roles import role
@@ -228,4 +229,4 @@ def transform(model: Model, df: DataFrame) -> DataFrame:
     return df.mapInArrow(model.score_all, StructType([*df.schema.fields, *added.fields]))
 
 
-__all__ = ["SparkEngine", "session", "train", "transform"]
+__all__ = ["Column", "SparkEngine", "session", "train", "transform"]
