@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -27,7 +28,9 @@ from sparkflow_connectors.job import Job
 from sparkflow_connectors.local import as_table
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
+from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
+from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
 
@@ -336,4 +339,26 @@ def _score_frame(frame: pd.DataFrame, model: Model) -> pd.DataFrame:
     return frame.assign(**added)
 
 
-__all__ = ["Column", "DaskEngine", "read_tfrecord", "to_tfrecord", "train", "transform"]
+def variable_table(checkpoint: str, name: str, partitions: int = 8) -> Any:
+    """The variable as a Dask DataFrame, see variable_tables.py; every Dask worker must see the checkpoint."""
+    rows = Rows(checkpoint, name)
+    cuts = np.linspace(0, rows.shape[0], max(1, min(partitions, rows.shape[0])) + 1).astype(int).tolist()
+    meta = rows.schema.empty_table().to_pandas(types_mapper=pd.ArrowDtype)
+    return dd.from_map(_rows_of_variable, cuts[:-1], cuts[1:], checkpoint=rows.checkpoint, name=rows.name, meta=meta)
+
+
+def _rows_of_variable(first: int, last: int, checkpoint: str, name: str) -> pd.DataFrame:
+    rows = Rows(checkpoint, name)
+    table = pa.Table.from_batches(rows.batches(first, last), rows.schema)
+    return table.to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def write_variables(path: str, tables: Mapping[str, Any], base: str | None = None) -> str:
+    """Dask DataFrames as a checkpoint of variables, see variable_tables.py; computed and written by this process."""
+    return write(path, {name: as_table(ddf.compute()) for name, ddf in tables.items()}, base)
+
+
+__all__ = [
+    "Column", "DaskEngine", "load_model", "read_tfrecord", "to_tfrecord", "train", "transform", "variable_table",
+    "write_variables",
+]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
@@ -15,6 +15,7 @@ from sparkflow import experimental
 from sparkflow.distribute import broadcast_global_variables
 from sparkflow_connectors.assembly import assembled, op_name, placeholders
 from sparkflow_connectors.job import ALL_REDUCE, Job
+from sparkflow_connectors.predictions import arrow_type
 from sparkflow_connectors.schema import check_trainable
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -179,7 +180,7 @@ def check_model(job: Job, prediction: PredictionGraph) -> None:
     _check_sync(job, trained)
     if job.validation:
         evaluation_graph(job, 0, cluster, trained)
-    shapes = {v.op.name: tuple(v.shape.as_list()) for v in trained.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
+    shapes = shapes_of_variables(trained)
     for name, shape in prediction.variables.items():
         if name not in shapes:
             raise InvalidArgumentError(f"Prediction uses variable {name!r}, which training has not")
@@ -262,7 +263,11 @@ def _board(job: Job, rank: int) -> Board:
 
 @dataclass(frozen=True)
 class PredictionGraph:
-    """A model that scores: its GraphDef, and what to feed, fetch and restore, by name. It needs no training code."""
+    """A model that scores: its GraphDef, and what to feed, fetch and restore, by name. It needs no training code.
+
+    inputs: tensors of the columns -> tensors of the graph. restore_op: "" where there is nothing to restore. init_ops:
+    run after it.
+    """
 
     graph_def: bytes
     inputs: dict[str, str]
@@ -272,32 +277,51 @@ class PredictionGraph:
     restore_op: str
     filename_tensor: str
     variables: dict[str, tuple[int | None, ...]]
+    init_ops: tuple[str, ...] = ()
+
+    def with_outputs(self, outputs: dict[str, Any]) -> PredictionGraph:
+        """The same with these tensors as predictions. Raises InvalidArgumentError on one without a row an example."""
+        return replace(self, **_described(outputs))
 
 
 def prediction_graph(job: Job) -> PredictionGraph:
     """Build the PREDICT graph. Raises what the model function raises, at the driver, before anything starts."""
     graph = tf.Graph()
+    columns = job.columns.without_label()
     with graph.as_default():
         with tf.name_scope(_INPUT):
-            inputs = placeholders(job.columns.without_label())
-            features, _ = assembled(job.columns.without_label(), inputs)
+            inputs = placeholders(columns)
+            features, _ = assembled(columns, inputs)
         config = _config(job, 0, job.cluster(["ps:0"] * job.ps, ["worker:0"] * job.workers))
         spec = call_model_fn(job, features, None, tf.estimator.ModeKeys.PREDICT, config)
         outputs = spec.predictions if isinstance(spec.predictions, dict) else {"prediction": spec.predictions}
         outputs = {name: tf.identity(t, name=f"output/{op_name(name)}") for name, t in outputs.items()}
         saver = tf.train.Saver().as_saver_def()
-    for name, tensor in outputs.items():
-        if name in job.columns.features:
+    for name in outputs:
+        if name in columns.sources:
             raise InvalidArgumentError(f"Prediction {name!r} has the name of a feature; give it another")
+    return PredictionGraph(
+        graph_def=graph.as_graph_def().SerializeToString(),
+        inputs={name: t.name for name, t in inputs.items()},
+        restore_op=saver.restore_op_name,
+        filename_tensor=saver.filename_tensor_name,
+        variables=shapes_of_variables(graph),
+        **_described(outputs),
+    )
+
+
+def shapes_of_variables(graph: Any) -> dict[str, tuple[int | None, ...]]:
+    return {v.op.name: tuple(v.shape.as_list()) for v in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
+
+
+def _described(outputs: dict[str, Any]) -> dict[str, Any]:
+    """The fields of PredictionGraph that say what these tensors are."""
+    for name, tensor in outputs.items():
         if tensor.shape.ndims is None or tensor.shape.ndims < 1 or tensor.shape.as_list()[0] is not None:
             raise InvalidArgumentError(f"Prediction {name!r} must have one row an example, got shape {tensor.shape}")
-    return PredictionGraph(
-        graph.as_graph_def().SerializeToString(),
-        {name: t.name for name, t in inputs.items()},
-        {name: t.name for name, t in outputs.items()},
-        {name: t.dtype.base_dtype for name, t in outputs.items()},
-        {name: tuple(t.shape.as_list()[1:]) for name, t in outputs.items()},
-        saver.restore_op_name,
-        saver.filename_tensor_name,
-        {v.op.name: tuple(v.shape.as_list()) for v in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)},
-    )
+        arrow_type(name, tensor.dtype, tensor.shape.as_list()[1:])
+    return {
+        "outputs": {name: t.name for name, t in outputs.items()},
+        "output_dtypes": {name: t.dtype.base_dtype for name, t in outputs.items()},
+        "output_shapes": {name: tuple(t.shape.as_list()[1:]) for name, t in outputs.items()},
+    }

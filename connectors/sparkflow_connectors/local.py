@@ -16,13 +16,16 @@ from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
+from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
 from sparkflow_connectors.tfrecord import read_tfrecord
 from sparkflow_connectors.tfrecord_write import to_tfrecord
+from sparkflow_connectors.variable_tables import as_arrow as variable_table
+from sparkflow_connectors.variable_tables import write
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
 
-__all__ = ["Column", "read_tfrecord", "to_tfrecord", "train"]
+__all__ = ["Column", "load_model", "read_tfrecord", "to_tfrecord", "train", "variable_table", "write_variables"]
 
 HOST = "127.0.0.1"
 
@@ -165,6 +168,11 @@ def transform(model: Model, data: Any) -> Any:
         return _scored(model, table)
     scored = _scored(model, table.select(list(model.columns.features)))
     return data.assign(**{name: scored.column(name).to_pandas().to_numpy() for name in model.graph.outputs})
+
+
+def write_variables(path: str, tables: Mapping[str, Any], base: str | None = None) -> str:
+    """Arrow tables or pandas DataFrames as a checkpoint of variables, see variable_tables.py; its prefix."""
+    return write(path, {name: as_table(data) for name, data in tables.items()}, base)
 
 
 def _scored(model: Model, table: pa.Table) -> pa.Table:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sparkflow_connectors.column_types import Source, show
 from sparkflow_connectors.columns import Column
+from sparkflow_connectors.schema import check_column
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 
 _FORMATS = {
@@ -35,10 +36,7 @@ def report(schema: pa.Schema, columns: Mapping[str, Column] | None = None) -> li
     """A line a column. columns: those with a Column. Raises InvalidArgumentError where one is not in the table."""
     columns = columns or {}
     for name in columns:
-        if name not in schema.names:
-            raise InvalidArgumentError(
-                f"Column {name!r} is missing; the table has {', '.join(map(repr, schema.names))}"
-            )
+        check_column(schema, name)
     return [_line(field, columns.get(field.name, Column(field.name))) for field in schema]
 
 

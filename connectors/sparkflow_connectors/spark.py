@@ -24,7 +24,9 @@ from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.roles import role
+from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
+from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
 
 _RESULT = "rank int, result string"
@@ -229,4 +231,25 @@ def transform(model: Model, df: DataFrame) -> DataFrame:
     return df.mapInArrow(model.score_all, StructType([*df.schema.fields, *added.fields]))
 
 
-__all__ = ["Column", "SparkEngine", "session", "train", "transform"]
+def variable_table(checkpoint: str, name: str, spark: SparkSession | None = None) -> DataFrame:
+    """The variable as a DataFrame (row bigint, value), see variable_tables.py; read by the tasks, which must see the
+    checkpoint."""
+    rows = Rows(checkpoint, name)
+    spark = spark or SparkSession.active()
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        mine = Rows(rows.checkpoint, rows.name)
+        for batch in batches:
+            if batch.num_rows:
+                ids = batch.column(0)
+                yield from mine.batches(ids[0].as_py(), ids[-1].as_py() + 1)
+
+    return spark.range(rows.shape[0]).mapInArrow(read, from_arrow_schema(rows.schema))
+
+
+def write_variables(path: str, tables: Mapping[str, DataFrame], base: str | None = None) -> str:
+    """DataFrames as a checkpoint of variables, see variable_tables.py; collected and written by the driver."""
+    return write(path, {name: df.toArrow() for name, df in tables.items()}, base)
+
+
+__all__ = ["Column", "SparkEngine", "load_model", "session", "train", "transform", "variable_table", "write_variables"]
