@@ -44,6 +44,7 @@ class Source:
 
     def __post_init__(self) -> None:
         _ = self.tensors, self.dtype
+        self._check_default()
 
     @property
     def name(self) -> str:
@@ -76,7 +77,7 @@ class Source:
     @cached_property
     def dtype(self) -> DType:
         column = self.column
-        if column.vocabulary is not None or column.hash_buckets:
+        if column.is_by_id:
             if not (is_text(self.leaf) or pa.types.is_integer(self.leaf)):
                 raise self._refusal("a vocabulary or hash_buckets is for strings and whole numbers")
             return dtypes.int64
@@ -86,6 +87,17 @@ class Source:
         if column.cast is not None and (found is dtypes.string or not _is_number(column.cast)):
             raise self._refusal(f"which cannot be cast to {column.cast.name}; numbers can, to numbers")
         return found if column.cast is None else column.cast
+
+    def _check_default(self) -> None:
+        default, dtype = self.column.default, self.dtype
+        if default is None or self.column.is_by_id:
+            return
+        try:
+            pa.scalar(default, pa.binary() if dtype is dtypes.string else pa.from_numpy_dtype(dtype.np))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
+            raise InvalidArgumentError(
+                f"Column {self.name!r}: its default {default!r} is no {dtype.name}: {error}"
+            ) from None
 
     @cached_property
     def tensors(self) -> dict[str, Tensor]:

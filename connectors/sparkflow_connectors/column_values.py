@@ -68,7 +68,7 @@ def _opened(source: Source, array: pa.Array, where: Where) -> Lists:
     if array.null_count:
         valid = array.is_valid().to_numpy(zero_copy_only=False)
         if source.column.default is None:
-            raise _null(source.column, where(int(np.argmin(valid))), array.null_count)
+            raise null_refused(source.name, where(int(np.argmin(valid))), array.null_count)
     rows = len(array)
     if pa.types.is_fixed_size_list(array.type):
         lengths = np.full(rows, array.type.list_size, np.int64)
@@ -156,7 +156,7 @@ def _vectors(source: Source, array: pa.Array, where: Where) -> dict[str, np.ndar
     """type 1: dense, all in `values`; type 0: sparse, `values` at `indices` of `size`."""
     if array.null_count:
         row = int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False)))
-        raise _null(source.column, where(row), array.null_count)
+        raise null_refused(source.name, where(row), array.null_count)
     kinds, sizes, indices, values = array.flatten()
     (size,) = source.shape
     dense = kinds.to_numpy() == 1
@@ -199,7 +199,7 @@ def _leaf(source: Source, array: pa.Array) -> pa.Array:
     kind = array.type
     if source.as_bytes:
         return array
-    if column.vocabulary is not None or column.hash_buckets:
+    if column.is_by_id:
         return _ids(column, array)
     if is_text(kind):
         return array.cast(pa.binary())
@@ -280,19 +280,14 @@ def _filled(source: Source, array: pa.Array, where: Where) -> pa.Array:
         return array
     if source.column.default is None:
         row = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
-        raise _null(source.column, where(row), array.null_count)
-    try:
-        return array.fill_null(pa.scalar(source.column.default, array.type))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
-        raise InvalidArgumentError(
-            f"Column {source.name!r}: its default {source.column.default!r} is no {source.dtype.name}: {error}"
-        ) from None
+        raise null_refused(source.name, where(row), array.null_count)
+    return array.fill_null(pa.scalar(source.column.default, array.type))
 
 
-def _null(column: Column, where: str, count: int) -> InvalidArgumentError:
+def null_refused(column: str, where: str, count: int) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"Column {column.name!r} is null at {where} ({count} nulls in that batch). Drop or fill nulls, or give it a "
-        f"default: Column({column.name!r}, default=...)"
+        f"Column {column!r} is null at {where} ({count} nulls in that batch). Drop or fill nulls, or give it a "
+        f"default: Column({column!r}, default=...)"
     )
 
 

@@ -86,6 +86,11 @@ class Column:
     def _refuse(self, why: str) -> None:
         raise InvalidArgumentError(f"Column {self.name!r}: {why}")
 
+    @property
+    def is_by_id(self) -> bool:
+        """Whether its tensor numbers its values, by a vocabulary or a hash."""
+        return self.vocabulary is not None or self.hash_buckets > 0
+
     def loaded(self) -> Column:
         """With the strings of its vocabulary file, so that tasks need not see the file.
 

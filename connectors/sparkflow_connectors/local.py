@@ -162,12 +162,23 @@ class LocalRun:
 
 def transform(model: Model, data: Any) -> Any:
     """Predictions added to an Arrow table or a pandas DataFrame, whose index and columns stay as they are."""
+    if type(data).__module__.partition(".")[0] == "pandas":
+        return with_predictions(model, data)
     table = as_table(data)
     model.check(table.schema)
-    if isinstance(data, (pa.Table, pa.RecordBatch)):
-        return _scored(model, table)
-    scored = _scored(model, table.select(list(model.columns.features)))
-    return data.assign(**{name: scored.column(name).to_pandas().to_numpy() for name in model.graph.outputs})
+    return _scored(model, table)
+
+
+def with_predictions(model: Model, frame: Any) -> Any:
+    """A pandas DataFrame with its predictions. Raises InvalidArgumentError as `Model.check` does."""
+    model.check_names(frame.columns)
+    read = as_table(frame[list(model.columns.sources)])
+    if len(frame):  # pandas' types of no objects say nothing
+        model.columns_of(read.schema)
+        scored = _scored(model, read)
+    else:
+        scored = pa.schema(model.output_fields()).empty_table()
+    return frame.assign(**{name: scored.column(name).to_pandas().to_numpy() for name in model.graph.outputs})
 
 
 def write_variables(path: str, tables: Mapping[str, Any], base: str | None = None) -> str:
@@ -177,4 +188,4 @@ def write_variables(path: str, tables: Mapping[str, Any], base: str | None = Non
 
 def _scored(model: Model, table: pa.Table) -> pa.Table:
     schema = pa.schema([*table.schema, *model.output_fields()])
-    return pa.Table.from_batches(model.score_all(iter(table.to_batches(max_chunksize=65536))), schema)
+    return pa.Table.from_batches(model.score_all(table.to_batches()), schema)

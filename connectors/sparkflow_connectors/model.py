@@ -15,9 +15,11 @@ import pyarrow as pa
 import sparkflow as tf
 from sparkflow_connectors.graphs import PredictionGraph
 from sparkflow_connectors.predictions import arrow_type, column
-from sparkflow_connectors.schema import Columns, arrays, check_batch, resolve
+from sparkflow_connectors.schema import Columns, arrays, check_batch, check_name, resolve
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from sparkflow_runtime.wire.protos import GraphDef
+
+_ROWS = 16384  # scored at once
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,15 @@ class Model:
 
     def check(self, schema: pa.Schema) -> None:
         """Raises InvalidArgumentError when a table of this schema cannot be scored."""
+        self.check_names(schema.names)
         self.columns_of(schema)
-        taken = [name for name in self.graph.outputs if name in schema.names]
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Raises InvalidArgumentError when a table of these columns cannot be scored."""
+        names = list(names)
+        for name in self.columns.sources:
+            check_name(names, name)
+        taken = [name for name in self.graph.outputs if name in names]
         if taken:
             raise InvalidArgumentError(
                 f"The table already has a column {taken[0]!r}: drop or rename it before transform"
@@ -109,26 +118,36 @@ class Model:
             for name in graph.outputs
         ]
 
-    def score(self, batch: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
-        """The batch with its predictions."""
-        (found,) = self._scored([batch], first_row)
-        return found
-
     def score_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self._scored(batches, 0)
-
-    def _scored(self, batches: Iterable[pa.RecordBatch], row: int) -> Iterator[pa.RecordBatch]:
-        scorer, added = _scorer(_Key(self)), self.output_fields()
+        """The batches with their predictions, in parts of 16384 rows at the most."""
+        predictor, added, row = Predictor(self), self.output_fields(), 0
         columns, read, schema = self.columns, None, None
-        for batch in batches:
+        for batch in (part for whole in batches for part in parts(whole)):
             if batch.schema != read:
                 columns, read = self.columns_of(batch.schema), batch.schema
                 schema = pa.schema([*read, *added])
             check_batch(batch, columns, row)
-            values = scorer.run(arrays(batch, columns, row))
-            new = [column(f.name, _of_rows(f.name, values[f.name], batch.num_rows), f.type) for f in added]
+            new = predictor(arrays(batch, columns, row), batch.num_rows)
             yield pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema)
             row += batch.num_rows
+
+
+class Predictor:
+    """Scores rows by a model whose session this process keeps."""
+
+    def __init__(self, model: Model):
+        self._scorer, self._fields = _scorer(_Key(model)), model.output_fields()
+
+    def __call__(self, tensors: Mapping[str, np.ndarray], rows: int) -> list[pa.Array]:
+        """The predictions as columns. tensors: by name, see `Columns.tensors`."""
+        values = self._scorer.run(tensors)
+        return [column(f.name, _of_rows(f.name, values[f.name], rows), f.type) for f in self._fields]
+
+
+def parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Few enough rows at a time that what a model computes of them stays small; one part of an empty batch."""
+    for first in range(0, max(batch.num_rows, 1), _ROWS):
+        yield batch.slice(first, _ROWS)
 
 
 def _rows(shape: Sequence[int | None]) -> str:
@@ -177,7 +196,7 @@ class _Scorer:
         self._columns, self._outputs = list(names), list(model.graph.outputs)
         self._call = self._session.make_callable(list(model.graph.outputs.values()), list(names.values()))
 
-    def run(self, data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def run(self, data: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return dict(zip(self._outputs, self._call(*(data[name] for name in self._columns)), strict=True))
 
 

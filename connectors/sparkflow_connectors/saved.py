@@ -156,7 +156,7 @@ def _source(name: str, tensor: Any, given: str | Column) -> Source:
             f"Column({column.name!r}, shape=[...])}}"
         )
     kind = pa.string() if tensor.dtype.base_dtype is dtypes.string else pa.from_numpy_dtype(tensor.dtype.base_dtype.np)
-    if column.vocabulary is not None or column.hash_buckets:
+    if column.is_by_id:
         kind = pa.string()
     for size in reversed(inner):
         kind = pa.list_(kind, size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -54,6 +54,11 @@ class Columns:
     def without_label(self) -> Columns:
         return Columns(self.sources)
 
+    def only(self, names: Container[str]) -> Columns:
+        """Those of these names, the label too."""
+        kept = Columns({name: source for name, source in self.sources.items() if name in names})
+        return replace(kept, label=self.label, label_source=self.label_source) if self.label in names else kept
+
 
 def resolve(
     schema: pa.Schema,
@@ -97,9 +102,14 @@ def _source(schema: pa.Schema, one: Asked) -> Source:
 
 def check_column(schema: pa.Schema, name: str, what: str = "Column") -> None:
     """Raises InvalidArgumentError unless the table has exactly one column of that name."""
-    count = len(schema.get_all_field_indices(name))
+    check_name(schema.names, name, what)
+
+
+def check_name(names: Sequence[str], name: str, what: str = "Column") -> None:
+    """Raises InvalidArgumentError unless it is there once."""
+    count = names.count(name)
     if count == 0:
-        raise InvalidArgumentError(f"{what} {name!r} is missing; the table has {', '.join(map(repr, schema.names))}")
+        raise InvalidArgumentError(f"{what} {name!r} is missing; the table has {', '.join(map(repr, names))}")
     if count > 1:
         raise InvalidArgumentError(f"{what} {name!r} is there {count} times: give the columns different names")
 
@@ -186,6 +196,6 @@ def arrays(batch: pa.RecordBatch | pa.Table, columns: Columns, first_row: int = 
 
 
 __all__ = [
-    "Column", "Columns", "arrays", "check_batch", "check_column", "check_keys", "check_partitioning",
+    "Column", "Columns", "arrays", "check_batch", "check_column", "check_keys", "check_name", "check_partitioning",
     "check_trainable", "resolve",
 ]  # fmt: skip

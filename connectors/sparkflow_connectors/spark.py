@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark import BarrierTaskContext, InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
 
 from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
@@ -26,6 +25,7 @@ from sparkflow_connectors.model import Model
 from sparkflow_connectors.roles import role
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
+from sparkflow_connectors.spark_transform import transform
 from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
 
@@ -222,13 +222,6 @@ class _threads:
 
     def __exit__(self, *error: Any) -> None:
         self._limits.__exit__(*error)
-
-
-def transform(model: Model, df: DataFrame) -> DataFrame:
-    """The DataFrame with its predictions, scored where its partitions are."""
-    model.check(to_arrow_schema(df.schema))
-    added = from_arrow_schema(pa.schema(model.output_fields()))
-    return df.mapInArrow(model.score_all, StructType([*df.schema.fields, *added.fields]))
 
 
 def variable_table(checkpoint: str, name: str, spark: SparkSession | None = None) -> DataFrame:

@@ -64,7 +64,7 @@ def test_unpacked_columns_are_views() -> None:
 
 def test_a_null_is_refused_by_its_column_and_row() -> None:
     packing = pack(pa.schema([("x", pa.float32()), ("y", pa.float32())]))
-    with pytest.raises(InvalidArgumentError, match="Column 'y' is null at row 1 of the batch"):
+    with pytest.raises(InvalidArgumentError, match="Column 'y' is null at row 1 of its partition"):
         packing.take(packed_batch(packed_float32=[[1, 2], [3, None]]))
     with pytest.raises(InvalidArgumentError, match="'packed_float32' has 3 values in 2 rows, where each row has 2"):
         packing.unpack(packed_batch(packed_float32=[[1, 2], [3]]))
