@@ -81,7 +81,7 @@ def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
     rows tell: the first ones of the table are computed where there is such a column."""
     wanted = ddf if names is None else ddf[list(names)]
     sample = wanted._meta_nonempty
-    if any(dtype == object for dtype in sample.dtypes):
+    if any(dtype.name == "object" for dtype in sample.dtypes):
         first = wanted.head(_LOOK_AT_ROWS, compute=True)
         if not first.notna().any().all():  # a partition without a row, or without a value in some column
             first = wanted.head(_LOOK_AT_ROWS, npartitions=-1, compute=True)

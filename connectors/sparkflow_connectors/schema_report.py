@@ -94,16 +94,15 @@ def _kind_of(path: str) -> str:
 
 def schema_of_spark(query: str) -> pa.Schema:
     """Of a table or a SELECT, in the session that Spark's own configuration describes."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     from sparkflow_connectors.java import ensure_java
     from sparkflow_connectors.spark import session
+    from sparkflow_connectors.spark_schema import arrow_schema
 
     ensure_java()
     spark: Any = session("sparkflow schema")
     try:
         frame = spark.sql(query) if len(query.split()) > 1 else spark.table(query)
-        return to_arrow_schema(frame.schema)
+        return arrow_schema(frame)
     finally:
         spark.stop()
 

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import BarrierTaskContext, InheritableThread
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
@@ -25,6 +25,7 @@ from sparkflow_connectors.model import Model
 from sparkflow_connectors.roles import role
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
+from sparkflow_connectors.spark_schema import arrow_schema
 from sparkflow_connectors.spark_transform import transform
 from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
@@ -53,7 +54,7 @@ def train(
     deals the rows round robin. order_by: a column that orders a worker's rows (needed for the same bits in every run).
     slots: task slots of the cluster, where `defaultParallelism` does not tell. options: the fields of Job.
     """
-    schema = to_arrow_schema(df.schema)
+    schema = arrow_schema(df)
     columns = resolve(schema, features, label)
     job = Job(model_fn, columns, checkpoint_dir, **options)
     check_partitioning(schema, partition_by, order_by)

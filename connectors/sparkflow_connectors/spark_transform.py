@@ -15,13 +15,14 @@ import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from sparkflow_connectors.column_types import Source
 from sparkflow_connectors.columns import DENSE
 from sparkflow_connectors.model import Model, Predictor, parts
 from sparkflow_connectors.packing import Packing, free_name, packing_of, quoted, tensors_of
 from sparkflow_connectors.schema import Columns
+from sparkflow_connectors.spark_schema import arrow_schema
 from sparkflow_runtime.wire import dtypes
 
 _PREDICTIONS = "sparkflow_predictions"
@@ -29,13 +30,14 @@ _PREDICTIONS = "sparkflow_predictions"
 
 def transform(model: Model, df: DataFrame) -> DataFrame:
     """The DataFrame with its predictions, scored where its partitions are."""
-    schema = to_arrow_schema(df.schema)
+    schema = arrow_schema(df)
     model.check(schema)
     read = model.columns_of(schema)
     columns = arrays_of_vectors(read)
     packing = packing_of(columns)
     struct = from_arrow_schema(pa.schema(model.output_fields()))
-    predict = F.arrow_udf(_predictions(model, columns, packing), struct, F.ArrowUDFType.SCALAR_ITER)
+    arrow_udf: Any = F.arrow_udf  # its stubs know no structs
+    predict = arrow_udf(_predictions(model, columns, packing), struct, F.ArrowUDFType.SCALAR_ITER)
     # A filter on a prediction would otherwise be pushed below it, and everything scored twice.
     predict = predict.asNondeterministic()
     name = free_name(_PREDICTIONS, df.columns)

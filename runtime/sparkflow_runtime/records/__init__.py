@@ -4,4 +4,4 @@ Kernels that parse stand on these modules, and these on the kernels' compiler: w
 kernels' package has to begin before.
 """
 
-from sparkflow_runtime.kernels import compiled as _kernels  # noqa: F401
+from sparkflow_runtime.kernels import compiled as _kernels
