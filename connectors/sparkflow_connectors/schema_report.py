@@ -44,7 +44,8 @@ def _line(field: pa.Field, column: Column) -> Line:
     try:
         source = Source(column.loaded(), field.type)
     except InvalidArgumentError as error:
-        return Line(field.name, show(field.type), "", "", str(error).partition(", ")[2])
+        known = f"Column {field.name!r} has type {show(field.type)}, "
+        return Line(field.name, show(field.type), "", "", error.message.removeprefix(known))
     shape = source.tensors[field.name].shape
     return Line(
         field.name,

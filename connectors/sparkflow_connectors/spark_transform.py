@@ -37,7 +37,7 @@ def transform(model: Model, df: DataFrame) -> DataFrame:
     packing = packing_of(columns)
     struct = from_arrow_schema(pa.schema(model.output_fields()))
     arrow_udf: Any = F.arrow_udf  # its stubs know no structs
-    predict = arrow_udf(_predictions(model, columns, packing), struct, F.ArrowUDFType.SCALAR_ITER)
+    predict = arrow_udf(_predictions(model, columns, packing), struct)
     # A filter on a prediction would otherwise be pushed below it, and everything scored twice.
     predict = predict.asNondeterministic()
     name = free_name(_PREDICTIONS, df.columns)
@@ -87,10 +87,10 @@ def _predictions(model: Model, columns: Columns, packing: Packing) -> Any:
     names = [*packing.plain, *packing.blocks]
     fields = model.output_fields()
 
-    def predict(batches: Iterator[Any]) -> Iterator[pa.Array]:
+    def predict(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         predictor, row = Predictor(model), 0
         for given in batches:
-            arrays = given if isinstance(given, tuple) else (given,)  # Spark hands a single column over as it is
+            arrays = list(given) if isinstance(given, tuple) else [given]  # Spark hands a single column over as it is
             for batch in parts(pa.RecordBatch.from_arrays(arrays, names)):
                 found = predictor(tensors_of(batch, columns, packing, row), batch.num_rows)
                 row += batch.num_rows
