@@ -18,6 +18,11 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_connectors.columns import Column
+from sparkflow_connectors.graphs import prediction_graph
+from sparkflow_connectors.job import Job
+from sparkflow_connectors.model import Model
+from sparkflow_connectors.schema import resolve
+from sparkflow_connectors.spark_schema import arrow_schema
 
 INVALID = tf.errors.InvalidArgumentError
 
@@ -95,25 +100,27 @@ def same(found: pd.DataFrame, rows: np.ndarray) -> None:
     assert [list(p) for p in found["pair"]] == wanted["pair"].tolist()
 
 
-def spark_table(spark: Any) -> Any:
+@pytest.fixture(scope="module")
+def frame(clusters: Any) -> Any:
     """ML vectors, dense and sparse; nulls; a decimal, a timestamp, lists of doubles; an interval that nobody reads."""
     from pyspark.ml.linalg import Vectors, VectorUDT
     from pyspark.sql.types import LongType, StructField, StructType
+
+    spark = clusters.spark
 
     def vector(i: int) -> Any:
         return Vectors.sparse(4, [1, 3], [5.0, 7.0]) if i % 3 == 0 else Vectors.dense(i, -i, i, 1.5)
 
     schema = StructType([StructField("id", LongType()), StructField("features", VectorUDT())])
-    frame = spark.createDataFrame([(i, vector(i)) for i in range(ROWS)], schema).repartition(3)
+    frame = spark.createDataFrame([(i, vector(i)) for i in range(ROWS)], schema).coalesce(2)
     return frame.selectExpr(
         "id", "features", "array(cast(id as double), id / 2, 1d) xs", "if(id % 5 = 0, null, cast(id as int)) age",
         "cast(id / 4 as decimal(12, 2)) price", "timestamp_seconds(id) at", "if(id % 2 = 0, null, id % 4 = 1) flag",
         "if(id % 7 = 0, null, concat('n', id)) name", "make_ym_interval(1, 2) as interval",
-    )  # fmt: skip
+    ).cache()  # fmt: skip
 
 
-def test_spark_scores_by_a_saved_model(clusters: Any, folder: str) -> None:
-    frame = spark_table(clusters.spark)
+def test_spark_scores_by_a_saved_model(frame: Any, folder: str) -> None:
     scored = tf.spark.load_model(f"{folder}/export", COLUMNS).transform(frame)
     assert [f.name for f in scored.schema] == [*frame.columns, "late", "money", "pair", "said", "score"]
     assert scored.schema.fields[: len(frame.columns)] == frame.schema.fields
@@ -121,15 +128,17 @@ def test_spark_scores_by_a_saved_model(clusters: Any, folder: str) -> None:
     assert {n: types[n] for n in ("score", "late", "money", "pair", "said")} == {
         "score": "float", "late": "boolean", "money": "double", "pair": "array<float>", "said": "string",
     }  # fmt: skip
-    rows = scored.drop("interval").orderBy("id").collect()  # PySpark itself cannot collect one
+    rows = sorted(scored.drop("interval").collect(), key=lambda r: r["id"])  # PySpark itself cannot collect one
     same(pd.DataFrame([r.asDict() for r in rows]), np.arange(ROWS))
-    assert [r["features"] for r in rows] == [r["features"] for r in frame.orderBy("id").collect()]
+    assert [(type(r["features"]).__name__, *r["features"].toArray()) for r in rows[2:4]] == [
+        ("DenseVector", 2.0, -2.0, 2.0, 1.5), ("SparseVector", 0.0, 5.0, 0.0, 7.0),
+    ]  # fmt: skip
 
 
-def test_spark_scores_once_whatever_follows(clusters: Any, folder: str) -> None:
+def test_spark_scores_once_whatever_follows(frame: Any, folder: str) -> None:
     """A filter on a prediction is not pushed below it, and empty partitions and tables are scored as well."""
     model = tf.spark.load_model(f"{folder}/export", COLUMNS)
-    frame = spark_table(clusters.spark).drop("interval")
+    frame = frame.drop("interval")
     scored = model.transform(frame).where("score > 1000 and money > 0").selectExpr("score + money s", "id", "score")
     assert scored._jdf.queryExecution().executedPlan().toString().count("ArrowEvalPython") == 1
     want = expected(np.arange(ROWS))
@@ -141,8 +150,7 @@ def test_spark_scores_once_whatever_follows(clusters: Any, folder: str) -> None:
     assert both.columns[-2:] == ["again", "text"] and both.count() == 0
 
 
-def test_spark_says_what_does_not_fit(clusters: Any, folder: str) -> None:
-    frame = spark_table(clusters.spark)
+def test_spark_says_what_does_not_fit(frame: Any, folder: str) -> None:
     model = tf.spark.load_model(f"{folder}/export", COLUMNS)
     for table, message in (
         (frame.drop("price"), "Column 'price' is missing; the table has 'id', 'features'"),
@@ -168,28 +176,23 @@ def test_spark_says_what_does_not_fit(clusters: Any, folder: str) -> None:
             model.transform(table).selectExpr("sum(score)").collect()
 
 
-def test_sparse_vectors_stay_sparse(clusters: Any, tmp_path: Path) -> None:
-    """A model of ours takes them as a SparseTensor."""
+def test_sparse_vectors_stay_sparse(frame: Any, tmp_path: Path) -> None:
+    """A model function takes them as a SparseTensor."""
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
-        w = tf.get_variable("w", [4, 1], initializer=tf.constant_initializer([[1.0], [2.0], [3.0], [4.0]]))
-        vector = features["features"]
-        inputs = tf.SparseTensor(vector.indices, tf.cast(vector.values, tf.float32), vector.dense_shape)
-        p = tf.sparse_tensor_dense_matmul(inputs, w)[:, 0]
-        if mode == tf.estimator.ModeKeys.PREDICT:
-            return tf.estimator.EstimatorSpec(mode, predictions={"p": p})
-        loss = tf.reduce_mean(tf.square(p - labels))
-        train_op = tf.train.GradientDescentOptimizer(0.0).minimize(loss, tf.train.get_global_step())
-        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+        w = tf.get_variable("w", initializer=tf.constant([[1.0], [2.0], [3.0], [4.0]], tf.float64))
+        p = tf.sparse_tensor_dense_matmul(features["features"], w)[:, 0]
+        return tf.estimator.EstimatorSpec(mode, predictions={"p": p, "count": tf.cast(p, tf.int64)})
 
-    frame = spark_table(clusters.spark).selectExpr("id", "features", "cast(id as float) label")
-    column = Column("features", kind="sparse", shape=[4], length=4)
-    options: Any = {"label": "label", "checkpoint_dir": str(tmp_path), "workers": 1, "sync": False, "validation": 0.0}
-    model = tf.spark.train(frame, model_fn, features=[column], **options)
-    rows = model.transform(frame).orderBy("id").collect()
-    ids = np.arange(ROWS)
-    wanted = expected(ids)["money"] - ids / 4
-    np.testing.assert_allclose([r["p"] for r in rows], wanted, rtol=1e-6)
+    columns = resolve(arrow_schema(frame), [Column("features", kind="sparse", shape=[4], length=4)], None)
+    graph = prediction_graph(Job(model_fn, columns, str(tmp_path), sync=False))
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        tf.get_variable("w", initializer=tf.constant([[1.0], [2.0], [3.0], [4.0]], tf.float64))
+        session.run(tf.global_variables_initializer())
+        prefix = tf.train.Saver().save(session, str(tmp_path / "model"))
+    rows = Model(graph, columns, prefix).transform(frame.select("id", "features")).collect()
+    ids = np.array([r["id"] for r in rows])
+    np.testing.assert_allclose([r["p"] for r in rows], expected(ids)["money"] - ids / 4)
 
 
 def pandas_table(rows: np.ndarray) -> pd.DataFrame:
@@ -315,9 +318,10 @@ def test_a_training_begins_with_rows_of_a_table(
 ) -> None:
     """Rate 0: what the parameter servers hold at the end is what they began with."""
     users = np.random.default_rng(1).normal(size=(200, 4)).astype(np.float32)
-    rows = pd.DataFrame({"row": np.arange(200), "value": list(users)})
+    kind = pd.ArrowDtype(pa.list_(pa.float32()))
+    rows = pd.DataFrame({"row": np.arange(200), "value": pd.array(users.tolist(), kind)})
     if engine == "spark":
-        frame = clusters.spark.createDataFrame(rows)
+        frame = clusters.spark.createDataFrame(pa.Table.from_pandas(rows, preserve_index=False))
     else:
         import dask.dataframe as dd
 
