@@ -138,9 +138,13 @@ class Predictor:
     def __init__(self, model: Model):
         self._scorer, self._fields = _scorer(_Key(model)), model.output_fields()
 
+    def run(self, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The predictions as arrays."""
+        return self._scorer.run(tensors)
+
     def __call__(self, tensors: Mapping[str, np.ndarray], rows: int) -> list[pa.Array]:
         """The predictions as columns. tensors: by name, see `Columns.tensors`."""
-        values = self._scorer.run(tensors)
+        values = self.run(tensors)
         return [column(f.name, _of_rows(f.name, values[f.name], rows), f.type) for f in self._fields]
 
 

@@ -8,7 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkflow_connectors.packing import pack
+import sparkflow as tf
+from sparkflow_connectors.columns import Column
+from sparkflow_connectors.packing import pack, packing_of, tensors_of
+from sparkflow_connectors.schema import resolve
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 SCHEMA = pa.schema(
@@ -68,3 +71,44 @@ def test_a_null_is_refused_by_its_column_and_row() -> None:
         packing.take(packed_batch(packed_float32=[[1, 2], [3, None]]))
     with pytest.raises(InvalidArgumentError, match="'packed_float32' has 3 values in 2 rows, where each row has 2"):
         packing.unpack(packed_batch(packed_float32=[[1, 2], [3]]))
+
+
+def test_what_a_model_reads_is_packed_where_it_can_be() -> None:
+    """Casts to floats and defaults are SQL's; casts to whole numbers, strings and what is looked up are not."""
+    columns = resolve(
+        SCHEMA,
+        [
+            Column("x", cast=tf.float64), Column("y", default=0.5), Column("price", cast=tf.float32), "flag", "at",
+            Column("name", default="?"), Column("a", hash_buckets=10), Column("alone", cast=tf.int8),
+        ],
+        None,
+    )  # fmt: skip
+    packing = packing_of(columns)
+    assert packing.expressions == [
+        "`name`", "`a`", "`alone`", "array(cast(`x` as double)) as `packed_float64`",
+        "array(coalesce(`y`, cast('0.5' as float)), cast(cast(`price` as double) as float)) as `packed_float32`",
+        "array(cast(`flag` as tinyint)) as `packed_bool`", "array(unix_micros(`at`)) as `packed_int64`",
+    ]  # fmt: skip
+    assert packing.plain == ["name", "a", "alone"] and packing.packed == packing.expressions[3:]
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "name": pa.array(["n", None]), "a": pa.array([1, 2]), "alone": pa.array([3, 4], pa.int16()),
+            "packed_float64": pa.array([[1.5], [2.5]]), "packed_bool": pa.array([[1], [0]], pa.list_(pa.int8())),
+            "packed_float32": pa.array([[0.5, 7.0], [1.0, 8.0]], pa.list_(pa.float32())),
+            "packed_int64": pa.array([[10], [20]]),
+        }
+    )  # fmt: skip
+    found = tensors_of(batch, columns, packing)
+    assert set(found) == set(columns.tensors)
+    assert all(found[name].dtype == tensor.dtype.np for name, tensor in columns.tensors.items())
+    assert found["price"].tolist() == [7, 8] and found["flag"].tolist() == [True, False]
+    assert found["name"].tolist() == [b"n", b"?"] and found["alone"].tolist() == [3, 4]
+    holed = batch.set_column(3, "packed_float64", pa.array([[1.5], [None]], pa.list_(pa.float64())))
+    with pytest.raises(InvalidArgumentError, match="Column 'x' is null at row 101 of its partition"):
+        tensors_of(holed, columns, packing, 100)
+
+
+def test_a_column_may_be_called_as_a_block() -> None:
+    schema = pa.schema([("x", pa.float32()), ("y", pa.float32()), ("packed_float32", pa.string())])
+    packing = packing_of(resolve(schema, ["x", "y", "packed_float32"], None))
+    assert packing.expressions == ["`packed_float32`", "array(`x`, `y`) as `packed_float32_`"]

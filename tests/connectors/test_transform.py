@@ -60,6 +60,23 @@ def test_a_checkpoint_with_its_graph(export: str) -> None:
         assert list(model.variables()) == ["w"]
 
 
+def test_many_rows_are_scored_in_parts(export: str) -> None:
+    """What a model computes of a large batch stays small; messages count the rows of the whole."""
+    model, x = tf.local.load_model(export), np.random.default_rng(0).normal(size=(40_000, 2)).astype(np.float32)
+    table = pa.table({"x": pa.FixedSizeListArray.from_arrays(x.ravel(), 2)})
+    scored = model.transform(table)
+    assert scored["score"].num_chunks == 3
+    np.testing.assert_allclose(np.stack(scored["score"].to_numpy()), np.maximum(x @ W, 0), rtol=1e-5)
+    rows = [*x[:20_000].tolist(), None]
+    with pytest.raises(INVALID, match="is null at row 20000 of its partition"):
+        model.transform(pa.table({"x": pa.array(rows, pa.list_(pa.float32()))}))
+
+
+def test_a_frame_of_no_rows_gets_its_columns(export: str) -> None:
+    frame = pd.DataFrame({"x": [[1.0, 2.0]]}).iloc[:0]
+    assert list(tf.local.load_model(export).transform(frame).columns) == ["x", "score"]
+
+
 def test_any_fetch_by_name(export: str) -> None:
     model = tf.local.load_model(export)
     scored = model.transform(TABLE, fetches={"product": "product:0", "score": "score", "said": "text"})
