@@ -351,7 +351,7 @@ def test_the_schema_of_a_spark_query() -> None:
     )
     command = [sys.executable, "-m", "sparkflow", "schema", "--spark", query, "--column", "l:shape=1,default=0"]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "MASTER": "local[1]"}, timeout=120
+        command, capture_output=True, text=True, check=False, env={**os.environ, "MASTER": "local[1]"}, timeout=280
     )
     assert done.returncode == 0, done.stderr
     lines = {line.split()[0]: " ".join(line.split()[1:]) for line in done.stdout.splitlines()}
