@@ -25,6 +25,7 @@ COMMANDS = [
     Command("doctor", "sparkflow.doctor", "say what this machine gives sparkflow, and what slows it down"),
     Command("traffic", "sparkflow.traffic_command", "say what a running task has exchanged with each of its peers"),
     Command("graph", "sparkflow.graph_command", "explain what is done to a graph before it runs"),
+    Command("schema", "sparkflow.schema_command", "say which tensors the columns of a table are"),
 ]
 
 

@@ -11,26 +11,32 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from distributed import Client, Future, Queue, default_client, get_worker
 
 from sparkflow_connectors import launch
+from sparkflow_connectors.columns import Column
 from sparkflow_connectors.dask_slots import Liveness, Patience, Slots, silence_s, within, workers_now
 from sparkflow_connectors.dask_tfrecord import read_tfrecord, to_tfrecord
 from sparkflow_connectors.job import Job
-from sparkflow_connectors.local import as_table
+from sparkflow_connectors.local import as_table, with_predictions
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
+from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
+from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
 
 _POLL_S = 0.05
+_LOOK_AT_ROWS = 20
 _LOOK_EVERY_S = 1.0
 _CANCEL_S = 4.0
 _CHILDREN_S = 2.0
@@ -70,8 +76,17 @@ def train(
     return launch.train(DaskEngine(client or default_client(), ddf[needed], partition_by, order_by), job)
 
 
-def arrow_schema(ddf: Any) -> pa.Schema:
-    return pa.Schema.from_pandas(ddf._meta_nonempty, preserve_index=False)
+def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
+    """The types of its columns (of these names, or all). What `object` columns hold, lists or bytes or decimals, only
+    rows tell: the first ones of the table are computed where there is such a column."""
+    wanted = ddf if names is None else ddf[list(names)]
+    sample = wanted._meta_nonempty
+    if any(dtype.name == "object" for dtype in sample.dtypes):
+        first = wanted.head(_LOOK_AT_ROWS, compute=True)
+        if not first.notna().any().all():  # a partition without a row, or without a value in some column
+            first = wanted.head(_LOOK_AT_ROWS, npartitions=-1, compute=True)
+        sample = first if len(first) else sample
+    return pa.Schema.from_pandas(sample, preserve_index=False)
 
 
 class DaskEngine:
@@ -322,17 +337,32 @@ async def _end_children(run_id: str) -> None:
 
 def transform(model: Model, ddf: Any) -> Any:
     """The Dask DataFrame with its predictions, scored partition by partition."""
-    model.check(arrow_schema(ddf))
-
+    model.check_names(ddf.columns)
+    model.columns_of(arrow_schema(ddf, list(model.columns.sources)))
     meta = ddf._meta.assign(**{f.name: pd.Series(dtype=f.type.to_pandas_dtype()) for f in model.output_fields()})
-    return ddf.map_partitions(_score_frame, model, meta=meta)
+    return ddf.map_partitions(partial(with_predictions, model), meta=meta)
 
 
-def _score_frame(frame: pd.DataFrame, model: Model) -> pd.DataFrame:
-    batch = pa.RecordBatch.from_pandas(frame[list(model.columns.features)], preserve_index=False)
-    scored = model.score(batch)
-    added = {name: scored.column(name).to_pandas().to_numpy() for name in model.graph.outputs}
-    return frame.assign(**added)
+def variable_table(checkpoint: str, name: str, partitions: int = 8) -> Any:
+    """The variable as a Dask DataFrame, see variable_tables.py; every Dask worker must see the checkpoint."""
+    rows = Rows(checkpoint, name)
+    cuts = np.linspace(0, rows.shape[0], max(1, min(partitions, rows.shape[0])) + 1).astype(int).tolist()
+    meta = rows.schema.empty_table().to_pandas(types_mapper=pd.ArrowDtype)
+    return dd.from_map(_rows_of_variable, cuts[:-1], cuts[1:], checkpoint=rows.checkpoint, name=rows.name, meta=meta)
 
 
-__all__ = ["DaskEngine", "read_tfrecord", "to_tfrecord", "train", "transform"]
+def _rows_of_variable(first: int, last: int, checkpoint: str, name: str) -> pd.DataFrame:
+    rows = Rows(checkpoint, name)
+    table = pa.Table.from_batches(rows.batches(first, last), rows.schema)
+    return table.to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def write_variables(path: str, tables: Mapping[str, Any], base: str | None = None) -> str:
+    """Dask DataFrames as a checkpoint of variables, see variable_tables.py; computed and written by this process."""
+    return write(path, {name: as_table(ddf.compute()) for name, ddf in tables.items()}, base)
+
+
+__all__ = [
+    "Column", "DaskEngine", "load_model", "read_tfrecord", "to_tfrecord", "train", "transform", "variable_table",
+    "write_variables",
+]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
@@ -13,7 +13,10 @@ import cloudpickle
 import sparkflow as tf
 from sparkflow import experimental
 from sparkflow.distribute import broadcast_global_variables
+from sparkflow_connectors.assembly import assembled, op_name, placeholders
 from sparkflow_connectors.job import ALL_REDUCE, Job
+from sparkflow_connectors.predictions import arrow_type
+from sparkflow_connectors.schema import check_trainable
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _QUEUE_BATCHES = 32
@@ -89,9 +92,9 @@ def training_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]]) -> Tr
         global_step = tf.train.get_or_create_global_step()
         with tf.name_scope(_INPUT), tf.device(worker):
             queue_inputs, queue, enqueue = _input_queue(job)
-            values = dict(zip(job.columns.all, _as_list(queue.dequeue_many(job.batch_size)), strict=True))
-        labels = values.pop(job.columns.label or "", None)
-        spec = call_model_fn(job, values, labels, tf.estimator.ModeKeys.TRAIN, config)
+            values = dict(zip(job.columns.tensors, _as_list(queue.dequeue_many(job.batch_size)), strict=True))
+            features, labels = assembled(job.columns, values)
+        spec = call_model_fn(job, features, labels, tf.estimator.ModeKeys.TRAIN, config)
         tf.summary.scalar("loss", spec.loss)
         summary = tf.summary.merge_all()
         shared = job.shared_device if job.strategy == ALL_REDUCE else None  # otherwise as the setter says
@@ -136,9 +139,8 @@ def evaluation_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]], tra
         tf.set_random_seed(job.seed)
         tf.train.get_or_create_global_step()
         with tf.name_scope(_INPUT):
-            inputs = _placeholders(job.columns.all, "")
-        features = {k: v for k, v in inputs.items() if k != job.columns.label}
-        labels = inputs.get(job.columns.label or "")
+            inputs = placeholders(job.columns)
+            features, labels = assembled(job.columns, inputs)
         spec = call_model_fn(job, features, labels, tf.estimator.ModeKeys.EVAL, _config(job, rank, cluster))
         for v in tf.global_variables():
             _check_trained(v, variables.get(v.op.name))
@@ -165,6 +167,7 @@ def check_model(job: Job, prediction: PredictionGraph) -> None:
 
     Raises InvalidArgumentError where the graphs do not fit each other, the job, or a process of another machine.
     """
+    check_trainable(job.columns)
     try:
         cloudpickle.dumps(job.model_fn)
     except Exception as error:
@@ -177,7 +180,7 @@ def check_model(job: Job, prediction: PredictionGraph) -> None:
     _check_sync(job, trained)
     if job.validation:
         evaluation_graph(job, 0, cluster, trained)
-    shapes = {v.op.name: tuple(v.shape.as_list()) for v in trained.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
+    shapes = shapes_of_variables(trained)
     for name, shape in prediction.variables.items():
         if name not in shapes:
             raise InvalidArgumentError(f"Prediction uses variable {name!r}, which training has not")
@@ -217,21 +220,11 @@ def _as_list(values: Any) -> list[Any]:
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
-def _placeholders(columns: dict[str, Any], suffix: str) -> dict[str, Any]:
-    return {name: tf.placeholder(dtype, [None], name=_op_name(name) + suffix) for name, dtype in columns.items()}
-
-
-def _op_name(column: str) -> str:
-    """A column's name with what an op name may not hold replaced."""
-    text = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in column)
-    return text if text[:1].isalnum() else "column_" + text
-
-
 def _input_queue(job: Job) -> tuple[dict[str, Any], Any, Any]:
-    inputs = _placeholders(job.columns.all, "_rows")
-    types = list(job.columns.all.values())
+    inputs = placeholders(job.columns, "_rows")
+    types, shapes = zip(*job.columns.tensors.values(), strict=True)
     queue = tf.FIFOQueue(
-        _QUEUE_BATCHES * job.batch_size, types, shapes=[()] * len(types), shared_name=f"input_{job.run_id}"
+        _QUEUE_BATCHES * job.batch_size, list(types), shapes=list(shapes), shared_name=f"input_{job.run_id}"
     )
     return inputs, queue, queue.enqueue_many(list(inputs.values()))
 
@@ -270,7 +263,11 @@ def _board(job: Job, rank: int) -> Board:
 
 @dataclass(frozen=True)
 class PredictionGraph:
-    """A model that scores: its GraphDef, and what to feed, fetch and restore, by name. It needs no training code."""
+    """A model that scores: its GraphDef, and what to feed, fetch and restore, by name. It needs no training code.
+
+    inputs: tensors of the columns -> tensors of the graph. restore_op: "" where there is nothing to restore. init_ops:
+    run after it.
+    """
 
     graph_def: bytes
     inputs: dict[str, str]
@@ -280,31 +277,51 @@ class PredictionGraph:
     restore_op: str
     filename_tensor: str
     variables: dict[str, tuple[int | None, ...]]
+    init_ops: tuple[str, ...] = ()
+
+    def with_outputs(self, outputs: dict[str, Any]) -> PredictionGraph:
+        """The same with these tensors as predictions. Raises InvalidArgumentError on one without a row an example."""
+        return replace(self, **_described(outputs))
 
 
 def prediction_graph(job: Job) -> PredictionGraph:
     """Build the PREDICT graph. Raises what the model function raises, at the driver, before anything starts."""
     graph = tf.Graph()
+    columns = job.columns.without_label()
     with graph.as_default():
         with tf.name_scope(_INPUT):
-            inputs = _placeholders(job.columns.features, "")
+            inputs = placeholders(columns)
+            features, _ = assembled(columns, inputs)
         config = _config(job, 0, job.cluster(["ps:0"] * job.ps, ["worker:0"] * job.workers))
-        spec = call_model_fn(job, inputs, None, tf.estimator.ModeKeys.PREDICT, config)
+        spec = call_model_fn(job, features, None, tf.estimator.ModeKeys.PREDICT, config)
         outputs = spec.predictions if isinstance(spec.predictions, dict) else {"prediction": spec.predictions}
-        outputs = {name: tf.identity(t, name=f"output/{_op_name(name)}") for name, t in outputs.items()}
+        outputs = {name: tf.identity(t, name=f"output/{op_name(name)}") for name, t in outputs.items()}
         saver = tf.train.Saver().as_saver_def()
-    for name, tensor in outputs.items():
-        if name in job.columns.features:
+    for name in outputs:
+        if name in columns.sources:
             raise InvalidArgumentError(f"Prediction {name!r} has the name of a feature; give it another")
+    return PredictionGraph(
+        graph_def=graph.as_graph_def().SerializeToString(),
+        inputs={name: t.name for name, t in inputs.items()},
+        restore_op=saver.restore_op_name,
+        filename_tensor=saver.filename_tensor_name,
+        variables=shapes_of_variables(graph),
+        **_described(outputs),
+    )
+
+
+def shapes_of_variables(graph: Any) -> dict[str, tuple[int | None, ...]]:
+    return {v.op.name: tuple(v.shape.as_list()) for v in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
+
+
+def _described(outputs: dict[str, Any]) -> dict[str, Any]:
+    """The fields of PredictionGraph that say what these tensors are."""
+    for name, tensor in outputs.items():
         if tensor.shape.ndims is None or tensor.shape.ndims < 1 or tensor.shape.as_list()[0] is not None:
             raise InvalidArgumentError(f"Prediction {name!r} must have one row an example, got shape {tensor.shape}")
-    return PredictionGraph(
-        graph.as_graph_def().SerializeToString(),
-        {name: t.name for name, t in inputs.items()},
-        {name: t.name for name, t in outputs.items()},
-        {name: t.dtype.base_dtype for name, t in outputs.items()},
-        {name: tuple(t.shape.as_list()[1:]) for name, t in outputs.items()},
-        saver.restore_op_name,
-        saver.filename_tensor_name,
-        {v.op.name: tuple(v.shape.as_list()) for v in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)},
-    )
+        arrow_type(name, tensor.dtype, tensor.shape.as_list()[1:])
+    return {
+        "outputs": {name: t.name for name, t in outputs.items()},
+        "output_dtypes": {name: t.dtype.base_dtype for name, t in outputs.items()},
+        "output_shapes": {name: tuple(t.shape.as_list()[1:]) for name, t in outputs.items()},
+    }

@@ -12,16 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkflow_connectors import launch, spool
+from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
+from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
 from sparkflow_connectors.tfrecord import read_tfrecord
 from sparkflow_connectors.tfrecord_write import to_tfrecord
+from sparkflow_connectors.variable_tables import as_arrow as variable_table
+from sparkflow_connectors.variable_tables import write
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
 
-__all__ = ["read_tfrecord", "to_tfrecord", "train"]
+__all__ = ["Column", "load_model", "read_tfrecord", "to_tfrecord", "train", "variable_table", "write_variables"]
 
 HOST = "127.0.0.1"
 
@@ -158,14 +162,30 @@ class LocalRun:
 
 def transform(model: Model, data: Any) -> Any:
     """Predictions added to an Arrow table or a pandas DataFrame, whose index and columns stay as they are."""
+    if type(data).__module__.partition(".")[0] == "pandas":
+        return with_predictions(model, data)
     table = as_table(data)
     model.check(table.schema)
-    if isinstance(data, (pa.Table, pa.RecordBatch)):
-        return _scored(model, table)
-    scored = _scored(model, table.select(list(model.columns.features)))
-    return data.assign(**{name: scored.column(name).to_pandas().to_numpy() for name in model.graph.outputs})
+    return _scored(model, table)
+
+
+def with_predictions(model: Model, frame: Any) -> Any:
+    """A pandas DataFrame with its predictions. Raises InvalidArgumentError as `Model.check` does."""
+    model.check_names(frame.columns)
+    read = as_table(frame[list(model.columns.sources)])
+    if len(frame):  # pandas' types of no objects say nothing
+        model.columns_of(read.schema)
+        scored = _scored(model, read)
+    else:
+        scored = pa.schema(model.output_fields()).empty_table()
+    return frame.assign(**{name: scored.column(name).to_pandas().to_numpy() for name in model.graph.outputs})
+
+
+def write_variables(path: str, tables: Mapping[str, Any], base: str | None = None) -> str:
+    """Arrow tables or pandas DataFrames as a checkpoint of variables, see variable_tables.py; its prefix."""
+    return write(path, {name: as_table(data) for name, data in tables.items()}, base)
 
 
 def _scored(model: Model, table: pa.Table) -> pa.Table:
     schema = pa.schema([*table.schema, *model.output_fields()])
-    return pa.Table.from_batches(model.score_all(iter(table.to_batches(max_chunksize=65536))), schema)
+    return pa.Table.from_batches(model.score_all(table.to_batches()), schema)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -14,9 +14,12 @@ import pyarrow as pa
 
 import sparkflow as tf
 from sparkflow_connectors.graphs import PredictionGraph
-from sparkflow_connectors.schema import Columns, arrays, check_batch, resolve
+from sparkflow_connectors.predictions import arrow_type, column
+from sparkflow_connectors.schema import Columns, arrays, check_batch, check_name, resolve
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from sparkflow_runtime.wire.protos import GraphDef
+
+_ROWS = 16384  # scored at once
 
 
 @dataclass(frozen=True)
@@ -38,57 +41,127 @@ class Model:
         """Predictions for arrays by column name, in this process."""
         return _scorer(_Key(self)).run(data)
 
-    def transform(self, data: Any) -> Any:
+    def transform(self, data: Any, fetches: Mapping[str, str] | Sequence[str] | None = None) -> Any:
         """The table with a column added for every prediction; its rows and other columns stay.
 
         data: a Spark or Dask DataFrame (lazily scored where its partitions are), a pandas DataFrame or an Arrow table.
+        fetches: instead of the predictions, any tensors of the graph by name, see `fetching`.
         Raises InvalidArgumentError on a missing column, one of another type, or a name that is taken.
         """
+        model = self if fetches is None else self.fetching(fetches)
         kind = type(data).__module__.partition(".")[0]
         engine = {"pyspark": "spark", "dask": "dask", "dask_expr": "dask"}.get(kind, "local")
-        return import_module(f"sparkflow_connectors.{engine}").transform(self, data)
+        return import_module(f"sparkflow_connectors.{engine}").transform(model, data)
+
+    def fetching(self, fetches: Mapping[str, str] | Sequence[str]) -> Model:
+        """The same model with other predictions: column -> tensor ("dense/Relu:0"; "dense/Relu" is its output 0), or
+        names of predictions and tensors, which then name the columns.
+
+        Raises InvalidArgumentError on a tensor that there is not, or that has not a row for each row of the table.
+        """
+        if isinstance(fetches, str):
+            fetches = [fetches]
+        wanted = dict(fetches) if isinstance(fetches, Mapping) else {name: name for name in fetches}
+        if not wanted:
+            raise InvalidArgumentError("fetches is empty: name at least one prediction or tensor")
+        graph = tf.Graph()
+        with graph.as_default():
+            tf.import_graph_def(GraphDef.FromString(self.graph.graph_def), name="")
+        return replace(self, graph=self.graph.with_outputs({n: self._tensor(graph, t) for n, t in wanted.items()}))
+
+    def _tensor(self, graph: Any, name: str) -> Any:
+        full = self.graph.outputs.get(name, name if ":" in name else f"{name}:0")
+        try:
+            return graph.get_tensor_by_name(full)
+        except (KeyError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"The model has no tensor {full!r} ({error}); its predictions are {', '.join(self.graph.outputs)}"
+            ) from None
 
     def variables(self) -> dict[str, np.ndarray]:
         """The weights by name."""
         check_fingerprint(self)
         return {name: tf.train.load_variable(self.checkpoint, name) for name in self.graph.variables}
 
+    def columns_of(self, schema: pa.Schema) -> Columns:
+        """How a table of this schema is read. Raises InvalidArgumentError where it has not what the model reads."""
+        found = resolve(schema, [source.column for source in self.columns.sources.values()], None)
+        for name, source in self.columns.sources.items():
+            if found.sources[name].tensors != source.tensors:
+                wanted = " and ".join(f"{t.dtype.name}{_rows(t.shape)}" for t in source.tensors.values())
+                raise InvalidArgumentError(
+                    f"Column {name!r} has type {schema.field(name).type}, and the model reads {wanted}. Cast the "
+                    f"column first, or say how it is read: Column({name!r}, cast=..., shape=...)"
+                )
+        return found
+
     def check(self, schema: pa.Schema) -> None:
         """Raises InvalidArgumentError when a table of this schema cannot be scored."""
-        resolve(schema, self.columns.features, None)
-        taken = [name for name in self.graph.outputs if name in schema.names]
+        self.check_names(schema.names)
+        self.columns_of(schema)
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Raises InvalidArgumentError when a table of these columns cannot be scored."""
+        names = list(names)
+        for name in self.columns.sources:
+            check_name(names, name)
+        taken = [name for name in self.graph.outputs if name in names]
         if taken:
             raise InvalidArgumentError(
                 f"The table already has a column {taken[0]!r}: drop or rename it before transform"
             )
 
     def output_fields(self) -> list[pa.Field]:
-        return [pa.field(name, self._arrow_type(name)) for name in self.graph.outputs]
+        graph = self.graph
+        return [
+            pa.field(name, arrow_type(name, graph.output_dtypes[name], graph.output_shapes[name]))
+            for name in graph.outputs
+        ]
 
-    def _arrow_type(self, name: str) -> pa.DataType:
-        kind = pa.from_numpy_dtype(self.graph.output_dtypes[name].np)
-        for _ in self.graph.output_shapes[name]:
-            kind = pa.list_(pa.field("element", kind))
-        return kind
-
-    def score(self, batch: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
-        """The batch with its predictions."""
-        check_batch(batch, self.columns, first_row)
-        values = self.predict(arrays(batch, self.columns))
-        added = [_column(values[name], self._arrow_type(name)) for name in self.graph.outputs]
-        return pa.RecordBatch.from_arrays(
-            [*batch.columns, *added], schema=pa.schema([*batch.schema, *self.output_fields()])
-        )
-
-    def score_all(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        row = 0
-        for batch in batches:
-            yield self.score(batch, row)
+    def score_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches with their predictions, in parts of 16384 rows at the most."""
+        predictor, added, row = Predictor(self), self.output_fields(), 0
+        columns, read, schema = self.columns, None, None
+        for batch in (part for whole in batches for part in parts(whole)):
+            if batch.schema != read:
+                columns, read = self.columns_of(batch.schema), batch.schema
+                schema = pa.schema([*read, *added])
+            check_batch(batch, columns, row)
+            new = predictor(arrays(batch, columns, row), batch.num_rows)
+            yield pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema)
             row += batch.num_rows
 
 
-def _column(values: np.ndarray, kind: pa.DataType) -> pa.Array:
-    return pa.array(values, kind) if values.ndim == 1 else pa.array(values.tolist(), kind)
+class Predictor:
+    """Scores rows by a model whose session this process keeps."""
+
+    def __init__(self, model: Model):
+        self._scorer, self._fields = _scorer(_Key(model)), model.output_fields()
+
+    def run(self, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The predictions as arrays."""
+        return self._scorer.run(tensors)
+
+    def __call__(self, tensors: Mapping[str, np.ndarray], rows: int) -> list[pa.Array]:
+        """The predictions as columns. tensors: by name, see `Columns.tensors`."""
+        values = self.run(tensors)
+        return [column(f.name, _of_rows(f.name, values[f.name], rows), f.type) for f in self._fields]
+
+
+def parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Few enough rows at a time that what a model computes of them stays small; one part of an empty batch."""
+    for first in range(0, max(batch.num_rows, 1), _ROWS):
+        yield batch.slice(first, _ROWS)
+
+
+def _rows(shape: Sequence[int | None]) -> str:
+    return f"[{', '.join(['rows', *('?' if n is None else str(n) for n in shape)])}]"
+
+
+def _of_rows(name: str, values: np.ndarray, rows: int) -> np.ndarray:
+    if values.shape[:1] != (rows,):
+        raise InvalidArgumentError(f"Prediction {name!r} has shape {list(values.shape)} for {rows} rows of the table")
+    return values
 
 
 def fingerprint(checkpoint: str) -> str:
@@ -119,12 +192,15 @@ class _Scorer:
         with graph.as_default():
             tf.import_graph_def(GraphDef.FromString(model.graph.graph_def), name="")
         self._session = tf.Session(graph=graph)
-        self._session.run(model.graph.restore_op, {model.graph.filename_tensor: model.checkpoint})
+        if model.graph.restore_op:
+            self._session.run(model.graph.restore_op, {model.graph.filename_tensor: model.checkpoint})
+        for op in model.graph.init_ops:
+            self._session.run(graph.get_operation_by_name(op))
         names = model.graph.inputs
         self._columns, self._outputs = list(names), list(model.graph.outputs)
         self._call = self._session.make_callable(list(model.graph.outputs.values()), list(names.values()))
 
-    def run(self, data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def run(self, data: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return dict(zip(self._outputs, self._call(*(data[name] for name in self._columns)), strict=True))
 
 
@@ -133,7 +209,9 @@ class _Key:
 
     def __init__(self, model: Model):
         self.model = model
-        self._identity = (model.checkpoint, model.fingerprint or fingerprint(model.checkpoint), model.graph.graph_def)
+        graph = model.graph
+        weights = (model.checkpoint, model.fingerprint or (fingerprint(model.checkpoint) if graph.restore_op else ""))
+        self._identity = (*weights, graph.graph_def, tuple(graph.inputs.items()), tuple(graph.outputs.items()))
 
     def __hash__(self) -> int:
         return hash(self._identity)

@@ -1,85 +1,115 @@
-"""Which columns a model reads, as which dtypes; and the checks that run before anything starts."""
+"""Which columns a model reads, as which tensors; and the checks that run before anything starts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from sparkflow_connectors.column_types import Source, Tensor, show
+from sparkflow_connectors.column_values import values_of
+from sparkflow_connectors.columns import Asked, Column, asked
 from sparkflow_runtime.wire import dtypes
-from sparkflow_runtime.wire.dtypes import DType, as_dtype
+from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
-
-_ARROW = {
-    pa.bool_(): dtypes.bool_,
-    **{
-        getattr(pa, n)(): dtypes.ALL[n]
-        for n in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-    },
-    **{getattr(pa, n)(): dtypes.ALL[n] for n in ("float16", "float32", "float64")},
-}
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a training: `features` maps a name to its dtype; `label` is one of the table's columns too."""
+    """The columns of a training: `sources` by name; `label` is the name of one more, which is `label_source`."""
 
-    features: dict[str, DType]
+    sources: dict[str, Source]
     label: str | None = None
-    label_dtype: DType | None = None
+    label_source: Source | None = None
+
+    @cached_property
+    def read(self) -> dict[str, Source]:
+        """All columns that are read, by their names in the table."""
+        label = {} if self.label is None or self.label_source is None else {self.label: self.label_source}
+        return {**self.sources, **label}
+
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        """What is fed, by name: dtype and shape of a row. A plain column is one tensor of its own name."""
+        return {name: t for source in self.read.values() for name, t in source.tensors.items()}
 
     @property
     def all(self) -> dict[str, DType]:
-        label = {self.label: self.label_dtype} if self.label is not None and self.label_dtype is not None else {}
-        return {**self.features, **label}
+        """The dtypes of the tensors."""
+        return {name: tensor.dtype for name, tensor in self.tensors.items()}
+
+    @property
+    def features(self) -> dict[str, DType]:
+        """The dtypes of the features, by column."""
+        return {name: source.dtype for name, source in self.sources.items()}
+
+    @property
+    def label_dtype(self) -> DType | None:
+        return None if self.label_source is None else self.label_source.dtype
 
     def without_label(self) -> Columns:
-        return Columns(self.features)
+        return Columns(self.sources)
+
+    def only(self, names: Container[str]) -> Columns:
+        """Those of these names, the label too."""
+        kept = Columns({name: source for name, source in self.sources.items() if name in names})
+        return replace(kept, label=self.label, label_source=self.label_source) if self.label in names else kept
 
 
-def resolve(schema: pa.Schema, features: Sequence[str] | Mapping[str, Any] | None, label: str | None) -> Columns:
-    """The Columns of a table. features: names, or names with dtypes; None takes every column but the label.
+def resolve(
+    schema: pa.Schema,
+    features: Sequence[str | Column] | Mapping[str, Any] | None,
+    label: str | Column | None,
+) -> Columns:
+    """The Columns of a table. features: names, Columns, or names with dtypes or Columns; None takes every column but
+    the label.
 
-    Raises InvalidArgumentError on a column that is missing, of no numeric type, or of another type than asked for.
+    Raises InvalidArgumentError on a column that is missing, of a type without a dtype, or of another type than asked
+    for.
     """
-    if isinstance(features, str):
-        raise InvalidArgumentError(f"features must be a list of column names, got the string {features!r}")
+    target = None if label is None else asked([label])[0]
     if features is None:
-        features = [name for name in schema.names if name != label]
-    if not features:
+        features = [name for name in schema.names if target is None or name != target.column.name]
+    wanted = asked(features)
+    if not wanted:
         raise InvalidArgumentError("There is no feature column: name at least one in `features`")
-    wanted = dict(features) if isinstance(features, Mapping) else dict.fromkeys(features)
-    if label is not None and label in wanted:
-        raise InvalidArgumentError(f"Column {label!r} is the label and among the features; take it out of `features`")
-    found = {name: _column(schema, name, dtype) for name, dtype in wanted.items()}
-    return Columns(found, label, None if label is None else _column(schema, label, None))
+    if target is not None and target.column.name in (one.column.name for one in wanted):
+        name = target.column.name
+        raise InvalidArgumentError(f"Column {name!r} is the label and among the features; take it out of `features`")
+    found = {one.column.name: _source(schema, one) for one in wanted}
+    columns = Columns(found)
+    if target is not None:
+        columns = Columns(found, target.column.name, _source(schema, target))
+    if len(columns.tensors) != sum(len(source.tensors) for source in columns.read.values()):
+        raise InvalidArgumentError("A column bears the name of a part of another (such as tags/length); rename it")
+    return columns
 
 
-def _column(schema: pa.Schema, name: str, wanted: Any) -> DType:
-    check_column(schema, name)
-    arrow = schema.field(name).type
-    dtype = _ARROW.get(arrow)
-    if dtype is None:
+def _source(schema: pa.Schema, one: Asked) -> Source:
+    check_column(schema, one.column.name)
+    source = Source(one.column.loaded(), schema.field(one.column.name).type)
+    if one.dtype is not None and one.dtype is not source.dtype:
         raise InvalidArgumentError(
-            f"Column {name!r} has type {arrow}, which is no number. Encode it first (for example as an index into "
-            "a vocabulary)"
+            f"Column {source.name!r} has type {show(source.arrow)}, and the model asks for {one.dtype.name}. Cast the "
+            f"column first, or have it cast: Column({source.name!r}, cast=...)"
         )
-    if wanted is not None and as_dtype(wanted) is not dtype:
-        raise InvalidArgumentError(
-            f"Column {name!r} has type {arrow}, and the model asks for {as_dtype(wanted).name}. Cast the column first: "
-            "values are never cast on the way"
-        )
-    return dtype
+    return source
 
 
 def check_column(schema: pa.Schema, name: str, what: str = "Column") -> None:
     """Raises InvalidArgumentError unless the table has exactly one column of that name."""
-    count = len(schema.get_all_field_indices(name))
+    check_name(schema.names, name, what)
+
+
+def check_name(names: Sequence[str], name: str, what: str = "Column") -> None:
+    """Raises InvalidArgumentError unless it is there once."""
+    count = names.count(name)
     if count == 0:
-        raise InvalidArgumentError(f"{what} {name!r} is missing; the table has {', '.join(map(repr, schema.names))}")
+        raise InvalidArgumentError(f"{what} {name!r} is missing; the table has {', '.join(map(repr, names))}")
     if count > 1:
         raise InvalidArgumentError(f"{what} {name!r} is there {count} times: give the columns different names")
 
@@ -106,28 +136,66 @@ def check_keys(batch: pa.RecordBatch | pa.Table, keys: Mapping[str, str | None],
             raise InvalidArgumentError(f"{what}: column {name!r} is null at row {row}. Drop or fill such rows")
 
 
+def check_trainable(columns: Columns) -> None:
+    """Raises InvalidArgumentError on a tensor whose rows have no fixed number of bytes: rows wait in a spool and a
+    queue."""
+    for source in columns.read.values():
+        if source.dtype is dtypes.string:
+            raise InvalidArgumentError(
+                f"Column {source.name!r} has type {show(source.arrow)}: a training reads strings as numbers. Give it a "
+                "vocabulary or hash_buckets; bytes of one length can be read by cast=tf.uint8 and shape"
+            )
+        if any(None in tensor.shape for tensor in source.tensors.values()):
+            raise InvalidArgumentError(
+                f"Column {source.name!r} is {source.column.kind}: say how many values a row has at the most, by "
+                f"Column({source.name!r}, kind={source.column.kind!r}, length=...)"
+            )
+
+
 def check_batch(batch: pa.RecordBatch, columns: Columns, first_row: int) -> None:
-    """Raises InvalidArgumentError on a batch that differs from `columns` or holds a null; rows count from
-    `first_row`."""
-    for name, dtype in columns.all.items():
-        _column(batch.schema, name, dtype)
+    """Raises InvalidArgumentError on a batch that differs from `columns` or holds a null that is refused; rows count
+    from `first_row`."""
+    for name, source in columns.read.items():
+        _check_type(batch.schema, source)
         column = batch.column(batch.schema.get_field_index(name))
-        if column.null_count:
+        if column.null_count and source.column.default is None:
             row = first_row + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
             what = "label" if name == columns.label else "feature"
             raise InvalidArgumentError(
                 f"Column {name!r} ({what}) is null at row {row} of its partition ({column.null_count} nulls in "
-                "that batch). "
-                "Drop or fill nulls before training"
+                f"that batch). Drop or fill nulls, or give it a default: Column({name!r}, default=...)"
             )
 
 
-def arrays(batch: pa.RecordBatch | pa.Table, columns: Columns) -> dict[str, np.ndarray]:
-    """One array a column, of shape (rows,); shares Arrow's memory where the column is one chunk and not boolean."""
-    out = {}
-    for name in columns.all:
+def _check_type(schema: pa.Schema, source: Source) -> None:
+    check_column(schema, source.name)
+    found = schema.field(source.name).type
+    if found == source.arrow:
+        return
+    changed = replace(source, arrow=found)  # where it is refused, that says why
+    if changed.tensors != source.tensors:
+        raise InvalidArgumentError(
+            f"Column {source.name!r} has type {show(found)}, and the table said {show(source.arrow)}: the type changed "
+            "on the way. Cast the column first"
+        )
+
+
+def arrays(batch: pa.RecordBatch | pa.Table, columns: Columns, first_row: int = 0) -> dict[str, np.ndarray]:
+    """An array for each tensor, of shape (rows, *shape of a row); shares Arrow's memory where the table of columns.py
+    says so and the column is one chunk. Rows count from `first_row` in messages.
+
+    Raises InvalidArgumentError on what a Column refuses, by column and row.
+    """
+    out: dict[str, np.ndarray] = {}
+    for name, source in columns.read.items():
         column = batch.column(name)
         if isinstance(column, pa.ChunkedArray):
             column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-        out[name] = column.to_numpy(zero_copy_only=column.type != pa.bool_())
+        out.update(values_of(source, column, lambda row: f"row {first_row + row} of its partition"))
     return out
+
+
+__all__ = [
+    "Column", "Columns", "arrays", "check_batch", "check_column", "check_keys", "check_name", "check_partitioning",
+    "check_trainable", "resolve",
+]  # fmt: skip

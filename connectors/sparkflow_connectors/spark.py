@@ -16,14 +16,18 @@ from typing import Any
 import pyarrow as pa
 from pyspark import BarrierTaskContext, InheritableThread
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from sparkflow_connectors import launch
+from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.roles import role
+from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
+from sparkflow_connectors.spark_schema import arrow_schema
+from sparkflow_connectors.spark_transform import transform
+from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
 
 _RESULT = "rank int, result string"
@@ -50,7 +54,7 @@ def train(
     deals the rows round robin. order_by: a column that orders a worker's rows (needed for the same bits in every run).
     slots: task slots of the cluster, where `defaultParallelism` does not tell. options: the fields of Job.
     """
-    schema = to_arrow_schema(df.schema)
+    schema = arrow_schema(df)
     columns = resolve(schema, features, label)
     job = Job(model_fn, columns, checkpoint_dir, **options)
     check_partitioning(schema, partition_by, order_by)
@@ -221,11 +225,25 @@ class _threads:
         self._limits.__exit__(*error)
 
 
-def transform(model: Model, df: DataFrame) -> DataFrame:
-    """The DataFrame with its predictions, scored where its partitions are."""
-    model.check(to_arrow_schema(df.schema))
-    added = from_arrow_schema(pa.schema(model.output_fields()))
-    return df.mapInArrow(model.score_all, StructType([*df.schema.fields, *added.fields]))
+def variable_table(checkpoint: str, name: str, spark: SparkSession | None = None) -> DataFrame:
+    """The variable as a DataFrame (row bigint, value), see variable_tables.py; read by the tasks, which must see the
+    checkpoint."""
+    rows = Rows(checkpoint, name)
+    spark = spark or SparkSession.active()
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        mine = Rows(rows.checkpoint, rows.name)
+        for batch in batches:
+            if batch.num_rows:
+                ids = batch.column(0)
+                yield from mine.batches(ids[0].as_py(), ids[-1].as_py() + 1)
+
+    return spark.range(rows.shape[0]).mapInArrow(read, from_arrow_schema(rows.schema))
 
 
-__all__ = ["SparkEngine", "session", "train", "transform"]
+def write_variables(path: str, tables: Mapping[str, DataFrame], base: str | None = None) -> str:
+    """DataFrames as a checkpoint of variables, see variable_tables.py; collected and written by the driver."""
+    return write(path, {name: df.toArrow() for name, df in tables.items()}, base)
+
+
+__all__ = ["Column", "SparkEngine", "load_model", "session", "train", "transform", "variable_table", "write_variables"]

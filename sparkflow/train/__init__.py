@@ -3,6 +3,7 @@
 from sparkflow.session.server import Server
 from sparkflow.summary.writer import FileWriter
 from sparkflow.train.bounded_staleness import BoundedStalenessOptimizer
+from sparkflow.train.checkpoint_reader import NewCheckpointReader, load_checkpoint
 from sparkflow.train.checkpoint_state import (
     CheckpointState,
     checkpoint_exists,
@@ -96,6 +97,7 @@ from sparkflow.train.training_util import (
     get_or_create_global_step,
     global_step,
 )
+from sparkflow.train.warm_start import init_from_checkpoint
 from sparkflow_runtime.wire.cluster import ClusterSpec
 from sparkflow_runtime.wire.example_proto import (
     BytesList,

@@ -109,7 +109,7 @@ def test_two_trainings_at_once_follow_each_other(
     clusters.frame("dask", table)
     threads = [_later(lambda name=name: train(name)) for name in ("a", "b")]  # type: ignore[misc]
     for thread in threads:
-        thread.join(100)
+        thread.join(140)
     assert [models[name].figures["attempts"] for name in ("a", "b")] == [1, 1]
     assert story.find(r"waiting for 2 of 2 Dask worker threads, held by the training into .*/(a|b) \(process")
     ends = [i for i, line in enumerate(story.lines) if "epoch 4: validation" in line]

@@ -8,13 +8,13 @@ from typing import Any
 
 import dask.dataframe as dd
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from sparkflow_connectors import dask, dask_slots, launch
 from sparkflow_connectors.dask_slots import Claims, Liveness, Request, Slots, spread
 from sparkflow_connectors.job import Job
-from sparkflow_connectors.schema import Columns
-from sparkflow_runtime.wire import dtypes
+from sparkflow_connectors.schema import resolve
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnavailableError
 
 TWO = {"a": 1, "b": 1}
@@ -196,7 +196,7 @@ def test_a_table_is_waited_for_while_it_can_still_come(monkeypatch: pytest.Monke
         _compute({}, "pending", "finished")
 
 
-COLUMNS = Columns({"x": dtypes.float32}, "y", dtypes.float32)
+COLUMNS = resolve(pa.schema([("x", pa.float32()), ("y", pa.float32())]), ["x"], "y")
 
 
 def _frames(**columns: Any) -> list[pd.DataFrame]:

@@ -13,7 +13,7 @@ import pytest
 from sparkflow_connectors import spool
 from sparkflow_connectors.feeding import Feeder, shard, steps_per_epoch
 from sparkflow_connectors.local import partition
-from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
+from sparkflow_connectors.schema import check_keys, check_partitioning, check_trainable, resolve
 from sparkflow_connectors.training import start_position
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError, ResourceExhaustedError
@@ -32,7 +32,7 @@ def test_resolve_reads_types_from_the_table() -> None:
     ("features", "label", "message"),
     [
         (["a", "z"], "y", "Column 'z' is missing; the table has 'a', 'b', 's', 'y'"),
-        (["a", "s"], "y", "Column 's' has type string, which is no number"),
+        (["a", "s"], "y", "Column 's' has type string: a training reads strings as numbers. Give it a voc"),
         ({"a": dtypes.int32}, "y", "Column 'a' has type int64, and the model asks for int32"),
         (["a", "y"], "y", "is the label and among the features"),
         (["a"], "nothing", "Column 'nothing' is missing"),
@@ -41,7 +41,7 @@ def test_resolve_reads_types_from_the_table() -> None:
 )
 def test_resolve_refuses(features: Any, label: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
-        resolve(TABLE.schema, features, label)
+        check_trainable(resolve(TABLE.schema, features, label))
 
 
 def test_spool_keeps_rows_and_leaves_no_file(tmp_path: Path) -> None:

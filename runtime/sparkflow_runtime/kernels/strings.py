@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import hashes
 from sparkflow_runtime.kernels.host import host, ints
 from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.records import hashes
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.tensor_proto import as_bytes

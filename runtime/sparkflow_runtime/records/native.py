@@ -32,6 +32,16 @@ def uint32_at(buffer: int, at: int) -> int:
     return int.from_bytes(ctypes.string_at(int(buffer + at), 4), "little")
 
 
+def uint64_at(buffer: int, at: int) -> int:
+    """The same of 8 bytes."""
+    return int.from_bytes(ctypes.string_at(int(buffer + at), 8), "little")
+
+
+def bytes_at(buffer: int, length: int) -> bytes:
+    """In Python alone."""
+    return ctypes.string_at(buffer, length)
+
+
 def set_byte(buffer: int, at: int, value: int) -> None:
     ctypes.c_uint8.from_address(int(buffer + at)).value = value
 
@@ -56,6 +66,7 @@ def teach() -> None:
         (byte_at, lambda buffer, at: lambda buffer, at: np.int64(load(buffer + at, np.uint8))),
         (word_at, lambda words, at: lambda words, at: load(words + 8 * at, np.int64)),
         (uint32_at, lambda buffer, at: lambda buffer, at: load(buffer + at, np.uint32)),
+        (uint64_at, lambda buffer, at: lambda buffer, at: load(buffer + at, np.uint64)),
         (set_byte, lambda buffer, at, value: lambda buffer, at, value: store(buffer + at, np.uint8(value))),
         (set_uint32, lambda buffer, at, value: lambda buffer, at, value: store(buffer + at, np.uint32(value))),
         (

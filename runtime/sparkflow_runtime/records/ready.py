@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from sparkflow_runtime.kernels.compiled import SWITCH
-from sparkflow_runtime.records import encode_loops, example_loops, framing, spans
+from sparkflow_runtime.records import encode_loops, example_loops, fingerprints, framing, spans
 
 LOOPS = (
     framing._walk,
@@ -16,6 +16,7 @@ LOOPS = (
     example_loops.ints,
     example_loops.byte_spans,
     encode_loops.rows,
+    fingerprints._all,
 )
 
 

@@ -1,0 +1,296 @@
+"""The rows of a column as arrays: Arrow's own memory where the table of columns.py says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkflow_connectors.column_types import INDICES, LENGTH, Source, is_list, is_text
+from sparkflow_connectors.columns import DENSE, Column
+from sparkflow_runtime.records import ready
+from sparkflow_runtime.records.fingerprints import fingerprints
+from sparkflow_runtime.wire.dtypes import DType
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+Where = Callable[[int], str]  # names a row of the array
+
+
+class Lists(NamedTuple):
+    """Rows of any length: row i is values[offsets[i]:offsets[i + 1]]. valid: which rows are there; None: all."""
+
+    values: pa.Array
+    offsets: np.ndarray
+    valid: np.ndarray | None
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+
+def values_of(source: Source, array: pa.Array, where: Where) -> dict[str, np.ndarray]:
+    """The tensors of a column, by name. where: names a row in messages.
+
+    Raises InvalidArgumentError on a null without a default, a list of another length, a number that does not fit.
+    """
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if source.is_vector and not is_list(array.type):
+        return _vectors(source, array, where)
+    if source.as_bytes:
+        array = _as_lists(array)
+    if not is_list(array.type):
+        return {source.name: _numpy(_filled(source, _leaf(source, array), where))}
+    lists = _opened(source, array, where)
+    starts = lists.offsets
+    values = _filled(source, _leaf(source, lists.values), lambda i: where(int(np.searchsorted(starts, i, "right")) - 1))
+    flat = _numpy(values)
+    return _dense(source, flat, lists, where) if source.column.kind == DENSE else _variable(source, flat, lists, where)
+
+
+def _as_lists(array: pa.Array) -> pa.Array:
+    """Bytes as lists of numbers, in the same memory."""
+    array = array.cast(pa.large_binary())
+    valid, ends, data = array.buffers()
+    size = 0 if data is None else data.size
+    values = pa.Array.from_buffers(pa.uint8(), size, [None, data if size else pa.py_buffer(b"")])
+    kind = pa.large_list(pa.field("item", pa.uint8()))
+    return pa.Array.from_buffers(kind, len(array), [valid, ends], array.null_count, array.offset, [values])
+
+
+def _opened(source: Source, array: pa.Array, where: Where) -> Lists:
+    """Of lists of lists, whose sizes are fixed, all the values of a row."""
+    valid = None
+    if array.null_count:
+        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        if source.column.default is None:
+            raise null_refused(source.name, where(int(np.argmin(valid))), array.null_count)
+    rows = len(array)
+    if pa.types.is_fixed_size_list(array.type):
+        lengths = np.full(rows, array.type.list_size, np.int64)
+        array = array.flatten() if valid is None else array.drop_null().flatten()
+        while is_list(array.type):
+            if array.null_count:
+                raise InvalidArgumentError(f"Column {source.name!r} has a null inside its lists. Drop or fill nulls")
+            lengths *= array.type.list_size
+            array = array.flatten()
+        if valid is not None:
+            lengths[~valid] = 0
+        offsets = np.zeros(rows + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        return Lists(array, offsets, valid)
+    offsets = array.offsets.to_numpy()
+    if valid is not None:  # a null row may have values behind it, which flatten leaves out
+        lengths = np.where(valid, np.diff(offsets), 0)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return Lists(array.flatten(), offsets - offsets[0], valid)
+
+
+def _dense(source: Source, flat: np.ndarray, lists: Lists, where: Where) -> dict[str, np.ndarray]:
+    column, size, rows = source.column, int(np.prod(source.shape)), len(lists.offsets) - 1
+    lengths = lists.lengths
+    if not (lengths != size).any():
+        return {source.name: flat.reshape(rows, *source.shape)}
+    wrong = _of_wrong_length(column, lengths, lists.valid, size)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidArgumentError(
+            f"Column {source.name!r} has {lengths[row]} values at {where(row)}, and its shape is {list(source.shape)}. "
+            "Give it a pad value for shorter rows, truncate=True for longer ones, or make it sparse or ragged"
+        )
+    out = _padded(flat, lists.offsets, size, 0 if column.pad is None else column.pad)
+    if lists.valid is not None:
+        out[~lists.valid] = column.pad if column.pad is not None else column.default
+    return {source.name: out.reshape(rows, *source.shape)}
+
+
+def _of_wrong_length(column: Column, lengths: np.ndarray, valid: np.ndarray | None, size: int) -> np.ndarray:
+    wrong = (lengths > size) & (not column.truncate) | (lengths < size) & (column.pad is None)
+    return wrong if valid is None else wrong & valid
+
+
+def _variable(source: Source, flat: np.ndarray, lists: Lists, where: Where) -> dict[str, np.ndarray]:
+    """Padded, to `length` or the longest row; a model sees nothing of that."""
+    lengths = lists.lengths
+    width = _width(source, lengths, where)
+    padded = _padded(flat, lists.offsets, width, b"" if flat.dtype == object else 0)
+    return {source.name: padded, source.name + LENGTH: np.minimum(lengths, width).astype(np.int32)}
+
+
+def _width(source: Source, lengths: np.ndarray, where: Where) -> int:
+    column = source.column
+    if column.length is None:
+        return int(lengths.max(initial=0))
+    if (lengths > column.length).any() and not column.truncate:
+        row = int(np.argmax(lengths > column.length))
+        raise InvalidArgumentError(
+            f"Column {source.name!r} has {lengths[row]} values at {where(row)}, and its length is at most "
+            f"{column.length}. Allow more, or give truncate=True to drop the end"
+        )
+    return column.length
+
+
+def _padded(flat: np.ndarray, offsets: np.ndarray, width: int, pad: Any) -> np.ndarray:
+    """[rows, width]: the first values of each row, then pad."""
+    lengths = np.diff(offsets)
+    out = np.full((len(lengths), width), _as_object(pad) if flat.dtype == object else pad, flat.dtype)
+    if (lengths > width).any():
+        place = np.arange(len(flat)) - np.repeat(offsets[:-1], lengths)
+        flat = flat[place < width]
+    out[np.arange(width) < lengths[:, None]] = flat
+    return out
+
+
+def _as_object(text: Any) -> Any:
+    return text.encode() if isinstance(text, str) else text
+
+
+# ---------------------------------------------------------------------- ML vectors
+
+
+def _vectors(source: Source, array: pa.Array, where: Where) -> dict[str, np.ndarray]:
+    """type 1: dense, all in `values`; type 0: sparse, `values` at `indices` of `size`."""
+    if array.null_count:
+        row = int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False)))
+        raise null_refused(source.name, where(row), array.null_count)
+    kinds, sizes, indices, values = array.flatten()
+    (size,) = source.shape
+    dense = kinds.to_numpy() == 1
+    lengths, starts = _lengths(values), np.concatenate([[0], np.cumsum(_lengths(values))])
+    found = np.where(dense, lengths, pc.fill_null(sizes, 0).to_numpy())
+    if (found != size).any():
+        row = int(np.argmax(found != size))
+        raise InvalidArgumentError(
+            f"Column {source.name!r} has a vector of size {found[row]} at {where(row)}, and its shape is [{size}]"
+        )
+    flat = _numpy(_leaf(source, values.flatten()))
+    if dense.all() and source.column.kind == DENSE:
+        return {source.name: flat.reshape(len(array), size)}
+    column = np.arange(len(flat)) - np.repeat(starts[:-1], lengths)
+    column[~np.repeat(dense, lengths)] = indices.flatten().to_numpy()
+    if source.column.kind == DENSE:
+        out = np.zeros((len(array), size), flat.dtype)
+        out[np.repeat(np.arange(len(array)), lengths), column] = flat
+        return {source.name: out}
+    width = _width(source, lengths, where)
+    return {
+        source.name: _padded(flat, starts, width, 0),
+        source.name + LENGTH: np.minimum(lengths, width).astype(np.int32),
+        source.name + INDICES: _padded(column.astype(np.int32), starts, width, 0),
+    }
+
+
+def _lengths(lists: pa.Array) -> np.ndarray:
+    return np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
+
+
+# ---------------------------------------------------------------------- values
+
+
+def _leaf(source: Source, array: pa.Array) -> pa.Array:
+    """Values of the tensor's type; a null stays one."""
+    column = source.column
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    kind = array.type
+    if source.as_bytes:
+        return array
+    if column.is_by_id:
+        return _ids(column, array)
+    if is_text(kind):
+        return array.cast(pa.binary())
+    if pa.types.is_decimal(kind):
+        array = array.cast(pa.float64())
+    elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        array = array.view(pa.int32())
+    elif pa.types.is_temporal(kind):
+        array = array.view(pa.int64())
+    return array if column.cast is None else _cast(source.name, array, column.cast)
+
+
+def _cast(name: str, array: pa.Array, dtype: DType) -> pa.Array:
+    try:
+        return array.cast(pa.from_numpy_dtype(dtype.np), safe=dtype.is_integer)  # what becomes a float is rounded
+    except pa.ArrowInvalid as error:
+        raise InvalidArgumentError(f"Column {name!r} cannot be cast to {dtype.name}: {error}") from None
+
+
+def _ids(column: Column, array: pa.Array) -> pa.Array:
+    """Of strings and whole numbers, int64."""
+    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+        array = array.cast(pa.string())
+    if column.default is not None:
+        array = array.fill_null(str(column.default))
+    prints = _fingerprints(array)
+    null = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    if column.vocabulary is None:
+        return pa.array((prints % np.uint64(column.hash_buckets)).astype(np.int64), mask=null)
+    vocabulary = _vocabulary(tuple(column.vocabulary))
+    found, known = vocabulary.positions(array, prints)
+    other: Any = -1
+    if column.num_oov_buckets:
+        other = (prints % np.uint64(column.num_oov_buckets)).astype(np.int64) + len(vocabulary.words)
+    return pa.array(np.where(known, found, other), mask=null)
+
+
+class _Vocabulary:
+    """Words by their fingerprints: a table that is made once, not for each batch."""
+
+    def __init__(self, words: tuple[str, ...]):
+        self.words = pa.array(words, pa.large_string())
+        prints = _fingerprints(self.words)
+        self._order = np.argsort(prints, kind="stable")
+        self._sorted = prints[self._order]
+
+    def positions(self, array: pa.Array, prints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(int64 positions, which of them are right); a null has none."""
+        if not len(self.words):
+            return np.zeros(len(array), np.int64), np.zeros(len(array), bool)
+        at = np.minimum(np.searchsorted(self._sorted, prints), len(self.words) - 1)
+        found = self._order[at]
+        same = pc.equal(self.words.take(pa.array(found)), array.cast(pa.large_string()))
+        return found, pc.fill_null(same, False).to_numpy(zero_copy_only=False)
+
+
+@lru_cache(maxsize=16)
+def _vocabulary(words: tuple[str, ...]) -> _Vocabulary:
+    return _Vocabulary(words)
+
+
+def _fingerprints(array: pa.Array) -> np.ndarray:
+    """uint64; of a null, any."""
+    ready.wait()
+    array = array.cast(pa.large_binary())
+    _, ends, data = array.buffers()
+    offsets = (
+        np.frombuffer(ends, np.int64)[array.offset : array.offset + len(array) + 1]
+        if len(array)
+        else np.zeros(1, np.int64)
+    )
+    text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    return fingerprints(text, offsets)
+
+
+def _filled(source: Source, array: pa.Array, where: Where) -> pa.Array:
+    if not array.null_count:
+        return array
+    if source.column.default is None:
+        row = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
+        raise null_refused(source.name, where(row), array.null_count)
+    return array.fill_null(pa.scalar(source.column.default, array.type))
+
+
+def null_refused(column: str, where: str, count: int) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Column {column!r} is null at {where} ({count} nulls in that batch). Drop or fill nulls, or give it a "
+        f"default: Column({column!r}, default=...)"
+    )
+
+
+def _numpy(array: pa.Array) -> np.ndarray:
+    kind = array.type
+    return array.to_numpy(zero_copy_only=not (pa.types.is_boolean(kind) or is_text(kind)))

@@ -1,0 +1,147 @@
+"""Column: how one column of a table becomes a tensor, where the column's type alone does not say it all.
+
+    features=["age", Column("price", default=0.0), Column("city", hash_buckets=1000), Column("tags", kind="sparse")]
+
+| Arrow (Spark) type | tensor |
+|---|---|
+| bool | bool; the bits are unpacked: a copy |
+| int8..int64, uint8..uint64, float16..float64 | the same dtype, sharing Arrow's memory |
+| decimal | float64; a copy |
+| date32; date64 | int32, days since 1970-01-01; int64, milliseconds; sharing Arrow's memory |
+| timestamp | int64 since 1970-01-01 UTC, in the type's unit (Spark: microseconds), sharing Arrow's memory |
+| time32; time64, duration | int32; int64, in the type's unit, sharing Arrow's memory |
+| string | int64: an id by `vocabulary` or `hash_buckets`; string (its UTF-8) without either; a copy |
+| binary (images) | string: the bytes as they are; a copy. cast=uint8: a list of bytes, sharing memory |
+| dictionary (pandas' categories) | as the values' type; a copy |
+| list of any of these | dense: [*shape] a row, sharing memory where every row has so many; sparse, ragged: any number |
+| fixed-size lists, also of each other | [sizes] a row, sharing memory |
+| ML vector (Spark's VectorUDT) | float64 [n] a row; sparse: its indices and values |
+
+A null is refused unless the column has a default. Whatever is refused names the column, the row and the rule.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sparkflow_runtime.wire.dtypes import DType, as_dtype
+from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
+
+KINDS = DENSE, SPARSE, RAGGED = "dense", "sparse", "ragged"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column, by its name in the table.
+
+    default: what stands for a null, in the unit of the tensor (a string before it is looked up). A null list gets it in
+    each place (dense) or is empty (padded, sparse, ragged). None: a null is an error.
+    cast: the dtype to cast numbers to; one that a whole number does not fit in is an error, floats are rounded.
+    shape: of a row of a dense list or vector. Lists of another length are an error, unless `pad` (fills the end of
+    shorter ones) or truncate=True (drops the end of longer ones) says otherwise.
+    kind: "dense"; "sparse": the model gets a SparseTensor [rows, length] (of a vector: [rows, its size]); "ragged": it
+    gets Ragged(values, row_splits).
+    length: the most values that a row of a sparse or ragged column may have (truncate=True drops more): rows on their
+    way to a training have this room. None: as many as there are, in transform alone.
+    vocabulary: a file with a string a line, or the strings; a string's tensor is its position. Others get -1, or one of
+    `num_oov_buckets` positions after the last, by the hash below.
+    hash_buckets: a string's tensor is FarmHash's Fingerprint64 of its UTF-8, modulo this: what
+    tf.strings.to_hash_bucket_fast gives. Whole numbers are hashed as their decimal digits, as tf.as_string writes them.
+    """
+
+    name: str = ""
+    default: Any = None
+    cast: Any = None
+    shape: Sequence[int] | None = None
+    pad: Any = None
+    truncate: bool = False
+    kind: str = DENSE
+    length: int | None = None
+    vocabulary: str | Sequence[str] | None = None
+    num_oov_buckets: int = 0
+    hash_buckets: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            self._refuse(f"kind must be one of {', '.join(map(repr, KINDS))}, got {self.kind!r}")
+        if self.shape is not None:
+            object.__setattr__(self, "shape", tuple(self.shape))
+            if not all(isinstance(n, int) and n > 0 for n in self.shape):
+                self._refuse(f"shape must be sizes of at least 1, got {self.shape}")
+        if self.length is not None and (self.kind == DENSE or not isinstance(self.length, int) or self.length < 1):
+            self._refuse(f"length must be a whole number of at least 1, of a sparse or ragged one, got {self.length!r}")
+        if self.pad is not None and (self.shape is None or self.kind != DENSE):
+            self._refuse("pad is for dense lists, with the shape that rows are padded to")
+        if self.cast is not None:
+            object.__setattr__(self, "cast", as_dtype(self.cast))
+        if self.vocabulary is not None and self.hash_buckets:
+            self._refuse("it has a vocabulary and hash_buckets; give one of them")
+        for what, least in (("hash_buckets", 0), ("num_oov_buckets", 0)):
+            if not isinstance(getattr(self, what), int) or getattr(self, what) < least:
+                self._refuse(f"{what} must be a whole number that is not negative, got {getattr(self, what)!r}")
+
+    def _refuse(self, why: str) -> None:
+        raise InvalidArgumentError(f"Column {self.name!r}: {why}")
+
+    @property
+    def is_by_id(self) -> bool:
+        """Whether its tensor numbers its values, by a vocabulary or a hash."""
+        return self.vocabulary is not None or self.hash_buckets > 0
+
+    def loaded(self) -> Column:
+        """With the strings of its vocabulary file, so that tasks need not see the file.
+
+        Raises NotFoundError where it is missing, InvalidArgumentError on a string that is there twice.
+        """
+        if self.vocabulary is None:
+            return self
+        words = _lines(self.vocabulary) if isinstance(self.vocabulary, str) else tuple(self.vocabulary)
+        if len(set(words)) != len(words):
+            twice, _ = Counter(words).most_common(1)[0]
+            self._refuse(f"its vocabulary has {twice!r} twice")
+        return replace(self, vocabulary=words)
+
+
+def _lines(path: str) -> tuple[str, ...]:
+    try:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            return tuple(file.read().removesuffix("\n").split("\n"))
+    except FileNotFoundError:
+        raise NotFoundError(f"Vocabulary file {path!r} does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgumentError(f"Vocabulary file {path!r} cannot be read: {error}") from None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A column as somebody asks for it. dtype: of the tensor, where it must be this one and nothing is cast."""
+
+    column: Column
+    dtype: DType | None = None
+
+
+def asked(features: Sequence[str | Column] | Mapping[str, Any]) -> list[Asked]:
+    """Names, Columns, or names with either a dtype or a Column.
+
+    Raises InvalidArgumentError where they are something else, or a name is there twice.
+    """
+    if isinstance(features, (str, Column)):
+        raise InvalidArgumentError(f"features must be a list of column names, got the string {features!r}")
+    if isinstance(features, Mapping):
+        found = [_of_item(name, what) for name, what in features.items()]
+    else:
+        found = [Asked(one if isinstance(one, Column) else Column(one)) for one in features]
+    names = [one.column.name for one in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidArgumentError(f"Column {name!r} is named {names.count(name)} times among the features")
+    return found
+
+
+def _of_item(name: str, what: Any) -> Asked:
+    if isinstance(what, Column):
+        return Asked(replace(what, name=name))
+    return Asked(Column(name), None if what is None else as_dtype(what))

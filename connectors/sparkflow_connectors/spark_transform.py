@@ -1,0 +1,99 @@
+"""A model's predictions as columns of a Spark DataFrame.
+
+Only what the model reads goes to Python, packed (packing.py), and only predictions come back: an Arrow function of
+columns, not mapInArrow, which would carry every other column there and back as well. So they also keep their types
+whatever these are (ML vectors, intervals, variants).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from sparkflow_connectors.column_types import Source
+from sparkflow_connectors.columns import DENSE
+from sparkflow_connectors.model import Model, Predictor, parts
+from sparkflow_connectors.packing import Packing, free_name, packing_of, quoted, tensors_of
+from sparkflow_connectors.schema import Columns
+from sparkflow_connectors.spark_schema import arrow_schema
+from sparkflow_runtime.wire import dtypes
+
+_PREDICTIONS = "sparkflow_predictions"
+
+
+def transform(model: Model, df: DataFrame) -> DataFrame:
+    """The DataFrame with its predictions, scored where its partitions are."""
+    schema = arrow_schema(df)
+    model.check(schema)
+    read = model.columns_of(schema)
+    columns = arrays_of_vectors(read)
+    packing = packing_of(columns)
+    struct = from_arrow_schema(pa.schema(model.output_fields()))
+    arrow_udf: Any = F.arrow_udf  # its stubs know no structs
+    predict = arrow_udf(_predictions(model, columns, packing), struct)
+    # A filter on a prediction would otherwise be pushed below it, and everything scored twice.
+    predict = predict.asNondeterministic()
+    name = free_name(_PREDICTIONS, df.columns)
+    scored = df.select("*", predict(*selected(read, packing)).alias(name))
+    added = [F.col(name)[field.name].alias(field.name) for field in struct]
+    return scored.select("*", *added).drop(name)
+
+
+def arrays_of_vectors(columns: Columns) -> Columns:
+    """The columns as they are when `selected` has made arrays of the vectors among them."""
+
+    def changed(source: Source) -> Source:
+        return replace(source, arrow=pa.list_(_value_type(source))) if _is_dense_vector(source) else source
+
+    label = columns.label_source and changed(columns.label_source)
+    return replace(columns, sources={n: changed(s) for n, s in columns.sources.items()}, label_source=label)
+
+
+def selected(columns: Columns, packing: Packing) -> list[SparkColumn]:
+    """What Spark selects of a table with these columns for the packing's plain columns and its blocks, in that order.
+
+    Vectors become arrays before they leave the JVM, which Python takes over several times faster.
+    """
+    return [_plain(columns.read[name]) for name in packing.plain] + [F.expr(text) for text in packing.packed]
+
+
+def _is_dense_vector(source: Source) -> bool:
+    return source.is_vector and source.column.kind == DENSE
+
+
+def _value_type(source: Source) -> pa.DataType:
+    return pa.float32() if source.column.cast == dtypes.float32 else pa.float64()
+
+
+def _plain(source: Source) -> SparkColumn:
+    found = F.col(quoted(source.name))
+    if not _is_dense_vector(source):
+        return found
+    from pyspark.ml.functions import vector_to_array
+
+    as_array = vector_to_array(found, "float64" if _value_type(source) == pa.float64() else "float32")
+    return F.when(found.isNotNull(), as_array).alias(source.name)
+
+
+def _predictions(model: Model, columns: Columns, packing: Packing) -> Any:
+    """The function of a partition: what is selected of its batches -> structs of predictions."""
+    names = [*packing.plain, *packing.blocks]
+    fields = model.output_fields()
+
+    def predict(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        predictor, row = Predictor(model), 0
+        for given in batches:
+            arrays = list(given) if isinstance(given, tuple) else [given]  # Spark hands a single column over as it is
+            for batch in parts(pa.RecordBatch.from_arrays(arrays, names)):
+                found = predictor(tensors_of(batch, columns, packing, row), batch.num_rows)
+                row += batch.num_rows
+                yield pa.StructArray.from_arrays(found, fields=fields)
+
+    return predict

@@ -1,0 +1,133 @@
+"""A variable as a table with a row for each of its rows, and such tables as a checkpoint to start from.
+
+rows = tf.spark.variable_table("out/model.ckpt-100", "users")       # row: bigint, value: array<float>
+tf.spark.write_variables("warm/model.ckpt", {"users": changed}, base="out/model.ckpt-100")
+tf.train.init_from_checkpoint("warm/model.ckpt", {"users": "users"})  # in the model function
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+import sparkflow as tf
+from sparkflow_connectors.predictions import arrow_type, column
+from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError, PermissionDeniedError
+
+ROW, VALUE = "row", "value"
+_BATCH_BYTES = 8 << 20
+
+
+class Rows:
+    """A variable in a checkpoint (a prefix, or a folder: its newest). Raises NotFoundError where it is not there,
+    InvalidArgumentError where it is one value."""
+
+    def __init__(self, checkpoint: str, name: str):
+        if os.path.isdir(checkpoint):
+            newest = tf.train.latest_checkpoint(checkpoint)
+            if newest is None:
+                raise NotFoundError(f"{checkpoint} holds no checkpoint")
+            checkpoint = newest
+        self.checkpoint, self.name = os.path.abspath(checkpoint), name.removesuffix(":0")
+        self._reader = tf.train.NewCheckpointReader(self.checkpoint)
+        shapes = self._reader.get_variable_to_shape_map()
+        if self.name not in shapes:
+            raise NotFoundError(f"Checkpoint {checkpoint} has no variable {name!r}; it has {', '.join(shapes)}")
+        self.shape = tuple(shapes[self.name])
+        if not self.shape:
+            raise InvalidArgumentError(f"Variable {name!r} is one value, no table; tf.train.load_variable reads it")
+        self.dtype = self._reader.get_variable_to_dtype_map()[self.name]
+        self.schema = pa.schema([(ROW, pa.int64()), (VALUE, arrow_type(name, self.dtype, self.shape[1:]))])
+
+    @property
+    def step(self) -> int:
+        """Rows of a batch."""
+        return max(1, _BATCH_BYTES // max(1, int(np.prod(self.shape[1:])) * self.dtype.size))
+
+    def batches(self, first: int = 0, last: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Rows [first, last); no more than these are read."""
+        last = self.shape[0] if last is None else last
+        for at in range(first, last, self.step):
+            end = min(last, at + self.step)
+            values = self._reader.get_rows(self.name, at, end)
+            arrays = [pa.array(np.arange(at, end)), column(self.name, values, self.schema.field(VALUE).type)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def as_arrow(checkpoint: str, name: str) -> pa.Table:
+    """The variable as an Arrow table: row (int64), value (a number, or lists of them)."""
+    rows = Rows(checkpoint, name)
+    return pa.Table.from_batches(rows.batches(), rows.schema)
+
+
+def write(path: str, tables: Mapping[str, pa.Table], base: str | None = None) -> str:
+    """A checkpoint of these variables, to start from by tf.train.init_from_checkpoint; `path`, its prefix.
+
+    tables: variable -> table with `row` and `value`, in any order. base: a checkpoint that has the rows that a table
+    lacks, and the dtypes; without it every row must be there.
+
+    Raises InvalidArgumentError on a row that is missing, there twice, null, or of another shape; nothing is left then.
+    """
+    path = os.path.abspath(path)
+    values = {name: _assembled(name, table, base) for name, table in tables.items()}
+    if not values:
+        raise InvalidArgumentError("There is no variable to write")
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    except OSError as error:
+        raise PermissionDeniedError(f"{path} cannot be written: {error.strerror}") from None
+    if not os.access(os.path.dirname(path), os.W_OK):
+        raise PermissionDeniedError(f"{os.path.dirname(path)}: this process may not write here")
+    with tf.Graph().as_default(), tf.Session() as session:
+        made = {n: tf.Variable(tf.placeholder(v.dtype, v.shape), name=n, use_resource=False) for n, v in values.items()}
+        for name, variable in made.items():
+            variable.load(values[name], session)
+        return str(tf.train.Saver(made).save(session, path, write_meta_graph=False, write_state=False))
+
+
+def _assembled(name: str, table: pa.Table, base: str | None) -> np.ndarray:
+    for wanted in (ROW, VALUE):
+        if wanted not in table.schema.names:
+            raise InvalidArgumentError(f"Variable {name!r}: its table has no column {wanted!r}")
+        if table.column(wanted).null_count:
+            raise InvalidArgumentError(f"Variable {name!r}: column {wanted!r} has nulls")
+    rows = np.asarray(table.column(ROW).to_numpy(), np.int64)
+    given = _values(name, table.column(VALUE).combine_chunks())
+    counts = np.bincount(rows, minlength=1) if not (rows < 0).any() else np.zeros(1, int)
+    if (rows < 0).any() or (counts > 1).any():
+        which = rows.min() if (rows < 0).any() else int(np.argmax(counts > 1))
+        raise InvalidArgumentError(f"Variable {name!r}: row {which} is {'negative' if which < 0 else 'there twice'}")
+    if base is None:
+        if len(counts) != len(rows) or not len(rows):
+            missing = int(np.argmin(counts)) if len(rows) else 0
+            raise InvalidArgumentError(
+                f"Variable {name!r}: row {missing} is missing. Give `base`, a checkpoint that has it"
+            )
+        out = np.empty_like(given)
+    else:
+        out = np.array(tf.train.load_variable(base, name))
+        if given.shape[1:] != out.shape[1:] or (len(rows) and rows.max() >= len(out)):
+            raise InvalidArgumentError(
+                f"Variable {name!r}: the table has rows of shape {list(given.shape[1:])} up to row "
+                f"{rows.max(initial=-1)}, and {base} has {list(out.shape)}"
+            )
+    out[rows] = given
+    return out
+
+
+def _values(name: str, array: pa.Array) -> np.ndarray:
+    shape: list[int] = []
+    while pa.types.is_list(array.type) or pa.types.is_large_list(array.type) or pa.types.is_fixed_size_list(array.type):
+        flat, count = array.flatten(), len(array)
+        size = len(flat) // count if count else 0
+        lengths = array.value_lengths().to_numpy(zero_copy_only=False)
+        if array.null_count or (lengths != size).any():
+            raise InvalidArgumentError(f"Variable {name!r}: its rows have {lengths.min()} to {lengths.max()} values")
+        shape.append(size)
+        array = flat
+    if array.null_count:
+        raise InvalidArgumentError(f"Variable {name!r}: a value is null")
+    return np.asarray(array.to_numpy(zero_copy_only=False)).reshape(-1, *shape)

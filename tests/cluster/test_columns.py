@@ -1,0 +1,364 @@
+"""Columns of every kind through the real Spark and Dask: scored, and variables as tables and back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sparkflow as tf
+from sparkflow_connectors.columns import Column
+from sparkflow_connectors.graphs import prediction_graph
+from sparkflow_connectors.job import Job
+from sparkflow_connectors.model import Model
+from sparkflow_connectors.schema import resolve
+from sparkflow_connectors.spark_schema import arrow_schema
+
+INVALID = tf.errors.InvalidArgumentError
+
+# The program that makes the model runs on its own and is gone afterwards: nobody who scores can import it.
+PROGRAM = """
+import sys
+import sparkflow as tf
+def program():
+    read = {"x": tf.placeholder(tf.float32, [None, 3], "x"), "v": tf.placeholder(tf.float64, [None, 4], "v")}
+    for name, dtype in dict(age=tf.int32, price=tf.float64, at=tf.int64, flag=tf.bool, name=tf.string).items():
+        read[name] = tf.placeholder(dtype, [None], name)
+    w = tf.get_variable("w", initializer=tf.constant([[1.0], [10.0], [100.0]]))
+    users = tf.get_variable("users", initializer=tf.reshape(tf.range(30, dtype=tf.float32), [15, 2]))
+    score = tf.add(tf.matmul(read["x"], w)[:, 0], tf.cast(read["age"], tf.float32), name="score")
+    late = tf.logical_and(read["flag"], read["at"] > 500_000_000, name="late")
+    money = tf.add(read["price"], tf.reduce_sum(read["v"] * [1.0, 2.0, 3.0, 4.0], 1), name="money")
+    pair = tf.gather(users, read["age"] % 15, name="pair")
+    said = tf.strings.join([read["name"], tf.as_string(read["age"])], name="said")
+    return read, {"score": score, "late": late, "money": money, "pair": pair, "said": said}
+with tf.Session() as session:
+    read, made = program()
+    session.run(tf.global_variables_initializer())
+    tf.saved_model.simple_save(session, sys.argv[1] + "/export", read, made)
+    tf.train.Saver().save(session, sys.argv[1] + "/checkpoint/model")
+"""
+COLUMNS = {
+    "x": Column("xs", cast=tf.float32), "v": "features", "age": Column("age", default=7), "price": "price", "at": "at",
+    "flag": Column("flag", default=False), "name": Column("name", default="?"),
+}  # fmt: skip
+ROWS = 600
+
+
+@pytest.fixture(autouse=True, scope="module")
+def functions_by_value() -> Iterator[None]:
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("model")
+    (path / "program.py").write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, "program.py", str(path)], cwd=path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (path / "program.py").unlink()
+    return str(path)
+
+
+def expected(rows: np.ndarray) -> pd.DataFrame:
+    """What the model says of row i of the table."""
+    age = np.where(rows % 5 == 0, 7, rows)
+    xs = np.stack([rows, rows / 2, np.ones(len(rows))], 1)
+    dense = np.stack([rows, -rows, rows, rows * 0 + 1.5], 1)
+    features = np.where((rows % 3 == 0)[:, None], [0.0, 5.0, 0.0, 7.0], dense)
+    return pd.DataFrame(
+        {
+            "score": (xs @ [1.0, 10.0, 100.0] + age).astype(np.float32),
+            "late": (rows % 4 == 1) & (rows > 500),
+            "money": rows / 4 + features @ [1.0, 2.0, 3.0, 4.0],
+            "pair": [[2.0 * (a % 15), 2.0 * (a % 15) + 1] for a in age],
+            "said": [("?" if i % 7 == 0 else f"n{i}") + str(a) for i, a in zip(rows, age, strict=True)],
+        }
+    )
+
+
+def same(found: pd.DataFrame, rows: np.ndarray) -> None:
+    wanted = expected(rows)
+    for name in ("score", "money"):
+        np.testing.assert_allclose(found[name].to_numpy(), wanted[name].to_numpy(), rtol=1e-6)
+    assert found["late"].tolist() == wanted["late"].tolist()
+    assert found["said"].tolist() == wanted["said"].tolist()
+    assert [list(p) for p in found["pair"]] == wanted["pair"].tolist()
+
+
+@pytest.fixture(scope="module")
+def frame(clusters: Any) -> Any:
+    """ML vectors, dense and sparse; nulls; a decimal, a timestamp, lists of doubles; an interval that nobody reads."""
+    from pyspark.ml.linalg import Vectors, VectorUDT
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    spark = clusters.spark
+
+    def vector(i: int) -> Any:
+        return Vectors.sparse(4, [1, 3], [5.0, 7.0]) if i % 3 == 0 else Vectors.dense(i, -i, i, 1.5)
+
+    schema = StructType([StructField("id", LongType()), StructField("features", VectorUDT())])
+    frame = spark.createDataFrame([(i, vector(i)) for i in range(ROWS)], schema).coalesce(2)
+    return frame.selectExpr(
+        "id", "features", "array(cast(id as double), id / 2, 1d) xs", "if(id % 5 = 0, null, cast(id as int)) age",
+        "cast(id / 4 as decimal(12, 2)) price", "timestamp_seconds(id) at", "if(id % 2 = 0, null, id % 4 = 1) flag",
+        "if(id % 7 = 0, null, concat('n', id)) name", "make_ym_interval(1, 2) as interval",
+    ).cache()  # fmt: skip
+
+
+def test_spark_scores_by_a_saved_model(frame: Any, folder: str) -> None:
+    scored = tf.spark.load_model(f"{folder}/export", COLUMNS).transform(frame)
+    assert [f.name for f in scored.schema] == [*frame.columns, "late", "money", "pair", "said", "score"]
+    assert scored.schema.fields[: len(frame.columns)] == frame.schema.fields
+    types = {f.name: f.dataType.simpleString() for f in scored.schema}
+    assert {n: types[n] for n in ("score", "late", "money", "pair", "said")} == {
+        "score": "float", "late": "boolean", "money": "double", "pair": "array<float>", "said": "string",
+    }  # fmt: skip
+    rows = sorted(scored.drop("interval").collect(), key=lambda r: r["id"])  # PySpark itself cannot collect one
+    same(pd.DataFrame([r.asDict() for r in rows]), np.arange(ROWS))
+    assert [(type(r["features"]).__name__, *r["features"].toArray()) for r in rows[2:4]] == [
+        ("DenseVector", 2.0, -2.0, 2.0, 1.5), ("SparseVector", 0.0, 5.0, 0.0, 7.0),
+    ]  # fmt: skip
+
+
+def test_spark_scores_once_whatever_follows(frame: Any, folder: str) -> None:
+    """A filter on a prediction is not pushed below it, and empty partitions and tables are scored as well."""
+    model = tf.spark.load_model(f"{folder}/export", COLUMNS)
+    frame = frame.drop("interval")
+    scored = model.transform(frame).where("score > 1000 and money > 0").selectExpr("score + money s", "id", "score")
+    assert scored._jdf.queryExecution().executedPlan().toString().count("ArrowEvalPython") == 1
+    want = expected(np.arange(ROWS))
+    assert scored.count() == ((want["score"] > 1000) & (want["money"] > 0)).sum()
+    assert model.transform(frame.where("id = 3").repartition(4)).collect()[0]["said"] == "n33"
+    assert model.transform(frame.where("id < 0")).collect() == []
+    twice = model.transform(frame, fetches={"score": "score"}).withColumnRenamed("score", "first")
+    both = model.transform(twice, fetches={"again": "score", "text": "said"}).where("first != again")
+    assert both.columns[-2:] == ["again", "text"] and both.count() == 0
+
+
+def test_spark_says_what_does_not_fit(frame: Any, folder: str) -> None:
+    model = tf.spark.load_model(f"{folder}/export", COLUMNS)
+    for table, message in (
+        (frame.drop("price"), "Column 'price' is missing; the table has 'id', 'features'"),
+        (frame.withColumnRenamed("name", "said").selectExpr("*", "'' name"), "already has a column 'said'"),
+        (frame.selectExpr("* except (age)", "id as age"), "'age' has type int64, and the model reads int32"),
+        (frame.selectExpr("* except (features)", "1d as features"), "'features' has type double, which is one value"),
+    ):
+        with pytest.raises(INVALID, match=message):
+            model.transform(table)
+    for table, message in (
+        (
+            frame.selectExpr("* except (price)", "if(id = 77, null, price) price"),
+            r"Column 'price' is null at row \d+ of",
+        ),
+        (
+            frame.selectExpr("* except (features)", "if(id = 77, null, features) features"),
+            "Column 'features'.* is null",
+        ),
+        (frame.selectExpr("* except (xs)", "if(id = 77, array(1d), xs) xs"), "Column 'xs' has 1 values at row"),
+        (frame.selectExpr("* except (at)", "if(id = 77, null, at) at"), "Column 'at' is null at row"),
+    ):
+        with pytest.raises(Exception, match=message):
+            model.transform(table).selectExpr("sum(score)").collect()
+
+
+def test_sparse_vectors_stay_sparse(frame: Any, tmp_path: Path) -> None:
+    """A model function takes them as a SparseTensor."""
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        w = tf.get_variable("w", initializer=tf.constant([[1.0], [2.0], [3.0], [4.0]], tf.float64))
+        p = tf.sparse_tensor_dense_matmul(features["features"], w)[:, 0]
+        return tf.estimator.EstimatorSpec(mode, predictions={"p": p, "count": tf.cast(p, tf.int64)})
+
+    columns = resolve(arrow_schema(frame), [Column("features", kind="sparse", shape=[4], length=4)], None)
+    graph = prediction_graph(Job(model_fn, columns, str(tmp_path), sync=False))
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        tf.get_variable("w", initializer=tf.constant([[1.0], [2.0], [3.0], [4.0]], tf.float64))
+        session.run(tf.global_variables_initializer())
+        prefix = tf.train.Saver().save(session, str(tmp_path / "model"))
+    rows = Model(graph, columns, prefix).transform(frame.select("id", "features")).collect()
+    ids = np.array([r["id"] for r in rows])
+    np.testing.assert_allclose([r["p"] for r in rows], expected(ids)["money"] - ids / 4)
+
+
+def pandas_table(rows: np.ndarray) -> pd.DataFrame:
+    """The same as pandas has it, with lists and decimals in Arrow's types: Dask makes texts of objects."""
+    dense = np.stack([rows, -rows, rows, rows * 0 + 1.5], 1)
+    vectors = np.where((rows % 3 == 0)[:, None], [0.0, 5.0, 0.0, 7.0], dense)
+    return pd.DataFrame(
+        {
+            "id": rows, "features": pd.array(vectors.tolist(), DOUBLES),
+            "xs": pd.array([[i, i / 2, 1.0] for i in rows], DOUBLES),
+            "age": pd.array([None if i % 5 == 0 else i for i in rows], "Int32"),
+            "price": pd.array([Decimal(int(i)) / 4 for i in rows], pd.ArrowDtype(pa.decimal128(12, 2))),
+            "at": pd.to_datetime(rows, unit="s", utc=True).astype("datetime64[us, UTC]"),
+            "flag": pd.array([None if i % 2 == 0 else i % 4 == 1 for i in rows], "boolean"),
+            "name": [None if i % 7 == 0 else f"n{i}" for i in rows],
+        }
+    )  # fmt: skip
+
+
+DOUBLES = pd.ArrowDtype(pa.list_(pa.float64()))
+DASK_COLUMNS = {**COLUMNS, "v": Column("features", shape=[4])}
+
+
+def test_dask_scores_by_a_saved_model(clusters: Any, folder: str) -> None:
+    import dask.dataframe as dd
+
+    assert clusters.dask is not None
+    parts, meta = np.array_split(np.arange(ROWS), 3), pandas_table(np.arange(1)).iloc[:0]
+    frame = dd.from_map(lambda rows: pandas_table(rows), parts, meta=meta)
+    model = tf.dask.load_model(f"{folder}/export", DASK_COLUMNS)
+    scored = model.transform(frame)
+    assert list(scored.columns) == [*frame.columns, "late", "money", "pair", "said", "score"]
+    found = scored.compute().sort_values("id").reset_index(drop=True)
+    same(found, np.arange(ROWS))
+    assert {n: str(t) for n, t in scored.dtypes.items() if n in ("score", "late", "money")} == {
+        "score": "float32", "late": "bool", "money": "float64",
+    }  # fmt: skip
+    assert found.dtypes.drop(["pair", "said"]).to_dict() == scored.dtypes.drop(["pair", "said"]).to_dict()
+    nothing = model.transform(frame[frame["id"] >= 400], fetches=["score"]).compute()
+    assert sorted(nothing["id"]) == list(range(400, ROWS)), "a partition without rows is scored too"
+
+
+def test_dask_says_what_does_not_fit(clusters: Any, folder: str) -> None:
+    import dask.dataframe as dd
+
+    assert clusters.dask is not None
+    meta = pandas_table(np.arange(1)).iloc[:0]
+    model = tf.dask.load_model(f"{folder}/export", DASK_COLUMNS)
+
+    def spoiled(rows: np.ndarray, what: str) -> pd.DataFrame:
+        frame = pandas_table(rows)
+        if rows[0] == 0:
+            return frame
+        if what == "type":
+            return frame.assign(age=frame["age"].astype("float64"))
+        if what == "null":
+            return frame.assign(price=frame["price"].where(frame["id"] != 350))
+        return frame.drop(columns=["at"])
+
+    for what, message in (
+        ("type", "Column 'age' has type double, and the model reads int32"),
+        ("null", "Column 'price'.* is null at row 50 of its partition"),
+        ("gone", "Column 'at' is missing; the table has 'id'"),
+    ):
+        frame = dd.from_map(
+            spoiled, [np.arange(300), np.arange(300, 600)], what=what, meta=meta, enforce_metadata=False
+        )
+        with pytest.raises(INVALID, match=message):
+            model.transform(frame).compute()
+    frame = dd.from_pandas(pandas_table(np.arange(6)), npartitions=2)
+    for table, message in (
+        (frame.drop(columns=["price"]), "Column 'price' is missing"),
+        (frame.assign(said=""), "already has a column 'said'"),
+        (frame.assign(age=1.5), "'age' has type double, and the model reads int32"),
+    ):
+        with pytest.raises(INVALID, match=message):
+            model.transform(table)
+
+
+# ---------------------------------------------------------------------- variables as tables
+
+
+@pytest.mark.parametrize("engine", ["spark", "dask"])
+def test_a_variable_as_a_table_and_back(clusters: Any, engine: str, folder: str, tmp_path: Path) -> None:
+    connector, prefix = getattr(tf, engine), f"{folder}/checkpoint"
+    if engine == "dask":
+        assert clusters.dask is not None
+        table = connector.variable_table(prefix, "users", partitions=4)
+        assert table.npartitions == 4
+        whole = table.compute()
+        changed = table[table["row"] < 3].map_partitions(lambda f: doubled(f), meta=table._meta)
+    else:
+        table = connector.variable_table(prefix, "users", clusters.spark)
+        assert table.schema.simpleString() == "struct<row:bigint,value:array<float>>"
+        whole = table.toPandas()
+        changed = table.where("row < 3").selectExpr("row", "transform(value, v -> cast(2 * v as float)) value")
+    users = np.arange(30, dtype=np.float32).reshape(15, 2)
+    whole = whole.sort_values("row")
+    assert whole["row"].tolist() == list(range(15)) and [list(v) for v in whole["value"]] == users.tolist()
+    warm = connector.write_variables(str(tmp_path / "warm"), {"users": changed}, base=str(Path(prefix, "model")))
+    users[:3] *= 2
+    assert tf.train.load_variable(warm, "users").tolist() == users.tolist()
+    with pytest.raises(INVALID, match="row 3 is missing. Give `base`" if engine == "spark" else "is missing"):
+        connector.write_variables(str(tmp_path / "cold"), {"users": connector_rows(changed, engine)})
+    assert not list(tmp_path.glob("cold*"))
+
+
+def doubled(frame: pd.DataFrame) -> pd.DataFrame:
+    values = pd.array([[2 * x for x in v] for v in frame["value"]], frame["value"].dtype)
+    return frame.assign(value=values)
+
+
+def connector_rows(changed: Any, engine: str) -> Any:
+    """Rows 1, 2 and 4 of three: one is missing."""
+    if engine == "spark":
+        return changed.selectExpr("if(row = 0, 4L, row) row", "value").where("row != 0").union(changed.where("row = 0"))
+    return changed[changed["row"] > 0]
+
+
+@pytest.mark.parametrize("engine", ["spark", "dask"])
+def test_a_training_begins_with_rows_of_a_table(
+    clusters: Any, engine: str, table: pa.Table, tmp_path: Path, none_left: Any
+) -> None:
+    """Rate 0: what the parameter servers hold at the end is what they began with."""
+    users = np.random.default_rng(1).normal(size=(200, 4)).astype(np.float32)
+    kind = pd.ArrowDtype(pa.list_(pa.float32()))
+    rows = pd.DataFrame({"row": np.arange(200), "value": pd.array(users.tolist(), kind)})
+    if engine == "spark":
+        frame = clusters.spark.createDataFrame(pa.Table.from_pandas(rows, preserve_index=False))
+    else:
+        import dask.dataframe as dd
+
+        assert clusters.dask is not None
+        frame = dd.from_pandas(rows, npartitions=2)
+    warm = getattr(tf, engine).write_variables(str(tmp_path / "warm"), {"table": frame})
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        variable = tf.get_variable("users", [200, 4])
+        p = tf.reduce_sum(tf.nn.embedding_lookup(variable, features["user"]), 1) * features["x"]
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            return tf.estimator.EstimatorSpec(mode, predictions={"p": p})
+        tf.train.init_from_checkpoint(warm, {"table": "users"})
+        loss = tf.reduce_mean(tf.square(p - labels))
+        train_op = tf.train.GradientDescentOptimizer(0.0).minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    model = clusters.train(engine, table, tmp_path / "out", model_fn=model_fn, sync=False, epochs=1)
+    assert model.variables()["users"].tobytes() == users.tobytes()
+    none_left()
+
+
+def test_the_schema_of_a_spark_query() -> None:
+    query = (
+        "select 1Y a, array(1.5f) l, current_timestamp() t, cast(1 as decimal(9, 2)) d, 'x' s, binary('x') image, "
+        "map(1, 2) m, make_ym_interval(1, 2) i"
+    )
+    command = [sys.executable, "-m", "sparkflow", "schema", "--spark", query, "--column", "l:shape=1,default=0"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "MASTER": "local[1]"}, timeout=280
+    )
+    assert done.returncode == 0, done.stderr
+    lines = {line.split()[0]: " ".join(line.split()[1:]) for line in done.stdout.splitlines()}
+    assert lines["a"] == "int8 int8 [rows] null is refused"
+    assert lines["l"] == "list<element: float not null> float32 [rows, 1] null is 0"
+    assert lines["t"].startswith("timestamp[us, tz=") and "us since 1970-01-01 UTC" in lines["t"]
+    assert lines["d"].startswith("decimal128(9, 2) float64 [rows]")
+    assert lines["s"] == "string string [rows] null is refused" and lines["image"].startswith("binary string [rows]")
+    assert lines["m"].startswith("map<int32, int32> - - which has no dtype; convert it first")
+    assert lines["i"].startswith("extension<arrow.opaque") and "interval year to month" in lines["i"]

@@ -1,0 +1,244 @@
+"""Columns to tensors: every Arrow type, with and without its Column; what is shared, what is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sparkflow as tf
+from sparkflow_connectors.assembly import assembled, placeholders
+from sparkflow_connectors.columns import Column
+from sparkflow_connectors.schema import arrays, check_batch, check_trainable, resolve
+from sparkflow_runtime.records.hashes import fingerprint64
+
+VECTOR = pa.struct(
+    [("type", pa.int8()), ("size", pa.int32()), ("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.float64()))]
+)
+DENSE = {"type": 1, "size": None, "indices": None, "values": [1.0, 2.0, 3.0]}
+SPARSE = {"type": 0, "size": 3, "indices": [0, 2], "values": [5.0, 7.0]}
+
+
+def tensors(values: Any, arrow: pa.DataType, /, **options: Any) -> dict[str, np.ndarray]:
+    batch = pa.record_batch([pa.array(values, arrow)], names=["c"])
+    columns = resolve(batch.schema, [Column("c", **options)], None)
+    check_batch(batch, columns, 0)
+    found = arrays(batch, columns)
+    for name, tensor in columns.tensors.items():
+        assert found[name].dtype == tensor.dtype.np, name
+        assert all(want in (None, got) for want, got in zip(tensor.shape, found[name].shape[1:], strict=True)), name
+    return found
+
+
+def tensor(values: Any, arrow: pa.DataType, /, **options: Any) -> Any:
+    return tensors(values, arrow, **options)["c"].tolist()
+
+
+UTC = dt.UTC
+TYPES = [
+    (pa.bool_(), [True, False], {}, [True, False]),
+    (pa.bool_(), [True, None], {"default": False}, [True, False]),
+    (pa.int16(), [1, None], {"default": 7}, [1, 7]),
+    (pa.float64(), [1.0, None], {"default": float("inf")}, [1.0, float("inf")]),
+    (pa.decimal128(9, 2), [Decimal("1.25"), None], {"default": 0.5}, [1.25, 0.5]),
+    (pa.date32(), [dt.date(1970, 1, 3), dt.date(1969, 12, 31)], {}, [2, -1]),
+    (pa.timestamp("us", "UTC"), [dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), None], {"default": 0}, [1_000_000, 0]),
+    (pa.timestamp("ms"), [dt.datetime(1970, 1, 1, 0, 0, 1)], {}, [1000]),
+    (pa.time32("s"), [dt.time(0, 1)], {}, [60]),
+    (pa.duration("us"), [dt.timedelta(seconds=2)], {}, [2_000_000]),
+    (pa.string(), ["a", "é", None], {"default": "x"}, [b"a", "é".encode(), b"x"]),
+    (pa.binary(), [b"\xff\0", b""], {}, [b"\xff\0", b""]),
+    (pa.dictionary(pa.int8(), pa.string()), ["b", "b"], {}, [b"b", b"b"]),
+    (pa.dictionary(pa.int8(), pa.int64()), [3, 4], {}, [3, 4]),
+    (pa.float64(), [1.1, 2.0], {"cast": tf.float32}, [np.float32(1.1).item(), 2.0]),
+    (pa.int64(), [2**24 + 1], {"cast": tf.float32}, [float(2**24)]),
+    (pa.int64(), [100, None], {"cast": tf.int8, "default": -1}, [100, -1]),
+    (pa.list_(pa.float32()), [[1, 2], [3, 4]], {"shape": [2]}, [[1, 2], [3, 4]]),
+    (pa.list_(pa.int32()), [[1, 2, 3, 4]] * 2, {"shape": [2, 2]}, [[[1, 2], [3, 4]]] * 2),
+    (pa.list_(pa.int32(), 2), [[1, 2], [3, 4]], {}, [[1, 2], [3, 4]]),
+    (pa.list_(pa.list_(pa.int32(), 2), 1), [[[1, 2]], [[3, 4]]], {}, [[[1, 2]], [[3, 4]]]),
+    (pa.list_(pa.list_(pa.int32(), 2), 1), [[[1, 2]], None], {"default": 0}, [[[1, 2]], [[0, 0]]]),
+    (pa.list_(pa.int32()), [[1], [], None, [1, 2, 3]], {"shape": [3], "pad": -1, "default": 0},
+     [[1, -1, -1], [-1, -1, -1], [-1, -1, -1], [1, 2, 3]]),
+    (pa.list_(pa.int32()), [[1, None], None], {"shape": [2], "default": 9}, [[1, 9], [9, 9]]),
+    (pa.large_list(pa.int32()), [[1, 2, 3], [4, 5]], {"shape": [2], "truncate": True}, [[1, 2], [4, 5]]),
+    (pa.list_(pa.string()), [["a"], ["b", "c"]], {"shape": [2], "pad": "-"}, [[b"a", b"-"], [b"b", b"c"]]),
+    (pa.list_(pa.string()), [["a"], ["b"]], {"shape": [1], "vocabulary": ["b", "a"]}, [[1], [0]]),
+    (VECTOR, [DENSE, DENSE], {"shape": [3]}, [[1, 2, 3], [1, 2, 3]]),
+    (VECTOR, [SPARSE, DENSE], {"shape": [3]}, [[5, 0, 7], [1, 2, 3]]),
+    (VECTOR, [SPARSE], {"shape": [3], "cast": tf.float32}, [[5, 0, 7]]),
+    (pa.binary(), [b"\x01\x02\x03\x04"], {"shape": [2, 2], "cast": tf.uint8}, [[[1, 2], [3, 4]]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "values", "options", "expected"), TYPES)
+def test_a_type_and_its_tensor(kind: pa.DataType, values: Any, options: Any, expected: Any) -> None:
+    assert tensor(values, kind, **options) == expected
+    batch = pa.record_batch([pa.array([*values[:1], *values], kind)], names=["c"]).slice(1)
+    columns = resolve(batch.schema, [Column("c", **options)], None)
+    assert arrays(batch, columns)["c"].tolist() == expected, "a part of a batch"
+    empty = arrays(batch.slice(0, 0), columns)["c"]
+    assert empty.shape == (0, *np.shape(expected)[1:]) and empty.dtype == columns.tensors["c"].dtype.np
+
+
+SHARED = [
+    (pa.int32(), {}), (pa.float64(), {}), (pa.uint8(), {}), (pa.date32(), {}), (pa.timestamp("us", "UTC"), {}),
+    (pa.time64("us"), {}), (pa.duration("ns"), {}), (pa.list_(pa.int64()), {"shape": [2]}),
+    (pa.list_(pa.float32(), 3), {}), (pa.list_(pa.list_(pa.int8(), 2), 2), {}),
+    (pa.large_list(pa.int64()), {"shape": [2, 1]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "options"), SHARED)
+def test_arrow_memory_is_shared(kind: pa.DataType, options: Any) -> None:
+    leaf, count = kind, 1
+    while hasattr(leaf, "value_type"):
+        count *= leaf.list_size if pa.types.is_fixed_size_list(leaf) else 2
+        leaf = leaf.value_type
+    flat = pa.array(range(10 * count), pa.int64()).cast(f"int{leaf.bit_width}").view(leaf)
+    array: Any = flat
+    if pa.types.is_fixed_size_list(kind):
+        inner = kind.value_type
+        array = flat if inner == leaf else pa.FixedSizeListArray.from_arrays(flat, inner.list_size)
+        array = pa.FixedSizeListArray.from_arrays(array, kind.list_size)
+    elif kind != leaf:
+        array = type(pa.array([], kind)).from_arrays(np.arange(0, 10 * count + 1, count), flat)
+    batch = pa.record_batch([array], names=["c"]).slice(2)
+    found = arrays(batch, resolve(batch.schema, [Column("c", **options)], None))["c"]
+    width = leaf.bit_width // 8
+    memory = np.frombuffer(flat.buffers()[1], np.dtype(f"u{width}"))
+    assert len(found) == 8 and np.shares_memory(found, memory)
+
+
+def test_bytes_and_vectors_share_memory_too() -> None:
+    images = pa.array([bytes(range(4)), bytes(range(4, 8))])
+    batch = pa.record_batch([images], names=["c"])
+    found = arrays(batch, resolve(batch.schema, [Column("c", cast=tf.uint8, shape=[4])], None))["c"]
+    assert found.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert np.shares_memory(found, np.frombuffer(images.buffers()[2], np.uint8))
+    vectors = pa.array([DENSE, DENSE], VECTOR)
+    batch = pa.record_batch([vectors], names=["c"])
+    found = arrays(batch, resolve(batch.schema, [Column("c", shape=[3])], None))["c"]
+    assert np.shares_memory(found, vectors.field("values").values.to_numpy())
+
+
+def test_strings_by_vocabulary(tmp_path: Path) -> None:
+    words = ["red", "green", "", "blé"]
+    (tmp_path / "words.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    values = ["green", "blé", "pink", "", None]
+    for vocabulary in (str(tmp_path / "words.txt"), words):
+        assert tensor(values, pa.string(), vocabulary=vocabulary, default="red") == [1, 3, -1, 2, 0]
+    outside = 4 + fingerprint64(b"pink") % 5
+    assert tensor(values, pa.string(), vocabulary=words, num_oov_buckets=5, default="red") == [1, 3, outside, 2, 0]
+    assert tensor([7, 8], pa.int32(), vocabulary=["8", "7"]) == [1, 0]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="its vocabulary has 'a' twice"):
+        tensor(["a"], pa.string(), vocabulary=["a", "b", "a"])
+    with pytest.raises(tf.errors.NotFoundError, match="'/nowhere' does not exist"):
+        tensor(["a"], pa.string(), vocabulary="/nowhere")
+
+
+def test_strings_by_hash_are_what_the_graph_would_give() -> None:
+    values = ["", "a", "sparkflow", "x" * 100]
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        expected = session.run(tf.strings.to_hash_bucket_fast(values, 1000)).tolist()
+        digits = session.run(tf.strings.to_hash_bucket_fast(tf.as_string([3, -17]), 10)).tolist()
+    for kind in (pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int32(), pa.string())):
+        given = [v.encode() for v in values] if kind == pa.binary() else values
+        assert tensor(given, kind, hash_buckets=1000) == expected
+    assert tensor([3, -17], pa.int64(), hash_buckets=10) == digits
+    assert tensor([["a"], ["a"]], pa.list_(pa.string()), hash_buckets=1000, shape=[1]) == [[expected[1]]] * 2
+
+
+def features(values: Any, arrow: pa.DataType, /, **options: Any) -> Any:
+    """What a model would be given."""
+    batch = pa.record_batch([pa.array(values, arrow)], names=["c"])
+    columns = resolve(batch.schema, [Column("c", **options)], None)
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        fed = placeholders(columns)
+        found, _ = assembled(columns, fed)
+        data = arrays(batch, columns)
+        return session.run(found["c"], {fed[name]: data[name] for name in fed})
+
+
+@pytest.mark.parametrize("length", [None, 4])
+def test_sparse_and_ragged(length: int | None) -> None:
+    rows = [[1, 2, 3], [], None, [4]]
+    options: Any = {"default": 0, "length": length}
+    sparse = features(rows, pa.list_(pa.int64()), kind="sparse", **options)
+    assert sparse.indices.tolist() == [[0, 0], [0, 1], [0, 2], [3, 0]] and sparse.values.tolist() == [1, 2, 3, 4]
+    assert sparse.dense_shape.tolist() == [4, length or 3]
+    ragged = features(rows, pa.list_(pa.int64()), kind="ragged", **options)
+    assert ragged.values.tolist() == [1, 2, 3, 4] and ragged.row_splits.tolist() == [0, 3, 3, 3, 4]
+    words = features([["a"], ["b", "c"]], pa.list_(pa.string()), kind="ragged", length=length)
+    assert words.values.tolist() == [b"a", b"b", b"c"]
+
+
+def test_sparse_vectors() -> None:
+    found = features([SPARSE, DENSE, SPARSE], VECTOR, kind="sparse", shape=[3])
+    assert found.dense_shape.tolist() == [3, 3] and found.values.tolist() == [5, 7, 1, 2, 3, 5, 7]
+    assert found.indices.tolist() == [[0, 0], [0, 2], [1, 0], [1, 1], [1, 2], [2, 0], [2, 2]]
+
+
+REFUSED: list[tuple[pa.DataType, Any, Any, str]] = [
+    (pa.int32(), [1, None], {}, r"Column 'c' \(feature\) is null at row 1 of its partition \(1 nulls"),
+    (pa.list_(pa.int32()), [[1], [1, None]], {"shape": [1], "truncate": True}, "Column 'c' is null at row 1"),
+    (pa.list_(pa.int32()), [[1, 2], [1]], {"shape": [2]}, r"'c' has 1 values at row 1 of .* its shape is \[2\]"),
+    (pa.list_(pa.int32()), [[1, 2], [1]], {}, "'c' has type list.* of any length: say how long"),
+    (pa.list_(pa.list_(pa.int32())), [[[1]]], {"shape": [1]}, "lists of lists have no shape; flatten"),
+    (pa.list_(pa.int32(), 2), [[1, 2]], {"shape": [3]}, r"has 2 values a row, and its shape is \[3\]"),
+    (pa.int32(), [1], {"shape": [1]}, "one value a row, and its shape is"),
+    (pa.int32(), [1], {"kind": "sparse"}, "is no list: it cannot be sparse"),
+    (pa.float32(), [1.0], {"hash_buckets": 3}, "a vocabulary or hash_buckets is for strings and whole numbers"),
+    (pa.string(), ["1"], {"cast": tf.int32}, "cannot be cast to int32; numbers can"),
+    (pa.int32(), [300], {"cast": tf.int8}, "'c' cannot be cast to int8: Integer value 300 not in range"),
+    (pa.int32(), [None], {"default": "x"}, "its default 'x' is no int32"),
+    (pa.map_(pa.string(), pa.int32()), [[("a", 1)]], {}, "has type map.*, which has no dtype; convert it first"),
+    (VECTOR, [DENSE], {}, "has type ML vector, of any length: say how long it is"),
+    (VECTOR, [DENSE], {"shape": [4]}, r"a vector of size 3 at row 0 of its partition, and its shape is \[4\]"),
+    (VECTOR, [None], {"shape": [4], "default": 0}, "'c' is null at row 0"),
+    (pa.list_(pa.int32()), [[1, 2]], {"kind": "ragged", "length": 1}, "has 2 values at row 0 .* length is at most 1"),
+    (pa.list_(pa.int32()), [[1, 2]], {"kind": "ragged", "shape": [1]}, "by `length`, not `shape`"),
+    (pa.int32(), [1], {"kind": "dens"}, "kind must be one of 'dense', 'sparse', 'ragged', got 'dens'"),
+    (pa.int32(), [1], {"shape": [0]}, "shape must be sizes of at least 1"),
+    (pa.string(), ["a"], {"hash_buckets": 2, "vocabulary": ["a"]}, "give one of them"),
+    (pa.string(), ["a"], {"hash_buckets": -2}, "hash_buckets must be a whole number that is not negative"),
+    (pa.list_(pa.int32()), [[1]], {"pad": 0}, "pad is for dense lists, with the shape"),
+    (pa.list_(pa.int32()), [[1]], {"length": 0, "kind": "sparse"}, "length must be a whole number of at least 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "values", "options", "message"), REFUSED)
+def test_what_is_refused(kind: pa.DataType, values: Any, options: Any, message: str) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        tensor(values, kind, **options)
+
+
+def test_what_cannot_wait_in_a_queue() -> None:
+    schema = pa.schema([("s", pa.string()), ("l", pa.list_(pa.int64()))])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'s' has type string: a training reads strings as numb"):
+        check_trainable(resolve(schema, ["s"], None))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"'l' is sparse: say how many .* kind='sparse', length="):
+        check_trainable(resolve(schema, [Column("l", kind="sparse")], None))
+
+
+def test_names() -> None:
+    schema = pa.schema([("l", pa.list_(pa.int64())), ("l/length", pa.int32()), ("x", pa.float32())])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="bears the name of a part of another"):
+        resolve(schema, [Column("l", kind="sparse"), "l/length"], None)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'x' is named 2 times among the features"):
+        resolve(schema, ["x", Column("x")], None)
+    found = resolve(schema, {"x": tf.float32, "l": Column("", shape=[1])}, Column("l/length", cast=tf.float32))
+    assert found.features == {"x": tf.float32, "l": tf.int64} and found.label_dtype == tf.float32
+
+
+def test_a_type_that_changes_on_the_way() -> None:
+    columns = resolve(pa.schema([("c", pa.int32())]), ["c"], None)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'c' has type int64, and the table said int32: the type"):
+        check_batch(pa.record_batch([pa.array([1])], names=["c"]), columns, 0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'c' is missing; the table has 'd'"):
+        check_batch(pa.record_batch([pa.array([1])], names=["d"]), columns, 0)

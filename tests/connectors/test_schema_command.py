@@ -1,0 +1,75 @@
+"""`sparkflow schema`: what a table's columns are as tensors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+import sparkflow as tf
+from sparkflow.cli import main
+
+TABLE = pa.table(
+    {
+        "age": pa.array([3], pa.int32()),
+        "tags": pa.array([["a"]], pa.list_(pa.string())),
+        "day": pa.array([4], pa.date32()),
+        "city": pa.array(["x"]),
+    }
+)
+
+
+def test_a_parquet_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pyarrow.parquet.write_table(TABLE, tmp_path / "part-0.parquet")
+    options = ["--column", "city:hash_buckets=100,default=none", "--column", "tags:kind=sparse,length=4,vocabulary="]
+    (tmp_path / "_words").write_text("a\nb\n")
+    options[-1] += str(tmp_path / "_words")
+    assert main(["schema", str(tmp_path), *options]) == 0
+    lines = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
+    assert [[word.strip() for word in line if word] for line in lines] == [
+        ["column", "type", "dtype", "shape"],
+        ["age", "int32", "int32", "[rows]", "null is refused"],
+        ["tags", "list<element: string>", "int64", "[rows, 4]", "vocabulary of 2, sparse, null is refused"],
+        ["day", "date32[day]", "int32", "[rows]", "days since 1970-01-01, null is refused"],
+        ["city", "string", "int64", "[rows]", "Fingerprint64 modulo 100, null is 'none'"],
+    ]
+    assert main(["schema", str(tmp_path), "--json"]) == 0
+    found = {line["name"]: line for line in json.loads(capsys.readouterr().out)}
+    assert found["tags"]["dtype"] == "" and found["tags"]["note"].startswith("of any length: say how long it is")
+
+
+@pytest.mark.parametrize("kind", ["feather", "csv", "tfrecord"])
+def test_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    path = tmp_path / f"x.{kind}"
+    if kind == "tfrecord":
+        tf.local.to_tfrecord(TABLE, str(path))
+    elif kind == "csv":
+        pyarrow.csv.write_csv(TABLE.select(["age", "city"]), path)
+    else:
+        pyarrow.feather.write_feather(TABLE, path)
+    assert main(["schema", str(path)]) == 0
+    assert "age" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{0}/nothing"], "no such file or directory"),
+        (["{0}"], "its names do not tell what is in it; give --format csv|"),
+        (["{0}/a.parquet"], "cannot be read as parquet"),
+        (["{0}/a.csv", "--column", "y:default=1"], "Column 'y' is missing; the table has 'x'"),
+        (["{0}/a.csv", "--column", "x:defalt=1"], "a column has no 'defalt'; there are default, cast"),
+        (["{0}/a.csv", "--column", "x:shape=3y"], "shape cannot be '3y'"),
+    ],
+)
+def test_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    if len(arguments) > 1 or "parquet" in arguments[0]:
+        (tmp_path / "a.parquet").write_text("no")
+        (tmp_path / "a.csv").write_text("x\n1\n")
+    assert main(["schema", arguments[0].format(tmp_path), *arguments[1:]]) == 1
+    assert message in capsys.readouterr().err

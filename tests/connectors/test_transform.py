@@ -1,0 +1,225 @@
+"""Results out: predictions of any shape and type, any tensor by name, saved models, variables as tables and back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sparkflow as tf
+from sparkflow_connectors.columns import Column
+from sparkflow_connectors.predictions import arrow_type, column
+
+INVALID = tf.errors.InvalidArgumentError
+X = np.arange(12, dtype=np.float32).reshape(6, 2)
+TABLE = pa.table({"x": pa.array(X.tolist(), pa.list_(pa.float32())), "id": np.arange(6), "note": list("abcdef")})
+W = np.array([[1.0, 2.0, 3.0], [0.5, 0.0, -1.0]], np.float32)
+
+
+def build() -> tuple[Any, Any]:
+    x = tf.placeholder(tf.float32, [None, 2], name="x")
+    w = tf.get_variable("w", initializer=tf.constant(W))
+    y = tf.nn.relu(tf.matmul(x, w, name="product"), name="y")
+    tf.constant(3.0, name="alone")
+    tf.as_string(y[:, 0], precision=1, name="text")
+    return x, y
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> str:
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        x, y = build()
+        session.run(tf.global_variables_initializer())
+        tf.saved_model.simple_save(session, str(tmp_path / "export"), {"x": x}, {"score": y})
+        tf.train.Saver().save(session, str(tmp_path / "ckpt" / "model"), global_step=7)
+    return str(tmp_path / "export")
+
+
+def test_a_saved_model_scores_a_table(export: str) -> None:
+    model = tf.local.load_model(export)
+    scored = model.transform(TABLE)
+    assert scored.schema.names == ["x", "id", "note", "score"] and scored.select(TABLE.schema.names).equals(TABLE)
+    np.testing.assert_array_equal(np.array(scored["score"].to_pylist(), np.float32), np.maximum(X @ W, 0))
+    frame = TABLE.to_pandas(types_mapper=pd.ArrowDtype)
+    assert model.transform(frame)["score"].tolist()[1] == pytest.approx((X @ W)[1])
+    assert model.transform(TABLE.slice(0, 0)).num_rows == 0
+
+
+def test_a_checkpoint_with_its_graph(export: str) -> None:
+    folder = os.path.join(os.path.dirname(export), "ckpt")
+    for path in (folder, os.path.join(folder, "model-7")):
+        model = tf.local.load_model(path, inputs={"in": "x:0"}, outputs={"y": "y"}, columns={"in": "x"})
+        assert model.transform(TABLE)["y"].to_pylist()[0] == pytest.approx([0.5, 0.0, 0.0])
+        assert list(model.variables()) == ["w"]
+
+
+def test_many_rows_are_scored_in_parts(export: str) -> None:
+    """What a model computes of a large batch stays small; messages count the rows of the whole."""
+    model, x = tf.local.load_model(export), np.random.default_rng(0).normal(size=(40_000, 2)).astype(np.float32)
+    table = pa.table({"x": pa.FixedSizeListArray.from_arrays(x.ravel(), 2)})
+    scored = model.transform(table)
+    assert scored["score"].num_chunks == 3
+    np.testing.assert_allclose(np.stack(scored["score"].to_numpy()), np.maximum(x @ W, 0), rtol=1e-5)
+    rows = [*x[:20_000].tolist(), None]
+    with pytest.raises(INVALID, match="is null at row 20000 of its partition"):
+        model.transform(pa.table({"x": pa.array(rows, pa.list_(pa.float32()))}))
+
+
+def test_a_frame_of_no_rows_gets_its_columns(export: str) -> None:
+    frame = pd.DataFrame({"x": [[1.0, 2.0]]}).iloc[:0]
+    assert list(tf.local.load_model(export).transform(frame).columns) == ["x", "score"]
+
+
+def test_any_fetch_by_name(export: str) -> None:
+    model = tf.local.load_model(export)
+    scored = model.transform(TABLE, fetches={"product": "product:0", "score": "score", "said": "text"})
+    assert scored.schema.names[3:] == ["product", "score", "said"]
+    assert scored["said"].to_pylist()[0] == "0.5" and scored.schema.field("said").type == pa.string()
+    np.testing.assert_array_equal(np.array(scored["product"].to_pylist(), np.float32), X @ W)
+    assert model.transform(TABLE, fetches="product").schema.names[-1] == "product"
+    for fetches, message in (
+        ("alone", r"Prediction 'alone' must have one row an example, got shape \(\)"),
+        ("nothing", "The model has no tensor 'nothing:0' .* its predictions are score"),
+        ([], "fetches is empty"),
+    ):
+        with pytest.raises(INVALID, match=message):
+            model.transform(TABLE, fetches=fetches)
+
+
+def test_scoring_needs_no_training_code(export: str, tmp_path: Path) -> None:
+    """What a task is sent, opened in a process that has never seen this module."""
+    import cloudpickle
+
+    (tmp_path / "model.pkl").write_bytes(cloudpickle.dumps(tf.local.load_model(export)))
+    code = (
+        "import pickle, pyarrow as pa\n"
+        f"model = pickle.load(open({str(tmp_path / 'model.pkl')!r}, 'rb'))\n"
+        "table = pa.table({'x': pa.array([[2.0, 2.0]], pa.list_(pa.float32()))})\n"
+        "print(model.transform(table)['score'].to_pylist())"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ran.stdout.strip() == "[[3.0, 4.0, 4.0]]", ran.stderr
+
+
+def test_a_table_that_does_not_match(export: str) -> None:
+    model = tf.local.load_model(export)
+    for table, message in (
+        (TABLE.drop_columns(["x"]), "Column 'x' is missing; the table has 'id', 'note'"),
+        (TABLE.append_column("score", TABLE["id"]), "The table already has a column 'score'"),
+        (pa.table({"x": X.astype(np.float64).tolist()}), "'x' has type .*double.*, and the model reads float32"),
+        (pa.table({"x": X[:, 0]}), "'x' has type float, which is one value a row, and its shape is"),
+        (pa.table({"x": [[1.0, 2.0], [1.0]]}, schema=pa.schema([TABLE.schema.field(0)])),
+         "'x' has 1 values at row 1 of its partition"),
+        (pa.table({"x": [[1.0, 2.0], None]}, schema=pa.schema([TABLE.schema.field(0)])), "is null at row 1 of"),
+    ):  # fmt: skip
+        with pytest.raises(INVALID, match=message):
+            model.transform(table)
+    wide = pa.table({"wide": pa.array(X.astype(np.float64).tolist())})
+    cast = tf.local.load_model(export, {"x": Column("wide", cast=tf.float32, shape=[2])})
+    assert cast.transform(wide)["score"].to_pylist() == model.transform(TABLE)["score"].to_pylist()
+
+
+def test_models_that_cannot_be_loaded(export: str, tmp_path: Path) -> None:
+    prefix = os.path.join(os.path.dirname(export), "ckpt", "model-7")
+    load = tf.local.load_model
+    for call, error, message in (
+        (lambda: load(str(tmp_path / "no")), tf.errors.NotFoundError, "is no SavedModel, and the graph"),
+        (lambda: load(export, tags=["train"]), INVALID, r"no graph with the tags \['train'\]; .*'serve'"),
+        (lambda: load(export, signature="other"), INVALID, "no signature 'other'; there is 'serving_default'"),
+        (lambda: load(export, {"z": "x"}), INVALID, "The model has no input 'z'; it has 'x'"),
+        (lambda: load(prefix, inputs={"x": "q:0"}, outputs={"y": "y:0"}), INVALID, "has no tensor 'q:0'"),
+        (lambda: load(prefix), INVALID, "has no signature 'serving_default'; there is none"),
+        (lambda: load(str(tmp_path)), tf.errors.NotFoundError, "holds neither a SavedModel nor a checkpoint"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=message):
+            call()
+    model = load(export)
+    for file in Path(export, "variables").iterdir():
+        file.unlink()
+    with pytest.raises(tf.errors.NotFoundError, match="does not exist on this task"):
+        model.transform(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (np.arange(4, dtype=np.uint8), pa.int16()),
+        (np.arange(4, dtype=np.float16), pa.float32()),
+        (np.array([True, False]), pa.bool_()),
+        (np.array([b"a", "é".encode()], object), pa.string()),
+        (np.zeros((2, 0)), pa.list_(pa.float64())),
+        (np.arange(24).reshape(2, 3, 4), pa.list_(pa.list_(pa.int64()))),
+        (np.arange(24).reshape(4, 6)[:, ::2], pa.list_(pa.int64())),
+    ],
+)  # fmt: skip
+def test_predictions_as_columns(values: np.ndarray, expected: pa.DataType) -> None:
+    kind = arrow_type("p", tf.as_dtype(values.dtype), values.shape[1:])
+    assert kind == expected
+    found = column("p", values, kind).to_pylist()
+    assert found == [v.decode() for v in values] if values.dtype == object else found == values.tolist()
+
+
+def test_predictions_share_memory() -> None:
+    values = np.arange(6, dtype=np.float32).reshape(3, 2)
+    kind = arrow_type("p", tf.float32, (2,))
+    assert np.shares_memory(column("p", values, kind).values.to_numpy(), values)
+
+
+def test_predictions_that_no_column_holds() -> None:
+    with pytest.raises(INVALID, match="Prediction 'p' is complex64, which no column holds"):
+        arrow_type("p", tf.complex64, ())
+    with pytest.raises(INVALID, match="Prediction 'p' has bytes that are no UTF-8"):
+        column("p", np.array([b"\xff"], object), pa.string())
+
+
+# ---------------------------------------------------------------------- variables as tables
+
+
+def test_a_variable_as_a_table_and_back(export: str, tmp_path: Path) -> None:
+    prefix = os.path.join(os.path.dirname(export), "ckpt", "model-7")
+    table = tf.local.variable_table(prefix, "w")
+    assert table.to_pylist() == [{"row": i, "value": w} for i, w in enumerate(W.tolist())]
+    changed = pa.table({"row": [1], "value": pa.array([[7, 8, 9]], pa.list_(pa.float32()))})
+    warm = tf.local.write_variables(str(tmp_path / "warm" / "model"), {"w": changed}, base=prefix)
+    assert tf.train.load_variable(warm, "w").tolist() == [W[0].tolist(), [7, 8, 9]]
+    whole = tf.local.write_variables(str(tmp_path / "whole"), {"b": table.take([1, 0])})
+    assert tf.train.load_variable(whole, "b").tolist() == W.tolist()
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        _, _ = build()
+        tf.train.init_from_checkpoint(warm, {"w": "w"})
+        session.run(tf.global_variables_initializer())
+        assert session.run("w:0")[1].tolist() == [7, 8, 9]
+
+
+def test_tables_that_are_no_variables(export: str, tmp_path: Path) -> None:
+    prefix, path = os.path.join(os.path.dirname(export), "ckpt", "model-7"), str(tmp_path / "out" / "x")
+
+    def rows(ids: Any, values: Any) -> dict[str, pa.Table]:
+        return {"w": pa.table({"row": pa.array(ids, pa.int64()), "value": pa.array(values)})}
+
+    for tables, base, message in (
+        (rows([0, 2], [1.0, 2.0]), None, "row 1 is missing. Give `base`"),
+        (rows([0, 0], [1.0, 2.0]), None, "row 0 is there twice"),
+        (rows([-1], [1.0]), None, "row -1 is negative"),
+        (rows([None], [1.0]), None, "column 'row' has nulls"),
+        (rows([0, 1], [[1.0], [1.0, 2.0]]), None, "its rows have 1 to 2 values"),
+        (rows([0], [[1.0]]), prefix, r"rows of shape \[1\] up to row 0, and .* has \[2, 3\]"),
+        (rows([5], [[1.0, 2.0, 3.0]]), prefix, "up to row 5"),
+        ({"w": pa.table({"row": [1]})}, None, "has no column 'value'"),
+        ({}, None, "no variable to write"),
+    ):
+        with pytest.raises(INVALID, match=message):
+            tf.local.write_variables(path, tables, base)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(tf.errors.NotFoundError, match="has no variable 'z'; it has w"):
+        tf.local.variable_table(prefix, "z")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(tf.errors.PermissionDeniedError, match="cannot be written"):
+        tf.local.write_variables(str(tmp_path / "file" / "x"), rows([0], [1.0]))
