@@ -14,7 +14,7 @@ from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import array, array_join, array_select, array_slice, init_ops, math, math_reduce, sparse
 from sparkflow.ops.embedding_sparse import safe_embedding_lookup_sparse
 from sparkflow.ops.variable_scope import get_variable
-from sparkflow.train.checkpoint_values import init_from_checkpoint
+from sparkflow.train.warm_start import init_from_checkpoint
 from sparkflow_runtime.wire import dtypes
 
 

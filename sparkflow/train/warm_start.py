@@ -81,3 +81,4 @@ def _set_initializer(reader: CheckpointReader, prefix: str, name: str, variable:
         scope = f"init_from_checkpoint/{variable.op.name}"
         (value,) = io.restore_v2(prefix, [name], ["" if info is None else info.spec], [dtype], name=f"{scope}/restore")
         variable._initializer_op = state.assign(variable._variable, value, name=f"{scope}/assign").op
+        variable._initial_value = value
