@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -22,9 +23,12 @@ from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
+from sparkflow_connectors.packing import Packing, packing_of, quoted
+from sparkflow_connectors.partition import OwnPartition
 from sparkflow_connectors.roles import role
+from sparkflow_connectors.rows import packed_pieces
 from sparkflow_connectors.saved import load_model
-from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
+from sparkflow_connectors.schema import check_partitioning, resolve
 from sparkflow_connectors.spark_schema import arrow_schema
 from sparkflow_connectors.spark_transform import transform
 from sparkflow_connectors.variable_tables import Rows, write
@@ -58,10 +62,12 @@ def train(
     columns = resolve(schema, features, label)
     job = Job(model_fn, columns, checkpoint_dir, **options)
     check_partitioning(schema, partition_by, order_by)
-    keys = {"partition_by": partition_by, "order_by": order_by}
-    needed = [*columns.all, *{c for c in keys.values() if c and c not in columns.all}]
-    rows = _partitioned(df, job.workers, partition_by, order_by).select(*needed)
-    return launch.train(SparkEngine(df.sparkSession, rows, slots, keys), job)
+    given = {"partition_by": partition_by, "order_by": order_by}
+    keys = {what: name for what, name in given.items() if name is not None and name not in columns.read}
+    packing = packing_of(columns)
+    rows = _partitioned(df, job.workers, partition_by, order_by)
+    rows = rows.selectExpr(*packing.expressions, *map(quoted, dict.fromkeys(keys.values())))
+    return launch.train(SparkEngine(df.sparkSession, rows, slots, Packed(packing, keys)), job)
 
 
 def _partitioned(df: DataFrame, workers: int, partition_by: str | None, order_by: str | None) -> DataFrame:
@@ -86,13 +92,21 @@ def session(name: str = "sparkflow", master: str | None = None) -> SparkSession:
     return (builder.master(master) if master else builder).getOrCreate()
 
 
+@dataclass(frozen=True)
+class Packed:
+    """What the columns are that the tasks get. keys: of them, those beside the job's, by what they are for."""
+
+    packing: Packing
+    keys: Mapping[str, str]
+
+
 class SparkEngine:
     """Runs worker `rank` in the barrier task of partition `rank`."""
 
     name = "spark"
 
-    def __init__(self, spark: SparkSession, rows: DataFrame, slots: int | None, keys: Mapping[str, str | None]):
-        self._spark, self._rows, self._slots, self._keys = spark, rows, slots, dict(keys)
+    def __init__(self, spark: SparkSession, rows: DataFrame, slots: int | None, packed: Packed):
+        self._spark, self._rows, self._slots, self._packed = spark, rows, slots, packed
 
     def driver_host(self) -> str:
         return str(self._spark.conf.get("spark.driver.host", "127.0.0.1"))
@@ -117,7 +131,7 @@ class SparkEngine:
         return None if context is None else int(context.defaultParallelism)
 
     def start(self, job: Job) -> SparkRun:
-        return SparkRun(self._spark, self._rows, job, self._keys)
+        return SparkRun(self._spark, self._rows, job, self._packed)
 
 
 class _JobGroup:
@@ -152,11 +166,11 @@ class _JobGroup:
 class SparkRun:
     """One barrier job, collected in a thread of its own, so that it can be cancelled."""
 
-    def __init__(self, spark: SparkSession, rows: DataFrame, job: Job, keys: Mapping[str, str | None]):
+    def __init__(self, spark: SparkSession, rows: DataFrame, job: Job, packed: Packed):
         self._group = _JobGroup(spark, job)
         self._error: Exception | None = None
         self._collected: list[Any] = []
-        tasks = rows.mapInArrow(_task(job, keys), _RESULT, barrier=True)
+        tasks = rows.mapInArrow(_task(job, packed), _RESULT, barrier=True)
         self._thread = self._group.thread(target=self._collect, args=(tasks,), daemon=True)
         self._thread.start()
 
@@ -183,7 +197,7 @@ class SparkRun:
             log.error("Spark did not end job group %s within %g s", self._group.name, _CANCEL_S)
 
 
-def _task(job: Job, keys: Mapping[str, str | None]) -> Any:
+def _task(job: Job, packed: Packed) -> Any:
     """The function of one task. Batches arrive lazily; one gather, since each takes Spark up to two seconds."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -196,18 +210,12 @@ def _task(job: Job, keys: Mapping[str, str | None]) -> Any:
         host = context.getTaskInfos()[rank].address.rpartition(":")[0]
         sys.setswitchinterval(5e-4)
         with _threads(job.threads):
-            result = role(job, _checked(batches, keys), rank, host, context.allGather)
+            pieces = packed_pieces(batches, job, packed.packing, packed.keys)
+            partition = OwnPartition(job.plan(rank), job.layout, pieces)
+            result = role(job, partition, rank, host, context.allGather)
         yield pa.RecordBatch.from_pydict({"rank": pa.array([rank], pa.int32()), "result": [json.dumps(result)]})
 
     return run
-
-
-def _checked(batches: Iterator[pa.RecordBatch], keys: Mapping[str, str | None]) -> Iterator[pa.RecordBatch]:
-    row = 0
-    for batch in batches:
-        check_keys(batch, keys, row)
-        row += batch.num_rows
-        yield batch
 
 
 class _threads:
