@@ -12,23 +12,25 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark import BarrierTaskContext, InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sparkflow_connectors import launch
+from sparkflow_connectors import files, launch
 from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job
+from sparkflow_connectors.layout import Piece
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.packing import Packing, packing_of, quoted
 from sparkflow_connectors.partition import OwnPartition
 from sparkflow_connectors.roles import role
-from sparkflow_connectors.rows import packed_pieces
+from sparkflow_connectors.rows import file_pieces, packed_pieces
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
+from sparkflow_connectors.spark_files import parquet_files
 from sparkflow_connectors.spark_schema import arrow_schema
 from sparkflow_connectors.spark_transform import transform
 from sparkflow_connectors.variable_tables import Rows, write
@@ -50,24 +52,41 @@ def train(
     partition_by: str | None = None,
     order_by: str | None = None,
     slots: int | None = None,
+    read_files: bool = True,
     **options: Any,
 ) -> Model:
     """Train inside one barrier stage of the DataFrame's cluster.
 
     partition_by: an integer column that says which worker trains a row (modulo the number of workers); without it Spark
     deals the rows round robin. order_by: a column that orders a worker's rows (needed for the same bits in every run).
+    read_files: where the DataFrame is nothing but parquet files (see spark_files.py), and neither of these two columns
+    is given, the tasks read them themselves: some times as fast, equally many rows each, and always in the same order.
     slots: task slots of the cluster, where `defaultParallelism` does not tell. options: the fields of Job.
     """
     schema = arrow_schema(df)
     columns = resolve(schema, features, label)
     job = Job(model_fn, columns, checkpoint_dir, **options)
     check_partitioning(schema, partition_by, order_by)
-    given = {"partition_by": partition_by, "order_by": order_by}
-    keys = {what: name for what, name in given.items() if name is not None and name not in columns.read}
-    packing = packing_of(columns)
-    rows = _partitioned(df, job.workers, partition_by, order_by)
-    rows = rows.selectExpr(*packing.expressions, *map(quoted, dict.fromkeys(keys.values())))
-    return launch.train(SparkEngine(df.sparkSession, rows, slots, Packed(packing, keys)), job)
+    given = {what: name for what, name in (("partition_by", partition_by), ("order_by", order_by)) if name is not None}
+    source: Source | None = _files(df, job) if read_files and not given else None
+    if source is None:
+        keys = {what: name for what, name in given.items() if name not in columns.read}
+        packing = packing_of(columns)
+        rows = _partitioned(df, job.workers, partition_by, order_by)
+        rows = rows.selectExpr(*packing.expressions, *map(quoted, dict.fromkeys(keys.values())))
+        source = Packed(packing, keys)
+    else:
+        rows = df.sparkSession.range(0, job.workers, 1, job.workers)
+    return launch.train(SparkEngine(df.sparkSession, rows, slots, source), job)
+
+
+def _files(df: DataFrame, job: Job) -> Files | None:
+    """The DataFrame's files, where the tasks can read them as Spark would."""
+    paths = parquet_files(df)
+    if not paths or not files.reads_the_same(files.schema(paths[0]), job.columns):
+        return None
+    log.info("the tasks read the %d parquet files of the DataFrame themselves", len(paths))
+    return Files(files.shares(paths, job.columns, job.workers, job.seed))
 
 
 def _partitioned(df: DataFrame, workers: int, partition_by: str | None, order_by: str | None) -> DataFrame:
@@ -92,12 +111,32 @@ def session(name: str = "sparkflow", master: str | None = None) -> SparkSession:
     return (builder.master(master) if master else builder).getOrCreate()
 
 
+class Source(Protocol):
+    """Where a task has its rows from."""
+
+    def pieces(self, job: Job, rank: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+        """batches: what Spark sends the task."""
+
+
 @dataclass(frozen=True)
 class Packed:
-    """What the columns are that the tasks get. keys: of them, those beside the job's, by what they are for."""
+    """From Spark. keys: columns beside the job's, by what they are for."""
 
     packing: Packing
     keys: Mapping[str, str]
+
+    def pieces(self, job: Job, rank: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+        return packed_pieces(batches, job, self.packing, self.keys)
+
+
+@dataclass(frozen=True)
+class Files:
+    """From files; Spark sends the task nothing of use."""
+
+    shares: list[list[files.Part]]
+
+    def pieces(self, job: Job, rank: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+        return file_pieces(self.shares[rank], job)
 
 
 class SparkEngine:
@@ -105,8 +144,8 @@ class SparkEngine:
 
     name = "spark"
 
-    def __init__(self, spark: SparkSession, rows: DataFrame, slots: int | None, packed: Packed):
-        self._spark, self._rows, self._slots, self._packed = spark, rows, slots, packed
+    def __init__(self, spark: SparkSession, rows: DataFrame, slots: int | None, source: Source):
+        self._spark, self._rows, self._slots, self._source = spark, rows, slots, source
 
     def driver_host(self) -> str:
         return str(self._spark.conf.get("spark.driver.host", "127.0.0.1"))
@@ -131,7 +170,7 @@ class SparkEngine:
         return None if context is None else int(context.defaultParallelism)
 
     def start(self, job: Job) -> SparkRun:
-        return SparkRun(self._spark, self._rows, job, self._packed)
+        return SparkRun(self._spark, self._rows, job, self._source)
 
 
 class _JobGroup:
@@ -166,11 +205,11 @@ class _JobGroup:
 class SparkRun:
     """One barrier job, collected in a thread of its own, so that it can be cancelled."""
 
-    def __init__(self, spark: SparkSession, rows: DataFrame, job: Job, packed: Packed):
+    def __init__(self, spark: SparkSession, rows: DataFrame, job: Job, source: Source):
         self._group = _JobGroup(spark, job)
         self._error: Exception | None = None
         self._collected: list[Any] = []
-        tasks = rows.mapInArrow(_task(job, packed), _RESULT, barrier=True)
+        tasks = rows.mapInArrow(_task(job, source), _RESULT, barrier=True)
         self._thread = self._group.thread(target=self._collect, args=(tasks,), daemon=True)
         self._thread.start()
 
@@ -197,7 +236,7 @@ class SparkRun:
             log.error("Spark did not end job group %s within %g s", self._group.name, _CANCEL_S)
 
 
-def _task(job: Job, packed: Packed) -> Any:
+def _task(job: Job, source: Source) -> Any:
     """The function of one task. Batches arrive lazily; one gather, since each takes Spark up to two seconds."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -210,8 +249,7 @@ def _task(job: Job, packed: Packed) -> Any:
         host = context.getTaskInfos()[rank].address.rpartition(":")[0]
         sys.setswitchinterval(5e-4)
         with _threads(job.threads):
-            pieces = packed_pieces(batches, job, packed.packing, packed.keys)
-            partition = OwnPartition(job.plan(rank), job.layout, pieces)
+            partition = OwnPartition(job.plan(rank), job.layout, source.pieces(job, rank, batches))
             result = role(job, partition, rank, host, context.allGather)
         yield pa.RecordBatch.from_pydict({"rank": pa.array([rank], pa.int32()), "result": [json.dumps(result)]})
 

@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkflow_connectors.layout import Block, Layout, Piece
+from sparkflow_connectors.columns import Column
+from sparkflow_connectors.layout import Block, Layout, Piece, put
 from sparkflow_connectors.partition import FollowedPartition, Handover, OwnPartition, replay, shuffled
 from sparkflow_connectors.packing import packing_of
 from sparkflow_connectors.rows import frame_pieces, packed_pieces, pieces_of
-from sparkflow_connectors.schema import Columns, arrays, resolve
+from sparkflow_connectors.schema import resolve
 from sparkflow_connectors.spool import Spool
 from sparkflow_connectors.windows import Plan, Windows, plan
 from sparkflow_runtime.wire.errors import InvalidArgumentError, ResourceExhaustedError
@@ -227,8 +228,36 @@ def test_a_type_that_changes_half_way_is_refused() -> None:
         list(pieces_of([*table(5).to_batches(), other], JOB))
 
 
-def test_rows_of_any_columns_can_be_laid_out() -> None:
-    columns = Columns(COLUMNS.features)
-    batch = table(4).to_batches()[0]
-    assert [len(c.columns) for c in Layout.of(columns).components] == [1, 1, 1]
-    assert list(arrays(batch, columns)) == ["id", "a", "even"]
+def test_only_plain_numbers_are_packed() -> None:
+    mixed = pa.table(
+        {
+            "a": pa.array([1.0, None], pa.float32()),
+            "b": pa.array([1.0, 2.0], pa.float32()),
+            "pair": pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32())),
+            "tags": pa.array([[1], [2, 3]], pa.list_(pa.int64())),
+            "city": ["x", "y"],
+            "n": [1, 2],
+        }
+    )
+    given = [Column("a", default=0.5), "b", Column("pair", shape=[2]), Column("tags", kind="ragged", length=2)]
+    columns = resolve(mixed.schema, [*given, Column("city", vocabulary=["y", "x"]), Column("n", hash_buckets=5)], None)
+    layout = Layout.of(columns)
+    assert [(c.columns, c.shape) for c in layout.components] == [
+        (("a", "b"), (2,)), (("pair",), (2,)), (("tags",), (2,)), (("tags/length",), ()), (("city", "n"), (2,))
+    ]  # fmt: skip
+    packing = packing_of(mixed.schema, columns)
+    assert [block.names for block in packing.blocks.values()] == [("a", "b")]
+    assert packing.plain == ["pair", "tags", "city", "n"] and "cast('0.5' as float)" in packing.expressions[-1]
+    job: Any = AJob()
+    job.columns, job.layout = columns, layout
+    (piece,) = pieces_of(mixed.to_batches(), job)
+    block = layout.empty(2)
+    put(block, 0, piece, 0, 2)
+    assert block[0].tolist() == [[1.0, 1.0], [0.5, 2.0]] and block[4][:, 0].tolist() == [1, 0]
+    assert [a.tolist() for a in block[1:4]] == [[[1, 2], [3, 4]], [[1, 0], [2, 3]], [1, 2]]
+
+
+def test_a_default_that_does_not_fit_is_refused() -> None:
+    columns = resolve(table(1).schema, [Column("id", default="none")], None)
+    with pytest.raises(InvalidArgumentError, match="Column 'id': its default 'none' is no int64"):
+        packing_of(table(1).schema, columns)
