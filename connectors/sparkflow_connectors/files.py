@@ -20,7 +20,8 @@ from sparkflow_connectors.column_types import show
 from sparkflow_connectors.schema import Columns
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError
 
-_BATCH_ROWS = 1 << 15  # of some dozen columns: they are still in the processor's cache when they are laid side by side
+_BATCH_ROWS = 1 << 16
+_BUFFER_BYTES = 1 << 16  # of each column. Not mapped: a file that is cut short meanwhile would end the process
 
 
 class Part(NamedTuple):
@@ -130,7 +131,7 @@ def _rows(file: pq.ParquetFile, part: Part, names: list[str]) -> Iterator[pa.Rec
 
 def _opened(path: str) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path, memory_map=True)
+        return pq.ParquetFile(path, buffer_size=_BUFFER_BYTES)
     except FileNotFoundError:
         raise NotFoundError(f"{path}: the file is not there, or this machine does not see it") from None
     except (OSError, pa.ArrowException) as error:

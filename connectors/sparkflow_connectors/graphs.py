@@ -110,7 +110,7 @@ def training_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]]) -> Tr
         tf.set_random_seed(job.seed)
         global_step = tf.train.get_or_create_global_step()
         with tf.name_scope(_INPUT), tf.device(worker):
-            queue = _input_queue(job)
+            queue = input_queue(job)
             features, labels = assembled(job.columns, _columns(job, queue.taken))
         spec = call_model_fn(job, features, labels, tf.estimator.ModeKeys.TRAIN, config)
         tf.summary.scalar("loss", spec.loss)
@@ -236,7 +236,7 @@ def _as_list(values: Any) -> list[Any]:
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
-def _input_queue(job: Job) -> InputQueue:
+def input_queue(job: Job) -> InputQueue:
     components, rows = job.layout.components, job.plan(0).queue_rows
     inputs = [tf.placeholder(c.dtype, [None, *c.shape], name=op_name(c.name) + "_rows") for c in components]
     types, shapes = [c.dtype for c in components], [c.shape for c in components]

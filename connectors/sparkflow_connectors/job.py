@@ -31,6 +31,7 @@ class Job:
     workers, ps: how many of each. sync: the model's optimizer is a SyncReplicasOptimizer; workers stay in step.
     batch_size: examples a worker and step. validation: the fraction of each worker's rows kept to choose the best
     epoch.
+    begin_epoch: the epoch of which these are the rows; those before it had other rows (micro-batches of a stream).
     patience: epochs without a better validation loss before training stops; 0 never stops early.
     uneven: what becomes of batches that are not full, and of workers with fewer rows than others: "pad" (go on with the
     epoch's first rows; the default), "join" (smaller last batches, then gradients of zero: each row is used once an
@@ -55,6 +56,7 @@ class Job:
     validation: float = 0.1
     uneven: str = PAD
     feed_bytes: int = 256 << 20
+    begin_epoch: int = 0
     patience: int = 0
     checkpoint_s: float = 10.0
     summary_steps: int = 50
@@ -90,7 +92,7 @@ class Job:
             "feed_bytes",
         ):
             self._check_whole(name, 1)
-        for name in ("patience", "max_restarts", "seed"):
+        for name in ("begin_epoch", "patience", "max_restarts", "seed"):
             self._check_whole(name, 0)
         for name in ("step_timeout_s", "keepalive_s", "checkpoint_s"):
             value = getattr(self, name)

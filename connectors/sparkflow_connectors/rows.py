@@ -42,7 +42,9 @@ def file_pieces(parts: Iterable[Part], job: Job) -> Iterator[Piece]:
         try:
             yield from pieces_of(read([part], job.columns), job)
         except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{part.path}, row group {part.group} from row {part.start} on: {error.message}") from error
+            raise InvalidArgumentError(
+                f"{part.path}, row group {part.group} from row {part.start} on: {error.message}"
+            ) from error
 
 
 # ---------------------------------------------------------------------- packed in SQL

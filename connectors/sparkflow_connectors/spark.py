@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -32,6 +32,7 @@ from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
 from sparkflow_connectors.spark_files import parquet_files
 from sparkflow_connectors.spark_schema import arrow_schema
+from sparkflow_connectors.spark_stream import TrainingStream, stream
 from sparkflow_connectors.spark_transform import transform
 from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
@@ -46,8 +47,8 @@ def train(
     df: DataFrame,
     model_fn: Any,
     *,
-    label: str | None,
-    features: Sequence[str] | Mapping[str, Any] | None = None,
+    label: str | Column | None,
+    features: Sequence[str | Column] | Mapping[str, Any] | None = None,
     checkpoint_dir: str,
     partition_by: str | None = None,
     order_by: str | None = None,
@@ -78,6 +79,27 @@ def train(
     else:
         rows = df.sparkSession.range(0, job.workers, 1, job.workers)
     return launch.train(SparkEngine(df.sparkSession, rows, slots, source), job)
+
+
+def train_stream(
+    df: DataFrame,
+    model_fn: Any,
+    *,
+    label: str | Column | None,
+    features: Sequence[str | Column] | Mapping[str, Any] | None = None,
+    checkpoint_dir: str,
+    trigger: Mapping[str, Any] | None = None,
+    on_model: Callable[[Model], object] | None = None,
+    **options: Any,
+) -> TrainingStream:
+    """Train on a streaming DataFrame, micro-batch by micro-batch; see spark_stream.py. Returns when it has begun.
+
+    trigger: as `DataStreamWriter.trigger` has it, such as {"availableNow": True}. on_model: called with the model after
+    each micro-batch. options: as of `train`. A stream that is begun again with the same checkpoint_dir goes on.
+    """
+    resolve(arrow_schema(df), features, label)
+    given = {"model_fn": model_fn, "label": label, "features": features, **options}
+    return stream(train, df, checkpoint_dir, trigger or {}, on_model, given)
 
 
 def _files(df: DataFrame, job: Job) -> Files | None:
@@ -292,4 +314,7 @@ def write_variables(path: str, tables: Mapping[str, DataFrame], base: str | None
     return write(path, {name: df.toArrow() for name, df in tables.items()}, base)
 
 
-__all__ = ["Column", "SparkEngine", "load_model", "session", "train", "transform", "variable_table", "write_variables"]
+__all__ = [
+    "Column", "SparkEngine", "TrainingStream", "load_model", "session", "train", "train_stream", "transform",
+    "variable_table", "write_variables",
+]  # fmt: skip

@@ -51,14 +51,21 @@ def saved_position(job: Job) -> list[int] | None:
     return [int(n) for n in table.ravel()]
 
 
-def starts(saved: list[int] | None, workers: int, batch_size: int) -> list[Start]:
+def saved_epoch(checkpoint_dir: str) -> int:
+    """How many epochs the last checkpoint has behind it."""
+    path = directory.latest(checkpoint_dir)
+    return 0 if path is None else int(tf.train.load_variable(path, _POSITION)[:, 0].min())
+
+
+def starts(saved: list[int] | None, workers: int, batch_size: int, begin_epoch: int = 0) -> list[Start]:
     """Where each worker goes on: at the very step, with as many workers and the same batches as before; otherwise at
-    the beginning of the epoch that was under way."""
+    the beginning of the epoch that was under way. Not before `begin_epoch`."""
     if saved is None:
-        return [Start(0, 0)] * workers
+        return [Start(begin_epoch, 0)] * workers
     table = np.array(saved).reshape(-1, 5)
-    if len(table) != workers or (table[:, 2] != batch_size).any():
-        return [Start(int(table[:, 0].min()), 0)] * workers
+    epoch = int(table[:, 0].min())
+    if epoch < begin_epoch or len(table) != workers or (table[:, 2] != batch_size).any():
+        return [Start(max(epoch, begin_epoch), 0)] * workers
     return [Start(e, s, Mark(rows, crc) if s else None) for e, s, _, rows, crc in table.tolist()]
 
 
@@ -76,7 +83,7 @@ class Trainer:
         control: TaskControl,
     ):
         self.job, self.rank, self.chief, self.control, self.partition = job, rank, rank == 0, control, partition
-        self.starts = starts(everyone[0].position, job.workers, job.batch_size)
+        self.starts = starts(everyone[0].position, job.workers, job.batch_size, job.begin_epoch)
         self.epoch, self.step, _ = self.starts[rank]
         self._first_epoch = self.epoch
         self.parts: TrainingGraph = training_graph(job, rank, cluster)
@@ -162,9 +169,10 @@ class Trainer:
             raw.run(self.parts.board.post_rows, {self.parts.board.rows_value: [rows, same]})
 
         doors, together = Doors(enqueue, lambda: raw.run(entry.close)), job.sync and job.workers > 1
+        start = self.starts[self.rank]
         self._feeder = Feeder(
-            job.plan(self.rank), self.partition, doors, job.uneven, job.epochs, self.starts[self.rank],
-            keep=together and job.uneven == PAD,
+            job.plan(self.rank), self.partition, doors, job.uneven, job.epochs - job.begin_epoch,
+            start._replace(epoch=start.epoch - job.begin_epoch), keep=together and job.uneven == PAD,
         )  # fmt: skip
         board = Board(post, lambda: raw.run(self.parts.board.rows))
         self._pace = Pace(self._feeder, board, job.uneven, job.batch_size, together)
@@ -201,7 +209,7 @@ class Trainer:
             raw.run(self.parts.set_positions, {self.parts.positions: table})
             self._open_summaries()
         self._meet(raw)
-        self._feeder.go(self.epoch, self.step)
+        self._feeder.go(self.epoch - self.job.begin_epoch, self.step)
 
     def _post_mark(self, raw: Any) -> None:
         """By which rows a checkpoint of this step is known again; before anything that they change can be saved."""

@@ -75,7 +75,9 @@ def test_a_null_is_told_with_its_file(paths: list[str]) -> None:
     holed[205]["x"] = None
     pq.write_table(pa.Table.from_pylist(holed, table(1).schema), paths[3], row_group_size=100)
     (share,) = files.shares(paths, COLUMNS, 1, seed=4)
-    with pytest.raises(InvalidArgumentError, match=r"part-3\.parquet, row group 2 from row 0 on: .*'x'.* null at row 5"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"part-3\.parquet, row group 2 from row 0 on: .*'x'.* null at row 5"
+    ):
         list(file_pieces(share, JOB))
 
 
