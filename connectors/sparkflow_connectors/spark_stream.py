@@ -33,7 +33,7 @@ class TrainingStream:
         self.model: Model | None = None
         self._error: Exception | None = None
 
-    def awaitTermination(self, timeout: float | None = None) -> bool:
+    def awaitTermination(self, timeout: int | None = None) -> bool:
         """Until the stream ends, or for so many seconds; whether it has ended. Raises what ended a training, as
         itself."""
         try:

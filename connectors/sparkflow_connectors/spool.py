@@ -36,7 +36,7 @@ class Spool:
         self.layout, self.places, self.rows = layout, list[Place](), 0
         self._directory = directory or tempfile.gettempdir()
         self._writer: _Writer | None = None
-        self._fd = self._made() if fd is None else fd
+        self._fd = fd  # None: the file is made when it is first written to, where an error of that is told
 
     def _made(self) -> int:
         try:
@@ -47,6 +47,9 @@ class Spool:
 
     @property
     def fd(self) -> int:
+        """Raises ResourceExhaustedError where the file cannot be made."""
+        if self._fd is None:
+            self._fd = self._made()
         return self._fd
 
     def append(self, block: Block) -> Place:
@@ -54,7 +57,7 @@ class Spool:
         batch = self.layout.batch(block)
         try:
             if self._writer is None:
-                self._writer = _Writer(self._fd, self.layout.schema)
+                self._writer = _Writer(self.fd, self.layout.schema)
             offset, nbytes = self._writer.write(batch)
         except OSError as error:
             raise self._full(error, batch.nbytes) from error
@@ -72,7 +75,7 @@ class Spool:
         offset, nbytes, _ = self.places[number]
         begin = offset - offset % mmap.ALLOCATIONGRANULARITY
         flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
-        mapped = mmap.mmap(self._fd, offset + nbytes - begin, flags=flags, prot=mmap.PROT_READ, offset=begin)
+        mapped = mmap.mmap(self.fd, offset + nbytes - begin, flags=flags, prot=mmap.PROT_READ, offset=begin)
         message = pa.py_buffer(mapped).slice(offset - begin, nbytes)
         return self.layout.block(pa.ipc.read_record_batch(message, self.layout.schema))
 
@@ -80,9 +83,9 @@ class Spool:
         """Give the file up; what was read stays as long as it is used."""
         if self._writer is not None:
             self._writer.close()
-        if self._fd >= 0:
+        if self._fd is not None:
             os.close(self._fd)
-        self._fd = -1
+        self._fd = None
 
     def _full(self, error: OSError, nbytes: int) -> ResourceExhaustedError:
         return ResourceExhaustedError(

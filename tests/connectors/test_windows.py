@@ -163,7 +163,7 @@ def test_what_goes_wrong_there_is_raised_here() -> None:
 
 def test_a_full_disk_says_where(tmp_path: Path) -> None:
     with pytest.raises(ResourceExhaustedError, match=r"Cannot spool 0 bytes of rows.*nowhere: No such file"):
-        Spool(LAYOUT, directory=str(tmp_path / "nowhere"))
+        Spool(LAYOUT, directory=str(tmp_path / "nowhere")).append(LAYOUT.zeros(3))
     full = Spool(LAYOUT, fd=os.open("/dev/full", os.O_RDWR))
     with pytest.raises(ResourceExhaustedError, match=r"Cannot spool \d+ bytes of rows, after 0 rows, .*No space left"):
         full.append(LAYOUT.zeros(10))
