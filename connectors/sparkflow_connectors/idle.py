@@ -37,12 +37,23 @@ def _of_accumulator(op: Any) -> dict[Any, np.ndarray]:
     if op.type != "SparseAccumulatorApplyGradient":
         return {op.inputs[2]: _zeros(op.inputs[2])}
     indices, values, shape = list(op.inputs)[2:5]
+    for tensor in (indices, values):
+        _of_any_rows(tensor)
     none = np.zeros([0, *_known(values, values.shape.as_list()[1:])], values.dtype.base_dtype.np)
     fed = {indices: np.zeros(0, np.int64), values: none}
     if shape.op.type != "Const":
         dense = tf.get_static_value(shape) if hasattr(tf, "get_static_value") else None
         fed[shape] = np.zeros(0, np.int64) if dense is None else dense
     return fed
+
+
+def _of_any_rows(tensor: Any) -> None:
+    """Forget how many rows it has in a full batch. Nothing is built on it any more: only its feeds are checked by it.
+
+    (Rows of zeros in their place would count: an accumulator divides each row's sum by how many have sent that row.)
+    """
+    if tensor.shape.rank:
+        tensor._shape = (None, *tensor._shape[1:])
 
 
 def _zeros(tensor: Any) -> np.ndarray:

@@ -61,11 +61,10 @@ class Pace:
         self._post()
         meet()
         table = self._board.read()
-        if (table[:, 0] != UNKNOWN).all():
-            rows = table[:, 0].tolist()
-            check_rows(rows, self._uneven, self._size, self._together)
-            if self._together:
-                self._steps = self._common([own_steps(n, self._size, self._uneven) for n in rows])
+        rows = table[:, 0].tolist()
+        check_rows(rows, self._uneven, self._size, self._together)
+        if self._together and UNKNOWN not in rows:
+            self._steps = self._common([own_steps(n, self._size, self._uneven) for n in rows])
         return bool(table[:, 1].all())
 
     def _own(self, step: int, tell: bool = True) -> int | None:
@@ -113,15 +112,18 @@ class Pace:
 
 
 def check_rows(rows: Sequence[int], uneven: str = PAD, batch_size: int = 1, together: bool = False) -> None:
-    """Raises InvalidArgumentError where there are too few rows to train on. rows: of each worker, by rank."""
-    if sum(rows) == 0:
+    """Raises InvalidArgumentError where there are too few rows to train on.
+
+    rows: of each worker, by rank; UNKNOWN where there are more than a batch, and it has not read them all.
+    """
+    if UNKNOWN not in rows and sum(rows) == 0:
         raise InvalidArgumentError("The table is empty: there is no row to train on")
-    if sum(rows) < len(rows):
+    if UNKNOWN not in rows and sum(rows) < len(rows):
         raise InvalidArgumentError(f"There are more workers ({len(rows)}) than rows ({sum(rows)}); use fewer workers")
-    short = [rank for rank, n in enumerate(rows) if n < batch_size]
+    short = [rank for rank, n in enumerate(rows) if UNKNOWN != n < batch_size]
     if uneven == DROP and short and (together or len(short) == len(rows)):
+        said = ", ".join("more" if n == UNKNOWN else str(n) for n in rows)
         raise InvalidArgumentError(
             f"uneven='drop' leaves out batches that are not full, and partitions {short} have no full batch of "
-            f"{batch_size} rows (rows by worker: {list(rows)}). Repartition the table, use smaller batches, or another "
-            "policy"
+            f"{batch_size} rows (rows by worker: {said}). Repartition the table, use smaller batches, or another policy"
         )

@@ -47,8 +47,15 @@ def counting_model() -> Callable[..., Any]:
                         os.kill(os.getpid(), signal.SIGKILL)
 
         n = config.num_worker_replicas
-        optimizer = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(1.0), n, n)
-        hooks = [optimizer.make_session_run_hook(config.is_chief, num_tokens=0)]
+        optimizer: Any = tf.train.GradientDescentOptimizer(1.0)
+        hooks = []
+        if params["strategy"] == "all_reduce":
+            from sparkflow.distribute import DistributedOptimizer
+
+            optimizer = DistributedOptimizer(optimizer, n)
+        else:
+            optimizer = tf.train.SyncReplicasOptimizer(optimizer, n, n)
+            hooks.append(optimizer.make_session_run_hook(config.is_chief, num_tokens=0))
         if config.task_id == 1:
             hooks.append(Killer())
         train_op = optimizer.minimize(loss, global_step=tf.train.get_global_step())
@@ -63,11 +70,19 @@ def uses(
     """How often each row was used, in learning rates, by a training that loses worker 1 at these steps."""
     notes = folder / "notes"
     notes.mkdir(parents=True)
-    usual = {"workers": 2, "ps": 2, "sync": True, "epochs": EPOCHS, "batch_size": BATCH, "validation": VALIDATION}
+    usual: dict[str, Any] = {
+        "workers": 2,
+        "ps": 2,
+        "sync": True,
+        "epochs": EPOCHS,
+        "batch_size": BATCH,
+        "validation": VALIDATION,
+    }
+    usual.update(checkpoint_s=0.02, uneven="join")
+    params = {"rows": ROWS, "kill": kill, "notes": str(notes), "strategy": options.get("strategy", "ps")}
     model = getattr(tf, engine).train(
         data, counting_model(), label=None, features=["row"], checkpoint_dir=str(folder / "checkpoints"),
-        checkpoint_s=0.02, uneven="join", params={"rows": ROWS, "kill": kill, "notes": str(notes)},
-        **{**usual, **options},
+        params=params, **{**usual, **options},
     )  # fmt: skip
     assert len(os.listdir(notes)) == len(kill) == model.figures["attempts"] - 1
     return -tf.train.load_variable(model.figures["checkpoint"], "uses"), model
@@ -115,6 +130,35 @@ def test_a_training_on_parquet_files_uses_each_row_once_an_epoch(
     none_left()
 
 
+@pytest.mark.parametrize("strategy", ["ps", "all_reduce"])
+@pytest.mark.parametrize("uneven", ["pad", "join", "drop"])
+@pytest.mark.parametrize("small", [200, 0], ids=["small", "empty"])
+def test_uneven_partitions_neither_hang_nor_lose_rows(
+    clusters: Any, tmp_path: Path, none_left: Any, uneven: str, small: int, strategy: str
+) -> None:
+    row = np.arange(ROWS)
+    data = pa.table({"row": row, "part": (row < small).astype(np.int64)})
+    options = {"partition_by": "part", "uneven": uneven, "validation": 0.0, "feed_bytes": 8192, "strategy": strategy}
+    if uneven == "drop" and not small:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"partitions \[1\] have no full batch of 64 rows"):
+            uses(clusters, "local", data, tmp_path, [], **options)
+        none_left()
+        return
+    used, _ = uses(clusters, "local", data, tmp_path, [], **options)
+    scale = 2.0 if strategy == "all_reduce" else 1.0  # there, the mean is over all workers
+    own, others = used[small:] * scale, used[:small] * scale
+    if uneven == "join":
+        assert (own == EPOCHS).all() and (others == EPOCHS).all()
+    elif uneven == "pad":
+        steps = -(-(ROWS - small) // BATCH)
+        assert (own >= EPOCHS).all() and own.sum() == EPOCHS * steps * BATCH
+        assert not small or ((others > EPOCHS).all() and others.sum() == EPOCHS * steps * BATCH)
+    else:
+        steps = small // BATCH
+        assert (own <= EPOCHS).all() and own.sum() == others.sum() == EPOCHS * steps * BATCH
+    none_left()
+
+
 def test_rows_that_come_in_another_order_are_noticed(
     clusters: Any, tmp_path: Path, none_left: Any, caplog: Any
 ) -> None:
@@ -128,7 +172,7 @@ def test_rows_that_come_in_another_order_are_noticed(
         tf.local.train(
             other, counting_model(), label=None, features=["row"], checkpoint_dir=str(tmp_path / "checkpoints"),
             checkpoint_s=0.02, uneven="join", workers=2, ps=2, sync=True, epochs=1, batch_size=BATCH,
-            validation=VALIDATION, params={"rows": ROWS, "kill": [], "notes": ""}, **options,
+            validation=VALIDATION, params={"rows": ROWS, "kill": [], "notes": "", "strategy": "ps"}, **options,
         )  # fmt: skip
     assert "the rows come in another order than before: epoch 1 begins again" in caplog.text
     none_left()

@@ -28,7 +28,7 @@ def streamed(clusters: Any, folder: Path, notes: Path, kill: list[int], **option
     notes.mkdir(exist_ok=True)
     source = clusters.spark.readStream.schema("row long").option("maxFilesPerTrigger", 1).parquet(str(folder / "table"))
     usual = {"workers": 2, "ps": 2, "sync": True, "batch_size": 16, "uneven": "join", "checkpoint_s": 0.02}
-    params = {"rows": ROWS, "kill": kill, "notes": str(notes)}
+    params = {"rows": ROWS, "kill": kill, "notes": str(notes), "strategy": "ps"}
     return tf.spark.train_stream(
         source, counting_model(), label=None, features=["row"], checkpoint_dir=str(folder / "checkpoints"),
         trigger=NOW, params=params, **{**usual, **options},

@@ -96,7 +96,7 @@ def test_drop_ends_with_the_first(counts: list[int]) -> None:
     [
         ([0, 0], PAD, "is empty"),
         ([1, 0], JOIN, "more workers"),
-        ([9, 3], DROP, r"partitions \[1\] have no full batch of 4 rows \(rows by worker: \[9, 3\]\)"),
+        ([9, 3], DROP, r"partitions \[1\] have no full batch of 4 rows \(rows by worker: 9, 3\)"),
     ],
 )
 def test_too_few_rows_are_refused(counts: list[int], uneven: str, message: str) -> None:
