@@ -158,7 +158,7 @@ class Announcement:
     rank: int
     worker: str
     ps: str | None
-    position: list[int] | None = None  # of the checkpoint, as the chief read it: see training.saved_position
+    position: list[int] | None = None  # of the checkpoint, as the chief read it: see ledger.py
 
     def encode(self) -> str:
         return json.dumps(self.__dict__)

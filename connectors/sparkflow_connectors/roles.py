@@ -12,9 +12,10 @@ from sparkflow.session.server import Server
 from sparkflow.train.cluster_resolver import TF_CONFIG, tf_config
 from sparkflow_connectors.control import TaskControl
 from sparkflow_connectors.job import Announcement, Job
+from sparkflow_connectors.ledger import saved_position
 from sparkflow_connectors.partition import Partition
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
-from sparkflow_connectors.training import Trainer, saved_position
+from sparkflow_connectors.training import Trainer
 from sparkflow_runtime.wire.errors import OpError, UnavailableError
 
 Gather = Callable[[str], list[str]]

@@ -15,8 +15,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
+from sparkflow_connectors.ledger import saved_epoch
 from sparkflow_connectors.model import Model
-from sparkflow_connectors.training import saved_epoch
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 
 _OFFSETS = "stream"  # Spark's own notes of the stream, in the checkpoint directory

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparkflow as tf
-from sparkflow_connectors.training import saved_epoch
+from sparkflow_connectors.ledger import saved_epoch
 from tests.cluster.test_exactly_once import counting_model
 
 ROWS, FILES = 900, 3
