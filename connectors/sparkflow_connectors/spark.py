@@ -73,8 +73,11 @@ def train(
     if source is None:
         keys = {what: name for what, name in given.items() if name not in columns.read}
         packing = packing_of(columns)
-        rows = _partitioned(df, job.workers, partition_by, order_by)
-        rows = rows.selectExpr(*packing.expressions, *map(quoted, dict.fromkeys(keys.values())))
+        expressions = [*packing.expressions, *map(quoted, dict.fromkeys(keys.values()))]
+        if given:
+            rows = _partitioned(df, job.workers, partition_by, order_by).selectExpr(*expressions)
+        else:
+            rows = df.selectExpr(*expressions).repartition(job.workers)  # packed, rows are half as large on their way
         source = Packed(packing, keys)
     else:
         rows = df.sparkSession.range(0, job.workers, 1, job.workers)
