@@ -8,6 +8,8 @@ after a restart, without `order_by`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -20,6 +22,7 @@ from sparkflow_connectors.column_types import show
 from sparkflow_connectors.schema import Columns
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError
 
+_FOOTERS_AT_ONCE = 16
 _BATCH_ROWS = 1 << 16
 _BUFFER_BYTES = 1 << 16  # of each column. Not mapped: a file that is cut short meanwhile would end the process
 
@@ -61,7 +64,8 @@ def shares(paths: Sequence[str], columns: Columns, workers: int, seed: int) -> l
     Raises InvalidArgumentError where files differ in the type of a column, NotFoundError and DataLossError on a file
     that cannot be read.
     """
-    groups = [part for path in paths for part in _groups(path, columns)]
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        groups = [part for found in pool.map(partial(_groups, columns=columns), paths) for part in found]
     groups = [groups[i] for i in np.random.Generator(np.random.Philox(key=[seed, 0])).permutation(len(groups))]
     ends = np.cumsum([part.stop for part in groups]).tolist()
     total = ends[-1] if ends else 0
