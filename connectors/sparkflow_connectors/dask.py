@@ -10,7 +10,7 @@ import logging
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,6 +29,7 @@ from sparkflow_connectors.job import Job
 from sparkflow_connectors.local import as_table, with_predictions
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
+from sparkflow_connectors.rows import frame_pieces
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
 from sparkflow_connectors.variable_tables import Rows, write
@@ -72,7 +73,7 @@ def train(
         check_partitioning(schema, partition_by, None)
     if order_by is not None and order_by not in schema.names:
         raise InvalidArgumentError(f"order_by: column {order_by!r} is missing; the table has {', '.join(schema.names)}")
-    needed = list(dict.fromkeys([*columns.all, *(c for c in (partition_by, order_by) if c is not None)]))
+    needed = list(dict.fromkeys([*columns.read, *(c for c in (partition_by, order_by) if c is not None)]))
     return launch.train(DaskEngine(client or default_client(), ddf[needed], partition_by, order_by), job)
 
 
@@ -246,7 +247,7 @@ def _host_role(
     job: Job, rank: int, frames: list[Any], partition_by: str | None, order_by: str | None
 ) -> dict[str, Any]:
     """In the task's thread: this worker's rows, then its child."""
-    batches = _rows(job, rank, frames, partition_by, order_by).to_batches()
+    rows = frame_pieces(_rows(job, rank, frames, partition_by, order_by), job)
     host = urlsplit(get_worker().address).hostname or "127.0.0.1"
     mine: list[Child] = []
 
@@ -255,7 +256,7 @@ def _host_role(
         _host(job.run_id, child)
 
     try:
-        return run_child(job, batches, rank, host, _Gather(job, rank, lambda: mine[0]), started)
+        return run_child(job, rows, rank, host, _Gather(job, rank, lambda: mine[0]), started)
     finally:
         left = [c for c in _CHILDREN.pop(job.run_id, []) if c not in mine]
         if left:  # another role of this run on the same Dask worker
@@ -268,7 +269,13 @@ def _host(run_id: str, child: Child) -> None:
         child.kill()
 
 
-def _rows(job: Job, rank: int, frames: list[Any], partition_by: str | None, order_by: str | None) -> pa.Table:
+def _rows(
+    job: Job, rank: int, frames: list[Any], partition_by: str | None, order_by: str | None
+) -> Iterator[pd.DataFrame]:
+    """This worker's rows: its partitions as they are, or all rows that are its own in their order."""
+    if partition_by is None and order_by is None:
+        yield from frames
+        return
     frame = pd.concat(frames, ignore_index=True) if len(frames) != 1 else frames[0]
     for what, name in (("partition_by", partition_by), ("order_by", order_by)):
         if name is not None and (nulls := np.flatnonzero(frame[name].isna().to_numpy())).size:
@@ -280,7 +287,7 @@ def _rows(job: Job, rank: int, frames: list[Any], partition_by: str | None, orde
         frame = frame[frame[partition_by] % job.workers == rank]
     if order_by is not None:
         frame = frame.sort_values(order_by, kind="stable")
-    return as_table(frame[list(job.columns.all)])
+    yield frame
 
 
 class _Gather:

@@ -14,12 +14,11 @@ import sparkflow as tf
 from sparkflow import experimental
 from sparkflow.distribute import broadcast_global_variables
 from sparkflow_connectors.assembly import assembled, op_name, placeholders
+from sparkflow_connectors.feeding import JOIN
 from sparkflow_connectors.job import ALL_REDUCE, Job
 from sparkflow_connectors.predictions import arrow_type
-from sparkflow_connectors.schema import check_trainable
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
-_QUEUE_BATCHES = 32
 _JOIN_GROUP = 0x5F10  # a group of its own, apart from the model's
 _INPUT = "sparkflow_input"  # a column may be called as one of the model's variables
 EVAL_BATCH = 8192
@@ -31,12 +30,10 @@ class TrainingGraph:
 
     graph: Any
     spec: Any  # EstimatorSpec of TRAIN
-    queue_inputs: dict[str, Any]
-    enqueue: Any
-    close_queue: Any
+    queue: InputQueue
     global_step: Any
     train_op: Any
-    position: Any  # [workers, 4] int64: epoch, step, rows, batch size of each worker
+    position: Any  # [workers, 3] int64: epoch, step, batch size of each worker
     position_rank: Any  # placeholder: this worker's row
     set_positions: Any
     positions: Any  # placeholder: all rows
@@ -49,8 +46,25 @@ class TrainingGraph:
 
 
 @dataclass
+class InputQueue:
+    """The queue of rows: a component of the job's layout is a component of it."""
+
+    inputs: list[Any]  # placeholders of rows
+    enqueue: Any
+    close: Any
+    taken: list[Any]  # a batch
+    batch_rows: Any  # how many rows a batch has, to be fed where it is not full; None where all batches are full
+    size: Any
+    discard: Any  # takes `discarded` rows
+    discarded: Any
+
+
+@dataclass
 class Board:
-    """How workers meet between epochs: a barrier of queues, and a row of evaluation sums for each."""
+    """How workers meet between epochs: a barrier of queues, and a row of evaluation sums for each.
+
+    rows: what they know of their rows (pace.Board). marks: how each one's first pass is known again (feeding.Mark).
+    """
 
     arrive: Any
     leave: Any
@@ -62,6 +76,11 @@ class Board:
     stop_value: Any
     ready: Any  # enqueued once for every worker that waits for the chief
     announce_ready: Any
+    rows: Any
+    post_rows: Any
+    rows_value: Any
+    post_mark: Any
+    mark_value: Any
 
 
 def call_model_fn(job: Job, features: dict[str, Any], labels: Any, mode: str, config: Any) -> Any:
@@ -91,9 +110,8 @@ def training_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]]) -> Tr
         tf.set_random_seed(job.seed)
         global_step = tf.train.get_or_create_global_step()
         with tf.name_scope(_INPUT), tf.device(worker):
-            queue_inputs, queue, enqueue = _input_queue(job)
-            values = dict(zip(job.columns.tensors, _as_list(queue.dequeue_many(job.batch_size)), strict=True))
-            features, labels = assembled(job.columns, values)
+            queue = input_queue(job)
+            features, labels = assembled(job.columns, _columns(job, queue.taken))
         spec = call_model_fn(job, features, labels, tf.estimator.ModeKeys.TRAIN, config)
         tf.summary.scalar("loss", spec.loss)
         summary = tf.summary.merge_all()
@@ -105,9 +123,8 @@ def training_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]]) -> Tr
             board = _board(job, rank)
         with tf.control_dependencies([spec.train_op]):
             train_op = tf.no_op("train_op") if job.sync else tf.group(advance, name="train_op")
-        close_queue = queue.close(cancel_pending_enqueues=True)
     return TrainingGraph(
-        graph, spec, queue_inputs, enqueue, close_queue, global_step, train_op, position, rank_row, set_positions,
+        graph, spec, queue, global_step, train_op, position, rank_row, set_positions,
         positions, board, best, set_best, best_value, summary, join,
     )  # fmt: skip
 
@@ -167,7 +184,6 @@ def check_model(job: Job, prediction: PredictionGraph) -> None:
 
     Raises InvalidArgumentError where the graphs do not fit each other, the job, or a process of another machine.
     """
-    check_trainable(job.columns)
     try:
         cloudpickle.dumps(job.model_fn)
     except Exception as error:
@@ -220,13 +236,28 @@ def _as_list(values: Any) -> list[Any]:
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
-def _input_queue(job: Job) -> tuple[dict[str, Any], Any, Any]:
-    inputs = placeholders(job.columns, "_rows")
-    types, shapes = zip(*job.columns.tensors.values(), strict=True)
-    queue = tf.FIFOQueue(
-        _QUEUE_BATCHES * job.batch_size, list(types), shapes=list(shapes), shared_name=f"input_{job.run_id}"
-    )
-    return inputs, queue, queue.enqueue_many(list(inputs.values()))
+def input_queue(job: Job) -> InputQueue:
+    components, rows = job.layout.components, job.plan(0).queue_rows
+    inputs = [tf.placeholder(c.dtype, [None, *c.shape], name=op_name(c.name) + "_rows") for c in components]
+    types, shapes = [c.dtype for c in components], [c.shape for c in components]
+    queue = tf.FIFOQueue(rows, types, shapes=shapes, shared_name=f"input_{job.run_id}")
+    batch_rows = None
+    if job.uneven == JOIN:
+        batch_rows = tf.placeholder_with_default(tf.constant(job.batch_size), [], name="batch_rows")
+    taken = _as_list(queue.dequeue_many(job.batch_size if batch_rows is None else batch_rows))
+    discarded = tf.placeholder(tf.int32, [], name="discarded_rows")
+    discard = tf.group(*_as_list(queue.dequeue_many(discarded)), name="discard")
+    close = queue.close(cancel_pending_enqueues=True)
+    return InputQueue(inputs, queue.enqueue_many(inputs), close, taken, batch_rows, queue.size(), discard, discarded)
+
+
+def _columns(job: Job, taken: list[Any]) -> dict[str, Any]:
+    """Each column of a batch, in the order of the table's."""
+    found: dict[str, Any] = {}
+    for component, tensor in zip(job.layout.components, taken, strict=True):
+        parts = tf.unstack(tensor, len(component.columns), 1) if component.packed else [tensor]
+        found.update(zip(component.columns, parts, strict=True))
+    return {name: found[name] for name in job.columns.all}
 
 
 def _assignable(name: str, shape: list[int], dtype: Any, initial: Any) -> tuple[Any, Any, Any]:
@@ -238,8 +269,8 @@ def _assignable(name: str, shape: list[int], dtype: Any, initial: Any) -> tuple[
 
 
 def _positions(job: Job, rank: int) -> tuple[Any, Any, Any, Any, Any]:
-    variable, everyone, set_all = _assignable("position", [job.workers, 4], tf.int64, 0)
-    row = tf.placeholder(tf.int64, [4], name="position_row")
+    variable, everyone, set_all = _assignable("position", [job.workers, 3], tf.int64, 0)
+    row = tf.placeholder(tf.int64, [3], name="position_row")
     return variable, everyone, set_all, row, tf.scatter_update(variable, [rank], tf.expand_dims(row, 0)).op
 
 
@@ -258,7 +289,17 @@ def _board(job: Job, rank: int) -> Board:
     row = tf.placeholder(tf.float64, [2], name="evaluation_row")
     post = tf.scatter_update(sums, [rank], tf.expand_dims(row, 0)).op
     stop, stop_value, set_stop = _assignable("stop", [1], tf.int32, 0)
-    return Board(arrive, leave, sums, post, row, stop, set_stop, stop_value, ready_token, announce)
+    rows = _rows_of_workers(job, rank, "rows", -1)
+    marks = _rows_of_workers(job, rank, "marks", 0)
+    return Board(arrive, leave, sums, post, row, stop, set_stop, stop_value, ready_token, announce, *rows, *marks[1:])
+
+
+def _rows_of_workers(job: Job, rank: int, name: str, initial: int) -> tuple[Any, Any, Any]:
+    """A variable of two numbers a worker, how to write this one's, and the placeholder for that."""
+    start = tf.constant_initializer(initial)
+    table = tf.get_variable(name, [job.workers, 2], tf.int64, initializer=start, trainable=False)
+    row = tf.placeholder(tf.int64, [2], name=name + "_row")
+    return table, tf.scatter_update(table, [rank], tf.expand_dims(row, 0)).op, row
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any
 
-from sparkflow_connectors.schema import Columns
+from sparkflow_connectors.feeding import PAD, UNEVEN
+from sparkflow_connectors.layout import Layout
+from sparkflow_connectors.schema import Columns, check_trainable
+from sparkflow_connectors.windows import Plan, plan
 from sparkflow_runtime.wire.edges import check_carried
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -28,7 +31,13 @@ class Job:
     workers, ps: how many of each. sync: the model's optimizer is a SyncReplicasOptimizer; workers stay in step.
     batch_size: examples a worker and step. validation: the fraction of each worker's rows kept to choose the best
     epoch.
+    begin_epoch: the epoch of which these are the rows; those before it had other rows (micro-batches of a stream).
     patience: epochs without a better validation loss before training stops; 0 never stops early.
+    uneven: what becomes of batches that are not full, and of workers with fewer rows than others: "pad" (go on with the
+    epoch's first rows; the default), "join" (smaller last batches, then gradients of zero: each row is used once an
+    epoch), or "drop" (only full batches; the first worker without one ends the epoch for all). See feeding.py.
+    feed_bytes: memory for rows in each worker, between the partition and the step: the window in which they are
+    shuffled, and the queue. Whoever sends more waits. Rows that are needed again lie on disk.
     checkpoint_s: seconds between checkpoints besides the one at each epoch's end. step_timeout_s: the longest a step
     may wait for anybody. seed: of the graph, of the shuffle and of the validation split.
     """
@@ -45,6 +54,9 @@ class Job:
     batch_size: int = 512
     params: Mapping[str, Any] = field(default_factory=dict)
     validation: float = 0.1
+    uneven: str = PAD
+    feed_bytes: int = 256 << 20
+    begin_epoch: int = 0
     patience: int = 0
     checkpoint_s: float = 10.0
     summary_steps: int = 50
@@ -68,6 +80,8 @@ class Job:
                 raise InvalidArgumentError("strategy='all_reduce' keeps the workers in step: it cannot be sync=False")
             object.__setattr__(self, "ps", 0)
         check_carried(self.carried_as, "carried_as")
+        if self.uneven not in UNEVEN:
+            raise InvalidArgumentError(f"uneven must be one of {UNEVEN}, got {self.uneven!r}")
         for name in (
             "workers",
             *(["ps"] if self.strategy == PS else []),
@@ -75,9 +89,10 @@ class Job:
             "batch_size",
             "summary_steps",
             "threads",
+            "feed_bytes",
         ):
             self._check_whole(name, 1)
-        for name in ("patience", "max_restarts", "seed"):
+        for name in ("begin_epoch", "patience", "max_restarts", "seed"):
             self._check_whole(name, 0)
         for name in ("step_timeout_s", "keepalive_s", "checkpoint_s"):
             value = getattr(self, name)
@@ -90,6 +105,8 @@ class Job:
             )
         if not 0 <= self.validation < 1:
             raise InvalidArgumentError(f"validation must be a fraction in [0, 1), got {self.validation!r}")
+        check_trainable(self.columns)
+        self.plan(0)
 
     def _check_whole(self, name: str, least: int) -> None:
         value = getattr(self, name)
@@ -100,6 +117,15 @@ class Job:
     def shared_device(self) -> str:
         """The task that holds what all workers share besides the model's variables."""
         return "/job:ps/task:0" if self.strategy == PS else "/job:worker/task:0"
+
+    @property
+    def layout(self) -> Layout:
+        """How a row lies in memory, the same in every task."""
+        return Layout.of(self.columns)
+
+    def plan(self, rank: int) -> Plan:
+        """How the rows of a worker are cut. Raises InvalidArgumentError where feed_bytes is too small for them."""
+        return plan(self.seed, rank, self.validation, self.batch_size, max(self.layout.row_bytes, 1), self.feed_bytes)
 
     def cluster(self, ps: Sequence[str], workers: Sequence[str]) -> dict[str, Sequence[str]]:
         return {"ps": ps, "worker": workers} if self.strategy == PS else {"worker": workers}
@@ -126,14 +152,13 @@ def _directory(path: Any) -> str:
 
 @dataclass(frozen=True)
 class Announcement:
-    """What a role tells all others, once: where it serves, and what it holds."""
+    """What a role tells all others, once: where it serves."""
 
     run_id: str
     rank: int
     worker: str
     ps: str | None
-    rows: int
-    position: list[int] | None = None  # of the checkpoint, as the chief read it: see training.Position
+    position: list[int] | None = None  # of the checkpoint, as the chief read it: see ledger.py
 
     def encode(self) -> str:
         return json.dumps(self.__dict__)

@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkflow_connectors import launch, spool
+from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
+from sparkflow_connectors.pace import check_rows
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
+from sparkflow_connectors.rows import pieces_of
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
 from sparkflow_connectors.tfrecord import read_tfrecord
@@ -110,7 +112,7 @@ class LocalEngine:
         return HOST
 
     def check(self, job: Job) -> None:
-        spool.check_rows([part.num_rows for part in self._parts])
+        check_rows([part.num_rows for part in self._parts])
 
     def start(self, job: Job) -> LocalRun:
         return LocalRun(job, self._parts)
@@ -132,9 +134,8 @@ class LocalRun:
 
     def _host(self, job: Job, rank: int, part: pa.Table) -> None:
         try:
-            run_child(
-                job, part.to_batches(), rank, HOST, lambda text: self._gathering.gather(rank, text), self._started
-            )
+            pieces = pieces_of(part.to_batches(), job)
+            run_child(job, pieces, rank, HOST, lambda text: self._gathering.gather(rank, text), self._started)
         except Exception as error:  # whatever it is, the others must not wait for this worker
             self._errors.append(error)
             self._gathering.abort()

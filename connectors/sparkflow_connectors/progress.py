@@ -21,7 +21,8 @@ log = logging.getLogger("sparkflow")
 
 
 class Display(Protocol):
-    def update(self, examples: int, total: int, rate: float, loss: float, epoch: int) -> None: ...
+    def update(self, examples: int, total: int, rate: float, loss: float, epoch: int) -> None:
+        """total: 0 while it is not known."""
 
     def close(self) -> None: ...
 
@@ -44,7 +45,7 @@ class _Bar:
 
     def update(self, examples: int, total: int, rate: float, loss: float, epoch: int) -> None:
         figures = f"epoch {epoch + 1} {examples:,} rows {rate:,.0f}/s loss {loss:.4f}"
-        self._progress.update(self._task, completed=examples, total=total, figures=figures)
+        self._progress.update(self._task, completed=examples, total=total or None, figures=figures)
 
     def close(self) -> None:
         for handler, stream in self._moved:
@@ -67,13 +68,14 @@ class _Lines:
         if examples == self._seen:
             return
         self._seen = examples
-        self._unsaid = (self._title, epoch + 1, examples, 100 * examples / max(total, 1), rate, loss)
+        share = f" ({100 * examples / total:.0f} %)" if total else ""
+        self._unsaid = (self._title, epoch + 1, examples, share, rate, loss)
         if time.monotonic() - self._last_s >= _LINE_EVERY_S:
             self._say()
 
     def _say(self) -> None:
         if self._unsaid is not None:
-            log.info("%s: epoch %d, %d examples (%.0f %%), %.0f/s, loss %.4f", *self._unsaid)
+            log.info("%s: epoch %d, %d examples%s, %.0f/s, loss %.4f", *self._unsaid)
         self._last_s, self._unsaid = time.monotonic(), None
 
     def close(self) -> None:
@@ -132,4 +134,5 @@ class Tally:
         elapsed = max(time.monotonic() - self._first[0], 1e-3)
         rate = (self.examples - self._first[1]) / elapsed
         loss = sum(f["loss"] for f in reports) / len(reports)
-        display.update(self.examples, sum(f["total"] for f in reports), rate, loss, min(f["epoch"] for f in reports))
+        total = sum(f["total"] for f in reports) if all(f["total"] for f in reports) else 0
+        display.update(self.examples, total, rate, loss, min(f["epoch"] for f in reports))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import pyarrow as pa
-
 from sparkflow.session.server import Server
 from sparkflow.train.cluster_resolver import TF_CONFIG, tf_config
-from sparkflow_connectors import spool as spools
 from sparkflow_connectors.control import TaskControl
 from sparkflow_connectors.job import Announcement, Job
+from sparkflow_connectors.ledger import saved_position
+from sparkflow_connectors.partition import Partition
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
-from sparkflow_connectors.training import Trainer, saved_position
+from sparkflow_connectors.training import Trainer
 from sparkflow_runtime.wire.errors import OpError, UnavailableError
 
 Gather = Callable[[str], list[str]]
@@ -25,29 +24,27 @@ _DRIVER_GONE = 74  # EX_IOERR
 _log = logging.getLogger(__name__)
 
 
-def role(job: Job, rows: Iterable[pa.RecordBatch] | int, rank: int, host: str, gather: Gather) -> dict[str, Any]:
+def role(job: Job, partition: Partition, rank: int, host: str, gather: Gather) -> dict[str, Any]:
     """Train as worker `rank`; the figures of the training.
 
-    rows: the partition, or the file descriptor of a spool that holds it. host: the interface by which peers reach this
+    partition: the worker's rows, closed here. host: the interface by which peers reach this
     task. gather: an all-gather of short strings over all ranks, in rank order; called once.
     Every error goes to the driver before it is raised.
     """
     with _line_to_driver(job, rank) as control, ExitStack() as stack:
-        spool = spools.Spool(rows if isinstance(rows, int) else spools.write(rows, job.columns), job.columns)
-        stack.callback(spool.close)
+        stack.callback(partition.close)
         ps = _start_ps(job, rank, host, stack)
         server = Server.bound("worker", rank, host, job.secret, job.keepalive_s)
         stack.callback(server.stop)
         position = saved_position(job) if rank == 0 else None
-        mine = Announcement(job.run_id, rank, server.address, ps.address if ps else None, spool.rows, position)
+        mine = Announcement(job.run_id, rank, server.address, ps.address if ps else None, position)
         everyone = Announcement.decode_all(_gathered(gather, mine), job.run_id)
-        spools.check_rows([a.rows for a in everyone])
         cluster = job.cluster([a.ps for a in everyone if a.ps], [a.worker for a in everyone])
         if ps is not None:
             ps.join(cluster)
         server.join_cluster(cluster)
         stack.enter_context(_told_the_environment(cluster, rank))
-        result = Trainer(job, rank, server.target, cluster, spool, everyone, control).run()
+        result = Trainer(job, rank, server.target, cluster, partition, everyone, control).run()
         control.done(result, job.step_timeout_s)
         return result
 

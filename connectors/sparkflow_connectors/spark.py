@@ -10,22 +10,29 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark import BarrierTaskContext, InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sparkflow_connectors import launch
+from sparkflow_connectors import files, launch
 from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job
+from sparkflow_connectors.layout import Piece
 from sparkflow_connectors.model import Model
+from sparkflow_connectors.packing import Packing, packing_of, quoted
+from sparkflow_connectors.partition import OwnPartition
 from sparkflow_connectors.roles import role
+from sparkflow_connectors.rows import file_pieces, packed_pieces
 from sparkflow_connectors.saved import load_model
-from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
+from sparkflow_connectors.schema import check_partitioning, resolve
+from sparkflow_connectors.spark_files import parquet_files
 from sparkflow_connectors.spark_schema import arrow_schema
+from sparkflow_connectors.spark_stream import TrainingStream, stream
 from sparkflow_connectors.spark_transform import transform
 from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
@@ -40,28 +47,71 @@ def train(
     df: DataFrame,
     model_fn: Any,
     *,
-    label: str | None,
-    features: Sequence[str] | Mapping[str, Any] | None = None,
+    label: str | Column | None,
+    features: Sequence[str | Column] | Mapping[str, Any] | None = None,
     checkpoint_dir: str,
     partition_by: str | None = None,
     order_by: str | None = None,
     slots: int | None = None,
+    read_files: bool = True,
     **options: Any,
 ) -> Model:
     """Train inside one barrier stage of the DataFrame's cluster.
 
     partition_by: an integer column that says which worker trains a row (modulo the number of workers); without it Spark
     deals the rows round robin. order_by: a column that orders a worker's rows (needed for the same bits in every run).
+    read_files: where the DataFrame is nothing but parquet files (see spark_files.py), and neither of these two columns
+    is given, the tasks read them themselves: some times as fast, equally many rows each, and always in the same order.
     slots: task slots of the cluster, where `defaultParallelism` does not tell. options: the fields of Job.
     """
     schema = arrow_schema(df)
     columns = resolve(schema, features, label)
     job = Job(model_fn, columns, checkpoint_dir, **options)
     check_partitioning(schema, partition_by, order_by)
-    keys = {"partition_by": partition_by, "order_by": order_by}
-    needed = [*columns.all, *{c for c in keys.values() if c and c not in columns.all}]
-    rows = _partitioned(df, job.workers, partition_by, order_by).select(*needed)
-    return launch.train(SparkEngine(df.sparkSession, rows, slots, keys), job)
+    given = {what: name for what, name in (("partition_by", partition_by), ("order_by", order_by)) if name is not None}
+    source: Source | None = _files(df, job) if read_files and not given else None
+    if source is None:
+        keys = {what: name for what, name in given.items() if name not in columns.read}
+        packing = packing_of(columns)
+        expressions = [*packing.expressions, *map(quoted, dict.fromkeys(keys.values()))]
+        if given:
+            rows = _partitioned(df, job.workers, partition_by, order_by).selectExpr(*expressions)
+        else:
+            rows = df.selectExpr(*expressions).repartition(job.workers)  # packed, rows are half as large on their way
+        source = Packed(packing, keys)
+    else:
+        rows = df.sparkSession.range(0, job.workers, 1, job.workers)
+    return launch.train(SparkEngine(df.sparkSession, rows, slots, source), job)
+
+
+def train_stream(
+    df: DataFrame,
+    model_fn: Any,
+    *,
+    label: str | Column | None,
+    features: Sequence[str | Column] | Mapping[str, Any] | None = None,
+    checkpoint_dir: str,
+    trigger: Mapping[str, Any] | None = None,
+    on_model: Callable[[Model], object] | None = None,
+    **options: Any,
+) -> TrainingStream:
+    """Train on a streaming DataFrame, micro-batch by micro-batch; see spark_stream.py. Returns when it has begun.
+
+    trigger: as `DataStreamWriter.trigger` has it, such as {"availableNow": True}. on_model: called with the model after
+    each micro-batch. options: as of `train`. A stream that is begun again with the same checkpoint_dir goes on.
+    """
+    resolve(arrow_schema(df), features, label)
+    given = {"model_fn": model_fn, "label": label, "features": features, **options}
+    return stream(train, df, checkpoint_dir, trigger or {}, on_model, given)
+
+
+def _files(df: DataFrame, job: Job) -> Files | None:
+    """The DataFrame's files, where the tasks can read them as Spark would."""
+    paths = parquet_files(df)
+    if not paths or not files.reads_the_same(files.schema(paths[0]), job.columns):
+        return None
+    log.info("the tasks read the %d parquet files of the DataFrame themselves", len(paths))
+    return Files(files.shares(paths, job.columns, job.workers, job.seed))
 
 
 def _partitioned(df: DataFrame, workers: int, partition_by: str | None, order_by: str | None) -> DataFrame:
@@ -86,13 +136,41 @@ def session(name: str = "sparkflow", master: str | None = None) -> SparkSession:
     return (builder.master(master) if master else builder).getOrCreate()
 
 
+class Source(Protocol):
+    """Where a task has its rows from."""
+
+    def pieces(self, job: Job, rank: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+        """batches: what Spark sends the task."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """From Spark. keys: columns beside the job's, by what they are for."""
+
+    packing: Packing
+    keys: Mapping[str, str]
+
+    def pieces(self, job: Job, rank: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+        return packed_pieces(batches, job, self.packing, self.keys)
+
+
+@dataclass(frozen=True)
+class Files:
+    """From files; Spark sends the task nothing of use."""
+
+    shares: list[list[files.Part]]
+
+    def pieces(self, job: Job, rank: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+        return file_pieces(self.shares[rank], job)
+
+
 class SparkEngine:
     """Runs worker `rank` in the barrier task of partition `rank`."""
 
     name = "spark"
 
-    def __init__(self, spark: SparkSession, rows: DataFrame, slots: int | None, keys: Mapping[str, str | None]):
-        self._spark, self._rows, self._slots, self._keys = spark, rows, slots, dict(keys)
+    def __init__(self, spark: SparkSession, rows: DataFrame, slots: int | None, source: Source):
+        self._spark, self._rows, self._slots, self._source = spark, rows, slots, source
 
     def driver_host(self) -> str:
         return str(self._spark.conf.get("spark.driver.host", "127.0.0.1"))
@@ -117,7 +195,7 @@ class SparkEngine:
         return None if context is None else int(context.defaultParallelism)
 
     def start(self, job: Job) -> SparkRun:
-        return SparkRun(self._spark, self._rows, job, self._keys)
+        return SparkRun(self._spark, self._rows, job, self._source)
 
 
 class _JobGroup:
@@ -152,11 +230,11 @@ class _JobGroup:
 class SparkRun:
     """One barrier job, collected in a thread of its own, so that it can be cancelled."""
 
-    def __init__(self, spark: SparkSession, rows: DataFrame, job: Job, keys: Mapping[str, str | None]):
+    def __init__(self, spark: SparkSession, rows: DataFrame, job: Job, source: Source):
         self._group = _JobGroup(spark, job)
         self._error: Exception | None = None
         self._collected: list[Any] = []
-        tasks = rows.mapInArrow(_task(job, keys), _RESULT, barrier=True)
+        tasks = rows.mapInArrow(_task(job, source), _RESULT, barrier=True)
         self._thread = self._group.thread(target=self._collect, args=(tasks,), daemon=True)
         self._thread.start()
 
@@ -183,7 +261,7 @@ class SparkRun:
             log.error("Spark did not end job group %s within %g s", self._group.name, _CANCEL_S)
 
 
-def _task(job: Job, keys: Mapping[str, str | None]) -> Any:
+def _task(job: Job, source: Source) -> Any:
     """The function of one task. Batches arrive lazily; one gather, since each takes Spark up to two seconds."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -196,18 +274,11 @@ def _task(job: Job, keys: Mapping[str, str | None]) -> Any:
         host = context.getTaskInfos()[rank].address.rpartition(":")[0]
         sys.setswitchinterval(5e-4)
         with _threads(job.threads):
-            result = role(job, _checked(batches, keys), rank, host, context.allGather)
+            partition = OwnPartition(job.plan(rank), job.layout, source.pieces(job, rank, batches))
+            result = role(job, partition, rank, host, context.allGather)
         yield pa.RecordBatch.from_pydict({"rank": pa.array([rank], pa.int32()), "result": [json.dumps(result)]})
 
     return run
-
-
-def _checked(batches: Iterator[pa.RecordBatch], keys: Mapping[str, str | None]) -> Iterator[pa.RecordBatch]:
-    row = 0
-    for batch in batches:
-        check_keys(batch, keys, row)
-        row += batch.num_rows
-        yield batch
 
 
 class _threads:
@@ -246,4 +317,7 @@ def write_variables(path: str, tables: Mapping[str, DataFrame], base: str | None
     return write(path, {name: df.toArrow() for name, df in tables.items()}, base)
 
 
-__all__ = ["Column", "SparkEngine", "load_model", "session", "train", "transform", "variable_table", "write_variables"]
+__all__ = [
+    "Column", "SparkEngine", "TrainingStream", "load_model", "session", "train", "train_stream", "transform",
+    "variable_table", "write_variables",
+]  # fmt: skip

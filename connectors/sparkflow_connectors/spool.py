@@ -1,79 +1,113 @@
-"""A partition on the task's own disk: written once as Arrow IPC, then memory-mapped for every epoch.
+"""A partition on the task's own disk: appended to as its rows come, in Arrow's IPC form, and memory-mapped afterwards.
 
 The file has no name when its first row is written, so its space is free when the processes that hold it end, however
-they end. It goes from process to process as a file descriptor.
+they end. It goes from process to process as a file descriptor, and what is in it as a list of places.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import tempfile
-from collections.abc import Iterable
+from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
-from sparkflow_connectors.schema import Columns, arrays, check_batch
-from sparkflow_runtime.wire.errors import InvalidArgumentError, ResourceExhaustedError
+from sparkflow_connectors.layout import Block, Layout
+from sparkflow_runtime.wire.errors import ResourceExhaustedError
+
+
+class Place(NamedTuple):
+    """Where a block of rows lies in the file."""
+
+    offset: int
+    nbytes: int
+    rows: int
 
 
 class Spool:
-    """The rows of one worker, column by column."""
+    """Blocks of rows in a file; `places` tells where. What is read are views of the file.
 
-    def __init__(self, fd: int, columns: Columns):
-        """Takes `fd` over and closes it."""
+    fd: of a file that another process writes; taken over. Without it the file is made here, in `directory`, or where
+    TMPDIR points.
+    """
+
+    def __init__(self, layout: Layout, fd: int | None = None, directory: str | None = None):
+        self.layout, self.places, self.rows = layout, list[Place](), 0
+        self._directory = directory or tempfile.gettempdir()
+        self._writer: _Writer | None = None
+        self._fd = fd  # None: the file is made when it is first written to, where an error of that is told
+
+    def _made(self) -> int:
         try:
-            self._map = pa.memory_map(f"/dev/fd/{fd}")
-        finally:
-            os.close(fd)
-        table = pa.ipc.open_file(self._map).read_all()
-        self.rows = table.num_rows
-        self.columns: dict[str, np.ndarray] = arrays(table, columns) if self.rows else {}
+            with tempfile.TemporaryFile(prefix="sparkflow-", dir=self._directory) as file:
+                return os.dup(file.fileno())
+        except OSError as error:
+            raise self._full(error, 0) from error
 
-    def take(self, indices: np.ndarray) -> dict[str, np.ndarray]:
-        """Rows by number, as fresh arrays."""
-        return {name: column[indices] for name, column in self.columns.items()}
+    @property
+    def fd(self) -> int:
+        """Raises ResourceExhaustedError where the file cannot be made."""
+        if self._fd is None:
+            self._fd = self._made()
+        return self._fd
+
+    def append(self, block: Block) -> Place:
+        """Write rows behind the others. Raises ResourceExhaustedError on a full disk."""
+        batch = self.layout.batch(block)
+        try:
+            if self._writer is None:
+                self._writer = _Writer(self.fd, self.layout.schema)
+            offset, nbytes = self._writer.write(batch)
+        except OSError as error:
+            raise self._full(error, batch.nbytes) from error
+        place = Place(offset, nbytes, batch.num_rows)
+        self.add(place)
+        return place
+
+    def add(self, place: Place) -> None:
+        """Another process has written rows there."""
+        self.places.append(place)
+        self.rows += place.rows
+
+    def read(self, number: int) -> Block:
+        """Block `number`: read-only views of the file, which is mapped as long as one of them lives."""
+        offset, nbytes, _ = self.places[number]
+        begin = offset - offset % mmap.ALLOCATIONGRANULARITY
+        flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+        mapped = mmap.mmap(self.fd, offset + nbytes - begin, flags=flags, prot=mmap.PROT_READ, offset=begin)
+        message = pa.py_buffer(mapped).slice(offset - begin, nbytes)
+        return self.layout.block(pa.ipc.read_record_batch(message, self.layout.schema))
 
     def close(self) -> None:
-        self.columns = {}
-        self._map.close()
+        """Give the file up; what was read stays as long as it is used."""
+        if self._writer is not None:
+            self._writer.close()
+        if self._fd is not None:
+            os.close(self._fd)
+        self._fd = None
 
-
-def write(batches: Iterable[pa.RecordBatch], columns: Columns, directory: str | None = None) -> int:
-    """Check and write a partition; a file descriptor of it. Nothing is left behind when a batch is refused.
-
-    One record batch is written for all rows, so that a column is one piece of memory afterwards.
-    Raises InvalidArgumentError as `check_batch` does, ResourceExhaustedError on a full disk.
-    """
-    schema = pa.schema([(name, pa.from_numpy_dtype(dtype.np)) for name, dtype in columns.all.items()])
-    pieces, rows = [], 0
-    for batch in batches:
-        check_batch(batch, columns, rows)
-        rows += batch.num_rows
-        pieces.append(batch.select(list(columns.all)).cast(schema))
-    table = pa.Table.from_batches(pieces, schema).combine_chunks()
-    try:
-        with tempfile.TemporaryFile(prefix="sparkflow-", dir=directory) as file:
-            with pa.ipc.new_file(pa.PythonFile(file, "w"), schema) as writer:
-                writer.write_table(table)
-            file.flush()
-            return os.dup(file.fileno())
-    except OSError as error:
-        where = directory or tempfile.gettempdir()
-        raise ResourceExhaustedError(
-            f"Cannot spool {rows} rows ({table.nbytes} bytes) to {where}: {error.strerror or error}. Free space "
-            "there, or point TMPDIR to another disk"
-        ) from error
-
-
-def check_rows(rows: list[int]) -> None:
-    """Raises InvalidArgumentError where a worker would have nothing to train on. rows: of each worker, by rank."""
-    if sum(rows) == 0:
-        raise InvalidArgumentError("The table is empty: there is no row to train on")
-    if sum(rows) < len(rows):
-        raise InvalidArgumentError(f"There are more workers ({len(rows)}) than rows ({sum(rows)}); use fewer workers")
-    empty = [rank for rank, n in enumerate(rows) if n == 0]
-    if empty:
-        raise InvalidArgumentError(
-            f"Partitions {empty} of {len(rows)} are empty (rows by worker: {rows}); repartition the table evenly"
+    def _full(self, error: OSError, nbytes: int) -> ResourceExhaustedError:
+        return ResourceExhaustedError(
+            f"Cannot spool {nbytes} bytes of rows, after {self.rows} rows, to {self._directory}: "
+            f"{error.strerror or error}. Free space there, or point TMPDIR to another disk"
         )
+
+
+class _Writer:
+    """Arrow's stream writer on a file descriptor, which stays the caller's."""
+
+    def __init__(self, fd: int, schema: pa.Schema):
+        self._sink = pa.OSFile(f"/dev/fd/{fd}", "wb")
+        self._stream = pa.ipc.new_stream(self._sink, schema)
+        self._stream.write_batch(pa.RecordBatch.from_pylist([], schema))  # the schema goes out with the first batch
+
+    def write(self, batch: pa.RecordBatch) -> tuple[int, int]:
+        """(offset, bytes) of the batch's message."""
+        begin = self._sink.tell()
+        self._stream.write_batch(batch)
+        self._sink.flush()
+        return begin, self._sink.tell() - begin
+
+    def close(self) -> None:
+        self._sink.close()

@@ -11,44 +11,29 @@ import math
 import os
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 import sparkflow as tf
 from sparkflow_connectors import directory
 from sparkflow_connectors.control import TaskControl
-from sparkflow_connectors.feeding import Feeder, Shard, shard, steps_per_epoch
+from sparkflow_connectors.feeding import DROP, PAD, Doors, Feeder, Mark, Start
 from sparkflow_connectors.graphs import EVAL_BATCH, EvaluationGraph, TrainingGraph, evaluation_graph, training_graph
+from sparkflow_connectors.idle import idle_feed
 from sparkflow_connectors.job import Announcement, Job
-from sparkflow_connectors.spool import Spool
+from sparkflow_connectors.layout import Block
+from sparkflow_connectors.ledger import MARKS, POSITION, starts
+from sparkflow_connectors.pace import Board, Kind, Pace
+from sparkflow_connectors.partition import Partition
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, OutOfRangeError
 
 BEST = "best"
-_POSITION = "sparkflow_job/position"
-# The shape of the first two follows the number of workers; whether to stop is asked anew, of this run's patience.
-_NOT_RESTORED = (_POSITION, "sparkflow_job/evaluation", "sparkflow_job/stop")
+# The shape of most of these follows the number of workers, and what they say is of one run; whether to stop is asked
+# anew, of this run's patience.
+_NOT_RESTORED = (POSITION, MARKS, "sparkflow_job/rows", "sparkflow_job/evaluation", "sparkflow_job/stop")
+_DRAIN_S = 0.005
 
 _log = logging.getLogger("sparkflow")
-
-
-def saved_position(job: Job) -> list[int] | None:
-    """[workers, 4] of the last checkpoint as a flat list; None when there is no checkpoint."""
-    path = directory.latest(job.checkpoint_dir)
-    return None if path is None else [int(n) for n in tf.train.load_variable(path, _POSITION).ravel()]
-
-
-def start_position(saved: list[int] | None, rows: Sequence[int], batch_size: int, rank: int) -> tuple[int, int]:
-    """(epoch, step) at which this worker goes on.
-
-    With the same workers, rows and batch size it is the very step; otherwise the beginning of the epoch that was
-    under way.
-    """
-    if saved is None:
-        return 0, 0
-    table = np.array(saved).reshape(-1, 4)
-    same = [[n, batch_size] for n in rows] == table[:, 2:].tolist()
-    return (int(table[rank, 0]), int(table[rank, 1])) if same else (int(table[:, 0].min()), 0)
 
 
 class Trainer:
@@ -60,15 +45,14 @@ class Trainer:
         rank: int,
         target: str,
         cluster: dict[str, Any],
-        spool: Spool,
+        partition: Partition,
         everyone: Sequence[Announcement],
         control: TaskControl,
     ):
-        self.job, self.rank, self.chief, self.control, self.spool = job, rank, rank == 0, control, spool
-        self.rows = [a.rows for a in everyone]
-        steps = steps_per_epoch(self.rows, rank, job.validation, job.batch_size, job.sync)
-        self.shard: Shard = shard(job.seed, rank, spool.rows, job.validation, job.batch_size, steps)
-        self.epoch, self.step = start_position(everyone[0].position, self.rows, job.batch_size, rank)
+        self.job, self.rank, self.chief, self.control, self.partition = job, rank, rank == 0, control, partition
+        self.starts = starts(everyone[0].position, job.workers, job.batch_size, job.begin_epoch)
+        self.epoch, self.step, _ = self.starts[rank]
+        self._first_epoch = self.epoch
         self.parts: TrainingGraph = training_graph(job, rank, cluster)
         self._evaluation: EvaluationGraph | None = None
         if job.validation:
@@ -81,6 +65,9 @@ class Trainer:
         self._saved_s = time.monotonic()
         self._last_loss = math.nan
         self._history: list[dict[str, float]] = []
+        self._feeder: Feeder
+        self._pace: Pace
+        self._marked: Mark | None = None
 
     def run(self) -> dict[str, Any]:
         """Train to the end; the figures of this worker."""
@@ -91,9 +78,11 @@ class Trainer:
             # A job that lost a task is begun again as a whole by its driver, so no session is recovered here.
             with tf.train.SingularMonitoredSession(hooks, session_creator=creator) as session:
                 raw = session.raw_session()
+                self._start_feeder(raw)
                 try:
-                    self._train(session, raw, self._start_feeder(raw))
+                    self._train(session, raw)
                 finally:
+                    self._feeder.stop()
                     if self._eval_session is not None:
                         self._eval_session.close()
         return self._result()
@@ -126,9 +115,6 @@ class Trainer:
                 saver.recover_last_checkpoints(state.all_model_checkpoint_paths if state else [])
             best_epoch = int(session.run(self.parts.best)[1])
             self._stop_if_patient(session, self.epoch - best_epoch if best_epoch >= 0 else 0)
-        table = [[self.epoch, self.step, rows, self.job.batch_size] for rows in self.rows]
-        session.run(self.parts.set_positions, {self.parts.positions: table})
-        self._open_summaries()
         session.run(self.parts.board.announce_ready)
         self._join(session)
 
@@ -140,69 +126,141 @@ class Trainer:
         os.makedirs(self.job.checkpoint_dir, exist_ok=True)
         self._writer = tf.summary.FileWriter(self.job.checkpoint_dir, self.parts.graph)
 
-    def _start_feeder(self, session: Any) -> Feeder:
-        parts, inputs = self.parts, self.parts.queue_inputs
+    def _start_feeder(self, raw: Any) -> None:
+        entry, job = self.parts.queue, self.job
 
-        def enqueue(rows: dict[str, np.ndarray]) -> None:
-            session.run(parts.enqueue, {inputs[name]: values for name, values in rows.items()})
+        def enqueue(rows: Block) -> None:
+            raw.run(entry.enqueue, dict(zip(entry.inputs, rows, strict=True)))
 
-        def close() -> None:
-            session.run(parts.graph.get_operation_by_name(parts.close_queue.name))
+        def post(rows: int, same: bool) -> None:
+            raw.run(self.parts.board.post_rows, {self.parts.board.rows_value: [rows, same]})
 
-        feeder = Feeder(self.shard, self.spool.take, enqueue, close, (self.epoch, self.step), self.job.epochs)
-        feeder.start()
-        return feeder
+        doors, together = Doors(enqueue, lambda: raw.run(entry.close)), job.sync and job.workers > 1
+        start = self.starts[self.rank]
+        self._feeder = Feeder(
+            job.plan(self.rank), self.partition, doors, job.uneven, job.epochs - job.begin_epoch,
+            start._replace(epoch=start.epoch - job.begin_epoch), keep=together and job.uneven == PAD,
+        )  # fmt: skip
+        board = Board(post, lambda: raw.run(self.parts.board.rows))
+        self._pace = Pace(self._feeder, board, job.uneven, job.batch_size, together)
+        self._feeder.start()
 
     # ------------------------------------------------------------------ epochs
 
-    def _train(self, session: Any, raw: Any, feeder: Feeder) -> None:
+    def _train(self, session: Any, raw: Any) -> None:
         begun = time.monotonic()
         stopped = bool(self.epoch < self.job.epochs and raw.run(self.parts.board.stop)[0])
+        if self.epoch < self.job.epochs and not stopped:
+            self._begin(raw)
+        elif self.chief:
+            self._open_summaries()
         while self.epoch < self.job.epochs and not stopped:
-            self._steps(session, raw, feeder)
+            self._steps(session, raw)
             self.epoch, self.step = self.epoch + 1, 0
             stopped = self._end_epoch(raw)
         self._train_s = time.monotonic() - begun
 
-    def _steps(self, session: Any, raw: Any, feeder: Feeder) -> None:
-        job, parts = self.job, self.parts
-        while self.step < self.shard.steps_per_epoch:
+    def _begin(self, raw: Any) -> None:
+        """All workers agree on where they begin; nothing was written before."""
+        if not self._pace.begin(self.step, lambda: self._meet(raw)):
+            self.starts, self.step = [Start(self.epoch, 0)] * self.job.workers, 0
+            if self.chief:
+                self._say(
+                    f"the rows come in another order than before: epoch {self.epoch + 1} begins again, and its rows "
+                    "that were used before are used twice. Give `order_by` to have each used once"
+                )
+        self._post_mark(raw)
+        self._meet(raw)
+        if self.chief:
+            table = [[epoch, step, self.job.batch_size] for epoch, step, _ in self.starts]
+            raw.run(self.parts.set_positions, {self.parts.positions: table})
+            self._open_summaries()
+        self._meet(raw)
+        self._feeder.go(self.epoch - self.job.begin_epoch, self.step)
+
+    def _post_mark(self, raw: Any) -> None:
+        """By which rows a checkpoint of this step is known again; before anything that they change can be saved."""
+        mark = self._feeder.mark(self.step)
+        if mark != self._marked:
+            raw.run(self.parts.board.post_mark, {self.parts.board.mark_value: list(mark)})
+            self._marked = mark
+
+    def _steps(self, session: Any, raw: Any) -> None:
+        while not self._pace.over(self.step):
             if session.should_stop():
                 raise InvalidArgumentError(
                     f"A training hook asked to stop at epoch {self.epoch + 1}, step {self.step}: a job ends after "
                     "`epochs`, or by `patience`. Drop the hook (such as StopAtStepHook)"
                 )
             self.step += 1
-            feed = {} if job.sync else {parts.position_rank: self._position_row()}
-            summarise = self.chief and (self.step - 1) % job.summary_steps == 0
-            fetches = [parts.train_op, parts.spec.loss] + ([parts.loss_summary, parts.global_step] if summarise else [])
-            try:
-                _, loss, *summary = session.run(fetches, feed)
-            except OutOfRangeError:
-                if feeder.error is not None:
-                    raise feeder.error from None
-                raise
-            self._after_step(float(loss), summary, raw)
+            if self.epoch == self._first_epoch:
+                self._post_mark(raw)
+            kind = self._pace.kind(self.step)
+            if kind is Kind.IDLE:
+                session.run(self.parts.train_op, self._idle)
+                self._save_now_and_then(raw)
+            else:
+                self._step(session, raw, kind)
+        if self.epoch == self._first_epoch:
+            self._end_first_epoch(raw)
 
-    def _after_step(self, loss: float, summary: list[Any], raw: Any) -> None:
+    @cached_property
+    def _idle(self) -> dict[Any, Any]:
+        return idle_feed(self.parts.graph, self.parts.queue.taken, self._feeder.filler())
+
+    def _step(self, session: Any, raw: Any, kind: Kind) -> None:
+        job, parts, rows = self.job, self.parts, self.job.batch_size
+        feed: dict[Any, Any] = {} if job.sync else {parts.position_rank: self._position_row()}
+        if kind is Kind.AGAIN and self.epoch == self._first_epoch:
+            self._feeder.more()
+        if kind is Kind.REST:
+            rows = feed[parts.queue.batch_rows] = (self._feeder.rows or 0) - (self.step - 1) * job.batch_size
+        summarise = self.chief and (self.step - 1) % job.summary_steps == 0
+        fetches = [parts.train_op, parts.spec.loss] + ([parts.loss_summary, parts.global_step] if summarise else [])
+        try:
+            _, loss, *summary = session.run(fetches, feed)
+        except OutOfRangeError:
+            if self._feeder.error is not None:
+                raise self._feeder.error from None
+            raise
+        self._after_step(float(loss), rows, summary, raw)
+
+    def _end_first_epoch(self, raw: Any) -> None:
+        """The number of steps is known. Rows in the queue that nobody wants in this epoch go."""
+        entry, feeder = self.parts.queue, self._feeder
+        if self.job.uneven == DROP:
+            feeder.cut()
+            while (resting := feeder.resting.wait(_DRAIN_S)) is False or raw.run(entry.size):
+                if feeder.error is not None:
+                    raise feeder.error
+                if left := int(raw.run(entry.size)):
+                    raw.run(entry.discard, {entry.discarded: left})
+                elif resting:
+                    break
+        feeder.epoch_over(self._pace.steps or 0)
+
+    def _after_step(self, loss: float, rows: int, summary: list[Any], raw: Any) -> None:
         if not math.isfinite(loss):
             raise InvalidArgumentError(
                 f"The loss is {loss} at epoch {self.epoch + 1}, step {self.step}: lower the learning rate or "
                 "check the features"
             )
-        self._examples += self.job.batch_size
+        self._examples += rows
         self._last_loss = loss
         if summary:
             self._writer.add_summary(*summary)
+        self._save_now_and_then(raw)
+        size, steps = self.job.batch_size, self._pace.steps or 0
+        done, total = (self.epoch * steps + self.step) * size, self.job.epochs * steps * size
+        fields = {"examples": done, "total": total, "epoch": self.epoch, "loss": loss}
+        self.control.progress(fields, force=self.step == steps)
+
+    def _save_now_and_then(self, raw: Any) -> None:
         if self.chief and time.monotonic() - self._saved_s >= self.job.checkpoint_s:
             self._save(raw)
-        total = (self.job.epochs * self.shard.steps_per_epoch) * self.job.batch_size
-        done = (self.epoch * self.shard.steps_per_epoch + self.step) * self.job.batch_size
-        last = self.step == self.shard.steps_per_epoch
-        self.control.progress({"examples": done, "total": total, "epoch": self.epoch, "loss": loss}, force=last)
 
     def _position_row(self) -> list[int]:
-        return [self.epoch, self.step, self.rows[self.rank], self.job.batch_size]
+        return [self.epoch, self.step, self.job.batch_size]
 
     def _meet(self, raw: Any) -> None:
         """Nobody goes on before everybody is here."""
@@ -222,17 +280,22 @@ class Trainer:
 
     def _evaluate(self) -> list[float]:
         """[sum of losses, examples] over this worker's validation rows."""
-        total, rows = 0.0, self.shard.validation
-        if self._evaluation is None or not len(rows):
+        held = self.partition.held
+        if self._evaluation is None or not held.rows:
             return [0.0, 0.0]
         if self._eval_session is None:
             self._eval_session = self._new_session(self._evaluation.graph)
             self._eval_session.run(self._evaluation.init)
-        for at in range(0, len(rows), EVAL_BATCH):
-            part = rows[at : at + EVAL_BATCH]
-            feed = {self._evaluation.inputs[name]: values for name, values in self.spool.take(part).items()}
-            total += float(self._eval_session.run(self._evaluation.loss, feed)) * len(part)
-        return [total, float(len(rows))]
+        return [sum(self._sum_of_losses(held.read(i)) for i in range(len(held.places))), float(held.rows)]
+
+    def _sum_of_losses(self, block: Block) -> float:
+        total, evaluation = 0.0, self._evaluation
+        assert evaluation is not None
+        for at in range(0, len(block[0]), EVAL_BATCH):
+            part = [array[at : at + EVAL_BATCH] for array in block]
+            feed = {evaluation.inputs[name]: values for name, values in self.job.layout.columns(part).items()}
+            total += float(self._eval_session.run(evaluation.loss, feed)) * len(part[0])
+        return total
 
     def _new_session(self, graph: Any) -> Any:
         config = tf.ConfigProto(operation_timeout_in_ms=int(self.job.step_timeout_s * 1000))
@@ -280,8 +343,8 @@ class Trainer:
         """A checkpoint with the position in the data. In synchronous training no update can be under way now: the
         next one needs a gradient of the chief, which is here."""
         if self.job.sync or self.step == 0:
-            row = [[self.epoch, self.step, rows, self.job.batch_size] for rows in self.rows]
-            raw.run(self.parts.set_positions, {self.parts.positions: row})
+            table = [self._position_row()] * self.job.workers
+            raw.run(self.parts.set_positions, {self.parts.positions: table})
         self._saver.save(raw, os.path.join(self.job.checkpoint_dir, "model.ckpt"), global_step=self.parts.global_step)
         self._saved_s = time.monotonic()
 

@@ -8,35 +8,37 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections.abc import Iterable
 from typing import Any
 
 import cloudpickle
-import pyarrow as pa
 
-from sparkflow_connectors import spool
 from sparkflow_connectors.job import Job
+from sparkflow_connectors.layout import Piece
+from sparkflow_connectors.partition import FollowedPartition, Handover
 from sparkflow_connectors.processes import Child, Parent
 from sparkflow_connectors.roles import Gather, role
 from sparkflow_runtime.wire.errors import OpError, from_dict, to_dict
 
 
 def run_child(
-    job: Job, batches: Iterable[pa.RecordBatch], rank: int, host: str, gather: Gather, started: Any = None
+    job: Job, pieces: Iterable[Piece], rank: int, host: str, gather: Gather, started: Any = None
 ) -> dict[str, Any]:
     """Run a worker as a child of this thread and relay its gathers; its figures. Raises its error as itself.
 
+    pieces: the worker's rows, read in a thread of their own while it trains.
     started(child): told of the child, so that another thread may kill it.
     """
-    rows = spool.write(batches, job.columns)
-    try:
-        child = Child("sparkflow_connectors.worker_process", f"worker {rank}", job.threads, (rows,))
-    finally:
-        os.close(rows)  # the child has its own
+    handover = Handover(job.plan(rank), job.layout)
+    child = Child("sparkflow_connectors.worker_process", f"worker {rank}", job.threads, handover.fds)
+    handover.given()
+    reader = threading.Thread(target=handover.run, args=(pieces,), name=f"rows of worker {rank}", daemon=True)
     try:
         if started is not None:
             started(child)
-        child.send({"rank": rank, "host": host, "rows": rows}, cloudpickle.dumps(job))
+        child.send({"rank": rank, "host": host, "rows": handover.fds}, cloudpickle.dumps(job))
+        reader.start()
         while True:
             said = child.receive()
             if "gather" in said:
@@ -47,6 +49,9 @@ def run_child(
                 return dict(said["result"])
     finally:
         child.stop()
+        if reader.ident is not None:
+            reader.join()  # it cannot write to a child that is gone
+        handover.close()
 
 
 def main() -> None:
@@ -63,7 +68,8 @@ def main() -> None:
         return list(answer["gathered"])
 
     try:
-        result = role(job, fields["rows"], fields["rank"], fields["host"], gather)
+        partition = FollowedPartition(job.layout, tuple(fields["rows"]))
+        result = role(job, partition, fields["rank"], fields["host"], gather)
     except Exception as error:
         logging.getLogger(__name__).error(
             "worker %d: %s", fields["rank"], error, exc_info=not isinstance(error, OpError)

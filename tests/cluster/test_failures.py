@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -17,9 +18,11 @@ from typing import Any
 
 import psutil
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sparkflow as tf
+from tests.cluster.conftest import small_model
 
 ENGINES = ("local", "dask", "spark")
 
@@ -193,9 +196,9 @@ BAD: dict[str, tuple[Callable[[pa.Table], pa.Table], dict[str, Any], str]] = {
     "string column": (
         lambda t: _with(t, "x", pa.array(["a"] * t.num_rows)),
         {},
-        "Column 'x' has type .*string, which is no number",
+        "Column 'x' has type .*string: a training reads strings as numbers",
     ),
-    "null label": (_null_label, {}, r"Column 'late' \(label\) is null at row \d+"),
+    "null label": (_null_label, {}, r"Column 'late' .*is null at row \d+"),
     "empty": (lambda t: t.slice(0, 0), {}, "is empty"),
     "more workers than rows": (lambda t: t.slice(0, 1), {}, "more workers"),
     "too many servers": (lambda t: t, {"ps": 5}, "ps is 5 and workers 2"),
@@ -212,6 +215,32 @@ def test_bad_input_is_one_clear_error(
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         clusters.train(engine, spoil(table), tmp_path / "out", **options)
     assert time.monotonic() - started < 60
+    assert not (tmp_path / "out").exists(), "nothing half-written"
+    none_left()
+
+
+def test_a_damaged_file_is_one_clear_error(clusters: Any, table: pa.Table, tmp_path: Path, none_left: Any) -> None:
+    (tmp_path / "table").mkdir()
+    for i in range(2):
+        pq.write_table(table.slice(1500 * i, 1500), tmp_path / "table" / f"{i}.parquet", use_dictionary=False)
+    damaged = tmp_path / "table" / "1.parquet"
+    data = bytearray(damaged.read_bytes())
+    data[4:2000] = b"\xff" * 1996
+    damaged.write_bytes(data)
+    rows = clusters.spark.read.parquet(str(tmp_path / "table"))
+    with pytest.raises(tf.errors.DataLossError, match=r"table/1\.parquet: row group 0 cannot be read"):
+        tf.spark.train(rows, small_model(), label="late", features=["user", "x"], checkpoint_dir=str(tmp_path / "out"),
+                       workers=2, ps=2, params={"sync": True})  # fmt: skip
+    assert not (tmp_path / "out").exists(), "nothing half-written"
+    none_left()
+
+
+def test_a_disk_that_takes_no_rows_is_one_clear_error(
+    clusters: Any, table: pa.Table, tmp_path: Path, none_left: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(tf.errors.ResourceExhaustedError, match=r"Cannot spool .*nowhere: No such file .*TMPDIR"):
+        clusters.train("local", table, tmp_path / "out")
     assert not (tmp_path / "out").exists(), "nothing half-written"
     none_left()
 

@@ -209,8 +209,8 @@ def _job() -> Job:
 
 
 def test_a_role_has_the_rows_of_its_rank_in_order() -> None:
-    rows = dask._rows(_job(), 1, _frames(k=[1, 0, 3, 5], t=[9, 8, 7, 1]), "k", "t")
-    assert rows.column("x").to_pylist() == [4.0, 3.0, 1.0]
+    (rows,) = dask._rows(_job(), 1, _frames(k=[1, 0, 3, 5], t=[9, 8, 7, 1]), "k", "t")
+    assert rows["x"].tolist() == [4.0, 3.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_role_has_the_rows_of_its_rank_in_order() -> None:
 def test_nulls_that_say_whose_a_row_is_are_refused(what: str, holed: Any) -> None:
     names = {"partition_by": None, "order_by": None, what: "k"}
     with pytest.raises(InvalidArgumentError, match=rf"^{what}: column 'k' is null at row 2 \(2 nulls\)"):
-        dask._rows(_job(), 0, _frames(k=holed), names["partition_by"], names["order_by"])
+        list(dask._rows(_job(), 0, _frames(k=holed), names["partition_by"], names["order_by"]))
 
 
 def test_a_missing_order_column_is_refused_before_anything_starts() -> None:

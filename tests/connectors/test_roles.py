@@ -15,7 +15,7 @@ from sparkflow_connectors.control import DriverControl, reported
 from sparkflow_connectors.job import Announcement
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnavailableError
 
-MINE = Announcement("run", 0, "here:1", None, 5)
+MINE = Announcement("run", 0, "here:1", None)
 
 
 @pytest.mark.parametrize("error", [EOFError(), ConnectionResetError("gone"), ValueError("bad literal"), RuntimeError()])

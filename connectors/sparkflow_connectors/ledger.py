@@ -1,0 +1,43 @@
+"""Which rows the variables of a checkpoint have been trained on: it is saved with them, in the same commit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import sparkflow as tf
+from sparkflow_connectors import directory
+from sparkflow_connectors.feeding import Mark, Start
+from sparkflow_connectors.job import Job
+
+POSITION, MARKS = "sparkflow_job/position", "sparkflow_job/marks"
+
+
+def saved_position(job: Job) -> list[int] | None:
+    """The ledger of the last checkpoint, [workers, 5] as a flat list; None when there is no checkpoint.
+
+    Of each worker: epoch, step, batch size, and the mark of its first pass. It says which rows the checkpoint's
+    variables have been trained on: those before (epoch, step) in the order that `windows` defines, each once.
+    """
+    path = directory.latest(job.checkpoint_dir)
+    if path is None:
+        return None
+    table = np.concatenate([tf.train.load_variable(path, name) for name in (POSITION, MARKS)], 1)
+    return [int(n) for n in table.ravel()]
+
+
+def saved_epoch(checkpoint_dir: str) -> int:
+    """How many epochs the last checkpoint has behind it."""
+    path = directory.latest(checkpoint_dir)
+    return 0 if path is None else int(tf.train.load_variable(path, POSITION)[:, 0].min())
+
+
+def starts(saved: list[int] | None, workers: int, batch_size: int, begin_epoch: int = 0) -> list[Start]:
+    """Where each worker goes on: at the very step, with as many workers and the same batches as before; otherwise at
+    the beginning of the epoch that was under way. Not before `begin_epoch`."""
+    if saved is None:
+        return [Start(begin_epoch, 0)] * workers
+    table = np.array(saved).reshape(-1, 5)
+    epoch = int(table[:, 0].min())
+    if epoch < begin_epoch or len(table) != workers or (table[:, 2] != batch_size).any():
+        return [Start(max(epoch, begin_epoch), 0)] * workers
+    return [Start(e, s, Mark(rows, crc) if s else None) for e, s, _, rows, crc in table.tolist()]

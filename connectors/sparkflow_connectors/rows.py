@@ -1,0 +1,109 @@
+"""What engines have, as rows of a job's layout: Arrow batches, packed ones from Spark, frames of pandas.
+
+Everything is checked here, part by part, as it comes: names, types, nulls. Nothing is copied before the rows go to
+their window, but booleans of Arrow, which are bits there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparkflow_connectors.column_values import null_refused
+from sparkflow_connectors.files import Part, read
+from sparkflow_connectors.job import Job
+from sparkflow_connectors.layout import Component, Piece
+from sparkflow_connectors.packing import Packing
+from sparkflow_connectors.schema import Columns, arrays, check_batch, check_keys
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+Keys = Mapping[str, str | None]
+
+
+def pieces_of(batches: Iterable[pa.RecordBatch], job: Job, keys: Keys | None = None) -> Iterator[Piece]:
+    """Rows of Arrow batches. keys: columns that may not be null, by what they are for.
+
+    Raises InvalidArgumentError as `check_batch` does, on the first batch that does not fit.
+    """
+    layout, row = job.layout, 0
+    for batch in batches:
+        check_keys(batch, keys or {}, row)
+        check_batch(batch, job.columns, row)
+        yield layout.piece(arrays(batch, job.columns, row))
+        row += batch.num_rows
+
+
+def file_pieces(parts: Iterable[Part], job: Job) -> Iterator[Piece]:
+    """Rows of parquet files. Raises as `files.read` and `pieces_of` do, naming the file."""
+    for part in parts:
+        try:
+            yield from pieces_of(read([part], job.columns), job)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(
+                f"{part.path}, row group {part.group} from row {part.start} on: {error.message}"
+            ) from error
+
+
+# ---------------------------------------------------------------------- packed in SQL
+
+
+def packed_pieces(batches: Iterable[pa.RecordBatch], job: Job, packing: Packing, keys: Keys) -> Iterator[Piece]:
+    """Rows of batches that Spark has packed. Raises as `pieces_of`."""
+    row, plain = 0, job.columns.only(packing.plain)
+    for batch in batches:
+        check_keys(batch, keys, row)
+        check_batch(batch, plain, row)
+        blocks = {packing.blocks[name].names: array for name, array in packing.take(batch, row).items()}
+        yield _as_piece(job, blocks, arrays(batch, plain, row))
+        row += batch.num_rows
+
+
+def _as_piece(job: Job, blocks: dict[tuple[str, ...], np.ndarray], plain: dict[str, np.ndarray]) -> Piece:
+    """blocks: (rows, k) by the names of their columns."""
+    columns = {name: array[:, i] for names, array in blocks.items() for i, name in enumerate(names)}
+    columns.update(plain)
+
+    def of(component: Component) -> Any:
+        if component.packed:
+            whole = blocks.get(component.columns)
+            return [columns[name] for name in component.columns] if whole is None else whole
+        return columns[component.columns[0]]
+
+    return [of(component) for component in job.layout.components]
+
+
+# ---------------------------------------------------------------------- pandas
+
+
+def frame_pieces(frames: Iterable[Any], job: Job) -> Iterator[Piece]:
+    """Rows of pandas frames: columns of numpy are taken as they are, others by way of Arrow. Raises as `pieces_of`."""
+    row = 0
+    for frame in frames:
+        found = _arrays_of_numpy(frame, job.columns, row)
+        if rest := [name for name, source in job.columns.read.items() if not found.keys() >= source.tensors.keys()]:
+            others, table = job.columns.only(rest), pa.Table.from_pandas(frame[rest], preserve_index=False)
+            check_batch(table, others, row)
+            found.update(arrays(table, others, row))
+        if len(frame):
+            yield job.layout.piece(found)
+        row += len(frame)
+
+
+def _arrays_of_numpy(frame: Any, columns: Columns, first_row: int) -> dict[str, np.ndarray]:
+    """Of those columns that are what they should be, without a copy."""
+    found = {}
+    for name, source in columns.read.items():  # one by one: a frame of some columns would be a copy
+        kind = frame[name].dtype
+        if source.is_many or source.column.is_by_id or not isinstance(kind, np.dtype) or kind != source.dtype.np:
+            continue
+        values = frame[name].to_numpy()
+        if kind.kind == "f" and np.isnan(values.sum()) and (nulls := np.isnan(values)).any():  # pandas' null
+            if source.column.default is not None:
+                continue
+            where = f"row {first_row + int(np.flatnonzero(nulls)[0])} of its partition"
+            raise null_refused(name, where, int(nulls.sum()))
+        found[name] = values
+    return found

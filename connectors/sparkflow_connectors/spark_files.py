@@ -1,0 +1,49 @@
+"""Whether a Spark DataFrame is nothing but parquet files, so that tasks may read these in its place.
+
+Spark's plan says so, in words that are the same for all its ways to run (classic and Connect): a scan of parquet files
+and at most a choice of their columns. Anything else is left to Spark: filters, other formats, tables with partition
+columns, deleted rows (Delta), caches, samples.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+
+from pyspark.sql import DataFrame
+
+from sparkflow_connectors.files import local_paths
+
+# Spark cuts long lists short ("... 38 more fields", "[file:/a/b..."): what a list holds is asked of a projection alone.
+_SCAN = re.compile(
+    r"FileScan parquet .*\] Batched: \w+, (?:Bucketed: false.*, )?DataFilters: \[\], Format: Parquet, "
+    r"Location: InMemoryFileIndex\(.*, PartitionFilters: \[\], PushedFilters: \[\], ReadSchema: struct<"
+)
+_COLUMNS = re.compile(r"Project \[(?:[^\s,()]+#\d+L?(?:, )?)+\]$")
+_PASSING = ("ColumnarToRow",)
+
+
+def parquet_files(df: DataFrame) -> list[str] | None:
+    """The files that the DataFrame is, all their rows and nothing else; None where it is something else, or where they
+    are in a store that is not mounted."""
+    if df.isStreaming or not _is_plain(plan_of(df)):
+        return None
+    return local_paths(df.inputFiles())
+
+
+def plan_of(df: DataFrame) -> str:
+    """The physical plan, as `explain` prints it."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        df.explain()
+    return printed.getvalue()
+
+
+def _is_plain(plan: str) -> bool:
+    lines = [re.sub(r"^[\s:+\-|]*(?:\*\(\d+\) )?", "", line).rstrip() for line in plan.splitlines()]
+    steps = [line for line in lines if line and not line.startswith("== ")]
+    if not steps:
+        return False
+    *above, scan = steps
+    found = _SCAN.match(scan)
+    return found is not None and all(line in _PASSING or _COLUMNS.match(line) for line in above)

@@ -1,0 +1,93 @@
+"""Training on a streaming DataFrame: each micro-batch is an epoch of one training that goes on and on.
+
+The number of a micro-batch is the number of its epoch, and the position in the data is in the checkpoint. So a
+micro-batch that Spark hands out again, after a driver or a task was lost, goes on at the row where the checkpoint was
+written, or is passed over if it was trained to its end: each row is used once. While a micro-batch is trained on, Spark
+collects the next one; how many rows that may be is set at the source (maxFilesPerTrigger, maxOffsetsPerTrigger).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQuery
+
+from sparkflow_connectors.ledger import saved_epoch
+from sparkflow_connectors.model import Model
+from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
+
+_OFFSETS = "stream"  # Spark's own notes of the stream, in the checkpoint directory
+# What follows from the stream; and there is no best of epochs that were judged by different rows.
+_NOT_GIVEN = ("epochs", "begin_epoch", "validation", "patience")
+
+
+class TrainingStream:
+    """A training that is under way. query: Spark's StreamingQuery. model: after the last micro-batch; None before the
+    first one is done."""
+
+    def __init__(self) -> None:
+        self.query: StreamingQuery
+        self.model: Model | None = None
+        self._error: Exception | None = None
+
+    def awaitTermination(self, timeout: int | None = None) -> bool:
+        """Until the stream ends, or for so many seconds; whether it has ended. Raises what ended a training, as
+        itself."""
+        try:
+            ended = self.query.awaitTermination(timeout)
+        except Exception:
+            if self._error is not None:
+                raise self._error from None
+            raise
+        return True if timeout is None else bool(ended)
+
+    def stop(self) -> None:
+        """End the training that is under way, if any, and the stream."""
+        self.query.stop()
+
+
+def stream(
+    train: Callable[..., Model],
+    df: DataFrame,
+    checkpoint_dir: str | os.PathLike[str],
+    trigger: Mapping[str, Any],
+    on_model: Callable[[Model], object] | None,
+    options: Mapping[str, Any],
+) -> TrainingStream:
+    """See spark.train_stream. train: of spark.py."""
+    if not df.isStreaming:
+        raise InvalidArgumentError(
+            "train_stream is for a streaming DataFrame (spark.readStream); this one is for train"
+        )
+    if getattr(df.sparkSession, "_sc", None) is None:
+        raise UnimplementedError(
+            "train_stream over Spark Connect: the server runs what handles a micro-batch, where no training can be led "
+            "from. Submit the program to the cluster instead"
+        )
+    for name in _NOT_GIVEN:
+        if name in options:
+            raise InvalidArgumentError(
+                f"train_stream has no {name}: each micro-batch is an epoch, and the last is the best"
+            )
+    found = TrainingStream()
+
+    def each(batch: DataFrame, number: int) -> None:
+        try:
+            if saved_epoch(os.fspath(checkpoint_dir)) > number or batch.isEmpty():
+                return
+            position = {"begin_epoch": number, "epochs": number + 1, "validation": 0.0}
+            model = train(batch, checkpoint_dir=checkpoint_dir, **position, **options)
+            found.model = model
+            if on_model is not None:
+                on_model(model)
+        except Exception as error:  # Spark keeps the text of it alone
+            found._error = error
+            raise
+
+    offsets = os.path.join(os.path.abspath(checkpoint_dir), _OFFSETS)
+    writer = df.writeStream.foreachBatch(each).option("checkpointLocation", offsets)
+    found.query = (writer.trigger(**trigger) if trigger else writer).start()
+    return found

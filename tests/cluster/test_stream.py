@@ -1,0 +1,81 @@
+"""Streaming DataFrames: each micro-batch is trained on once, by a stream that is stopped and begun again too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sparkflow as tf
+from sparkflow_connectors.ledger import saved_epoch
+from tests.cluster.test_exactly_once import counting_model
+
+ROWS, FILES = 900, 3
+NOW = {"availableNow": True}
+
+
+def write(folder: Path, number: int) -> None:
+    """The rows that are `number` modulo FILES."""
+    folder.mkdir(exist_ok=True)
+    pq.write_table(pa.table({"row": np.arange(number, ROWS, FILES)}), folder / f"{number}.parquet")
+
+
+def streamed(clusters: Any, folder: Path, notes: Path, kill: list[int], **options: Any) -> Any:
+    notes.mkdir(exist_ok=True)
+    source = clusters.spark.readStream.schema("row long").option("maxFilesPerTrigger", 1).parquet(str(folder / "table"))
+    usual = {"workers": 2, "ps": 2, "sync": True, "batch_size": 16, "uneven": "join", "checkpoint_s": 0.02}
+    params = {"rows": ROWS, "kill": kill, "notes": str(notes), "strategy": "ps"}
+    return tf.spark.train_stream(
+        source, counting_model(), label=None, features=["row"], checkpoint_dir=str(folder / "checkpoints"),
+        trigger=NOW, params=params, **{**usual, **options},
+    )  # fmt: skip
+
+
+def uses(model: Any) -> np.ndarray:
+    return -tf.train.load_variable(model.figures["checkpoint"], "uses")
+
+
+def test_each_micro_batch_is_used_once(clusters: Any, tmp_path: Path, none_left: Any) -> None:
+    write(tmp_path / "table", 0)
+    write(tmp_path / "table", 1)
+    seen = []
+    first = streamed(clusters, tmp_path, tmp_path / "notes", [4, 14], on_model=lambda m: seen.append(uses(m)))
+    first.awaitTermination()
+    assert [sorted(np.unique(used)) for used in seen] == [[0, 1], [0, 1]]
+    assert [int(used.sum()) for used in seen] == [300, 600]
+    assert saved_epoch(str(tmp_path / "checkpoints")) == 2
+    write(tmp_path / "table", 2)
+    second = streamed(clusters, tmp_path, tmp_path / "notes", [4, 14])
+    second.awaitTermination()
+    assert (uses(second.model) == 1).all()
+    none_left()
+
+
+def test_what_ends_a_training_ends_the_stream_and_is_raised(clusters: Any, tmp_path: Path, none_left: Any) -> None:
+    write(tmp_path / "table", 0)
+    stream = streamed(clusters, tmp_path, tmp_path / "notes", [4], max_restarts=0)
+    with pytest.raises(tf.errors.UnavailableError, match="worker 1"):
+        stream.awaitTermination()
+    assert not stream.query.isActive
+    again = streamed(clusters, tmp_path, tmp_path / "notes", [4])
+    again.awaitTermination()
+    assert uses(again.model)[::FILES].tolist() == [1] * 300, "it goes on at the row where it was"
+    none_left()
+
+
+def test_what_a_stream_cannot_be_is_refused(clusters: Any, tmp_path: Path) -> None:
+    table = clusters.spark.createDataFrame(pa.table({"row": [1, 2]}))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="for a streaming DataFrame"):
+        tf.spark.train_stream(table, counting_model(), label=None, checkpoint_dir=str(tmp_path))
+    (tmp_path / "table").mkdir()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="train_stream has no epochs"):
+        streamed(clusters, tmp_path, tmp_path / "notes", [], epochs=3)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Column 'no' is missing"):
+        tf.spark.train_stream(
+            clusters.spark.readStream.schema("row long").parquet(str(tmp_path / "table")),
+            counting_model(), label=None, features=["no"], checkpoint_dir=str(tmp_path),
+        )  # fmt: skip

@@ -1,0 +1,121 @@
+"""Parquet files that workers read themselves: who reads which rows, and what is said of files that are wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sparkflow_connectors import files
+from sparkflow_connectors.layout import Layout, put, rows_of
+from sparkflow_connectors.rows import file_pieces
+from sparkflow_connectors.schema import Columns, resolve
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError
+
+ROWS = [0, 1000, 7, 430]
+
+
+def table(rows: int, first: int = 0) -> pa.Table:
+    n = np.arange(first, first + rows)
+    return pa.table({"id": n, "x": n.astype(np.float32) / 2, "y": n.astype(np.float32)})
+
+
+COLUMNS = resolve(table(1).schema, ["id", "x"], "y")
+
+
+class AJob:
+    columns, layout = COLUMNS, Layout.of(COLUMNS)
+
+
+JOB: Any = AJob()
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[str]:
+    found = []
+    for i, rows in enumerate(ROWS):
+        found.append(str(tmp_path / f"part-{i}.parquet"))
+        pq.write_table(table(rows, sum(ROWS[:i])), found[-1], row_group_size=100)
+    return found
+
+
+def ids(parts: list[files.Part], columns: Columns = COLUMNS) -> list[int]:
+    return [i for batch in files.read(parts, columns) for i in batch.column("id").to_pylist()]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7])
+def test_shares_are_equal_and_have_each_row_once(paths: list[str], workers: int) -> None:
+    shares = files.shares(paths, COLUMNS, workers, seed=4)
+    read = [ids(parts) for parts in shares]
+    assert Counter(i for share in read for i in share) == Counter(range(sum(ROWS)))
+    assert max(map(len, read)) - min(map(len, read)) <= 1
+    assert shares == files.shares(paths, COLUMNS, workers, seed=4) != files.shares(paths, COLUMNS, workers, seed=5)
+    assert workers == 1 or max(read[0]) - min(read[0]) > 800, "of all files, not of the first ones"
+
+
+def test_pieces_are_rows_of_the_layout(paths: list[str]) -> None:
+    (share,) = files.shares(paths, COLUMNS, 1, seed=4)
+    rows = 0
+    for piece in file_pieces(share, JOB):
+        block = JOB.layout.empty(rows_of(piece))
+        put(block, 0, piece, 0, rows_of(piece))
+        columns = JOB.layout.columns(block)
+        assert (columns["x"] * 2 == columns["id"]).all() and (columns["y"] == columns["id"]).all()
+        rows += rows_of(piece)
+    assert rows == sum(ROWS)
+
+
+def test_a_null_is_told_with_its_file(paths: list[str]) -> None:
+    holed = table(430, 1007).to_pylist()
+    holed[205]["x"] = None
+    pq.write_table(pa.Table.from_pylist(holed, table(1).schema), paths[3], row_group_size=100)
+    (share,) = files.shares(paths, COLUMNS, 1, seed=4)
+    with pytest.raises(
+        InvalidArgumentError, match=r"part-3\.parquet, row group 2 from row 0 on: .*'x'.* null at row 5"
+    ):
+        list(file_pieces(share, JOB))
+
+
+def test_files_that_differ_are_refused(paths: list[str]) -> None:
+    pq.write_table(table(9).set_column(1, "x", pa.array(np.arange(9.0))), paths[2])
+    with pytest.raises(InvalidArgumentError, match=r"part-2\.parquet: column 'x' has type double, and .* said float"):
+        files.shares(paths, COLUMNS, 2, seed=4)
+    pq.write_table(table(9).select(["id", "y"]), paths[2])
+    with pytest.raises(InvalidArgumentError, match=r"part-2\.parquet: column 'x' is there 0 times"):
+        files.shares(paths, COLUMNS, 2, seed=4)
+
+
+def test_damaged_files_are_told(paths: list[str]) -> None:
+    (share,) = files.shares(paths, COLUMNS, 1, seed=4)
+    whole = Path(paths[1]).read_bytes()
+    Path(paths[1]).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataLossError, match=r"part-1\.parquet: its footer cannot be read"):
+        files.shares(paths, COLUMNS, 2, seed=4)
+    with pytest.raises(DataLossError, match=r"part-1\.parquet: its footer cannot be read"):
+        ids(share)
+    Path(paths[1]).write_bytes(b"PAR1" + b"\xff" * (len(whole) // 2) + whole[len(whole) // 2 + 4 :])
+    with pytest.raises(DataLossError, match=r"part-1\.parquet: row group \d+ cannot be read"):
+        ids(share)
+    pq.write_table(table(3), paths[1])
+    with pytest.raises(DataLossError, match=r"part-1\.parquet is another file than when the training began"):
+        ids(share)
+    Path(paths[1]).unlink()
+    with pytest.raises(NotFoundError, match=r"part-1\.parquet: the file is not there"):
+        ids(share)
+
+
+def test_tables_without_rows_are_refused(tmp_path: Path) -> None:
+    pq.write_table(table(0), tmp_path / "none.parquet")
+    with pytest.raises(InvalidArgumentError, match="The table is empty: there is no row in its 1 files"):
+        files.shares([str(tmp_path / "none.parquet")], COLUMNS, 2, seed=1)
+
+
+def test_only_mounted_files_are_read() -> None:
+    assert files.local_paths(["file:///b/x%20y.parquet", "/a.parquet"]) == ["/a.parquet", "/b/x y.parquet"]
+    assert files.local_paths(["file:///b/x.parquet", "hdfs://host/b.parquet"]) is None
+    assert files.local_paths(["s3a://bucket/b.parquet"]) is None

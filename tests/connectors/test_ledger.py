@@ -1,0 +1,30 @@
+"""Where workers go on: what the ledger of a checkpoint says, and when it is not believed."""
+
+from __future__ import annotations
+
+from sparkflow_connectors.feeding import Mark, Start
+from sparkflow_connectors.ledger import starts
+
+# epoch, step, batch size, rows and checksum of the first pass; of each worker
+SAVED = [2, 5, 64, 320, 99, 2, 5, 64, 310, 98]
+
+
+def test_a_worker_goes_on_at_its_step() -> None:
+    assert starts(SAVED, 2, 64) == [Start(2, 5, Mark(320, 99)), Start(2, 5, Mark(310, 98))]
+    assert starts([2, 0, 64, 320, 99], 1, 64) == [Start(2, 0)], "an epoch begins with any rows"
+
+
+def test_other_workers_or_batches_begin_the_epoch_again() -> None:
+    assert starts(SAVED, 3, 64) == [Start(2, 0)] * 3
+    assert starts(SAVED, 2, 32) == [Start(2, 0)] * 2
+    assert starts([3, 0, 64, 0, 0, 2, 5, 64, 310, 98], 1, 64) == [Start(2, 0)], "the slowest of asynchronous ones"
+
+
+def test_without_a_checkpoint_all_begin() -> None:
+    assert starts(None, 2, 64) == [Start(0, 0)] * 2
+
+
+def test_a_micro_batch_begins_with_its_own_epoch() -> None:
+    assert starts(None, 1, 64, begin_epoch=4) == [Start(4, 0)]
+    assert starts(SAVED, 2, 64, begin_epoch=4) == [Start(4, 0)] * 2
+    assert starts(SAVED, 2, 64, begin_epoch=2) == starts(SAVED, 2, 64)
