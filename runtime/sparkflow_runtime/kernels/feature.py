@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparkflow_runtime.kernels.hashes import fingerprint64
 from sparkflow_runtime.kernels.host import host
 from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.records.fingerprints import fingerprints_of
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _MULTIPLIER = np.uint64(0xC6A4A7935BD1E995)
@@ -74,7 +74,7 @@ def _crossed(columns: Sequence[_Column], finish: Callable[[list[np.ndarray]], np
 
 def _hashes(values: np.ndarray) -> np.ndarray:
     if values.dtype == object:
-        return np.array([fingerprint64(v) for v in values], np.uint64).reshape(values.shape)
+        return fingerprints_of(values.ravel().tolist()).reshape(values.shape)
     return values.astype(np.int64).view(np.uint64)
 
 

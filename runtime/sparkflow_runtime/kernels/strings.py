@@ -14,6 +14,7 @@ import numpy as np
 from sparkflow_runtime.kernels.host import host, ints
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.records import hashes
+from sparkflow_runtime.records.fingerprints import fingerprints_of
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.tensor_proto import as_bytes
@@ -149,15 +150,16 @@ def _as_string(
 # ---------------------------------------------------------------------- hashes
 
 
-def _bucketed(op: str, hash_of: Callable[..., int]) -> None:
-    def run(xp: Any, x: Any, *, num_buckets: int) -> Any:
-        return each(x, lambda s: hash_of(s) % num_buckets, np.int64)
+@kernel("StringToHashBucketFast")
+def _fast(xp: Any, x: Any, *, num_buckets: int) -> Any:
+    array = texts(x)
+    found = fingerprints_of(array.ravel().tolist()) % np.uint64(num_buckets)
+    return found.astype(np.int64).reshape(array.shape)
 
-    kernel(op)(run)
 
-
-_bucketed("StringToHashBucketFast", hashes.fingerprint64)
-_bucketed("StringToHashBucket", hashes.hash64)
+@kernel("StringToHashBucket")
+def _legacy(xp: Any, x: Any, *, num_buckets: int) -> Any:
+    return each(x, lambda s: hashes.hash64(s) % num_buckets, np.int64)
 
 
 @kernel("StringToHashBucketStrong")

@@ -5,6 +5,7 @@ The loop is `hashes.fingerprint64` once more, for machine code; the tests hold o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -129,3 +130,9 @@ def fingerprints(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     out = np.empty(len(offsets) - 1, np.uint64)
     _all(data.ctypes.data, np.array(offsets), out)  # an array that may be read-only would be another type
     return out
+
+
+def fingerprints_of(texts: Sequence[bytes]) -> np.ndarray:
+    """uint64[n]."""
+    offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return fingerprints(np.frombuffer(b"".join(texts) or b"\0", np.uint8), offsets)
