@@ -79,7 +79,7 @@ class _Saving(Exporter):
         as_text: bool = False, exports_to_keep: int | None = None,
     ):  # fmt: skip
         if exports_to_keep is not None and exports_to_keep <= 0:
-            raise ValueError("`exports_to_keep`, if provided, must be a positive number. Got {exports_to_keep}")
+            raise ValueError(f"`exports_to_keep`, if provided, must be a positive number. Got {exports_to_keep}")
         self._name, self._receive, self._extra, self._as_text = name, serving_input_receiver_fn, assets_extra, as_text
         self._keep = exports_to_keep
 
