@@ -141,7 +141,7 @@ def read_index(checkpoint_prefix: str) -> Index:
         return checkpoint.decode(file.read(), path)
 
 
-def _prefix(ckpt_dir_or_file: str) -> str:
+def prefix_of(ckpt_dir_or_file: str) -> str:
     """A checkpoint's own prefix, or that of the newest in a directory."""
     if not os.path.isdir(ckpt_dir_or_file):
         return ckpt_dir_or_file
@@ -153,7 +153,7 @@ def _prefix(ckpt_dir_or_file: str) -> str:
 
 def list_variables(ckpt_dir_or_file: str) -> list[tuple[str, list[int]]]:
     """(name, shape) of all that a checkpoint holds, by name; of a directory, its newest checkpoint."""
-    index = read_index(_prefix(ckpt_dir_or_file))
+    index = read_index(prefix_of(ckpt_dir_or_file))
     return [(name, list(entry.shape)) for name, entry in sorted(index.entries.items())]
 
 
@@ -161,7 +161,7 @@ def load_variable(ckpt_dir_or_file: str, name: str) -> Any:
     """The value of one tensor of a checkpoint, as a numpy array. Raises NotFoundError where it is not there."""
     from sparkflow.session.session import Session
 
-    prefix = _prefix(ckpt_dir_or_file)
+    prefix = prefix_of(ckpt_dir_or_file)
     name = name.removesuffix(":0")
     index = read_index(prefix)
     if name not in index.entries:

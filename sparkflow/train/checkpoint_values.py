@@ -1,16 +1,16 @@
-"""First values of variables from a checkpoint of another model."""
+"""Checkpoints of other models: read tensor by tensor, and as the first values of variables."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sparkflow.framework.graph import get_default_graph
 from sparkflow.ops import io, state
 from sparkflow.ops.variables import global_variables
-from sparkflow.train.checkpoint_state import latest_checkpoint, list_variables
+from sparkflow.train.checkpoint_state import list_variables, load_variable, prefix_of, read_index
 from sparkflow.train.saver_graph import Saveable, saveables
+from sparkflow_runtime.wire.dtypes import DType, as_dtype
 
 
 def init_from_checkpoint(ckpt_dir_or_file: str, assignment_map: Mapping[str | None, Any]) -> None:
@@ -20,19 +20,12 @@ def init_from_checkpoint(ckpt_dir_or_file: str, assignment_map: Mapping[str | No
     "scope/" there to "scope/" here, "/" being everything. Raises ValueError where a tensor is missing, a variable is
     unknown, or shapes differ.
     """
-    path = _checkpoint(ckpt_dir_or_file)
+    path = prefix_of(ckpt_dir_or_file)
     there = {name: tuple(shape) for name, shape in list_variables(path)}
     for name, found in _pairs(assignment_map, there):
         for part in saveables({name: found}):
             assert isinstance(part, Saveable)  # of variables
             _take(path, part, there)
-
-
-def _checkpoint(ckpt_dir_or_file: str) -> str:
-    path = latest_checkpoint(ckpt_dir_or_file) if os.path.isdir(ckpt_dir_or_file) else ckpt_dir_or_file
-    if path is None:
-        raise ValueError(f"Couldn't find 'checkpoint' file or checkpoints in given directory {ckpt_dir_or_file}")
-    return path
 
 
 def _pairs(assignment_map: Mapping[str | None, Any], there: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -89,3 +82,35 @@ def _take(path: str, part: Saveable, there: Mapping[str, tuple[int, ...]]) -> No
         value = io.restore_v2(path, [part.name], [part.spec], [part.dtype])[0]
         variable._initializer_op = state.assign(variable._ref(), value, name="assign").op
         variable._initial_value = variable._initializer_op.inputs[1]
+
+
+class CheckpointReader:
+    """What a checkpoint holds. Raises NotFoundError where there is none."""
+
+    def __init__(self, prefix: str):
+        self._prefix, self._entries = prefix, read_index(prefix).entries
+
+    def get_variable_to_shape_map(self) -> dict[str, list[int]]:
+        return {name: list(entry.shape) for name, entry in self._entries.items()}
+
+    def get_variable_to_dtype_map(self) -> dict[str, DType]:
+        return {name: as_dtype(entry.dtype) for name, entry in self._entries.items()}
+
+    def has_tensor(self, tensor_str: str) -> bool:
+        return tensor_str in self._entries
+
+    def get_tensor(self, tensor_str: str) -> Any:
+        """Its value. Raises NotFoundError where it is not there."""
+        return load_variable(self._prefix, tensor_str)
+
+    def debug_string(self) -> bytes:
+        lines = [f"{name} ({as_dtype(e.dtype).name}) {list(e.shape)}" for name, e in sorted(self._entries.items())]
+        return "\n".join(lines).encode()
+
+
+NewCheckpointReader = CheckpointReader
+
+
+def load_checkpoint(ckpt_dir_or_file: str) -> CheckpointReader:
+    """Of a checkpoint, or of the newest one in a folder."""
+    return CheckpointReader(prefix_of(ckpt_dir_or_file))
