@@ -117,3 +117,31 @@ def test_queue_runners_travel_in_meta_graphs(tmp_path: Path) -> None:
         coord.request_stop()
         coord.join(threads)
         assert found == [0, 1, 2]
+
+
+def test_a_checkpoint_is_read_and_taken_over(tmp_path: Path) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.get_variable("old/a", initializer=[1.0, 2.0])
+        tf.get_variable("old/b", initializer=3)
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver().save(session, str(tmp_path / "model"))
+    reader = tf.train.load_checkpoint(str(tmp_path))
+    assert reader.get_variable_to_shape_map() == {"old/a": [2], "old/b": []} and reader.has_tensor("old/a")
+    assert reader.get_variable_to_dtype_map()["old/b"] == tf.int32 and reader.get_tensor("old/b") == 3
+    assert b"old/a (float32) [2]" in tf.train.NewCheckpointReader(str(tmp_path / "model")).debug_string()
+    with tf.Graph().as_default(), tf.Session() as session:
+        a, b = tf.get_variable("new/a", [2]), tf.get_variable("new/b", [], tf.int32)
+        c = tf.get_variable("c", [2], partitioner=tf.fixed_size_partitioner(2))
+        tf.train.init_from_checkpoint(str(tmp_path), {"old/": "new/"})
+        tf.train.init_from_checkpoint(str(tmp_path), {"old/a": c})
+        session.run(tf.global_variables_initializer())
+        assert [v.tolist() for v in session.run([a, b, c.as_tensor()])] == [[1, 2], 3, [1, 2]]
+        for wrong, message in (
+            ({"old/a": b}, "doesn't match"),
+            ({"x": a}, "not found"),
+            ({"old/": "c"}, "scope|found"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                tf.train.init_from_checkpoint(str(tmp_path), wrong)
+    with pytest.raises(tf.errors.NotFoundError):
+        tf.train.load_checkpoint(str(tmp_path / "other"))

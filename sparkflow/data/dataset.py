@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import glob
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -91,6 +92,20 @@ class Dataset:
             tensors,
         )
 
+    @staticmethod
+    def list_files(file_pattern: Any, shuffle: bool | None = None, seed: int | None = None) -> Dataset:
+        """The paths that match a pattern (or several), in random order unless shuffle is False.
+
+        Raises InvalidArgumentError where none does.
+        """
+        patterns = [file_pattern] if isinstance(file_pattern, (str, bytes)) else list(file_pattern)
+        texts = [p.decode() if isinstance(p, bytes) else str(p) for p in patterns]
+        found = sorted({path for text in texts for path in glob.glob(text)})
+        if not found:
+            raise InvalidArgumentError(f"list_files: no files matched pattern: {', '.join(texts)}")
+        files = Dataset.from_tensor_slices(found)
+        return files if shuffle is False else files.shuffle(len(found), seed)
+
     # ------------------------------------------------------------------ order and number
 
     def _new(self, rows: Callable[[Rows], Rows], spec: Spec | None = None) -> Dataset:
@@ -146,6 +161,22 @@ class Dataset:
         if not 0 <= index < num_shards:
             raise ValueError(f"shard: index must be in [0, {num_shards}), got {index}")
         return self._new(lambda rows: itertools.islice(rows, index, None, num_shards))
+
+    def enumerate(self, start: int = 0) -> Dataset:
+        """Pairs of a number, from `start` on, and an element."""
+        spec = Spec((0, self._spec.like), (dtypes.int64, *self._spec.types), ((), *self._spec.dims))
+        return self._new(lambda rows: ([np.int64(i), *row] for i, row in enumerate(rows, start)), spec)
+
+    def unbatch(self) -> Dataset:
+        """The rows of each element, one after the other. Raises ValueError on a component that is a scalar."""
+        if any(d == () for d in self._spec.dims):
+            raise ValueError("Cannot unbatch an input with scalar components.")
+        spec = self._spec.with_dims(lambda d: None if d is None else d[1:])
+        return self._new(lambda rows: (list(part) for row in rows for part in zip(*row, strict=True)), spec)
+
+    def with_options(self, options: Any) -> Dataset:
+        """The same: options say how fast, not what."""
+        return self
 
     def concatenate(self, dataset: Dataset) -> Dataset:
         """These, then the other's."""

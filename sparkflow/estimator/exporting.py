@@ -72,11 +72,14 @@ class Exporter(ABC):
 
 
 class _Saving(Exporter):
-    """serving_input_receiver_fn, assets_extra, as_text: as of Estimator.export_saved_model."""
+    """serving_input_receiver_fn, assets_extra, as_text: as of Estimator.export_saved_model. exports_to_keep: the newest
+    ones, all where it is None."""
+
+    _prunes = True
 
     def __init__(
         self, name: str, serving_input_receiver_fn: Callable[[], Any], assets_extra: Mapping[str, str] | None = None,
-        as_text: bool = False, exports_to_keep: int | None = None,
+        as_text: bool = False, exports_to_keep: int | None = 5,
     ):  # fmt: skip
         if exports_to_keep is not None and exports_to_keep <= 0:
             raise ValueError(f"`exports_to_keep`, if provided, must be a positive number. Got {exports_to_keep}")
@@ -87,9 +90,18 @@ class _Saving(Exporter):
     def name(self) -> str:
         return self._name
 
-    def _write(self, estimator: Any, export_path: str, checkpoint_path: str) -> bytes:
+    @abstractmethod
+    def _wanted(self, eval_result: Mapping[str, Any], final: bool) -> bool:
+        """Whether to write after this evaluation."""
+
+    def export(
+        self, estimator: Any, export_path: str, checkpoint_path: str, eval_result: Mapping[str, Any],
+        is_the_final_export: bool,
+    ) -> bytes | None:  # fmt: skip
+        if not self._wanted(eval_result, is_the_final_export):
+            return None
         done = estimator.export_saved_model(export_path, self._receive, self._extra, self._as_text, checkpoint_path)
-        for old in exports_in(export_path)[: -self._keep] if self._keep else []:
+        for old in exports_in(export_path)[: -self._keep] if self._keep and self._prunes else []:
             shutil.rmtree(old, ignore_errors=True)
         return done
 
@@ -97,35 +109,17 @@ class _Saving(Exporter):
 class LatestExporter(_Saving):
     """Writes after each evaluation, and keeps the newest five (exports_to_keep)."""
 
-    def __init__(
-        self, name: str, serving_input_receiver_fn: Callable[[], Any], assets_extra: Mapping[str, str] | None = None,
-        as_text: bool = False, exports_to_keep: int | None = 5,
-    ):  # fmt: skip
-        super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
-
-    def export(
-        self,
-        estimator: Any,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: Mapping[str, Any],
-        is_the_final_export: bool,
-    ) -> bytes | None:
-        return self._write(estimator, export_path, checkpoint_path)
+    def _wanted(self, eval_result: Mapping[str, Any], final: bool) -> bool:
+        return True
 
 
 class FinalExporter(_Saving):
     """Writes once, at the end of training."""
 
-    def export(
-        self,
-        estimator: Any,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: Mapping[str, Any],
-        is_the_final_export: bool,
-    ) -> bytes | None:
-        return self._write(estimator, export_path, checkpoint_path) if is_the_final_export else None
+    _prunes = False
+
+    def _wanted(self, eval_result: Mapping[str, Any], final: bool) -> bool:
+        return final
 
 
 def _smaller_loss(best_eval_result: Mapping[str, Any], current_eval_result: Mapping[str, Any]) -> bool:
@@ -146,15 +140,8 @@ class BestExporter(_Saving):
         self._better = compare_fn
         self._best: Mapping[str, Any] | None = None
 
-    def export(
-        self,
-        estimator: Any,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: Mapping[str, Any],
-        is_the_final_export: bool,
-    ) -> bytes | None:
+    def _wanted(self, eval_result: Mapping[str, Any], final: bool) -> bool:
         if self._best is not None and not self._better(best_eval_result=self._best, current_eval_result=eval_result):
-            return None
+            return False
         self._best = eval_result
-        return self._write(estimator, export_path, checkpoint_path)
+        return True

@@ -8,6 +8,7 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
+from sparkflow.framework.apply import as_array
 from sparkflow.framework.graph import get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops.variable_store import VariableStore, store_of
@@ -135,12 +136,16 @@ def _get(store: VariableStore, name: str, **arguments: Any) -> Any:
 
 
 def _variable_dtype(dtype: Any, initializer: Any, scope_dtype: Any) -> Any:
-    """The one asked for, else that of a constant initializer, else the scope's."""
-    if dtype is not None:
-        return as_dtype(dtype).base_dtype
-    if initializer is not None and not callable(initializer) and hasattr(initializer, "dtype"):
-        return as_dtype(initializer.dtype).base_dtype
-    return as_dtype(scope_dtype).base_dtype
+    """That of a constant initializer, else the one asked for, else the scope's. Raises ValueError where the first two
+    differ."""
+    asked = None if dtype is None else as_dtype(dtype).base_dtype
+    if initializer is None or callable(initializer):
+        return as_dtype(scope_dtype).base_dtype if asked is None else asked
+    own = initializer.dtype if hasattr(initializer, "dtype") else as_array(initializer).dtype
+    given = as_dtype(own).base_dtype
+    if asked is not None and asked != given:
+        raise ValueError(f"Initializer type {given.name!r} and explicit dtype {asked.name!r} don't match.")
+    return given
 
 
 # ---------------------------------------------------------------------- the current scope

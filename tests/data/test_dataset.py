@@ -169,3 +169,18 @@ def test_feedable_iterators(graph: Any) -> None:
         assert session.run(element, {handle: a}) == 3
         with pytest.raises(tf.errors.InvalidArgumentError, match="string_handle"):
             session.run(element, {handle: "nobody"})
+
+
+def test_files_numbers_and_rows(graph: Any, tmp_path: Path) -> None:
+    for name in "ba":
+        (tmp_path / f"{name}.txt").write_text(f"{name}1\n{name}2\n")
+    lines = D.list_files(f"{tmp_path}/*.txt", shuffle=False).flat_map(tf.data.TextLineDataset)
+    assert _all(lines.enumerate(5)) == [(5, b"a1"), (6, b"a2"), (7, b"b1"), (8, b"b2")]
+    assert sorted(_all(D.list_files([f"{tmp_path}/a*", f"{tmp_path}/b*"]))) == [
+        f"{tmp_path}/{n}.txt".encode() for n in "ab"
+    ]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no files matched"):
+        D.list_files(f"{tmp_path}/*.csv")
+    assert [int(v) for v in _all(D.range(5).batch(2).unbatch())] == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="scalar"):
+        D.range(3).unbatch()

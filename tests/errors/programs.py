@@ -302,6 +302,11 @@ def variable_other_shape(tf: Any) -> Any:
         return tf.get_variable("v", [3])
 
 
+@wrong("ValueError", "int32", "float64")
+def variable_other_type(tf: Any) -> Any:
+    return tf.get_variable("v", initializer=3, dtype=tf.float64)
+
+
 @wrong("ValueError")
 def variable_open_shape(tf: Any) -> Any:
     return tf.get_variable("v", [None, 2])

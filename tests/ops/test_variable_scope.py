@@ -206,3 +206,9 @@ def test_partitioners(graph: Graph) -> None:
     assert tf.fixed_size_partitioner(4, axis=1)(shape=[10, 3], dtype=tf.float32) == [1, 3]
     with pytest.raises(ValueError, match="more than one dimension"):
         tf.get_variable("w", [4, 4], partitioner=lambda shape, dtype: [2, 2])
+
+
+def test_a_constant_initializer_says_the_type(graph: Any) -> None:
+    for i, (value, name) in enumerate(((3, "int32"), ([1.5], "float32"), (True, "bool"), ("x", "string"))):
+        assert tf.get_variable(f"v{i}", initializer=value).dtype.base_dtype.name == name
+    assert tf.get_variable("w", initializer=np.zeros(2)).dtype.base_dtype == tf.float64
