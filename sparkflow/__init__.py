@@ -311,7 +311,7 @@ def __getattr__(name: str) -> Any:
     if name in _CONNECTORS:
         return import_module(f"sparkflow_connectors.{name}")
     if name == "__version__":
-        return import_module("importlib.metadata").version("sparkflow-graph")
+        return import_module("sparkflow.version").with_own_version()
     if name in ("disable_eager_execution", "disable_v2_behavior"):
         return lambda: None  # there is nothing to switch off
     if name in ("enable_eager_execution", "executing_eagerly"):

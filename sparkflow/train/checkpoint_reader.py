@@ -27,6 +27,11 @@ class CheckpointReader:
     def get_variable_to_dtype_map(self) -> dict[str, DType]:
         return {name: as_dtype(entry.dtype) for name, entry in sorted(self._index.entries.items())}
 
+    def debug_string(self) -> bytes:
+        """A line for each tensor: name, dtype, shape."""
+        lines = (f"{name} ({e.dtype}) {list(e.shape)}" for name, e in sorted(self._index.entries.items()))
+        return "\n".join(lines).encode()
+
     def get_tensor(self, tensor_str: str) -> Any:
         """Its value, as a numpy array. Raises NotFoundError where it is not there."""
         return self._read(tensor_str, "")

@@ -67,14 +67,14 @@ def _full_name(variable: Variable) -> str:
 def _set_initializer(reader: CheckpointReader, prefix: str, name: str, variable: Variable, full: str) -> None:
     shapes = reader.get_variable_to_shape_map()
     if name not in shapes:
-        raise ValueError(f"Assignment map: {name!r} is not in checkpoint {prefix}; there are {', '.join(shapes)}")
+        raise ValueError(f"Assignment map: {name!r} is not found in checkpoint {prefix}; there are {', '.join(shapes)}")
     info = variable._get_save_slice_info()
     shape = variable.shape.as_list() if info is None else list(info.full_shape)
     dtype = reader.get_variable_to_dtype_map()[name]
     if shape != shapes[name] or dtype is not variable.dtype.base_dtype:
         raise ValueError(
-            f"Variable {full!r} is {variable.dtype.base_dtype.name}{shape}, and {name!r} in checkpoint {prefix} is "
-            f"{dtype.name}{shapes[name]}"
+            f"Variable {full!r} is {variable.dtype.base_dtype.name}{shape}, which doesn't match {name!r} in checkpoint "
+            f"{prefix}, {dtype.name}{shapes[name]}"
         )
     graph = get_default_graph()
     with graph.name_scope(None), graph.device(None), graph.control_dependencies(None), graph.colocate_with(variable.op):
