@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow.framework.apply import convert_to_tensor
+from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.ops import array, array_join, array_select, math, math_reduce, operators  # noqa: F401 - x + y
 from sparkflow.ops.math_bessel import bessel_i0e
@@ -71,7 +72,10 @@ def kaiser_bessel_derived_window(
         half = length // 2
         sums = math_reduce.cumsum(kaiser_window(half + 1, beta, dtype))
         first = math.sqrt(sums[:-1] / sums[-1])
-        return array_join.concat([first, array.reverse(first, [0])], 0)
+        out = array_join.concat([first, array.reverse(first, [0])], 0)
+        known = constant_value(length)
+        out.set_shape([None if known is None else int(known) // 2 * 2])
+        return out
 
 
 Window = Callable[..., Tensor]

@@ -58,3 +58,14 @@ def test_refusals(graph: Any) -> None:
         tf.parallel_stack([tf.placeholder("float32", [None])])
     with pytest.raises(InvalidArgumentError):
         tf.strings.unsorted_segment_join(tf.constant(["a"]), tf.constant([0, 1]), 2)
+
+
+def test_sparse_of_dense(graph: Any) -> None:
+    dense = np.where(X % 2 == 0, X, 0)
+    there = tf.sparse.from_dense(dense)
+    deeper = tf.sparse.expand_dims(there, 1)
+    with tf.Session() as session:
+        back, deep, one = session.run([tf.sparse.to_dense(s) for s in (there, deeper, tf.sparse.eye(2, 3))])
+    np.testing.assert_array_equal(back, dense)
+    np.testing.assert_array_equal(deep, dense[:, None])
+    np.testing.assert_array_equal(one, np.eye(2, 3))

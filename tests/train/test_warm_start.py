@@ -64,7 +64,10 @@ def test_parts_of_a_variable(saved: str) -> None:
     [
         ({"old/nothing": "new/table"}, "'old/nothing' is not found in checkpoint .* there are old/bias, old/table"),
         ({"old/table": "nothing"}, "there is no variable 'nothing' in the graph; it has new/bias, new/table"),
-        ({"old/bias": "new/table"}, r"'new/table' is float32\[6, 2\], which doesn't match 'old/bias' in .*, float32\[2\]"),
+        (
+            {"old/bias": "new/table"},
+            r"'new/table' is float32\[6, 2\], which doesn't match 'old/bias' in .*, float32\[2\]",
+        ),
         ({"old/": "new"}, "'old/' is a scope, so 'new' must end with"),
     ],
 )

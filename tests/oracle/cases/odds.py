@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.dtypes import as_dtype
 from sparkflow_runtime.wire.tensor_proto import make_tensor_proto
 from tests.oracle.cases.table import cases
@@ -20,11 +19,6 @@ from tests.oracle.compare import EXACT, Tolerance
 def _shapes(dtype: str) -> Iterator[Any]:
     yield "three", [[ramp(dtype, 2, 3), ramp(dtype, 4), ramp(dtype)]]
     yield "wide", [[ramp(dtype, 2, 3)]], {"out_type": as_dtype("int64")}
-
-
-def _rows(dtype: str) -> Iterator[Any]:
-    values = [ramp(dtype, 1, 2, seed=i) for i in range(3)]
-    yield "three", [values], {"shape": Shape((3, 2))}, {"grad": dtype in WIDE}
 
 
 def _one(dtype: str) -> Iterator[Any]:
@@ -85,7 +79,6 @@ def _coded(dtype: str) -> Iterator[Any]:
 
 
 cases("ShapeN", ("float32", "string"), _shapes)
-cases("ParallelConcat", (*WIDE, "int32"), _rows)
 cases("GuaranteeConst", WIDE, _one)
 cases("SerializeTensor", ("float32", "int64"), _one)
 cases("ParseTensor", tuple(d for d in ALL if d not in ("uint32", "uint64")), _protos)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.oracle.cases.values import i32, noise
 from tests.oracle.compare import Tolerance
 from tests.oracle.programs.api import F, expression
@@ -20,4 +22,8 @@ expression("repeats", [_X, i32(2, 0, 3)], lambda tf, x, n: [
         *tf.shape_n([x, n]), tf.batch_gather(x, [[0, 1], [2, 2], [3, 0]]), tf.guarantee_const(x),
         tf.parse_tensor(tf.serialize_tensor(x), tf.float32), tf.parallel_stack([[1.0, 2.0], [3.0, 4.0]]),
     ]
-], True)  # fmt: skip
+], True, ops=("ParallelConcat",))  # fmt: skip
+expression("sparse-made", [np.where(_X > 0, _X, 0).astype(F)], lambda tf, x: [
+    f for x in [tf.ensure_shape(x, [3, 4])] for s in [tf.sparse.from_dense(x), tf.sparse.eye(3, 5)]
+    for t in [s, *(tf.sparse.expand_dims(s, axis) for axis in (0, 1, -1))] for f in [t.indices, t.values, t.dense_shape]
+])  # fmt: skip
