@@ -15,6 +15,7 @@ from sparkflow_runtime.master.master import Master
 from sparkflow_runtime.master.passes import Report, Settings
 from sparkflow_runtime.memory import keep_freed_memory, limit_bytes
 from sparkflow_runtime.partial import PartialRun
+from sparkflow_runtime.threads import inter_op
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.errors import OpError
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunMetadata, RunOptions
@@ -59,7 +60,7 @@ class RuntimeSession:
             "log_placement": _print_placement if config.log_device_placement else None,
             "passes": replace(Settings.of(config), memory_limit_bytes=limit_bytes()),
         }
-        self._worker = host.worker if host else Worker(LOCAL_TASK)
+        self._worker = host.worker if host else Worker(LOCAL_TASK, lanes=inter_op)
         self._master = Master(self._worker, host.tasks(list(config.device_filters)) if host else {}, **options)
 
     def extend(self, graph: GraphDef) -> None:

@@ -7,7 +7,7 @@ from sparkflow_runtime.master.collector import paused  # for the front end, too
 from sparkflow_runtime.partial import PartialRun
 from sparkflow_runtime.remote_session import RemotePartialRun, RemoteSession, reset_remotely
 from sparkflow_runtime.server import server_at
-from sparkflow_runtime.threads import limit
+from sparkflow_runtime.threads import obey
 from sparkflow_runtime.wire.protos import ConfigProto
 
 __all__ = ["AnyPartialRun", "AnySession", "DeviceAttributes", "RuntimeSession", "open_session", "paused", "reset"]
@@ -25,8 +25,7 @@ def open_session(target: str = "", config: ConfigProto | None = None) -> AnySess
     server = server_at(target) if target else None
     if target and server is None:
         return RemoteSession(target, config)
-    if config is not None and config.intra_op_parallelism_threads > 0:
-        limit(config.intra_op_parallelism_threads, "ConfigProto.intra_op_parallelism_threads", asked=True)
+    obey(config, "ConfigProto")
     return RuntimeSession(server, config)
 
 

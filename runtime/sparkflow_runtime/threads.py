@@ -9,7 +9,9 @@ on two processors made 20k instead of 39k examples/s). So who comes first decide
 3. a Server whose cluster has several tasks on this host: an equal share of the processors for each of them. Parameter
    servers (jobs called "ps") hold variables and multiply little, so they take no share from the others.
 
-inter_op_parallelism_threads changes nothing: a step has one runner, and what waits holds no thread.
+Independent calls of a long step run in threads of their own where that was seen to be quicker (worker/adapt.py), at
+most inter_op_parallelism_threads of them: of the first session that sets it, for the whole process; 1 is none. What
+waits for a queue or another task holds no thread.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from threading import Lock
+
+from sparkflow_runtime.kernels.parallel import allowed
+from sparkflow_runtime.wire.protos import ConfigProto
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +43,7 @@ class Limit:
 
 _lock = Lock()
 _limits: list[Limit] = []  # the one in force, if any
+_inter_op: list[int] = []  # what a session asked for, if one did
 
 
 def pinned_by() -> str | None:
@@ -76,6 +82,31 @@ def limit(threads: int, reason: str, asked: bool = False) -> Limit | None:
             _limits[:] = [Limit(threads, reason, asked)]
             _log.info("BLAS uses %d threads in this process: %s", threads, reason)
         return in_force()
+
+
+def obey(config: ConfigProto | None, whose: str) -> None:
+    """Have as many threads as the ConfigProto of a session or server says, where it does."""
+    if config is None:
+        return
+    if config.intra_op_parallelism_threads > 0:
+        limit(config.intra_op_parallelism_threads, f"{whose}.intra_op_parallelism_threads", asked=True)
+    if config.inter_op_parallelism_threads > 0:
+        limit_inter_op(config.inter_op_parallelism_threads)
+
+
+def limit_inter_op(threads: int) -> None:
+    """Let a step use that many threads for calls that do not need each other, unless another session came before."""
+    with _lock:
+        if not _inter_op:
+            _inter_op.append(threads)
+        elif _inter_op[0] != threads:
+            text = "inter_op_parallelism_threads: %d asked for; an earlier session's %d stays"
+            _log.warning(text, threads, _inter_op[0])
+
+
+def inter_op() -> int:
+    """How many threads a step may use for calls that do not need each other: by default as many as kernels may."""
+    return _inter_op[0] if _inter_op else allowed()
 
 
 def _set(threads: int) -> None:

@@ -189,7 +189,8 @@ def _stacked(values: Any, want: DType | None, name: str | None) -> Tensor:
 
 
 def apply_op(op_type: str, inputs: Any = (), attrs: dict[str, Any] | None = None, name: str | None = None) -> Any:
-    """Add an op; returns its Tensor, its list of Tensors, or the Operation when it has no outputs.
+    """Add an op; returns its Tensor, several by their names (`top_k(x).indices`), a list where one output is a list, or
+    the Operation when it has no outputs.
 
     inputs: one entry an argument of the op's row, a list for list arguments. attrs: those the inputs do not tell.
     Raises TypeError or InvalidArgumentError naming the op and the argument.
@@ -197,8 +198,9 @@ def apply_op(op_type: str, inputs: Any = (), attrs: dict[str, Any] | None = None
     op = create(op_type, inputs, attrs, name)
     if not op.outputs:
         return op
-    single = len(op.outputs) == 1 and not any(a.is_list for a in op.spec.outputs)
-    return op.outputs[0] if single else op.outputs
+    if any(a.is_list for a in op.spec.outputs):
+        return op.outputs
+    return op.outputs[0] if len(op.outputs) == 1 else op.spec.record(*op.outputs)
 
 
 def create(op_type: str, inputs: Any = (), attrs: dict[str, Any] | None = None, name: str | None = None) -> Operation:

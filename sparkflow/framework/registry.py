@@ -8,6 +8,7 @@ reference to a variable. Source of names, orders and attributes: tensorflow/core
 from __future__ import annotations
 
 import re
+from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -59,6 +60,11 @@ class OpSpec:
     @cached_property
     def outputs(self) -> tuple[Arg, ...]:
         return _args(self.signature.partition("->")[2])
+
+    @cached_property
+    def record(self) -> Callable[..., tuple[Any, ...]]:
+        """Makes the tuple of an op's several outputs, each by its name."""
+        return namedtuple(self.name, [arg.name for arg in self.outputs])
 
     def output_dtypes(self, attrs: Mapping[str, Any]) -> list[dtypes.DType]:
         out: list[dtypes.DType] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sparkflow.framework import shapes
@@ -37,37 +38,39 @@ def _divided(op: Operation, what: str, size: int | None, by: int) -> int | None:
     return None if size is None else size // by
 
 
-def _to_batch(op: Operation, dims: Dims, block: list[int] | None, pairs: Any, count: int | None) -> Dims:
+def _moved(
+    op: Operation, dims: Dims, block: list[int] | None, count: int | None,
+    batch: Callable[[int | None, int], int | None], space: Callable[[int, int, int], int | None],
+) -> Dims:  # fmt: skip
+    """[batch, space..., rest] becomes [batch(size, cells of a block), space(axis, size, the block's)..., rest]."""
     if dims is None or count is None:
         return dims and (None,) * len(dims)
     if len(dims) <= count:
         raise InvalidArgumentError(f"{op.type}: input must be of rank {count + 1} at least, got {shapes.show(dims)}")
     if block is None:
         return (None,) * (count + 1) + dims[count + 1 :]
-    batch = None if dims[0] is None else dims[0] * shapes.product(block)
-    space: list[int | None] = []
-    for i, b in enumerate(block):
-        size = dims[i + 1]
-        known = size is not None and pairs is not None
-        space.append(_divided(op, "padded size", size + sum(pairs[i]), b) if known else None)
-    return (batch, *space, *dims[count + 1 :])
+    sizes = [None if size is None else space(i, size, b) for i, (size, b) in enumerate(zip(dims[1:], block))]
+    return (batch(dims[0], shapes.product(block)), *sizes, *dims[count + 1 :])
+
+
+def _to_batch(op: Operation, dims: Dims, block: list[int] | None, pairs: Any, count: int | None) -> Dims:
+    def batch(size: int | None, cells: int) -> int | None:
+        return None if size is None else size * cells
+
+    def space(axis: int, size: int, b: int) -> int | None:
+        return _divided(op, "padded size", None if pairs is None else size + sum(pairs[axis]), b)
+
+    return _moved(op, dims, block, count, batch, space)
 
 
 def _to_space(op: Operation, dims: Dims, block: list[int] | None, pairs: Any, count: int | None) -> Dims:
-    if dims is None or count is None:
-        return dims and (None,) * len(dims)
-    if len(dims) <= count:
-        raise InvalidArgumentError(f"{op.type}: input must be of rank {count + 1} at least, got {shapes.show(dims)}")
-    if block is None:
-        return (None,) * (count + 1) + dims[count + 1 :]
-    space: list[int | None] = []
-    for i, b in enumerate(block):
-        size = dims[i + 1]
-        left = None if size is None or pairs is None else size * b - sum(pairs[i])
+    def space(axis: int, size: int, b: int) -> int | None:
+        left = None if pairs is None else size * b - sum(pairs[axis])
         if left is not None and left < 0:
-            raise InvalidArgumentError(f"{op.type}: crops {pairs[i]} take more than there is of {size} * {b}")
-        space.append(left)
-    return (_divided(op, "batch", dims[0], shapes.product(block)), *space, *dims[count + 1 :])
+            raise InvalidArgumentError(f"{op.type}: crops {pairs[axis]} take more than there is of {size} * {b}")
+        return left
+
+    return _moved(op, dims, block, count, lambda size, cells: _divided(op, "batch", size, cells), space)
 
 
 def _block_of(op: Operation) -> tuple[list[int] | None, int | None]:

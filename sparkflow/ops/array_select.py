@@ -116,17 +116,14 @@ def one_hot(
 
 def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> tuple[Tensor, Tensor]:
     """(y, idx): the values of a vector in order of first appearance, and where each element of x is in y."""
-    y, idx = apply_op("Unique", [x], {"out_idx": dtypes.as_dtype(out_idx)}, name)
-    return y, idx
+    return apply_op("Unique", [x], {"out_idx": dtypes.as_dtype(out_idx)}, name)
 
 
 def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """As unique, and how often each value occurs."""
-    y, idx, count = apply_op("UniqueWithCounts", [x], {"out_idx": dtypes.as_dtype(out_idx)}, name)
-    return y, idx, count
+    return apply_op("UniqueWithCounts", [x], {"out_idx": dtypes.as_dtype(out_idx)}, name)
 
 
 def setdiff1d(x: Any, y: Any, index_dtype: Any = dtypes.int32, name: str | None = None) -> tuple[Tensor, Tensor]:
     """(out, idx): the values of vector x that are not in y, in x's order, and where they are in x."""
-    out, idx = apply_op("ListDiff", [x, y], {"out_idx": dtypes.as_dtype(index_dtype)}, name or "ListDiff")
-    return out, idx
+    return apply_op("ListDiff", [x, y], {"out_idx": dtypes.as_dtype(index_dtype)}, name or "ListDiff")

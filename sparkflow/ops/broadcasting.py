@@ -23,8 +23,7 @@ op("BroadcastArgs", "s0: T, s1: T -> r0: T", _args_rule, T=dtypes.int32)
 
 def broadcast_gradient_args(s0: Any, s1: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     """The axes over which the gradients of two operands of those shapes are summed."""
-    r0, r1 = apply_op("BroadcastGradientArgs", [s0, s1], name=name)
-    return r0, r1
+    return apply_op("BroadcastGradientArgs", [s0, s1], name=name)
 
 
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:

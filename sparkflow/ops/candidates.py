@@ -118,8 +118,7 @@ def compute_accidental_hits(
     seed1, seed2 = get_seed(seed)
     inputs = [convert_to_tensor(t, dtypes.int64) for t in (true_classes, sampled_candidates)]
     attrs = {"num_true": num_true, "seed": seed1, "seed2": seed2}
-    indices, ids, weights = apply_op("ComputeAccidentalHits", inputs, attrs, name)
-    return indices, ids, weights
+    return apply_op("ComputeAccidentalHits", inputs, attrs, name)
 
 
 # ---------------------------------------------------------------------- losses

@@ -75,8 +75,7 @@ def switch(data: Any, pred: Any, name: str | None = None) -> tuple[Any, Any]:
     composite = composite_of(data)
     if composite is None:
         tensor = convert_to_tensor(data, name="data")
-        no, yes = apply_op("Switch", [tensor, pred], name=name)
-        return no, yes
+        return apply_op("Switch", [tensor, pred], name=name)
     pairs = [(None, None) if part is None else switch(part, pred, name) for part in composite.parts(data)]
     return composite.build(data, [p[0] for p in pairs]), composite.build(data, [p[1] for p in pairs])
 
@@ -99,8 +98,7 @@ def merge(inputs: Sequence[Any], name: str | None = None) -> tuple[Any, Tensor]:
     if composite is None:
         tensors = [convert_to_tensor(i, as_ref=True) for i in inputs]
         refs = all(t.dtype.is_ref for t in tensors)
-        output, index = apply_op("RefMerge" if refs else "Merge", [tensors], name=name)
-        return output, index
+        return apply_op("RefMerge" if refs else "Merge", [tensors], name=name)
     columns = list(zip(*(composite.parts(_of_kind(i, inputs[0])) for i in inputs)))
     merged = [None if any(part is None for part in column) else merge(column, name) for column in columns]
     found = [m for m in merged if m is not None]

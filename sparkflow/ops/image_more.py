@@ -423,5 +423,4 @@ def sample_distorted_bounding_box(
         "use_image_if_no_bounding_boxes": use_image_if_no_bounding_boxes,
     }  # fmt: skip
     inputs = [image_size, bounding_boxes, min_object_covered]
-    begin, size, box = apply_op("SampleDistortedBoundingBoxV2", inputs, attrs, name)
-    return begin, size, box
+    return apply_op("SampleDistortedBoundingBoxV2", inputs, attrs, name)

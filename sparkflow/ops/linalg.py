@@ -127,8 +127,7 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
 
 def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tuple[Tensor, Tensor]:
     """(q, r): orthonormal columns and an upper triangle, q @ r = input [..., m, n]; q is [..., m, min(m, n)]."""
-    q, r = apply_op("Qr", [input], {"full_matrices": full_matrices}, name)
-    return q, r
+    return apply_op("Qr", [input], {"full_matrices": full_matrices}, name)
 
 
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
@@ -140,8 +139,7 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 def self_adjoint_eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     """(e, v): rising eigenvalues [..., n] and eigenvectors (columns) of self-adjoint matrices, of which the lower
     triangles are read."""
-    e, v = apply_op("SelfAdjointEigV2", [tensor], {"compute_v": True}, name or "self_adjoint_eig")
-    return e, v
+    return apply_op("SelfAdjointEigV2", [tensor], {"compute_v": True}, name or "self_adjoint_eig")
 
 
 def self_adjoint_eigvals(tensor: Any, name: str | None = None) -> Tensor:
@@ -156,8 +154,7 @@ def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
 
 def slogdet(input: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     """(sign, log |determinant|)."""
-    sign, log = apply_op("LogMatrixDeterminant", [input], name=name)
-    return sign, log
+    return apply_op("LogMatrixDeterminant", [input], name=name)
 
 
 def logdet(matrix: Any, name: str | None = None) -> Tensor:

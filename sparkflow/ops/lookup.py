@@ -32,13 +32,13 @@ class LookupInterface:
 
     @property
     def name(self) -> str:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no name: define the property `name`")
 
     def size(self, name: str | None = None) -> Tensor:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not count its keys: define size()")
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not find keys: define lookup(keys)")
 
     def __getitem__(self, keys: Any) -> Any:
         return self.lookup(keys)
@@ -48,7 +48,21 @@ class LookupInterface:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype}, received: {keys.dtype}")
 
 
-class StaticHashTable(LookupInterface):
+class NodeTable(LookupInterface):
+    """A table that one node of the graph is; its name is the node's."""
+
+    _resource_handle: Tensor
+
+    @property
+    def resource_handle(self) -> Tensor:
+        return self._resource_handle
+
+    @property
+    def name(self) -> str:
+        return self._resource_handle.op.name.split("/")[-1]
+
+
+class StaticHashTable(NodeTable):
     """A table that its initializer fills once (tf.tables_initializer()), and that is read from then on.
 
     default_value: of keys that it does not have. Looking up before it is filled raises FailedPreconditionError.
@@ -63,14 +77,6 @@ class StaticHashTable(LookupInterface):
         self._resource_handle = apply_op("HashTableV2", [], attrs, name or "hash_table")
         with get_default_graph().control_dependencies(None):
             self._init_op = initializer.initialize(self)
-
-    @property
-    def resource_handle(self) -> Tensor:
-        return self._resource_handle
-
-    @property
-    def name(self) -> str:
-        return self._resource_handle.op.name.split("/")[-1]
 
     @property
     def default_value(self) -> Tensor:
@@ -92,15 +98,15 @@ class StaticHashTable(LookupInterface):
         keys = keys if isinstance(keys, SparseTensor) else convert_to_tensor(keys)
         self._check_keys(keys)
         with get_default_graph().name_scope(name or f"{self.name}_Lookup"):
-            return _by_values(keys, lambda x: apply_op("LookupTableFindV2", [self._handle(), x, self._default_value]))
+            return _by_values(keys, self._found)
+
+    def _found(self, keys: Tensor) -> Tensor:
+        return apply_op("LookupTableFindV2", [self._resource_handle, keys, self._default_value])
 
     def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
         """(keys [n], values [n])."""
         with get_default_graph().name_scope(name or f"{self.name}_Export"):
             return exported(self)
-
-    def _handle(self) -> Tensor:
-        return self._resource_handle
 
 
 HashTable = StaticHashTable
@@ -114,8 +120,7 @@ def _by_values(keys: Any, find: Callable[[Tensor], Tensor]) -> Any:
 
 def exported(table: Any) -> tuple[Tensor, Tensor]:
     attrs = {"Tkeys": table.key_dtype, "Tvalues": table.value_dtype}
-    keys, values = apply_op("LookupTableExportV2", [table.resource_handle], attrs)
-    return keys, values
+    return apply_op("LookupTableExportV2", [table.resource_handle], attrs)
 
 
 class HasherSpec(NamedTuple):

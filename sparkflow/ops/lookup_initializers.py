@@ -30,7 +30,7 @@ class TableInitializerBase:
     _shared_name = ""
 
     def initialize(self, table: Any) -> Operation:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not fill tables: define initialize(table)")
 
     def _added(self, op: Operation) -> Operation:
         get_default_graph().add_to_collection(GraphKeys.TABLE_INITIALIZERS, op)

@@ -7,11 +7,11 @@ from typing import Any
 from sparkflow.framework.apply import apply_op, convert_to_tensor
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
-from sparkflow.ops.lookup import LookupInterface, exported
+from sparkflow.ops.lookup import NodeTable, exported
 from sparkflow_runtime.wire.attrs import Shape
 
 
-class MutableHashTable(LookupInterface):
+class MutableHashTable(NodeTable):
     """A table that ops fill and change. checkpoint: a Saver of all variables saves it too, as <name>-keys, -values.
 
     default_value: of keys that it does not have; its shape is the shape of all values.
@@ -34,14 +34,6 @@ class MutableHashTable(LookupInterface):
         self._saved = exported(self) if checkpoint else None
         if checkpoint:
             get_default_graph().add_to_collection(GraphKeys.SAVEABLE_OBJECTS, self)
-
-    @property
-    def resource_handle(self) -> Tensor:
-        return self._resource_handle
-
-    @property
-    def name(self) -> str:
-        return self._resource_handle.op.name.split("/")[-1]
 
     def _beside(self, op_type: str, inputs: list[Any], scope: str, attrs: dict[str, Any] | None = None) -> Any:
         graph = get_default_graph()

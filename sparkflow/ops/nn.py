@@ -273,8 +273,7 @@ op("InTopKV2", "predictions: float32, targets: T, k: T -> precision: bool", _in_
 
 def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> tuple[Tensor, Tensor]:
     """(values, indices) of the k largest along the last axis, largest first; of equals, the lower index first."""
-    values, indices = apply_op("TopKV2", [input, k], {"sorted": sorted}, name)
-    return values, indices
+    return apply_op("TopKV2", [input, k], {"sorted": sorted}, name)
 
 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:

@@ -158,8 +158,7 @@ def max_pool_with_argmax(
     del attrs["data_format"]
     kind = next((k for k in (Targmax, output_dtype) if k is not None), dtypes.int64)
     attrs |= {"Targmax": dtypes.as_dtype(kind), "include_batch_in_index": include_batch_in_index}
-    values, places = apply_op("MaxPoolWithArgmax", [input], attrs, name)
-    return values, places
+    return apply_op("MaxPoolWithArgmax", [input], attrs, name)
 
 
 # ---------------------------------------------------------------------- over one and three axes

@@ -47,13 +47,11 @@ class ReaderBase:
     def read(self, queue: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
         """(key, value) of the next record, string scalars. queue: of strings. Raises OutOfRangeError in the step when
         the queue is closed and the last file is read, NotFoundError and DataLossError with the file's name."""
-        key, value = apply_op("ReaderReadV2", [self._reader_ref, _handle(queue)], name=name)
-        return key, value
+        return apply_op("ReaderReadV2", [self._reader_ref, _handle(queue)], name=name)
 
     def read_up_to(self, queue: Any, num_records: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
         """(keys, values): 1 to num_records records of one file, [n] each."""
-        keys, values = apply_op("ReaderReadUpToV2", [self._reader_ref, _handle(queue), num_records], name=name)
-        return keys, values
+        return apply_op("ReaderReadUpToV2", [self._reader_ref, _handle(queue), num_records], name=name)
 
     def num_records_produced(self, name: str | None = None) -> Tensor:
         return apply_op("ReaderNumRecordsProducedV2", [self._reader_ref], name=name)

@@ -18,7 +18,7 @@ from sparkflow.ops.variable_scope import variable_scope
 from sparkflow_runtime.wire.dtypes import int32
 
 
-def _swapped(x: Tensor) -> Tensor:
+def batch_and_time_swapped(x: Tensor) -> Tensor:
     """[batch, time, ...] <-> [time, batch, ...]."""
     dims = x._shape
     if dims is None:
@@ -81,7 +81,7 @@ def dynamic_rnn(
         for x in flat:
             if x._shape is not None and len(x._shape) < 2:
                 raise ValueError(f"dynamic_rnn: inputs must be [batch, time, ...], got {x}")
-        flat = flat if time_major else [_swapped(x) for x in flat]
+        flat = flat if time_major else [batch_and_time_swapped(x) for x in flat]
         lengths, first = _lengths(sequence_length), flat[0]
         known_steps, known_batch = (None, None) if first._shape is None else first._shape[:2]
         sizes = array.shape(first)
@@ -93,7 +93,7 @@ def dynamic_rnn(
         for out in outputs:
             if out._shape is not None:
                 out.set_shape((known_steps, known_batch, *out._shape[2:]))
-        outputs = outputs if time_major else [_swapped(out) for out in outputs]
+        outputs = outputs if time_major else [batch_and_time_swapped(out) for out in outputs]
         return nest.pack_sequence_as(cell.output_size, outputs), last
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from sparkflow_runtime.dialling import secret_of_environment
 from sparkflow_runtime.server import Server as RuntimeServer
 from sparkflow_runtime.server import traffic_of as runtime_traffic_of
-from sparkflow_runtime.threads import limit
+from sparkflow_runtime.threads import obey
 from sparkflow_runtime.wire import server_def as server_defs
 from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec, numbered
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
@@ -100,10 +100,8 @@ class Server:
         """Serve from now on; nothing happens if it does."""
         if self._runtime is not None:
             return
-        config = self._config
-        if config is not None and config.intra_op_parallelism_threads > 0:
-            limit(config.intra_op_parallelism_threads, "the Server's ConfigProto", asked=True)
-        self._runtime = RuntimeServer(self._job, self._index, self._bind_at, self._secret, config=config)
+        obey(self._config, "the Server's ConfigProto")
+        self._runtime = RuntimeServer(self._job, self._index, self._bind_at, self._secret, config=self._config)
         if self._bind_at.endswith(":0"):
             self._cluster = self._cluster.with_address(self._job, self._index, self._runtime.address)
         self._runtime.join_cluster(self._cluster)

@@ -26,7 +26,8 @@ class Session:
     is the master of the session. A Server that is not there yet is waited for, for 20 s.
     Variables live in the session when it has no target, and in the tasks of the cluster otherwise.
     config: intra_op_parallelism_threads limits BLAS's threads in the whole process, for the first session that sets it
-    and unless the environment does (sparkflow_runtime.threads); inter_op_parallelism_threads changes nothing.
+    and unless the environment does (sparkflow_runtime.threads); inter_op_parallelism_threads likewise those that run
+    calls which do not need each other side by side, 1 none of them.
     Raises TypeError where target, graph or config are of another type, InvalidArgumentError on another form of target,
     UnavailableError where no Server answers there, UnauthenticatedError where it has another secret.
     """

@@ -47,7 +47,7 @@ class ClusterResolver:
     rpc_layer: str | None = SCHEMES[0]
 
     def cluster_spec(self) -> ClusterSpec:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say which tasks there are: define cluster_spec()")
 
     def master(self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None) -> str:
         """The target of a session whose master is that task, this one by default; "" where there is no cluster."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import sparkflow as tf
 from sparkflow.framework.apply import apply_op, constant, convert_to_tensor
 from sparkflow.framework.constant_value import constant_value, constant_value_as_shape
 from sparkflow.framework.graph import Graph, get_default_graph
@@ -103,6 +104,15 @@ def test_an_op_without_its_attribute_is_refused(graph: Graph) -> None:
         lookup("NoSuchOp")
     with pytest.raises(TypeError, match="takes 1 inputs"):
         apply_op("Pack", [])
+
+
+def test_several_outputs_have_their_names(graph: Graph) -> None:
+    best = tf.nn.top_k([3.0, 9.0, 4.0], 2)
+    assert type(best).__name__ == "TopKV2" and best.values.dtype == tf.float32
+    with tf.Session() as sess:
+        found = sess.run(best)
+        assert type(found) is type(best) and found.indices.tolist() == [1, 2]
+        assert sess.run(tf.unique_with_counts([5, 5, 6]).count).tolist() == [2, 1]
 
 
 def test_graph_def_round_trip(graph: Graph) -> None:

@@ -6,19 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.oracle.program import PROGRAMS, Program, findings
-from tests.oracle.programs import (  # noqa: F401 - each fills PROGRAMS
-    api,
-    blocks,
-    control,
-    flow,
-    parsing,
-    random,
-    sparse,
-    state,
-    tables,
-    tutorials,
-)
+from tests.oracle.program import Program, findings
+from tests.oracle.programs import PROGRAMS
 
 
 def _param(program: Program) -> Any:

@@ -14,19 +14,7 @@ from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.dtypes import as_dtype
 from tests.oracle.cases.table import table
 from tests.oracle.known import KNOWN
-from tests.oracle.program import PROGRAMS
-from tests.oracle.programs import (  # noqa: F401 - each fills PROGRAMS
-    api,
-    blocks,
-    control,
-    flow,
-    parsing,
-    random,
-    sparse,
-    state,
-    tables,
-    tutorials,
-)
+from tests.oracle.programs import PROGRAMS
 
 OWN = {  # op types that TensorFlow does not have, and why
 }

@@ -127,9 +127,14 @@ def share(work: Callable[[Sequence[Block]], None], blocks: Sequence[Block]) -> N
 def _nothing(blocks: Sequence[Any]) -> None: ...
 
 
+def allowed() -> int:
+    """How many threads a step of this process may keep busy."""
+    return min(_most(), _blas.allowed())
+
+
 def crew_for(work: int) -> Crew | None:
     """The crew, where it is there, may be used, and `work` (about as many multiplications) pays for the call."""
-    return crew if work >= _SHARED and crew.ready(min(_most(), _blas.allowed())) else None
+    return crew if work >= _SHARED and crew.ready(allowed()) else None
 
 
 # Multiplications from which a second thread pays: about 25 us of one for the crew, 100 us for threads of Python.

@@ -41,7 +41,7 @@ def _teach() -> None:
     from numba.extending import register_jitable
 
     teach()
-    for function in (fnv1a, _is_key, _find, _expected, _feature, _entry):
+    for function in (fnv1a, _is_key, _find, _expected, _feature, _entry, _features, _slow):
         register_jitable(function)
 
 
@@ -100,6 +100,59 @@ def _entry(buffer: Any, at: int, end: int) -> tuple[int, int, int, int]:
     return key, key_end, first, last
 
 
+def _features(
+    buffer: Any, at: int, end: int, text: Any, begins: Any, slots: Any, last_slot: int, guess: Any, i: int,
+    kinds: Any, firsts: Any, lasts: Any,
+) -> int:  # fmt: skip
+    """Fill in message i from its Features in buffer[at:end]; the end, or -1 where they are none."""
+    if at < 0:
+        return -1
+    position = 0
+    while at < end:
+        column = guess[position] if position < len(guess) else -1
+        if column >= 0:
+            kind, first, last = _expected(buffer, at, end, text, begins, column)
+            if kind:
+                kinds[column, i], firsts[column, i], lasts[column, i] = kind, first, last
+                at, position = last, position + 1
+                continue
+        tag, at = varint(buffer, at, end)
+        if at < 0:
+            return -1
+        if tag != 10:
+            at = skip(buffer, at, end, tag & 7)
+            if at < 0:
+                return -1
+            continue
+        at, entry_end = span(buffer, at, end)
+        if at < 0:
+            return -1
+        column = _slow(buffer, at, entry_end, text, begins, slots, last_slot, i, kinds, firsts, lasts)
+        if column < -1:
+            return -1
+        if position < len(guess):
+            guess[position] = column
+        at, position = entry_end, position + 1
+    return at
+
+
+def _slow(
+    buffer: Any, at: int, end: int, text: Any, begins: Any, slots: Any, last_slot: int, i: int,
+    kinds: Any, firsts: Any, lasts: Any,
+) -> int:  # fmt: skip
+    """Fill in the feature of one entry of any form; its column, -1: of no interest, -2: it is no entry."""
+    key, key_end, first, last = _entry(buffer, at, end)
+    if key < 0:
+        return -2
+    column = _find(buffer, key, key_end, text, begins, slots, last_slot)
+    if column >= 0:
+        kind, first, last = _feature(buffer, first, last)
+        if kind < 0:
+            return -2
+        kinds[column, i], firsts[column, i], lasts[column, i] = kind, first, last
+    return column
+
+
 _TYPES = "uint8[::1], int64[::1], int64[::1], uint8[::1], int64[::1], int64[::1], int64[::1]"
 
 
@@ -125,49 +178,15 @@ def index(
         at, end = starts[i], ends[i]
         while at < end:
             tag, at = varint(bytes_, at, end)
-            if at < 0:
-                return i
-            if tag != 10:
+            if at >= 0 and tag == 10:
+                at, last = span(bytes_, at, end)
+                at = _features(
+                    bytes_, at, last, text_, begins_, slots_, len(slots) - 1, guess, i, kinds, firsts, lasts
+                )  # fmt: skip
+            elif at >= 0:
                 at = skip(bytes_, at, end, tag & 7)
-                if at < 0:
-                    return i
-                continue
-            at, features_end = span(bytes_, at, end)
             if at < 0:
                 return i
-            position = 0
-            while at < features_end:
-                column = guess[position] if position < len(guess) else -1
-                if column >= 0:
-                    kind, first, last = _expected(bytes_, at, features_end, text_, begins_, column)
-                    if kind:
-                        kinds[column, i], firsts[column, i], lasts[column, i] = kind, first, last
-                        at, position = last, position + 1
-                        continue
-                tag, at = varint(bytes_, at, features_end)
-                if at < 0:
-                    return i
-                if tag != 10:
-                    at = skip(bytes_, at, features_end, tag & 7)
-                    if at < 0:
-                        return i
-                    continue
-                at, entry_end = span(bytes_, at, features_end)
-                if at < 0:
-                    return i
-                key, key_end, first, last = _entry(bytes_, at, entry_end)
-                if key < 0:
-                    return i
-                column = _find(bytes_, key, key_end, text_, begins_, slots_, len(slots) - 1)
-                if position < len(guess):
-                    guess[position] = column
-                position += 1
-                if column >= 0:
-                    kind, first, last = _feature(bytes_, first, last)
-                    if kind < 0:
-                        return i
-                    kinds[column, i], firsts[column, i], lasts[column, i] = kind, first, last
-                at = entry_end
     return -1
 
 

@@ -58,11 +58,33 @@ def move(source: int, start: int, length: int, target: int, to: int) -> None:
 @lru_cache(1)
 def teach() -> None:
     """Give numba its own versions."""
+    from numba.extending import overload
+
+    load, store, memmove = _intrinsics()
+    for function, version in (
+        (raw, lambda buffer: lambda buffer: np.int64(buffer.ctypes.data)),
+        (byte_at, lambda buffer, at: lambda buffer, at: np.int64(load(buffer + at, np.uint8))),
+        (word_at, lambda words, at: lambda words, at: load(words + 8 * at, np.int64)),
+        (uint32_at, lambda buffer, at: lambda buffer, at: load(buffer + at, np.uint32)),
+        (uint64_at, lambda buffer, at: lambda buffer, at: load(buffer + at, np.uint64)),
+        (set_byte, lambda buffer, at, value: lambda buffer, at, value: store(buffer + at, np.uint8(value))),
+        (set_uint32, lambda buffer, at, value: lambda buffer, at, value: store(buffer + at, np.uint32(value))),
+        (
+            move,
+            lambda source, start, length, target, to: (
+                lambda source, start, length, target, to: memmove(target + to, source + start, length)
+            ),
+        ),
+    ):
+        overload(function)(version)
+
+
+def _intrinsics() -> tuple[Any, Any, Any]:
+    """load(address, kind), store(address, value) at any alignment, memmove(target, source, length)."""
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils
     from numba.extending import intrinsic as untyped
-    from numba.extending import overload
 
     intrinsic: Any = untyped  # what it gives is called without the typing context
 
@@ -93,58 +115,4 @@ def teach() -> None:
 
         return types.void(types.int64, types.int64, types.int64), generate
 
-    @overload(raw)
-    def _(buffer: Any) -> Any:
-        def address(buffer: Any) -> Any:
-            return np.int64(buffer.ctypes.data)
-
-        return address
-
-    @overload(byte_at)
-    def _(buffer: Any, at: Any) -> Any:
-        def read(buffer: Any, at: Any) -> Any:
-            return np.int64(load(buffer + at, np.uint8))
-
-        return read
-
-    @overload(word_at)
-    def _(words: Any, at: Any) -> Any:
-        def read(words: Any, at: Any) -> Any:
-            return load(words + 8 * at, np.int64)
-
-        return read
-
-    @overload(uint32_at)
-    def _(buffer: Any, at: Any) -> Any:
-        def read(buffer: Any, at: Any) -> Any:
-            return load(buffer + at, np.uint32)
-
-        return read
-
-    @overload(uint64_at)
-    def _(buffer: Any, at: Any) -> Any:
-        def read(buffer: Any, at: Any) -> Any:
-            return load(buffer + at, np.uint64)
-
-        return read
-
-    @overload(set_byte)
-    def _(buffer: Any, at: Any, value: Any) -> Any:
-        def write(buffer: Any, at: Any, value: Any) -> None:
-            store(buffer + at, np.uint8(value))
-
-        return write
-
-    @overload(set_uint32)
-    def _(buffer: Any, at: Any, value: Any) -> Any:
-        def write(buffer: Any, at: Any, value: Any) -> None:
-            store(buffer + at, np.uint32(value))
-
-        return write
-
-    @overload(move)
-    def _(source: Any, start: Any, length: Any, target: Any, to: Any) -> Any:
-        def copy(source: Any, start: Any, length: Any, target: Any, to: Any) -> None:
-            memmove(target + to, source + start, length)
-
-        return copy
+    return load, store, memmove

@@ -67,10 +67,10 @@ class Ring:
         self.done = False
 
     def begin(self) -> None:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say what it sends first")
 
     def receive(self, chunk: Chunk, data: np.ndarray) -> None:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say what becomes of a chunk")
 
     def _start_sending(self, own: Sequence[tuple[Chunk, np.ndarray]]) -> None:
         self._own.extend(own)

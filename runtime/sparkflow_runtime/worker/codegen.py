@@ -32,6 +32,8 @@ class Call:
     args: Sequence[tuple[Any, ...]]
     stores: Sequence[tuple[int, int | None]] = ()  # (slot, port or None for the whole value)
     in_place: Sequence[int] = ()  # positions of inputs whose memory the output may take, where it pays to ask
+    is_pure: bool = False  # it has no effects and sees those of others only through its inputs
+    is_name: bool = False  # it says which variable is meant, and may be called at any time
 
 
 @dataclass
@@ -43,17 +45,18 @@ class Segment:
     nodes: dict[int, str]
 
 
-def compile_segment(calls: Sequence[Call]) -> Segment:
+def compile_segment(calls: Sequence[Call], filename: str = "") -> Segment:
+    """filename: of another form of the same calls, whose lines are theirs."""
     names: dict[str, Any] = {"read": read}
-    filename = f"<sparkflow segment {next(_serial)}>"
-    last_use = {name: i for i, call in enumerate(calls) for arg in call.args if (name := _local(arg))}
+    filename = filename or f"<sparkflow segment {next(_serial)}>"
+    last_use = {name: i for i, call in enumerate(calls) for arg in call.args if (name := local_name(arg))}
     dying: dict[int, list[str]] = {}
     for name, user in last_use.items():
         dying.setdefault(user, []).append(name)
     ports = _used_ports(calls)
     source, nodes = ["def run(V):"], {}
     for i, call in enumerate(calls):
-        parts = [_value(call, i, names, last_use)]
+        parts = [value_of(call, f"k{i}", i, names, last_use)]
         items = ports.get(i, ())
         if f"t{i}" in last_use or call.stores or items:
             parts[0] = f"t{i} = {parts[0]}"
@@ -67,7 +70,7 @@ def compile_segment(calls: Sequence[Call]) -> Segment:
     return Segment(names["run"], filename, nodes)
 
 
-def _local(arg: tuple[Any, ...]) -> str:
+def local_name(arg: tuple[Any, ...]) -> str:
     """The local variable that an arg is, or nothing."""
     kind = arg[0].lstrip("&")
     return f"t{arg[1]}" if kind == "local" else f"t{arg[1]}_{arg[2]}" if kind == "item" else ""
@@ -83,13 +86,14 @@ def _used_ports(calls: Sequence[Call]) -> dict[int, list[int]]:
     return {line: list(ports) for line, ports in found.items()}
 
 
-def _value(call: Call, line: int, names: dict[str, Any], last_use: dict[str, int]) -> str:
+def value_of(call: Call, function: str, line: int, names: dict[str, Any], last_use: dict[str, int]) -> str:
+    """The call as text. function: the name of its function, which is put into `names` with its constants."""
     args = [_expression(arg, line, position, names) for position, arg in enumerate(call.args)]
     if isinstance(call.function, str):
         return call.function.format(*args)
     dying = [i for i in call.in_place if i < len(args) and last_use.get(args[i]) == line]
-    names[f"k{line}"] = reusing(call.function, dying) if dying else call.function
-    return f"k{line}({', '.join(args)})"
+    names[function] = reusing(call.function, dying) if dying else call.function
+    return f"{function}({', '.join(args)})"
 
 
 def _expression(arg: tuple[Any, ...], line: int, position: int, names: dict[str, Any]) -> str:
@@ -97,5 +101,5 @@ def _expression(arg: tuple[Any, ...], line: int, position: int, names: dict[str,
     if kind == "const":
         names[f"c{line}_{position}"] = arg[1]
         return f"c{line}_{position}"
-    text = f"V[{arg[1]}]" if kind == "slot" else _local(arg)
+    text = f"V[{arg[1]}]" if kind == "slot" else local_name(arg)
     return f"read({text})" if arg[0].startswith("&") else text

@@ -77,13 +77,14 @@ def compile_any(
     bind: Binder,
     native: bool = True,
     operators: bool = True,
+    lanes: Callable[[], int] = lambda: 1,
 ) -> Plan:
     """feeds and fetches are 'name:port'; `bind` makes the function of a node. native=False is for comparisons;
-    operators: see compile_plan."""
+    operators, lanes: see compile_plan."""
     if not native and cf.has_control_flow(graph.node):
         return compile_frames(graph, feeds, fetches, bind)
     try:
-        return compile_plan(graph, feeds, fetches, bind, operators)
+        return compile_plan(graph, feeds, fetches, bind, operators, lanes)
     except Irregular:
         return compile_frames(graph, feeds, fetches, bind)
 

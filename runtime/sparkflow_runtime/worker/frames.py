@@ -9,8 +9,6 @@ Source: Abadi et al., "TensorFlow: a system for large-scale machine learning", 2
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,57 +30,9 @@ from sparkflow_runtime.worker.frame_plan import (
     Entry,
     FramePlan,
 )
+from sparkflow_runtime.worker.frame_state import Frame, Iteration, Outputs, Token
 from sparkflow_runtime.worker.frame_transfers import NOT_YET, At, Inbox, Outbox
 from sparkflow_runtime.worker.step import NOTHING, Done, Sender, Step, locate
-
-Outputs = Sequence[Any] | None  # None: all dead
-
-
-@dataclass(eq=False)
-class _Iteration:
-    """pending and dead: counts of the nodes that something has reached; inputs: what they got."""
-
-    pending: dict[Entry, int] = field(default_factory=dict)
-    dead: dict[Entry, int] = field(default_factory=dict)
-    inputs: dict[Entry, list[Any]] = field(default_factory=dict)
-    chosen: dict[Entry, int] = field(default_factory=dict)  # of a Merge: the input that came first
-    gated: set[Entry] = field(default_factory=set)  # _Sends that shall not send
-    busy: int = 0  # nodes that are ready or run
-    frames: int = 0  # frames opened from here and not done
-
-
-@dataclass(eq=False)
-class _Frame:
-    parent: _Frame | None
-    parent_iteration: int
-    name: str
-    pending_enters: int
-    parallel: int
-    around: tuple[int, ...] = ()  # the iterations of the frames around it, outermost first
-    iterations: dict[int, _Iteration] = field(default_factory=lambda: {0: _Iteration()})
-    last: int = 0  # the newest iteration
-    invariants: list[tuple[Entry, Outputs]] = field(default_factory=list)
-    deferred: list[tuple[Entry, Outputs]] = field(default_factory=list)  # NextIterations that wait for room
-    dead_exits: list[Entry] = field(default_factory=list)
-
-    def is_done(self, number: int) -> bool:
-        """Whether nothing can happen in that iteration any more."""
-        one = self.iterations[number]
-        if one.busy or one.frames:
-            return False
-        return number - 1 not in self.iterations if number else not self.pending_enters
-
-
-@dataclass(eq=False)
-class _Token:
-    """A node that may run, or (outputs given) one whose waiting is over."""
-
-    entry: Entry
-    frame: _Frame
-    iteration: int
-    dead: bool
-    outputs: Outputs = None
-    is_over: bool = False
 
 
 class FrameStep(Step):
@@ -94,8 +44,8 @@ class FrameStep(Step):
         self, plan: FramePlan, step_id: int, feeds: list[Any], send: Sender | None, finish: Done | None = None
     ):
         super().__init__(plan, step_id, feeds, send, finish)
-        self._root = _Frame(None, 0, "", 0, 1)
-        self._children: dict[tuple[_Frame, int, str], _Frame] = {}
+        self._root = Frame(None, 0, "", 0, 1)
+        self._children: dict[tuple[Frame, int, str], Frame] = {}
         self._inbox, self._outbox = Inbox(), Outbox()
         self._left = 1  # until the outermost frame is done
         self._ready.clear()
@@ -133,7 +83,7 @@ class FrameStep(Step):
         if stalled:
             self._fail(InternalError(f"Step {self.step_id}: {self._stuck()}"))
 
-    def _compute(self, token: _Token) -> Any:
+    def _compute(self, token: Token) -> Any:
         """The outputs; None where they are dead, _LATER where they are not there yet."""
         entry, state = token.entry, token.frame.iterations[token.iteration]
         if entry.kind != MERGE:  # to which more may come
@@ -155,7 +105,7 @@ class FrameStep(Step):
             return _LATER
         return self._outputs(entry, state, inputs)
 
-    def _inputs(self, entry: Entry, state: _Iteration) -> list[Any]:
+    def _inputs(self, entry: Entry, state: Iteration) -> list[Any]:
         inputs = state.inputs.pop(entry, None) or list(entry.given)
         if entry.kind != MERGE:
             for position, slot in entry.fed:
@@ -163,7 +113,7 @@ class FrameStep(Step):
         return [read(v) if deref else v for v, deref in zip(inputs, entry.deref)] if entry.deref else inputs
 
     @staticmethod
-    def _outputs(entry: Entry, state: _Iteration, inputs: list[Any]) -> Outputs:
+    def _outputs(entry: Entry, state: Iteration, inputs: list[Any]) -> Outputs:
         if entry.kind == KERNEL:
             out = entry.function(*inputs)  # type: ignore[misc]
             return out if entry.multi else (out,)
@@ -176,7 +126,7 @@ class FrameStep(Step):
 
     # ------------------------------------------------------------------ where outputs go
 
-    def _propagate(self, token: _Token, outputs: Outputs) -> None:
+    def _propagate(self, token: Token, outputs: Outputs) -> None:
         entry, frame, number = token.entry, token.frame, token.iteration
         if entry.kind != EXIT:  # of which an earlier iteration may come later
             self._keep(entry, outputs)
@@ -195,7 +145,7 @@ class FrameStep(Step):
         for port, slot in entry.keep:
             self.values[slot] = DEAD if outputs is None else outputs[port]
 
-    def _activate(self, entry: Entry, frame: _Frame, number: int, outputs: Outputs) -> None:
+    def _activate(self, entry: Entry, frame: Frame, number: int, outputs: Outputs) -> None:
         for port, consumer, position in entry.edges:
             value = None if port < 0 or outputs is None else outputs[port]
             dead = outputs is None or value is DEAD
@@ -206,7 +156,7 @@ class FrameStep(Step):
             self._arrive(frame, number, consumer, position, value, dead, entry.kind == ENTER)
 
     def _arrive(
-        self, frame: _Frame, number: int, entry: Entry, position: int, value: Any, dead: bool, from_enter: bool
+        self, frame: Frame, number: int, entry: Entry, position: int, value: Any, dead: bool, from_enter: bool
     ) -> None:
         """A token comes to a node; position -1: along a control edge."""
         state = frame.iterations[number]
@@ -223,7 +173,7 @@ class FrameStep(Step):
             self._make_ready(entry, frame, number, bool(state.dead.get(entry)) and not entry.triggers)
 
     def _arrive_at_merge(
-        self, frame: _Frame, number: int, entry: Entry, position: int, value: Any, dead: bool, from_enter: bool
+        self, frame: Frame, number: int, entry: Entry, position: int, value: Any, dead: bool, from_enter: bool
     ) -> None:
         """It waits for its control edges and for one live input, or for all to be dead. A dead Enter is all that comes
         in the first iteration."""
@@ -244,23 +194,23 @@ class FrameStep(Step):
         if is_dead or (pending == 0 and (position < 0 or not dead)):
             self._make_ready(entry, frame, number, is_dead)
 
-    def _make_ready(self, entry: Entry, frame: _Frame, number: int, dead: bool) -> None:
+    def _make_ready(self, entry: Entry, frame: Frame, number: int, dead: bool) -> None:
         frame.iterations[number].busy += 1
         with self._wake:
-            self._ready.append(_Token(entry, frame, number, dead))  # type: ignore[arg-type]
+            self._ready.append(Token(entry, frame, number, dead))  # type: ignore[arg-type]
 
     # ------------------------------------------------------------------ frames
 
-    def _child(self, entry: Entry, frame: _Frame, number: int) -> _Frame:
+    def _child(self, entry: Entry, frame: Frame, number: int) -> Frame:
         key = (frame, number, entry.frame)
         child = self._children.get(key)
         if child is None:
             around = () if frame.parent is None else (*frame.around, number)
-            child = self._children[key] = _Frame(frame, number, entry.frame, entry.num_enters, entry.parallel, around)
+            child = self._children[key] = Frame(frame, number, entry.frame, entry.num_enters, entry.parallel, around)
             frame.iterations[number].frames += 1
         return child
 
-    def _enter(self, entry: Entry, child: _Frame, outputs: Outputs) -> None:
+    def _enter(self, entry: Entry, child: Frame, outputs: Outputs) -> None:
         child.pending_enters -= 1
         if entry.invariant:
             child.invariants.append((entry, outputs))
@@ -271,14 +221,14 @@ class FrameStep(Step):
         if 0 in child.iterations:
             self._clean(child, 0)
 
-    def _exit(self, entry: Entry, frame: _Frame, number: int, outputs: Outputs) -> None:
+    def _exit(self, entry: Entry, frame: Frame, number: int, outputs: Outputs) -> None:
         if outputs is not None:
             self._keep(entry, outputs)
             self._activate(entry, frame.parent, frame.parent_iteration, outputs)  # type: ignore[arg-type]
         elif number == frame.last:
             frame.dead_exits.append(entry)
 
-    def _next(self, entry: Entry, frame: _Frame, number: int, outputs: Outputs) -> None:
+    def _next(self, entry: Entry, frame: Frame, number: int, outputs: Outputs) -> None:
         if outputs is None:
             return
         if number == frame.last:
@@ -288,16 +238,16 @@ class FrameStep(Step):
             self._increment(frame)
         self._activate(entry, frame, number + 1, outputs)
 
-    def _increment(self, frame: _Frame) -> None:
+    def _increment(self, frame: Frame) -> None:
         """Begin another iteration."""
         frame.last += 1
-        frame.iterations[frame.last] = _Iteration()
+        frame.iterations[frame.last] = Iteration()
         frame.dead_exits.clear()
         waiting, frame.deferred = frame.deferred, []
         for entry, outputs in (*waiting, *frame.invariants):
             self._activate(entry, frame, frame.last, outputs)
 
-    def _clean(self, frame: _Frame, number: int) -> None:
+    def _clean(self, frame: Frame, number: int) -> None:
         """Forget iterations that are done, from `number` on, and the frame when all are."""
         while number in frame.iterations and frame.is_done(number):
             del frame.iterations[number]
@@ -307,7 +257,7 @@ class FrameStep(Step):
         if not frame.iterations and not frame.pending_enters:
             self._close(frame)
 
-    def _close(self, frame: _Frame) -> None:
+    def _close(self, frame: Frame) -> None:
         parent, number = frame.parent, frame.parent_iteration
         if parent is None:
             with self._wake:
@@ -323,7 +273,7 @@ class FrameStep(Step):
 
     # ------------------------------------------------------------------ waiting, transfers
 
-    def _begin_operation(self, token: _Token, inputs: list[Any]) -> None:
+    def _begin_operation(self, token: Token, inputs: list[Any]) -> None:
         with self._wake:
             self._waiting[id(token)] = token.entry.node.name
         held = token  # keeps its id from another token
@@ -334,7 +284,7 @@ class FrameStep(Step):
             with self._wake:
                 if self._waiting.pop(id(held), None) is None:
                     return
-            over = [_Token(held.entry, held.frame, held.iteration, False, outputs, True)] if error is None else []
+            over = [Token(held.entry, held.frame, held.iteration, False, outputs, True)] if error is None else []
             self._advance(over)
 
         try:
@@ -345,15 +295,15 @@ class FrameStep(Step):
     def _completed(self, index: int) -> list[Any]:
         """Of a bundle that came: its nodes may run. Their share of `busy` was counted at the start."""
         found = self.plan.arriving[index]
-        return [_Token(entry, self._root, 0, False) for entry in found]
+        return [Token(entry, self._root, 0, False) for entry in found]
 
     @staticmethod
-    def _at(token: _Token) -> At:
+    def _at(token: Token) -> At:
         """Of a transfer: which bundle of the step it is part of."""
         frame = token.frame
         return token.entry.unit, () if frame.parent is None else (*frame.around, token.iteration)
 
-    def _collect_send(self, token: _Token, value: Any) -> None:
+    def _collect_send(self, token: Token, value: Any) -> None:
         entry, at = token.entry, self._at(token)
         members, gated = self.plan.leaving[entry.unit], token.frame.iterations[token.iteration].gated
         values = self._outbox.add(at, entry.member, value, len(members), entry in gated)
@@ -366,7 +316,7 @@ class FrameStep(Step):
             tensors.insert(0, np.array([v is not DEAD for v in values], np.uint8))
         self._push(unit, tensors, at[1])
 
-    def _take(self, token: _Token) -> Any:
+    def _take(self, token: Token) -> Any:
         """The output of a _Recv in a loop, or _LATER."""
         with self._wake:
             value = self._inbox.take(self._at(token), token.entry.member, token)

@@ -21,22 +21,30 @@ from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, par
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.wire.sizes import output_bytes
-from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment
+from sparkflow_runtime.worker.adapt import adapting
+from sparkflow_runtime.worker.codegen import Call, Segment
 from sparkflow_runtime.worker.reuse import REUSED_BYTES
 from sparkflow_runtime.worker.scalar_guess import ScalarGuess
 from sparkflow_runtime.worker.structure import compile_structured
 from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Test, Unit
 from sparkflow_runtime.worker.values import Irregular, Parts
 
+_NAMES = frozenset(("VariableV2", "Variable"))
 Binder = Callable[[NodeDef, Kernel, dict[str, Any]], Callable[..., Any]]
 
 
 def compile_plan(
-    graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], bind: Binder, operators: bool = True
+    graph: GraphDef,
+    feeds: Sequence[str],
+    fetches: Sequence[str],
+    bind: Binder,
+    operators: bool = True,
+    lanes: Callable[[], int] = lambda: 1,
 ) -> Plan:
     """feeds and fetches are 'name:port'; `bind` makes the function of a node (and keeps state per session).
-    operators: compute single numbers by operators instead of calls (kernels/scalars.py)."""
-    return _Compiler(graph, feeds, fetches, bind, operators).compile()
+    operators: compute single numbers by operators instead of calls (kernels/scalars.py). lanes: how many threads a
+    segment may use, asked once it is known to be long."""
+    return _Compiler(graph, feeds, fetches, bind, operators, lanes).compile()
 
 
 def _is_large(node: NodeDef) -> bool:
@@ -55,7 +63,11 @@ def _liveness(graph: GraphDef, feeds: Sequence[str]) -> Liveness | None:
 
 
 class _Compiler:
-    def __init__(self, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], bind: Binder, operators: bool):
+    def __init__(
+        self, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], bind: Binder, operators: bool,
+        lanes: Callable[[], int],
+    ):  # fmt: skip
+        self.lanes = lanes
         self.feeds, self.fetches, self.bind = list(feeds), list(fetches), bind
         self.live = _liveness(graph, feeds)
         self.order = topological(list(graph.node), self.feeds) if self.live is None else self.live.loops.order
@@ -97,7 +109,7 @@ class _Compiler:
         self, unit: int, nodes: list[NodeDef], stored: dict[str, list[tuple[int, int]]], stop: int | None
     ) -> Segment:
         if self.live is None:
-            return compile_segment([self._call(n, unit, stored.get(n.name, [])) for n in nodes])
+            return adapting([self._call(n, unit, stored.get(n.name, [])) for n in nodes], self.lanes)
         constants = {n.name: self.attrs[n.name]["value"] for n in nodes if n.op == "Const"}
         stores = {n.name: stored[n.name] for n in nodes if n.name in stored}
         parts = Parts(self.live, nodes, self.kernels, self._function, self._where, constants, stores, stop, self.forms)
@@ -306,7 +318,8 @@ class _Compiler:
         in_place = row.in_place if row.in_place and _is_large(node) else ()
         if node.name in self.forms:
             args, in_place = [("const", arg[1][()]) if arg[0] == "const" else arg for arg in args], ()
-        return Call(node.name, self._function(node, row), args, stores, in_place)
+        is_pure = not (row.stateful or row.refs)
+        return Call(node.name, self._function(node, row), args, stores, in_place, is_pure, node.op in _NAMES)
 
     def _function(self, node: NodeDef, row: Kernel) -> Any:
         return self.forms.get(node.name) or self.bind(node, row, self.attrs[node.name])

@@ -31,11 +31,16 @@ class _Part:
     plan: Plan
 
 
-class Worker:
-    """One task. `push(task, step_id, bundle, tensors, iterations)` carries a bundle to another task."""
+def one_lane() -> int:
+    return 1
 
-    def __init__(self, name: str, push: Push | None = None):
-        self.name, self._push = name, push
+
+class Worker:
+    """One task. `push(task, step_id, bundle, tensors, iterations)` carries a bundle to another task; `lanes()` is how
+    many threads a step may use for calls that do not need each other."""
+
+    def __init__(self, name: str, push: Push | None = None, lanes: Callable[[], int] = one_lane):
+        self.name, self._push, self._lanes = name, push, lanes
         self.resources = ResourceManager()
         self.rendezvous = Rendezvous()
         self.native_loops = True  # False: all control flow by the general executor, for comparisons
@@ -57,7 +62,8 @@ class Worker:
 
         recorder = Recorder(self.name) if trace else None
         binder = recorder.wrap(bind) if recorder else bind
-        plan = compile_any(graph, feeds, fetches, binder, self.native_loops, operators=recorder is None)
+        lanes = self._lanes if recorder is None else one_lane  # of a trace each call is a span of its own
+        plan = compile_any(graph, feeds, fetches, binder, self.native_loops, recorder is None, lanes)
         plan.recorder = recorder
         with self._lock:
             handle = next(self._handles)

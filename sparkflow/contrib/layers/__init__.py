@@ -8,6 +8,7 @@ from sparkflow.contrib.layers.initializers import (
 )
 from sparkflow.contrib.layers.layers import (
     avg_pool2d,
+    avg_pool3d,
     batch_norm,
     bias_add,
     conv1d,
@@ -22,6 +23,7 @@ from sparkflow.contrib.layers.layers import (
     layer_norm,
     linear,
     max_pool2d,
+    max_pool3d,
     one_hot_encoding,
     relu,
     relu6,
@@ -32,11 +34,9 @@ from sparkflow.contrib.layers.layers import (
     unit_norm,
 )
 from sparkflow.contrib.layers.norms import (
-    avg_pool3d,
     conv2d_in_plane,
     group_norm,
     instance_norm,
-    max_pool3d,
     maxout,
     summarize_activation,
     summarize_activations,

@@ -188,7 +188,7 @@ def _depthwise(
         return _finished(out, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
 
 
-def _pool(name: str, function: Any) -> Any:
+def _pool(name: str, default: str, function: Any, of: str = "windows") -> Any:
     def pool(
         inputs: Any, kernel_size: Any, stride: Any = 2, padding: str = "VALID", data_format: str | None = None,
         outputs_collections: Any = None, scope: Any = None,
@@ -197,14 +197,15 @@ def _pool(name: str, function: Any) -> Any:
             out = function(inputs, kernel_size, stride, padding.lower(), _FORMATS[data_format])
             return _finished(out, None, None, None, outputs_collections, opened)
 
-    default = {"max_pool2d": "MaxPool2D", "avg_pool2d": "AvgPool2D"}[name]
     pool.__name__ = pool.__qualname__ = name
-    pool.__doc__ = "The pool of windows of kernel_size, stride apart."
+    pool.__doc__ = f"The pool of {of} of kernel_size, stride apart."
     return add_arg_scope(pool)
 
 
-max_pool2d = _pool("max_pool2d", core.max_pooling2d)
-avg_pool2d = _pool("avg_pool2d", core.average_pooling2d)
+max_pool2d = _pool("max_pool2d", "MaxPool2D", core.max_pooling2d)
+avg_pool2d = _pool("avg_pool2d", "AvgPool2D", core.average_pooling2d)
+max_pool3d = _pool("max_pool3d", "MaxPool3D", core.max_pooling3d, of="volumes")
+avg_pool3d = _pool("avg_pool3d", "AvgPool3D", core.average_pooling3d, of="volumes")
 
 
 @add_arg_scope

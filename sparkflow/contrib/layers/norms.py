@@ -123,24 +123,6 @@ def _pair(value: Any) -> tuple[int, int]:
     return (value[0], value[1]) if isinstance(value, (list, tuple)) else (value, value)
 
 
-def _pool3d(name: str, default: str, function: Any) -> Any:
-    def pool(
-        inputs: Any, kernel_size: Any, stride: Any = 2, padding: str = "VALID", data_format: str | None = None,
-        outputs_collections: Any = None, scope: Any = None,
-    ) -> Tensor:  # fmt: skip
-        with get_default_graph().name_scope(scope or default) as opened:
-            out = function(inputs, kernel_size, stride, padding.lower(), _FORMATS[data_format])
-            return _finished(out, None, None, None, outputs_collections, opened)
-
-    pool.__name__ = pool.__qualname__ = name
-    pool.__doc__ = "The pool of volumes of kernel_size, stride apart."
-    return add_arg_scope(pool)
-
-
-max_pool3d = _pool3d("max_pool3d", "MaxPool3D", core.max_pooling3d)
-avg_pool3d = _pool3d("avg_pool3d", "AvgPool3D", core.average_pooling3d)
-
-
 @add_arg_scope
 def maxout(inputs: Any, num_units: int, axis: int = -1, scope: Any = None) -> Tensor:
     """The largest of each group of channels, num_units groups. Source: Goodfellow et al. 2013."""

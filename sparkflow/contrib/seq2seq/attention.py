@@ -59,7 +59,7 @@ class _Scored(AttentionMechanism):
             return alignments, alignments
 
     def _score(self, query: Any) -> Tensor:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say how it scores a memory for a query")
 
 
 def _masked(memory: Tensor, lengths: Tensor | None) -> Tensor:

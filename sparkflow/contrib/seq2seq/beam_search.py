@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparkflow.contrib.seq2seq.decoder import Decoder, output_size
-from sparkflow.contrib.seq2seq.helpers import _lookup
+from sparkflow.contrib.seq2seq.helpers import _lookup, edge_tokens
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
@@ -104,12 +104,7 @@ class BeamSearchDecoder(Decoder):
             raise ValueError("BeamSearchDecoder: coverage_penalty_weight is not supported; leave it 0")
         self._cell, self._layer, self._width = cell, output_layer, beam_width
         self._embed, self._penalty = _lookup(embedding), length_penalty_weight
-        self._start = convert_to_tensor(start_tokens, int32, name="start_tokens")
-        self._end = convert_to_tensor(end_token, int32, name="end_token")
-        if self._start.shape.ndims != 1:
-            raise ValueError("start_tokens must be a vector")
-        if self._end.shape.ndims != 0:
-            raise ValueError("end_token must be a scalar")
+        self._start, self._end = edge_tokens(start_tokens, end_token)
         self.batch_size = array.size(self._start)
         self._state = nest.map_structure(self._split, initial_state)
         wide = array.tile(array.expand_dims(self._start, 1), [1, beam_width])

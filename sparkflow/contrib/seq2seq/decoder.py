@@ -13,7 +13,7 @@ from sparkflow.framework.shapes import TensorShape
 from sparkflow.ops import array, math, math_reduce
 from sparkflow.ops.array_select import where
 from sparkflow.ops.control_flow_while import while_loop
-from sparkflow.ops.rnn import _swapped
+from sparkflow.ops.rnn import batch_and_time_swapped
 from sparkflow.ops.tensor_array import TensorArray
 from sparkflow.ops.variable_scope import variable_scope
 from sparkflow_runtime.wire.dtypes import int32
@@ -35,7 +35,8 @@ class Decoder:
         raise NotImplementedError(f"{type(self).__name__} does not say what a step is")
 
     def finalize(self, outputs: Any, final_state: Any, sequence_lengths: Any) -> Any:
-        raise NotImplementedError
+        """What becomes of all outputs at the end. Left undefined they stay as they are."""
+        raise NotImplementedError(f"{type(self).__name__} has nothing to do at the end")
 
 
 class BasicDecoderOutput(NamedTuple):
@@ -100,7 +101,7 @@ def dynamic_decode(
         with suppress(NotImplementedError):
             outputs, state = decoder.finalize(outputs, state, lengths)
         if not output_time_major:
-            outputs = nest.map_structure(_swapped, outputs)
+            outputs = nest.map_structure(batch_and_time_swapped, outputs)
         return outputs, state, lengths
 
 

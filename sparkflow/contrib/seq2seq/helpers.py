@@ -12,7 +12,7 @@ from sparkflow.framework.shapes import TensorShape
 from sparkflow.ops import array, embedding, math, math_reduce, random
 from sparkflow.ops.array_select import where
 from sparkflow.ops.control_flow_cond import cond
-from sparkflow.ops.rnn import _swapped
+from sparkflow.ops.rnn import batch_and_time_swapped
 from sparkflow.ops.tensor_array import TensorArray
 from sparkflow_runtime.wire.dtypes import bool_, int32
 
@@ -28,16 +28,16 @@ class Helper:
 
     @property
     def batch_size(self) -> Any:
-        raise NotImplementedError("batch_size has not been implemented")
+        raise NotImplementedError(f"{type(self).__name__} has no batch_size")
 
     def initialize(self, name: str | None = None) -> Fed:
-        raise NotImplementedError("initialize has not been implemented")
+        raise NotImplementedError(f"{type(self).__name__} does not say how it begins")
 
     def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
-        raise NotImplementedError("sample has not been implemented")
+        raise NotImplementedError(f"{type(self).__name__} does not say what outputs mean")
 
     def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any, name: str | None = None) -> Any:
-        raise NotImplementedError("next_inputs has not been implemented")
+        raise NotImplementedError(f"{type(self).__name__} does not say what is fed next")
 
 
 class CustomHelper(Helper):
@@ -77,7 +77,7 @@ class TrainingHelper(Helper):
     def __init__(self, inputs: Any, sequence_length: Any, time_major: bool = False, name: str | None = None):
         inputs = nest.map_structure(convert_to_tensor, inputs)
         self._inputs = inputs
-        steps = inputs if time_major else nest.map_structure(_swapped, inputs)
+        steps = inputs if time_major else nest.map_structure(batch_and_time_swapped, inputs)
         self._arrays = nest.map_structure(
             lambda x: TensorArray(x.dtype, size=array.shape(x)[0], element_shape=x.shape[1:]).unstack(x), steps
         )
@@ -161,12 +161,7 @@ class GreedyEmbeddingHelper(Helper):
 
     def __init__(self, embedding: Any, start_tokens: Any, end_token: Any):
         self._embed = _lookup(embedding)
-        self._start = convert_to_tensor(start_tokens, int32, name="start_tokens")
-        self._end = convert_to_tensor(end_token, int32, name="end_token")
-        if self._start.shape.ndims != 1:
-            raise ValueError("start_tokens must be a vector")
-        if self._end.shape.ndims != 0:
-            raise ValueError("end_token must be a scalar")
+        self._start, self._end = edge_tokens(start_tokens, end_token)
         self._first = self._embed(self._start)
 
     @property
@@ -224,6 +219,17 @@ class InferenceHelper(Helper):
     def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any, name: str | None = None) -> Any:
         following = sample_ids if self._next is None else self._next(sample_ids)
         return self._ends(sample_ids), following, state
+
+
+def edge_tokens(start_tokens: Any, end_token: Any) -> tuple[Tensor, Tensor]:
+    """(the word that each sequence begins with, int32 [batch]; the one that ends any, int32 [])."""
+    start = convert_to_tensor(start_tokens, int32, name="start_tokens")
+    end = convert_to_tensor(end_token, int32, name="end_token")
+    if start.shape.ndims != 1:
+        raise ValueError(f"start_tokens must be a vector, got shape {start.shape}")
+    if end.shape.ndims != 0:
+        raise ValueError(f"end_token must be a scalar, got shape {end.shape}")
+    return start, end
 
 
 def _lookup(table: Any) -> Callable[[Any], Any]:
