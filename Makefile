@@ -15,6 +15,8 @@ SPARK_ENV = PATH="$(CURDIR)/$(BIN):$$PATH" \
 	PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python" PYSPARK_DRIVER_PYTHON="$(CURDIR)/$(BIN)/python"
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tasks are processes: where no bytecode may be kept, each of them compiles every module anew before it begins.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help train test lint fmt oracle lowest soak clean
 .DEFAULT_GOAL := help

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -10,16 +12,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql.pandas import types
 
 
+def in_zone(convert: Callable[..., Any], zone: str | None) -> Callable[..., Any]:
+    """One of Spark's functions that say a type in Arrow, with timestamps in that zone; Spark 4.1's know UTC alone."""
+    return partial(convert, timezone=zone) if "timezone" in inspect.signature(convert).parameters else convert
+
+
 def arrow_schema(df: Any) -> pa.Schema:
     """In Arrow; a type that Spark gives no Python task is named and has no dtype."""
-    to_arrow: Any = types.to_arrow_type
-    zone = {"timezone": df.sparkSession.conf.get("spark.sql.session.timeZone")}
-    known = inspect.signature(to_arrow).parameters
-    options = {name: value for name, value in zone.items() if name in known}  # Spark 4.1 takes none: it says UTC
+    to_arrow = in_zone(types.to_arrow_type, df.sparkSession.conf.get("spark.sql.session.timeZone"))
 
     def of(kind: Any) -> pa.DataType:
         try:
-            return to_arrow(kind, **options)
+            return to_arrow(kind)
         except PySparkException:
             return pa.opaque(pa.null(), kind.simpleString(), "spark")
 

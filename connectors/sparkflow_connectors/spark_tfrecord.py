@@ -32,10 +32,12 @@ from pyspark.sql.types import StructType
 
 from sparkflow.errors import InvalidArgumentError
 from sparkflow_connectors.record_types import EXAMPLE
+from sparkflow_connectors.spark_schema import in_zone
 from sparkflow_connectors.tfrecord import Counts, Dataset, Options, open_tfrecord
 from sparkflow_connectors.tfrecord_write import FolderWriter
 
 _PARTITION_BYTES = 128 << 20  # of small files that one task reads
+_arrow_schema = in_zone(to_arrow_schema, "UTC")
 _KNOWN = {"path", "recordtype", "codec", "onerror", "samplesize", "partitionby"}
 
 
@@ -57,7 +59,7 @@ class TFRecordSource(DataSource):
         columns = [c.strip() for c in option.get("partitionby", "").split(",") if c.strip()]
         writer = FolderWriter(
             _local(self._path()),
-            to_arrow_schema(schema, timezone="UTC"),
+            _arrow_schema(schema),
             "overwrite" if overwrite else "append",
             option.get("recordtype", EXAMPLE),
             option.get("codec", ""),
@@ -68,7 +70,7 @@ class TFRecordSource(DataSource):
 
     def _dataset(self, schema: StructType | None) -> Dataset:
         option = self._options_given()
-        given = None if schema is None else to_arrow_schema(schema, timezone="UTC")
+        given = None if schema is None else _arrow_schema(schema)
         asked = Options(
             record_type=option.get("recordtype", ""),
             on_error=option.get("onerror", "raise"),
@@ -112,7 +114,7 @@ class _Files(InputPartition):
 class _Reader(DataSourceReader):
     def __init__(self, dataset: Dataset, schema: StructType):
         self._dataset, self._columns = dataset, [f.name for f in schema.fields]
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = _arrow_schema(schema)
         self._files = list(dataset.files)
 
     def partitions(self) -> Sequence[InputPartition]:

@@ -72,6 +72,20 @@ def _when_a_checkpoint_is_there(folder: Path, act: Callable[[], None]) -> thread
     return thread
 
 
+@pytest.fixture(scope="module")
+def undisturbed(clusters: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
+    """The variables that a local training without a loss ends with, by its options."""
+    known: dict[Any, dict[str, Any]] = {}
+
+    def variables(table: pa.Table, **options: Any) -> dict[str, Any]:
+        key = tuple(sorted(options.items()))
+        if key not in known:
+            known[key] = clusters.train("local", table, tmp_path_factory.mktemp("calm"), **options).variables()
+        return known[key]
+
+    return variables
+
+
 @pytest.mark.parametrize(
     "engine, strategy, victim",
     [*((e, "ps", 1) for e in ENGINES), ("local", "all_reduce", 0), ("local", "all_reduce", 1)],
@@ -84,6 +98,7 @@ def test_a_killed_worker_costs_an_attempt_and_no_bit(
     table: pa.Table,
     tmp_path: Path,
     story: Story,
+    undisturbed: Callable[..., dict[str, Any]],
     none_left: Any,
 ) -> None:
     long = {"epochs": 60, "checkpoint_s": 0.3, "strategy": strategy}
@@ -102,9 +117,9 @@ def test_a_killed_worker_costs_an_attempt_and_no_bit(
     assert f"worker {victim} (pid" in said[1] and "model.ckpt-" in said[2]
     story.wait_for(r"resumed from .*model\.ckpt-\d+ at epoch \d+, step \d+")
     assert model.figures["attempts"] == 2
-    undisturbed = clusters.train("local", table, tmp_path / "calm", **long).variables()
+    calm = undisturbed(table, **long)
     for name, value in model.variables().items():
-        assert value.tobytes() == undisturbed[name].tobytes(), name
+        assert value.tobytes() == calm[name].tobytes(), name
     none_left()
 
 
