@@ -88,7 +88,13 @@ def undisturbed(clusters: Any, tmp_path_factory: pytest.TempPathFactory) -> Call
 
 @pytest.mark.parametrize(
     "engine, strategy, victim",
-    [*((e, "ps", 1) for e in ENGINES), ("local", "all_reduce", 0), ("local", "all_reduce", 1)],
+    [
+        ("local", "ps", 1),
+        pytest.param("dask", "ps", 1, marks=pytest.mark.soak),
+        ("spark", "ps", 1),
+        pytest.param("local", "all_reduce", 0, marks=pytest.mark.soak),
+        ("local", "all_reduce", 1),
+    ],
 )
 def test_a_killed_worker_costs_an_attempt_and_no_bit(
     clusters: Any,
@@ -346,7 +352,14 @@ DRIVER = """
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=["ctrl-c", "ended", "killed"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(signal.SIGINT, id="ctrl-c"),
+        pytest.param(signal.SIGTERM, id="ended", marks=pytest.mark.soak),
+        pytest.param(signal.SIGKILL, id="killed"),
+    ],
+)
 def test_nothing_outlives_the_driver(engine: str, how: int, tmp_path: Path, none_left: Any) -> None:
     script = tmp_path / "driver.py"
     script.write_text(textwrap.dedent(DRIVER))

@@ -43,13 +43,13 @@ def test_each_micro_batch_is_used_once(clusters: Any, tmp_path: Path, none_left:
     write(tmp_path / "table", 0)
     write(tmp_path / "table", 1)
     seen = []
-    first = streamed(clusters, tmp_path, tmp_path / "notes", [4, 14], on_model=lambda m: seen.append(uses(m)))
+    first = streamed(clusters, tmp_path, tmp_path / "notes", [14], on_model=lambda m: seen.append(uses(m)))
     first.awaitTermination()
     assert [sorted(np.unique(used)) for used in seen] == [[0, 1], [0, 1]]
     assert [int(used.sum()) for used in seen] == [300, 600]
     assert saved_epoch(str(tmp_path / "checkpoints")) == 2
     write(tmp_path / "table", 2)
-    second = streamed(clusters, tmp_path, tmp_path / "notes", [4, 14])
+    second = streamed(clusters, tmp_path, tmp_path / "notes", [14])
     second.awaitTermination()
     assert (uses(second.model) == 1).all()
     none_left()
