@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sparkflow.framework import shapes
@@ -76,11 +77,28 @@ for _kind in ("", "PerChannel"):
     )
 
 
+def _range(op: Operation, values: Tensor, ends: Sequence[Tensor]) -> Dims:
+    """The shape of the range's ends: one for all values, or one for each of their slices along axis."""
+    axis, dims = op.attrs["axis"], values._shape
+    wanted: Dims = () if axis == -1 else (None if dims is None or axis >= len(dims) else dims[axis],)
+    for name, tensor in zip(("input_min", "input_max"), ends, strict=True):
+        found = rules.require_rank(op, name, tensor, len(wanted or ()))
+        if not shapes.compatible(found, wanted):
+            raise InvalidArgumentError(
+                f"Dimensions must be equal: {op.type} of {shapes.show(dims)} along axis {axis} takes {name} of shape "
+                f"{shapes.show(wanted)}, got {shapes.show(found)}"
+            )
+    return wanted
+
+
 def _ranged(op: Operation) -> list[Dims]:
-    if op.attrs["axis"] == -1:
-        for name, tensor in zip(("input_min", "input_max"), op.inputs[1:3], strict=True):
-            rules.require_rank(op, name, tensor, 0)
+    _range(op, op.inputs[0], op.inputs[1:3])
     return [op.inputs[0]._shape]
+
+
+def _ranged_gradient(op: Operation) -> list[Dims]:
+    ends = _range(op, op.inputs[1], op.inputs[2:4])
+    return [op.inputs[0]._shape, ends, ends]
 
 
 _RANGED = "input: T, input_min: T, input_max: T -> output: T"
@@ -95,7 +113,7 @@ op(
     "QuantizeAndDequantizeV4Grad",
     "gradients: T, input: T, input_min: T, input_max: T -> input_backprop: T, input_min_backprop: T, "
     "input_max_backprop: T",
-    lambda op: [op.inputs[0]._shape, op.inputs[2]._shape, op.inputs[3]._shape],
+    _ranged_gradient,
     axis=-1,
 )
 
