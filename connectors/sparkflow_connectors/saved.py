@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -164,6 +165,4 @@ def _source(name: str, tensor: Any, given: str | Column) -> Source:
 
 
 def _shaped(column: Column, inner: Sequence[int]) -> Column:
-    from dataclasses import replace
-
     return replace(column, shape=inner) if inner and column.shape is None else column

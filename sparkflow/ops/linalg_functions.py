@@ -210,7 +210,10 @@ def tridiagonal_solve(
     diagonals_format "sequence" the three, or with "matrix" all of A.
     """
     if perturb_singular:
-        raise NotImplementedError("tridiagonal_solve: perturb_singular is not supported")
+        raise NotImplementedError(
+            "tridiagonal_solve: perturb_singular is not supported, a singular matrix raises; add a small number to the "
+            "diagonal instead"
+        )
     with get_default_graph().name_scope(name or "tridiagonal_solve"):
         stacked = array_join.stack(_diagonals(diagonals, diagonals_format), -2)
         right = convert_to_tensor(rhs, stacked.dtype.base_dtype, "rhs")
