@@ -12,6 +12,8 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
+from sparkflow_runtime.kernels.two_ways import PAGE_BYTES, TwoWays, aligned
+
 _CHUNK_BYTES = 1 << 20  # copied, summed and written while it is in the processor's cache
 _READ_BYTES = 1 << 18  # read and summed
 _MANY_BYTES = 1 << 25  # worth a thread
@@ -23,28 +25,24 @@ def write(out: Any, arrays: Sequence[np.ndarray], begins: Sequence[int]) -> list
     The sums are of what was written, even when a step changes an array meanwhile: each chunk is copied once.
     """
     out.flush()
-    handle = out.fileno()
-    os.truncate(handle, begins[-1])
-    return _on_threads(lambda at: _write_one(handle, _flat(arrays[at]), begins[at]), [a.nbytes for a in arrays])
+    os.truncate(out.fileno(), begins[-1])
+    with TwoWays(out, begins[-1]) as file:
+        return _on_threads(lambda at: _write_one(file, _flat(arrays[at]), begins[at]), [a.nbytes for a in arrays])
 
 
-def _write_one(handle: int, flat: np.ndarray, offset: int) -> int:
+def _write_one(file: TwoWays, flat: np.ndarray, offset: int) -> int:
     crc = 0
-    buffer = np.empty(min(_CHUNK_BYTES, flat.size), np.uint8)
-    for start in range(0, flat.size, _CHUNK_BYTES):
-        rest = flat[start : start + _CHUNK_BYTES]
+    buffer = aligned(min(_CHUNK_BYTES, flat.size))
+    at = 0
+    while at < flat.size:
+        room = _CHUNK_BYTES - (offset + at) % PAGE_BYTES  # chunks but the first begin at a page of the file
+        rest = flat[at : at + room]
         chunk = buffer[: rest.size]
         np.copyto(chunk, rest)
         crc = google_crc32c.extend(crc, chunk)
-        _write_all(handle, chunk, offset + start)
+        file.write(chunk, offset + at)
+        at += rest.size
     return crc
-
-
-def _write_all(handle: int, chunk: np.ndarray, offset: int) -> None:
-    left = memoryview(chunk.data)
-    while left:
-        n = os.pwrite(handle, left, offset)
-        left, offset = left[n:], offset + n
 
 
 class MappedFile:
