@@ -143,9 +143,6 @@ class Lifetimes:
         held = self._of.get(tensor, ())
         return bool(held) and all(self.buffers[at].kind == ACTIVATION for at in held)
 
-    def sizes(self) -> list[int]:
-        return [b.num_bytes for b in self.buffers]
-
     # ------------------------------------------------------------------ the walk
 
     def last_uses(self, order: Sequence[str]) -> list[int]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import lru_cache
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 CARRIED = "_carried_as"  # attribute of a node: the dtype in which its float32 values travel between tasks
+_REMEMBERED = 1 << 15  # edges: every pass asks for each of them again
 CARRIED_AS = ("float32", "bfloat16", "float16")  # the first: as they are
 
 
@@ -23,10 +25,12 @@ def is_control(edge: str) -> bool:
     return edge.startswith("^")
 
 
+@lru_cache(_REMEMBERED)
 def node_name(edge: str) -> str:
     return edge.lstrip("^").partition(":")[0]
 
 
+@lru_cache(_REMEMBERED)
 def parse(edge: str) -> tuple[str, int]:
     """('name', port) of a data edge."""
     name, _, port = edge.partition(":")

@@ -31,8 +31,22 @@ def output_bytes(node: NodeDef, unknown: int = UNKNOWN_SIZE) -> tuple[int, ...]:
 def item_bytes(node: NodeDef) -> int:
     if node.op in _BOOLS:
         return 1
-    kind = next((node.attr[k].type for k in _TYPE_ATTRS if k in node.attr and node.attr[k].type), 0)
-    return (dtypes.as_dtype(kind).size or _POINTER_BYTES) if kind else 4
+    attr = node.attr
+    name = _type_attr.get(node.op)
+    if name is None or name not in attr:
+        name = next((k for k in _TYPE_ATTRS if k in attr and attr[k].type), None)
+        if name is None:
+            return 4
+        _type_attr[node.op] = name
+    return _width(attr[name].type)
+
+
+_type_attr: dict[str, str] = {}  # op -> the attribute that said its type last time
+
+
+@lru_cache
+def _width(kind: int) -> int:
+    return dtypes.as_dtype(kind).size or _POINTER_BYTES
 
 
 @lru_cache(maxsize=4096)

@@ -19,6 +19,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from sparkflow_runtime.master.passes.regions import Regions
@@ -93,9 +94,15 @@ class _Packer:
     packs: dict[tuple[str, str], list[_Pack]] = field(default_factory=lambda: defaultdict(list))  # (tables', reader)
 
     def __post_init__(self) -> None:
-        self.regions = Regions(self.graph, self.feeds)
-        self.nodes = self.regions.nodes
-        self.sums = RowSums(self.regions, self.kept)
+        self.nodes = {n.name: n for n in self.graph.node}
+
+    @cached_property
+    def regions(self) -> Regions:
+        return Regions(self.graph, self.feeds)
+
+    @cached_property
+    def sums(self) -> RowSums:
+        return RowSums(self.regions, self.kept)
 
     def packed(self) -> GraphDef:
         lookups = [it for n in self.graph.node if n.op == "GatherV2" and (it := self._lookup(n))]
@@ -332,7 +339,8 @@ class _Packer:
 
     def _rewritten(self) -> GraphDef:
         nodes = [self.changed.get(n.name, n) for n in self.graph.node if n.name not in self.gone]
-        nodes = [self._renamed(n) for n in (*nodes, *self.made)]
+        moved = {node_name(e) for e in self.renamed} | {node_name(e) for _, e in self.renamed_at}
+        nodes = [n if moved.isdisjoint(map(node_name, n.input)) else self._renamed(n) for n in (*nodes, *self.made)]
         return GraphDef(
             node=topological(self.regions.without_idle(nodes, self.kept), self.feeds), versions=self.graph.versions
         )

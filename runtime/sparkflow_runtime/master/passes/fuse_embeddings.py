@@ -221,11 +221,14 @@ class _Fuser:
         inputs: list[str] = []
         about: dict[str, list[int]] = {"tables": [], "of": [], "widths": [], "members": []}
         first: dict[str, int] = {}  # _SplitRows -> the number of its first table
+        travelled: dict[str, tuple[str, list[int], list[int]]] = {}
         for one in mine:
             if self._is_fed(one.table) or self._is_fed(one.ids):
                 return None
             name, port = parse(one.table)
-            ids, of, widths = self._travelled(name)
+            if name not in travelled:
+                travelled[name] = self._travelled(name)
+            ids, of, widths = travelled[name]
             if not ids or parse(one.ids) != (ids, 4 + of[port]):
                 return None
             if name not in first:
@@ -292,6 +295,8 @@ class _Fuser:
         return GraphDef(node=self.regions.without_idle(nodes, self.kept), versions=self.graph.versions)
 
     def _renamed(self, node: NodeDef) -> NodeDef:
+        if self.gone.isdisjoint(map(node_name, node.input)):
+            return node
         inputs = list(dict.fromkeys(self._edge(e) for e in node.input if is_control(e)))
         return with_inputs(node, [self._edge(e) for e in data_inputs(node)] + inputs)
 

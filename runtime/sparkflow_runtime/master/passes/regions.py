@@ -18,6 +18,7 @@ Context = frozenset[tuple[str, int]]  # (predicate or frame, branch) of the cond
 _SWITCHES = ("Switch", "RefSwitch")
 _ENTERS = ("Enter", "RefEnter")
 _LOOP_ENDS = ("Exit", "RefExit")
+_CLOSING = ("NextIteration", "RefNextIteration")
 _FRAME = -1
 
 
@@ -30,20 +31,33 @@ class Regions:
     nodes: dict[str, NodeDef] = field(init=False)
     order: list[str] = field(init=False)  # producers first
     consumers: dict[str, list[tuple[NodeDef, str]]] = field(init=False)  # node -> (consumer, edge)
+    sources: dict[str, list[str]] = field(init=False)  # node -> those before it, one for each edge
+    _ops: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.nodes = {n.name: n for n in self.graph.node}
+        self._ops = {name: node.op for name, node in self.nodes.items()}
         self.consumers = {name: [] for name in self.nodes}
-        for node in self.graph.node:
-            for e in self.edges(node):
-                self.consumers[node_name(e)].append((node, e))
+        self.sources = {}
+        closing = {name for name, op in self._ops.items() if op in _CLOSING}
+        for name, node in self.nodes.items():
+            before = self.sources[name] = []
+            for e in self._given(node):
+                source = node_name(e)
+                if source not in closing:
+                    before.append(source)
+                    self.consumers[source].append((node, e))
         self.order = self._order()
 
     def edges(self, node: NodeDef) -> list[str]:
         """The inputs of a node that other nodes give, control edges too, without those that close a loop."""
-        fed = self.feeds
-        given = [e for e in node.input if is_control(e) or "{}:{}".format(*parse(e)) not in fed]
-        return [e for e in given if self.nodes[node_name(e)].op not in ("NextIteration", "RefNextIteration")]
+        return [e for e in self._given(node) if self._ops[node_name(e)] not in _CLOSING]
+
+    def _given(self, node: NodeDef) -> list[str]:
+        """The inputs of a node that are not fed."""
+        if not self.feeds:
+            return list(node.input)
+        return [e for e in node.input if is_control(e) or "{}:{}".format(*parse(e)) not in self.feeds]
 
     def without_idle(self, nodes: Sequence[NodeDef], kept: Collection[str]) -> list[NodeDef]:
         """The nodes that a pass makes of these, without those that somebody took a value of and nobody does now."""
@@ -65,11 +79,10 @@ class Regions:
         return list(left.values())
 
     def _producers(self, node: NodeDef) -> set[str]:
-        given = (e for e in node.input if is_control(e) or "{}:{}".format(*parse(e)) not in self.feeds)
-        return {node_name(e) for e in given}
+        return set(map(node_name, self._given(node)))
 
     def _order(self) -> list[str]:
-        waits = {n.name: len(self.edges(n)) for n in self.graph.node}
+        waits = {name: len(before) for name, before in self.sources.items()}
         ready, order = [name for name, count in reversed(waits.items()) if not count], []
         while ready:
             order.append(ready.pop())
@@ -81,7 +94,9 @@ class Regions:
 
     def contexts(self) -> dict[str, Context]:
         """Under which conditions each node runs: branches of Switch nodes, and the frames of loops."""
-        found: dict[str, Context] = {}
+        found: dict[str, Context] = dict.fromkeys(self.order, frozenset())
+        if not any(op in _SWITCHES or op in _ENTERS for op in self._ops.values()):
+            return found
         for name in self.order:
             node, under = self.nodes[name], set[tuple[str, int]]()
             for e in self.edges(node):
@@ -108,14 +123,16 @@ class Regions:
         """The most nodes that `counts` holds for on a path to each node, the node itself with them."""
         found: dict[str, int] = {}
         for name in self.order:
-            before = max((found[node_name(e)] for e in self.edges(self.nodes[name])), default=0)
+            before = max([found[source] for source in self.sources[name]], default=0)
             found[name] = before + counts(name)
         return found
 
     def awaited(self) -> dict[str, int]:
         """As a bit set: the operations that may wait and that come after each node."""
-        bits = {n: 1 << i for i, n in enumerate(n for n in self.order if registry.is_asynchronous(self.nodes[n].op))}
+        bits = {n: 1 << i for i, n in enumerate(n for n in self.order if registry.is_asynchronous(self._ops[n]))}
         found: dict[str, int] = {}
+        if not bits:
+            return dict.fromkeys(self.order, 0)
         for name in reversed(self.order):
             after = 0
             for consumer, _ in self.consumers[name]:

@@ -33,7 +33,7 @@ def schedule(
     graph: GraphDef, feeds: Collection[str] = (), fetches: Collection[str] = (), costs: CostModel | None = None
 ) -> GraphDef:
     """The same nodes in another order. Graphs with control flow keep theirs: loops and branches are laid out later."""
-    if sum(map(_largest, graph.node)) < _WORTH_BYTES or control_flow.has_control_flow(graph.node):
+    if sum(map(_made, graph.node)) < _WORTH_BYTES or control_flow.has_control_flow(graph.node):
         return graph
     constraints = _Constraints(graph, feeds)
     if not constraints.has_writers:
@@ -44,6 +44,12 @@ def schedule(
     if order == list(nodes):
         return graph
     return GraphDef(node=[nodes[name] for name in order], versions=graph.versions)
+
+
+def _made(node: NodeDef) -> int:
+    """Bytes of the largest output; 0 where its memory is a variable's, a constant's or an input's."""
+    row = find_row(node)
+    return 0 if node.op in _HELD or (row is not None and (row.aliases or row.refs)) else _largest(node)
 
 
 def _largest(node: NodeDef) -> int:
@@ -139,8 +145,8 @@ def _search(
     fetches: Collection[str],
     costs: CostModel | None,
 ) -> list[str]:
-    views = [Lifetimes(graph, feeds, fetches, costs, unknown) for unknown in _BATCHES]
-    views = views[:1] if views[0].sizes() == views[1].sizes() else views
+    differ = any(output_bytes(node, _BATCHES[0]) != output_bytes(node, _BATCHES[1]) for node in graph.node)
+    views = [Lifetimes(graph, feeds, fetches, costs, unknown) for unknown in (_BATCHES if differ else _BATCHES[:1])]
     peaks, visits = [v.walk(order)[0] for v in views], 0
     for _ in range(_ROUNDS):
         if max(peaks) < _WORTH_BYTES:

@@ -15,7 +15,6 @@ from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.passes.contexts import CONTROL_FLOW, OUTSIDE, Context, contexts
 from sparkflow_runtime.master.passes.symbols import Shapes
 from sparkflow_runtime.wire.attrs import decode, encode
-from sparkflow_runtime.wire.edges import is_control
 from sparkflow_runtime.wire.errors import UnimplementedError
 from sparkflow_runtime.wire.protos import AttrValue, GraphDef, NodeDef
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
@@ -35,13 +34,14 @@ def producer(edge: str) -> str:
 class Op:
     """One node. `data` and `control` may be changed; attributes are read through `attr` and replaced with `set`."""
 
-    __slots__ = ("_shapes_known", "changed", "control", "data", "device", "name", "op", "proto", "row")
+    __slots__ = ("_given", "_shapes_known", "changed", "control", "data", "device", "name", "op", "proto", "row")
 
     def __init__(self, proto: NodeDef):
         self.proto, self.name, self.op, self.device = proto, proto.name, proto.op, proto.device
         inputs = list(proto.input)
         self.control = [e[1:] for e in inputs if e[0] == "^"]
         self.data = [spelled(e) for e in inputs if e[0] != "^"]
+        self._given = tuple(self.data), tuple(self.control)
         self.row = _row(self.op)
         self._shapes_known = True
         self.changed: dict[str, Any] = {}
@@ -83,17 +83,16 @@ class Op:
 
     def written(self, moved: Mapping[str, str]) -> NodeDef:
         """The node as it now is: the NodeDef it came with where nothing changed."""
-        inputs = [*self.data, *("^" + c for c in self.control)]
         old = self.proto
         labels = [_moved_label(label, moved) for label in self.labels] if moved else []
         relabelled = bool(moved) and labels != list(self.labels)
         untouched = self._shapes_known and old.op == self.op and not self.changed and not relabelled
-        if untouched and [e if is_control(e) else spelled(e) for e in old.input] == inputs:
+        if untouched and self._given == (tuple(self.data), tuple(self.control)):
             return old
         new = NodeDef()
         new.CopyFrom(old)
         new.op, new.name, new.device = self.op, self.name, self.device
-        new.input[:] = inputs
+        new.input[:] = [*self.data, *("^" + c for c in self.control)]
         if not self._shapes_known:
             new.attr.pop("_output_shapes", None)
         for name, value in self.changed.items():
