@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from sparkflow_runtime.kernels import registry
-from sparkflow_runtime.wire.edges import is_control, node_name, parse
+from sparkflow_runtime.wire.edges import edge, is_control, node_name, parse
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 Context = frozenset[tuple[str, int]]  # (predicate or frame, branch) of the conditions that a node is under
@@ -33,8 +33,10 @@ class Regions:
     consumers: dict[str, list[tuple[NodeDef, str]]] = field(init=False)  # node -> (consumer, edge)
     sources: dict[str, list[str]] = field(init=False)  # node -> those before it, one for each edge
     _ops: dict[str, str] = field(init=False)
+    _fed: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._fed = {*self.feeds, *(edge(*parse(f)) for f in self.feeds)}  # in both spellings of port 0
         self.nodes = {n.name: n for n in self.graph.node}
         self._ops = {name: node.op for name, node in self.nodes.items()}
         self.consumers = {name: [] for name in self.nodes}
@@ -55,9 +57,7 @@ class Regions:
 
     def _given(self, node: NodeDef) -> list[str]:
         """The inputs of a node that are not fed."""
-        if not self.feeds:
-            return list(node.input)
-        return [e for e in node.input if is_control(e) or "{}:{}".format(*parse(e)) not in self.feeds]
+        return [e for e in node.input if e not in self._fed]
 
     def without_idle(self, nodes: Sequence[NodeDef], kept: Collection[str]) -> list[NodeDef]:
         """The nodes that a pass makes of these, without those that somebody took a value of and nobody does now."""

@@ -23,7 +23,7 @@ def constant(nodes: Mapping[str, NodeDef], e: str, feeds: Collection[str]) -> An
     node = nodes.get(name)
     if node is None or node.op != "Const" or f"{name}:{port}" in feeds:
         return None
-    return wire_attrs.node_attrs(node)["value"]
+    return wire_attrs.decode(node.attr["value"])
 
 
 class RowSums:
