@@ -17,10 +17,10 @@ import numpy as np
 
 from sparkflow_runtime.kernels import row_loops
 from sparkflow_runtime.kernels.distinct_loops import merge_rows, number_ids, sum_to_distinct
-from sparkflow_runtime.kernels.math_reduce import sum_rows
 from sparkflow_runtime.kernels.memory import copying, memory, position, rows_ready, stride
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, asynchronous, bound
 from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
+from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.kernels.updates import Places, flat_ids
 from sparkflow_runtime.resources.accumulators import Accumulator, JointTake, SparseAccumulator
 from sparkflow_runtime.resources.groups import as_op_error

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.host import check_indices, host, ints, one_int
+from sparkflow_runtime.kernels.host import check_indices, ints, one_int
 from sparkflow_runtime.kernels.registry import kernel
-from sparkflow_runtime.kernels.sorting import grouped
+from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -157,26 +157,6 @@ def _cumulative_logsumexp(xp: Any, x: Any, axis: Any, *, exclusive: bool = False
 
 
 # ---------------------------------------------------------------------- segments
-
-
-_FEW = 16  # so many rows of one id are added in rounds over all ids; ids with more have a sum of their own
-
-
-def sum_rows(xp: Any, data: Any, ids: Any, count: int) -> Any:
-    """out[ids[i]] += data[i] over the rows. Rows of one id are added in their order, one after the other, from zero."""
-    zero = b"" if data.dtype.kind == "O" else data.dtype.type(0)
-    out = xp.full((count, *data.shape[1:]), zero, data.dtype)
-    if not ids.size or not data.size:
-        return out
-    ordered, order, starts = grouped(xp, ids)
-    lengths = xp.diff(starts, append=ids.size)
-    for n in range(min(_FEW, int(lengths.max()))):
-        some = starts[lengths > n]
-        out[ordered[some]] += data[order[some + n]]
-    for start, length in zip(host(starts[lengths > _FEW]).tolist(), host(lengths[lengths > _FEW]).tolist()):
-        rows = data[order[start : start + length]]
-        out[ordered[start]] = xp.cumsum(rows, 0, dtype=data.dtype)[-1] + zero
-    return out
 
 
 @kernel("UnsortedSegmentSum")

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
-from sparkflow_runtime.kernels.math_reduce import sum_rows
 from sparkflow_runtime.kernels.memory import copying, position
 from sparkflow_runtime.kernels.sorting import unique_parts
+from sparkflow_runtime.kernels.sum_loops import sum_rows
 
 Array = Any
 FLOATS = ("float32", "float64")

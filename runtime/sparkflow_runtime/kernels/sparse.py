@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.host import ints, one_int
-from sparkflow_runtime.kernels.math_reduce import sum_rows
 from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 

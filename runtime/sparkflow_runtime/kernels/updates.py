@@ -18,10 +18,10 @@ import numpy as np
 from sparkflow_runtime.kernels import registry, row_loops, rules, update_loops
 from sparkflow_runtime.kernels.compiled import Compiled
 from sparkflow_runtime.kernels.host import check_indices
-from sparkflow_runtime.kernels.math_reduce import sum_rows
 from sparkflow_runtime.kernels.memory import copying, memory, position, rows_ready, stride
 from sparkflow_runtime.kernels.row_loops import unsigned
 from sparkflow_runtime.kernels.sorting import unique_parts
+from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.kernels.update_blocks import Blocks
 from sparkflow_runtime.kernels.update_loops import update_rows
 

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.master.passes.common import common_subexpressions
 from sparkflow_runtime.master.passes.fuse_concat_grad import fuse_concat_grad
 from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
+from sparkflow_runtime.master.passes.view import View
 from sparkflow_runtime.master.place import place
 from sparkflow_runtime.master.prune import prune
 from sparkflow_runtime.wire.edges import verify
@@ -126,6 +128,63 @@ def test_other_use_of_the_summed_rows() -> None:
         seen = tf.reduce_sum(graph.get_tensor_by_name("Adagrad/update_t0/UnsortedSegmentSum:0"))
         found = ops(fused([seen.name], ["ids:0", "x:0"], [train.name]))
     assert (found["UnsortedSegmentSum"], found["SparseApplyAdagrad"], found["_FusedSparseApply"]) == (1, 0, 2)
+
+
+def wide_and_deep(rate: float = 0.1) -> tuple[Any, Any, list[Any]]:
+    """(ids placeholder, train op, variables): two tables by the same ids, so that one Unique is for both."""
+    ids = tf.placeholder(tf.int64, [None], "ids")
+    deep = tf.get_variable("deep", initializer=np.arange(24, dtype=np.float32).reshape(8, 3) / 7)
+    wide = tf.get_variable("wide", initializer=np.arange(8, dtype=np.float32)[:, None] / 5)
+    rows = tf.nn.embedding_lookup(deep, ids), tf.nn.embedding_lookup(wide, ids)
+    loss = tf.reduce_sum(tf.square(tf.reduce_sum(rows[0], 1, keepdims=True) + rows[1]))
+    train = tf.train.AdagradOptimizer(rate).minimize(loss)
+    return ids, train, tf.global_variables()
+
+
+def test_tables_that_are_read_by_the_same_ids() -> None:
+    """Each update sums its own rows, and the Unique that they would have shared is nobody's any more."""
+    with tf.Graph().as_default():
+        _, train, _ = wide_and_deep()
+        nodes = {n.name: n for n in tf.get_default_graph().as_graph_def().node}
+        one_unique = optimized(nodes, ["ids:0"], [train.name])
+        out = fuse_embeddings(one_unique, ["ids:0"], {train.name})
+        verify(out, ["ids"])
+    assert (ops(one_unique)["Unique"], ops(one_unique)["UnsortedSegmentSum"]) == (1, 2)
+    assert ops(out)["_FusedSparseApply"] == 1
+    assert not {"Unique", "UnsortedSegmentSum", "SparseApplyAdagrad"} & ops(out).keys()
+    results = []
+    for fuse in (RewriterConfig.ON, RewriterConfig.OFF):
+        config = tf.ConfigProto()
+        config.graph_options.rewrite_options.remapping = fuse
+        with tf.Graph().as_default(), tf.Session(config=config) as session:
+            ids, train, variables = wide_and_deep()
+            session.run(tf.global_variables_initializer())
+            for batch in ([3, 1, 3, 3, 7], [], [0]):
+                session.run(train, {ids: batch})
+            results.append([v.tobytes() for v in session.run(variables)])
+    assert results[0] == results[1]
+
+
+def test_a_shared_unique_that_waits_for_something_stays() -> None:
+    with tf.Graph().as_default() as graph:
+        _, train, _ = wide_and_deep()
+        first = tf.assign_add(tf.get_variable("count", initializer=0), 1)
+        nodes = {n.name: n for n in graph.as_graph_def().node}
+        one_unique = optimized(nodes, ["ids:0"], [train.name])
+        for node in one_unique.node:
+            if node.op == "Unique":
+                node.input.append(f"^{first.op.name}")
+        one_unique.MergeFrom(prune(nodes, [], [], [first.op.name]))
+        out = fuse_embeddings(place(one_unique, [CPU], CPU), ["ids:0"], {train.name, first.op.name})
+    assert (ops(out)["Unique"], ops(out)["UnsortedSegmentSum"]) == (1, 2)
+
+
+def optimized(nodes: Any, feeds: list[str], targets: list[str]) -> GraphDef:
+    """Placed, with common subexpressions made one."""
+    view = View.of(prune(nodes, feeds, [], targets), feeds, [], targets, sources=nodes)
+    common_subexpressions(view)
+    view.prune()
+    return place(view.graph(), [CPU], CPU)
 
 
 def tables(n: int = 2) -> tuple[list[Any], Any]:

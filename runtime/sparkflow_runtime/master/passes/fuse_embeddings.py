@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sparkflow_runtime.master.passes.regions import Regions
-from sparkflow_runtime.master.passes.row_sums import RowSums, constant
+from sparkflow_runtime.master.passes.row_sums import RowSum, RowSums, constant
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.edges import CARRIED, data_inputs, edge, is_control, node_name, parse, with_inputs
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
@@ -128,13 +128,23 @@ class _Fuser:
         rows, ids, swallowed = grad, indices, tuple[str, ...]()
         if not self._is_fed(grad) and not self._is_fed(indices):
             total, unique = self.nodes[node_name(grad)], self.nodes[node_name(indices)]
-            found = self.sums.of(total)
+            found = self.sums.of(total, alone=False)
             if found is not None and found.nodes[0] == unique.name and parse(indices)[1] == 0:
-                alone = all(c.name in (*found.nodes, node.name) for n in (unique, total) for c in self._users(n))
-                if alone and total.device == node.device:
-                    rows, ids, swallowed = found
+                swallowed = self._swallowed(found, node)
+                rows, ids = (found.rows, found.ids) if swallowed else (grad, indices)
         distinct = not self._is_fed(ids) and self._are_distinct(ids)
         return rows, ids, "distinct" if distinct else "summed" if swallowed else "", swallowed
+
+    def _swallowed(self, found: RowSum, update: NodeDef) -> tuple[str, ...]:
+        """What goes with the update: where others sum by the same ids, or take them, only the sum; nothing where
+        somebody else takes that, or would wait for something no longer."""
+        inside = [self.nodes[name] for name in found.nodes]
+        if any(n.device != update.device for n in inside) or self._users(inside[-1]) != [update]:
+            return ()
+        names = {update.name, *found.nodes}
+        if all(self._free(n) and all(c.name in names for c in self._users(n)) for n in inside):
+            return found.nodes
+        return () if any(is_control(e) for n in inside[:-1] for e in n.input) else found.nodes[-1:]
 
     def _users(self, node: NodeDef) -> list[NodeDef]:
         return [consumer for consumer, _ in self.regions.consumers[node.name]]

@@ -1,0 +1,69 @@
+"""Rows summed by number: one pass over them, or a few whole-array steps that give the same bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.kernels.host import host
+from sparkflow_runtime.kernels.sorting import grouped
+
+_FLOATS = ("float32", "float64")
+_LOOP = "int64(Array({0}, 2, 'C', readonly=True), Array(int64, 1, 'C', readonly=True), {0}[:,::1])"
+_FEW = 16  # so many rows of one id are added in rounds over all ids; ids with more have a sum of their own
+
+
+def sum_rows(xp: Any, data: Any, ids: Any, count: int) -> Any:
+    """out[ids[i]] += data[i] over the rows. Rows of one id are added in their order, one after the other, from zero.
+
+    Raises IndexError on an id outside of [0, count).
+    """
+    zero = b"" if data.dtype.kind == "O" else data.dtype.type(0)
+    out = xp.full((count, *data.shape[1:]), zero, data.dtype)
+    if not ids.size or not data.size:
+        return out
+    if xp is not np or data.dtype.name not in _FLOATS:
+        _add_in_rounds(xp, data, ids, out)
+        return out
+    rows, numbers = np.ascontiguousarray(data).reshape(len(data), -1), np.ascontiguousarray(ids, np.int64)
+    bad = add_rows(rows, numbers, out.reshape(count, rows.shape[1]))
+    if bad >= 0:
+        raise IndexError(f"id {ids[bad]} of row {bad} is not in [0, {count})")
+    return out
+
+
+@compiled([_LOOP.format(kind) for kind in _FLOATS])
+def add_rows(rows: Any, ids: Any, out: Any) -> int:
+    """out[ids[i]] += rows[i], of zeros. The number of the first row whose id is no row of out, which ends it, or -1."""
+    width, size = np.uint64(rows.shape[1]), np.uint64(out.shape[0])
+    for i in range(np.uint64(rows.shape[0])):
+        target = np.uint64(ids[i])
+        if target >= size:
+            return np.int64(i)  # type: ignore[return-value]
+        for k in range(width):
+            out[target, k] += rows[i, k]
+    return -1
+
+
+@add_rows.otherwise
+def _(rows: Any, ids: Any, out: Any) -> int:
+    outside = np.flatnonzero(ids.view(np.uint64) >= len(out))
+    if outside.size:
+        return int(outside[0])
+    _add_in_rounds(np, rows, ids, out)
+    return -1
+
+
+def _add_in_rounds(xp: Any, rows: Any, ids: Any, out: Any) -> None:
+    """The first rows of all ids, the second of all that have two, and so on."""
+    ordered, order, starts = grouped(xp, ids)
+    lengths = xp.diff(starts, append=ids.size)
+    for n in range(min(_FEW, int(lengths.max()))):
+        some = starts[lengths > n]
+        out[ordered[some]] += rows[order[some + n]]
+    zero = b"" if rows.dtype.kind == "O" else rows.dtype.type(0)
+    for start, length in zip(host(starts[lengths > _FEW]).tolist(), host(lengths[lengths > _FEW]).tolist()):
+        mine = rows[order[start : start + length]]
+        out[ordered[start]] = xp.cumsum(mine, 0, dtype=rows.dtype)[-1] + zero

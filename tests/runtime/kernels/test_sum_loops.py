@@ -1,0 +1,54 @@
+"""Rows summed by number: machine code and numpy give the same bits, those of adding one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.kernels import sum_loops
+
+
+def added(rows: np.ndarray, ids: np.ndarray, count: int) -> np.ndarray:
+    out = np.zeros((count, *rows.shape[1:]), rows.dtype)
+    for row, at in zip(rows, ids):
+        out[at] += row
+    return out
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("rows", "count", "width"), [(0, 3, 2), (1, 1, 1), (400, 3, 5), (300, 250, 1), (90, 9, 0)])
+def test_both_versions(rows: int, count: int, width: int, dtype: str) -> None:
+    rng = np.random.default_rng(rows)
+    data = (rng.standard_normal((rows, width)) * 10.0 ** rng.integers(-4, 4, (rows, 1))).astype(dtype)
+    data[: rows // 2] = -0.0
+    ids = rng.integers(0, count, rows)
+    wanted = added(data, ids, count)
+    assert sum_loops.sum_rows(np, data, ids, count).tobytes() == wanted.tobytes()
+    if rows and width:
+        for loop in (sum_loops.add_rows.compile(), sum_loops.add_rows.numpy):
+            out = np.zeros_like(wanted)
+            assert loop(data, ids, out) == -1
+            assert out.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float16", "complex64", "float32"])
+@pytest.mark.parametrize("id_type", ["int32", "int64"])
+def test_any_type_and_shape(dtype: str, id_type: str) -> None:
+    rng = np.random.default_rng(1)
+    data = rng.integers(-9, 9, (30, 2, 3)).astype(dtype)[::-1]  # not contiguous
+    ids = rng.integers(0, 5, 30).astype(id_type)
+    total = sum_loops.sum_rows(np, data, ids, 5)
+    assert total.dtype == dtype
+    np.testing.assert_array_equal(total, added(data, ids, 5))
+
+
+@pytest.mark.parametrize("bad", [-1, 4, 1 << 40])
+def test_an_id_that_is_no_row(bad: int) -> None:
+    ids = np.array([0, 3, bad, 1])
+    for loop in (sum_loops.add_rows.compile(), sum_loops.add_rows.numpy):
+        out: Any = np.zeros((4, 2), np.float32)
+        assert loop(np.ones((4, 2), np.float32), ids, out) == 2
+    with pytest.raises(IndexError, match=r"row 2 is not in \[0, 4\)"):
+        sum_loops.sum_rows(np, np.ones((4, 2), np.float32), ids, 4)
