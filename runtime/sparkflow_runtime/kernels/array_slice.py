@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.host import check_indices, host, ints, one_int
+from sparkflow_runtime.kernels.pick_loops import choose
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.kernels.sorting import unique_parts
 from sparkflow_runtime.kernels.sum_loops import sum_rows
@@ -207,10 +208,12 @@ def _select(xp: Any, condition: Any, t: Any, e: Any) -> Any:
         raise InvalidArgumentError(f"Select: x and y must have the same shape, got {t.shape} and {e.shape}")
     if condition.ndim == 1 and t.ndim > 1:
         condition = condition.reshape(-1, *(1,) * (t.ndim - 1))
-    return xp.where(condition, t, e)
+    return _chosen(xp, condition, t, e)
 
 
-kernel("SelectV2")(lambda xp, condition, t, e: xp.where(condition, t, e))
+@kernel("SelectV2")
+def _chosen(xp: Any, condition: Any, t: Any, e: Any) -> Any:
+    return choose(condition, t, e) if xp is np else xp.where(condition, t, e)
 
 
 @kernel("Where")

@@ -5,12 +5,16 @@ Output channel c * multiplier + j is channel c by filter j. A tap at a time, ove
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.compiled import Compiled
+from sparkflow_runtime.kernels.depthwise_loops import filter_gradient, filtered, spread_back
 from sparkflow_runtime.kernels.host import ints
+from sparkflow_runtime.kernels.parallel import runs, share
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.windows import Sliding, Window
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -43,6 +47,27 @@ def _wide(dtype: Any) -> Any:
     return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
 
 
+def _by_loop(xp: Any, multiplier: int, *arrays: Any) -> bool:
+    kinds = {a.dtype for a in arrays}
+    return xp is np and multiplier == 1 and kinds in ({np.dtype(np.float32)}, {np.dtype(np.float64)})
+
+
+def _flat(w: Any) -> Any:
+    """[taps, channels], on the same memory where it is in one piece."""
+    return np.ascontiguousarray(w).reshape(w.shape[0] * w.shape[1], w.shape[2])
+
+
+def _shared(loop: Compiled, win: Window, blocks: list[tuple[int, int]], *arrays: Any) -> None:
+    """The loop over runs (first, count) of outputs or taps, one after the other in each thread."""
+    if blocks:
+        share(lambda mine: loop(*arrays, win.numbers, mine[0][0], sum(mine[-1])), blocks)
+
+
+def _images(count: int, win: Window) -> list[tuple[int, int]]:
+    outputs = math.prod(win.out)
+    return runs(count * outputs, outputs)
+
+
 @bound("DepthwiseConv2dNative", stateful=False)
 def _forward(node: Node) -> Function:
     sliding, xp = Sliding(node, 2), node.xp
@@ -51,6 +76,10 @@ def _forward(node: Node) -> Function:
         x5 = sliding.come(xp, x, "input")
         channels = x5.shape[4]
         win = _window(sliding, x5.shape[1:4], channels, w.shape)
+        if _by_loop(xp, w.shape[3], x5, w):
+            y = np.zeros((len(x5) * math.prod(win.out), channels), x.dtype)
+            _shared(filtered, win, _images(len(x5), win), np.ascontiguousarray(x5), _flat(w), y)
+            return sliding.leave(xp, y.reshape(len(x5), *win.out, channels))
         y = xp.zeros((len(x5), *win.out, channels, w.shape[3]), _wide(x.dtype))
         for (_, th, tw), cells, outputs in win.each_inner_tap():
             y[outputs] += x5[cells][..., None] * w[th, tw]
@@ -68,6 +97,10 @@ def _by_input(node: Node) -> Function:
         dy5 = sliding.come(xp, dy, "out_backprop")
         win = _window(sliding, size, channels, w.shape, dy5)
         dx, parts = xp.zeros((images, *size, channels), _wide(dy.dtype)), _by_channel(dy5, channels)
+        if _by_loop(xp, w.shape[3], dy5, w):
+            flat = np.ascontiguousarray(dy5).reshape(-1, channels)
+            _shared(spread_back, win, _images(images, win), dx, _flat(w), flat)
+            return sliding.leave(xp, dx)
         for (_, th, tw), cells, outputs in win.each_inner_tap():
             dx[cells] += (parts[outputs] * w[th, tw]).sum(-1)
         return sliding.leave(xp, dx.astype(dy.dtype, copy=False))
@@ -83,6 +116,10 @@ def _by_filter(node: Node) -> Function:
         x5, dy5, shape = sliding.come(xp, x, "input"), sliding.come(xp, dy, "out_backprop"), ints(filter_sizes)
         win = _window(sliding, x5.shape[1:4], x5.shape[4], shape, dy5)
         dw, parts = xp.zeros(shape, _wide(x.dtype)), _by_channel(dy5, x5.shape[4])
+        if _by_loop(xp, shape[3], x5, dy5):
+            arrays = np.ascontiguousarray(x5), np.ascontiguousarray(dy5).reshape(-1, x5.shape[4]), _flat(dw)
+            _shared(filter_gradient, win, runs(len(arrays[2]), 1), *arrays)
+            return dw
         for (_, th, tw), cells, outputs in win.each_inner_tap():
             dw[th, tw] = (x5[cells][..., None] * parts[outputs]).sum((0, 1, 2, 3))
         return dw.astype(x.dtype, copy=False)

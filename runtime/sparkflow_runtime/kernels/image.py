@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.host import ints
+from sparkflow_runtime.kernels.parallel import runs, share
 from sparkflow_runtime.kernels.registry import Node, bound
+from sparkflow_runtime.kernels.resize_loops import between, interpolated
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Function = Callable[..., Any]
@@ -64,12 +66,15 @@ def _bilinear(node: Node) -> Function:
 
     def run(images: Any, size: Any) -> Any:
         height, width, new_height, new_width = scaling.sizes(images, size)
-        top, bottom, down = map(xp.asarray, scaling.between(height, new_height))
-        left, right, across = map(xp.asarray, scaling.between(width, new_width))
+        places = *scaling.between(height, new_height), *scaling.between(width, new_width)
         x = images.astype(np.float32, copy=False)
-        rows = (x[:, top], x[:, bottom])
-        upper, lower = (r[:, :, left] + (r[:, :, right] - r[:, :, left]) * across[:, None] for r in rows)
-        return upper + (lower - upper) * down[:, None, None]
+        if xp is not np:
+            return interpolated(x, *map(xp.asarray, places))
+        out = np.empty((len(x), new_height, new_width, x.shape[3]), np.float32)
+        whole = np.ascontiguousarray(x), *(np.ascontiguousarray(p) for p in places), out
+        if len(x):
+            share(lambda mine: between(*whole, mine[0][0], sum(mine[-1])), runs(len(x), 1))
+        return out
 
     return run
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.parallel import blas_alone
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
+_SMALL = 256  # rows and columns up to which one thread is the faster
 _BLOCK = 64  # rows of a triangle that are solved together
 
 
@@ -30,7 +34,21 @@ def _refusing(op: str, text: str, compute: Callable[[], Any]) -> Any:
         raise InvalidArgumentError(f"{op}: {text} ({error})") from None
 
 
+def _small_alone(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """BLAS without threads of its own for small matrices: for these they are no gain, and beside another busy process
+    they wait for each other by spinning (an SVD of 100 x 50: 1 ms became 56)."""
+
+    @wraps(compute)
+    def run(xp: Any, x: Any, *more: Any, **attrs: Any) -> Any:
+        small = xp is np and max(x.shape[-2:], default=0) <= _SMALL
+        with blas_alone() if small else nullcontext():
+            return compute(xp, x, *more, **attrs)
+
+    return run
+
+
 @kernel("MatrixInverse")
+@_small_alone
 def _inverse(xp: Any, x: Any, *, adjoint: bool = False) -> Any:
     _matrices("MatrixInverse", x)
     found = _refusing("MatrixInverse", "Input is not invertible.", lambda: xp.linalg.inv(x))
@@ -38,6 +56,7 @@ def _inverse(xp: Any, x: Any, *, adjoint: bool = False) -> Any:
 
 
 @kernel("MatrixSolve")
+@_small_alone
 def _solve(xp: Any, a: Any, b: Any, *, adjoint: bool = False) -> Any:
     _matrices("MatrixSolve", a)
     if a.shape[:-1] != b.shape[:-1]:
@@ -48,6 +67,7 @@ def _solve(xp: Any, a: Any, b: Any, *, adjoint: bool = False) -> Any:
 
 
 @kernel("MatrixTriangularSolve")
+@_small_alone
 def _triangular_solve(xp: Any, a: Any, b: Any, *, lower: bool = True, adjoint: bool = False) -> Any:
     """Block after block: the small triangle on the diagonal, then what it takes from the rows still to come."""
     _matrices("MatrixTriangularSolve", a)
@@ -69,6 +89,7 @@ def _triangular_solve(xp: Any, a: Any, b: Any, *, lower: bool = True, adjoint: b
 
 
 @kernel("MatrixSolveLs")
+@_small_alone
 def _solve_ls(xp: Any, a: Any, b: Any, l2: Any, *, fast: bool = True) -> Any:
     """By the normal equations where it is to be fast, else by the pseudo-inverse."""
     _matrices("MatrixSolveLs", a, square=False)
@@ -89,6 +110,7 @@ def _solve_ls(xp: Any, a: Any, b: Any, l2: Any, *, fast: bool = True) -> Any:
 
 
 @kernel("Cholesky")
+@_small_alone
 def _cholesky(xp: Any, x: Any) -> Any:
     _matrices("Cholesky", x)
     text = "Cholesky decomposition was not successful. The input might not be valid."
@@ -96,12 +118,14 @@ def _cholesky(xp: Any, x: Any) -> Any:
 
 
 @kernel("Qr", multi=True)
+@_small_alone
 def _qr(xp: Any, x: Any, *, full_matrices: bool = False) -> Any:
     _matrices("Qr", x, square=False)
     return xp.linalg.qr(x, "complete" if full_matrices else "reduced")
 
 
 @kernel("Svd", multi=True)
+@_small_alone
 def _svd(xp: Any, x: Any, *, compute_uv: bool = True, full_matrices: bool = False) -> Any:
     _matrices("Svd", x, square=False)
     if not compute_uv:
@@ -112,6 +136,7 @@ def _svd(xp: Any, x: Any, *, compute_uv: bool = True, full_matrices: bool = Fals
 
 
 @kernel("SelfAdjointEigV2", multi=True)
+@_small_alone
 def _eigen(xp: Any, x: Any, *, compute_v: bool = True) -> Any:
     _matrices("SelfAdjointEigV2", x)
     if not compute_v:
@@ -121,12 +146,14 @@ def _eigen(xp: Any, x: Any, *, compute_v: bool = True) -> Any:
 
 
 @kernel("MatrixDeterminant")
+@_small_alone
 def _determinant(xp: Any, x: Any) -> Any:
     _matrices("MatrixDeterminant", x)
     return xp.asarray(xp.linalg.det(x)).astype(x.dtype)
 
 
 @kernel("LogMatrixDeterminant", multi=True)
+@_small_alone
 def _log_determinant(xp: Any, x: Any) -> Any:
     _matrices("LogMatrixDeterminant", x)
     sign, log = xp.linalg.slogdet(x)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sparkflow_runtime.kernels.host import check_indices, one_int
+from sparkflow_runtime.kernels.pick_loops import count_above, handles, largest
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -116,6 +119,9 @@ def _top_k(xp: Any, x: Any, k: Any, *, index_type: DType | None = None) -> Any:
     count = one_int(k)
     if not x.ndim or not 0 <= count <= x.shape[-1]:
         raise InvalidArgumentError(f"TopKV2: k = {count} must be between 0 and the columns of input {x.shape}")
+    if xp is np and handles(x, count):
+        values, places = largest(x, count)
+        return values, places.astype(index_type.np if index_type else np.int32)
     order = x.shape[-1] - 1 - xp.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1][..., :count]
     return xp.take_along_axis(x, order, -1), order.astype(index_type.np if index_type else xp.int32)
 
@@ -129,6 +135,10 @@ def _in_top_k_attr(xp: Any, predictions: Any, targets: Any, *, k: int) -> Any:
 def _in_top_k(xp: Any, predictions: Any, targets: Any, k: Any) -> Any:
     """Fewer than k classes lie above the target's; a target outside the classes, or not finite, is not in."""
     inside = (targets >= 0) & (targets < predictions.shape[1])
+    if xp is np and predictions.dtype in (np.float32, np.float64) and predictions.size:
+        counts = np.empty(len(targets), np.int64)
+        count_above(np.ascontiguousarray(predictions), np.where(inside, targets, 0).astype(np.int64), counts)
+        return inside & (counts >= 0) & (counts < one_int(k))
     own = predictions[xp.arange(len(targets)), xp.where(inside, targets, 0)]
     above = xp.sum(predictions > own[:, None], 1)
     finite = xp.isfinite(own) & xp.isfinite(predictions).all(1)

@@ -9,6 +9,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.host import check_indices, one_int
 from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.sorting import grouped
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -30,7 +31,10 @@ _COMBINE = {"Prod": "multiply", "Max": "maximum", "Min": "minimum"}
 
 def _combined(xp: Any, kind: str, data: Any, ids: Any, count: int, nothing: Any) -> Any:
     out = xp.full((count, *data.shape[1:]), nothing, data.dtype)
-    if ids.size:
+    if ids.size and xp is np:
+        ordered, order, starts = grouped(np, ids)
+        out[ordered[starts]] = getattr(np, _COMBINE[kind]).reduceat(data[order], starts, axis=0)
+    elif ids.size:
         first = xp.full(count, False)
         first[ids] = True
         out[first] = _start(data, kind)

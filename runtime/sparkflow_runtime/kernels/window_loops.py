@@ -44,8 +44,16 @@ def cell(numbers: Any, shape: Any, at: Any, td: Any, th: Any, tw: Any) -> Any:
 
 def _taps(size: tuple[int, ...], numbers: np.ndarray) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
     """For each tap that meets any: (cells of the input, the outputs that meet them)."""
+    for _, cells, outputs in inner_taps(size, numbers):
+        yield cells, outputs
+
+
+def inner_taps(
+    size: tuple[int, ...], numbers: np.ndarray
+) -> Iterator[tuple[int, tuple[slice, ...], tuple[slice, ...]]]:
+    """The same with the number of the tap before."""
     taps, strides, dilations, before, out = (tuple(row) for row in numbers.reshape(5, 3).tolist())
-    for tap in np.ndindex(*taps):
+    for number, tap in enumerate(np.ndindex(*taps)):
         cells, outputs = [slice(None)], [slice(None)]
         for t, s, d, b, count, limit in zip(tap, strides, dilations, before, out, size):
             at = t * d - b
@@ -53,7 +61,7 @@ def _taps(size: tuple[int, ...], numbers: np.ndarray) -> Iterator[tuple[tuple[sl
             cells.append(slice(first * s + at, max(0, last * s + at + 1), s))
             outputs.append(slice(first, max(first, last + 1)))
         if all(o.stop > o.start for o in outputs[1:]):
-            yield tuple(cells), tuple(outputs)
+            yield number, tuple(cells), tuple(outputs)
 
 
 # ---------------------------------------------------------------------- columns
