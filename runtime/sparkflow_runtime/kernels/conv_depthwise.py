@@ -5,7 +5,6 @@ Output channel c * multiplier + j is channel c by filter j. A tap at a time, ove
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -52,20 +51,25 @@ def _by_loop(xp: Any, multiplier: int, *arrays: Any) -> bool:
     return xp is np and multiplier == 1 and kinds in ({np.dtype(np.float32)}, {np.dtype(np.float64)})
 
 
-def _flat(w: Any) -> Any:
-    """[taps, channels], on the same memory where it is in one piece."""
-    return np.ascontiguousarray(w).reshape(w.shape[0] * w.shape[1], w.shape[2])
+def _repeated(w: Any, win: Window) -> Any:
+    """[taps, row of outputs * channels]: each filter as often as there are outputs in a row."""
+    return np.tile(w.reshape(w.shape[0] * w.shape[1], w.shape[2]), (1, max(1, win.out[2])))
+
+
+def _rows(dy: Any, win: Window) -> Any:
+    """[rows of outputs, outputs * channels]."""
+    return np.ascontiguousarray(dy).reshape(len(dy) * win.out[1], win.out[2] * dy.shape[4])
 
 
 def _shared(loop: Compiled, win: Window, blocks: list[tuple[int, int]], *arrays: Any) -> None:
-    """The loop over runs (first, count) of outputs or taps, one after the other in each thread."""
+    """The loop over runs (first, count) of rows or taps, one after the other in each thread."""
     if blocks:
         share(lambda mine: loop(*arrays, win.numbers, mine[0][0], sum(mine[-1])), blocks)
 
 
 def _images(count: int, win: Window) -> list[tuple[int, int]]:
-    outputs = math.prod(win.out)
-    return runs(count * outputs, outputs)
+    """The rows of outputs of each."""
+    return runs(count * win.out[1], win.out[1])
 
 
 @bound("DepthwiseConv2dNative", stateful=False)
@@ -77,8 +81,8 @@ def _forward(node: Node) -> Function:
         channels = x5.shape[4]
         win = _window(sliding, x5.shape[1:4], channels, w.shape)
         if _by_loop(xp, w.shape[3], x5, w):
-            y = np.zeros((len(x5) * math.prod(win.out), channels), x.dtype)
-            _shared(filtered, win, _images(len(x5), win), np.ascontiguousarray(x5), _flat(w), y)
+            y = np.zeros((len(x5) * win.out[1], win.out[2] * channels), x.dtype)
+            _shared(filtered, win, _images(len(x5), win), np.ascontiguousarray(x5), _repeated(w, win), y)
             return sliding.leave(xp, y.reshape(len(x5), *win.out, channels))
         y = xp.zeros((len(x5), *win.out, channels, w.shape[3]), _wide(x.dtype))
         for (_, th, tw), cells, outputs in win.each_inner_tap():
@@ -98,8 +102,7 @@ def _by_input(node: Node) -> Function:
         win = _window(sliding, size, channels, w.shape, dy5)
         dx, parts = xp.zeros((images, *size, channels), _wide(dy.dtype)), _by_channel(dy5, channels)
         if _by_loop(xp, w.shape[3], dy5, w):
-            flat = np.ascontiguousarray(dy5).reshape(-1, channels)
-            _shared(spread_back, win, _images(images, win), dx, _flat(w), flat)
+            _shared(spread_back, win, _images(images, win), dx, _repeated(w, win), _rows(dy5, win))
             return sliding.leave(xp, dx)
         for (_, th, tw), cells, outputs in win.each_inner_tap():
             dx[cells] += (parts[outputs] * w[th, tw]).sum(-1)
@@ -117,8 +120,11 @@ def _by_filter(node: Node) -> Function:
         win = _window(sliding, x5.shape[1:4], x5.shape[4], shape, dy5)
         dw, parts = xp.zeros(shape, _wide(x.dtype)), _by_channel(dy5, x5.shape[4])
         if _by_loop(xp, shape[3], x5, dy5):
-            arrays = np.ascontiguousarray(x5), np.ascontiguousarray(dy5).reshape(-1, x5.shape[4]), _flat(dw)
-            _shared(filter_gradient, win, runs(len(arrays[2]), 1), *arrays)
+            sums = np.zeros((shape[0] * shape[1], win.out[2], x5.shape[4]), x.dtype)
+            rows = sums.reshape(len(sums), -1)
+            _shared(filter_gradient, win, runs(len(sums), 1), np.ascontiguousarray(x5), _rows(dy5, win), rows)
+            if win.out[2]:
+                dw[:] = np.cumsum(sums, 1, dtype=x.dtype)[:, -1].reshape(shape)
             return dw
         for (_, th, tw), cells, outputs in win.each_inner_tap():
             dw[th, tw] = (x5[cells][..., None] * parts[outputs]).sum((0, 1, 2, 3))

@@ -33,13 +33,13 @@ def window(case: Any) -> Any:
 def test_both_versions(case: Any, dtype: str) -> None:
     images, size, channels, taps, *_ = case
     rng, win = np.random.default_rng(3), window(case)
-    outputs = images * int(np.prod(win.out))
     x = rng.standard_normal((images, 1, *size, channels)).astype(dtype)
-    w = rng.standard_normal((taps[0] * taps[1], channels)).astype(dtype)
-    dy = rng.standard_normal((outputs, channels)).astype(dtype)
+    rows, width = images * win.out[1], win.out[2] * channels
+    w = np.tile(rng.standard_normal((taps[0] * taps[1], channels)).astype(dtype), (1, win.out[2]))
+    dy = rng.standard_normal((rows, width)).astype(dtype)
     for loop, given, shape, count, step in (
-        (loops.filtered, (x, w), dy.shape, outputs, outputs // images),
-        (loops.spread_back, (w, dy), x.shape, outputs, outputs // images),
+        (loops.filtered, (x, w), dy.shape, rows, win.out[1]),
+        (loops.spread_back, (w, dy), x.shape, rows, win.out[1]),
         (loops.filter_gradient, (x, dy), w.shape, len(w), 1),
     ):
         made = []
