@@ -36,6 +36,11 @@ def _window(sliding: Sliding, size: Any, channels: int, w_shape: tuple[int, ...]
     return win
 
 
+def _same_batch(sliding: Sliding, images: int, dy: Any) -> None:
+    if len(dy) != images:
+        raise InvalidArgumentError(f"{sliding.op}: out_backprop has {len(dy)} images, input {images}")
+
+
 def _by_channel(dy: Any, channels: int) -> Any:
     """[..., channels * multiplier] as [..., channels, multiplier]."""
     return dy.reshape(*dy.shape[:4], channels, dy.shape[4] // max(1, channels))
@@ -100,6 +105,7 @@ def _by_input(node: Node) -> Function:
         images, size, channels = sliding.shape_in(ints(input_sizes), "input_sizes")
         dy5 = sliding.come(xp, dy, "out_backprop")
         win = _window(sliding, size, channels, w.shape, dy5)
+        _same_batch(sliding, images, dy5)
         dx, parts = xp.zeros((images, *size, channels), _wide(dy.dtype)), _by_channel(dy5, channels)
         if _by_loop(xp, w.shape[3], dy5, w):
             _shared(spread_back, win, _images(images, win), dx, _repeated(w, win), _rows(dy5, win))
@@ -118,6 +124,7 @@ def _by_filter(node: Node) -> Function:
     def run(x: Any, filter_sizes: Any, dy: Any) -> Any:
         x5, dy5, shape = sliding.come(xp, x, "input"), sliding.come(xp, dy, "out_backprop"), ints(filter_sizes)
         win = _window(sliding, x5.shape[1:4], x5.shape[4], shape, dy5)
+        _same_batch(sliding, len(x5), dy5)
         dw, parts = xp.zeros(shape, _wide(x.dtype)), _by_channel(dy5, x5.shape[4])
         if _by_loop(xp, shape[3], x5, dy5):
             sums = np.zeros((shape[0] * shape[1], win.out[2], x5.shape[4]), x.dtype)

@@ -18,8 +18,10 @@ _FEW = 16  # so many rows of one id are added in rounds over all ids; ids with m
 def sum_rows(xp: Any, data: Any, ids: Any, count: int) -> Any:
     """out[ids[i]] += data[i] over the rows. Rows of one id are added in their order, one after the other, from zero.
 
-    Raises IndexError on an id outside of [0, count).
+    Raises IndexError on an id outside of [0, count), ValueError where there is not one id for each row.
     """
+    if len(ids) != len(data):
+        raise ValueError(f"{len(ids)} ids for {len(data)} rows")
     zero = b"" if data.dtype.kind == "O" else data.dtype.type(0)
     out = xp.full((count, *data.shape[1:]), zero, data.dtype)
     if not ids.size or not data.size:

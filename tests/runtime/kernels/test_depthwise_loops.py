@@ -69,3 +69,14 @@ def test_a_channel_at_a_time(images: int, multiplier: int) -> None:
     np.testing.assert_allclose(a, b, rtol=1e-12)
     for one, other in zip(some, others):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_gradients_of_another_batch_are_refused() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x, w = np.ones((2, 4, 4, 3), np.float32), np.ones((3, 3, 3, 1), np.float32)
+        dy = tf.placeholder(tf.float32, [None, 4, 4, 3])
+        by_input = tf.nn.depthwise_conv2d_backprop_input(tf.shape(x), w, dy, [1, 1, 1, 1], "SAME")
+        by_filter = tf.nn.depthwise_conv2d_backprop_filter(x, w.shape, dy, [1, 1, 1, 1], "SAME")
+        for op in (by_input, by_filter):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="out_backprop has 3 images, input 2"):
+                session.run(op, {dy: np.ones((3, 4, 4, 3), np.float32)})

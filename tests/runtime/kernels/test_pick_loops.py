@@ -68,6 +68,15 @@ def test_how_many_are_above(kind: str) -> None:
     assert made[0][[3, 7, 9]].tolist() == [-1, -1, -1] and (np.delete(made[0], [3, 7, 9]) >= 0).all()
 
 
+def test_targets_that_do_not_fit() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        targets = tf.placeholder(tf.int32, None)
+        found = tf.nn.in_top_k(np.ones((4, 3), np.float32), targets, 1)
+        for wrong in ([0, 1], [[0, 1, 2, 0]], [0] * 5):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=r"targets \[batch\], got \(4, 3\)"):
+                session.run(found, {targets: wrong})
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_choices(kind: str) -> None:
     a, b = values(kind, 70, 90), values(kind, 70, 90)[::-1]

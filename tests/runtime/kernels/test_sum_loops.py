@@ -52,3 +52,5 @@ def test_an_id_that_is_no_row(bad: int) -> None:
         assert loop(np.ones((4, 2), np.float32), ids, out) == 2
     with pytest.raises(IndexError, match=r"row 2 is not in \[0, 4\)"):
         sum_loops.sum_rows(np, np.ones((4, 2), np.float32), ids, 4)
+    with pytest.raises(ValueError, match="3 ids for 4 rows"):
+        sum_loops.sum_rows(np, np.ones((4, 2), np.float32), ids[:3], 4)
