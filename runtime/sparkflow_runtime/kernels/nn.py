@@ -136,7 +136,8 @@ def _in_top_k(xp: Any, predictions: Any, targets: Any, k: Any) -> Any:
     """Fewer than k classes lie above the target's; a target outside the classes, or not finite, is not in."""
     if predictions.ndim != 2 or targets.shape != predictions.shape[:1]:
         raise InvalidArgumentError(
-            f"InTopK: predictions must be [batch, classes], targets [batch], got {predictions.shape} and {targets.shape}"
+            f"InTopK: predictions must be [batch, classes] and targets [batch], got {predictions.shape} and "
+            f"{targets.shape}"
         )
     inside = (targets >= 0) & (targets < predictions.shape[1])
     if xp is np and predictions.dtype in (np.float32, np.float64) and predictions.size:
