@@ -7,9 +7,12 @@ has no such form.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -20,9 +23,10 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from sparkflow_runtime.kernels.machine_code import ENTRY, REFUSED, Source, keep, read, target_machine
+from sparkflow_runtime.kernels.machine_code import ENTRY, REFUSED, Source, keep, lock_file, read, target_machine
 
 OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}  # a division by 0 is inf, as numpy's
+_NICE = 5
 _HEAD = object.__basicsize__
 _OUTSIDE = re.compile(r"^declare (?:noalias )?(?P<type>[\w*]+) @(?P<name>[\w.]+)\((?P<args>[^)]*)\).*$", re.MULTILINE)
 _ERRORS = re.compile(r"(numba_|Py|NRT_(?!MemInfo_alloc|Allocate|Realloc))")
@@ -123,11 +127,43 @@ def build_and_keep(loop: Callable[..., Any], source: Source) -> bytes:
 
 
 def main(names: Sequence[str]) -> None:
-    """Build what these name (module:attribute), as the child of a process that goes on meanwhile."""
-    for name in names:
-        module, _, attribute = name.partition(":")
-        found = getattr(import_module(module), attribute)
-        found.build_ahead()
+    """Build what these name (module:attribute), as the child of a process that goes on meanwhile.
+
+    Servers and workers that start together on a host want the same loops: what another child is at is left to it.
+    """
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)  # the step goes on with the numpy versions, and goes first
+    others = [name for name in names if not _built_alone(name, wait=False)]
+    for name in others:
+        _built_alone(name, wait=True)
+
+
+def _built_alone(name: str, wait: bool) -> bool:
+    """Build it, or find it built; False where that is another child's work just now and nobody waits."""
+    module, _, attribute = name.partition(":")
+    found = getattr(import_module(module), attribute)
+    with held(name, wait) as mine:
+        if mine:
+            found.build_ahead()
+    return mine
+
+
+@contextlib.contextmanager
+def held(name: str, wait: bool) -> Iterator[bool]:
+    """Whether this process alone may build `name` meanwhile; True too where nothing is kept for others."""
+    path = lock_file(name)
+    if path is None:
+        yield True
+        return
+    with open(path, "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        except OSError:  # a file system without locks
+            pass
+        yield True
 
 
 if __name__ == "__main__":

@@ -93,6 +93,20 @@ def keep(source: Source, code: bytes) -> bool:
         return False
 
 
+def lock_file(name: str) -> Path | None:
+    """The file whose lock the one that builds `name` has; None where nothing is kept, or nothing can be written."""
+    folder = _folder(os.environ.get(_FOLDER, ""))
+    if folder is None:
+        return None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{hashlib.sha256(name.encode()).hexdigest()[:24]}.lock"
+        path.touch()
+    except OSError:
+        return None
+    return path
+
+
 def _path(source: Source) -> Path | None:
     folder = _folder(os.environ.get(_FOLDER, ""))
     if folder is None:

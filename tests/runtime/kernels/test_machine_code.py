@@ -7,12 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sparkflow_runtime.kernels import machine_code, row_loops
+from sparkflow_runtime.kernels import machine_build, machine_code, row_loops
 from sparkflow_runtime.kernels.compiled import Compiled, registered
 from sparkflow_runtime.kernels.machine_code import Argument, Source
 
@@ -125,12 +126,40 @@ def test_a_child_builds_what_this_process_loads_without_numba(tmp_path: Path) ->
     assert len(list(tmp_path.glob("row_loops.first_outside.*.o"))) == 1
 
 
+def test_what_another_child_builds_is_left_to_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    built: list[str] = []
+    with machine_build.held("a:loop", wait=True) as mine:
+        assert mine
+        with machine_build.held("a:loop", wait=False) as again:  # a lock is of an open file, not of a process
+            assert not again
+        with machine_build.held("a:other", wait=False) as other:
+            assert other
+    monkeypatch.setattr(machine_build, "import_module", lambda name: SimpleNamespace(one=_Noted(built, "one")))
+    with machine_build.held("m:one", wait=True):
+        assert not machine_build._built_alone("m:one", wait=False)
+    assert not built
+    assert machine_build._built_alone("m:one", wait=True)
+    assert built == ["one"]
+
+
+class _Noted:
+    def __init__(self, built: list[str], name: str):
+        self.built, self.name = built, name
+
+    def build_ahead(self) -> None:
+        self.built.append(self.name)
+
+
 def test_no_place_for_files_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     source = row_loops.first_outside.sources[0]
     assert machine_code.read(source) is None
     assert not machine_code.keep(source, b"code")
+    assert machine_code.lock_file("a:loop") is None
+    with machine_build.held("a:loop", wait=False) as mine:
+        assert mine
 
 
 def test_another_text_is_other_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
