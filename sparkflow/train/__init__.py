@@ -13,6 +13,7 @@ from sparkflow.train.checkpoint_state import (
     load_variable,
     update_checkpoint_state,
 )
+from sparkflow.train.checkpoint_watch import checkpoints_iterator
 from sparkflow.train.coordinator import Coordinator
 from sparkflow.train.device_setter import replica_device_setter
 from sparkflow.train.graph_files import import_meta_graph, write_graph

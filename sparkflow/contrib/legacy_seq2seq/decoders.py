@@ -40,7 +40,8 @@ def rnn_decoder(
     """(outputs, last state) of the cell over the inputs; from the second step on its input is loop_function(output
     before, step), where there is such a function."""
     with variable_scope(scope or "rnn_decoder"):
-        state, outputs = initial_state, []
+        state = initial_state
+        outputs: list[Any] = []
         for step, given in enumerate(decoder_inputs):
             if loop_function is not None and outputs:
                 given = fed_back(loop_function, outputs[-1], step)
@@ -144,7 +145,8 @@ def attention_decoder(
         reads = attention.nothing(array.shape(decoder_inputs[0])[0])
         if initial_state_attention:
             reads = attention(initial_state)
-        state, outputs = initial_state, []
+        state = initial_state
+        outputs: list[Any] = []
         for step, given in enumerate(decoder_inputs):
             if step:
                 get_variable_scope().reuse_variables()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from sparkflow.contrib.legacy_seq2seq.decoders import (
@@ -67,8 +68,8 @@ def embedding_rnn_seq2seq(
     num_decoder_symbols: int, embedding_size: int, output_projection: Any = None, feed_previous: Any = False,
     dtype: Any = None, scope: Any = None,
 ) -> Decoded:  # fmt: skip
-    """basic_rnn_seq2seq over symbols. Outputs: logits [batch, num_decoder_symbols], or of the cell's size where there is
-    an output_projection (weights, biases). feed_previous: see embedding_rnn_decoder; a boolean tensor chooses a step
+    """basic_rnn_seq2seq over symbols. Outputs: logits [batch, num_decoder_symbols], or of the cell's size where there
+    is an output_projection (weights, biases). feed_previous: see embedding_rnn_decoder; a boolean tensor chooses a step
     at a time."""
     with variable_scope(scope or "embedding_rnn_seq2seq", dtype=dtype) as opened:
         encoder = EmbeddingWrapper(copy.deepcopy(cell), num_encoder_symbols, embedding_size)
@@ -151,10 +152,6 @@ def one2many_rnn_seq2seq(
             count = num_decoder_symbols_dict[name]
             with variable_scope(f"one2many_decoder_{name}"):
                 cell = OutputProjectionWrapper(dec_cells_dict[name], count)
-                outputs[name], states[name] = _either(
-                    feed_previous,
-                    lambda fed, given=given, cell=cell, count=count: embedding_rnn_decoder(
-                        given, state, cell, count, embedding_size, feed_previous=fed
-                    ),
-                )  # fmt: skip
+                decoder = partial(embedding_rnn_decoder, given, state, cell, count, embedding_size, None)
+                outputs[name], states[name] = _either(feed_previous, decoder)
     return outputs, states

@@ -17,4 +17,5 @@ from sparkflow.contrib.framework import (
 )
 from sparkflow.contrib.layers import *
 from sparkflow.contrib.layers import initializers, layers, regularizers, utils
-from sparkflow.contrib.layers.optimizing import create_train_op
+from sparkflow.contrib.slim import evaluation, learning
+from sparkflow.contrib.slim.learning import create_train_op
