@@ -290,6 +290,7 @@ _LAZY = (
     "data",
     "distributions",
     "estimator",
+    "examples",
     "feature_column",
     "flags",
     "gfile",

@@ -12,6 +12,8 @@ from sparkflow.train.checkpoint_watch import wait_for_new_checkpoint
 from sparkflow.train.monitored_session import USE_DEFAULT
 from sparkflow.train.saver import Saver
 
+__all__ = ["checkpoints_iterator", "evaluate_once", "evaluation_loop", "wait_for_new_checkpoint"]
+
 
 def _scaffold(initial_op: Any, variables_to_restore: Sequence[Any] | None) -> Scaffold:
     saver = None if variables_to_restore is None else Saver(variables_to_restore)
