@@ -72,7 +72,7 @@ class DataSet:
         if not fake_data:
             if len(images) != len(labels):
                 raise ValueError(f"images.shape: {images.shape} labels.shape: {labels.shape}")
-            images = images.reshape(len(images), -1) if reshape else images
+            images = images.reshape(len(images), int(np.prod(images.shape[1:]))) if reshape else images
             images = images.astype(np.float32) * np.float32(1.0 / 255.0) if kind is float32 else images
         self._images, self._labels = images, labels
         self._epochs, self._next = 0, 0
