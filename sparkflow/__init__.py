@@ -297,6 +297,7 @@ _LAZY = (
     "graph_util",
     "io",
     "manip",
+    "python",
     "python_io",
     "profiler",
     "saved_model",
