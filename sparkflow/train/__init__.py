@@ -50,6 +50,7 @@ from sparkflow.train.learning_rate import (
     piecewise_constant_decay,
     polynomial_decay,
 )
+from sparkflow.train.looper import LooperThread
 from sparkflow.train.maybe_input import maybe_batch, maybe_batch_join, maybe_shuffle_batch, maybe_shuffle_batch_join
 from sparkflow.train.meta_graph import export_meta_graph
 from sparkflow.train.monitored_session import (

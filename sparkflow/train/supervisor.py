@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +16,7 @@ from sparkflow.summary import ops as summary_ops
 from sparkflow.summary.writer import FileWriter
 from sparkflow.train import training_util
 from sparkflow.train.coordinator import Coordinator
+from sparkflow.train.looper import LooperThread
 from sparkflow.train.queue_runner import start_queue_runners
 from sparkflow.train.saver import Saver
 from sparkflow.train.session_manager import SessionManager
@@ -142,19 +142,8 @@ class Supervisor:
         args: Sequence[Any] = (),
         kwargs: Any = None,
     ) -> threading.Thread:
-        """A thread that calls target every so many seconds until training stops."""
-
-        def body() -> None:
-            with self.coord.stop_on_exception():
-                due = time.monotonic() + (timer_interval_secs or 0)
-                while not self.coord.wait_for_stop(max(0.0, due - time.monotonic())):
-                    target(*args, **(kwargs or {}))
-                    due = time.monotonic() + (timer_interval_secs or 0)
-
-        thread = threading.Thread(target=body, daemon=True, name="Supervisor")
-        self.coord.register_thread(thread)
-        thread.start()
-        return thread
+        """A thread that calls target now and every so many seconds until training stops."""
+        return LooperThread.loop(self.coord, timer_interval_secs, target, args, kwargs)
 
     def should_stop(self) -> bool:
         return self.coord.should_stop()
