@@ -5,12 +5,12 @@ from __future__ import annotations
 import collections
 import glob
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from sparkflow.data.elements import Function, Spec, as_value, leaves_of, spec_of, structured
+from sparkflow.data.elements import Fed, Function, Spec, as_value, leaves_of, spec_of, structured
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.random_seed import get_seed
@@ -20,7 +20,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Row = list[Any]  # the leaves of one element
 Rows = Iterable[Row]
-Fed = Mapping[Tensor, Any]  # the values of the tensors that a recipe begins with
+Call = Callable[[Row], list[Any]]
 
 
 class Dataset:
@@ -110,6 +110,17 @@ class Dataset:
 
     def _new(self, rows: Callable[[Rows], Rows], spec: Spec | None = None) -> Dataset:
         return Dataset(spec or self._spec, lambda fed: rows(self._rows(fed)), self._tensors)
+
+    def _applied(
+        self, function: Function, rows: Callable[[Rows, Call], Rows], spec: Spec | None = None,
+        fetches: tuple[Tensor, ...] | None = None,
+    ) -> Dataset:  # fmt: skip
+        """rows: of these rows and a function of one of them, which also has what it takes from the graph around it."""
+        return Dataset(
+            spec or self._spec,
+            lambda fed: rows(self._rows(fed), function.bound(fed, fetches)),
+            tuple(dict.fromkeys(self._tensors + function.tensors)),
+        )
 
     def repeat(self, count: int | None = None) -> Dataset:
         """Again and again: so many times, or for ever (None, -1)."""
@@ -253,12 +264,12 @@ class Dataset:
     def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None, deterministic: Any = None) -> Dataset:
         """map_func of each element."""
         function = Function(map_func, self._spec)
-        return self._new(lambda rows: (function(row) for row in rows), function.spec)
+        return self._applied(function, lambda rows, call: (call(row) for row in rows), function.spec)
 
     def filter(self, predicate: Callable[..., Any]) -> Dataset:
         """The elements for which the predicate is true."""
         function = Function(predicate, self._spec)
-        return self._new(lambda rows: (row for row in rows if bool(function(row)[0])))
+        return self._applied(function, lambda rows, call: (row for row in rows if bool(call(row)[0])))
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
         return transformation_func(self)
@@ -277,16 +288,12 @@ class Dataset:
         """As flat_map, from cycle_length datasets in turn, block_length elements of each."""
         function = Function(map_func, self._spec)
         made: Dataset = function.raw
-        inputs, given = function._inputs, made._tensors
+        given = tuple(function.graph.own(t) for t in made._tensors)
 
-        def opened(row: Row) -> Any:
-            from sparkflow.session.session import Session
+        def rows(source: Rows, values: Call) -> Rows:
+            def opened(row: Row) -> Any:
+                return iter(made._rows(dict(zip(made._tensors, values(row)))))
 
-            with Session(graph=function._graph) as session:
-                values = session.run(list(given), dict(zip(inputs, row)))
-            return iter(made._rows(dict(zip(given, values))))
-
-        def rows(source: Rows) -> Rows:
             waiting, active = iter(source), collections.deque()  # type: ignore[var-annotated]
             active.extend(opened(row) for row in itertools.islice(waiting, cycle_length))
             while active:
@@ -298,7 +305,7 @@ class Dataset:
                 else:
                     active.extend(opened(row) for row in itertools.islice(waiting, 1))
 
-        return self._new(rows, made._spec)
+        return self._applied(function, rows, made._spec, given)
 
     # ------------------------------------------------------------------ looking at it
 

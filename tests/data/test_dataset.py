@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +185,65 @@ def test_files_numbers_and_rows(graph: Any, tmp_path: Path) -> None:
     assert [int(v) for v in _all(D.range(5).batch(2).unbatch())] == [0, 1, 2, 3, 4]
     with pytest.raises(ValueError, match="scalar"):
         D.range(3).unbatch()
+
+
+# ---------------------------------------------------------------------- functions that take tensors of the graph around
+
+
+def all_of(dataset: tf.data.Dataset, feeds: Any = None, before: Any = ()) -> list[Any]:
+    iterator = dataset.make_initializable_iterator()
+    element, found = iterator.get_next(), []
+    with tf.Session() as session:
+        session.run(list(before))
+        session.run(iterator.initializer, feeds)
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while True:
+                found.append(session.run(element))
+    return found
+
+
+def test_a_function_takes_tensors_of_the_graph_around_it(graph: Any) -> None:
+    """A constant, a placeholder, a variable's value at initialization, and a result without an element."""
+    fixed, fed = tf.constant(10, tf.int64), tf.placeholder(tf.int64, [])
+    v = tf.get_variable("v", [], tf.int64, initializer=tf.constant_initializer(100))
+    rows = tf.data.Dataset.range(4).map(lambda x: x * fixed + fed).filter(lambda x: x < v).map(lambda x: (x, fed))
+    assert all_of(rows, {fed: 75}, [v.initializer]) == [(75, 75), (85, 75), (95, 75)]
+    once = tf.data.Dataset.range(2).map(lambda x: x * fixed).make_one_shot_iterator().get_next()
+    with tf.Session() as session:
+        assert [session.run(once) for _ in range(2)] == [0, 10]
+    with pytest.raises(ValueError, match="A one-shot iterator needs constants"):
+        tf.data.Dataset.range(2).map(lambda x: x * fed).make_one_shot_iterator()
+
+
+def test_functions_in_functions_take_tensors_too(graph: Any) -> None:
+    fed = tf.placeholder(tf.int64, [])
+    rows = tf.data.Dataset.range(1, 3).flat_map(
+        lambda x: tf.data.Dataset.range(2).map(lambda y: 100 * x + 10 * y + fed)
+    )
+    assert all_of(rows, {fed: 7}) == [107, 117, 207, 217]
+    own = tf.data.Dataset.range(1, 3).flat_map(lambda x: tf.data.Dataset.from_tensors(fed + x))
+    assert all_of(own, {fed: 7}) == [8, 9]
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_a_function_looks_words_up(graph: Any, tmp_path: Path, from_file: bool) -> None:
+    words = ["a", "b", "c"]
+    if from_file:
+        (tmp_path / "words").write_text("\n".join(words))
+        table = tf.contrib.lookup.index_table_from_file(str(tmp_path / "words"), default_value=-1)
+    else:
+        table = tf.contrib.lookup.index_table_from_tensor(tf.constant(words), default_value=-1)
+    lines = tf.data.Dataset.from_tensor_slices(["c a", "b x"]).map(lambda line: tf.string_split([line]).values)
+    found = all_of(lines.map(table.lookup), before=[tf.tables_initializer()])
+    np.testing.assert_array_equal(found, [[2, 0], [1, -1]])
+
+
+def test_a_function_refuses_tables_that_change(graph: Any) -> None:
+    table = tf.contrib.lookup.MutableHashTable(tf.string, tf.int64, -1)
+    with pytest.raises(tf.errors.UnimplementedError, match="only tables that are filled once"):
+        tf.data.Dataset.from_tensor_slices(["a"]).map(table.lookup)
+    stranger = tf.Graph()
+    with stranger.as_default():
+        other = tf.constant(1, tf.int64)
+    with pytest.raises(ValueError, match="must be from the same graph"):
+        tf.data.Dataset.range(2).map(lambda x: x + other)
