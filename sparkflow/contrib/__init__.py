@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import Any
 
 _PARTS = (
-    "crf", "distributions", "eager", "framework", "layers", "learn", "legacy_seq2seq", "lookup", "losses", "metrics",
-    "opt", "rnn", "seq2seq", "slim", "staging", "tensorboard", "training",
+    "crf", "data", "distributions", "eager", "framework", "layers", "learn", "legacy_seq2seq", "lookup", "losses",
+    "metrics", "opt", "rnn", "seq2seq", "slim", "staging", "tensorboard", "training",
 )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ class Dataset:
     def from_tensors(tensors: Any) -> Dataset:
         """One element."""
         leaves, spec, fed = _begin(tensors)
-        return Dataset(spec, lambda values: [[values.get(x, x) for x in leaves]], fed)
+        return Dataset(spec, lambda values: [[values[x] if isinstance(x, Tensor) else x for x in leaves]], fed)
 
     @staticmethod
     def from_tensor_slices(tensors: Any) -> Dataset:
