@@ -247,3 +247,12 @@ def test_a_function_refuses_tables_that_change(graph: Any) -> None:
         other = tf.constant(1, tf.int64)
     with pytest.raises(ValueError, match="must be from the same graph"):
         tf.data.Dataset.range(2).map(lambda x: x + other)
+
+
+def test_padded_batches_have_scalars_too(graph: Any) -> None:
+    """A sequence, its length and its name, as models of sequences take them."""
+    rows = [([1, 2], 2, "a"), ([3], 1, "b")]
+    dataset = D.from_generator(lambda: iter(rows), (tf.int32, tf.int32, tf.string), ([None], (), ()))
+    (found,) = _all(dataset.padded_batch(2, ([None], (), ())))
+    np.testing.assert_array_equal(found[0], [[1, 2], [3, 0]])
+    assert found[1].tolist() == [2, 1] and found[2].tolist() == [b"a", b"b"]
