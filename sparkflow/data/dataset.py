@@ -379,5 +379,6 @@ def _padded(column: tuple[Any, ...], dims: shapes.Dims, value: Any, dtype: dtype
         raise InvalidArgumentError(f"Attempted to pad to a smaller size than the input element: {largest} > {sizes}")
     out = np.full((len(arrays), *sizes), value, dtype.np)
     for i, a in enumerate(arrays):
-        out[(i, *map(slice, a.shape))] = a[()]
+        region: tuple[Any, ...] = (i, *(slice(n) for n in a.shape))
+        out[region] = a[()]
     return out

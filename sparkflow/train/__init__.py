@@ -1,6 +1,9 @@
 """Training as graph programs: optimizers, savers, device setters, hooks, sessions that recover."""
 
+from tensorboard.compat.proto.saver_pb2 import SaverDef
+
 from sparkflow.session.server import Server
+from sparkflow.summary.reader import summary_iterator
 from sparkflow.summary.writer import FileWriter
 from sparkflow.train.bounded_staleness import BoundedStalenessOptimizer
 from sparkflow.train.checkpoint_reader import NewCheckpointReader, load_checkpoint
@@ -17,6 +20,7 @@ from sparkflow.train.checkpoint_watch import checkpoints_iterator
 from sparkflow.train.coordinator import Coordinator
 from sparkflow.train.device_setter import replica_device_setter
 from sparkflow.train.graph_files import import_meta_graph, write_graph
+from sparkflow.train.helpers import basic_train_loop, get_checkpoint_mtimes
 from sparkflow.train.hooks import (
     FeedFnHook,
     FinalOpsHook,
