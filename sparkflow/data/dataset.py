@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.data.elements import Fed, Function, Spec, as_value, leaves_of, spec_of, structured
+from sparkflow.data.elements import Fed, Function, Given, Spec, as_value, leaves_of, spec_of, structured
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.random_seed import get_seed
@@ -111,6 +111,14 @@ class Dataset:
     def _new(self, rows: Callable[[Rows], Rows], spec: Spec | None = None) -> Dataset:
         return Dataset(spec or self._spec, lambda fed: rows(self._rows(fed)), self._tensors)
 
+    def _given(self, given: Given, rows: Callable[..., Rows], spec: Spec | None = None) -> Dataset:
+        """rows: of these rows and of the values of what was given."""
+        return Dataset(
+            spec or self._spec,
+            lambda fed: rows(self._rows(fed), *given.values(fed)),
+            tuple(dict.fromkeys(self._tensors + given.tensors)),
+        )
+
     def _applied(
         self, function: Function, rows: Callable[[Rows, Call], Rows], spec: Spec | None = None,
         fetches: tuple[Tensor, ...] | None = None,
@@ -125,8 +133,11 @@ class Dataset:
     def repeat(self, count: int | None = None) -> Dataset:
         """Again and again: so many times, or for ever (None, -1)."""
 
+        given = Given(count)
+
         def rows(fed: Fed) -> Rows:
-            for _ in itertools.count() if count in (None, -1) else range(int(count or 0)):
+            (times,) = given.values(fed)
+            for _ in itertools.count() if times in (None, -1) else range(int(times)):
                 empty = True
                 for row in self._rows(fed):
                     empty = False
@@ -134,7 +145,7 @@ class Dataset:
                 if empty:
                     return
 
-        return Dataset(self._spec, rows, self._tensors)
+        return Dataset(self._spec, rows, tuple(dict.fromkeys(self._tensors + given.tensors)))
 
     def shuffle(
         self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool | None = None
@@ -161,11 +172,11 @@ class Dataset:
 
     def take(self, count: int) -> Dataset:
         """The first ones, all for -1."""
-        return self._new(lambda rows: itertools.islice(rows, None if count < 0 else count))
+        return self._given(Given(count), lambda rows, n: itertools.islice(rows, None if n < 0 else int(n)))
 
     def skip(self, count: int) -> Dataset:
         """Without the first ones, none for -1."""
-        return self._new(lambda rows: iter(()) if count < 0 else itertools.islice(rows, count, None))
+        return self._given(Given(count), lambda rows, n: iter(()) if n < 0 else itertools.islice(rows, int(n), None))
 
     def shard(self, num_shards: int, index: int) -> Dataset:
         """Every num_shards-th one, from `index` on."""
@@ -225,12 +236,12 @@ class Dataset:
 
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
         """So many elements stacked; the last batch may be smaller, unless drop_remainder."""
-        size = int(batch_size)
-        lead = size if drop_remainder else None
+        given = Given(batch_size)
+        lead = given.first if drop_remainder else None
         spec = self._spec.with_dims(lambda d: None if d is None else (lead, *d))
 
-        def rows(source: Rows) -> Rows:
-            for group in _groups(source, size, drop_remainder):
+        def rows(source: Rows, size: Any) -> Rows:
+            for group in _groups(source, int(size), drop_remainder):
                 try:
                     yield [_stacked(column) for column in zip(*group)]
                 except ValueError:
@@ -239,7 +250,7 @@ class Dataset:
                         f"Cannot batch tensors with different shapes: {shown}. Use padded_batch"
                     ) from None
 
-        return self._new(rows, spec)
+        return self._given(given, rows, spec)
 
     def padded_batch(
         self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: bool = False
@@ -249,15 +260,15 @@ class Dataset:
         kinds = self._spec.types
         dims = self._spec.dims if padded_shapes is None else _dims_like(self._spec.like, padded_shapes)
         nothing = [b"" if t is dtypes.string else 0 for t in kinds]
-        fill = nothing if padding_values is None else leaves_of(padding_values)
+        given = Given(batch_size, *(nothing if padding_values is None else leaves_of(padding_values)))
 
-        def rows(source: Rows) -> Rows:
-            for group in _groups(source, int(batch_size), drop_remainder):
+        def rows(source: Rows, size: Any, *fill: Any) -> Rows:
+            for group in _groups(source, int(size), drop_remainder):
                 yield [_padded(c, d, v, t) for c, d, v, t in zip(zip(*group), dims, fill, kinds)]
 
-        lead = int(batch_size) if drop_remainder else None
+        lead = given.first if drop_remainder else None
         new = tuple(None if d is None else (lead, *d) for d in dims)
-        return self._new(rows, self._spec._replace(dims=new))
+        return self._given(given, rows, self._spec._replace(dims=new))
 
     # ------------------------------------------------------------------ functions
 

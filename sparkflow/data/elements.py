@@ -10,6 +10,7 @@ import numpy as np
 from sparkflow.data.function_graph import FunctionGraph
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.apply import as_array, convert_to_tensor
+from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.ops import array
 from sparkflow.session.session import Session
@@ -61,6 +62,33 @@ def spec_of(structure: Any) -> Spec:
     kinds = tuple(dtypes.as_dtype(x.dtype).base_dtype for x in leaves)
     dims = tuple(x._shape if isinstance(x, Tensor) else np.shape(x) for x in leaves)
     return Spec(structure, kinds, dims)
+
+
+class Given:
+    """Settings of a dataset: numbers, or tensors whose values are known when the iterator is initialized.
+
+    known: what of it is known now, None for the rest. tensors: the rest.
+    """
+
+    def __init__(self, *values: Any):
+        self.known = [constant_value(v) if isinstance(v, Tensor) else v for v in values]
+        graph = get_default_graph()
+        own = graph.own if isinstance(graph, FunctionGraph) else lambda t: t
+        self._sources = [
+            own(v) if isinstance(v, Tensor) and known is None else None for v, known in zip(values, self.known)
+        ]
+
+    @property
+    def first(self) -> int | None:
+        """The first one, a number, where it is known now."""
+        return None if self.known[0] is None else int(self.known[0])
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        return tuple(t for t in self._sources if t is not None)
+
+    def values(self, fed: Fed) -> list[Any]:
+        return [known if t is None else fed[t] for known, t in zip(self.known, self._sources)]
 
 
 class Function:

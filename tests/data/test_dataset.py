@@ -256,3 +256,17 @@ def test_padded_batches_have_scalars_too(graph: Any) -> None:
     (found,) = _all(dataset.padded_batch(2, ([None], (), ())))
     np.testing.assert_array_equal(found[0], [[1, 2], [3, 0]])
     assert found[1].tolist() == [2, 1] and found[2].tolist() == [b"a", b"b"]
+
+
+def test_settings_may_be_tensors(graph: Any) -> None:
+    """Of what the iterator is initialized with; in functions too."""
+    n = tf.placeholder(tf.int64, [])
+    rows = D.range(10).skip(n).take(n * 2).repeat(n - 1).batch(n)
+    assert [r.tolist() for r in all_of(rows, {n: 2})] == [[2, 3], [4, 5]]
+    assert [r.tolist() for r in all_of(rows, {n: 3})] == [[3, 4, 5], [6, 7, 8]] * 2
+    ragged = D.range(3).map(lambda x: tf.fill([x], x)).padded_batch(n, [None], n * 100)
+    assert [r.tolist() for r in all_of(ragged, {n: 3})] == [[[300, 300], [1, 300], [2, 2]]]
+    inner = D.range(1, 3).flat_map(lambda x: D.range(4).batch(n + x))
+    assert [r.tolist() for r in all_of(inner, {n: 1})] == [[0, 1], [2, 3], [0, 1, 2], [3]]
+    known = D.range(4).batch(tf.constant(2, tf.int64), drop_remainder=True)
+    assert known.output_shapes.as_list() == [2] and [r.tolist() for r in _all(known)] == [[0, 1], [2, 3]]
