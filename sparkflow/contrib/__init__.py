@@ -7,7 +7,7 @@ from typing import Any
 
 _PARTS = (
     "crf", "data", "distributions", "eager", "framework", "layers", "learn", "legacy_seq2seq", "lookup", "losses",
-    "metrics", "opt", "rnn", "seq2seq", "slim", "staging", "tensorboard", "training",
+    "metrics", "opt", "predictor", "rnn", "seq2seq", "slim", "staging", "tensorboard", "training",
 )  # fmt: skip
 
 
