@@ -181,3 +181,10 @@ def test_a_list_with_a_tensor_has_its_type(graph: Any) -> None:
     outputs = [tf.fill([n, 3], 1.0), tf.reshape(tf.range(6), [n, -1]), tf.random_uniform([n, 2])]
     with tf.Session() as session:
         assert [x.shape for x in session.run(outputs, {n: 2})] == [(2, 3), (2, 3), (2, 2)]
+
+
+def test_programs_may_mark_tensors_and_operations(graph: Any) -> None:
+    """As layer libraries do, which keep a layer's weights on its output."""
+    made = array.identity([1.0])
+    made.scope, made.op.layer = "layer", 3
+    assert graph.get_tensor_by_name(made.name).scope == "layer" and made.op.layer == 3
