@@ -2,6 +2,7 @@
 
 from sparkflow import files as gfile
 from sparkflow.ops.array_odds import decode_compressed, parse_tensor, serialize_tensor
+from sparkflow.ops.data_flow import PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
 from sparkflow.ops.files import matching_files, read_file, write_file
 from sparkflow.ops.image_more import decode_image, decode_jpeg, decode_png, encode_jpeg, encode_png
 from sparkflow.ops.parsing import (
@@ -17,3 +18,4 @@ from sparkflow.ops.parsing import (
 from sparkflow.ops.strings import decode_base64, decode_raw, encode_base64
 from sparkflow.python_io import TFRecordCompressionType, TFRecordOptions, TFRecordWriter, tf_record_iterator
 from sparkflow.train.graph_files import write_graph
+from sparkflow.train.input import match_filenames_once

@@ -46,5 +46,13 @@ from sparkflow.ops.linalg_parts import matrix_diag_part as diag_part
 from sparkflow.ops.linalg_parts import matrix_set_diag as set_diag
 from sparkflow.ops.linalg_parts import matrix_transpose
 from sparkflow.ops.linalg_parts import matrix_transpose as transpose
+from sparkflow.ops.linear_operators import (
+    LinearOperator,
+    LinearOperatorDiag,
+    LinearOperatorFullMatrix,
+    LinearOperatorIdentity,
+    LinearOperatorLowerTriangular,
+    LinearOperatorScaledIdentity,
+)
 from sparkflow.ops.math import matmul
 from sparkflow.ops.nn import l2_normalize

@@ -205,6 +205,27 @@ class TestCase(_TestCase):
         self.fail(f"{exception_type.__name__} not raised")
 
 
+def main(argv: Any = None) -> None:
+    """Run the tests of the program, its flags (tf.flags) read first; does not come back."""
+    from absl.testing import absltest
+
+    absltest.main(argv=argv)
+
+
+def create_local_cluster(num_workers: int, num_ps: int, protocol: str = "grpc") -> tuple[list[Any], list[Any]]:
+    """(servers of the workers, servers of the parameter servers), all in this process."""
+    from sparkflow.session.server import Server, secret_of_environment
+    from sparkflow_runtime.wire.cluster import ClusterSpec
+
+    tasks = [("worker", i) for i in range(num_workers)] + [("ps", i) for i in range(num_ps)]
+    servers = [Server.bound(job, index, "localhost", secret_of_environment()) for job, index in tasks]
+    addresses = [server.address for server in servers]
+    cluster = ClusterSpec({"worker": addresses[:num_workers], "ps": addresses[num_workers:]})
+    for server in servers:
+        server.join_cluster(cluster)
+    return servers[:num_workers], servers[num_workers:]
+
+
 @cache
 def get_temp_dir() -> str:
     """A folder of this process that tests may fill."""
@@ -239,6 +260,10 @@ def is_built_with_cuda() -> bool:
 
 
 is_built_with_gpu_support = is_built_with_cuda
+
+
+def is_built_with_rocm() -> bool:
+    return False
 
 
 # ---------------------------------------------------------------------- gradients by differences

@@ -62,7 +62,9 @@ ROOMS = {
     "sparkflow.data.*": SUGAR,
     "sparkflow.distributions.*": SUGAR,
     "sparkflow.estimator.*": SUGAR,
+    "sparkflow.examples.*": SUGAR,
     "sparkflow.feature_column.*": SUGAR,
+    "sparkflow.python.*": SUGAR,
     "sparkflow.saved_model.*": SUGAR,
     "sparkflow_runtime.*": Room(may=("sparkflow_runtime.*",)),  # server.py and session.py join the rooms
     "sparkflow_runtime.wire.*": Room(

@@ -36,3 +36,21 @@ def test_a_program_with_flags_and_logging() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert [line[-6:] for line in done.stderr.splitlines()] == ["step 0", "step 1"], done.stderr
+
+
+def test_flags_are_read_when_one_is_asked_for() -> None:
+    """As by scripts without tf.app.run; arguments that are no flags are left alone."""
+    program = """
+        import sparkflow as tf
+        tf.app.flags.DEFINE_integer(flag_name="steps", default_value=3, docstring="how many")
+        tf.flags.DEFINE_boolean("fast", False, "how")
+        tf.flags.DEFINE_string("logdir", None, "where")
+        FLAGS = tf.flags.FLAGS
+        assert "steps" in FLAGS and FLAGS.steps == 5 and FLAGS.fast is True and FLAGS.logdir is None
+        FLAGS.logdir = "there"
+        assert FLAGS.flag_values_dict()["logdir"] == "there" and FLAGS._parse_flags()["steps"] == 5
+        assert FLAGS["steps"].value == 5 and sorted(FLAGS.__flags.items())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), "--steps=5", "--fast", "--unknown=1", "rest"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

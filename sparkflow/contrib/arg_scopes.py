@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
+from inspect import signature
 from typing import Any
 
 Scopes = Mapping[str, Mapping[str, Any]]
@@ -17,6 +18,18 @@ _KNOWN: set[str] = set()
 def arg_scope_func_key(op: Any) -> str:
     """What stands for a function: its module and name."""
     return getattr(op, "_key_op", f"{op.__module__}.{op.__name__}")
+
+
+def arg_scoped_arguments(func: Any) -> tuple[str, ...]:
+    """The arguments that arg_scope may give defaults to: those that have one. ValueError unless of add_arg_scope."""
+    if not has_arg_scope(func):
+        raise ValueError(f"{func!r} is not decorated with @add_arg_scope")
+    return tuple(n for n, p in signature(func).parameters.items() if p.default is not p.empty)
+
+
+def current_arg_scope() -> Scopes:
+    """The defaults now in force."""
+    return _CURRENT.get()
 
 
 def add_arg_scope(func: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from sparkflow.contrib.arg_scopes import add_arg_scope, arg_scope, arg_scope_func_key, has_arg_scope
-from sparkflow.framework.graph import get_default_graph
+from sparkflow.contrib import nest
+from sparkflow.contrib.arg_scopes import (
+    add_arg_scope,
+    arg_scope,
+    arg_scope_func_key,
+    arg_scoped_arguments,
+    current_arg_scope,
+    has_arg_scope,
+)
+from sparkflow.contrib.framework_assign import (
+    assign_from_checkpoint,
+    assign_from_checkpoint_fn,
+    assign_from_values,
+    assign_from_values_fn,
+)
+from sparkflow.framework.apply import convert_to_tensor
+from sparkflow.framework.constant_value import constant_value
+from sparkflow.framework.conversions import convert_to_tensor_or_sparse_tensor
+from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
-from sparkflow.framework.nest import flatten as nest_flatten
-from sparkflow.ops.checks import assert_scalar, is_numeric_tensor
+from sparkflow.ops.array_made import argsort, is_tensor, sort
+from sparkflow.ops.checks import assert_same_float_dtype, assert_scalar, is_numeric_tensor
+from sparkflow.ops.control_flow_cond import cond
+from sparkflow.ops.script import py_func
 from sparkflow.ops.variable_scope import get_variable
 from sparkflow.ops.variables import Variable
+from sparkflow.train.checkpoint_reader import load_checkpoint
 from sparkflow.train.checkpoint_state import list_variables, load_variable
-from sparkflow.train.saver import Saver
 from sparkflow.train.training_util import (
     assert_global_step,
     create_global_step,
     get_global_step,
     get_or_create_global_step,
 )
+from sparkflow.train.warm_start import init_from_checkpoint
 
 
 def get_variables(
@@ -81,19 +102,79 @@ def local_variable(initial_value: Any, validate_shape: bool = True, name: str | 
     )
 
 
-def assign_from_checkpoint_fn(
-    model_path: str, var_list: Any, ignore_missing_vars: bool = False, reshape_variables: bool = False
-) -> Any:
-    """A function of a session that restores the variables (a list, or {name in the checkpoint: variable})."""
-    named = dict(var_list) if isinstance(var_list, dict) else {v.op.name: v for v in var_list}
-    if ignore_missing_vars:
-        there = {name for name, _ in list_variables(model_path)}
-        named = {name: v for name, v in named.items() if name in there}
-    saver = Saver(named, reshape=reshape_variables)
-    return lambda session: saver.restore(session, model_path)
+def global_variable(initial_value: Any, validate_shape: bool = True, name: str | None = None) -> Variable:
+    """A variable of GLOBAL_VARIABLES, not trained."""
+    return Variable(initial_value, trainable=False, validate_shape=validate_shape, name=name)
 
 
-class nest:
-    """tf.contrib.framework.nest."""
+def add_model_variable(var: Any) -> None:
+    """Into the collection MODEL_VARIABLES, unless it is there."""
+    if var not in get_model_variables():
+        get_default_graph().add_to_collection(GraphKeys.MODEL_VARIABLES, var)
 
-    flatten = staticmethod(nest_flatten)
+
+def get_variables_by_suffix(suffix: str, scope: Any = None) -> list[Any]:
+    return get_variables(scope, suffix)
+
+
+def get_variables_by_name(given_name: str, scope: Any = None) -> list[Any]:
+    """Those whose name, or the last part of it, is given_name."""
+    return [v for v in get_variables(scope) if f"/{v.op.name}".endswith(f"/{given_name}")]
+
+
+def get_variable_full_name(var: Any) -> str:
+    """Its name in checkpoints, which the parts of a partitioned variable share."""
+    info = var._get_save_slice_info() if hasattr(var, "_get_save_slice_info") else None
+    return var.op.name if info is None else info.full_name
+
+
+def filter_variables(
+    var_list: Sequence[Any], include_patterns: Sequence[str] | None = None,
+    exclude_patterns: Sequence[str] | None = None, reg_search: bool = True,
+) -> list[Any]:  # fmt: skip
+    """Those whose name fits one of include_patterns (all) and none of exclude_patterns, which are looked for anywhere
+    in it, or, without reg_search, at its beginning."""
+    fits = re.search if reg_search else re.match
+    kept = [v for v in var_list if include_patterns is None or any(fits(p, v.name) for p in include_patterns)]
+    return [v for v in kept if not any(fits(p, v.name) for p in exclude_patterns or ())]
+
+
+def assert_or_get_global_step(graph: Any = None, global_step_tensor: Any = None) -> Any:
+    """The global step, or the given one if it may be one."""
+    if global_step_tensor is None:
+        return get_global_step(graph)
+    assert_global_step(global_step_tensor)
+    return global_step_tensor
+
+
+def assert_scalar_int(tensor: Any, name: str | None = None) -> Any:
+    """The tensor. Raises ValueError where it is no integer, or no scalar."""
+    found = convert_to_tensor(tensor)
+    if not found.dtype.base_dtype.is_integer:
+        raise ValueError(f"Expected integer type for {found.name}, received type: {found.dtype}.")
+    return assert_scalar(found, name=name)
+
+
+def get_name_scope() -> str:
+    """The current name scope, without a slash at its end."""
+    return get_default_graph().get_name_scope()
+
+
+def smart_constant_value(pred: Any) -> Any:
+    """True or False where pred is known now, None where it is known when the graph runs. TypeError on anything else."""
+    if isinstance(pred, Tensor):
+        value = constant_value(pred)
+        return None if value is None else bool(value)
+    if pred in (0, 1):
+        return bool(pred)
+    raise TypeError(f"`pred` must be a Tensor, or a Python bool, or 1 or 0. Found instead: {pred!r}")
+
+
+def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
+    """cond, but only the branch that is taken is made where pred is known now."""
+    if not callable(true_fn) or not callable(false_fn):
+        raise TypeError("`true_fn` and `false_fn` must be callable.")
+    known = smart_constant_value(pred)
+    if known is None:
+        return cond(pred, true_fn=true_fn, false_fn=false_fn, name=name)
+    return true_fn() if known else false_fn()

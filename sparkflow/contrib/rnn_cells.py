@@ -166,18 +166,15 @@ class EmbeddingWrapper(_Wrapper):
 
     def __init__(self, cell: RNNCell, embedding_classes: int, embedding_size: int, initializer: Any = None,
                  reuse: Any = None):  # fmt: skip
-        super().__init__(cell)
+        super().__init__(cell, reuse)
         if embedding_classes <= 0 or embedding_size <= 0:
             raise ValueError(f"Both must be above 0: {embedding_classes}, {embedding_size}.")
-        self._classes, self._size, self._initializer, self._reuse = (
-            embedding_classes, embedding_size, initializer, reuse,
-        )  # fmt: skip
+        self._classes, self._size, self._initializer = embedding_classes, embedding_size, initializer
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
-        with variable_scope(scope or "embedding_wrapper", reuse=self._reuse):
-            first = self._initializer or init_ops.random_uniform_initializer(-(3.0**0.5), 3.0**0.5)
-            table = get_variable("embedding", [self._classes, self._size], initializer=first)
-            return self._cell(embedding.embedding_lookup(table, array.reshape(inputs, [-1])), state)
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        first = self._initializer or init_ops.random_uniform_initializer(-(3.0**0.5), 3.0**0.5)
+        table = get_variable("embedding", [self._classes, self._size], initializer=first)
+        return self._cell(embedding.embedding_lookup(table, array.reshape(inputs, [-1])), state)
 
 
 def _linear(x: Any, size: int) -> Any:
@@ -191,13 +188,12 @@ class InputProjectionWrapper(_Wrapper):
 
     def __init__(self, cell: RNNCell, num_proj: int, activation: Callable[[Any], Any] | None = None,
                  input_size: Any = None, reuse: Any = None):  # fmt: skip
-        super().__init__(cell)
-        self._size, self._activation, self._reuse = num_proj, activation, reuse
+        super().__init__(cell, reuse)
+        self._size, self._activation = num_proj, activation
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
-        with variable_scope(scope or "input_projection_wrapper", reuse=self._reuse):
-            x = _linear(inputs, self._size)
-            return self._cell(self._activation(x) if self._activation else x, state)
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        x = _linear(inputs, self._size)
+        return self._cell(self._activation(x) if self._activation else x, state)
 
 
 class OutputProjectionWrapper(_Wrapper):
@@ -205,16 +201,15 @@ class OutputProjectionWrapper(_Wrapper):
 
     def __init__(self, cell: RNNCell, output_size: int, activation: Callable[[Any], Any] | None = None,
                  reuse: Any = None):  # fmt: skip
-        super().__init__(cell)
-        self._size, self._activation, self._reuse = output_size, activation, reuse
+        super().__init__(cell, reuse)
+        self._size, self._activation = output_size, activation
 
     output_size = property(lambda self: self._size)
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
-        with variable_scope(scope or "output_projection_wrapper", reuse=self._reuse):
-            out, new = self._cell(inputs, state)
-            x = _linear(out, self._size)
-            return (self._activation(x) if self._activation else x), new
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        out, new = self._cell(inputs, state)
+        x = _linear(out, self._size)
+        return (self._activation(x) if self._activation else x), new
 
 
 class AttentionCellWrapper(RNNCell):

@@ -1,7 +1,8 @@
 """tf.data: rows from arrays, files and generators, one after the other.
 
 A dataset runs in the process that made it, as py_func does: its transformations are Python, the functions given to
-map, filter and flat_map are graphs of their own (which no variable of the model enters).
+map, filter and flat_map are graphs of their own. What they take from the model's graph has the value that it has when
+the iterator is initialized; look-up tables that are filled once are copied.
 """
 
 from sparkflow.data import experimental

@@ -5,12 +5,12 @@ from __future__ import annotations
 import collections
 import glob
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from sparkflow.data.elements import Function, Spec, as_value, leaves_of, spec_of, structured
+from sparkflow.data.elements import Fed, Function, Given, Spec, as_value, leaves_of, spec_of, structured
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.random_seed import get_seed
@@ -20,7 +20,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Row = list[Any]  # the leaves of one element
 Rows = Iterable[Row]
-Fed = Mapping[Tensor, Any]  # the values of the tensors that a recipe begins with
+Call = Callable[[Row], list[Any]]
 
 
 class Dataset:
@@ -35,7 +35,7 @@ class Dataset:
     def from_tensors(tensors: Any) -> Dataset:
         """One element."""
         leaves, spec, fed = _begin(tensors)
-        return Dataset(spec, lambda values: [[values.get(x, x) for x in leaves]], fed)
+        return Dataset(spec, lambda values: [[values[x] if isinstance(x, Tensor) else x for x in leaves]], fed)
 
     @staticmethod
     def from_tensor_slices(tensors: Any) -> Dataset:
@@ -111,11 +111,33 @@ class Dataset:
     def _new(self, rows: Callable[[Rows], Rows], spec: Spec | None = None) -> Dataset:
         return Dataset(spec or self._spec, lambda fed: rows(self._rows(fed)), self._tensors)
 
+    def _given(self, given: Given, rows: Callable[..., Rows], spec: Spec | None = None) -> Dataset:
+        """rows: of these rows and of the values of what was given."""
+        return Dataset(
+            spec or self._spec,
+            lambda fed: rows(self._rows(fed), *given.values(fed)),
+            tuple(dict.fromkeys(self._tensors + given.tensors)),
+        )
+
+    def _applied(
+        self, function: Function, rows: Callable[[Rows, Call], Rows], spec: Spec | None = None,
+        fetches: tuple[Tensor, ...] | None = None,
+    ) -> Dataset:  # fmt: skip
+        """rows: of these rows and a function of one of them, which also has what it takes from the graph around it."""
+        return Dataset(
+            spec or self._spec,
+            lambda fed: rows(self._rows(fed), function.bound(fed, fetches)),
+            tuple(dict.fromkeys(self._tensors + function.tensors)),
+        )
+
     def repeat(self, count: int | None = None) -> Dataset:
         """Again and again: so many times, or for ever (None, -1)."""
 
+        given = Given(count)
+
         def rows(fed: Fed) -> Rows:
-            for _ in itertools.count() if count in (None, -1) else range(int(count or 0)):
+            (times,) = given.values(fed)
+            for _ in itertools.count() if times in (None, -1) else range(int(times)):
                 empty = True
                 for row in self._rows(fed):
                     empty = False
@@ -123,7 +145,7 @@ class Dataset:
                 if empty:
                     return
 
-        return Dataset(self._spec, rows, self._tensors)
+        return Dataset(self._spec, rows, tuple(dict.fromkeys(self._tensors + given.tensors)))
 
     def shuffle(
         self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool | None = None
@@ -150,11 +172,11 @@ class Dataset:
 
     def take(self, count: int) -> Dataset:
         """The first ones, all for -1."""
-        return self._new(lambda rows: itertools.islice(rows, None if count < 0 else count))
+        return self._given(Given(count), lambda rows, n: itertools.islice(rows, None if n < 0 else int(n)))
 
     def skip(self, count: int) -> Dataset:
         """Without the first ones, none for -1."""
-        return self._new(lambda rows: iter(()) if count < 0 else itertools.islice(rows, count, None))
+        return self._given(Given(count), lambda rows, n: iter(()) if n < 0 else itertools.islice(rows, int(n), None))
 
     def shard(self, num_shards: int, index: int) -> Dataset:
         """Every num_shards-th one, from `index` on."""
@@ -214,12 +236,12 @@ class Dataset:
 
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
         """So many elements stacked; the last batch may be smaller, unless drop_remainder."""
-        size = int(batch_size)
-        lead = size if drop_remainder else None
+        given = Given(batch_size)
+        lead = given.first if drop_remainder else None
         spec = self._spec.with_dims(lambda d: None if d is None else (lead, *d))
 
-        def rows(source: Rows) -> Rows:
-            for group in _groups(source, size, drop_remainder):
+        def rows(source: Rows, size: Any) -> Rows:
+            for group in _groups(source, int(size), drop_remainder):
                 try:
                     yield [_stacked(column) for column in zip(*group)]
                 except ValueError:
@@ -228,7 +250,7 @@ class Dataset:
                         f"Cannot batch tensors with different shapes: {shown}. Use padded_batch"
                     ) from None
 
-        return self._new(rows, spec)
+        return self._given(given, rows, spec)
 
     def padded_batch(
         self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: bool = False
@@ -238,27 +260,27 @@ class Dataset:
         kinds = self._spec.types
         dims = self._spec.dims if padded_shapes is None else _dims_like(self._spec.like, padded_shapes)
         nothing = [b"" if t is dtypes.string else 0 for t in kinds]
-        fill = nothing if padding_values is None else leaves_of(padding_values)
+        given = Given(batch_size, *(nothing if padding_values is None else leaves_of(padding_values)))
 
-        def rows(source: Rows) -> Rows:
-            for group in _groups(source, int(batch_size), drop_remainder):
+        def rows(source: Rows, size: Any, *fill: Any) -> Rows:
+            for group in _groups(source, int(size), drop_remainder):
                 yield [_padded(c, d, v, t) for c, d, v, t in zip(zip(*group), dims, fill, kinds)]
 
-        lead = int(batch_size) if drop_remainder else None
+        lead = given.first if drop_remainder else None
         new = tuple(None if d is None else (lead, *d) for d in dims)
-        return self._new(rows, self._spec._replace(dims=new))
+        return self._given(given, rows, self._spec._replace(dims=new))
 
     # ------------------------------------------------------------------ functions
 
     def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None, deterministic: Any = None) -> Dataset:
         """map_func of each element."""
         function = Function(map_func, self._spec)
-        return self._new(lambda rows: (function(row) for row in rows), function.spec)
+        return self._applied(function, lambda rows, call: (call(row) for row in rows), function.spec)
 
     def filter(self, predicate: Callable[..., Any]) -> Dataset:
         """The elements for which the predicate is true."""
         function = Function(predicate, self._spec)
-        return self._new(lambda rows: (row for row in rows if bool(function(row)[0])))
+        return self._applied(function, lambda rows, call: (row for row in rows if bool(call(row)[0])))
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
         return transformation_func(self)
@@ -277,16 +299,12 @@ class Dataset:
         """As flat_map, from cycle_length datasets in turn, block_length elements of each."""
         function = Function(map_func, self._spec)
         made: Dataset = function.raw
-        inputs, given = function._inputs, made._tensors
+        given = tuple(function.graph.own(t) for t in made._tensors)
 
-        def opened(row: Row) -> Any:
-            from sparkflow.session.session import Session
+        def rows(source: Rows, values: Call) -> Rows:
+            def opened(row: Row) -> Any:
+                return iter(made._rows(dict(zip(made._tensors, values(row)))))
 
-            with Session(graph=function._graph) as session:
-                values = session.run(list(given), dict(zip(inputs, row)))
-            return iter(made._rows(dict(zip(given, values))))
-
-        def rows(source: Rows) -> Rows:
             waiting, active = iter(source), collections.deque()  # type: ignore[var-annotated]
             active.extend(opened(row) for row in itertools.islice(waiting, cycle_length))
             while active:
@@ -298,7 +316,7 @@ class Dataset:
                 else:
                     active.extend(opened(row) for row in itertools.islice(waiting, 1))
 
-        return self._new(rows, made._spec)
+        return self._applied(function, rows, made._spec, given)
 
     # ------------------------------------------------------------------ looking at it
 
@@ -372,5 +390,6 @@ def _padded(column: tuple[Any, ...], dims: shapes.Dims, value: Any, dtype: dtype
         raise InvalidArgumentError(f"Attempted to pad to a smaller size than the input element: {largest} > {sizes}")
     out = np.full((len(arrays), *sizes), value, dtype.np)
     for i, a in enumerate(arrays):
-        out[i][tuple(slice(n) for n in a.shape)] = a
+        region: tuple[Any, ...] = (i, *(slice(n) for n in a.shape))
+        out[region] = a[()]
     return out

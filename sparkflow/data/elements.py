@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow.data.function_graph import FunctionGraph
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.apply import as_array, convert_to_tensor
-from sparkflow.framework.graph import Graph, Tensor
+from sparkflow.framework.constant_value import constant_value
+from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.ops import array
 from sparkflow.session.session import Session
 from sparkflow_runtime.wire import dtypes
+
+Fed = Mapping[Tensor, Any]  # the values of the tensors that a recipe begins with
 
 
 class Spec(NamedTuple):
@@ -60,26 +64,66 @@ def spec_of(structure: Any) -> Spec:
     return Spec(structure, kinds, dims)
 
 
+class Given:
+    """Settings of a dataset: numbers, or tensors whose values are known when the iterator is initialized.
+
+    known: what of it is known now, None for the rest. tensors: the rest.
+    """
+
+    def __init__(self, *values: Any):
+        self.known = [constant_value(v) if isinstance(v, Tensor) else v for v in values]
+        graph = get_default_graph()
+        own = graph.own if isinstance(graph, FunctionGraph) else lambda t: t
+        self._sources = [
+            own(v) if isinstance(v, Tensor) and known is None else None for v, known in zip(values, self.known)
+        ]
+
+    @property
+    def first(self) -> int | None:
+        """The first one, a number, where it is known now."""
+        return None if self.known[0] is None else int(self.known[0])
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        return tuple(t for t in self._sources if t is not None)
+
+    def values(self, fed: Fed) -> list[Any]:
+        return [known if t is None else fed[t] for known, t in zip(self.known, self._sources)]
+
+
 class Function:
     """A user's function as a graph of its own: called with the leaves of an element, it gives the leaves of another.
 
-    spec: of what it gives. The argument of a tuple is its parts, as TensorFlow passes them.
+    spec: of what it gives. The argument of a tuple is its parts, as TensorFlow passes them. tensors: what it takes from
+    the graph around it, whose values `bound` is to be given.
     """
 
     def __init__(self, function: Callable[..., Any], given: Spec):
-        self._graph = Graph()
-        with self._graph.as_default():
-            self._inputs = [array.placeholder(t, d) for t, d in zip(given.types, given.dims)]
-            element = given.pack(self._inputs)
+        self.graph = FunctionGraph(get_default_graph())
+        with self.graph.as_default():
+            self.inputs = [array.placeholder(t, d) for t, d in zip(given.types, given.dims)]
+            element = given.pack(self.inputs)
             plain = isinstance(element, tuple) and not hasattr(element, "_fields")
             self.raw = function(*element) if plain else function(element)
             if not hasattr(self.raw, "_rows"):
-                made = nest.map_structure(convert_to_tensor, structured(self.raw))
+                own = self.graph.own
+                made = nest.map_structure(lambda x: own(convert_to_tensor(x)), structured(self.raw))
                 self.spec = spec_of(made)
                 self._outputs = nest.flatten(made)
-        self._call: Any = None
+        self._calls: dict[tuple[Tensor, ...], Any] = {}
 
-    def __call__(self, leaves: Sequence[Any]) -> list[Any]:
-        if self._call is None:
-            self._call = Session(graph=self._graph).make_callable(self._outputs, self._inputs)
-        return self._call(*leaves)
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        return tuple(self.graph.captured)
+
+    def bound(self, fed: Fed, fetches: Sequence[Tensor] | None = None) -> Callable[[Sequence[Any]], list[Any]]:
+        """From the leaves of an element to the values of fetches (what the function gives), `tensors` having the values
+        that fed says."""
+        wanted = tuple(self._outputs if fetches is None else fetches)
+        if wanted not in self._calls:
+            session = Session(graph=self.graph)
+            session.run(self.graph.fillers)
+            inputs = [*self.inputs, *self.graph.captured.values()]
+            self._calls[wanted] = session.make_callable(list(wanted), inputs)
+        call, values = self._calls[wanted], [fed[t] for t in self.graph.captured]
+        return lambda leaves: call(*leaves, *values)

@@ -24,3 +24,22 @@ from sparkflow.estimator.heads import BinaryClassHead, Head, MultiClassHead, Reg
 from sparkflow.estimator.run_config import RunConfig
 from sparkflow.estimator.spec import EstimatorSpec, ModeKeys
 from sparkflow.estimator.training import EvalSpec, TrainSpec, train_and_evaluate
+from sparkflow.train import (
+    CheckpointSaverHook,
+    CheckpointSaverListener,
+    FeedFnHook,
+    FinalOpsHook,
+    GlobalStepWaiterHook,
+    LoggingTensorHook,
+    NanLossDuringTrainingError,
+    NanTensorHook,
+    ProfilerHook,
+    SecondOrStepTimer,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+    StepCounterHook,
+    StopAtStepHook,
+    SummarySaverHook,
+)

@@ -161,6 +161,16 @@ def _is_tensor_like(value: Any) -> bool:
     return isinstance(value, (Tensor, *(kind for kind, _ in _CONVERSIONS)))
 
 
+def type_of_tensors(value: Any, default: DType) -> DType:
+    """The type of a tensor, or of the first in nested lists; default where there is none: [n, 3] is of n's type."""
+    if isinstance(value, Tensor):
+        return value.dtype.base_dtype
+    for item in value if isinstance(value, (list, tuple)) else ():
+        if isinstance(item, (Tensor, list, tuple)) and (found := type_of_tensors(item, default)) is not default:
+            return found
+    return default
+
+
 def _contains_tensor(values: Any) -> bool:
     return any(_is_tensor_like(v) or (isinstance(v, (list, tuple)) and _contains_tensor(v)) for v in values)
 
@@ -273,6 +283,8 @@ def _convert_arg(spec: OpSpec, arg: Arg, value: Any, attrs: dict[str, Any]) -> l
 
 def _default_type(spec: OpSpec, arg: Arg, value: Any) -> Any:
     default = spec.defaults.get(arg.type_attr or "")
+    if default is not None and isinstance(value, (list, tuple)):
+        return type_of_tensors(value, default)
     return None if isinstance(value, np.ndarray) and value.dtype.kind in "iu" else default
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Tensor:
-    """One output of an Operation: a name, a dtype and a static shape."""
+    """One output of an Operation: a name, a dtype and a static shape. Programs may give it attributes of their own."""
 
-    __slots__ = ("__weakref__", "_shape", "dtype", "op", "value_index")
+    __slots__ = ("__dict__", "__weakref__", "_shape", "dtype", "op", "value_index")
     __array_priority__ = 100  # numpy defers to our operators
 
     def __init__(self, op: Operation, index: int, dtype: DType):
@@ -87,6 +87,7 @@ class Operation:
     """A node: op type, inputs, control inputs, attributes, device."""
 
     __slots__ = (
+        "__dict__",
         "_control_flow_context",
         "_device",
         "attrs",

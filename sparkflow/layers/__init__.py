@@ -7,12 +7,14 @@ from sparkflow.layers.conv import (
     Conv2DTranspose,
     Conv3D,
     Conv3DTranspose,
+    SeparableConv1D,
     SeparableConv2D,
     conv1d,
     conv2d,
     conv2d_transpose,
     conv3d,
     conv3d_transpose,
+    separable_conv1d,
     separable_conv2d,
 )
 from sparkflow.layers.dense import Dense, Dropout, Flatten, dense, dropout, flatten

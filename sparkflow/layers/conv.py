@@ -152,11 +152,9 @@ class Conv3DTranspose(_Transposed):
     space = 3
 
 
-class SeparableConv2D(_Conv):
-    """Each channel by depth_multiplier filters of its own (<name>/depthwise_kernel), then a 1 x 1 convolution
+class _Separable(_Conv):
+    """Each channel by depth_multiplier filters of its own (<name>/depthwise_kernel), then a convolution of size 1
     (<name>/pointwise_kernel) and <name>/bias."""
-
-    space = 2
 
     def __init__(
         self,
@@ -188,8 +186,32 @@ class SeparableConv2D(_Conv):
     def _make_kernels(self, channels: int) -> None:
         deep = [*self.kernel_size, channels, self.depth_multiplier]
         self.depthwise_kernel = self.add_weight("depthwise_kernel", deep, **self._of_depthwise)
-        flat = [1, 1, channels * self.depth_multiplier, self.filters]
+        flat = [*([1] * self.space), channels * self.depth_multiplier, self.filters]
         self.pointwise_kernel = self.add_weight("pointwise_kernel", flat, **self._of_pointwise)
+
+
+class SeparableConv1D(_Separable):
+    __doc__ = _Separable.__doc__
+    space = 1
+
+    def _convolve(self, inputs: Tensor) -> Tensor:
+        """As rows of an image of height 1."""
+        axis = 1 if self._layout[-1] == "C" else 2
+        out = nn_conv_depthwise.separable_conv2d(
+            array.expand_dims(inputs, axis),
+            array.expand_dims(self.depthwise_kernel, 0),
+            array.expand_dims(self.pointwise_kernel, 0),
+            (self.strides[0], *self.strides),
+            self.padding,
+            rate=(1, *self.dilation_rate),
+            data_format="NHWC" if self._layout[-1] == "C" else "NCHW",
+        )
+        return array.squeeze(out, [axis])
+
+
+class SeparableConv2D(_Separable):
+    __doc__ = _Separable.__doc__
+    space = 2
 
     def _convolve(self, inputs: Tensor) -> Tensor:
         return nn_conv_depthwise.separable_conv2d(
@@ -217,4 +239,4 @@ def _function(kind: type[_Conv]) -> Callable[..., Tensor]:
 
 conv1d, conv2d, conv3d = _function(Conv1D), _function(Conv2D), _function(Conv3D)
 conv2d_transpose, conv3d_transpose = _function(Conv2DTranspose), _function(Conv3DTranspose)
-separable_conv2d = _function(SeparableConv2D)
+separable_conv1d, separable_conv2d = _function(SeparableConv1D), _function(SeparableConv2D)

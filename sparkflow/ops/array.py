@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkflow.framework import shapes
-from sparkflow.framework.apply import apply_op, constant, convert_to_tensor
+from sparkflow.framework.apply import apply_op, constant, convert_to_tensor, type_of_tensors
 from sparkflow.framework.constant_value import constant_value, constant_value_as_shape
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
@@ -139,7 +139,7 @@ def _filled(value: Any, shape: Any, dtype: Any, name: str) -> Tensor:
         if shapes.fully_known(dims) and shapes.product(dims) < _SMALL:
             return constant(value, want, dims, name)
     with get_default_graph().name_scope(name) as scope:
-        dims_tensor = convert_to_tensor(shape, None if isinstance(shape, Tensor) else dtypes.int32, "shape_as_tensor")
+        dims_tensor = convert_to_tensor(shape, type_of_tensors(shape, dtypes.int32), "shape_as_tensor")
         return fill(dims_tensor, constant(value, want), scope)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from sparkflow.framework.apply import apply_op
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.registry import op
+from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops import rules
 
 Elementwise = Callable[..., Tensor]
@@ -39,6 +41,18 @@ def binary(op_type: str, doc: str, signature: str = "x: T, y: T -> z: T", **defa
         return apply_op(op_type, [x, y], name=name)
 
     return _described(build, op_type, doc)
+
+
+def of_sparse_too(build: Elementwise) -> Callable[..., Any]:
+    """build, which of a SparseTensor is one with build's values: for functions that are 0 at 0."""
+
+    @wraps(build)
+    def either(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(x, SparseTensor):
+            return SparseTensor(x.indices, build(x.values, *args, **kwargs), x.dense_shape)
+        return build(x, *args, **kwargs)
+
+    return either
 
 
 def _described(build: Elementwise, op_type: str, doc: str) -> Elementwise:

@@ -15,29 +15,29 @@ from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow.ops import rules
-from sparkflow.ops.elementwise import binary, unary, unary_float
+from sparkflow.ops.elementwise import binary, of_sparse_too, unary, unary_float
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 # ---------------------------------------------------------------------- one argument
 
-negative = unary("Neg", "-x.")
-sign = unary("Sign", "-1, 0 or 1 by the sign of x, in x's type.")
-square = unary("Square", "x * x.")
+negative = of_sparse_too(unary("Neg", "-x."))
+sign = of_sparse_too(unary("Sign", "-1, 0 or 1 by the sign of x, in x's type."))
+square = of_sparse_too(unary("Square", "x * x."))
 floor = unary_float("Floor", "The largest whole number not above x, in x's type.")
 ceil = unary_float("Ceil", "The smallest whole number not below x, in x's type.")
 rint = unary_float("Rint", "The nearest whole number, halves to even.")
-sqrt = unary_float("Sqrt", "The square root; nan below zero.")
+sqrt = of_sparse_too(unary_float("Sqrt", "The square root; nan below zero."))
 rsqrt = unary_float("Rsqrt", "1 / sqrt(x).")
 exp = unary_float("Exp", "e ** x.")
 expm1 = unary_float("Expm1", "e ** x - 1, exact near zero.")
 log = unary_float("Log", "The natural logarithm; -inf at zero, nan below it.")
 log1p = unary_float("Log1p", "log(1 + x), exact near zero.")
 sigmoid = unary_float("Sigmoid", "1 / (1 + e ** -x).")
-tanh = unary_float("Tanh", "The hyperbolic tangent.")
+tanh = of_sparse_too(unary_float("Tanh", "The hyperbolic tangent."))
 sin = unary_float("Sin", "The sine of x in radians.")
 cos = unary_float("Cos", "The cosine of x in radians.")
-erf = unary_float("Erf", "The Gauss error function.")
+erf = of_sparse_too(unary_float("Erf", "The Gauss error function."))
 reciprocal = unary_float("Reciprocal", "1 / x.")
 is_nan = unary("IsNan", "Where x is not a number.", "x: T -> y: bool", rules.same_float)
 is_inf = unary("IsInf", "Where x is infinite.", "x: T -> y: bool", rules.same_float)
@@ -84,6 +84,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     return apply_op("Add" if text else "AddV2", [x, y], name=name or "Add")
 
 
+@of_sparse_too
 def abs(x: Any, name: str | None = None) -> Tensor:
     """|x|, elementwise; float32 for complex64, float64 for complex128."""
     x = convert_to_tensor(x, name="x")
@@ -157,6 +158,7 @@ def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 op("Cast", "x: SrcT -> y: DstT", rules.same, Truncate=False)
 
 
+@of_sparse_too
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """x in another type; x itself where it has that type. Floats become integers by dropping the fraction."""
     want = dtypes.as_dtype(dtype).base_dtype

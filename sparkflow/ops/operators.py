@@ -7,12 +7,15 @@ from typing import Any
 
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor
+from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops import math
 from sparkflow.ops.array_slice import getitem
 
 
 def _forward(build: Callable[..., Any], name: str) -> Callable[[Any, Any], Any]:
     def operator(self: Any, other: Any) -> Any:
+        if isinstance(other, SparseTensor) and name == "mul":
+            return NotImplemented  # SparseTensor's own
         return build(self, other, name=name)
 
     return operator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.framework.apply import apply_op, convert_to_tensor
+from sparkflow.framework.apply import apply_op, convert_to_tensor, type_of_tensors
 from sparkflow.framework.constant_value import constant_value_as_shape
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.random_seed import get_seed
@@ -42,7 +42,7 @@ def random_uniform(
     if maxval is None and want.is_integer:
         raise ValueError("random_uniform: give maxval for an integer type")
     with get_default_graph().name_scope(name or "random_uniform") as scope:
-        sizes = convert_to_tensor(shape, None if isinstance(shape, Tensor) else dtypes.int32, "shape")
+        sizes = convert_to_tensor(shape, type_of_tensors(shape, dtypes.int32), "shape")
         if want.is_integer:
             return apply_op("RandomUniformInt", [sizes, *_bounds(minval, maxval, want)], seeds(seed), scope)
         attrs = {"dtype": want, **seeds(seed)}
@@ -65,7 +65,7 @@ def _bounds(low: Any, high: Any, dtype: dtypes.DType) -> tuple[Tensor, Tensor]:
 def _normal(op_type: str, shape: Any, mean: Any, stddev: Any, dtype: Any, seed: int | None, name: str) -> Tensor:
     want = dtypes.as_dtype(dtype)
     with get_default_graph().name_scope(name) as scope:
-        sizes = convert_to_tensor(shape, None if isinstance(shape, Tensor) else dtypes.int32, "shape")
+        sizes = convert_to_tensor(shape, type_of_tensors(shape, dtypes.int32), "shape")
         mean, stddev = convert_to_tensor(mean, want, "mean"), convert_to_tensor(stddev, want, "stddev")
         drawn = apply_op(op_type, [sizes], {"dtype": want, **seeds(seed)})
         return math.add(math.multiply(drawn, stddev, "mul"), mean, name=scope)

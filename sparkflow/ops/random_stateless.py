@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.framework.apply import apply_op, convert_to_tensor
+from sparkflow.framework.apply import apply_op, convert_to_tensor, type_of_tensors
 from sparkflow.framework.constant_value import constant_value, constant_value_as_shape
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
@@ -52,7 +52,7 @@ def stateless_random_uniform(
     if maxval is None and want.is_integer:
         raise ValueError("Must specify maxval for integer dtype")
     with get_default_graph().name_scope(name or "stateless_random_uniform"):
-        sizes = convert_to_tensor(shape, None if isinstance(shape, Tensor) else dtypes.int32, "shape")
+        sizes = convert_to_tensor(shape, type_of_tensors(shape, dtypes.int32), "shape")
         low = convert_to_tensor(minval, want, "min")
         high = convert_to_tensor(1 if maxval is None else maxval, want, "max")
         if want.is_integer:
@@ -64,7 +64,7 @@ def stateless_random_uniform(
 def _normal(op_type: str, label: str, shape: Any, seed: Any, mean: Any, stddev: Any, dtype: Any) -> Tensor:
     want = dtypes.as_dtype(dtype)
     with get_default_graph().name_scope(label):
-        sizes = convert_to_tensor(shape, None if isinstance(shape, Tensor) else dtypes.int32, "shape")
+        sizes = convert_to_tensor(shape, type_of_tensors(shape, dtypes.int32), "shape")
         drawn = apply_op(op_type, [sizes, seed], {"dtype": want})
         return math.add(
             math.multiply(drawn, convert_to_tensor(stddev, want, "stddev")), convert_to_tensor(mean, want, "mean")

@@ -157,12 +157,14 @@ def static_rnn(
         raise TypeError(f"static_rnn: inputs must be a list of tensors, one a step, got {inputs!r}")
     if not inputs:
         raise ValueError("static_rnn: inputs must not be empty")
-    with variable_scope(scope or "rnn"):
+    with variable_scope(scope or "rnn") as opened:
         first = convert_to_tensor(nest.flatten(inputs[0])[0])
         known = None if first._shape is None else first._shape[0]
         state = _state_at_start(cell, initial_state, dtype, array.shape(first)[0] if known is None else known)
         lengths, outputs = _lengths(sequence_length), []
         for time, x in enumerate(inputs):
+            if time:
+                opened.reuse_variables()  # for cells that make variables wherever they are called
             out, state = _step(cell, x, state, time, lengths)
             outputs.append(out)
         return outputs, state

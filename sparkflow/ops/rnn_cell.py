@@ -7,6 +7,7 @@ peepholes of Gers and Schmidhuber 2000; Cho et al. 2014.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,6 +21,7 @@ from sparkflow.ops.array_join import concat, split
 from sparkflow.ops.clip import clip_by_value
 from sparkflow.ops.nn import bias_add
 from sparkflow.ops.variable_scope import get_variable, variable_scope
+from sparkflow.ops.variables import Variable
 from sparkflow_runtime.wire.dtypes import as_dtype
 
 Activation = Callable[[Tensor], Tensor]
@@ -99,6 +101,14 @@ class RNNCell:
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         raise NotImplementedError(f"{type(self).__name__} does not say what it computes: define call")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RNNCell:
+        """Such a cell that was not called yet: its variables will be its own."""
+        new = object.__new__(type(self))
+        memo[id(self)] = new
+        for name, value in {**vars(self), "_scope": None, "built": False}.items():
+            setattr(new, name, value if isinstance(value, (Tensor, Variable)) else copy.deepcopy(value, memo))
+        return new
 
     def _add(self, name: str, shape: list[int], initializer: Any = None) -> Any:
         return get_variable(name, shape, self._dtype, initializer, trainable=self._trainable)

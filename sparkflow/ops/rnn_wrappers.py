@@ -14,9 +14,12 @@ from sparkflow.ops.rnn_cell import LSTMStateTuple, RNNCell
 class _Wrapper(RNNCell):
     """A cell with the sizes and the variables of the one inside."""
 
-    def __init__(self, cell: RNNCell):
-        super().__init__()
+    def __init__(self, cell: RNNCell, reuse: Any = None):
+        super().__init__(reuse)
         self._cell = cell
+
+    def _depth(self, inputs: Any) -> int:
+        return 0  # what it adds is made by `call`, for inputs of whatever form
 
     state_size = property(lambda self: self._cell.state_size)
     output_size = property(lambda self: self._cell.output_size)

@@ -108,6 +108,12 @@ def sparse_dense_cwise(kind: str, sp: SparseTensor, dense: Any, name: str | None
     return SparseTensor(sp.indices, out, sp.dense_shape)
 
 
-def cast_sparse(sp: SparseTensor, dtype: Any) -> SparseTensor:
-    """With its values in another type."""
-    return SparseTensor(sp.indices, math.cast(sp.values, dtype), sp.dense_shape)
+def _by_dense(kind: str) -> Any:
+    def operator(sp: SparseTensor, dense: Any) -> SparseTensor:
+        return sparse_dense_cwise(kind, sp, dense)
+
+    return operator
+
+
+for _name, _kind in (("mul", "Mul"), ("rmul", "Mul"), ("truediv", "Div")):
+    setattr(SparseTensor, f"__{_name}__", _by_dense(_kind))

@@ -1,6 +1,9 @@
 """Training as graph programs: optimizers, savers, device setters, hooks, sessions that recover."""
 
+from tensorboard.compat.proto.saver_pb2 import SaverDef
+
 from sparkflow.session.server import Server
+from sparkflow.summary.reader import summary_iterator
 from sparkflow.summary.writer import FileWriter
 from sparkflow.train.bounded_staleness import BoundedStalenessOptimizer
 from sparkflow.train.checkpoint_reader import NewCheckpointReader, load_checkpoint
@@ -13,9 +16,11 @@ from sparkflow.train.checkpoint_state import (
     load_variable,
     update_checkpoint_state,
 )
+from sparkflow.train.checkpoint_watch import checkpoints_iterator
 from sparkflow.train.coordinator import Coordinator
 from sparkflow.train.device_setter import replica_device_setter
 from sparkflow.train.graph_files import import_meta_graph, write_graph
+from sparkflow.train.helpers import basic_train_loop, get_checkpoint_mtimes
 from sparkflow.train.hooks import (
     FeedFnHook,
     FinalOpsHook,
@@ -49,6 +54,7 @@ from sparkflow.train.learning_rate import (
     piecewise_constant_decay,
     polynomial_decay,
 )
+from sparkflow.train.looper import LooperThread
 from sparkflow.train.maybe_input import maybe_batch, maybe_batch_join, maybe_shuffle_batch, maybe_shuffle_batch_join
 from sparkflow.train.meta_graph import export_meta_graph
 from sparkflow.train.monitored_session import (

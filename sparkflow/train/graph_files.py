@@ -14,14 +14,12 @@ from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.importer import import_graph_def
 from sparkflow.ops.variables import Variable
 from sparkflow.train.checkpoint_state import write_whole
+from sparkflow.train.meta_graph import VARIABLES
 from sparkflow.train.queue_runner import QueueRunner
 from sparkflow.train.queue_runner_proto import QueueRunnerDef
 from sparkflow.train.saver import Saver
 from sparkflow_runtime.wire.errors import DataLossError, NotFoundError
 from sparkflow_runtime.wire.protos import MetaGraphDef
-
-_VARIABLES = ("variables", "trainable_variables", "local_variables", "model_variables", "moving_average_variables",
-              "global_step")  # fmt: skip
 
 
 def write_graph(graph_or_graph_def: Any, logdir: str, name: str, as_text: bool = True) -> str:
@@ -87,7 +85,7 @@ def _values(graph: Graph, key: str, collection: Any, prefix: str, made: dict[str
     values = list(getattr(collection, kind).value) if kind else []
     if kind == "bytes_list" and key == GraphKeys.QUEUE_RUNNERS:
         return [QueueRunner.from_proto(QueueRunnerDef.FromString(raw), prefix.rstrip("/")) for raw in values]
-    if kind != "bytes_list" or key not in _VARIABLES:
+    if kind != "bytes_list" or key not in VARIABLES:
         return values
     found = []
     for raw in values:

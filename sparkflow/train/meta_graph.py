@@ -15,6 +15,10 @@ from sparkflow.train.checkpoint_state import write_whole
 from sparkflow.train.queue_runner import QueueRunner
 from sparkflow_runtime.wire.protos import GraphDef, MetaGraphDef
 
+VARIABLES = ("variables", "trainable_variables", "local_variables", "model_variables", "moving_average_variables",
+             "global_step")  # fmt: skip
+"""The collections whose variables are variables again when a MetaGraph is imported."""
+
 
 def export_meta_graph(
     filename: str | None = None,
@@ -41,7 +45,7 @@ def export_meta_graph(
         for node in meta.graph_def.node:
             node.device = ""
     for name in graph.get_all_collection_keys() if collection_list is None else collection_list:
-        collection = _collection(graph.get_collection(name))
+        collection = _collection(name, graph.get_collection(name))
         if collection is not None and isinstance(name, str):
             meta.collection_def[name].CopyFrom(collection)
     if filename is not None:
@@ -49,16 +53,16 @@ def export_meta_graph(
     return meta
 
 
-def _collection(values: list[Any]) -> CollectionDef | None:
-    """None for what no CollectionDef holds."""
+def _collection(name: Any, values: list[Any]) -> CollectionDef | None:
+    """None for what no CollectionDef holds. Variables of other collections than VARIABLES are tensors in it."""
     out = CollectionDef()
     if not values:
         return None
-    if all(isinstance(v, Variable) for v in values):
+    if name in VARIABLES and all(isinstance(v, Variable) for v in values):
         out.bytes_list.value.extend(variable_def(v).SerializeToString() for v in values)
     elif all(isinstance(v, QueueRunner) for v in values):
         out.bytes_list.value.extend(v.to_proto().SerializeToString() for v in values)
-    elif all(isinstance(v, (Tensor, Operation)) for v in values):
+    elif all(isinstance(v, (Tensor, Operation, Variable)) for v in values):
         out.node_list.value.extend(v.name for v in values)
     elif all(isinstance(v, (str, bytes)) for v in values):
         out.bytes_list.value.extend(v if isinstance(v, bytes) else v.encode() for v in values)

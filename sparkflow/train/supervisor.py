@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from sparkflow.framework.graph import Graph, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
-from sparkflow.ops import control_flow, variables
+from sparkflow.ops import control_flow, lookup_initializers, variables
 from sparkflow.session.session import Session
 from sparkflow.summary import ops as summary_ops
 from sparkflow.summary.writer import FileWriter
 from sparkflow.train import training_util
 from sparkflow.train.coordinator import Coordinator
+from sparkflow.train.looper import LooperThread
 from sparkflow.train.queue_runner import start_queue_runners
 from sparkflow.train.saver import Saver
 from sparkflow.train.session_manager import SessionManager
@@ -32,14 +32,17 @@ class Supervisor:
     place of an op or saver leaves it out.
     """
 
+    USE_DEFAULT = USE_DEFAULT
+
     def __init__(
-        self, graph: Graph | None = None, ready_op: Any = USE_DEFAULT, is_chief: bool = True,
-        init_op: Any = USE_DEFAULT, init_feed_dict: Any = None, local_init_op: Any = USE_DEFAULT,
-        logdir: str | None = None,
+        self, graph: Graph | None = None, ready_op: Any = USE_DEFAULT, ready_for_local_init_op: Any = USE_DEFAULT,
+        is_chief: bool = True, init_op: Any = USE_DEFAULT, init_feed_dict: Any = None,
+        local_init_op: Any = USE_DEFAULT, logdir: str | None = None,
         summary_op: Any = USE_DEFAULT, saver: Any = USE_DEFAULT, global_step: Any = USE_DEFAULT,
         save_summaries_secs: float = 120, save_model_secs: float = 600, recovery_wait_secs: float = 30,
         stop_grace_secs: float = 120, checkpoint_basename: str = "model.ckpt", session_manager: Any = None,
         summary_writer: Any = USE_DEFAULT, init_fn: Callable[[Session], None] | None = None,
+        local_init_run_options: Any = None,
     ):  # fmt: skip
         self._graph, self._is_chief, self._logdir, self._init_fn = (
             graph or get_default_graph(),
@@ -52,7 +55,9 @@ class Supervisor:
         with self._graph.as_default():
             made: dict[str, Callable[[], Any]] = {
                 "init_op": variables.global_variables_initializer,
-                "local_init_op": lambda: control_flow.group(variables.local_variables_initializer()),
+                "local_init_op": lambda: control_flow.group(
+                    variables.local_variables_initializer(), lookup_initializers.tables_initializer()
+                ),
                 "ready_op": variables.report_uninitialized_variables,
                 "summary_op": summary_ops.merge_all,
                 "saver": lambda: Saver() if variables.global_variables() else None,
@@ -68,7 +73,8 @@ class Supervisor:
         self.save_path = os.path.join(logdir, checkpoint_basename) if logdir else None
         self._manager = session_manager or SessionManager(
             local_init_op=kept["local_init_op"], ready_op=kept["ready_op"], graph=self._graph,
-            recovery_wait_secs=recovery_wait_secs,
+            ready_for_local_init_op=None if ready_for_local_init_op is USE_DEFAULT else ready_for_local_init_op,
+            recovery_wait_secs=recovery_wait_secs, local_init_run_options=local_init_run_options,
         )  # fmt: skip
         self.coord = Coordinator()
         writes = logdir and is_chief and summary_writer is USE_DEFAULT
@@ -96,7 +102,7 @@ class Supervisor:
             if self.summary_writer is not None:
                 self.summary_writer.add_graph(self._graph)
             if start_standard_services:
-                self._start_services(session)
+                self.start_standard_services(session)
         self.start_queue_runners(session)
         return session
 
@@ -107,11 +113,12 @@ class Supervisor:
                 return list(start_queue_runners(sess=sess, coord=self.coord, collection=GraphKeys.QUEUE_RUNNERS))
         return [t for runner in queue_runners for t in runner.create_threads(sess, self.coord, daemon=True, start=True)]
 
-    def _start_services(self, session: Session) -> None:
+    def start_standard_services(self, sess: Session) -> None:
+        """The threads that save checkpoints and summaries."""
         if self._save_s and self.save_path and self.saver is not None:
-            self.loop(self._save_s, self._save, (session,))
+            self.loop(self._save_s, self._save, (sess,))
         if self._summaries_s and self.summary_op is not None and self.summary_writer is not None:
-            self.loop(self._summaries_s, self.summary_computed_now, (session,))
+            self.loop(self._summaries_s, self.summary_computed_now, (sess,))
 
     def _save(self, session: Session) -> None:
         self.saver.save(session, self.save_path, global_step=self.global_step)
@@ -135,19 +142,8 @@ class Supervisor:
         args: Sequence[Any] = (),
         kwargs: Any = None,
     ) -> threading.Thread:
-        """A thread that calls target every so many seconds until training stops."""
-
-        def body() -> None:
-            with self.coord.stop_on_exception():
-                due = time.monotonic() + (timer_interval_secs or 0)
-                while not self.coord.wait_for_stop(max(0.0, due - time.monotonic())):
-                    target(*args, **(kwargs or {}))
-                    due = time.monotonic() + (timer_interval_secs or 0)
-
-        thread = threading.Thread(target=body, daemon=True, name="Supervisor")
-        self.coord.register_thread(thread)
-        thread.start()
-        return thread
+        """A thread that calls target now and every so many seconds until training stops."""
+        return LooperThread.loop(self.coord, timer_interval_secs, target, args, kwargs)
 
     def should_stop(self) -> bool:
         return self.coord.should_stop()

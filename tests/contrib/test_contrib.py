@@ -177,3 +177,22 @@ def test_labels_of_another_type_are_cast(graph: Any) -> None:
     loss = tf.nn.softmax_cross_entropy_with_logits(labels=np.eye(2), logits=tf.zeros([2, 2]))
     with tf.Session() as session:
         np.testing.assert_allclose(session.run(loss), np.log(2), rtol=1e-6)
+
+
+def test_layer_norm_counts_axes_from_the_end(graph: Any) -> None:
+    """As BERT has it: the last axis alone is normalized."""
+    x = np.random.default_rng(0).normal(size=(2, 3, 5))
+    out = tf.contrib.layers.layer_norm(tf.constant(x), begin_norm_axis=-1, begin_params_axis=-1)
+    half = tf.contrib.layers.layer_norm(tf.constant(x, tf.float16), begin_norm_axis=-2)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        found, narrow = session.run([out, half])
+    expected = (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+    np.testing.assert_allclose(found, expected)
+    assert narrow.dtype == np.float16 and abs(narrow.astype(float).mean((1, 2))).max() < 0.01
+    with pytest.raises(ValueError, match=r"begin_norm_axis \(-4\) must be < rank"):
+        tf.contrib.layers.layer_norm(tf.constant(x), begin_norm_axis=-4)
+    with pytest.raises(ValueError, match="not fully defined"):
+        tf.contrib.layers.layer_norm(tf.placeholder(tf.float32, [2, None]))
+    with pytest.raises(ValueError, match="undefined rank"):
+        tf.contrib.layers.layer_norm(tf.placeholder(tf.float32))

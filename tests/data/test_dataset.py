@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +185,88 @@ def test_files_numbers_and_rows(graph: Any, tmp_path: Path) -> None:
     assert [int(v) for v in _all(D.range(5).batch(2).unbatch())] == [0, 1, 2, 3, 4]
     with pytest.raises(ValueError, match="scalar"):
         D.range(3).unbatch()
+
+
+# ---------------------------------------------------------------------- functions that take tensors of the graph around
+
+
+def all_of(dataset: tf.data.Dataset, feeds: Any = None, before: Any = ()) -> list[Any]:
+    iterator = dataset.make_initializable_iterator()
+    element, found = iterator.get_next(), []
+    with tf.Session() as session:
+        session.run(list(before))
+        session.run(iterator.initializer, feeds)
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while True:
+                found.append(session.run(element))
+    return found
+
+
+def test_a_function_takes_tensors_of_the_graph_around_it(graph: Any) -> None:
+    """A constant, a placeholder, a variable's value at initialization, and a result without an element."""
+    fixed, fed = tf.constant(10, tf.int64), tf.placeholder(tf.int64, [])
+    v = tf.get_variable("v", [], tf.int64, initializer=tf.constant_initializer(100))
+    rows = tf.data.Dataset.range(4).map(lambda x: x * fixed + fed).filter(lambda x: x < v).map(lambda x: (x, fed))
+    assert all_of(rows, {fed: 75}, [v.initializer]) == [(75, 75), (85, 75), (95, 75)]
+    once = tf.data.Dataset.range(2).map(lambda x: x * fixed).make_one_shot_iterator().get_next()
+    with tf.Session() as session:
+        assert [session.run(once) for _ in range(2)] == [0, 10]
+    with pytest.raises(ValueError, match="A one-shot iterator needs constants"):
+        tf.data.Dataset.range(2).map(lambda x: x * fed).make_one_shot_iterator()
+
+
+def test_functions_in_functions_take_tensors_too(graph: Any) -> None:
+    fed = tf.placeholder(tf.int64, [])
+    rows = tf.data.Dataset.range(1, 3).flat_map(
+        lambda x: tf.data.Dataset.range(2).map(lambda y: 100 * x + 10 * y + fed)
+    )
+    assert all_of(rows, {fed: 7}) == [107, 117, 207, 217]
+    own = tf.data.Dataset.range(1, 3).flat_map(lambda x: tf.data.Dataset.from_tensors(fed + x))
+    assert all_of(own, {fed: 7}) == [8, 9]
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_a_function_looks_words_up(graph: Any, tmp_path: Path, from_file: bool) -> None:
+    words = ["a", "b", "c"]
+    if from_file:
+        (tmp_path / "words").write_text("\n".join(words))
+        table = tf.contrib.lookup.index_table_from_file(str(tmp_path / "words"), default_value=-1)
+    else:
+        table = tf.contrib.lookup.index_table_from_tensor(tf.constant(words), default_value=-1)
+    lines = tf.data.Dataset.from_tensor_slices(["c a", "b x"]).map(lambda line: tf.string_split([line]).values)
+    found = all_of(lines.map(table.lookup), before=[tf.tables_initializer()])
+    np.testing.assert_array_equal(found, [[2, 0], [1, -1]])
+
+
+def test_a_function_refuses_tables_that_change(graph: Any) -> None:
+    table = tf.contrib.lookup.MutableHashTable(tf.string, tf.int64, -1)
+    with pytest.raises(tf.errors.UnimplementedError, match="only tables that are filled once"):
+        tf.data.Dataset.from_tensor_slices(["a"]).map(table.lookup)
+    stranger = tf.Graph()
+    with stranger.as_default():
+        other = tf.constant(1, tf.int64)
+    with pytest.raises(ValueError, match="must be from the same graph"):
+        tf.data.Dataset.range(2).map(lambda x: x + other)
+
+
+def test_padded_batches_have_scalars_too(graph: Any) -> None:
+    """A sequence, its length and its name, as models of sequences take them."""
+    rows = [([1, 2], 2, "a"), ([3], 1, "b")]
+    dataset = D.from_generator(lambda: iter(rows), (tf.int32, tf.int32, tf.string), ([None], (), ()))
+    (found,) = _all(dataset.padded_batch(2, ([None], (), ())))
+    np.testing.assert_array_equal(found[0], [[1, 2], [3, 0]])
+    assert found[1].tolist() == [2, 1] and found[2].tolist() == [b"a", b"b"]
+
+
+def test_settings_may_be_tensors(graph: Any) -> None:
+    """Of what the iterator is initialized with; in functions too."""
+    n = tf.placeholder(tf.int64, [])
+    rows = D.range(10).skip(n).take(n * 2).repeat(n - 1).batch(n)
+    assert [r.tolist() for r in all_of(rows, {n: 2})] == [[2, 3], [4, 5]]
+    assert [r.tolist() for r in all_of(rows, {n: 3})] == [[3, 4, 5], [6, 7, 8]] * 2
+    ragged = D.range(3).map(lambda x: tf.fill([x], x)).padded_batch(n, [None], n * 100)
+    assert [r.tolist() for r in all_of(ragged, {n: 3})] == [[[300, 300], [1, 300], [2, 2]]]
+    inner = D.range(1, 3).flat_map(lambda x: D.range(4).batch(n + x))
+    assert [r.tolist() for r in all_of(inner, {n: 1})] == [[0, 1], [2, 3], [0, 1, 2], [3]]
+    known = D.range(4).batch(tf.constant(2, tf.int64), drop_remainder=True)
+    assert known.output_shapes.as_list() == [2] and [r.tolist() for r in _all(known)] == [[0, 1], [2, 3]]

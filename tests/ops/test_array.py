@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import sparkflow as tf
 from sparkflow.framework.graph import Graph
 from sparkflow.ops import array, array_join, operators  # noqa: F401 - x[0] on tensors
 from sparkflow.session.session import Session
@@ -172,3 +173,18 @@ def test_invert_permutation(evaluate: Any) -> None:
     assert evaluate(array.invert_permutation, np.array([2, 0, 1], np.int32)).tolist() == [1, 2, 0]
     with pytest.raises(InvalidArgumentError, match="no permutation"):
         evaluate(array.invert_permutation, np.array([2, 2, 1], np.int32))
+
+
+def test_a_list_with_a_tensor_has_its_type(graph: Any) -> None:
+    """[n, 3] where sizes may be int32 or int64."""
+    n = tf.placeholder(tf.int64, [])
+    outputs = [tf.fill([n, 3], 1.0), tf.reshape(tf.range(6), [n, -1]), tf.random_uniform([n, 2])]
+    with tf.Session() as session:
+        assert [x.shape for x in session.run(outputs, {n: 2})] == [(2, 3), (2, 3), (2, 2)]
+
+
+def test_programs_may_mark_tensors_and_operations(graph: Any) -> None:
+    """As layer libraries do, which keep a layer's weights on its output."""
+    made = array.identity([1.0])
+    made.scope, made.op.layer = "layer", 3
+    assert graph.get_tensor_by_name(made.name).scope == "layer" and made.op.layer == 3

@@ -114,3 +114,21 @@ def test_strings(evaluate: Any) -> None:
     assert evaluate(lambda s: tf.reduce_join(s, separator="|"), text) == b"a b||c  d e"
     assert evaluate(lambda s: tf.substr(s, 0, 1), np.array([b"xy"], object)).tolist() == [b"x"]
     assert evaluate(lambda s: tf.decode_raw(s, tf.uint8), np.array(b"ab", object)).tolist() == [97, 98]
+
+
+def test_a_sparse_tensor_times_and_over_a_dense_one(graph: Any) -> None:
+    """Its values with those of the other at their places, which is broadcast to its shape."""
+    sp = tf.SparseTensor([[0, 1], [1, 0], [1, 2]], [1.0, -2.0, 3.0], [2, 3])
+    dense = tf.constant(np.arange(1.0, 7.0, dtype=np.float32).reshape(2, 3))
+    expected = {
+        sp * 2.0: [2, -4, 6], sp * dense: [2, -8, 18], dense * sp: [2, -8, 18], 2.0 * sp: [2, -4, 6],
+        sp / [1.0, 2.0, 4.0]: [0.5, -2, 0.75], tf.negative(sp): [-1, 2, -3], tf.abs(sp): [1, 2, 3],
+        tf.square(sp): [1, 4, 9], tf.sign(sp): [1, -1, 1], tf.cast(sp, tf.int32): [1, -2, 3],
+    }  # fmt: skip
+    with tf.Session() as session:
+        for found, values in expected.items():
+            assert isinstance(found, tf.SparseTensor)
+            np.testing.assert_allclose(session.run(found).values, values)
+        grads = session.run(tf.gradients((sp * dense).values, [sp.values, dense]))
+    np.testing.assert_allclose(grads[0], [2, 4, 6])
+    np.testing.assert_allclose(grads[1], [[0, 1, 0], [-2, 0, 3]])

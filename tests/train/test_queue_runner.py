@@ -119,3 +119,24 @@ def test_refusals(graph: Any) -> None:
         tf.train.QueueRunner(tf.FIFOQueue(1, tf.int32), [])
     with pytest.raises(ValueError, match="no default session"):
         tf.train.start_queue_runners()
+
+
+def test_a_looper_turns_at_once_and_until_it_is_told_to_stop() -> None:
+    coord, turns = tf.train.Coordinator(), []
+
+    def turn(name: str) -> None:
+        turns.append(name)
+        if len(turns) == 3:
+            coord.request_stop()
+
+    tf.train.LooperThread.loop(coord, 0.001, turn, ("x",))
+    coord.join()
+    assert turns == ["x"] * 3
+    first = tf.train.Coordinator()
+    tf.train.LooperThread.loop(first, 3600, turns.append, kwargs=None, args=("now",))
+    while len(turns) < 4:
+        pass
+    first.request_stop()
+    first.join()
+    with pytest.raises(ValueError, match="must be a Coordinator"):
+        tf.train.LooperThread("coord", 1.0)  # type: ignore[arg-type]

@@ -290,3 +290,18 @@ def test_refusals(graph: Graph, tmp_path: Path) -> None:
             saver.save(sess, str(tmp_path / "checkpoint"))
         with pytest.raises(ValueError, match="path components"):
             saver.save(sess, str(tmp_path / "m"), latest_filename="a/b")
+
+
+def test_a_variable_in_a_collection_of_the_users_comes_back_as_a_tensor(graph: Any) -> None:
+    """As scripts do that train what another graph has exported."""
+    rate = tf.get_variable("rate", [], initializer=tf.ones_initializer(), trainable=False)
+    tf.add_to_collection("lr", rate)
+    tf.add_to_collection("mixed", rate)
+    tf.add_to_collection("mixed", tf.assign_add(rate, 1.0))
+    meta = tf.train.export_meta_graph()
+    assert list(meta.collection_def["lr"].node_list.value) == ["rate:0"]
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.import_meta_graph(meta)
+        session.run(tf.global_variables_initializer())
+        assert session.run(tf.get_collection_ref("lr")[0]) == 1
+        assert session.run(tf.get_collection("mixed")[1]) == 2

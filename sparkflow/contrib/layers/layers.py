@@ -17,6 +17,7 @@ from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import array, array_select, embedding, init_ops, math, math_reduce, nn, nn_conv_depthwise
 from sparkflow.ops.variable_scope import get_variable, variable_scope
 from sparkflow.ops.variables import global_variables
+from sparkflow_runtime.wire.dtypes import float16
 
 _NEW_NAMES = {"kernel": "weights", "bias": "biases", "depthwise_kernel": "depthwise_weights",
               "pointwise_kernel": "pointwise_weights"}  # fmt: skip
@@ -251,17 +252,30 @@ def layer_norm(
     variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
     begin_norm_axis: int = 1, begin_params_axis: int = -1, scope: Any = None,
 ) -> Tensor:  # fmt: skip
-    """(x - mean) / std * gamma + beta, of each example by its own statistics. Source: Ba et al. 2016."""
+    """(x - mean) / std * gamma + beta, of each example by its own statistics. Source: Ba et al. 2016.
+
+    begin_norm_axis: these and all later axes are normalized; begin_params_axis: gamma and beta have their sizes. Either
+    may count from the end. Raises ValueError on an unknown rank or size, or an axis that the input has not.
+    """
     with _scope(scope, "LayerNorm", reuse, variables_collections) as opened:
         inputs = convert_to_tensor(inputs)
-        dims = inputs._shape or ()
+        dims = inputs._shape
+        if dims is None:
+            raise ValueError(f"Inputs {inputs.name} has undefined rank.")
+        rank, kind = len(dims), inputs.dtype.base_dtype
+        if not -rank <= begin_norm_axis < rank or not -rank <= begin_params_axis < rank:
+            raise ValueError(
+                f"begin_params_axis ({begin_params_axis}) and begin_norm_axis ({begin_norm_axis}) must be "
+                f"< rank(inputs) ({rank})"
+            )
         size = dims[begin_params_axis:]
-        beta = get_variable("beta", size, initializer=_ZEROS, trainable=trainable) if center else None
-        gamma = (
-            get_variable("gamma", size, initializer=init_ops.ones_initializer(), trainable=trainable) if scale else None
-        )
-        mean, variance = nn.moments(inputs, list(range(begin_norm_axis, len(dims))), keep_dims=True)
-        out = nn.batch_normalization(inputs, mean, variance, beta, gamma, 1e-12)
+        if None in size:
+            raise ValueError(f"Inputs {inputs.name}: shape(inputs)[{begin_params_axis}:] is not fully defined: {dims}")
+        ones = init_ops.ones_initializer()
+        beta = get_variable("beta", size, kind, initializer=_ZEROS, trainable=trainable) if center else None
+        gamma = get_variable("gamma", size, kind, initializer=ones, trainable=trainable) if scale else None
+        mean, variance = nn.moments(inputs, list(range(begin_norm_axis % rank, rank)), keep_dims=True)
+        out = nn.batch_normalization(inputs, mean, variance, beta, gamma, 1e-3 if kind is float16 else 1e-12)
         return _finished(out, None, None, activation_fn, outputs_collections, opened.name)
 
 

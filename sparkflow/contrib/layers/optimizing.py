@@ -8,7 +8,7 @@ from typing import Any
 from sparkflow import train
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
-from sparkflow.ops import array, clip, control_flow, math
+from sparkflow.ops import clip, control_flow, math
 from sparkflow.ops.variable_scope import variable_scope
 
 OPTIMIZERS: dict[str, Callable[..., Any]] = {
@@ -70,17 +70,3 @@ def _clipped(pairs: Sequence[Any], limit: Any) -> Sequence[Any]:
         return limit(pairs)
     grads, _ = clip.clip_by_global_norm([g for g, _ in pairs], limit)
     return list(zip(grads, [v for _, v in pairs]))
-
-
-def create_train_op(
-    total_loss: Tensor, optimizer: Any, global_step: Any = None, update_ops: Sequence[Any] | None = None,
-    variables_to_train: Sequence[Any] | None = None, clip_gradient_norm: float = 0, **kwargs: Any,
-) -> Tensor:  # fmt: skip
-    """A tensor that makes one step of training and has the loss (tf.contrib.training, tf.contrib.slim)."""
-    step = train.get_or_create_global_step() if global_step is None else global_step
-    updates = get_default_graph().get_collection(GraphKeys.UPDATE_OPS) if update_ops is None else list(update_ops)
-    with get_default_graph().control_dependencies(updates):
-        loss = array.identity(total_loss)
-    pairs = optimizer.compute_gradients(loss, variables_to_train)
-    done = optimizer.apply_gradients(_clipped(pairs, clip_gradient_norm or None), step)
-    return control_flow.with_dependencies([done], loss)

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from sparkflow.contrib.layers.columns import real_valued_column
+from sparkflow.contrib.learn import datasets, preprocessing
 from sparkflow.estimator import Estimator, ModeKeys, RunConfig, canned, inputs
 from sparkflow.ops import nn
 
 __all__ = [
     "DNNClassifier", "DNNRegressor", "Estimator", "LinearClassifier", "LinearRegressor", "ModeKeys", "RunConfig",
-    "infer_real_valued_columns_from_input", "infer_real_valued_columns_from_input_fn",
+    "datasets", "infer_real_valued_columns_from_input", "infer_real_valued_columns_from_input_fn", "preprocessing",
 ]  # fmt: skip
 
 _FEATURE = ""  # of arrays, which have no names

@@ -1,0 +1,147 @@
+"""Distributions of vectors: independent normals, and a class as a vector of zeros and a one."""
+
+from __future__ import annotations
+
+import math as pymath
+from typing import Any
+
+from sparkflow.distributions.base import (
+    FULLY_REPARAMETERIZED,
+    NOT_REPARAMETERIZED,
+    Distribution,
+    parameter,
+    spread,
+)
+from sparkflow.distributions.classes import Categorical
+from sparkflow.distributions.divergence import RegisterKL, kl_divergence
+from sparkflow.framework.apply import convert_to_tensor
+from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.ops import array, array_join, array_select, linalg_parts, math, math_reduce, random
+from sparkflow.ops.nn import log_softmax
+from sparkflow_runtime.wire import dtypes
+
+_LOG_2PI = pymath.log(2 * pymath.pi)
+
+
+class MultivariateNormalDiag(Distribution):
+    """Vectors [..., k] of independent normals: loc (0) and scale_diag (1), times scale_identity_multiplier [...].
+
+    Raises ValueError where neither loc nor scale_diag is given.
+    """
+
+    _event_rank = 1
+
+    def __init__(
+        self, loc: Any = None, scale_diag: Any = None, scale_identity_multiplier: Any = None,
+        validate_args: bool = False, allow_nan_stats: bool = True, name: str = "MultivariateNormalDiag",
+    ):  # fmt: skip
+        own = dict(locals())
+        if loc is None and scale_diag is None:
+            raise ValueError("MultivariateNormalDiag: give loc, scale_diag, or both")
+        with get_default_graph().name_scope(name) as scope:
+            diag = None if scale_diag is None else parameter(scale_diag, "scale_diag")
+            self._loc = array.zeros_like(diag) if loc is None else parameter(loc, "loc", like=diag)
+            self._diag = array.ones_like(self._loc) if diag is None else diag
+            if scale_identity_multiplier is not None:
+                factor = parameter(scale_identity_multiplier, "scale_identity_multiplier", like=self._loc)
+                self._diag = math.multiply(self._diag, array.expand_dims(factor, -1))
+        kind = self._loc.dtype.base_dtype
+        super().__init__(kind, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, own, name=scope[:-1])
+
+    loc = property(lambda self: self._loc)
+
+    def _parts(self) -> list[Tensor]:
+        return [self._loc, self._diag]
+
+    def _size(self) -> Tensor:
+        return math.cast(array.shape(self._loc)[-1], self.dtype)
+
+    def _sample_n(self, n: Tensor, seed: int | None) -> Tensor:
+        shape = array_join.concat([array.reshape(n, [1]), self._whole_tensor()], 0)
+        return math.add(math.multiply(random.random_normal(shape, dtype=self.dtype, seed=seed), self._diag), self._loc)
+
+    def _log_det(self) -> Tensor:
+        return math_reduce.reduce_sum(math.log(math.abs(spread(self, self._diag))), -1)
+
+    def _log_prob(self, x: Tensor) -> Tensor:
+        z = math.divide(math.subtract(x, self._loc), self._diag)
+        square = math_reduce.reduce_sum(math.square(z), -1)
+        return -0.5 * square - 0.5 * _LOG_2PI * self._size() - self._log_det()
+
+    def _entropy(self) -> Tensor:
+        return 0.5 * (1.0 + _LOG_2PI) * self._size() + self._log_det()
+
+    def _mean(self) -> Tensor:
+        return spread(self, self._loc)
+
+    _mode = _mean
+
+    def _variance(self) -> Tensor:
+        return math.square(spread(self, self._diag))
+
+    def _covariance(self) -> Tensor:
+        return linalg_parts.matrix_diag(self._variance())
+
+
+class OneHotCategorical(Distribution):
+    """One of k classes, with probabilities probs [..., k] or their logits, as a vector of zeros and a one."""
+
+    _event_rank = 1
+
+    def __init__(
+        self, logits: Any = None, probs: Any = None, dtype: Any = dtypes.int32, validate_args: bool = False,
+        allow_nan_stats: bool = True, name: str = "OneHotCategorical",
+    ):  # fmt: skip
+        own = dict(locals())
+        with get_default_graph().name_scope(name) as scope:
+            self._classes = Categorical(logits, probs, validate_args=validate_args)
+        super().__init__(dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, own, name=scope[:-1])
+
+    logits = property(lambda self: self._classes.logits)
+    probs = property(lambda self: self._classes.probs)
+    event_size = property(lambda self: self._classes.event_size)
+
+    def _parts(self) -> list[Tensor]:
+        return [self._classes.logits]
+
+    def _of_value(self, value: Any) -> Tensor:
+        return convert_to_tensor(value, name="value")  # of floats too
+
+    def _one_hot(self, classes: Tensor) -> Tensor:
+        return array_select.one_hot(classes, self.event_size, dtype=self.dtype)
+
+    def _sample_n(self, n: Tensor, seed: int | None) -> Tensor:
+        return self._one_hot(self._classes._sample_n(n, seed))
+
+    def _log_prob(self, x: Tensor) -> Tensor:
+        logs = log_softmax(self._classes.logits)
+        return math_reduce.reduce_sum(math.multiply(math.cast(x, logs.dtype), logs), -1)
+
+    def _entropy(self) -> Tensor:
+        return self._classes.entropy()
+
+    def _mode(self) -> Tensor:
+        return self._one_hot(self._classes.mode())
+
+    def _mean(self) -> Tensor:
+        return array.identity(self._classes.probs)
+
+    def _variance(self) -> Tensor:
+        return self._mean() * (1.0 - self._mean())
+
+    def _covariance(self) -> Tensor:
+        p = self._mean()
+        outer = -math.matmul(array.expand_dims(p, -1), array.expand_dims(p, -2))
+        return linalg_parts.matrix_set_diag(outer, self._variance())
+
+
+@RegisterKL(MultivariateNormalDiag, MultivariateNormalDiag)
+def _normals(a: Any, b: Any, name: str | None = None) -> Tensor:
+    ratio = math.square(math.divide(a._diag, b._diag))
+    apart = math.square(math.divide(math.subtract(a._loc, b._loc), b._diag))
+    return 0.5 * math_reduce.reduce_sum(math.add(ratio, apart) - 1.0 - math.log(ratio), -1)
+
+
+@RegisterKL(OneHotCategorical, OneHotCategorical)
+def _one_hots(a: Any, b: Any, name: str | None = None) -> Tensor:
+    return kl_divergence(a._classes, b._classes)

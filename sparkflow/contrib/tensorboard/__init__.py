@@ -1,0 +1,3 @@
+"""tf.contrib.tensorboard."""
+
+from sparkflow.contrib.tensorboard import plugins

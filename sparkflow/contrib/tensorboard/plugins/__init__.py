@@ -1,0 +1,3 @@
+"""tf.contrib.tensorboard.plugins."""
+
+from sparkflow.contrib.tensorboard.plugins import projector

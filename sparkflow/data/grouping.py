@@ -1,0 +1,267 @@
+"""Transformations of datasets that mix, group and select elements: what tf.data.experimental gives to Dataset.apply."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow.data.dataset import Dataset, Row, Rows
+from sparkflow.data.elements import Fed, Function, Spec
+from sparkflow.framework import nest
+from sparkflow.framework.random_seed import get_seed
+from sparkflow.ops import array
+from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+Transformation = Callable[[Dataset], Dataset]
+
+
+def enumerate_dataset(start: int = 0) -> Transformation:
+    """Pairs of a number, from start on, and an element."""
+    return lambda dataset: dataset.enumerate(start)
+
+
+def unbatch() -> Transformation:
+    """The rows of each element, one after the other."""
+    return lambda dataset: dataset.unbatch()
+
+
+def parallel_interleave(
+    map_func: Callable[..., Dataset], cycle_length: int, block_length: int = 1, sloppy: Any = False,
+    buffer_output_elements: Any = None, prefetch_input_elements: Any = None,
+) -> Transformation:  # fmt: skip
+    """Dataset.interleave."""
+    return lambda dataset: dataset.interleave(map_func, cycle_length, block_length)
+
+
+def take_while(predicate: Callable[..., Any]) -> Transformation:
+    """The elements before the first for which the predicate is false."""
+
+    def taken(dataset: Dataset) -> Dataset:
+        function = Function(predicate, dataset._spec)
+        return dataset._applied(function, lambda rows, call: itertools.takewhile(lambda row: bool(call(row)[0]), rows))
+
+    return taken
+
+
+def unique() -> Transformation:
+    """Each element once. Raises TypeError unless the elements are single integers or strings."""
+
+    def rows(source: Rows) -> Rows:
+        seen = set()
+        for row in source:
+            key = bytes(row[0]) if isinstance(row[0], bytes) else np.asarray(row[0]).tobytes()
+            if key not in seen:
+                seen.add(key)
+                yield row
+
+    def made(dataset: Dataset) -> Dataset:
+        if dataset._spec.types not in ((dtypes.int32,), (dtypes.int64,), (dtypes.string,)):
+            raise TypeError(f"unique: expected a single component of int32, int64 or string, got {dataset!r}")
+        return dataset._new(rows)
+
+    return made
+
+
+def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
+    """scan_func(state, element) gives (the next state, an element of what comes out)."""
+
+    def made(dataset: Dataset) -> Dataset:
+        start = Dataset.from_tensors(initial_state)
+        joined = _both(start._spec, dataset._spec)
+        function = Function(scan_func, joined)
+        first, count = start._spec, len(start._spec.types)
+        like = function.spec.like[1]
+        spec = Spec(like, function.spec.types[count:], function.spec.dims[count:])
+        if function.spec.types[:count] != first.types:
+            raise TypeError(f"scan: the state is {first.types}, scan_func gives {function.spec.types[:count]} for it")
+        chosen = dataset._applied(function, lambda rows, call: rows, spec)
+
+        def rows(fed: Fed) -> Iterator[Row]:
+            call, (state,) = function.bound(fed), list(start._rows(fed))
+            for row in dataset._rows(fed):
+                found = call([*state, *row])
+                state = found[:count]
+                yield found[count:]
+
+        return Dataset(spec, rows, tuple(dict.fromkeys(chosen._tensors + start._tensors)))
+
+    return made
+
+
+def _both(one: Spec, other: Spec) -> Spec:
+    return Spec((one.like, other.like), one.types + other.types, one.dims + other.dims)
+
+
+# ---------------------------------------------------------------------- groups
+
+
+def group_by_window(
+    key_func: Callable[..., Any], reduce_func: Callable[[Any, Dataset], Dataset], window_size: int | None = None,
+    window_size_func: Callable[[Any], Any] | None = None,
+) -> Transformation:  # fmt: skip
+    """reduce_func(key, a dataset of window_size elements whose key_func, an int64, is key), one after the other.
+
+    window_size_func: the size by the key. What is left at the end is reduced too. Raises ValueError unless one of both
+    is given.
+    """
+    if (window_size is None) == (window_size_func is None):
+        raise ValueError("group_by_window: give either window_size or window_size_func")
+
+    def made(dataset: Dataset) -> Dataset:
+        key_spec = Spec(0, (dtypes.int64,), ((),))
+        key_of = Function(key_func, dataset._spec)
+        size_of = None if window_size_func is None else Function(window_size_func, key_spec)
+        token = array.placeholder(dtypes.string, [], name="window")
+        window = Dataset(dataset._spec, lambda fed: fed[token], (token,))
+        reduced = Function(lambda key: reduce_func(key, window), key_spec)
+        inner: Dataset = reduced.raw
+        given = [t for t in inner._tensors if t is not token]
+        own = tuple(reduced.graph.own(t) for t in given)
+
+        def rows(fed: Fed) -> Iterator[Row]:
+            key_call, values = key_of.bound(fed), reduced.bound(fed, own)
+            size_call = None if size_of is None else size_of.bound(fed)
+            held: dict[int, list[Row]] = {}
+
+            def reduce(key: int) -> Rows:
+                known = dict(zip(given, values([np.int64(key)])))
+                return inner._rows({**fed, **known, token: held.pop(key)})
+
+            for row in dataset._rows(fed):
+                key = int(key_call(row)[0])
+                held.setdefault(key, []).append(row)
+                size = window_size if size_call is None else int(size_call([np.int64(key)])[0])
+                if len(held[key]) == size:
+                    yield from reduce(key)
+            for key in sorted(held):
+                yield from reduce(key)
+
+        parts = dataset._tensors + key_of.tensors + reduced.tensors + (() if size_of is None else size_of.tensors)
+        return Dataset(inner._spec, rows, tuple(t for t in dict.fromkeys(parts) if t is not token))
+
+    return made
+
+
+def bucket_by_sequence_length(
+    element_length_func: Callable[..., Any], bucket_boundaries: Sequence[int], bucket_batch_sizes: Sequence[int],
+    padded_shapes: Any = None, padding_values: Any = None, pad_to_bucket_boundary: bool = False,
+    no_padding: bool = False, drop_remainder: bool = False,
+) -> Transformation:  # fmt: skip
+    """Padded batches of elements of similar length: a bucket for each interval between the boundaries, with a batch
+    size of its own. Raises ValueError unless there is one more batch size than there are boundaries."""
+    if len(bucket_batch_sizes) != len(bucket_boundaries) + 1:
+        raise ValueError("len(bucket_batch_sizes) must equal len(bucket_boundaries) + 1")
+
+    def made(dataset: Dataset) -> Dataset:
+        length_of = Function(element_length_func, dataset._spec)
+        shapes = padded_shapes if padded_shapes is not None else dataset.output_shapes
+
+        def batched(rows: list[Row], bucket: int) -> Dataset:
+            held, sizes = Dataset(dataset._spec, lambda _: rows), shapes
+            if no_padding:
+                return held.batch(bucket_batch_sizes[bucket], drop_remainder)
+            if pad_to_bucket_boundary:
+                if bucket == len(bucket_boundaries):
+                    raise InvalidArgumentError("bucket_by_sequence_length: an element is longer than the last boundary")
+                sizes = _filled(shapes, bucket_boundaries[bucket] - 1)
+            return held.padded_batch(bucket_batch_sizes[bucket], sizes, padding_values, drop_remainder)
+
+        def rows(source: Rows, call: Callable[[Row], list[Any]]) -> Rows:
+            held: dict[int, list[Row]] = {}
+            for row in source:
+                bucket = int(np.searchsorted(bucket_boundaries, int(call(row)[0]), side="right"))
+                held.setdefault(bucket, []).append(row)
+                if len(held[bucket]) == bucket_batch_sizes[bucket]:
+                    yield from batched(held.pop(bucket), bucket)._rows({})
+            for bucket in sorted(held):
+                yield from batched(held[bucket], bucket)._rows({})
+
+        plain = dataset.batch(2) if no_padding else dataset.padded_batch(2, shapes, padding_values)
+        return dataset._applied(length_of, rows, plain._spec)
+
+    return made
+
+
+def _filled(shapes: Any, size: int) -> Any:
+    """The shapes, unknown sizes being `size`."""
+
+    def one(shape: Any) -> list[int]:
+        dims = shape.as_list() if hasattr(shape, "as_list") else list(shape)
+        return [size if d is None or d == -1 else d for d in dims]
+
+    if isinstance(shapes, dict):
+        return {k: _filled(s, size) for k, s in shapes.items()}
+    if isinstance(shapes, tuple) and not all(isinstance(s, int | None) for s in shapes):
+        return tuple(_filled(s, size) for s in shapes)
+    return one(shapes)
+
+
+# ---------------------------------------------------------------------- mixtures
+
+
+def sample_from_datasets(datasets: Sequence[Dataset], weights: Any = None, seed: int | None = None) -> Dataset:
+    """Elements of the datasets, each from one drawn with these probabilities, until all have come to their end."""
+    shares = np.ones(len(datasets)) if weights is None else np.asarray(weights, float)
+    if shares.shape != (len(datasets),):
+        raise ValueError(f"`weights` must have the same length as `datasets`, got {shares.shape}")
+    pair = get_seed(seed)
+
+    def rows(fed: Fed) -> Iterator[Row]:
+        rng = np.random.default_rng(None if pair == (0, 0) else [abs(s) for s in pair])
+        sources, left = [iter(d._rows(fed)) for d in datasets], shares.copy()
+        while left.sum() > 0:
+            chosen = int(rng.choice(len(sources), p=left / left.sum()))
+            row = next(sources[chosen], None)
+            if row is None:
+                left[chosen] = 0
+            else:
+                yield row
+
+    return _mixed(datasets, rows)
+
+
+def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset) -> Dataset:
+    """Elements of the datasets, each from the one whose number choice_dataset (int64 scalars) gives.
+
+    Choices of a dataset at its end are passed over. Raises InvalidArgumentError on another number.
+    """
+
+    def rows(fed: Fed) -> Iterator[Row]:
+        sources = [iter(d._rows(fed)) for d in datasets]
+        for (choice,) in choice_dataset._rows(fed):
+            if not 0 <= int(choice) < len(sources):
+                raise InvalidArgumentError(f"choose_from_datasets: there are {len(sources)} datasets, got {choice}")
+            row = next(sources[int(choice)], None)
+            if row is not None:
+                yield row
+
+    return _mixed([*datasets, choice_dataset], rows, datasets)
+
+
+def _mixed(
+    parts: Sequence[Dataset], rows: Callable[[Fed], Iterable[Row]], alike: Sequence[Dataset] | None = None
+) -> Dataset:
+    spec = (alike or parts)[0]
+    for other in (alike or parts)[1:]:
+        spec = spec.concatenate(other)  # checks the types, and has the shape of both
+    return Dataset(spec._spec, rows, tuple(dict.fromkeys(t for d in parts for t in d._tensors)))
+
+
+def get_single_element(dataset: Dataset) -> Any:
+    """The one element of a dataset, as tensors. When they run: InvalidArgumentError where there is none, or another."""
+
+    def found(*values: Any) -> list[Any]:
+        rows = list(itertools.islice(dataset._rows(dict(zip(dataset._tensors, values))), 2))
+        if len(rows) != 1:
+            raise InvalidArgumentError(f"Dataset had {'no' if not rows else 'more than one'} element.")
+        return rows[0]
+
+    from sparkflow.data.iterator import _element
+    from sparkflow.ops.script import py_func
+
+    made = py_func(found, list(dataset._tensors), list(dataset._spec.types))
+    return _element(dataset._spec, nest.flatten(made))

@@ -1,0 +1,3 @@
+"""What the examples of TensorFlow import: tf.examples."""
+
+from sparkflow.examples import tutorials

@@ -1,0 +1,3 @@
+"""tf.examples.tutorials."""
+
+from sparkflow.examples.tutorials import mnist

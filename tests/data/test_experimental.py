@@ -1,0 +1,130 @@
+"""tf.data.experimental against plain Python."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+
+D, X = tf.data.Dataset, tf.data.experimental
+CHOICES = np.array([1, 0, 1, 0, 0, 1])
+
+
+def values(dataset: Any, most: int = 1000) -> list[Any]:
+    element, found = dataset.make_one_shot_iterator().get_next(), []
+    with tf.Session() as session, contextlib.suppress(tf.errors.OutOfRangeError):
+        while len(found) < most:
+            found.append(session.run(element))
+    return [f.tolist() if isinstance(f, (np.ndarray, np.generic)) else f for f in found]
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda: D.range(3).apply(X.enumerate_dataset(5)), [(5, 0), (6, 1), (7, 2)]),
+        (lambda: D.range(6).batch(4).apply(X.unbatch()), [0, 1, 2, 3, 4, 5]),
+        (lambda: D.range(9).apply(X.take_while(lambda x: x < 3)), [0, 1, 2]),
+        (lambda: D.from_tensor_slices([3, 1, 3, 2, 1]).apply(X.unique()), [3, 1, 2]),
+        (lambda: D.from_tensor_slices(["b", "a", "b"]).apply(X.unique()), [b"b", b"a"]),
+        (lambda: D.range(4).apply(X.scan(np.int64(10), lambda s, x: (s + x, s * 2))), [20, 20, 22, 26]),
+        (lambda: D.range(2).apply(X.parallel_interleave(lambda x: D.from_tensors(x).repeat(2), 2)), [0, 1, 0, 1]),
+        (lambda: D.range(4).apply(X.map_and_batch(lambda x: x * 2, 3)), [[0, 2, 4], [6]]),
+        (lambda: X.choose_from_datasets([D.range(2), D.range(10, 19)], D.from_tensor_slices(CHOICES)),
+         [10, 0, 11, 1, 12]),
+        (lambda: D.from_tensors(np.array([1, 2])), [[1, 2]]),
+        (lambda: X.Counter(3, -1).take(3), [3, 2, 1]),
+        (lambda: D.range(3).apply(X.prefetch_to_device("/gpu:0")).apply(X.copy_to_device("/gpu:0")), [0, 1, 2]),
+        (lambda: D.range(5).apply(tf.contrib.data.batch_and_drop_remainder(2)), [[0, 1], [2, 3]]),
+    ],
+)  # fmt: skip
+def test_transformations(graph: Any, make: Any, expected: Any) -> None:
+    assert values(make()) == expected
+
+
+def test_groups_by_key(graph: Any) -> None:
+    """Reduced when full, and what is left at the end; the function may use the key and tensors around it."""
+    scale = tf.constant(100, tf.int64)
+    grouped = D.range(7).apply(
+        X.group_by_window(lambda x: x % 2, lambda key, rows: rows.map(lambda x: x + key * scale).batch(3), 3)
+    )
+    assert values(grouped) == [[0, 2, 4], [101, 103, 105], [6]]
+    sized = D.range(6).apply(
+        X.group_by_window(lambda x: x % 2, lambda _, rows: rows.batch(9), window_size_func=lambda key: key + 1)
+    )
+    assert values(sized) == [[0], [2], [1, 3], [4], [5]]
+    with pytest.raises(ValueError, match="either window_size or window_size_func"):
+        X.group_by_window(lambda x: x, lambda k, d: d)
+
+
+def test_batches_of_similar_lengths(graph: Any) -> None:
+    lengths = [1, 5, 2, 6, 1, 9]
+    rows = D.from_generator(lambda: ([n] * n for n in lengths), tf.int64, [None])
+    buckets = rows.apply(X.bucket_by_sequence_length(lambda x: tf.shape(x)[0], [3, 7], [2, 2, 1]))
+    assert buckets.output_shapes.as_list() == [None, None]
+    assert values(buckets) == [[[1, 0], [2, 2]], [[5] * 5 + [0], [6] * 6], [[9] * 9], [[1]]]
+    wide = rows.take(5).apply(
+        X.bucket_by_sequence_length(
+            lambda x: tf.size(x), [3, 7], [3, 2, 1], padding_values=np.int64(-1), pad_to_bucket_boundary=True
+        )
+    )
+    assert values(wide) == [[[5] * 5 + [-1], [6] * 6], [[1, -1], [2, 2], [1, -1]]]
+    with pytest.raises(ValueError, match=r"must equal len\(bucket_boundaries\) \+ 1"):
+        X.bucket_by_sequence_length(tf.size, [3], [2])
+
+
+def test_mixtures_keep_to_the_weights(graph: Any) -> None:
+    mixed = X.sample_from_datasets(
+        [D.range(1).repeat(), D.range(1, 2).repeat(), D.range(2, 3).repeat(5)], [0.5, 0.25, 0.25], 3
+    )
+    found = values(mixed, 400)
+    assert found == values(mixed, 400) and found.count(2) == 5
+    assert 0.6 < found.count(0) / (found.count(0) + found.count(1)) < 0.75
+    assert sorted(values(X.sample_from_datasets([D.range(3), D.range(5, 7)]))) == [0, 1, 2, 5, 6]
+
+
+def test_the_one_element(graph: Any) -> None:
+    fed = tf.placeholder(tf.int64, [])
+    one = X.get_single_element(D.range(8).map(lambda x: x + fed).batch(8))
+    none = X.get_single_element(D.range(0))
+    with tf.Session() as session:
+        assert session.run(one, {fed: 1}).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Dataset had no element"):
+            session.run(none)
+
+
+def test_csv_files_as_named_columns(graph: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('name,age,size\nann,3,1.5\n"bo, b",,2\n')
+    (tmp_path / "b.csv").write_text("name,age,size\ncy,5,3\n")
+    rows = X.make_csv_dataset(str(tmp_path / "*.csv"), 2, label_name="age", num_epochs=1, shuffle=False)
+    (x, y), (x2, y2) = values(rows)
+    assert x["name"].tolist() == [b"ann", b"bo, b"] and x["size"].dtype == np.float32 and y.tolist() == [3, 0]
+    assert x2["size"].tolist() == [3] and y2.dtype == np.int32 and y2.tolist() == [5]
+    some = X.make_csv_dataset(
+        str(tmp_path / "b.csv"), 1, select_columns=["age"], column_defaults=[tf.float32], num_epochs=1
+    )
+    assert values(some)[0]["age"].tolist() == [5.0]
+    strict = X.make_csv_dataset(
+        str(tmp_path / "a.csv"), 1, select_columns=["age"], column_defaults=[tf.int32], num_epochs=1, shuffle=False
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'age' is required but missing"):
+        values(strict)
+    with pytest.raises(ValueError, match="must be one of the columns"):
+        X.make_csv_dataset(str(tmp_path / "b.csv"), 1, label_name="no")
+
+
+def test_features_of_record_files(graph: Any, tmp_path: Path) -> None:
+    with tf.io.TFRecordWriter(str(tmp_path / "r")) as writer:
+        for i in range(3):
+            feature = {
+                k: tf.train.Feature(int64_list=tf.train.Int64List(value=[i * n])) for k, n in (("x", 1), ("y", 10))
+            }
+            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    features = {k: tf.io.FixedLenFeature([], tf.int64) for k in "xy"}
+    rows = X.make_batched_features_dataset(str(tmp_path / "r"), 2, features, label_key="y", num_epochs=1, shuffle=False)
+    found = values(rows)
+    assert [x["x"].tolist() for x, _ in found] == [[0, 1], [2]] and [y.tolist() for _, y in found] == [[0, 10], [20]]
