@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkflow_connectors.column_values import null_refused
-from sparkflow_connectors.files import Part, read
+from sparkflow_connectors.files import Part, named, read
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.layout import Component, Piece
 from sparkflow_connectors.packing import Packing
@@ -39,12 +39,8 @@ def pieces_of(batches: Iterable[pa.RecordBatch], job: Job, keys: Keys | None = N
 def file_pieces(parts: Iterable[Part], job: Job) -> Iterator[Piece]:
     """Rows of parquet files. Raises as `files.read` and `pieces_of` do, naming the file."""
     for part in parts:
-        try:
-            yield from pieces_of(read([part], job.columns), job)
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(
-                f"{part.path}, row group {part.group} from row {part.start} on: {error.message}"
-            ) from error
+        with named(part):
+            yield from pieces_of(read([part], job.columns.types), job)
 
 
 # ---------------------------------------------------------------------- packed in SQL

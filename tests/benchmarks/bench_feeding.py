@@ -143,7 +143,7 @@ def one_worker(names: list[str], given: pa.Table, batch: int, folder: Path) -> N
         del batches
     if "files" in names:
         paths = write(given, folder)
-        rates("files", lambda: fed(job, file_pieces(files.shares(paths, columns, 1, 1)[0], job), 1)[0])
+        rates("files", lambda: fed(job, file_pieces(files.shares(paths, columns.types, 1, 1)[0], job), 1)[0])
     if "spool" in names:
         rates("spool", lambda: fed(job, frame_pieces([given.to_pandas()], job), 3)[2])
 
