@@ -19,7 +19,7 @@ from sparkflow_connectors.schema import Columns, arrays, check_batch, check_name
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from sparkflow_runtime.wire.protos import GraphDef
 
-SCORED_ROWS = 16384  # at once
+_ROWS = 16384  # scored at once
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ class Predictor:
 
 def parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Few enough rows at a time that what a model computes of them stays small; one part of an empty batch."""
-    for first in range(0, max(batch.num_rows, 1), SCORED_ROWS):
-        yield batch.slice(first, SCORED_ROWS)
+    for first in range(0, max(batch.num_rows, 1), _ROWS):
+        yield batch.slice(first, _ROWS)
 
 
 def _rows(shape: Sequence[int | None]) -> str:

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from sparkflow_connectors import files
 from sparkflow_connectors.column_types import Source
 from sparkflow_connectors.columns import DENSE
-from sparkflow_connectors.model import SCORED_ROWS, Model, Predictor, parts
+from sparkflow_connectors.model import Model, Predictor, parts
 from sparkflow_connectors.packing import Packing, free_name, packing_of, quoted, tensors_of
 from sparkflow_connectors.schema import Columns
 from sparkflow_connectors.spark_files import parallelism, parquet_files
@@ -83,7 +83,7 @@ def _scored_files(model: Model, runs: list[list[files.Part]], schema: pa.Schema)
     def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for part in [part for batch in batches for run in batch.column(0).to_pylist() for part in runs[run]]:
             with files.named(part):
-                yield from model.score_all(b.select(schema.names) for b in files.read([part], types, SCORED_ROWS))
+                yield from model.score_all(b.select(schema.names) for b in files.read([part], types))
 
     return score
 

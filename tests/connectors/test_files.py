@@ -54,7 +54,11 @@ def test_shares_are_equal_and_have_each_row_once(paths: list[str], workers: int)
     read = [ids(parts) for parts in shares]
     assert Counter(i for share in read for i in share) == Counter(range(sum(ROWS)))
     assert max(map(len, read)) - min(map(len, read)) <= 1
-    assert shares == files.shares(paths, COLUMNS.types, workers, seed=4) != files.shares(paths, COLUMNS.types, workers, seed=5)
+    assert (
+        shares
+        == files.shares(paths, COLUMNS.types, workers, seed=4)
+        != files.shares(paths, COLUMNS.types, workers, seed=5)
+    )
     assert workers == 1 or max(read[0]) - min(read[0]) > 800, "of all files, not of the first ones"
 
 
