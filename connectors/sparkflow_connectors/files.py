@@ -84,7 +84,7 @@ def row_groups(paths: Sequence[str], types: Types) -> list[Part]:
 
 
 def runs(groups: Sequence[Part], run_bytes: int) -> list[list[Part]]:
-    """Row groups that are read one after the other: as many as make about `run_bytes` of their files, in their order."""
+    """Row groups that are read one after the other: as many as make about `run_bytes` of their files, in order."""
     total_bytes = sum(os.path.getsize(path) for path in {part.path for part in groups})
     rows = [part.stop - part.start for part in groups]
     wanted = max(sum(rows) * run_bytes // max(total_bytes, 1), 1)

@@ -18,7 +18,6 @@ from sparkflow_connectors.job import Job
 from sparkflow_connectors.layout import Component, Piece
 from sparkflow_connectors.packing import Packing
 from sparkflow_connectors.schema import Columns, arrays, check_batch, check_keys
-from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Keys = Mapping[str, str | None]
 
