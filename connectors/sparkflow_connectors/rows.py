@@ -20,6 +20,7 @@ from sparkflow_connectors.packing import Packing
 from sparkflow_connectors.schema import Columns, arrays, check_batch, check_keys
 
 Keys = Mapping[str, str | None]
+_READ_SHARE, _READ_ROWS = 4, 1 << 18  # of `feed_bytes` and at the most, what is read of a file at once
 
 
 def pieces_of(batches: Iterable[pa.RecordBatch], job: Job, keys: Keys | None = None) -> Iterator[Piece]:
@@ -37,9 +38,10 @@ def pieces_of(batches: Iterable[pa.RecordBatch], job: Job, keys: Keys | None = N
 
 def file_pieces(parts: Iterable[Part], job: Job) -> Iterator[Piece]:
     """Rows of parquet files. Raises as `files.read` and `pieces_of` do, naming the file."""
+    rows = min(max(job.feed_bytes // (_READ_SHARE * max(job.layout.row_bytes, 1)), job.batch_size), _READ_ROWS)
     for part in parts:
         with named(part):
-            yield from pieces_of(read([part], job.columns.types), job)
+            yield from pieces_of(read([part], job.columns.types, rows), job)
 
 
 # ---------------------------------------------------------------------- packed in SQL

@@ -29,7 +29,7 @@ COLUMNS = resolve(table(1).schema, ["id", "x"], "y")
 
 
 class AJob:
-    columns, layout = COLUMNS, Layout.of(COLUMNS)
+    columns, layout, feed_bytes, batch_size = COLUMNS, Layout.of(COLUMNS), 1 << 20, 10
 
 
 JOB: Any = AJob()
