@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ class Layout:
 
     # ------------------------------------------------------------------ as Arrow
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         return pa.schema([(c.name, _arrow_type(c)) for c in self.components])
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from sparkflow_connectors.layout import Block, Layout, Piece
 from sparkflow_connectors.spool import Place, Spool
-from sparkflow_connectors.windows import Plan, Window, Windows, later_epoch
+from sparkflow_connectors.windows import Plan, Window, Windows, later_epoch, taken
 from sparkflow_runtime.wire.errors import UnavailableError, from_dict, to_dict
 
 
@@ -164,22 +164,22 @@ def replay(spool: Spool, start: int) -> Iterator[Block]:
 
 def shuffled(spool: Spool, plan: Plan, epoch: int, start: int) -> Iterator[Block]:
     """The rows of an epoch after the first, from row `start` on, in its order. A block is valid until the next."""
-    at, mixed = 0, spool.layout.empty(0)
+    at, read, mixed = 0, spool.layout.empty(0), spool.layout.empty(0)
+    memory = bytearray(max((place.nbytes for place in spool.places), default=0))
     for number, (group, rows) in enumerate(later_epoch(plan, epoch, [p.rows for p in spool.places])):
         if at + rows > start:
             if len(mixed[0]) < rows:
-                mixed = spool.layout.empty(rows)
+                read, mixed = spool.layout.empty(rows), spool.layout.empty(rows)
+            _joined((spool.read_into(i, memory) for i in group), read)
             order = plan.random(epoch, number).permutation(rows)
-            _gather([spool.read(i) for i in group], order, mixed)
-            yield [array[max(start - at, 0) : rows] for array in mixed]
+            yield [array[max(start - at, 0) :] for array in taken(read, order, mixed)]
         at += rows
 
 
-def _gather(parts: list[Block], order: np.ndarray, out: Block) -> None:
-    """Row i of the parts, one after the other, goes to place order[i] of `out`."""
+def _joined(parts: Iterable[Block], out: Block) -> None:
+    """The rows of the parts, one after the other. Two copies of rows in a row each cost less than one scattered."""
     at = 0
     for part in parts:
-        n = len(part[0])
         for target, source in zip(out, part, strict=True):
-            target[order[at : at + n]] = source
-        at += n
+            target[at : at + len(source)] = source
+        at += len(part[0])

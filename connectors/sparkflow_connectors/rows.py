@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from sparkflow_connectors.column_values import null_refused
-from sparkflow_connectors.files import Part, read
+from sparkflow_connectors.files import Part, named, read
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.layout import Component, Piece
 from sparkflow_connectors.packing import Packing
 from sparkflow_connectors.schema import Columns, arrays, check_batch, check_keys
-from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Keys = Mapping[str, str | None]
+_READ_SHARE, _READ_ROWS = 4, 1 << 18  # of `feed_bytes` and at the most, what is read of a file at once
 
 
 def pieces_of(batches: Iterable[pa.RecordBatch], job: Job, keys: Keys | None = None) -> Iterator[Piece]:
@@ -38,13 +38,10 @@ def pieces_of(batches: Iterable[pa.RecordBatch], job: Job, keys: Keys | None = N
 
 def file_pieces(parts: Iterable[Part], job: Job) -> Iterator[Piece]:
     """Rows of parquet files. Raises as `files.read` and `pieces_of` do, naming the file."""
+    rows = min(max(job.feed_bytes // (_READ_SHARE * max(job.layout.row_bytes, 1)), job.batch_size), _READ_ROWS)
     for part in parts:
-        try:
-            yield from pieces_of(read([part], job.columns), job)
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(
-                f"{part.path}, row group {part.group} from row {part.start} on: {error.message}"
-            ) from error
+        with named(part):
+            yield from pieces_of(read([part], job.columns.types, rows), job)
 
 
 # ---------------------------------------------------------------------- packed in SQL

@@ -43,6 +43,11 @@ class Columns:
         return {name: tensor.dtype for name, tensor in self.tensors.items()}
 
     @property
+    def types(self) -> dict[str, pa.DataType]:
+        """Of the columns that are read, as the table has them."""
+        return {name: source.arrow for name, source in self.read.items()}
+
+    @property
     def features(self) -> dict[str, DType]:
         """The dtypes of the features, by column."""
         return {name: source.dtype for name, source in self.sources.items()}

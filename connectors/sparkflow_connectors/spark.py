@@ -30,7 +30,7 @@ from sparkflow_connectors.roles import role
 from sparkflow_connectors.rows import file_pieces, packed_pieces
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
-from sparkflow_connectors.spark_files import parquet_files
+from sparkflow_connectors.spark_files import parallelism, parquet_files
 from sparkflow_connectors.spark_schema import arrow_schema
 from sparkflow_connectors.spark_stream import TrainingStream, stream
 from sparkflow_connectors.spark_transform import transform
@@ -108,10 +108,10 @@ def train_stream(
 def _files(df: DataFrame, job: Job) -> Files | None:
     """The DataFrame's files, where the tasks can read them as Spark would."""
     paths = parquet_files(df)
-    if not paths or not files.reads_the_same(files.schema(paths[0]), job.columns):
+    if not paths or not files.reads_the_same(files.schema(paths[0]), job.columns.types):
         return None
     log.info("the tasks read the %d parquet files of the DataFrame themselves", len(paths))
-    return Files(files.shares(paths, job.columns, job.workers, job.seed))
+    return Files(files.shares(paths, job.columns.types, job.workers, job.seed))
 
 
 def _partitioned(df: DataFrame, workers: int, partition_by: str | None, order_by: str | None) -> DataFrame:
@@ -181,18 +181,13 @@ class SparkEngine:
                 "spark.dynamicAllocation.enabled is true, with which Spark runs no barrier stage (SPARK-24942). "
                 "Set it to false for this application"
             )
-        slots = self._slots or self._parallelism()
+        slots = self._slots or parallelism(self._spark)
         if slots is not None and slots < job.workers:
             raise InvalidArgumentError(
                 f"{job.workers} workers need {job.workers} task slots at once, and the cluster has {slots}. Use "
                 "fewer workers, "
                 "or give the application more cores (spark.executor.instances x spark.executor.cores, or local[N])"
             )
-
-    def _parallelism(self) -> int | None:
-        """Total slots as classic Spark tells them; None over Spark Connect, which does not."""
-        context = getattr(self._spark, "_sc", None)
-        return None if context is None else int(context.defaultParallelism)
 
     def start(self, job: Job) -> SparkRun:
         return SparkRun(self._spark, self._rows, job, self._source)

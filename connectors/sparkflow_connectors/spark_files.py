@@ -11,7 +11,7 @@ import contextlib
 import io
 import re
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow_connectors.files import local_paths
 
@@ -30,6 +30,12 @@ def parquet_files(df: DataFrame) -> list[str] | None:
     if df.isStreaming or not _is_plain(plan_of(df)):
         return None
     return local_paths(df.inputFiles())
+
+
+def parallelism(spark: SparkSession) -> int | None:
+    """Total slots as classic Spark tells them; None over Spark Connect, which does not."""
+    context = getattr(spark, "_sc", None)
+    return None if context is None else int(context.defaultParallelism)
 
 
 def plan_of(df: DataFrame) -> str:

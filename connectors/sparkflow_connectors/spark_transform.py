@@ -3,10 +3,15 @@
 Only what the model reads goes to Python, packed (packing.py), and only predictions come back: an Arrow function of
 columns, not mapInArrow, which would carry every other column there and back as well. So they also keep their types
 whatever these are (ML vectors, intervals, variants).
+
+A DataFrame that is nothing but parquet files (spark_files.py) is read by the tasks themselves instead, and what comes
+back is the whole table: taking a value over costs Spark a third of handing one out. This needs no more columns beside
+those that the model reads than it reads, all of types that the files have as Spark has them; otherwise Spark reads.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -16,16 +21,21 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
+from sparkflow_connectors import files
 from sparkflow_connectors.column_types import Source
 from sparkflow_connectors.columns import DENSE
 from sparkflow_connectors.model import Model, Predictor, parts
 from sparkflow_connectors.packing import Packing, free_name, packing_of, quoted, tensors_of
 from sparkflow_connectors.schema import Columns
+from sparkflow_connectors.spark_files import parallelism, parquet_files
 from sparkflow_connectors.spark_schema import arrow_schema
 from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _PREDICTIONS = "sparkflow_predictions"
+_LEAST_BYTES, _MOST_BYTES = 4 << 20, 128 << 20  # of files for a task, as Spark has it
 
 
 def transform(model: Model, df: DataFrame) -> DataFrame:
@@ -33,6 +43,9 @@ def transform(model: Model, df: DataFrame) -> DataFrame:
     schema = arrow_schema(df)
     model.check(schema)
     read = model.columns_of(schema)
+    if (runs := _runs(df, read, schema)) is not None:
+        kind = StructType([*df.schema.fields, *from_arrow_schema(pa.schema(model.output_fields())).fields])
+        return df.sparkSession.range(0, len(runs), 1, len(runs)).mapInArrow(_scored_files(model, runs, schema), kind)
     columns = arrays_of_vectors(read)
     packing = packing_of(columns)
     struct = from_arrow_schema(pa.schema(model.output_fields()))
@@ -44,6 +57,35 @@ def transform(model: Model, df: DataFrame) -> DataFrame:
     scored = df.select("*", predict(*selected(read, packing)).alias(name))
     added = [F.col(name)[field.name].alias(field.name) for field in struct]
     return scored.select("*", *added).drop(name)
+
+
+def _runs(df: DataFrame, read: Columns, schema: pa.Schema) -> list[list[files.Part]] | None:
+    """What each task reads, where tasks are to read the DataFrame's files; files that differ are left to Spark."""
+    others, slots = [f.type for f in schema if f.name not in read.read], parallelism(df.sparkSession)
+    if slots is None or len(others) > len(read.read) or any(map(pa.types.is_nested, others)):
+        return None
+    types = dict(zip(schema.names, schema.types, strict=True))
+    paths = parquet_files(df) if len(types) == len(schema) else None
+    if not paths or not files.reads_the_same(files.schema(paths[0]), types):
+        return None
+    try:
+        groups = [part for part in files.row_groups(paths, types) if part.stop]
+    except InvalidArgumentError:
+        return None
+    share = sum(map(os.path.getsize, paths)) // slots
+    return files.runs(groups, min(max(share, _LEAST_BYTES), _MOST_BYTES)) or None
+
+
+def _scored_files(model: Model, runs: list[list[files.Part]], schema: pa.Schema) -> Any:
+    """The function of a partition: its number -> the rows of its files with their predictions."""
+    types = dict(zip(schema.names, schema.types, strict=True))
+
+    def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for part in [part for batch in batches for run in batch.column(0).to_pylist() for part in runs[run]]:
+            with files.named(part):
+                yield from model.score_all(b.select(schema.names) for b in files.read([part], types))
+
+    return score
 
 
 def arrays_of_vectors(columns: Columns) -> Columns:

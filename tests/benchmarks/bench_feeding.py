@@ -1,11 +1,14 @@
 """Rows of 40 columns from where they are into dequeued batches, by one worker; and by Spark's tasks.
 
     python tests/benchmarks/bench_feeding.py [frames] [packed] [files] [spool] [--rows 2000000] [--batch 4096]
+    python tests/benchmarks/bench_feeding.py tasks [--rows 5000000] [--workers 2]
     python tests/benchmarks/bench_feeding.py spark [--rows 5000000] [--workers 2]
 
 frames: pandas frames of numpy dtypes (a Dask partition) as arrays of the layout. packed: record batches as Spark packs
 them. files: parquet files, read by the worker. spool: the second epoch, from the memory-mapped spool of the first one.
 For these, M rows a second of the worker's processor time (all its threads) and of the clock, the best of the rounds.
+tasks: the same by Spark's tasks, each with a queue of its own, and nothing trained: what Spark sends packed (its own
+work is not in the processor time), files that the tasks read (read: that alone, no queue), and the third epoch.
 spark: trainings of a model that hardly computes, in tasks of local[workers]: what Spark sends packed, what the tasks
 read themselves, and the epochs after that; M rows/s of all tasks, from the 20th step on, by the clock and by the
 processor time of the tasks' Python (on as many cores as there are tasks).
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -123,12 +128,16 @@ def rates(name: str, measure: Callable[[], tuple[float, float, int]]) -> None:
     print(f"{name:8} {cpu:6.2f} M rows/s of processor time   {clock:6.2f} by the clock", flush=True)
 
 
+def passed(pieces: Iterator[Piece]) -> tuple[float, float, int]:
+    """What it takes to have them, and no more."""
+    begun, cpu_s = time.perf_counter(), time.process_time()
+    rows = sum(len(piece[0][0]) for piece in pieces)
+    return time.process_time() - cpu_s, time.perf_counter() - begun, rows
+
+
 def frames(given: pa.Table, job: Job) -> tuple[float, float, int]:
     frame = given.to_pandas()
-    parts = [frame.iloc[a : a + 100_000] for a in range(0, len(frame), 100_000)]
-    begun, cpu_s = time.perf_counter(), time.process_time()
-    rows = sum(len(piece[0][0]) for piece in frame_pieces(parts, job))
-    return time.process_time() - cpu_s, time.perf_counter() - begun, rows
+    return passed(frame_pieces([frame.iloc[a : a + 100_000] for a in range(0, len(frame), 100_000)], job))
 
 
 def one_worker(names: list[str], given: pa.Table, batch: int, folder: Path) -> None:
@@ -143,7 +152,7 @@ def one_worker(names: list[str], given: pa.Table, batch: int, folder: Path) -> N
         del batches
     if "files" in names:
         paths = write(given, folder)
-        rates("files", lambda: fed(job, file_pieces(files.shares(paths, columns, 1, 1)[0], job), 1)[0])
+        rates("files", lambda: fed(job, file_pieces(files.shares(paths, columns.types, 1, 1)[0], job), 1)[0])
     if "spool" in names:
         rates("spool", lambda: fed(job, frame_pieces([given.to_pandas()], job), 3)[2])
 
@@ -156,16 +165,53 @@ def write(given: pa.Table, folder: Path, parts: int = 4) -> list[str]:
     return paths
 
 
-def by_spark(rows: int, workers: int, batch: int, folder: Path) -> None:
+def spark_table(rows: int, workers: int, folder: Path) -> Any:
+    """A DataFrame of four parquet files."""
     from sparkflow_connectors.java import ensure_java
 
     ensure_java()
-    os.environ["PYTHONPATH"] = os.pathsep.join(os.sys.path)  # type: ignore[attr-defined]
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     spark = tf.spark.session(master=f"local[{workers}]")
     (folder / "table").mkdir()
     for seed in range(4):
         pq.write_table(table(rows // 4, seed), folder / "table" / f"{seed}.parquet", row_group_size=1 << 18)
-    df = spark.read.parquet(str(folder / "table"))
+    return spark.read.parquet(str(folder / "table"))
+
+
+def in_tasks(rows: int, workers: int, batch: int, folder: Path) -> None:
+    df = spark_table(rows, workers, folder)
+    columns = resolve(files.schema(str(folder / "table" / "0.parquet")), None, "label")
+    job = Job(model_fn, columns, str(folder), validation=0.0, uneven=JOIN, batch_size=batch, workers=workers)
+    paths, packing = [str(path) for path in sorted((folder / "table").glob("*"))], packing_of(columns)
+    shares = files.shares(paths, columns.types, workers, 1)
+    packed_rows = df.selectExpr(*packing.expressions).repartition(workers)
+    numbers = df.sparkSession.range(0, workers, 1, workers)
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+    def sent(batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+        return packed_pieces(batches, job, packing, {})
+
+    def own(batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+        return file_pieces((part for b in batches for i in b.column(0).to_pylist() for part in shares[i]), job)
+
+    cases = [("packed", packed_rows, sent, 1), ("read", numbers, own, 0), ("files", numbers, own, 1)]
+    for name, frame, pieces, epochs in [*cases, ("later", numbers, own, 3)]:
+
+        def run(batches: Iterator[pa.RecordBatch], pieces: Any = pieces, epochs: int = epochs) -> Any:
+            cpu, clock, count = fed(job, pieces(batches), epochs)[-1] if epochs else passed(pieces(batches))
+            yield pa.RecordBatch.from_pydict({"cpu": [cpu], "clock": [clock], "rows": [count]})
+
+        def measure(frame: Any = frame, run: Any = run) -> tuple[float, float, int]:
+            found = frame.mapInArrow(run, "cpu double, clock double, rows long").collect()
+            if len(found) != workers:
+                raise SystemExit(f"{workers} tasks expected, {len(found)} had rows")
+            return sum(f["cpu"] for f in found) / workers, max(f["clock"] for f in found), sum(f["rows"] for f in found)
+
+        rates(name, measure)
+
+
+def by_spark(rows: int, workers: int, batch: int, folder: Path) -> None:
+    df = spark_table(rows, workers, folder)
     for read_files in (False, True):
         for epochs in (1, 4):
             where = folder / f"{read_files}{epochs}"
@@ -202,7 +248,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        if "spark" in given.names:
+        if "tasks" in given.names:
+            in_tasks(given.rows, given.workers, given.batch, Path(folder))
+        elif "spark" in given.names:
             by_spark(given.rows, given.workers, given.batch, Path(folder))
         else:
             one_worker(given.names, table(given.rows), given.batch, Path(folder))

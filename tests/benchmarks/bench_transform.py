@@ -2,6 +2,13 @@
 
     python tests/benchmarks/bench_transform.py             # an Arrow table in this process
     python tests/benchmarks/bench_transform.py --spark     # a cached DataFrame in two tasks, against two such tasks
+    python tests/benchmarks/bench_transform.py --files     # one of parquet files, which the tasks read themselves
+    python tests/benchmarks/bench_transform.py --dask      # frames of numpy in two threads, against two such threads
+
+share: the time of the forward pass alone over that of transform, with all that a table needs on its way: of Spark,
+reading it, handing it over, taking predictions back, making rows of them, and starting the job. The two compete for
+the same two processors, so no overlap hides that. share_by_cpu: the same of processor time, of all processes; it is
+the one to go by on a machine that does other work.
 
 The model: 13 floats and 26 embeddings (a table of 100,000 rows of 16) into 256-128-1. --layers 256,128 is its size: the
 less it computes, the more the ways there and back count. One JSON line; --spark needs Java and memory for two tasks.
@@ -10,6 +17,7 @@ less it computes, the more the ways there and back count. One JSON line; --spark
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -19,6 +27,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 
 import sparkflow as tf
@@ -60,18 +69,29 @@ def forward(model: Any, arrays: dict[str, np.ndarray], rows: int) -> None:
         predictor.run(part)
 
 
-def best_s(*works: Callable[[], Any], rounds: int) -> list[float]:
-    """The least wall time of each, which take turns."""
-    taken: list[list[float]] = [[] for _ in works]
-    for _ in range(rounds):
-        for work, times in zip(works, taken, strict=True):
-            begun = time.perf_counter()
+def cpu_s() -> float:
+    """Of this process and everything it has started."""
+    total = time.process_time()
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
+    return total
+
+
+def best_s(*works: Callable[[], Any], rounds: int) -> np.ndarray:
+    """The least wall time and the least processor time of each: [works, 2]. They take turns; the first turn is left
+    out."""
+    taken = np.empty((rounds + 1, len(works), 2))
+    for turn in taken:
+        for work, times in zip(works, turn, strict=True):
+            begun, cpu = time.perf_counter(), cpu_s()
             work()
-            times.append(time.perf_counter() - begun)
-    return [min(times) for times in taken]
+            times[:] = time.perf_counter() - begun, cpu_s() - cpu
+    return taken[1:].min(0)
 
 
-def plain(model: Any, rows: int, rounds: int) -> list[float]:
+def plain(model: Any, rows: int, rounds: int) -> np.ndarray:
     data = table(rows)
     arrays = {name: data.column(name).to_numpy() for name in model.columns.sources}
     scored = model.transform(data)
@@ -80,7 +100,29 @@ def plain(model: Any, rows: int, rounds: int) -> list[float]:
     return best_s(lambda: forward(model, arrays, rows), lambda: model.transform(data), rounds=rounds)
 
 
-def in_spark(model: Any, rows: int, rounds: int) -> list[float]:
+def in_dask(model: Any, rows: int, rounds: int) -> np.ndarray:
+    from concurrent.futures import ThreadPoolExecutor
+
+    import dask
+    import dask.dataframe as dd
+
+    data = table(rows)
+    frame = dd.from_pandas(data.to_pandas(), npartitions=16).persist()
+    arrays = {name: data.column(name).to_numpy() for name in model.columns.sources}
+    halves = [{name: a[at : at + rows // 2] for name, a in arrays.items()} for at in (0, rows // 2)]
+
+    def alone() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda half: forward(model, half, rows // 2), halves))
+
+    def transform() -> None:
+        with dask.config.set(scheduler="threads", num_workers=2):
+            model.transform(frame).persist()
+
+    return best_s(alone, transform, rounds=rounds)
+
+
+def in_spark(model: Any, rows: int, rounds: int, files: str | None = None) -> np.ndarray:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from sparkflow_connectors.java import ensure_java
 
@@ -94,6 +136,9 @@ def in_spark(model: Any, rows: int, rounds: int) -> list[float]:
     frame = spark.range(0, rows, 1, 2).selectExpr("id row", *names).cache()
     if frame.count() != rows:
         raise SystemExit("wrong table")
+    if files:
+        frame.write.parquet(files)
+        frame = spark.read.parquet(files)
 
     def alone(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -103,7 +148,7 @@ def in_spark(model: Any, rows: int, rounds: int) -> list[float]:
             yield batch
 
     def compute(count: int) -> None:
-        spark.range(2).repartition(2).selectExpr(f"{count}L n").mapInArrow(alone, "n long").collect()
+        spark.range(0, 2, 1, 2).selectExpr(f"{count}L n").mapInArrow(alone, "n long").collect()
 
     def transform() -> None:
         model.transform(frame).write.format("noop").mode("overwrite").save()
@@ -111,21 +156,28 @@ def in_spark(model: Any, rows: int, rounds: int) -> list[float]:
     # The arrays take time to make, and the job to start: what no row takes is not the forward pass.
     nothing, whole, scored = best_s(lambda: compute(0), lambda: compute(rows // 2), transform, rounds=rounds)
     spark.stop()
-    return [whole - nothing, scored]
+    return np.stack([whole - nothing, scored])
 
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--spark", action="store_true")
+    for where in ("--spark", "--files", "--dask"):
+        p.add_argument(where, action="store_true")
     p.add_argument("--rows", type=int, default=400_000)
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--layers", default="256,128")
     args = p.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         model = saved_model(folder + "/export", [int(n) for n in args.layers.split(",")])
-        alone, transform = (in_spark if args.spark else plain)(model, args.rows, args.rounds)
+        if args.files:
+            where, measured = "files", in_spark(model, args.rows, args.rounds, folder + "/table")
+        else:
+            where, measure = ("spark", in_spark) if args.spark else ("dask", in_dask) if args.dask else ("arrow", plain)
+            measured = measure(model, args.rows, args.rounds)
+    (alone, alone_cpu), (transform, transform_cpu) = measured.tolist()
     rates = {"forward_rows_per_s": round(args.rows / alone), "transform_rows_per_s": round(args.rows / transform)}
-    print(json.dumps({"where": "spark" if args.spark else "arrow", **rates, "share": round(alone / transform, 3)}))
+    shares = {"share": round(alone / transform, 3), "share_by_cpu": round(alone_cpu / transform_cpu, 3)}
+    print(json.dumps({"where": where, **rates, **shares}))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from sparkflow_connectors.graphs import prediction_graph
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.schema import resolve
+from sparkflow_connectors.spark_files import plan_of
 from sparkflow_connectors.spark_schema import arrow_schema
 
 INVALID = tf.errors.InvalidArgumentError
@@ -148,6 +149,35 @@ def test_spark_scores_once_whatever_follows(frame: Any, folder: str) -> None:
     twice = model.transform(frame, fetches={"score": "score"}).withColumnRenamed("score", "first")
     both = model.transform(twice, fetches={"again": "score", "text": "said"}).where("first != again")
     assert both.columns[-2:] == ["again", "text"] and both.count() == 0
+
+
+def test_tasks_read_files_that_they_score(clusters: Any, folder: str, tmp_path: Path) -> None:
+    """Nothing but files, and few other columns: what the tasks give back is what Spark would have read."""
+    from pyspark.sql import functions as F
+
+    spark, pair = clusters.spark, {"inputs": {"age": "age:0"}, "outputs": {"p": "pair"}}
+    model = tf.spark.load_model(f"{folder}/export", {"age": Column("age", default=7)}, **pair)
+    written = spark.range(0, 5000, 1, 3).selectExpr("cast(id as int) age", "concat('n', id) note")
+    written.write.option("parquet.block.size", 8192).parquet(str(tmp_path / "files"))
+    table = spark.read.parquet(str(tmp_path / "files"))
+    scored = model.transform(table)
+    assert "MapInArrow" in plan_of(scored) and scored.schema.fields[:2] == table.schema.fields
+    found = scored.toPandas()
+    assert found["note"].tolist() == [f"n{i}" for i in range(5000)] == [f"n{i}" for i in found["age"]]
+    assert [list(p) for p in found["p"]] == [[2.0 * (i % 15), 2.0 * (i % 15) + 1] for i in range(5000)]
+    assert scored.where("p[0] > 27 and age < 100").count() == 6
+    for other in (table.where("age < 9"), table.withColumn("more", F.lit(1)), table.selectExpr("age", "note n")):
+        assert "ArrowEvalPython" in plan_of(model.transform(other))
+    wide = table.selectExpr("*", "named_struct('a', age) s").write.mode("overwrite")
+    wide.parquet(str(tmp_path / "nested"))
+    assert "ArrowEvalPython" in plan_of(model.transform(spark.read.parquet(str(tmp_path / "nested"))))
+    holed = spark.range(5).selectExpr("if(id = 3, null, cast(id as int)) age", "'' note")
+    holed.write.parquet(str(tmp_path / "holed"))
+    refusing = tf.spark.load_model(f"{folder}/export", **pair)
+    with pytest.raises(
+        Exception, match=r"holed/part-.*parquet, row group 0 from row 0 on: Column 'age' .* null at row"
+    ):
+        refusing.transform(spark.read.parquet(str(tmp_path / "holed"))).collect()
 
 
 def test_spark_says_what_does_not_fit(frame: Any, folder: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from sparkflow_connectors import files
 from sparkflow_connectors.layout import Layout, put, rows_of
 from sparkflow_connectors.rows import file_pieces
-from sparkflow_connectors.schema import Columns, resolve
+from sparkflow_connectors.schema import resolve
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError
 
 ROWS = [0, 1000, 7, 430]
@@ -29,7 +29,7 @@ COLUMNS = resolve(table(1).schema, ["id", "x"], "y")
 
 
 class AJob:
-    columns, layout = COLUMNS, Layout.of(COLUMNS)
+    columns, layout, feed_bytes, batch_size = COLUMNS, Layout.of(COLUMNS), 1 << 20, 10
 
 
 JOB: Any = AJob()
@@ -44,22 +44,26 @@ def paths(tmp_path: Path) -> list[str]:
     return found
 
 
-def ids(parts: list[files.Part], columns: Columns = COLUMNS) -> list[int]:
-    return [i for batch in files.read(parts, columns) for i in batch.column("id").to_pylist()]
+def ids(parts: list[files.Part], types: files.Types = COLUMNS.types) -> list[int]:
+    return [i for batch in files.read(parts, types) for i in batch.column("id").to_pylist()]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_shares_are_equal_and_have_each_row_once(paths: list[str], workers: int) -> None:
-    shares = files.shares(paths, COLUMNS, workers, seed=4)
+    shares = files.shares(paths, COLUMNS.types, workers, seed=4)
     read = [ids(parts) for parts in shares]
     assert Counter(i for share in read for i in share) == Counter(range(sum(ROWS)))
     assert max(map(len, read)) - min(map(len, read)) <= 1
-    assert shares == files.shares(paths, COLUMNS, workers, seed=4) != files.shares(paths, COLUMNS, workers, seed=5)
+    assert (
+        shares
+        == files.shares(paths, COLUMNS.types, workers, seed=4)
+        != files.shares(paths, COLUMNS.types, workers, seed=5)
+    )
     assert workers == 1 or max(read[0]) - min(read[0]) > 800, "of all files, not of the first ones"
 
 
 def test_pieces_are_rows_of_the_layout(paths: list[str]) -> None:
-    (share,) = files.shares(paths, COLUMNS, 1, seed=4)
+    (share,) = files.shares(paths, COLUMNS.types, 1, seed=4)
     rows = 0
     for piece in file_pieces(share, JOB):
         block = JOB.layout.empty(rows_of(piece))
@@ -74,7 +78,7 @@ def test_a_null_is_told_with_its_file(paths: list[str]) -> None:
     holed = table(430, 1007).to_pylist()
     holed[205]["x"] = None
     pq.write_table(pa.Table.from_pylist(holed, table(1).schema), paths[3], row_group_size=100)
-    (share,) = files.shares(paths, COLUMNS, 1, seed=4)
+    (share,) = files.shares(paths, COLUMNS.types, 1, seed=4)
     with pytest.raises(
         InvalidArgumentError, match=r"part-3\.parquet, row group 2 from row 0 on: .*'x'.* null at row 5"
     ):
@@ -84,25 +88,25 @@ def test_a_null_is_told_with_its_file(paths: list[str]) -> None:
 def test_files_that_differ_are_refused(paths: list[str]) -> None:
     pq.write_table(table(9).set_column(1, "x", pa.array(np.arange(9.0))), paths[2])
     with pytest.raises(InvalidArgumentError, match=r"part-2\.parquet: column 'x' has type double, and .* said float"):
-        files.shares(paths, COLUMNS, 2, seed=4)
+        files.shares(paths, COLUMNS.types, 2, seed=4)
     pq.write_table(table(9).select(["id", "y"]), paths[2])
     with pytest.raises(InvalidArgumentError, match=r"part-2\.parquet: column 'x' is there 0 times"):
-        files.shares(paths, COLUMNS, 2, seed=4)
+        files.shares(paths, COLUMNS.types, 2, seed=4)
 
 
 def test_damaged_files_are_told(paths: list[str]) -> None:
-    (share,) = files.shares(paths, COLUMNS, 1, seed=4)
+    (share,) = files.shares(paths, COLUMNS.types, 1, seed=4)
     whole = Path(paths[1]).read_bytes()
     Path(paths[1]).write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DataLossError, match=r"part-1\.parquet: its footer cannot be read"):
-        files.shares(paths, COLUMNS, 2, seed=4)
+        files.shares(paths, COLUMNS.types, 2, seed=4)
     with pytest.raises(DataLossError, match=r"part-1\.parquet: its footer cannot be read"):
         ids(share)
     Path(paths[1]).write_bytes(b"PAR1" + b"\xff" * (len(whole) // 2) + whole[len(whole) // 2 + 4 :])
     with pytest.raises(DataLossError, match=r"part-1\.parquet: row group \d+ cannot be read"):
         ids(share)
     pq.write_table(table(3), paths[1])
-    with pytest.raises(DataLossError, match=r"part-1\.parquet is another file than when the training began"):
+    with pytest.raises(DataLossError, match=r"part-1\.parquet is another file than at the start"):
         ids(share)
     Path(paths[1]).unlink()
     with pytest.raises(NotFoundError, match=r"part-1\.parquet: the file is not there"):
@@ -112,7 +116,7 @@ def test_damaged_files_are_told(paths: list[str]) -> None:
 def test_tables_without_rows_are_refused(tmp_path: Path) -> None:
     pq.write_table(table(0), tmp_path / "none.parquet")
     with pytest.raises(InvalidArgumentError, match="The table is empty: there is no row in its 1 files"):
-        files.shares([str(tmp_path / "none.parquet")], COLUMNS, 2, seed=1)
+        files.shares([str(tmp_path / "none.parquet")], COLUMNS.types, 2, seed=1)
 
 
 def test_only_mounted_files_are_read() -> None:

@@ -54,12 +54,10 @@ class RecordFile:
         self._stream.close()
 
     def blocks(self) -> Iterator[Block]:
-        left, offset, more, searching = b"", 0, True, False
+        left, offset, more, searching = np.empty(0, np.uint8), 0, True, False
         want = self._block_bytes
-        while more or left:
-            read = self._read(want, offset + len(left)) if more else b""
-            more = bool(read)
-            buffer = np.frombuffer(bytearray(left + read), np.uint8)
+        while more or len(left):
+            buffer, more = self._next(left, want if more else 0, offset)
             at, searching = self._resume(buffer, searching)
             found = frames(buffer[at:])
             if len(found.starts):
@@ -71,7 +69,7 @@ class RecordFile:
             elif not more and used < len(buffer) and not searching:
                 self._damaged(f"the file ends inside the record that begins at byte {offset + used}")
                 return
-            left, offset = buffer[used:].tobytes(), offset + used
+            left, offset = buffer[used:], offset + used
             if not more and searching:
                 return
 
@@ -97,12 +95,20 @@ class RecordFile:
             )
         self.skipped += 1
 
-    def _read(self, size: int, offset: int) -> bytes:
+    def _next(self, left: np.ndarray, size: int, offset: int) -> tuple[np.ndarray, bool]:
+        """(`left` and up to `size` bytes more of the file, whether there were any)."""
+        have = len(left)
+        buffer = np.empty(have + size, np.uint8)
+        buffer[:have] = left
+        read = self._read(buffer[have:], offset + have) if size else 0
+        return buffer[: have + read], read > 0
+
+    def _read(self, target: np.ndarray, offset: int) -> int:
         try:
-            return self._stream.read(size)
+            return int(self._stream.readinto(target.data))  # type: ignore[attr-defined]  # any buffered stream has it
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             self._damaged(f"decompression ended at byte {offset}: {error}")
-            return b""
+            return 0
         except OSError as error:
             raise DataLossError(f"{self.path}: cannot be read at byte {offset}: {error}") from error
 
