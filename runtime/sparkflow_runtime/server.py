@@ -33,6 +33,7 @@ from sparkflow_runtime.wire.errors import (
     FailedPreconditionError,
     NotFoundError,
     OpError,
+    UnavailableError,
     UnimplementedError,
     from_dict,
     to_dict,
@@ -161,7 +162,10 @@ class Server:
         if patient and task not in self._met:
             fresh = patiently(lambda: self._dial(address), f"{task} at {address}")
         else:
-            fresh = self._dial(address)
+            try:
+                fresh = self._dial(address)
+            except UnavailableError as error:
+                raise UnavailableError(f"{task} is not there: {error.message}") from None
         if fresh.peer != task:
             fresh.close("another task answers at this address")
             raise FailedPreconditionError(

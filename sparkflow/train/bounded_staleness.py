@@ -67,10 +67,10 @@ class BoundedStalenessOptimizer(Optimizer):
         if global_step is None:
             raise ValueError("Global step is required: the replicas' permits are kept on its device")
         graph = get_default_graph()
-        with graph.name_scope(name or self._name) as scope:
-            update = self._opt.apply_gradients(list(grads_and_vars), global_step)
-            with graph.device(None), graph.device(global_step.device or None):
-                return self._build(graph, update, scope)
+        update = self._opt.apply_gradients(list(grads_and_vars), global_step)
+        on_step = graph.device(global_step.device or None)
+        with graph.name_scope(name or self._name) as scope, graph.device(None), on_step:
+            return self._build(graph, update, scope)
 
     def _build(self, graph: Graph, update: Operation, scope: str) -> Operation:
         self._clocks = variables.Variable(

@@ -24,6 +24,7 @@ So the variables after update k are a function of those after update k-1 and of 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from sparkflow.framework.apply import constant
@@ -100,6 +101,7 @@ class SyncReplicasOptimizer(Optimizer):
             raise ValueError("Global step is required to check staleness")
         graph = get_default_graph()
         self._global_step = global_step
+        self._around = graph.get_name_scope()
         with graph.name_scope(name or self._name) as scope:
             worker = self._make_local_step(graph, pairs)
             return self._build(graph, pairs, worker, scope)
@@ -117,6 +119,10 @@ class SyncReplicasOptimizer(Optimizer):
             self.local_step_init_op = self._local_step.assign(self._global_step).op
         return worker
 
+    def _own_names(self) -> AbstractContextManager[str]:
+        """The wrapped optimizer's variables are called as without this one, for checkpoints of either."""
+        return get_default_graph().name_scope(self._around and self._around + "/")
+
     def _build(self, graph: Graph, pairs: list[tuple[Any, Any]], worker: DeviceSpec, scope: str) -> Operation:
         rank = _rank(worker)
         sent: list[Operation] = []
@@ -129,7 +135,8 @@ class SyncReplicasOptimizer(Optimizer):
                 taken.append(None if grad is None else self._accumulate(grad, var, rank, scope, sent, accumulators))
         with _on(graph, self._global_step):
             averages = control_flow.tuple(taken, name="barrier")
-            update = self._opt.apply_gradients(zip(averages, [v for _, v in pairs]), self._global_step)
+            with self._own_names():
+                update = self._opt.apply_gradients(zip(averages, [v for _, v in pairs]), self._global_step)
             self._make_token_queues(worker, scope)
             train_op = self._take_token(graph, rank, sent)
             with graph.control_dependencies([update]):
@@ -151,7 +158,8 @@ class SyncReplicasOptimizer(Optimizer):
         if not dense:
             raise ValueError(f"{self._name}: there is no dense gradient to wait for; {self._sparse_opt} alone will do")
         if sparse:
-            sent.append(self._sparse_opt.apply_gradients(sparse))
+            with self._own_names():
+                sent.append(self._sparse_opt.apply_gradients(sparse))
         return dense
 
     def _accumulate(

@@ -175,21 +175,46 @@ def test_a_step_has_a_deadline_when_asked(graph: Any) -> None:
             session.run(item, options=tf.RunOptions(timeout_in_ms=20))
 
 
+def in_a_thread(session: Any, fetch: Any, seen: list[BaseException]) -> threading.Thread:
+    def wait() -> None:
+        try:
+            session.run(fetch)
+        except tf.errors.CancelledError as error:
+            seen.append(error)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
 def test_closing_a_session_cancels_its_steps(graph: Any) -> None:
     item = tf.FIFOQueue(3, [tf.float32]).dequeue()
     session = tf.Session()
     seen: list[BaseException] = []
-
-    def wait() -> None:
-        try:
-            session.run(item)
-        except tf.errors.CancelledError as error:
-            seen.append(error)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
+    thread = in_a_thread(session, item, seen)
     while not session._runtime._master._active:
         pass
     session.close()
     thread.join(10)
+    assert len(seen) == 1 and "closed" in str(seen[0])
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_step_that_begins_while_its_session_closes(when: str, graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    item = tf.FIFOQueue(3, [tf.float32]).dequeue()
+    session = tf.Session()
+    worker = session._runtime._worker
+    begin = worker.begin
+
+    def begin_and_close(*args: Any) -> Any:
+        if when == "before":
+            session._runtime.close()
+        begun = begin(*args)
+        if when == "after":
+            session._runtime.close()
+        return begun
+
+    monkeypatch.setattr(worker, "begin", begin_and_close)
+    seen: list[BaseException] = []
+    in_a_thread(session, item, seen).join(10)
     assert len(seen) == 1 and "closed" in str(seen[0])

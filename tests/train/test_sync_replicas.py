@@ -285,6 +285,27 @@ def test_the_graph_places_and_ranks_its_ops() -> None:
     assert [v.device for v in local] == ["/job:worker/task:2"]
 
 
+@pytest.mark.parametrize("scope", [None, "outer"])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda adam: SyncReplicasOptimizer(adam, 2),
+        lambda adam: SyncReplicasOptimizer(sgd(), 2, sparse_opt=adam),
+        lambda adam: tf.train.BoundedStalenessOptimizer(adam, 1, 2, 0),
+    ],
+)
+def test_variables_are_called_as_without_it(wrap: Callable[[Any], Any], scope: str | None) -> None:
+    def names(wrap: Callable[[Any], Any]) -> set[str]:
+        with tf.Graph().as_default(), tf.name_scope(scope):
+            step = tf.train.get_or_create_global_step()
+            table = tf.get_variable("table", [4, 2])
+            loss = tf.reduce_sum(tf.nn.embedding_lookup(table, [1]) * tf.get_variable("w", [2]))
+            wrap(tf.train.AdamOptimizer()).minimize(loss, step)
+            return {v.op.name for v in tf.global_variables()}
+
+    assert {n for n in names(lambda adam: adam) if "w/" not in n} == {n for n in names(wrap) if "w/" not in n}
+
+
 @pytest.mark.parametrize(
     "device, rank", [("", 0), ("/job:worker/task:4", 4), ("/job:chief/task:0", -1), ("/job:master/task:0", -1)]
 )

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.distinct_loops import distinct_of, number_ids
 from sparkflow_runtime.kernels.host import check_indices, host, ints, one_int
 from sparkflow_runtime.kernels.pick_loops import choose
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.registry import kernel, prepares
 from sparkflow_runtime.kernels.sorting import unique_parts
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.wire.dtypes import DType
@@ -234,10 +235,16 @@ def _one_hot(xp: Any, indices: Any, depth: Any, on: Any, off: Any, *, axis: int 
     return xp.where(xp.expand_dims(indices, at) == classes, on, off)
 
 
+_IDS = (np.dtype(np.int32), np.dtype(np.int64))
+
+
 @kernel("Unique", multi=True)
 def _unique(xp: Any, x: Any, *, out_idx: DType) -> Any:
-    values, inverse, _ = unique_parts(xp, x)
-    return values, inverse.astype(out_idx.np)
+    values, inverse = distinct_of(x) if xp is np and x.ndim == 1 and x.dtype in _IDS else unique_parts(xp, x)[:2]
+    return values, inverse.astype(out_idx.np, copy=False)
+
+
+prepares(number_ids.prepare, "Unique")
 
 
 @kernel("UniqueWithCounts", multi=True)

@@ -57,6 +57,15 @@ def _(ids: Array, starts: Array, ends: Array, distinct: Array, counts: Array, pl
         begin += values.size
 
 
+def distinct_of(ids: Array) -> tuple[Array, Array]:
+    """(the distinct ones of a vector of integers in order of first appearance, which of them each is)."""
+    numbers, size = ids.astype(np.int64).view(np.uint64), ids.size
+    distinct, places, count = np.empty(size, np.uint64), np.empty(size, np.int64), np.zeros(1, np.uint64)
+    begin, end, heads = np.zeros(1, np.uint64), np.array([size], np.uint64), np.empty(max(16, 4 * size), np.uint64)
+    number_ids(numbers, begin, end, distinct, count, places.view(np.uint64), heads)
+    return distinct[: int(count[0])].view(np.int64).astype(ids.dtype), places
+
+
 @compiled([f"void({item}[::1], {', '.join([_U] * 7)})" for item in FLOATS])
 def sum_to_distinct(
     memory: Array, widths: Array, places: Array, starts: Array, ends: Array, at: Array, steps: Array, sums: Array

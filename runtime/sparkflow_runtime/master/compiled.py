@@ -40,6 +40,7 @@ class OwnTask(Protocol):
     """The task of this process: its part of a step runs in the caller's thread."""
 
     name: str
+    resets: int  # how often all sessions here were ended
 
     def register(
         self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False

@@ -66,6 +66,7 @@ class Master:
         passes: Settings | None = None,
     ):
         self._own, self._tasks = own, tasks
+        self._resets = own.resets
         self._soft, self._timeout_s = soft_placement, timeout_s
         self._cost_steps, self._log_placement = cost_steps, log_placement
         self._settings = passes or Settings()
@@ -155,6 +156,8 @@ class Master:
     ) -> Compiled:
         if self._closed:
             raise FailedPreconditionError("The session is closed")
+        if self._own.resets != self._resets:
+            raise AbortedError(f"{self._own.name} was reset, which ended this session. Make a new one")
         direct = {i: feeds.index(f) for i, f in enumerate(fetches) if f in feeds}
         pruned = prune(nodes, feeds, fetches, targets)
         by_cost = learned and self._cost_steps > 0
@@ -277,9 +280,13 @@ class Master:
         try:
             return self._own.run_straight(own.handle, feeds)
         except AbortedError:
-            if self._closed:  # a moment ago: the part is gone
-                raise CancelledError("Session has been closed.") from None
+            self._raise_if_closed()
             raise
+
+    def _raise_if_closed(self) -> None:
+        """Where that was a moment ago, the parts of a step that begins are gone."""
+        if self._closed:
+            raise CancelledError("Session has been closed.") from None
 
     def new_step_id(self) -> int:
         return next(self._step_ids)
@@ -295,11 +302,13 @@ class Master:
         step = StepRun(self._own, compiled, feeds, step_id, halted)
         self._active.add(step)
         try:
-            if self._closed:
-                raise CancelledError("Session has been closed.")
+            self._raise_if_closed()
             if step_id in self._cancelled:
                 raise self._cancelled.pop(step_id)
             return step.run(timeout_s or self._timeout_s)
+        except AbortedError:
+            self._raise_if_closed()
+            raise
         finally:
             self._active.discard(step)
 

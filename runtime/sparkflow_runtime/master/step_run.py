@@ -32,8 +32,7 @@ class StepRun:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         own, task = self._compiled.own, self._own
         if own is not None:
-            feeds = [self._feeds[i] for i in own.feeds]
-            self._own_step = task.begin(own.handle, self.step_id, feeds, self._halted)
+            self._begin_own(own)
         try:
             for part in self._compiled.others:
                 self._start(part)
@@ -45,6 +44,13 @@ class StepRun:
         if self._error is not None:
             raise self._with_reasons(self._error)
         return self._results
+
+    def _begin_own(self, own: Part) -> None:
+        begun = self._own.begin(own.handle, self.step_id, [self._feeds[i] for i in own.feeds], self._halted)
+        with self._wake:
+            self._own_step, error = begun, self._error
+        if error is not None:  # aborted meanwhile, when there was no step to cancel
+            begun.cancel(error)
 
     def _start(self, part: Part) -> None:
         try:
@@ -84,11 +90,12 @@ class StepRun:
             self._error = error
             self._late = isinstance(error, DeadlineExceededError)
             waiting = [p for p in self._compiled.others if p.name in self._waiting]
+            own_step = self._own_step
         told = (DeadlineExceededError if self._late else AbortedError)(
             f"Step {self.step_id} was aborted: {error.message}"
         )
-        if self._own_step is not None:
-            self._own_step.cancel(error)
+        if own_step is not None:
+            own_step.cancel(error)
         for part in waiting:
             part.task.abort(self.step_id, told)  # type: ignore[union-attr]
 

@@ -44,6 +44,7 @@ class Worker:
         self.resources = ResourceManager()
         self.rendezvous = Rendezvous()
         self.native_loops = True  # False: all control flow by the general executor, for comparisons
+        self.resets = 0  # sessions that began before the last one are over
         self._lock = Lock()
         self._handles = itertools.count(1)
         self._parts: dict[int, _Part] = {}
@@ -98,6 +99,7 @@ class Worker:
     def reset(self, containers: list[str] | None = None) -> None:
         """Drop the resources of these containers (all), and every session's parts with what they hold of them."""
         with self._lock:
+            self.resets += 1
             self._parts.clear()
             self._functions.clear()
         self.resources.clear(containers)

@@ -19,7 +19,7 @@ from sparkflow_runtime.kernels.compression import (
 
 @pytest.fixture(params=["numpy", "numba"])
 def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    for loop in (compression._round, compression._widen):
+    for loop in (compression._round, compression._widen, compression._round16, compression._widen16):
         monkeypatch.setattr(loop, "_call", loop.numpy if request.param == "numpy" else loop.compile())
 
 
@@ -40,6 +40,37 @@ def test_bfloat16_is_rounded_to_nearest_even() -> None:
     np.testing.assert_array_equal(got.view(np.uint16)[numbers], wanted.view(np.uint16)[numbers])
     assert np.isnan(from_bfloat16(got)[~numbers]).all()
     np.testing.assert_array_equal(from_bfloat16(got)[numbers], wanted.astype(np.float32)[numbers])
+
+
+@pytest.mark.usefixtures("version")
+def test_float16_is_rounded_to_nearest_even() -> None:
+    halves = np.arange(1 << 16).astype(np.uint16).view(np.float16)
+    wide = halves.astype(np.float32)
+    between = wide.view(np.uint32) + np.array([[0xFFF], [0x1000], [0x1001]], np.uint32)  # what rounds up, down, or ties
+    small = np.random.default_rng(1).uniform(-(2.0**-13), 2.0**-13, 100_000).astype(np.float32)
+    x = np.concatenate([every_kind(), between.reshape(-1).view(np.float32), small, small * 2.0**-12])
+    with np.errstate(all="ignore"):
+        wanted = x.astype(np.float16)
+    numbers = ~np.isnan(x)
+    np.testing.assert_array_equal(to_float16(x).view(np.uint16)[numbers], wanted.view(np.uint16)[numbers])
+    np.testing.assert_array_equal(np.signbit(to_float16(x)), np.signbit(x))
+    assert np.isnan(to_float16(x)[~numbers]).all()
+    np.testing.assert_array_equal(from_float16(halves), wide)
+    np.testing.assert_array_equal(np.signbit(from_float16(halves)), np.signbit(wide))
+
+
+def test_both_versions_give_the_same_bits_for_what_is_no_number() -> None:
+    nans = np.array([0x7F800001, 0xFFFFFFFF, 0x7FC00123], np.uint32)
+    narrow, wide = (np.zeros((2, 3), np.uint16), np.zeros((2, 3), np.uint32))
+    for i, (shrink, grow) in enumerate(
+        [
+            (compression._round16.numpy, compression._widen16.numpy),
+            (compression._round16.compile(), compression._widen16.compile()),
+        ]
+    ):
+        shrink(nans, narrow[i])
+        grow(narrow[0] | np.uint16(1), wide[i], wide[i].view(np.float32))
+    assert narrow[0].tolist() == narrow[1].tolist() and wide[0].tolist() == wide[1].tolist()
 
 
 @pytest.mark.usefixtures("version")

@@ -13,6 +13,7 @@ from sparkflow_runtime.kernels import distinct_loops
 from sparkflow_runtime.kernels.compiled import Compiled
 from sparkflow_runtime.kernels.memory import memory, position
 from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
+from sparkflow_runtime.kernels.sorting import unique_parts
 
 COUNTS, WIDTHS, ROWS = [9, 0, 40, 1], [4, 3, 1, 5], 12
 
@@ -47,6 +48,17 @@ def test_number_ids() -> None:
         mine = ids[starts[t] : starts[t + 1]]
         assert distinct[begin : begin + count].tolist() == list(dict.fromkeys(mine.tolist()))
         np.testing.assert_array_equal(distinct[begin:][places[starts[t] : starts[t + 1]]], mine)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("size", [0, 1, 500])
+def test_distinct_of(dtype: str, size: int) -> None:
+    ids = np.random.default_rng(0).integers(-90, 90, size).astype(dtype)
+    distinct_loops.number_ids.compile()
+    values, places = distinct_loops.distinct_of(ids)
+    expected, positions, _ = unique_parts(np, ids)
+    assert values.dtype == ids.dtype and values.tolist() == expected.tolist()
+    assert places.tolist() == positions.tolist()
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
