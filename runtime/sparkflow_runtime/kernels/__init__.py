@@ -16,6 +16,7 @@ from sparkflow_runtime.kernels import (
     ctc,
     ctc_beams,
     data_flow,
+    decayed_adam,
     distinct_rows,
     edit_distance,
     embedding,

@@ -35,24 +35,29 @@ def met(numbers: Any, height: Any, width: Any, row: Any, th: Any, tw: Any) -> An
     return (images * height + h) if inside else -1, first, end, first * step + at
 
 
-@compiled(_signatures(_FIVE, _TWO, "{0}[:,::1]"), uses=[met])
+def add_products(into: Any, flat: Any, other: Any, numbers: Any, span: Any, width: Any, channels: Any) -> None:
+    """into[output] += flat[cell] other[output], for what `met` found."""
+    cells, first, end, at = span
+    if cells < 0:
+        return
+    size = np.uint64(channels)
+    piece = np.uint64(end - first) if numbers[5] == 1 else np.uint64(1)
+    for output in range(first, end, piece):
+        here, there = np.uint64(output) * size, np.uint64(cells * width + at) * size
+        for k in range(piece * size):
+            into[here + k] += flat[there + k] * other[here + k]
+        at += numbers[5]
+
+
+@compiled(_signatures(_FIVE, _TWO, "{0}[:,::1]"), uses=[met, add_products])
 def filtered(x: Any, w: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
     """y[output] += x[cell] w[tap], for the rows of outputs from `start` to `stop`."""
-    channels, width, flat = np.uint64(x.shape[4]), x.shape[3], x.reshape(-1)
+    flat = x.reshape(-1)
     for row in range(start, stop):
-        out = y[row]
         for th in range(numbers[1]):
             for tw in range(numbers[2]):
-                cells, first, end, at = met(numbers, x.shape[2], width, row, th, tw)
-                if cells < 0:
-                    continue
-                factor = w[th * numbers[2] + tw]
-                piece = np.uint64(end - first) if numbers[5] == 1 else np.uint64(1)
-                for output in range(first, end, piece):
-                    here, there = np.uint64(output) * channels, np.uint64(cells * width + at) * channels
-                    for k in range(piece * channels):
-                        out[here + k] += flat[there + k] * factor[here + k]
-                    at += numbers[5]
+                span = met(numbers, x.shape[2], x.shape[3], row, th, tw)
+                add_products(y[row], flat, w[th * numbers[2] + tw], numbers, span, x.shape[3], x.shape[4])
 
 
 @filtered.otherwise
@@ -91,24 +96,15 @@ def _(dx: Any, w: Any, dy: Any, numbers: Any, start: Any, stop: Any) -> None:
         dx[a:b][cells] += dy5[outputs] * w[tap, : dx.shape[4]]
 
 
-@compiled(_signatures(_FIVE, _TWO, "{0}[:,::1]"), uses=[met])
+@compiled(_signatures(_FIVE, _TWO, "{0}[:,::1]"), uses=[met, add_products])
 def filter_gradient(x: Any, dy: Any, sums: Any, numbers: Any, start: Any, stop: Any) -> None:
     """sums[tap] += x[cell] dy[output], of zeros, for each output of a row, for the taps from `start` to `stop`."""
-    channels, width, flat = np.uint64(x.shape[4]), x.shape[3], x.reshape(-1)
+    flat = x.reshape(-1)
     for tap in range(start, stop):
         th, tw = divmod(tap, numbers[2])
-        total = sums[tap]
         for row in range(dy.shape[0]):
-            given = dy[row]
-            cells, first, end, at = met(numbers, x.shape[2], width, row, th, tw)
-            if cells < 0:
-                continue
-            piece = np.uint64(end - first) if numbers[5] == 1 else np.uint64(1)
-            for output in range(first, end, piece):
-                here, there = np.uint64(output) * channels, np.uint64(cells * width + at) * channels
-                for k in range(piece * channels):
-                    total[here + k] += flat[there + k] * given[here + k]
-                at += numbers[5]
+            span = met(numbers, x.shape[2], x.shape[3], row, th, tw)
+            add_products(sums[tap], flat, dy[row], numbers, span, x.shape[3], x.shape[4])
 
 
 @filter_gradient.otherwise

@@ -146,18 +146,18 @@ def _scatter(node: Node) -> Update:
         with ref.lock:
             held = ref.read()
             indices, updates = xp.asarray(indices), xp.asarray(updates)
-            _check_scatter(ref, held, indices, updates)
+            check_scatter(ref, held, indices, updates)
             check_indices(indices, len(held), f"{node.op} into the rows of variable {ref.name!r}")
             if node.op == "ScatterUpdate":
                 held[indices] = updates  # of a repeated index the last row stays
             else:
-                _combine_rows(xp, node.op, held, indices, updates)
+                combine_rows(xp, node.op, held, indices, updates)
         return ref
 
     return run
 
 
-def _combine_rows(xp: Any, op: str, held: Any, indices: Any, updates: Any) -> None:
+def combine_rows(xp: Any, op: str, held: Any, indices: Any, updates: Any) -> None:
     """One row after the other where an index repeats."""
     whole = "floor_divide" if held.dtype.kind in "iu" else "divide"
     combine = getattr(xp, _SCATTER.get(op, whole))
@@ -172,7 +172,7 @@ def _combine_rows(xp: Any, op: str, held: Any, indices: Any, updates: Any) -> No
             held[flat[part]] = combine(held[flat[part]], rows[part])
 
 
-def _check_scatter(ref: Variable, held: Any, indices: Any, updates: Any) -> None:
+def check_scatter(ref: Variable, held: Any, indices: Any, updates: Any) -> None:
     if not held.shape:
         raise InvalidArgumentError(f"params must be at least 1-D: variable {ref.name!r} is a scalar")
     if updates.shape and updates.shape != indices.shape + held.shape[1:]:

@@ -19,6 +19,7 @@ import math
 from dataclasses import dataclass, field
 
 from sparkflow_runtime.master.passes.contexts import OUTSIDE, once_a_loop
+from sparkflow_runtime.master.passes.decayed_adam import join_adam
 from sparkflow_runtime.master.passes.symbols import Symbols, words
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.attrs import encode
@@ -69,6 +70,7 @@ class _Group:
 
 def fuse(view: View) -> None:
     """Replace MatMul chains first, then elementwise groups where that pays."""
+    join_adam(view)
     _fuse_products(view, _events(view))
     _fuse_updates(view, _events(view))
     groups = _grown(view, _events(view))
