@@ -103,7 +103,7 @@ def lopsided() -> pa.Table:
     return pa.table({"row": row, "part": (row % 3 == 0).astype(np.int64)})
 
 
-@pytest.mark.parametrize("engine", ["local", pytest.param("dask", marks=pytest.mark.soak), "spark"])
+@pytest.mark.parametrize("engine", [*(pytest.param(e, marks=pytest.mark.soak) for e in ("local", "dask")), "spark"])
 def test_a_training_that_loses_tasks_uses_each_row_once_an_epoch(
     clusters: Any, engine: str, tmp_path: Path, none_left: Any
 ) -> None:

@@ -89,7 +89,7 @@ def undisturbed(clusters: Any, tmp_path_factory: pytest.TempPathFactory) -> Call
 @pytest.mark.parametrize(
     "engine, strategy, victim",
     [
-        ("local", "ps", 1),
+        pytest.param("local", "ps", 1, marks=pytest.mark.soak),
         pytest.param("dask", "ps", 1, marks=pytest.mark.soak),
         ("spark", "ps", 1),
         pytest.param("local", "all_reduce", 0, marks=pytest.mark.soak),
@@ -357,7 +357,7 @@ DRIVER = """
     [
         pytest.param(signal.SIGINT, id="ctrl-c"),
         pytest.param(signal.SIGTERM, id="ended", marks=pytest.mark.soak),
-        pytest.param(signal.SIGKILL, id="killed"),
+        pytest.param(signal.SIGKILL, id="killed", marks=pytest.mark.soak),
     ],
 )
 def test_nothing_outlives_the_driver(engine: str, how: int, tmp_path: Path, none_left: Any) -> None:
