@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -66,6 +67,7 @@ class Saver:
         self._saveables: list[Saved] = []
         self._nodes: SaverNodes | None = None
         self._is_empty = False
+        self._saving = threading.RLock()
         if saver_def is not None:
             self._from_def(saver_def)
         elif not defer_build:
@@ -139,16 +141,22 @@ class Saver:
         save_path = os.fspath(save_path)
         if os.path.basename(save_path) == (latest_filename or "checkpoint") and global_step is None:
             raise ValueError(f"'latest_filename' collides with 'save_path': {latest_filename!r} and {save_path!r}")
-        prefix = self._prefix(sess, save_path, global_step)
+        with self._saving:  # from the step's number to the state file: the later save is then the one that it names
+            prefix = self._prefix(sess, save_path, global_step)
+            return self._save(sess, prefix, latest_filename, meta_graph_suffix, write_meta_graph, write_state)
+
+    def _save(
+        self, sess: Any, prefix: str, latest: str | None, meta_graph_suffix: str, meta_graph: bool, state: bool
+    ) -> str | None:
         if not self._is_empty:
             nodes = self._built()
             sess.run(nodes.save, {nodes.filename: prefix})
-        if write_meta_graph:
+        if meta_graph:
             self.export_meta_graph(f"{prefix}.{meta_graph_suffix}", graph=sess.graph)
         if self._is_empty:
             return None
-        if write_state:
-            self._record(prefix, latest_filename)
+        if state:
+            self._record(prefix, latest)
             self._remove_old(meta_graph_suffix)
         return prefix
 

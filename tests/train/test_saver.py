@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -305,3 +306,30 @@ def test_a_variable_in_a_collection_of_the_users_comes_back_as_a_tensor(graph: A
         session.run(tf.global_variables_initializer())
         assert session.run(tf.get_collection_ref("lr")[0]) == 1
         assert session.run(tf.get_collection("mixed")[1]) == 2
+
+
+def test_the_later_of_two_saves_is_the_latest(graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Supervisor's thread may still be at an early step's checkpoint when training ends with one of its own."""
+    step = tf.train.get_or_create_global_step()
+    saver, path = tf.train.Saver(), str(tmp_path / "model.ckpt")
+    begun, go_on, record = threading.Event(), threading.Event(), saver._record
+
+    def slowly(prefix: str, latest: str | None) -> None:
+        if prefix.endswith("-0"):
+            begun.set()
+            go_on.wait(10)
+        record(prefix, latest)
+
+    monkeypatch.setattr(saver, "_record", slowly)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        threads = [threading.Thread(target=saver.save, args=(session, path, n)) for n in (step, 30)]
+        threads[0].start()
+        assert begun.wait(10)
+        threads[1].start()
+        threads[1].join(0.2)
+        go_on.set()
+        for thread in threads:
+            thread.join(10)
+    assert tf.train.latest_checkpoint(str(tmp_path)) == f"{path}-30"
+    assert sorted(p.name for p in tmp_path.glob("*.index")) == ["model.ckpt-0.index", "model.ckpt-30.index"]
