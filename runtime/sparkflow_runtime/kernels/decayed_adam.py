@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.compiled import compiled
 from sparkflow_runtime.kernels.host import check_indices
 from sparkflow_runtime.kernels.parallel import runs, scratch, share
 from sparkflow_runtime.kernels.registry import Node, bound
@@ -15,12 +16,14 @@ from sparkflow_runtime.kernels.state import check_scatter, combine_rows, show
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
-_BLOCK = 1 << 15  # items at once: of five arrays they fit into a core's cache
+_BLOCK = 1 << 16  # items at once
+_FLOATS = ("float32", "float64")
 
 
 @bound("_ApplyDecayedAdam", refs=(0, 1, 2))
 def _apply_decayed_adam(node: Node) -> Callable[..., Variable]:
     xp = node.xp
+    moved.prepare()
 
     def run(
         var: Variable, m: Variable, v: Variable, rate: Any, beta1: Any, beta2: Any, epsilon: Any, ids: Any, *rows: Any
@@ -59,23 +62,61 @@ def _change(xp: Any, held: Sequence[Any], ids: Any, added: Sequence[Any], factor
 
 def _by_blocks(held: Sequence[Any], ids: Any, added: Sequence[Any], factors: Sequence[Any]) -> None:
     """ids: in order, none twice; added: their rows."""
-    rate, beta1, beta2, epsilon = factors
-    width = held[0].shape[1]
-    flat = [a.reshape(len(ids), width) for a in added]
+    dtype, width = held[0].dtype, held[0].shape[1]
+    tables, flat = [a.reshape(-1) for a in held], [np.ascontiguousarray(a, dtype).reshape(-1) for a in added]
+    numbers, four = np.ascontiguousarray(ids, np.int64), np.array(factors, dtype)
+    loop = moved if dtype.name in _FLOATS else moved.numpy
 
     def work(blocks: Sequence[tuple[int, int]]) -> None:
         for first, count in blocks:
-            var, m, v = (a[first : first + count] for a in held)
-            begin, end = np.searchsorted(ids, (first, first + count))
-            here = ids[begin:end] - first
-            np.multiply(m, beta1, out=m)
-            np.multiply(v, beta2, out=v)
-            m[here] += flat[0][begin:end]
-            v[here] += flat[1][begin:end]
-            step = np.multiply(m, rate, out=scratch("adam step", m.shape, m.dtype))
-            root = np.sqrt(v, out=scratch("adam root", v.shape, v.dtype))
-            root += epsilon
-            step /= root
-            var -= step
+            begin, end = np.searchsorted(numbers, (first, first + count))
+            mine = [a[begin * width : end * width] for a in flat]
+            loop(*tables, four, numbers[begin:end], *mine, first, first + count, width)
 
     share(work, runs(len(held[0]), max(1, _BLOCK // max(1, width))))
+
+
+_TABLE, _GIVEN = "{0}[::1]", "Array({0}, 1, 'C', readonly=True)"
+_NUMBERS = f"{_GIVEN}, Array(int64, 1, 'C', readonly=True)"
+_SIGNATURE = f"void({_TABLE}, {_TABLE}, {_TABLE}, {_NUMBERS}, {_GIVEN}, {_GIVEN}, int64, int64, int64)"
+
+
+@compiled([_SIGNATURE.format(kind) for kind in _FLOATS])
+def moved(
+    var: Any, m: Any, v: Any, factors: Any, ids: Any, added_m: Any, added_v: Any, first: Any, stop: Any, width: Any
+) -> None:
+    """The rows of `width` items from `first` to `stop`; ids: of these rows, in order, those that something is added to.
+    factors: rate, beta1, beta2, epsilon."""
+    rate, beta1, beta2, epsilon = factors[0], factors[1], factors[2], factors[3]
+    size, count = np.uint64(width), np.uint64(ids.shape[0])
+    at = np.uint64(first) * size
+    for i in range(count + np.uint64(1)):
+        end = (np.uint64(ids[i]) if i < count else np.uint64(stop)) * size
+        for k in range(at, end):
+            one, two = m[k] * beta1, v[k] * beta2
+            m[k], v[k] = one, two
+            var[k] -= rate * one / (np.sqrt(two) + epsilon)
+        if i < count:
+            source = i * size
+            for k in range(size):
+                one, two = m[end + k] * beta1 + added_m[source + k], v[end + k] * beta2 + added_v[source + k]
+                m[end + k], v[end + k] = one, two
+                var[end + k] -= rate * one / (np.sqrt(two) + epsilon)
+            at = end + size
+
+
+@moved.otherwise
+def _(
+    var: Any, m: Any, v: Any, factors: Any, ids: Any, added_m: Any, added_v: Any, first: Any, stop: Any, width: Any
+) -> None:
+    rate, beta1, beta2, epsilon = factors
+    table, one, two = (a.reshape(-1, width)[first:stop] for a in (var, m, v))
+    one *= beta1
+    two *= beta2
+    one[ids - first] += added_m.reshape(-1, width)
+    two[ids - first] += added_v.reshape(-1, width)
+    step = np.multiply(one, rate, out=scratch("adam step", one.shape, one.dtype))
+    root = np.sqrt(two, out=scratch("adam root", two.shape, two.dtype))
+    root += epsilon
+    step /= root
+    table -= step

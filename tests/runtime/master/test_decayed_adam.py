@@ -122,3 +122,22 @@ def test_an_id_out_of_range_changes_nothing() -> None:
             session.run(update, {ids: [1, 2], unique: [1, ROWS]})
         for a, b in zip(before, session.run(variables)):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("width", [1, 5])
+def test_both_versions_of_the_loop(dtype: str, width: int) -> None:
+    rng = np.random.default_rng(4)
+    ids = np.array([3, 4, 9])
+    given = [rng.random(12 * width).astype(dtype) for _ in range(3)]
+    added = [rng.random(3 * width).astype(dtype) for _ in range(2)]
+    factors, made = np.array([0.1, 0.9, 0.99, 1e-4], dtype), []
+    for version in (kernel.moved.compile(), kernel.moved.numpy):
+        held = [a.copy() for a in given]
+        version(*held, factors, ids, *added, 3, 11, width)
+        version(*held, factors, ids[:0], added[0][:0], added[1][:0], 0, 3, width)
+        made.append(held)
+    for one, other, before in zip(*made, given):
+        assert one.tobytes() == other.tobytes()
+        assert (one[: 11 * width] != before[: 11 * width]).all()
+        assert (one[11 * width :] == before[11 * width :]).all()
