@@ -134,15 +134,25 @@ def train(
             sess.run(op)
         return _steps(supervisor, sess, train_op, step, train_step_fn, train_step_kwargs)
 
+    def end(sess: Any) -> None:
+        if logdir and is_chief:
+            logging.info("Finished training! Saving model to disk.")
+            supervisor.saver.save(sess, supervisor.save_path, global_step=step)
+            supervisor.stop(ignore_live_threads=ignore_live_threads)
+
+    return _until_done(supervisor, master, session_config, run, end)
+
+
+def _until_done(
+    supervisor: Any, master: str, config: Any, run: Callable[[Any], Any], end: Callable[[Any], None]
+) -> Any:
+    """What run(session) gives, in a new session where a lost task ended the one before."""
     while True:
         try:
-            with supervisor.managed_session(master, session_config, start_standard_services=False) as session:
-                loss = run(session)
-                if logdir and is_chief:
-                    logging.info("Finished training! Saving model to disk.")
-                    supervisor.saver.save(session, supervisor.save_path, global_step=step)
-                    supervisor.stop(ignore_live_threads=ignore_live_threads)
-            return loss
+            with supervisor.managed_session(master, config, start_standard_services=False) as session:
+                result = run(session)
+                end(session)
+            return result
         except AbortedError:
             logging.info("Retrying training!")
 
