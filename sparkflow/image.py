@@ -70,5 +70,4 @@ from sparkflow.ops.image_more import (
 )
 from sparkflow.ops.image_more import resize_image_with_crop_or_pad as resize_with_crop_or_pad
 from sparkflow.ops.image_more import transpose_image as transpose
-from sparkflow.ops.patches import extract_image_patches
-from sparkflow.ops.patches import extract_image_patches as extract_patches
+from sparkflow.ops.patches import extract_image_patches, extract_patches

@@ -81,10 +81,12 @@ from sparkflow.ops.nn_pool import (
     avg_pool,
     avg_pool1d,
     avg_pool3d,
+    avg_pool_v2,
     max_pool,
     max_pool1d,
     max_pool2d,
     max_pool3d,
+    max_pool_v2,
     max_pool_with_argmax,
     pool,
 )
@@ -92,8 +94,7 @@ from sparkflow.ops.patches import dilation2d, erosion2d, fractional_avg_pool, fr
 from sparkflow.ops.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
 from sparkflow.ops.rnn_raw import raw_rnn
 
-avg_pool2d = avg_pool_v2 = avg_pool
-max_pool_v2 = max_pool
+avg_pool2d = avg_pool
 silu = swish
 depthwise_conv2d_backprop_filter = depthwise_conv2d_native_backprop_filter
 depthwise_conv2d_backprop_input = depthwise_conv2d_native_backprop_input

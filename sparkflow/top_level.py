@@ -186,8 +186,7 @@ from sparkflow.ops.quantization import (
     fake_quant_with_min_max_vars_per_channel_gradient,
 )
 from sparkflow.ops.random_more import multinomial, random_gamma, random_poisson
-from sparkflow.ops.script import numpy_function, py_func
-from sparkflow.ops.script import py_func as py_function
+from sparkflow.ops.script import numpy_function, py_func, py_function
 from sparkflow.ops.segments import (
     segment_max,
     segment_mean,

@@ -11,7 +11,7 @@ from sparkflow.ops import array, embedding, init_ops, math, math_reduce, nn
 from sparkflow.ops.array_join import concat, split, stack
 from sparkflow.ops.nn_conv import convolution
 from sparkflow.ops.rnn import dynamic_rnn
-from sparkflow.ops.rnn_cell import GRUCell, LSTMCell, LSTMStateTuple, RNNCell
+from sparkflow.ops.rnn_cell import GRUCell, LSTMCell, LSTMStateTuple, RNNCell, last_size
 from sparkflow.ops.rnn_wrappers import _Wrapper
 from sparkflow.ops.variable_scope import get_variable, variable_scope
 
@@ -54,7 +54,7 @@ class LayerNormBasicLSTMCell(RNNCell):
         layer_norm: bool = True, norm_gain: float = 1.0, norm_shift: float = 0.0, dropout_keep_prob: Any = 1.0,
         dropout_prob_seed: int | None = None, reuse: Any = None,
     ):  # fmt: skip
-        super().__init__(reuse)
+        super().__init__(_reuse=reuse)
         self._units, self._forget_bias, self._activation = num_units, forget_bias, activation
         self._norms, self._gain, self._shift = layer_norm, norm_gain, norm_shift
         self._keep, self._seed = dropout_keep_prob, dropout_prob_seed
@@ -94,14 +94,14 @@ class UGRNNCell(RNNCell):
 
     def __init__(self, num_units: int, initializer: Any = None, forget_bias: float = 1.0, activation: Any = math.tanh,
                  reuse: Any = None):  # fmt: skip
-        super().__init__(reuse)
+        super().__init__(_reuse=reuse)
         self._units, self._initializer = num_units, initializer
         self._forget_bias, self._activation = forget_bias, activation
 
     state_size = output_size = property(lambda self: self._units)
 
-    def build(self, depth: int) -> None:
-        self._kernel = self._add("kernel", [depth + self._units, 2 * self._units], self._initializer)
+    def build(self, inputs_shape: Any) -> None:
+        self._kernel = self._add("kernel", [last_size(inputs_shape) + self._units, 2 * self._units], self._initializer)
         self._bias = self._add("bias", [2 * self._units], init_ops.zeros_initializer())
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
@@ -219,7 +219,7 @@ class AttentionCellWrapper(RNNCell):
         self, cell: RNNCell, attn_length: int, attn_size: int | None = None, attn_vec_size: int | None = None,
         input_size: int | None = None, state_is_tuple: bool = True, reuse: Any = None,
     ):  # fmt: skip
-        super().__init__(reuse)
+        super().__init__(_reuse=reuse)
         if attn_length <= 0:
             raise ValueError(f"attn_length should be greater than zero, got {attn_length}")
         if not state_is_tuple:

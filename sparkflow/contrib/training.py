@@ -63,8 +63,8 @@ class HParams:
             self.set_hparam(name.strip(), value)
         return self
 
-    def to_json(self, indent: int | None = None) -> str:
-        return json.dumps(self.values(), indent=indent, sort_keys=True)
+    def to_json(self, indent: int | None = None, separators: Any = None, sort_keys: bool = False) -> str:
+        return json.dumps(self.values(), indent=indent, separators=separators, sort_keys=sort_keys)
 
     def __contains__(self, key: str) -> bool:
         return key in self._names

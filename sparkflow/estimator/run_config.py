@@ -9,6 +9,7 @@ from typing import Any
 from sparkflow.framework.graph import Operation
 from sparkflow.train.cluster_resolver import CHIEFS, read_tf_config
 from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec
+from sparkflow_runtime.wire.errors import UnimplementedError
 from sparkflow_runtime.wire.protos import ConfigProto
 
 _DEFAULT_SAVE_S = 600
@@ -35,10 +36,19 @@ class RunConfig:
         keep_checkpoint_max: int | None = 5,
         keep_checkpoint_every_n_hours: float = 10000,
         log_step_count_steps: int | None = 100,
+        train_distribute: Any = None,
         device_fn: Callable[[Operation], str] | None = None,
         protocol: str | None = None,
+        eval_distribute: Any = None,
+        experimental_distribute: Any = None,
+        experimental_max_worker_delay_secs: float | None = None,
         session_creation_timeout_secs: float = 7200,
     ):
+        if any(s is not None for s in (train_distribute, eval_distribute, experimental_distribute)):
+            raise UnimplementedError(
+                "RunConfig: distribution strategies are not supported; a cluster with parameter servers is: "
+                "TF_CONFIG and train_and_evaluate"
+            )
         secs, steps = save_checkpoints_secs, save_checkpoints_steps
         if secs is _USE_DEFAULT:
             secs = _DEFAULT_SAVE_S if steps is _USE_DEFAULT else None
@@ -56,6 +66,7 @@ class RunConfig:
             keep_checkpoint_every_n_hours,
         )
         self.session_creation_timeout_secs = session_creation_timeout_secs
+        self.experimental_max_worker_delay_secs = experimental_max_worker_delay_secs
         self._read_environment()
 
     def _read_environment(self) -> None:

@@ -128,8 +128,19 @@ def _fill_to(array: np.ndarray, dims: Any, verify: bool) -> np.ndarray:
     return flat.reshape(dims)
 
 
-def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
-    """A Tensor of `value`: itself, a variable's value, or a constant. Raises ValueError where the dtype differs."""
+def convert_to_tensor(
+    value: Any, dtype: Any = None, name: str | None = None, preferred_dtype: Any = None, dtype_hint: Any = None,
+    as_ref: bool = False,
+) -> Tensor:  # fmt: skip
+    """A Tensor of `value`: itself, a variable's value, or a constant. Raises ValueError where the dtype differs.
+
+    preferred_dtype (or dtype_hint): the type where dtype is not given and the value can have it.
+    """
+    if dtype is None and (preferred_dtype is not None or dtype_hint is not None):
+        try:
+            return convert_to_tensor(value, preferred_dtype or dtype_hint, name, as_ref=as_ref)
+        except (TypeError, ValueError):
+            pass  # a preference is none of the value's business
     want = None if dtype is None else as_dtype(dtype)
     if isinstance(value, Tensor):
         if want is not None and not want.is_compatible_with(value.dtype):

@@ -60,10 +60,17 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
     return constant_value(tensor) if isinstance(tensor, Tensor) else np.asarray(tensor)
 
 
-def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False) -> TensorProto:
-    """A TensorProto of these values. Raises ValueError where they do not fill the shape."""
+def make_tensor_proto(
+    values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False, allow_broadcast: bool = False
+) -> TensorProto:
+    """A TensorProto of these values. allow_broadcast: one value may fill the shape.
+
+    Raises ValueError where they do not fill the shape.
+    """
     array = as_array(values, None if dtype is None else as_dtype(dtype))
     sizes = array.shape if shape is None else tuple(map(int, shape))
+    if allow_broadcast and array.size == 1:
+        array = np.broadcast_to(array.reshape([]), sizes)
     if array.shape != sizes:
         if verify_shape or array.size != shapes.product(sizes):
             raise ValueError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")

@@ -176,6 +176,11 @@ class Graph:
     def version(self) -> int:
         return len(self._ops)
 
+    @property
+    def collections(self) -> list[str]:
+        """The names of its collections."""
+        return self.get_all_collection_keys()
+
     def prevent_feeding(self, tensor: Tensor) -> None:
         """Let no session feed `tensor` (nor the other outputs of its op)."""
         self._unfeedable.add(tensor.op)

@@ -20,12 +20,15 @@ def import_graph_def(
     input_map: Mapping[str, Any] | None = None,
     return_elements: Sequence[str] | None = None,
     name: str | None = None,
+    op_dict: Any = None,
+    producer_op_list: Any = None,
 ) -> list[Any] | None:
     """Add the nodes under the scope `name` ("import" by default, "" for none). input_map replaces tensors by name.
 
     Nodes may stand in any order; only loops (NextIteration into Merge) may close a cycle. A loop that comes in this way
     runs, but has no gradient. What calls functions of the GraphDef's library (If, While, Case, PartitionedCall) is
-    replaced by their nodes, and has gradients. Raises InvalidArgumentError on an input that no node makes.
+    replaced by their nodes, and has gradients. Raises InvalidArgumentError on an input that no node makes. op_dict and
+    producer_op_list are not looked at: the ops are the table's.
     """
     graph = get_default_graph()
     scope = "import" if name is None else name

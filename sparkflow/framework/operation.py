@@ -45,6 +45,16 @@ class Tensor:
     def get_shape(self) -> TensorShape:
         return TensorShape(self._shape)
 
+    @property
+    def ndim(self) -> int | None:
+        return None if self._shape is None else len(self._shape)
+
+    def experimental_ref(self) -> Reference:
+        """What stands for the tensor as a key, compared by identity; `deref()` gives the tensor."""
+        return Reference(self)
+
+    ref = experimental_ref
+
     def set_shape(self, shape: Any) -> None:
         """Tell what is known beyond inference. Raises InvalidArgumentError on a contradiction."""
         self._shape = shapes.merge(self._shape, shapes.as_dims(shape))
@@ -83,6 +93,22 @@ class Tensor:
         __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _two
 
 
+class Reference:
+    """A key that stands for one object, whatever the object's == says."""
+
+    def __init__(self, referred: Any):
+        self._referred = referred
+
+    def deref(self) -> Any:
+        return self._referred
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and other._referred is self._referred
+
+    def __hash__(self) -> int:
+        return id(self._referred)
+
+
 class Operation:
     """A node: op type, inputs, control inputs, attributes, device."""
 
@@ -113,6 +139,14 @@ class Operation:
         self.traceback_frame: tuple[str, int] | None = None
 
     device = property(lambda self: self._device)
+
+    @property
+    def traceback(self) -> list[tuple[str, int]]:
+        """(file, line) of the program that made the node."""
+        return [] if self.traceback_frame is None else [self.traceback_frame]
+
+    def values(self) -> tuple[Tensor, ...]:
+        return tuple(self.outputs)
 
     def get_attr(self, name: str) -> Any:
         if name not in self.attrs:

@@ -37,6 +37,15 @@ class Dimension:
     def __str__(self) -> str:
         return "?" if self.value is None else str(self.value)
 
+    def is_compatible_with(self, other: Any) -> bool:
+        return compatible((self.value,), (Dimension(other).value,))
+
+    def merge_with(self, other: Any) -> Dimension:
+        """Whichever is known. Raises ValueError where both are, and differ."""
+        return Dimension(merge((self.value,), (Dimension(other).value,))[0])  # type: ignore[index]
+
+    assert_is_compatible_with = merge_with
+
     def _with(self, other: Any, combine: Any) -> Dimension:
         a, b = self.value, Dimension(other).value
         return Dimension(None if a is None or b is None else combine(a, b))
@@ -102,6 +111,31 @@ class TensorShape:
 
     def with_rank(self, rank: int) -> TensorShape:
         return self.merge_with([None] * rank)
+
+    def with_rank_at_least(self, rank: int) -> TensorShape:
+        """Itself. Raises ValueError where it is known to have less axes."""
+        if self.dims_ is not None and len(self.dims_) < rank:
+            raise ValueError(f"Shape {self} must have rank at least {rank}")
+        return self
+
+    def with_rank_at_most(self, rank: int) -> TensorShape:
+        """Itself. Raises ValueError where it is known to have more axes."""
+        if self.dims_ is not None and len(self.dims_) > rank:
+            raise ValueError(f"Shape {self} must have rank at most {rank}")
+        return self
+
+    def assert_has_rank(self, rank: int) -> None:
+        if self.dims_ is not None and len(self.dims_) != rank:
+            raise ValueError(f"Shape {self} must have rank {rank}")
+
+    def assert_same_rank(self, other: Any) -> None:
+        other = TensorShape(other)
+        if other.ndims is not None and self.ndims not in (None, other.ndims):
+            raise ValueError(f"Shapes {self} and {other} must have the same rank")
+
+    def assert_is_fully_defined(self) -> None:
+        if not self.is_fully_defined():
+            raise ValueError(f"Shape {self} is not fully defined")
 
     def __len__(self) -> int:
         return len(self.as_list())

@@ -70,6 +70,10 @@ class SparseTensor:
     def graph(self) -> Graph:
         return self.values.graph
 
+    def with_values(self, new_values: Any) -> SparseTensor:
+        """These values at the same places."""
+        return SparseTensor(self.indices, new_values, self.dense_shape)
+
     def consumers(self) -> Any:
         return self.values.consumers()
 

@@ -119,6 +119,19 @@ class _Transposed(_Conv):
     max(kernel_size - stride, 0) ("valid").
     """
 
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        *args: Any,
+        **kwargs: Any,
+    ):
+        """As for a convolution, without dilation_rate."""
+        super().__init__(filters, kernel_size, strides, padding, data_format, 1, *args, **kwargs)
+
     def _make_kernels(self, channels: int) -> None:
         self.kernel = self.add_weight("kernel", [*self.kernel_size, self.filters, channels], **self._of_kernel)
 
@@ -160,17 +173,27 @@ class _Separable(_Conv):
         self,
         filters: int,
         kernel_size: Any,
-        *args: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        dilation_rate: Any = 1,
         depth_multiplier: int = 1,
+        activation: Activation | None = None,
+        use_bias: bool = True,
         depthwise_initializer: Any = None,
         pointwise_initializer: Any = None,
+        bias_initializer: Any = None,
         depthwise_regularizer: Any = None,
         pointwise_regularizer: Any = None,
+        *,
         depthwise_constraint: Any = None,
         pointwise_constraint: Any = None,
         **kwargs: Any,
     ):
-        super().__init__(filters, kernel_size, *args, **kwargs)
+        window = (strides, padding, data_format, dilation_rate)
+        super().__init__(
+            filters, kernel_size, *window, activation, use_bias, bias_initializer=bias_initializer, **kwargs
+        )
         self.depth_multiplier = depth_multiplier
         self._of_depthwise = {
             "initializer": depthwise_initializer,

@@ -46,14 +46,23 @@ class BatchNormalization(Layer):
         beta_constraint: Any = None,
         gamma_constraint: Any = None,
         renorm: bool = False,
+        renorm_clipping: Any = None,
+        renorm_momentum: float = 0.99,
         fused: bool | None = None,
         trainable: bool = True,
+        virtual_batch_size: int | None = None,
+        adjustment: Any = None,
         name: str | None = None,
         **kwargs: Any,
     ):
         super().__init__(trainable, name, **kwargs)
-        if renorm:
-            raise ValueError("batch_normalization: renorm=True (batch renormalisation) is not supported")
+        for what, wanted in (
+            ("renorm", renorm),
+            ("virtual_batch_size", virtual_batch_size),
+            ("adjustment", adjustment),
+        ):
+            if wanted:
+                raise ValueError(f"batch_normalization: {what}={wanted!r} is not supported; leave it out")
         self.axis, self.momentum, self.epsilon = axis[0] if isinstance(axis, (list, tuple)) else axis, momentum, epsilon
         self.center, self.scale, self.fused = center, scale, fused
         ones, zeros = init_ops.ones_initializer(), init_ops.zeros_initializer()
@@ -162,7 +171,11 @@ def batch_normalization(
     name: str | None = None,
     reuse: Any = None,
     renorm: bool = False,
+    renorm_clipping: Any = None,
+    renorm_momentum: float = 0.99,
     fused: bool | None = None,
+    virtual_batch_size: int | None = None,
+    adjustment: Any = None,
 ) -> Tensor:
     """BatchNormalization as a function; training as in its call."""
     settings = {k: v for k, v in locals().items() if k not in ("inputs", "training", "reuse")}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow.framework import shapes
-from sparkflow.framework.apply import apply_op, convert_to_tensor
+from sparkflow.framework.apply import apply_op, constant, convert_to_tensor
 from sparkflow.framework.constant_value import constant_value, constant_value_as_shape
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
@@ -247,9 +247,39 @@ def gather(
     return apply_op("GatherV2", [params, indices, batch_dims if axis is None else axis], attrs, name)
 
 
-def gather_nd(params: Any, indices: Any, name: str | None = None) -> Tensor:
-    """The slices of params at the index vectors along the last axis of indices."""
-    return apply_op("GatherNd", [params, indices], name=name)
+def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
+    """The slices of params at the index vectors along the last axis of indices.
+
+    batch_dims: so many first axes of params and indices are the same, and the index vectors are of what is behind them.
+    """
+    if not batch_dims:
+        return apply_op("GatherNd", [params, indices], name=name)
+    with get_default_graph().name_scope(name or "GatherNd"):
+        params, indices = convert_to_tensor(params), convert_to_tensor(indices)
+        out = apply_op("GatherNd", [params, _with_batch_indices(params, indices, batch_dims)])
+        depth = indices.shape[-1].value
+        if depth is not None:
+            out.set_shape(indices.shape[:-1].concatenate(params.shape[batch_dims + depth :]))
+        return out
+
+
+def _with_batch_indices(params: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
+    """indices with the place of each vector in the first batch_dims axes before it."""
+    dims, kind = indices._shape, indices.dtype.base_dtype
+    if dims is None or params._shape is None or not 0 < batch_dims < len(dims) or batch_dims > len(params._shape):
+        raise ValueError(
+            f"gather_nd: batch_dims={batch_dims} needs as many axes in params {shapes.show(params._shape)} and more in "
+            f"indices {shapes.show(dims)}"
+        )
+    sizes = apply_op("Shape", [indices], {"out_type": kind})
+    one = constant([1], kind)
+    column = apply_op("ConcatV2", [[sizes[:-1], one], constant(0)])
+    parts = []
+    for axis in range(batch_dims):
+        places = apply_op("Range", [constant(0, kind), sizes[axis], constant(1, kind)])
+        along = [-1 if i == axis else 1 for i in range(len(dims))]
+        parts.append(apply_op("BroadcastTo", [apply_op("Reshape", [places, along]), column]))
+    return apply_op("ConcatV2", [[*parts, indices], constant(len(dims) - 1)])
 
 
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:

@@ -25,7 +25,7 @@ def unary(
     def build(x: Any, name: str | None = None) -> Tensor:
         return apply_op(op_type, [x], name=name)
 
-    return _described(build, op_type, doc)
+    return _described(build, op_type, doc, signature)
 
 
 def unary_float(op_type: str, doc: str, signature: str = "x: T -> y: T") -> Elementwise:
@@ -40,7 +40,7 @@ def binary(op_type: str, doc: str, signature: str = "x: T, y: T -> z: T", **defa
     def build(x: Any, y: Any, name: str | None = None) -> Tensor:
         return apply_op(op_type, [x, y], name=name)
 
-    return _described(build, op_type, doc)
+    return _described(build, op_type, doc, signature)
 
 
 def of_sparse_too(build: Elementwise) -> Callable[..., Any]:
@@ -55,7 +55,11 @@ def of_sparse_too(build: Elementwise) -> Callable[..., Any]:
     return either
 
 
-def _described(build: Elementwise, op_type: str, doc: str) -> Elementwise:
+def _described(build: Any, op_type: str, doc: str, signature: str) -> Elementwise:
+    """build with its name, and with its arguments called as the op's inputs are."""
+    inputs = re.findall(r"(\w+):", signature.partition("->")[0])
+    code = build.__code__
+    build.__code__ = code.replace(co_varnames=(*inputs, *code.co_varnames[len(inputs) :]))
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op_type).lower()
     build.__name__ = build.__qualname__ = name
     build.__doc__ = doc

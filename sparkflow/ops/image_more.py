@@ -92,9 +92,14 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Te
     return apply_op("EncodePng", [image], {"compression": compression}, name)
 
 
-def encode_jpeg(image: Any, format: str = "", quality: int = 95, name: str | None = None, **options: Any) -> Tensor:
-    """The bytes of a JPEG file of an image of uint8. Other options as TensorFlow names them."""
-    return apply_op("EncodeJpeg", [image], {"format": format, "quality": quality, **options}, name)
+def encode_jpeg(
+    image: Any, format: str = "", quality: int = 95, progressive: bool = False, optimize_size: bool = False,
+    chroma_downsampling: bool = True, density_unit: str = "in", x_density: int = 300, y_density: int = 300,
+    xmp_metadata: str = "", name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """The bytes of a JPEG file of an image of uint8."""
+    attrs = {key: value for key, value in locals().items() if key not in ("image", "name")}
+    return apply_op("EncodeJpeg", [image], attrs, name)
 
 
 # ---------------------------------------------------------------------- types and colours

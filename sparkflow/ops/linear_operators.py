@@ -17,7 +17,7 @@ from sparkflow_runtime.wire.dtypes import as_dtype, float32
 class LinearOperator:
     """A batch of matrices [..., rows, columns]. A subclass gives `_dense()`, and what it can do in a better way."""
 
-    def __init__(self, dtype: Any, name: str | None = None, **_hints: Any):
+    def __init__(self, dtype: Any, *, name: str | None = None, **_hints: Any):
         self._dtype, self._name = as_dtype(dtype), name or type(self).__name__
 
     dtype = property(lambda self: self._dtype)
@@ -93,9 +93,9 @@ class LinearOperator:
 class LinearOperatorFullMatrix(LinearOperator):
     """Any matrices."""
 
-    def __init__(self, matrix: Any, name: str = "LinearOperatorFullMatrix", **hints: Any):
+    def __init__(self, matrix: Any, *, name: str = "LinearOperatorFullMatrix", **hints: Any):
         self._matrix = convert_to_tensor(matrix)
-        super().__init__(self._matrix.dtype.base_dtype, name, **hints)
+        super().__init__(self._matrix.dtype.base_dtype, name=name, **hints)
 
     def _dense(self) -> Tensor:
         return self._matrix
@@ -114,9 +114,9 @@ class _KnownDiagonal(LinearOperator):
 class LinearOperatorLowerTriangular(_KnownDiagonal):
     """The lower triangles of tril [..., n, n], whatever stands above."""
 
-    def __init__(self, tril: Any, name: str = "LinearOperatorLowerTriangular", **hints: Any):
+    def __init__(self, tril: Any, *, name: str = "LinearOperatorLowerTriangular", **hints: Any):
         self._tril = convert_to_tensor(tril)
-        super().__init__(self._tril.dtype.base_dtype, name, **hints)
+        super().__init__(self._tril.dtype.base_dtype, name=name, **hints)
 
     def _dense(self) -> Tensor:
         return linalg_parts.matrix_band_part(self._tril, -1, 0)
@@ -128,9 +128,9 @@ class LinearOperatorLowerTriangular(_KnownDiagonal):
 class LinearOperatorDiag(_KnownDiagonal):
     """Diagonal matrices, of diag [..., n]."""
 
-    def __init__(self, diag: Any, name: str = "LinearOperatorDiag", **hints: Any):
+    def __init__(self, diag: Any, *, name: str = "LinearOperatorDiag", **hints: Any):
         self._diag = convert_to_tensor(diag)
-        super().__init__(self._diag.dtype.base_dtype, name, **hints)
+        super().__init__(self._diag.dtype.base_dtype, name=name, **hints)
 
     diag = property(lambda self: self._diag)
 
@@ -155,14 +155,14 @@ class LinearOperatorDiag(_KnownDiagonal):
 class LinearOperatorScaledIdentity(LinearOperatorDiag):
     """multiplier [...] times the identity of num_rows."""
 
-    def __init__(self, num_rows: Any, multiplier: Any, name: str = "LinearOperatorScaledIdentity", **hints: Any):
+    def __init__(self, num_rows: Any, multiplier: Any, *, name: str = "LinearOperatorScaledIdentity", **hints: Any):
         self._multiplier = convert_to_tensor(multiplier)
         count = convert_to_tensor(num_rows)
         sizes = concat([array.shape(self._multiplier), array.expand_dims(count, 0)], 0)
         kind = self._multiplier.dtype.base_dtype
         diag = math.multiply(array.expand_dims(self._multiplier, -1), array.ones(sizes, kind))
         diag.set_shape(self._multiplier.shape.concatenate([constant_value(count)]))
-        super().__init__(diag, name, **hints)
+        super().__init__(diag, name=name, **hints)
 
     multiplier = property(lambda self: self._multiplier)
 
@@ -171,10 +171,11 @@ class LinearOperatorIdentity(LinearOperatorDiag):
     """The identity of num_rows, for each of a batch."""
 
     def __init__(
-        self, num_rows: Any, batch_shape: Any = None, dtype: Any = None, name: str = "LinearOperatorIdentity",
+        self, num_rows: Any, batch_shape: Any = None, dtype: Any = None, *,
+        name: str = "LinearOperatorIdentity",
         **hints: Any,
     ):  # fmt: skip
         super().__init__(
             linalg_parts.matrix_diag_part(eye(num_rows, batch_shape=batch_shape, dtype=as_dtype(dtype or float32))),
-            name, **hints,
+            name=name, **hints,
         )  # fmt: skip

@@ -222,7 +222,14 @@ def argmin(
     return _arg("ArgMin", input, axis, dimension, output_type, name)
 
 
-arg_max, arg_min = argmax, argmin
+def arg_max(input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+    """As argmax."""
+    return argmax(input, dimension, name, output_type=output_type)
+
+
+def arg_min(input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+    """As argmin."""
+    return argmin(input, dimension, name, output_type=output_type)
 
 
 def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:

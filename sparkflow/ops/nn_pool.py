@@ -140,6 +140,20 @@ def avg_pool(
         return apply_op("AvgPool", [x], _attrs("avg_pool", 2, ksize, strides, padding, data_format), scope)
 
 
+def max_pool_v2(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
+) -> Tensor:
+    """As max_pool, with its argument's later name."""
+    return max_pool(input, ksize, strides, padding, data_format or "NHWC", name)
+
+
+def avg_pool_v2(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
+) -> Tensor:
+    """As avg_pool, with its argument's later name."""
+    return avg_pool(input, ksize, strides, padding, data_format or "NHWC", name)
+
+
 def max_pool_with_argmax(
     input: Any,
     ksize: Any,

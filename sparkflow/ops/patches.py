@@ -95,6 +95,11 @@ def extract_image_patches(
     return apply_op("ExtractImagePatches", [images], attrs, name)
 
 
+def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
+    """As extract_image_patches."""
+    return extract_image_patches(images, sizes, strides, rates, padding, name)
+
+
 def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, name: str | None = None) -> Tensor:
     """As extract_image_patches, over [batch, depth, height, width, channels]."""
     attrs = {"ksizes": [int(k) for k in ksizes], "strides": [int(s) for s in strides], "padding": padding}

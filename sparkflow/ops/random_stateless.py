@@ -95,4 +95,8 @@ def stateless_multinomial(
     return apply_op("StatelessMultinomial", [logits, num_samples, seed], attrs, name or "stateless_multinomial")
 
 
-stateless_categorical = stateless_multinomial
+def stateless_categorical(
+    logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64, name: str | None = None
+) -> Tensor:
+    """As stateless_multinomial."""
+    return stateless_multinomial(logits, num_samples, seed, dtype, name or "stateless_categorical")

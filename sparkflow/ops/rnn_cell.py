@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import array, init_ops, math
 from sparkflow.ops.array_join import concat, split
 from sparkflow.ops.clip import clip_by_value
@@ -43,12 +44,12 @@ class LSTMStateTuple(NamedTuple):
 class RNNCell:
     """One step: cell(inputs, state) -> (output, new state), inputs being [batch, size].
 
-    A subclass gives state_size and output_size (a size, or a nested structure of sizes), `build(depth)`, which makes
-    the variables, and `call(inputs, state)`.
+    A subclass gives state_size and output_size (a size, or a nested structure of sizes), `build(inputs_shape)`, which
+    makes the variables, and `call(inputs, state)`.
     """
 
-    def __init__(self, reuse: Any = None, name: str | None = None, dtype: Any = None, trainable: bool = True):
-        self._reuse, self._dtype, self._trainable = reuse, None if dtype is None else as_dtype(dtype), trainable
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, _reuse: Any = None):
+        self._reuse, self._dtype, self._trainable = _reuse, None if dtype is None else as_dtype(dtype), trainable
         self._base = (
             name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
         )
@@ -74,7 +75,12 @@ class RNNCell:
     def trainable_variables(self) -> list[Any]:
         return [] if self._scope is None else self._scope.trainable_variables()
 
-    weights, trainable_weights = variables, trainable_variables
+    @property
+    def non_trainable_variables(self) -> list[Any]:
+        trained = self.trainable_variables
+        return [v for v in self.variables if not any(v is t for t in trained)]
+
+    weights, trainable_weights, non_trainable_weights = variables, trainable_variables, non_trainable_variables
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """scope: a name for the variable scope, where it is not to be the class's."""
@@ -86,18 +92,12 @@ class RNNCell:
         with variable_scope(label, self._base, reuse=reuse) as entered:
             self._scope = entered if first else self._scope
             if not self.built:
-                self.build(self._depth(x))
+                self.build(nest.flatten(x)[0].shape)
                 self.built = True
             return self.call(x, state)
 
-    def _depth(self, inputs: Any) -> int:
-        dims = nest.flatten(inputs)[0]._shape
-        if dims is None or len(dims) < 2 or dims[-1] is None:
-            raise ValueError(f"{self._base}: expected inputs of a known last size, [batch, size], got {inputs}")
-        return dims[-1]
-
-    def build(self, depth: int) -> None:
-        """Make the variables for inputs of that size."""
+    def build(self, inputs_shape: Any) -> None:
+        """Make the variables for inputs of that shape, [batch, size]."""
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         raise NotImplementedError(f"{type(self).__name__} does not say what it computes: define call")
@@ -111,7 +111,32 @@ class RNNCell:
         return new
 
     def _add(self, name: str, shape: list[int], initializer: Any = None) -> Any:
-        return get_variable(name, shape, self._dtype, initializer, trainable=self._trainable)
+        return self.add_weight(name, shape, initializer=initializer)
+
+    def add_weight(
+        self,
+        name: str,
+        shape: Any = None,
+        dtype: Any = None,
+        initializer: Any = None,
+        regularizer: Any = None,
+        trainable: bool | None = None,
+        constraint: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """A variable of the cell, by get_variable: for `build`."""
+        trained = self._trainable and trainable is not False
+        kind = dtype or self._dtype
+        return get_variable(name, shape, kind, initializer, regularizer, trained, constraint=constraint, **kwargs)
+
+    add_variable = add_weight
+
+    @property
+    def losses(self) -> list[Any]:
+        """What the regularizers of its variables ask for."""
+        if self._scope is None:
+            return []
+        return get_default_graph().get_collection(GraphKeys.REGULARIZATION_LOSSES, self._scope.name + "/")
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
         """Zeros in the structure of state_size, each [batch_size, size]."""
@@ -125,6 +150,14 @@ class RNNCell:
         if batch_size is None or dtype is None:
             raise ValueError("get_initial_state takes inputs, or batch_size and dtype")
         return self.zero_state(batch_size, dtype)
+
+
+def last_size(inputs_shape: Any) -> int:
+    """The size of a cell's inputs, [batch, size]. Raises ValueError where it is not known."""
+    dims = shapes.as_dims(inputs_shape)
+    if dims is None or len(dims) < 2 or dims[-1] is None:
+        raise ValueError(f"Expected inputs.shape[-1] to be known, saw shape: {shapes.show(dims)}")
+    return dims[-1]
 
 
 def _with_batch(batch_size: Any, size: Any) -> list[Any]:
@@ -145,12 +178,13 @@ class BasicRNNCell(RNNCell):
         name: str | None = None,
         dtype: Any = None,
     ):
-        super().__init__(reuse, name, dtype)
+        super().__init__(name=name, dtype=dtype, _reuse=reuse)
         self._num_units, self._activation = num_units, activation or math.tanh
 
     state_size = output_size = property(lambda self: self._num_units)
 
-    def build(self, depth: int) -> None:
+    def build(self, inputs_shape: Any) -> None:
+        depth = last_size(inputs_shape)
         self._kernel = self._add("kernel", [depth + self._num_units, self._num_units])
         self._bias = self._add("bias", [self._num_units], init_ops.zeros_initializer())
 
@@ -172,14 +206,14 @@ class GRUCell(RNNCell):
         name: str | None = None,
         dtype: Any = None,
     ):
-        super().__init__(reuse, name, dtype)
+        super().__init__(name=name, dtype=dtype, _reuse=reuse)
         self._num_units, self._activation = num_units, activation or math.tanh
         self._kernel_initializer, self._bias_initializer = kernel_initializer, bias_initializer
 
     state_size = output_size = property(lambda self: self._num_units)
 
-    def build(self, depth: int) -> None:
-        n = self._num_units
+    def build(self, inputs_shape: Any) -> None:
+        depth, n = last_size(inputs_shape), self._num_units
         gates_bias = self._bias_initializer or init_ops.constant_initializer(1.0)
         self._gates = self._add("gates/kernel", [depth + n, 2 * n], self._kernel_initializer)
         self._gates_bias = self._add("gates/bias", [2 * n], gates_bias)
@@ -221,7 +255,7 @@ class LSTMCell(RNNCell):
         name: str | None = None,
         dtype: Any = None,
     ):
-        super().__init__(reuse, name, dtype)
+        super().__init__(name=name, dtype=dtype, _reuse=reuse)
         if num_unit_shards is not None or num_proj_shards is not None:
             raise ValueError("LSTMCell: num_unit_shards and num_proj_shards are gone; use a variable_scope partitioner")
         self._num_units, self._num_proj, self._forget_bias = num_units, num_proj, forget_bias
@@ -238,8 +272,8 @@ class LSTMCell(RNNCell):
     def output_size(self) -> int:
         return self._num_proj or self._num_units
 
-    def build(self, depth: int) -> None:
-        n = self._num_units
+    def build(self, inputs_shape: Any) -> None:
+        depth, n = last_size(inputs_shape), self._num_units
         self._kernel = self._add("kernel", [depth + self.output_size, 4 * n], self._initializer)
         self._bias = self._add("bias", [4 * n], init_ops.zeros_initializer())
         if self._use_peepholes:

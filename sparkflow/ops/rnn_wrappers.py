@@ -15,11 +15,8 @@ class _Wrapper(RNNCell):
     """A cell with the sizes and the variables of the one inside."""
 
     def __init__(self, cell: RNNCell, reuse: Any = None):
-        super().__init__(reuse)
+        super().__init__(_reuse=reuse)
         self._cell = cell
-
-    def _depth(self, inputs: Any) -> int:
-        return 0  # what it adds is made by `call`, for inputs of whatever form
 
     state_size = property(lambda self: self._cell.state_size)
     output_size = property(lambda self: self._cell.output_size)

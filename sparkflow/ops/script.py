@@ -52,3 +52,8 @@ def numpy_function(
 ) -> Any:
     """py_func under its later name."""
     return py_func(func, inp, Tout, stateful, name)
+
+
+def py_function(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: str | None = None) -> Any:
+    """py_func: func is given numpy arrays and no eager tensors, which this library does not have."""
+    return py_func(func, inp, Tout, True, name)

@@ -187,7 +187,7 @@ def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tenso
 
 def string_split(
     source: Any = None, sep: Any = None, skip_empty: bool = True, delimiter: Any = " ",
-    result_type: str = "SparseTensor", input: Any = None, name: str | None = None,
+    result_type: str = "SparseTensor", name: str | None = None, input: Any = None,
 ) -> SparseTensor:  # fmt: skip
     """A SparseTensor [n, longest] of the parts of n strings between the delimiter's characters (each byte of a string
     that is "" without any)."""

@@ -33,9 +33,23 @@ class VariableScope:
     reuse: None or False (get_variable makes), True (it shares), AUTO_REUSE (either). name_scope: prefix of op names.
     """
 
-    def __init__(self, reuse: Any, name: str = "", name_scope: str = "", **settings: Any):
+    def __init__(
+        self,
+        reuse: Any,
+        name: str = "",
+        initializer: Any = None,
+        regularizer: Any = None,
+        caching_device: Any = None,
+        partitioner: Any = None,
+        custom_getter: Any = None,
+        name_scope: str = "",
+        dtype: Any = float32,
+        use_resource: bool | None = None,
+        constraint: Any = None,
+    ):
         self._reuse, self._name, self._name_scope = reuse, name, name_scope
-        self._settings: dict[str, Any] = {**dict.fromkeys(_SETTINGS), "dtype": float32, **settings}
+        given = (initializer, regularizer, caching_device, partitioner, custom_getter, dtype, constraint)
+        self._settings: dict[str, Any] = dict(zip(_SETTINGS, given, strict=True))
 
     name = property(lambda self: self._name)
     original_name_scope = property(lambda self: self._name_scope)
@@ -70,6 +84,9 @@ class VariableScope:
 
     def set_custom_getter(self, custom_getter: Any) -> None:
         self._set("custom_getter", custom_getter)
+
+    def set_use_resource(self, use_resource: bool | None) -> None:
+        """Accepted for the sake of scripts: every variable is one that references stand for."""
 
     def set_dtype(self, dtype: Any) -> None:
         self._set("dtype", as_dtype(dtype))

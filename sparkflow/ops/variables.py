@@ -10,8 +10,9 @@ from sparkflow.framework.apply import apply_op, convert_to_tensor, register_conv
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.indexed_slices import IndexedSlices
+from sparkflow.framework.operation import Reference
 from sparkflow.framework.shapes import TensorShape
-from sparkflow.ops import array_join, array_slice, control_flow, operators, state
+from sparkflow.ops import array_join, array_scatter, array_slice, control_flow, operators, state
 from sparkflow.ops.control_flow_cond import cond
 from sparkflow.ops.initial_values import of_initial_values
 from sparkflow_runtime.wire.dtypes import DType, as_dtype
@@ -238,6 +239,32 @@ class Variable:
 
     def scatter_update(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Tensor:
         return self._scatter(state.scatter_update, sparse_delta, use_locking, name)
+
+    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+        return array_scatter.scatter_nd_add(self._variable, indices, updates, use_locking=True, name=name)
+
+    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+        return array_scatter.scatter_nd_sub(self._variable, indices, updates, use_locking=True, name=name)
+
+    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+        return array_scatter.scatter_nd_update(self._variable, indices, updates, use_locking=True, name=name)
+
+    def count_up_to(self, limit: int) -> Tensor:
+        """Its value before 1 is added to it. Raises OutOfRangeError where that is the limit."""
+        return state.count_up_to(self._variable, limit)
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+        """The rows at these indices."""
+        return array_slice.gather(self, indices, name=name)
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+        return array_slice.gather_nd(self, indices, name=name)
+
+    def experimental_ref(self) -> Reference:
+        """What stands for the variable as a key, compared by identity; `deref()` gives the variable."""
+        return Reference(self)
+
+    ref = experimental_ref
 
     def _scatter(self, function: Callable[..., Tensor], delta: Any, use_locking: bool, name: str | None) -> Tensor:
         if not isinstance(delta, IndexedSlices):

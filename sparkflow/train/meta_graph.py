@@ -13,6 +13,7 @@ from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_grap
 from sparkflow.ops.variables import Variable
 from sparkflow.train.checkpoint_state import write_whole
 from sparkflow.train.queue_runner import QueueRunner
+from sparkflow_runtime.wire.errors import UnimplementedError
 from sparkflow_runtime.wire.protos import GraphDef, MetaGraphDef
 
 VARIABLES = ("variables", "trainable_variables", "local_variables", "model_variables", "moving_average_variables",
@@ -28,13 +29,20 @@ def export_meta_graph(
     collection_list: Iterable[str] | None = None,
     as_text: bool = False,
     graph: Graph | None = None,
+    export_scope: str | None = None,
     clear_devices: bool = False,
     **_: Any,
 ) -> MetaGraphDef:
     """The current graph as a MetaGraphDef, written to `filename` when that is given.
 
     collection_list: which collections; all by default. Of those, variables, nodes, numbers and strings are kept.
+    Raises UnimplementedError where export_scope asks for a part of the graph.
     """
+    if export_scope is not None:
+        raise UnimplementedError(
+            f"export_meta_graph: export_scope={export_scope!r} is not supported; export the whole graph, or a part "
+            "by tf.graph_util.extract_sub_graph"
+        )
     graph = graph or get_default_graph()
     meta = MetaGraphDef(graph_def=graph.as_graph_def(add_shapes=True) if graph_def is None else graph_def)
     if meta_info_def is not None:

@@ -190,7 +190,7 @@ class Saver:
             if written > self._next_kept_time:
                 self._next_kept_time += self._every_hours * 3600
             else:
-                remove_checkpoint(prefix, meta_graph_suffix)
+                remove_checkpoint(prefix, meta_graph_suffix=meta_graph_suffix)
 
     @property
     def last_checkpoints(self) -> list[str]:
@@ -208,10 +208,20 @@ class Saver:
         found = [p for p in checkpoint_paths if checkpoint_state.checkpoint_exists(p)]
         self._last_checkpoints = [(p, os.path.getmtime(p + INDEX_SUFFIX)) for p in found]
 
-    def export_meta_graph(self, filename: str | None = None, graph: Any = None, **options: Any) -> Any:
-        """The graph, its collections and this Saver as a MetaGraphDef, written to `filename` when that is given."""
-        saver_def = None if self._is_empty else self.as_saver_def()
-        return meta_graph.export_meta_graph(filename, saver_def=saver_def, graph=graph, **options)
+    def export_meta_graph(
+        self, filename: str | None = None, collection_list: Any = None, as_text: bool = False,
+        export_scope: str | None = None, clear_devices: bool = False, **options: Any,
+    ) -> Any:  # fmt: skip
+        """The graph, its collections and this Saver as a MetaGraphDef: train.export_meta_graph, which see."""
+        return meta_graph.export_meta_graph(
+            filename,
+            saver_def=None if self._is_empty else self.as_saver_def(),
+            collection_list=collection_list,
+            as_text=as_text,
+            export_scope=export_scope,
+            clear_devices=clear_devices,
+            **options,
+        )
 
     # ------------------------------------------------------------------ restoring
 
@@ -236,7 +246,9 @@ class Saver:
         sess.run(nodes.restore, {nodes.filename: save_path})
 
 
-def remove_checkpoint(checkpoint_prefix: str, meta_graph_suffix: str = "meta") -> None:
+def remove_checkpoint(
+    checkpoint_prefix: str, checkpoint_format_version: int = 2, meta_graph_suffix: str = "meta"
+) -> None:
     """Remove its files: the index first, so that no half of it counts as a checkpoint."""
     stem = glob.escape(checkpoint_prefix)
     whole = [checkpoint_prefix + INDEX_SUFFIX, f"{checkpoint_prefix}.{meta_graph_suffix}"]

@@ -21,9 +21,28 @@ def _values(*tensors: Any, feeds: Any = None) -> Any:
 def test_homes() -> None:
     assert tf.contrib.rnn.BasicLSTMCell is tf.nn.rnn_cell.BasicLSTMCell
     assert tf.contrib.framework.get_or_create_global_step is tf.train.get_or_create_global_step
-    assert tf.contrib.losses.mean_squared_error is tf.losses.mean_squared_error
     with pytest.raises(AttributeError, match="contrib"):
         _ = tf.contrib.nobody
+
+
+def test_losses_take_what_is_computed_first() -> None:
+    ours, theirs = tf.contrib.losses, tf.losses
+    x, y = tf.constant([[0.2, 0.9, 0.4]]), tf.constant([[0.0, 1.0, 0.0]])
+    pairs = [
+        (
+            ours.softmax_cross_entropy(x, y, label_smoothing=0.1),
+            theirs.softmax_cross_entropy(y, x, label_smoothing=0.1),
+        ),
+        (ours.sigmoid_cross_entropy(x, y, 2.0), theirs.sigmoid_cross_entropy(y, x, 2.0)),
+        (ours.sparse_softmax_cross_entropy(x, [1]), theirs.sparse_softmax_cross_entropy([1], x)),
+        (ours.log_loss(x, y, epsilon=1e-3), theirs.log_loss(y, x, epsilon=1e-3)),
+        (ours.cosine_distance(x, y, 1), theirs.cosine_distance(y, x, 1)),
+        (tf.reduce_mean(ours.hinge_loss(x, y)), theirs.hinge_loss(y, x)),
+        (ours.absolute_difference(x, y), theirs.absolute_difference(y, x)),
+        (ours.mean_pairwise_squared_error(x, y), theirs.mean_pairwise_squared_error(y, x)),
+    ]
+    got, want = zip(*_values(*(t for pair in pairs for t in [tf.stack(pair)])))
+    np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
 def test_there_is_no_eager_mode() -> None:

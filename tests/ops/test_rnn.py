@@ -85,6 +85,31 @@ def test_a_cell_of_ones_own(graph: Graph) -> None:
         assert session.run(out)[0, :, 0].tolist() == [1, 2, 3]
 
 
+def test_a_users_cell_makes_variables_as_a_layer_does(graph: Graph) -> None:
+    class Cell(cells.RNNCell):
+        def __init__(self, units: int, reuse: Any = None):
+            super().__init__(_reuse=reuse, name="mine")
+            self.units = units
+
+        state_size = output_size = property(lambda self: self.units)
+
+        def build(self, inputs_shape: Any) -> None:
+            penalty = tf.contrib.layers.l2_regularizer(0.5)
+            size = [inputs_shape[1].value + self.units, self.units]
+            self.kernel = self.add_variable("kernel", shape=size, regularizer=penalty)
+            self.bias = self.add_weight("bias", [self.units], initializer=tf.zeros_initializer(), trainable=False)
+
+        def call(self, inputs: Any, state: Any) -> Any:
+            out = tf.tanh(tf.matmul(tf.concat([inputs, state], 1), self.kernel) + self.bias)
+            return out, out
+
+    cell = Cell(2)
+    tf.nn.dynamic_rnn(cell, tf.zeros([4, 3, 5]), dtype=tf.float32)
+    assert _names() == ["rnn/mine/kernel"] and cell.kernel.shape.as_list() == [7, 2]
+    assert [v.op.name for v in cell.non_trainable_weights] == ["rnn/mine/bias"]
+    assert len(cell.losses) == 1 and cell.losses == tf.losses.get_regularization_losses()
+
+
 @pytest.mark.parametrize(
     "make, error, words",
     [
@@ -95,7 +120,7 @@ def test_a_cell_of_ones_own(graph: Graph) -> None:
         (lambda x: cells.MultiRNNCell([]), ValueError, "at least one cell"),
         (lambda x: cells.MultiRNNCell([cells.GRUCell(2)] * 2), ValueError, "a cell of its own"),
         (lambda x: cells.DropoutWrapper(cells.GRUCell(2), 1.5), ValueError, "between 0 and 1"),
-        (lambda x: cells.GRUCell(2)(tf.placeholder(tf.float32), x), ValueError, "known last size"),
+        (lambda x: cells.GRUCell(2)(tf.placeholder(tf.float32), x), ValueError, "to be known"),
     ],
 )
 def test_refusals(graph: Graph, make: Any, error: type[Exception], words: str) -> None:

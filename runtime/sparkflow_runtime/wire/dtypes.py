@@ -66,6 +66,19 @@ class DType:
     def max(self) -> Any:
         return True if self.is_bool else _info(self).max
 
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """The least and the largest value of an image of this type: of whole numbers, from 0 on; of others, 0 and 1."""
+        return (0, self.max) if self.is_integer else (0, 1)
+
+    @property
+    def is_quantized(self) -> bool:
+        return False
+
+    @property
+    def is_numpy_compatible(self) -> bool:
+        return self.base_dtype.name not in ("resource", "variant")
+
     def is_compatible_with(self, other: Any) -> bool:
         return self.base_dtype is as_dtype(other).base_dtype
 
@@ -140,25 +153,25 @@ half, double = float16, float64
 _BY_KEY.update({float: float32, int: int32, bool: bool_, str: string, bytes: string, complex: complex128})
 
 
-def as_dtype(key: Any) -> DType:
+def as_dtype(type_value: Any) -> DType:
     """The DType of an enum number, a name, a numpy dtype, a Python type or a DType. Raises TypeError on anything
     else."""
-    if isinstance(key, DType):
-        return key
+    if isinstance(type_value, DType):
+        return type_value
     try:
-        found = _BY_KEY.get(key)
+        found = _BY_KEY.get(type_value)
         if found is not None:
             return found
-        np_type = np.dtype(key)
+        np_type = np.dtype(type_value)
     except TypeError:
         raise TypeError(
-            f"Cannot convert {key!r} to a DType: it is no name, enum number or numpy dtype of one"
+            f"Cannot convert {type_value!r} to a DType: it is no name, enum number or numpy dtype of one"
         ) from None
     if np_type.kind in "SUO":
         return string
     if np_type in _BY_KEY:
         return _BY_KEY[np_type]
-    raise TypeError(f"Cannot convert {key!r} to a DType: it is no name, enum number or numpy dtype of one")
+    raise TypeError(f"Cannot convert {type_value!r} to a DType: it is no name, enum number or numpy dtype of one")
 
 
 def ref_of(dtype: DType) -> DType:

@@ -134,7 +134,8 @@ def separable_conv2d(
     inputs: Any, num_outputs: int | None, kernel_size: Any, depth_multiplier: int = 1, stride: Any = 1,
     padding: str = "SAME",
     data_format: str | None = None, rate: Any = 1, activation_fn: Any = nn.relu, normalizer_fn: Any = None,
-    normalizer_params: Any = None, weights_initializer: Any = None, weights_regularizer: Any = None,
+    normalizer_params: Any = None, weights_initializer: Any = None, pointwise_initializer: Any = None,
+    weights_regularizer: Any = None,
     biases_initializer: Any = _ZEROS, biases_regularizer: Any = None, reuse: Any = None,
     variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True, scope: Any = None,
 ) -> Tensor:  # fmt: skip
@@ -150,7 +151,7 @@ def separable_conv2d(
         layer = core.SeparableConv2D(
             num_outputs, kernel_size, strides=stride, padding=padding.lower(), data_format=_FORMATS[data_format],
             dilation_rate=rate, depth_multiplier=depth_multiplier, depthwise_initializer=first,
-            pointwise_initializer=first, depthwise_regularizer=weights_regularizer,
+            pointwise_initializer=pointwise_initializer or first, depthwise_regularizer=weights_regularizer,
             pointwise_regularizer=weights_regularizer, bias_initializer=biases_initializer,
             bias_regularizer=biases_regularizer, use_bias=not normalizer_fn and biases_initializer is not None,
             trainable=trainable, name=opened.name, _scope=opened, _reuse=reuse,
@@ -216,7 +217,8 @@ def batch_norm(
     updates_collections: Any = GraphKeys.UPDATE_OPS, is_training: Any = True, reuse: Any = None,
     variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
     batch_weights: Any = None, fused: bool | None = None, data_format: str = "NHWC",
-    zero_debias_moving_mean: bool = False, scope: Any = None, renorm: bool = False,
+    zero_debias_moving_mean: bool = False, scope: Any = None, renorm: bool = False, renorm_clipping: Any = None,
+    renorm_decay: float = 0.99, adjustment: Any = None,
 ) -> Tensor:  # fmt: skip
     """tf.layers.batch_normalization under other names: decay is its momentum, and gamma is left out by default.
 
@@ -230,7 +232,8 @@ def batch_norm(
         layer = core.BatchNormalization(
             axis=1 if _FORMATS[data_format] == "channels_first" else -1, momentum=decay, epsilon=epsilon,
             center=center, scale=scale, beta_initializer=first.get("beta"), gamma_initializer=first.get("gamma"),
-            moving_mean_initializer=first.get("moving_mean"), renorm=renorm, fused=fused,
+            moving_mean_initializer=first.get("moving_mean"), renorm=renorm, adjustment=adjustment,
+            fused=fused,
             moving_variance_initializer=first.get("moving_variance"), beta_regularizer=penalty.get("beta"),
             gamma_regularizer=penalty.get("gamma"), trainable=trainable, name=opened.name, _scope=opened, _reuse=reuse,
         )  # fmt: skip

@@ -13,8 +13,8 @@ _TINY = 1e-12  # a sum of weights may be 0
 
 def sequence_loss(
     logits: Any, targets: Any, weights: Any, average_across_timesteps: bool = True, average_across_batch: bool = True,
-    softmax_loss_function: Any = None, name: str | None = None, sum_over_timesteps: bool = False,
-    sum_over_batch: bool = False,
+    sum_over_timesteps: bool = False, sum_over_batch: bool = False, softmax_loss_function: Any = None,
+    name: str | None = None,
 ) -> Tensor:  # fmt: skip
     """The weighted cross entropy of [batch, time, classes] logits and [batch, time] targets.
 
