@@ -56,12 +56,13 @@ def _assert(node: Node) -> Function:
 
 @bound("CheckNumerics", aliases=True)
 def _check_numerics(node: Node) -> Function:
-    xp = node.xp
+    xp, tensor = node.xp, next(iter(node.inputs), "")
 
     def run(x: Any) -> Any:
         if not bool(xp.isfinite(x).all()):
             kinds = [k for k, found in (("Inf", xp.isinf(x)), ("NaN", xp.isnan(x))) if bool(found.any())]
-            raise InvalidArgumentError(node, None, f"{node.attr('message')} : Tensor had {' and '.join(kinds)} values")
+            text = f"{node.attr('message')} : Tensor had {' and '.join(kinds)} values"
+            raise InvalidArgumentError(node, None, f"{text} (shape {x.shape}, made by {tensor!r})")
         return x
 
     return run
