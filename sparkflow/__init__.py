@@ -282,13 +282,21 @@ from sparkflow_runtime.wire.protos import (
     Summary,
 )
 
+# The first are off anyhow. Reads of a variable in order, and If and While nodes, are ways of running what is run here.
+_SWITCHES = (
+    *("disable_eager_execution", "disable_v2_behavior", "disable_v2_tensorshape", "disable_tensor_equality"),
+    *("enable_resource_variables", "disable_resource_variables", "enable_control_flow_v2", "disable_control_flow_v2"),
+)
 _CONNECTORS = ("dask", "local", "spark")
 _LAZY = (
     "app",
+    "autograph",
     "compat",
+    "config",
     "contrib",
     "data",
     "distributions",
+    "dtypes",
     "estimator",
     "examples",
     "feature_column",
@@ -300,6 +308,8 @@ _LAZY = (
     "python",
     "python_io",
     "profiler",
+    "raw_ops",
+    "resource_loader",
     "saved_model",
     "test",
     "version",
@@ -314,8 +324,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"sparkflow_connectors.{name}")
     if name == "__version__":
         return import_module("sparkflow.version").with_own_version()
-    if name in ("disable_eager_execution", "disable_v2_behavior"):
-        return lambda: None  # there is nothing to switch off
+    if name in _SWITCHES:
+        return lambda: None  # there is nothing to switch
     if name in ("enable_eager_execution", "executing_eagerly"):
         return getattr(import_module("sparkflow.contrib.eager"), name)
     old = import_module("sparkflow.old_names").find(name)

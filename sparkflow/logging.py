@@ -15,6 +15,11 @@ warning = warn = _logger.warning
 log = _logger.log
 
 
+def get_logger() -> _logging.Logger:
+    """Python's logger of that name."""
+    return _logger
+
+
 def get_verbosity() -> int:
     return _logger.getEffectiveLevel()
 

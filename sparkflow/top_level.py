@@ -24,6 +24,7 @@ from sparkflow.grads.custom import custom_gradient, hessians
 from sparkflow.grads.gradients import UnconnectedGradients
 from sparkflow.grads.registry import gradient as RegisterGradient
 from sparkflow.grads.registry import not_differentiable as NotDifferentiable
+from sparkflow.logging import get_logger
 from sparkflow.ops.array import shape_n
 from sparkflow.ops.array_blocks import (
     batch_to_space,
@@ -92,6 +93,7 @@ from sparkflow.ops.checks import (
     verify_tensor_all_finite,
 )
 from sparkflow.ops.clip import clip_by_average_norm
+from sparkflow.ops.control_flow_cond import switch_case
 from sparkflow.ops.counts import (
     bincount,
     histogram_fixed_width,

@@ -151,6 +151,23 @@ def case(
             return result() if pairs else _alone(last_pred, default, strict)
 
 
+def switch_case(branch_index: Any, branch_fns: Any, default: Branch | None = None, name: str = "switch_case") -> Any:
+    """The result of the function of that number; of `default` (the last one if None) where there is none.
+
+    branch_index: an int32 scalar. branch_fns: a list of functions, or of (number, function), or a dict of them.
+    """
+    listed = list(branch_fns.items() if isinstance(branch_fns, Mapping) else branch_fns)
+    if not listed:
+        raise ValueError("switch_case: branch_fns is empty; give at least one function")
+    pairs = sorted(listed if isinstance(listed[0], tuple) else enumerate(listed), key=lambda pair: pair[0])
+    if len({number for number, _ in pairs}) < len(pairs):
+        raise ValueError(f"switch_case: two functions have one number: {[number for number, _ in pairs]}")
+    with get_default_graph().name_scope(name):
+        index = math.cast(branch_index, dtypes.int32)
+        tests = [(math.equal(index, number), fn) for number, fn in pairs]
+        return case(tests, pairs[-1][1] if default is None else default)
+
+
 def _pairs(given: Any) -> list[tuple[Tensor, Branch]]:
     if not isinstance(given, (list, tuple, Mapping)):
         raise TypeError(f"pred_fn_pairs must be a list, tuple, or dict, got {type(given).__name__}")

@@ -72,7 +72,7 @@ def test_assert(evaluate: Any) -> None:
 def test_check_numerics(evaluate: Any) -> None:
     build = lambda x: control_flow.check_numerics(x, "my loss")  # noqa: E731
     assert evaluate(build, np.ones(2, np.float32)).tolist() == [1, 1]
-    with pytest.raises(InvalidArgumentError, match="my loss : Tensor had NaN values .*made by"):
+    with pytest.raises(InvalidArgumentError, match=r"my loss : Tensor had NaN values .*made by"):
         evaluate(build, np.array([1, np.nan]))
     with pytest.raises(InvalidArgumentError, match="Inf and NaN"):
         evaluate(build, np.array([np.inf, np.nan]))

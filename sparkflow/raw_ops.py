@@ -1,0 +1,43 @@
+"""tf.raw_ops: every op of the table as a function of its inputs and attributes, all given by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sparkflow.framework.apply import apply_op
+from sparkflow.framework.registry import lookup, registered
+from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.errors import UnimplementedError
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    if name.startswith("_") or name not in registered():
+        raise AttributeError(f"module 'sparkflow.raw_ops' has no op {name!r}")
+    return _function(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(op for op in registered() if not op.startswith("_"))
+
+
+def _function(op_type: str) -> Callable[..., Any]:
+    inputs = [arg.name for arg in lookup(op_type).inputs]
+
+    def build(name: str | None = None, **given: Any) -> Any:
+        missing = [arg for arg in inputs if arg not in given]
+        if missing:
+            raise TypeError(f"{op_type}() takes its inputs {inputs} by name; {missing} are not given")
+        attrs = {key: _attribute(value) for key, value in given.items() if key not in inputs}
+        return apply_op(op_type, [given[arg] for arg in inputs], attrs, name)
+
+    build.__name__ = build.__qualname__ = op_type
+    build.__doc__ = f"The op {op_type}: {lookup(op_type).signature}, and its attributes."
+    return build
+
+
+def _attribute(value: Any) -> Any:
+    """Types may be given as what stands for them."""
+    if callable(value) and not isinstance(value, type):
+        raise UnimplementedError(f"raw_ops: an attribute that is a function ({value!r}) is not supported")
+    return dtypes.as_dtype(value) if isinstance(value, type) else value
