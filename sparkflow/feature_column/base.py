@@ -73,6 +73,8 @@ class FeatureColumn(ABC):
     """name: unique in a model. parse_example_spec: the features that it needs, by name, for tf.parse_example."""
 
     name: str
+    is_sequence = False
+    """Whether it has a value for each step of an example; such columns are for sequence_input_layer."""
 
     @property
     @abstractmethod

@@ -32,6 +32,10 @@ class _Table(DenseColumn):
     trainable: bool
 
     @property
+    def is_sequence(self) -> bool:  # type: ignore[override]
+        return self.categorical_column.is_sequence
+
+    @property
     def parse_example_spec(self) -> dict[str, Any]:
         return self.categorical_column.parse_example_spec
 
@@ -167,6 +171,10 @@ class IndicatorColumn(DenseColumn):
     @property
     def name(self) -> str:  # type: ignore[override]
         return f"{self.categorical_column.name}_indicator"
+
+    @property
+    def is_sequence(self) -> bool:  # type: ignore[override]
+        return self.categorical_column.is_sequence
 
     @property
     def parse_example_spec(self) -> dict[str, Any]:

@@ -34,6 +34,8 @@ def input_layer(
                 f"Items of feature_columns must be a dense column: wrap {column.name!r}, a categorical one, with an "
                 "embedding_column or indicator_column"
             )
+        if column.is_sequence:
+            raise ValueError(f"input_layer: {column.name!r} is a column of sequences; use sequence_input_layer")
     given, parts = Features(features), []
     with variable_scope(None, "input_layer"):
         for column in columns:

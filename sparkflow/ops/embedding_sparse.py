@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow.framework.graph import Tensor, get_default_graph
-from sparkflow.framework.sparse_tensor import SparseTensor
-from sparkflow.ops import array, array_select, array_slice, math, math_reduce, segments, sparse
+from sparkflow.framework.sparse_tensor import SparseTensor, rank_of
+from sparkflow.ops import array, array_join, array_select, array_slice, math, math_reduce, segments, sparse
 from sparkflow.ops.embedding import embedding_lookup
 from sparkflow_runtime.wire import dtypes
 
@@ -54,14 +54,33 @@ def _weighted(found: Tensor, where: Tensor, rows: Tensor, weights: Tensor, kind:
     return math.div_no_nan(total, math.sqrt(math_reduce.segment_sum(math.square(spread), rows)), name=scope)
 
 
+def _as_matrix(sp: SparseTensor) -> SparseTensor:
+    """All axes but the last as one."""
+    return sparse.sparse_reshape(
+        sp, array_join.stack([math_reduce.reduce_prod(sp.dense_shape[:-1]), sp.dense_shape[-1]])
+    )
+
+
 def safe_embedding_lookup_sparse(
     embedding_weights: Any, sparse_ids: Any, sparse_weights: Any = None, combiner: str = "mean", default_id: Any = None,
     name: str | None = None, partition_strategy: str = "div", max_norm: float | None = None,
 ) -> Tensor:  # fmt: skip
     """embedding_lookup_sparse that leaves out negative ids and weights of at most 0; a row without ids gives zeros, or
-    the row of default_id."""
+    the row of default_id. Ids [d0, ..., dn] give [d0, ..., dn-1, *size]: those along the last axis are combined."""
     ids = SparseTensor.from_value(sparse_ids)
     weights = None if sparse_weights is None else SparseTensor.from_value(sparse_weights)
+    if (rank_of(ids) or 2) > 2:
+        with get_default_graph().name_scope(name or "embedding_lookup"):
+            flat, flat_weights = _as_matrix(ids), None if weights is None else _as_matrix(weights)
+            out = safe_embedding_lookup_sparse(
+                embedding_weights, flat, flat_weights, combiner, default_id, None, partition_strategy, max_norm
+            )
+            wide = array.reshape(
+                out, array_join.concat([ids.dense_shape[:-1], array.shape(out, out_type=dtypes.int64)[1:]], 0)
+            )
+            if out._shape is not None:
+                wide.set_shape(ids.shape[:-1].concatenate(out._shape[1:]))
+            return wide
     with get_default_graph().name_scope(name or "embedding_lookup") as scope:
         valid = math.greater_equal(ids.values, 0)
         if weights is not None:
