@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import Any
 
 _PARTS = (
-    "crf", "data", "distributions", "eager", "feature_column", "framework", "layers", "learn", "legacy_seq2seq", "lookup",
-    "losses", "metrics", "opt", "predictor", "rnn", "seq2seq", "slim", "staging", "tensorboard", "training",
+    "crf", "data", "distributions", "eager", "feature_column", "framework", "layers", "learn", "legacy_seq2seq",
+    "lookup", "losses", "metrics", "opt", "predictor", "rnn", "seq2seq", "slim", "staging", "tensorboard", "training",
 )  # fmt: skip
 
 

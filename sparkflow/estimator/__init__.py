@@ -24,6 +24,7 @@ from sparkflow.estimator.heads import BinaryClassHead, Head, MultiClassHead, Reg
 from sparkflow.estimator.run_config import RunConfig
 from sparkflow.estimator.spec import EstimatorSpec, ModeKeys
 from sparkflow.estimator.training import EvalSpec, TrainSpec, train_and_evaluate
+from sparkflow.estimator.warm_start import WarmStartSettings
 from sparkflow.train import (
     CheckpointSaverHook,
     CheckpointSaverListener,
@@ -42,4 +43,5 @@ from sparkflow.train import (
     StepCounterHook,
     StopAtStepHook,
     SummarySaverHook,
+    VocabInfo,
 )

@@ -16,11 +16,11 @@ from sparkflow.estimator import export
 from sparkflow.estimator.exporting import write_export
 from sparkflow.estimator.run_config import RunConfig
 from sparkflow.estimator.spec import EstimatorSpec, ModeKeys
+from sparkflow.estimator.warm_start import settings_of
 from sparkflow.framework.graph import Graph, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.random_seed import set_random_seed
 from sparkflow.ops import control_flow
-from sparkflow.ops.variables import trainable_variables
 from sparkflow_runtime.wire.errors import OutOfRangeError
 
 
@@ -28,15 +28,16 @@ class Estimator:
     """model_fn(features, labels, mode, params, config) -> EstimatorSpec; the last four are passed where it names them.
 
     model_dir: where checkpoints and summaries are, of the config or a temporary folder by default. params: handed to
-    model_fn as they are. warm_start_from: a checkpoint, or a folder with one, whose variables are the first values of
-    those with the same names.
+    model_fn as they are. warm_start_from: a checkpoint, a folder with one, or an exported model, whose variables are
+    the first values of the trainable ones; or WarmStartSettings, which say more.
     """
 
     def __init__(
         self, model_fn: Callable[..., EstimatorSpec], model_dir: str | None = None, config: RunConfig | None = None,
-        params: Any = None, warm_start_from: str | None = None,
+        params: Any = None, warm_start_from: Any = None,
     ):  # fmt: skip
-        self._config, self._params, self._warm_start_from = config or RunConfig(), params, warm_start_from
+        self._config, self._params = config or RunConfig(), params
+        self._warm_start_settings = settings_of(warm_start_from)
         self._model_dir = model_dir or self._config.model_dir or tempfile.mkdtemp()
         self._arguments = set(inspect.signature(model_fn).parameters)
         self._function = model_fn
@@ -68,6 +69,7 @@ class Estimator:
             step = train.get_or_create_global_step()
             features, labels = self._inputs(input_fn, ModeKeys.TRAIN)
             spec = self._call(features, labels, ModeKeys.TRAIN)
+            self._warm_start()
             stop = [train.StopAtStepHook(steps, max_steps)] if steps or max_steps else []
             every = [train.NanTensorHook(spec.loss), *stop, *(hooks or ()), *spec.training_hooks]
             if self._config.log_step_count_steps:
@@ -81,7 +83,7 @@ class Estimator:
 
     def _training_session(self, spec: EstimatorSpec, hooks: list[Any], listeners: list[Any]) -> Any:
         """As the config has it: how often it saves, and how much it keeps."""
-        config, scaffold = self._config, self._scaffold(spec) or train.Scaffold()
+        config, scaffold = self._config, spec.scaffold or train.Scaffold()
         if scaffold.saver is None and not get_default_graph().get_collection(GraphKeys.SAVERS):
             keep = (config.keep_checkpoint_max, config.keep_checkpoint_every_n_hours)
             get_default_graph().add_to_collection(GraphKeys.SAVERS, train.Saver(None, False, True, *keep))
@@ -219,16 +221,9 @@ class Estimator:
             raise ValueError(f"model_fn should return an EstimatorSpec, got {type(spec).__name__}")
         return spec
 
-    def _scaffold(self, spec: EstimatorSpec) -> Any:
-        if spec.scaffold is not None or self._warm_start_from is None or self.latest_checkpoint():
-            return spec.scaffold
-        source = self._warm_start_from
-        path = train.latest_checkpoint(source) if os.path.isdir(source) else source
-        if path is None:
-            raise ValueError(f"warm_start_from: there is no checkpoint in {source}")
-        there = {name for name, _ in train.list_variables(path)}
-        saver = train.Saver({v.op.name: v for v in trainable_variables() if v.op.name in there})
-        return train.Scaffold(init_fn=lambda scaffold, session: saver.restore(session, path))
+    def _warm_start(self) -> None:
+        if self._warm_start_settings is not None and not self.latest_checkpoint():
+            train.warm_start(*self._warm_start_settings)
 
     def _restored(self, path: str, spec: EstimatorSpec, hooks: Sequence[Any]) -> Any:
         return train.SingularMonitoredSession(list(hooks), spec.scaffold, checkpoint_filename_with_path=path)

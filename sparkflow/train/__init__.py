@@ -103,6 +103,7 @@ from sparkflow.train.training_util import (
     global_step,
 )
 from sparkflow.train.warm_start import init_from_checkpoint
+from sparkflow.train.warm_starting import VocabInfo, warm_start
 from sparkflow_runtime.wire.cluster import ClusterSpec
 from sparkflow_runtime.wire.example_proto import (
     BytesList,
