@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sparkflow import saved_model
+from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import control_flow, lookup_initializers, variables
 
 _log = logging.getLogger("sparkflow")
@@ -25,7 +26,9 @@ def write_export(
     builder = saved_model.Builder(temporary)
     with session.graph.as_default():
         start = control_flow.group(variables.local_variables_initializer(), lookup_initializers.tables_initializer())
-        builder.add_meta_graph_and_variables(session, [saved_model.tag_constants.SERVING], signatures, main_op=start)
+        files = session.graph.get_collection(GraphKeys.ASSET_FILEPATHS)
+        tags = [saved_model.tag_constants.SERVING]
+        builder.add_meta_graph_and_variables(session, tags, signatures, files, main_op=start)
     builder.save(as_text)
     for name, source in extra.items():
         copy = os.path.join(temporary, "assets.extra", name)

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkflow.framework.graph import get_default_graph
-from sparkflow.saved_model import constants, signature_constants, signature_def_utils, tag_constants
+from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.saved_model import assets, constants, signature_constants, signature_def_utils, tag_constants
 from sparkflow.saved_model.proto import SavedModel
 from sparkflow.train.checkpoint_state import write_whole
 from sparkflow.train.meta_graph import export_meta_graph
@@ -25,11 +26,14 @@ class SavedModelBuilder:
 
     def add_meta_graph_and_variables(
         self, sess: Any, tags: Sequence[str], signature_def_map: Mapping[str, Any] | None = None,
-        assets_list: Any = None, clear_devices: bool = False, init_op: Any = None, train_op: Any = None,
-        strip_default_attrs: bool = False, saver: Any = None, main_op: Any = None, legacy_init_op: Any = None,
-        assets_collection: Any = None,
+        assets_collection: Any = None, legacy_init_op: Any = None, clear_devices: bool = False, main_op: Any = None,
+        strip_default_attrs: bool = False, saver: Any = None,
     ) -> None:  # fmt: skip
-        """The session's graph and the values of its variables. Called once, before add_meta_graph."""
+        """The session's graph and the values of its variables. Called once, before add_meta_graph.
+
+        assets_collection: string constants that are paths of files; these are copied, and whoever loads the model has
+        the copies' paths in their place when main_op (or legacy_init_op) runs.
+        """
         if self._has_variables:
             raise AssertionError(
                 "Graph state including variables and assets has already been saved: use add_meta_graph()"
@@ -41,26 +45,31 @@ class SavedModelBuilder:
             path = os.path.join(folder, constants.VARIABLES_FILENAME)
             saver.save(sess, path, write_meta_graph=False, write_state=False)
             self._has_variables = True
-            self._add(sess.graph, tags, signature_def_map, clear_devices, saver, main_op or init_op or legacy_init_op)
+            start = main_op or legacy_init_op
+            self._add(sess.graph, tags, signature_def_map, assets_collection, clear_devices, saver, start)
 
     def add_meta_graph(
-        self, tags: Sequence[str], signature_def_map: Mapping[str, Any] | None = None, assets_list: Any = None,
-        clear_devices: bool = False, init_op: Any = None, train_op: Any = None, saver: Any = None, main_op: Any = None,
-        **_: Any,
+        self, tags: Sequence[str], signature_def_map: Mapping[str, Any] | None = None, assets_collection: Any = None,
+        legacy_init_op: Any = None, clear_devices: bool = False, main_op: Any = None,
+        strip_default_attrs: bool = False, saver: Any = None,
     ) -> None:  # fmt: skip
         """Another graph on the same variables."""
         if not self._has_variables:
             raise AssertionError("Graph state including variables and assets has not been saved yet")
-        graph = get_default_graph()
-        self._add(graph, tags, signature_def_map, clear_devices, saver or Saver(allow_empty=True), main_op or init_op)
+        graph, saver, start = get_default_graph(), saver or Saver(allow_empty=True), main_op or legacy_init_op
+        self._add(graph, tags, signature_def_map, assets_collection, clear_devices, saver, start)
 
-    def _add(self, graph: Any, tags: Any, signatures: Any, clear_devices: bool, saver: Any, main_op: Any) -> None:
+    def _add(
+        self, graph: Any, tags: Any, signatures: Any, files: Any, clear_devices: bool, saver: Any, main_op: Any
+    ) -> None:
         if main_op is not None:
             graph.get_collection_ref(constants.MAIN_OP_KEY)[:] = [main_op]
-        meta = export_meta_graph(graph=graph, clear_devices=clear_devices, saver_def=saver.as_saver_def())
+        saver_def = None if saver._is_empty else saver.as_saver_def()  # a model may have no variables
+        meta = export_meta_graph(graph=graph, clear_devices=clear_devices, saver_def=saver_def)
         meta.meta_info_def.tags.extend(tags)
         for key, signature in (signatures or {}).items():
             meta.signature_def[key].CopyFrom(signature)
+        assets.add(self._dir, meta, files or ())
         self._model.meta_graphs.append(meta)
 
     def save(self, as_text: bool = False) -> str:
@@ -82,6 +91,6 @@ def simple_save(
     builder = SavedModelBuilder(export_dir)
     builder.add_meta_graph_and_variables(
         session, [tag_constants.SERVING], {signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY: signature},
-        main_op=legacy_init_op, clear_devices=True,
+        get_default_graph().get_collection(GraphKeys.ASSET_FILEPATHS), main_op=legacy_init_op, clear_devices=True,
     )  # fmt: skip
     builder.save()

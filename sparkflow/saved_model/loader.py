@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from sparkflow.ops.variables import global_variables
-from sparkflow.saved_model import constants
+from sparkflow.saved_model import assets, constants
 from sparkflow.saved_model.proto import SavedModel
 from sparkflow.train.graph_files import import_meta_graph
 from sparkflow.train.saver import Saver
@@ -45,7 +45,7 @@ def parse_saved_model(export_dir: str) -> Any:
 def load(
     sess: Any, tags: Sequence[str], export_dir: str, import_scope: str | None = None, **saver_kwargs: Any
 ) -> MetaGraphDef:
-    """Adds the MetaGraph with exactly these tags to the session's graph, and restores its variables.
+    """Adds the MetaGraph with exactly these tags to the session's graph, restores its variables, runs its main op.
 
     Raises RuntimeError where there is none with these tags.
     """
@@ -62,8 +62,10 @@ def load(
         if saver is not None:
             path = os.path.join(export_dir, constants.VARIABLES_DIRECTORY, constants.VARIABLES_FILENAME)
             _in_scope(saver, import_scope).restore(sess, path)
-        for op in sess.graph.get_collection(constants.MAIN_OP_KEY):
-            sess.run(op)
+        files = assets.paths(export_dir, meta, import_scope)
+        graph = sess.graph
+        for op in graph.get_collection(constants.MAIN_OP_KEY) or graph.get_collection(constants.LEGACY_INIT_OP_KEY):
+            sess.run(op, files)
     return meta
 
 

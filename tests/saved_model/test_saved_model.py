@@ -122,3 +122,42 @@ def test_supervisor_raises_what_its_threads_raise(tmp_path: Path) -> None:
         supervisor = tf.train.Supervisor()
         with pytest.raises(ValueError, match="mine"), supervisor.managed_session():
             raise ValueError("mine")
+
+
+def _words_model(path: Path) -> None:
+    table = tf.contrib.lookup.index_table_from_file(str(path), num_oov_buckets=1)
+    tf.identity(table.lookup(tf.placeholder(tf.string, [None], name="x")), name="y")
+
+
+def test_a_vocabulary_moves_with_the_model(tmp_path: Path) -> None:
+    first, second = tmp_path / "a" / "words.txt", tmp_path / "b" / "words.txt"
+    for path, words in ((first, "x\ny\n"), (second, "q\nz\n")):
+        path.parent.mkdir()
+        path.write_text(words)
+    with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+        _words_model(first)
+        other = tf.constant(str(second), name="other")
+        files = [*tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS), other]
+        builder = tf.saved_model.Builder(str(tmp_path / "model"))
+        start = tf.group(tf.tables_initializer(), tf.identity(tf.read_file(other), name="read"))
+        builder.add_meta_graph_and_variables(session, ["serve"], None, files, main_op=start)
+        builder.save()
+    first.unlink(), second.unlink()
+    moved = (tmp_path / "model").rename(tmp_path / "moved")
+    assert (moved / "assets" / "words.txt").read_text() == "x\ny\n"
+    assert (moved / "assets" / "words.txt_1").read_text() == "q\nz\n"
+    with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+        meta = tf.saved_model.loader.load(session, ["serve"], str(moved), import_scope="in")
+        assert session.run("in/y:0", {"in/x:0": ["y", "x", "?"]}).tolist() == [1, 0, 2]
+        assert [a.filename for a in meta.asset_file_def] == ["words.txt", "words.txt_1"]
+
+
+def test_an_asset_that_is_not_there(tmp_path: Path) -> None:
+    with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+        builder = tf.saved_model.Builder(str(tmp_path / "model"))
+        with pytest.raises(tf.errors.NotFoundError, match="nobody"):
+            builder.add_meta_graph_and_variables(session, ["serve"], None, [tf.constant("nobody.txt")])
+    with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+        builder = tf.saved_model.Builder(str(tmp_path / "other"))
+        with pytest.raises(ValueError, match="must be a constant"):
+            builder.add_meta_graph_and_variables(session, ["serve"], None, [tf.placeholder(tf.string)])
