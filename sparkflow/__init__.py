@@ -308,6 +308,7 @@ _LAZY = (
     "python",
     "python_io",
     "profiler",
+    "ragged",
     "raw_ops",
     "resource_loader",
     "saved_model",

@@ -248,6 +248,7 @@ from sparkflow.ops.strings import (
 )
 from sparkflow.ops.template import make_template
 from sparkflow.ops.variable_scope import variable_op_scope
+from sparkflow.ragged import RaggedTensor
 from sparkflow.texts import dimension_at_index, dimension_value
 from sparkflow_runtime.wire import protos as _protos
 

@@ -103,6 +103,9 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     """Tensors one after the other along an existing axis. Raises InvalidArgumentError where other sizes differ."""
     if not isinstance(values, (list, tuple)):
         values = [values]
+    for value in values:
+        if hasattr(value, "_concatenated"):  # a RaggedTensor knows how
+            return value._concatenated(values, axis, name)
     if len(values) == 1:
         return apply_op("Identity", [values[0]], name=name)
     return apply_op("ConcatV2", [list(values), axis], name=name)

@@ -243,6 +243,9 @@ def gather(
     batch_dims: so many first axes params and indices have in common, which are gathered one by one; axis is then
     batch_dims unless given. validate_indices is accepted for TF1's sake: indices are always checked.
     """
+    for ragged in (params, indices):
+        if hasattr(ragged, "_gathered") and not axis and not batch_dims:  # a RaggedTensor knows how
+            return type(ragged)._gathered(params, indices, name)
     attrs = {"batch_dims": batch_dims}
     return apply_op("GatherV2", [params, indices, batch_dims if axis is None else axis], attrs, name)
 

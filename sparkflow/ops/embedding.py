@@ -25,6 +25,9 @@ def embedding_lookup(
     or the shards hold consecutive rows, the first of them one more where they do not come out even ("div").
     max_norm: rows of a larger L2 norm are scaled down to it. Each gather stands beside its table.
     """
+    if hasattr(ids, "with_flat_values"):  # a RaggedTensor: rows for each of its values
+        settings = (partition_strategy, name, validate_indices, max_norm)
+        return ids.with_flat_values(embedding_lookup(params, ids.flat_values, *settings))
     tables = _tables(params)
     graph = get_default_graph()
     with graph.name_scope(name or "embedding_lookup") as scope:

@@ -45,6 +45,8 @@ def reduction(
 ) -> Tensor:
     """One reduction node. old: TF 0.x's names of axis and keepdims (reduction_indices, keep_dims)."""
     axis, keep = _one_of("axis", axis, old[0]), bool(_one_of("keepdims", keep, old[1]))
+    if hasattr(x, "_reduced"):  # a RaggedTensor knows how
+        return x._reduced(op_type, axis, keep, name)
     x = convert_to_tensor(x, name="input_tensor")
     axes = all_axes(x) if axis is None else axis
     out = apply_op(op_type, [x, axes], {"keep_dims": keep}, name)

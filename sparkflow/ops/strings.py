@@ -14,6 +14,7 @@ from sparkflow.framework.shapes import Dims
 from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops import math_reduce, rules
 from sparkflow.ops.io import string_join
+from sparkflow.ops.ragged import RaggedTensor
 from sparkflow_runtime.wire import dtypes
 
 _SAME = "input: string -> output: string"
@@ -188,22 +189,33 @@ def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tenso
 def string_split(
     source: Any = None, sep: Any = None, skip_empty: bool = True, delimiter: Any = " ",
     result_type: str = "SparseTensor", name: str | None = None, input: Any = None,
-) -> SparseTensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """A SparseTensor [n, longest] of the parts of n strings between the delimiter's characters (each byte of a string
-    that is "" without any)."""
+    that is "" without any); or a RaggedTensor, if result_type says so."""
     text = source if input is None else input
     cut = delimiter if sep is None else sep
-    found = apply_op("StringSplit", [text, cut], {"skip_empty": skip_empty}, name)
-    return SparseTensor(*found)
+    found = SparseTensor(*apply_op("StringSplit", [text, cut], {"skip_empty": skip_empty}, name))
+    return _as_result(found, result_type)
 
 
 def split(
     input: Any = None, sep: Any = None, maxsplit: int = -1, result_type: str = "SparseTensor", source: Any = None,
     name: str | None = None,
-) -> SparseTensor:  # fmt: skip
-    """A SparseTensor of the parts between `sep`, at most maxsplit cuts each, as Python's str.split cuts."""
+) -> Any:  # fmt: skip
+    """A SparseTensor of the parts between `sep`, at most maxsplit cuts each, as Python's str.split cuts; or a
+    RaggedTensor, if result_type says so."""
     text = source if input is None else input
-    return SparseTensor(*apply_op("StringSplitV2", [text, sep or ""], {"maxsplit": maxsplit}, name))
+    found = SparseTensor(*apply_op("StringSplitV2", [text, sep or ""], {"maxsplit": maxsplit}, name))
+    return _as_result(found, result_type)
+
+
+def _as_result(found: SparseTensor, result_type: str) -> Any:
+    """result_type: "SparseTensor" or "RaggedTensor"."""
+    if result_type == "SparseTensor":
+        return found
+    if result_type != "RaggedTensor":
+        raise ValueError(f"result_type must be 'RaggedTensor' or 'SparseTensor', got {result_type!r}")
+    return RaggedTensor.from_sparse(found)
 
 
 def decode_raw(

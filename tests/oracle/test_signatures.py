@@ -21,14 +21,14 @@ MODULES = [
 ]  # fmt: skip
 
 OTHERWISE = {  # names whose arguments differ, and why
-    **dict.fromkeys(["DType", "Operation", "Tensor", "data.Iterator"], "made by the library alone"),
+    **dict.fromkeys(["DType", "Operation", "RaggedTensor", "Tensor", "data.Iterator"], "made by the library alone"),
     **dict.fromkeys(["VariableAggregation", "VariableSynchronization"], "an enum's constructor"),
     "UnconnectedGradients": "an enum's constructor",
     "nn.rnn_cell.RNNCell": "its further keywords are those of a layer",
     "linalg.LinearOperator": "a base class: users call those of its subclasses",
     "RegisterGradient": "a decorator that takes several op types",
     **dict.fromkeys(
-        ["custom_gradient", "numpy_function"], "TensorFlow 2 lets a decorator be made without its function"
+        ["custom_gradient", "numpy_function", "py_function"], "in TensorFlow 2 also made without a function"
     ),
     "sparse.cross": "its separator is TensorFlow 2's",
 }

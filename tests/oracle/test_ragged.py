@@ -1,0 +1,113 @@
+"""Ragged tensors, which sparkflow makes of ordinary ops, are as lists what TensorFlow's are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as theirs
+
+import sparkflow as ours
+
+NUMBERS = [[1.0, 2.0, 3.0], [], [4.0, 5.0]]
+NESTED = [[[1, 2], []], [], [[3], [4, 5, 6]]]
+
+
+def _a(tf: Any) -> Any:
+    return tf.ragged.constant(NUMBERS)
+
+
+def _b(tf: Any) -> Any:
+    return tf.ragged.constant(NESTED)
+
+
+def _gradient(tf: Any, function: Callable[[Any], Any]) -> Any:
+    a = _a(tf)
+    return tf.gradients(function(a), a.flat_values)[0]
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "strings": lambda tf: tf.ragged.constant([["x", "yy"], [], ["z"]]),
+    "empty": lambda tf: tf.ragged.constant([[], []], dtype=tf.int32),
+    "ragged-rank": lambda tf: tf.ragged.constant([[[1, 2], [3, 4]], [[5, 6]]], ragged_rank=1),
+    "inner-shape": lambda tf: tf.ragged.constant([[[1, 2], [3, 4]], [], [[5, 6]]], inner_shape=(2,)),
+    "padding": lambda tf: tf.RaggedTensor.from_tensor([[1, 2, 0], [0, 0, 0], [3, 0, 4]], padding=0),
+    "lengths": lambda tf: tf.RaggedTensor.from_tensor([[1, 2, 0], [0, 5, 0]], lengths=[1, 2]),
+    "deep-tensor": lambda tf: tf.RaggedTensor.from_tensor(np.ones((2, 3, 2)), ragged_rank=2),
+    "rowids": lambda tf: tf.RaggedTensor.from_value_rowids([1, 2, 3], [0, 0, 2], nrows=4),
+    "starts": lambda tf: tf.RaggedTensor.from_row_starts([1, 2, 3], [0, 0, 2]),
+    "limits": lambda tf: tf.RaggedTensor.from_row_limits([1, 2, 3], [1, 1, 3]),
+    "row-lengths": lambda tf: tf.RaggedTensor.from_nested_row_lengths([1, 2, 3], [[2, 0], [1, 2]]),
+    "from-sparse": lambda tf: tf.RaggedTensor.from_sparse(_a(tf).to_sparse()),
+    "plus": lambda tf: _a(tf) + 1,
+    "product": lambda tf: _a(tf) * _a(tf),
+    "negative": lambda tf: -_b(tf),
+    "larger": lambda tf: _a(tf) > 2,
+    "map": lambda tf: tf.ragged.map_flat_values(tf.sqrt, _a(tf)),
+    "tensor": lambda tf: _a(tf).to_tensor(),
+    "tensor-nested": lambda tf: _b(tf).to_tensor(-1),
+    "tensor-strings": lambda tf: tf.ragged.constant([["x"], []]).to_tensor("?"),
+    "sparse": lambda tf: _b(tf).to_sparse(),
+    "sum": lambda tf: tf.reduce_sum(_a(tf)),
+    "sum-columns": lambda tf: tf.reduce_sum(_a(tf), 0),
+    "sum-rows": lambda tf: tf.reduce_sum(_a(tf), 1),
+    "mean": lambda tf: tf.reduce_mean(_a(tf), axis=1),
+    "max": lambda tf: tf.reduce_max(_a(tf), axis=-1),
+    "sum-inside": lambda tf: tf.reduce_sum(_b(tf), axis=2),
+    "any": lambda tf: tf.reduce_any(_a(tf) > 4, 1),
+    "all": lambda tf: tf.reduce_all(_a(tf) > 1, 1),
+    "lengths-of-rows": lambda tf: _a(tf).row_lengths(),
+    "lengths-inside": lambda tf: _b(tf).row_lengths(axis=2),
+    "value-rowids": lambda tf: _b(tf).value_rowids(),
+    "bounds": lambda tf: _b(tf).bounding_shape(),
+    "row": lambda tf: _a(tf)[0],
+    "last-row": lambda tf: _b(tf)[-1],
+    "rows": lambda tf: _a(tf)[1:],
+    "rows-back": lambda tf: _b(tf)[::-1],
+    "within-rows": lambda tf: _a(tf)[:, :2],
+    "ends-of-rows": lambda tf: _a(tf)[:, -1:],
+    "row-of-row": lambda tf: _b(tf)[2, 1],
+    "gather": lambda tf: tf.gather(_a(tf), [2, 0, 2]),
+    "gather-nested": lambda tf: tf.gather(_b(tf), [2, 1]),
+    "gather-by-ragged": lambda tf: tf.gather(tf.constant([10.0, 20.0]), tf.ragged.constant([[0, 1], [1]])),
+    "embedding": lambda tf: tf.nn.embedding_lookup(tf.constant([[1.0], [3.0]]), tf.ragged.constant([[0, 1], []])),
+    "concat-rows": lambda tf: tf.concat([_a(tf), _a(tf)[:1]], 0),
+    "concat-within": lambda tf: tf.concat([_a(tf), _a(tf) * 10], 1),
+    "concat-inside": lambda tf: tf.concat([_b(tf), _b(tf)], 2),
+    "stack": lambda tf: tf.ragged.stack([tf.constant([1, 2]), tf.constant([3])]),
+    "stack-ragged": lambda tf: tf.ragged.stack([tf.ragged.constant([[1], [2, 3]]), tf.ragged.constant([[4, 5]])]),
+    "mask-rows": lambda tf: tf.ragged.boolean_mask(_a(tf), [True, False, True]),
+    "mask-values": lambda tf: tf.ragged.boolean_mask(_a(tf), _a(tf) > 1.5),
+    "range": lambda tf: tf.ragged.range([3, 0, 2], [6, 0, 9], [1, 1, 3]),
+    "range-to": lambda tf: tf.ragged.range([2, 0, 3]),
+    "split": lambda tf: tf.strings.split(tf.constant(["a b c", "", "d e"]), result_type="RaggedTensor"),
+    "string-split": lambda tf: tf.string_split(tf.constant(["a,b", "", "c"]), ",", result_type="RaggedTensor"),
+    "segment-ids": lambda tf: tf.ragged.row_splits_to_segment_ids([0, 2, 2, 5]),
+    "row-splits": lambda tf: tf.ragged.segment_ids_to_row_splits([0, 0, 2, 2, 2]),
+    "gradient": lambda tf: _gradient(tf, lambda a: tf.reduce_sum(tf.square((a * a).to_tensor()))),
+    "gradient-of-max": lambda tf: _gradient(tf, lambda a: tf.reduce_max(tf.concat([a, a * 2], 1), 1)),
+}
+
+
+def _listed(value: Any) -> Any:
+    if hasattr(value, "to_list"):
+        return value.to_list()
+    if hasattr(value, "indices"):
+        return [part.tolist() for part in (value.indices, value.values, value.dense_shape)]
+    return value.tolist()
+
+
+def _run(tf: Any, build: Callable[[Any], Any]) -> tuple[Any, Any]:
+    with tf.Graph().as_default(), tf.Session() as session:
+        built = build(tf)
+        return _listed(session.run(built)), built.shape.as_list() if hasattr(built, "row_splits") else None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_lists(name: str) -> None:
+    (want, their_shape), (got, our_shape) = _run(theirs, CASES[name]), _run(ours, CASES[name])
+    np.testing.assert_equal(got, want)
+    for mine, other in zip(our_shape or (), their_shape or ()):  # one may know more
+        assert mine == other or None in (mine, other)
