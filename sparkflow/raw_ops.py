@@ -7,7 +7,9 @@ from typing import Any
 
 from sparkflow.framework.apply import apply_op
 from sparkflow.framework.registry import lookup, registered
+from sparkflow.framework.shapes import TensorShape, as_dims
 from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.errors import UnimplementedError
 
 
@@ -28,7 +30,7 @@ def _function(op_type: str) -> Callable[..., Any]:
         missing = [arg for arg in inputs if arg not in given]
         if missing:
             raise TypeError(f"{op_type}() takes its inputs {inputs} by name; {missing} are not given")
-        attrs = {key: _attribute(value) for key, value in given.items() if key not in inputs}
+        attrs = {key: _attribute(key, value) for key, value in given.items() if key not in inputs}
         return apply_op(op_type, [given[arg] for arg in inputs], attrs, name)
 
     build.__name__ = build.__qualname__ = op_type
@@ -36,8 +38,16 @@ def _function(op_type: str) -> Callable[..., Any]:
     return build
 
 
-def _attribute(value: Any) -> Any:
-    """Types may be given as what stands for them."""
+# Attributes that are shapes, and lists of shapes; they may be given as whatever stands for a shape.
+_SHAPES, _SHAPE_LISTS = {"shape", "value_shape"}, {"shapes", "output_shapes", "component_shapes", "dense_shapes"}
+
+
+def _attribute(key: str, value: Any) -> Any:
+    """As a row has it: types and shapes may be given as what stands for them."""
     if callable(value) and not isinstance(value, type):
-        raise UnimplementedError(f"raw_ops: an attribute that is a function ({value!r}) is not supported")
+        raise UnimplementedError(f"raw_ops: an attribute that is a function ({key}={value!r}) is not supported")
+    if key in _SHAPES or isinstance(value, TensorShape):
+        return Shape(as_dims(value))
+    if key in _SHAPE_LISTS:
+        return [Shape(as_dims(each)) for each in value]
     return dtypes.as_dtype(value) if isinstance(value, type) else value

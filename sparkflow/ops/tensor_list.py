@@ -28,6 +28,12 @@ def _gathered(op: Operation) -> list[Dims]:
     return [None if dims is None else (None if indices is None else indices[0], *dims)]
 
 
+def _joined(op: Operation) -> Dims:
+    """The elements' first axes one behind the other."""
+    dims = constant_value_as_shape(op.inputs[1]) if op.inputs[1]._shape else None
+    return None if dims is None else (None, *dims[1:])
+
+
 def _list(op: Operation) -> list[Dims]:
     return [()]
 
@@ -81,7 +87,7 @@ op(
 op(
     "TensorListConcatV2",
     "input_handle: variant, element_shape: shape_type, leading_dims: int64 -> tensor: element_dtype, lengths: int64",
-    lambda op: [None, (None,)],
+    lambda op: [_joined(op), (None,)],
 )
 
 # Values that may be missing: TensorFlow 2 keeps what a branch in a loop computed in a list of these.

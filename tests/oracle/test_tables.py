@@ -38,10 +38,7 @@ NOT_COVERED = {  # op types without a case, and why
         ["Multinomial", "RandomGamma", "RandomPoissonV2"], "random values: test_random.py holds their distributions"
     ),
     "PrintV2": "what it does is to write: tests/ops/test_printing.py reads that",
-    "InitializeTableV2": "no public function makes it any more; tests/ops/test_lookup.py runs it",
     "ImageSummary": "its PNG files are compressed by another library: tests/summary compares the pixels",
-    "TensorSummary": "no public function makes it",
-    "ControlTrigger": "no public function makes it",
     **dict.fromkeys(
         [
             *("CollectiveReduce", "CollectiveGather", "CollectiveBcastSend", "CollectiveBcastRecv"),
@@ -49,23 +46,14 @@ NOT_COVERED = {  # op types without a case, and why
         ],
         "they need several processes: tests/session/test_collectives.py holds them against numpy",
     ),
-    "StackCloseV2": "no public function makes it",
-    "TensorArrayGradWithShape": "no public function makes it",
-    "ResizeNearestNeighborGrad": "held by the gradients of ResizeNearestNeighbor",
+    "StackCloseV2": "it has no result, and what it closes cannot be asked for",
+    "TensorArrayGradWithShape": "only functions that TensorFlow maps over a batch (vectorized_map) make it",
     **dict.fromkeys(
         ["StatelessMultinomial", *(op for op in registered() if op.startswith(("StatelessR", "StatelessT")))],
         "random values: tests/ops/test_random_stateless.py holds their distributions",
     ),
     "Timestamp": "the time: tests/ops holds it against the clock",
-    "IdentityN": "its inputs have types of their own; graphs with functions have it (test_control_flow.py)",
-    **dict.fromkeys(
-        [*(op for op in registered() if op.startswith(("TensorList", "Optional"))), "EmptyTensorList"],
-        "no public function makes it; graphs with functions have it (test_control_flow.py)",
-    ),
-    **dict.fromkeys(
-        ["RefEnter", "RefExit", "RefMerge", "RefNextIteration", "RefIdentity"],
-        "no public function takes a variable's reference through a frame",
-    ),
+    **dict.fromkeys(["RefMerge", "RefNextIteration"], "no function takes a variable's reference around a loop"),
 }
 
 STATEFUL = {  # what lies outside the graph may change: no pass may compute these once and for all

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.host import host
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
 from sparkflow_runtime.kernels.strings import texts
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import Summary
@@ -139,6 +139,9 @@ def _tensor(xp: Any, tag: Any, tensor: Any, serialized_summary_metadata: Any) ->
     return _packed(Summary(value=[value]))
 
 
-@kernel("TensorSummary", devices=_CPU)
-def _tensor_without_tag(xp: Any, tensor: Any) -> np.ndarray:
-    return _packed(Summary(value=[Summary.Value(tensor=make_tensor_proto(host(tensor)))]))
+@bound("TensorSummary", devices=_CPU)
+def _tensor_without_tag(node: Node) -> Function:
+    def run(tensor: Any) -> np.ndarray:
+        return _packed(Summary(value=[Summary.Value(node_name=node.name, tensor=make_tensor_proto(host(tensor)))]))
+
+    return run
