@@ -1,4 +1,4 @@
-"""ExponentialMovingAverage: shadow variables that follow others slowly."""
+"""Averages that follow what they are averages of slowly: of variables (ExponentialMovingAverage), and of any tensor."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from sparkflow.framework.graph import get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import control_flow, init_ops, math, state, variables
+from sparkflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
 from sparkflow.ops.variables import Variable
 from sparkflow.train import slots
 
@@ -99,3 +100,61 @@ class ExponentialMovingAverage:
         others = {v.op.name: v for v in variables.global_variables() if v not in averaged}
         shadows = {shadow.op.name for shadow in self._averages.values()}
         return found | {name: v for name, v in others.items() if name not in found and name not in shadows}
+
+
+def assign_moving_average(
+    variable: Any, value: Any, decay: Any, zero_debias: bool = True, name: str | None = None
+) -> Any:
+    """The variable's reference after variable = variable * decay + value * (1 - decay).
+
+    zero_debias: the average is kept beside it, in <name>/biased, and divided by 1 - decay^n, as it began with 0
+    (Kingma and Ba 2015); <name>/local_step has n. Otherwise the variable should begin with a first value.
+    """
+    with get_default_graph().name_scope(name or "AssignMovingAvg") as scope:
+        kind = variable.dtype.base_dtype
+        rate = math.cast(1.0 - decay, kind)
+        if not zero_debias:
+            return state.assign_sub(variable, math.multiply(math.subtract(variable, value), rate), name=scope)
+        biased, count = _beside(variable)
+        moved = state.assign_sub(biased, math.multiply(math.subtract(biased, value), rate))
+        counted = state.assign_add(count, math.cast(1, kind))
+        return state.assign(variable, math.divide(moved, 1.0 - math.pow(1.0 - rate, counted)), name=scope)
+
+
+def _beside(variable: Any) -> tuple[Variable, Variable]:
+    """(biased, local_step), in a scope with the variable's name, made anew or, in a scope that reuses, shared."""
+    graph = get_default_graph()
+    with variable_scope(variable.op.name), graph.colocate_with(variable.op), graph.control_dependencies(None):
+        return tuple(
+            get_variable(_free(name), shape, variable.dtype.base_dtype, init_ops.zeros_initializer(), trainable=False)
+            for name, shape in (("biased", variable.shape.as_list()), ("local_step", []))
+        )
+
+
+def _free(name: str) -> str:
+    scope = get_variable_scope()
+    taken = {v.op.name for v in scope.global_variables()}
+    if scope.reuse is True or f"{scope.name}/{name}" not in taken:
+        return name
+    number = 1
+    while f"{scope.name}/{name}_{number}" in taken:
+        number += 1
+    return f"{name}_{number}"
+
+
+def weighted_moving_average(
+    value: Any, decay: Any, weight: Any, truediv: bool = True, collections: Iterable[str] | None = None,
+    name: str | None = None,
+) -> Any:  # fmt: skip
+    """moving average of value * weight, over that of weight; both are variables of the scope `name`."""
+    kept = [GraphKeys.GLOBAL_VARIABLES] if collections is None else list(collections)
+    with variable_scope(name, "WeightedMovingAvg"):
+        top, bottom = (
+            get_variable(
+                label, like.shape.as_list(), like.dtype, init_ops.zeros_initializer(), trainable=False, collections=kept
+            )
+            for label, like in (("value_x_weight", value), ("weight", weight))
+        )
+        moved = assign_moving_average(top, math.multiply(value, weight), decay, zero_debias=False)
+        weights = assign_moving_average(bottom, weight, decay, zero_debias=False)
+        return (math.truediv if truediv else math.div)(moved, weights)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import sparkflow as tf
@@ -63,3 +64,31 @@ def test_refusals(graph: Any) -> None:
     with pytest.raises(ValueError, match="already computed"):
         ema.apply([v])
     assert ema.average(tf.Variable(2.0)) is None
+
+
+def test_assign_moving_average(graph: Any) -> None:
+    from sparkflow.train.moving_averages import assign_moving_average
+
+    x = tf.placeholder(tf.float64, [2])
+    with tf.variable_scope("bn"):
+        debiased = tf.get_variable("m", [2], tf.float64, tf.zeros_initializer(), trainable=False)
+        plain = tf.get_variable("n", [2], tf.float64, tf.ones_initializer(), trainable=False)
+    moves = [assign_moving_average(debiased, x, 0.9), assign_moving_average(plain, x, 0.8, zero_debias=False)]
+    assert [v.op.name for v in tf.global_variables()[2:]] == ["bn/m/biased", "bn/m/local_step"]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(moves, {x: [1.0, 2.0]})
+        got = session.run(moves, {x: [3.0, 2.0]})
+    np.testing.assert_allclose(got[0], [(0.09 * 1 + 0.1 * 3) / 0.19, 2.0])
+    np.testing.assert_allclose(got[1], [1.4, 0.8 * 1.2 + 0.4])
+
+
+def test_weighted_moving_average(graph: Any) -> None:
+    from sparkflow.train.moving_averages import weighted_moving_average
+
+    x = tf.placeholder(tf.float64, [])
+    average = weighted_moving_average(x, 0.5, x + 1)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(average, {x: 2.0}) == 2
+        np.testing.assert_allclose(session.run(average, {x: 4.0}), (0.25 * 6 + 0.5 * 20) / (0.25 * 3 + 0.5 * 5))
