@@ -302,6 +302,7 @@ _LAZY = (
     "feature_column",
     "flags",
     "gfile",
+    "keras",
     "graph_util",
     "io",
     "manip",
