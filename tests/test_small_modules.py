@@ -27,8 +27,8 @@ def test_raw_ops_take_all_by_name() -> None:
     assert "MatMul" in dir(tf.raw_ops)
     with pytest.raises(TypeError, match=r"\['b'\] are not given"):
         tf.raw_ops.MatMul(a=x)
-    with pytest.raises(AttributeError, match="NobodysOp"):
-        _ = tf.raw_ops.NobodysOp
+    with pytest.raises(AttributeError, match="NoSuchOp"):
+        _ = tf.raw_ops.NoSuchOp
 
 
 def test_types_and_devices() -> None:
