@@ -38,6 +38,7 @@ class Estimator:
     ):  # fmt: skip
         self._config, self._params = config or RunConfig(), params
         self._warm_start_settings = settings_of(warm_start_from)
+        self._target = ""  # of the sessions that train; train_and_evaluate sets it in a cluster
         self._model_dir = model_dir or self._config.model_dir or tempfile.mkdtemp()
         self._arguments = set(inspect.signature(model_fn).parameters)
         self._function = model_fn
@@ -65,7 +66,7 @@ class Estimator:
             raise ValueError("Can not provide both steps and max_steps.")
         if max_steps is not None and self._step() >= max_steps:
             return self
-        with self._graph():
+        with self._graph(), self._devices():
             step = train.get_or_create_global_step()
             features, labels = self._inputs(input_fn, ModeKeys.TRAIN)
             spec = self._call(features, labels, ModeKeys.TRAIN)
@@ -81,6 +82,15 @@ class Estimator:
                     session.run([spec.train_op, spec.loss])
         return self
 
+    def _devices(self) -> Any:
+        """In a cluster: variables on the parameter servers, all else on this task."""
+        config = self._config
+        setter = config.device_fn
+        if setter is None and self._target:
+            own = f"/job:{config.task_type}/task:{config.task_id}"
+            setter = train.replica_device_setter(worker_device=own, cluster=config.cluster_spec)
+        return get_default_graph().device(setter)
+
     def _training_session(self, spec: EstimatorSpec, hooks: list[Any], listeners: list[Any]) -> Any:
         """As the config has it: how often it saves, and how much it keeps."""
         config, scaffold = self._config, spec.scaffold or train.Scaffold()
@@ -94,7 +104,7 @@ class Estimator:
                 train.CheckpointSaverHook(self._model_dir, every, steps, scaffold=scaffold, listeners=listeners)
             )
         return train.MonitoredTrainingSession(
-            checkpoint_dir=self._model_dir, hooks=hooks, chief_only_hooks=chief, scaffold=scaffold,
+            self._target, config.is_chief or not self._target, self._model_dir, scaffold, hooks, chief,
             save_checkpoint_secs=None, save_checkpoint_steps=None, save_summaries_steps=config.save_summary_steps,
             config=config.session_config, log_step_count_steps=config.log_step_count_steps,
         )  # fmt: skip

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from sparkflow.estimator.cluster import run_task
 from sparkflow.estimator.estimator import Estimator
 from sparkflow.estimator.exporting import Exporter
 from sparkflow.train.saving_hooks import CheckpointSaverListener
-from sparkflow_runtime.wire.errors import UnimplementedError
 
 
 class TrainSpec(NamedTuple):
@@ -83,20 +83,25 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
     """Train until train_spec.max_steps (or the end of the data), evaluate new checkpoints and export on the way.
 
     Evaluated is what the estimator's config saves, and the end. Returns the last evaluation's metrics and what each
-    exporter wrote. In one process: in a cluster tf.spark, tf.dask and tf.local train the estimator's model_fn.
-    Raises TypeError on specs of another type, UnimplementedError under a TF_CONFIG that names a cluster.
+    exporter wrote.
+
+    Under a TF_CONFIG that names a cluster this process is one task of it: a parameter server, which serves until it is
+    killed; the chief or a worker, which train without waiting for one another; or the evaluator, the only one that
+    evaluates. Where the rows are in Spark or Dask, tf.spark and tf.dask train the same model_fn beside them.
+    Raises TypeError on specs of another type.
     """
     for what, given, wanted in (
         ("estimator", estimator, Estimator), ("train_spec", train_spec, TrainSpec), ("eval_spec", eval_spec, EvalSpec)
     ):  # fmt: skip
         if not isinstance(given, wanted):
             raise TypeError(f"`{what}` must have type `tf.estimator.{wanted.__name__}`, given {type(given)}")
+    evaluator, end = _Evaluator(estimator, eval_spec, train_spec.max_steps), train_spec.max_steps
+
+    def run(listeners: Sequence[Any]) -> None:
+        estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=end, saving_listeners=listeners)
+
     if estimator.config.cluster_spec:
-        raise UnimplementedError(
-            f"train_and_evaluate runs in one process, TF_CONFIG names the cluster {estimator.config.cluster_spec}: "
-            "train the estimator's model_fn with tf.spark, tf.dask or tf.local"
-        )
-    evaluator = _Evaluator(estimator, eval_spec, train_spec.max_steps)
-    listeners = [*train_spec.saving_listeners, evaluator]
-    estimator.train(train_spec.input_fn, train_spec.hooks, max_steps=train_spec.max_steps, saving_listeners=listeners)
+        run_task(estimator, lambda: run(train_spec.saving_listeners), evaluator.evaluate, eval_spec, end)
+    else:
+        run([*train_spec.saving_listeners, evaluator])
     return evaluator.result, evaluator.exported
