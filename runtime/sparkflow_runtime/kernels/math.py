@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import few_rows, parallel, special
+from sparkflow_runtime.kernels import exp_loops, few_rows, parallel, special
 from sparkflow_runtime.kernels.host import one_int
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
 from sparkflow_runtime.wire.dtypes import DType, string
@@ -63,7 +63,13 @@ for _op, _name in {
 kernel("Round", aliases=True)(lambda xp, x: x if x.dtype.kind in "iub" else xp.rint(x))
 kernel("Rsqrt")(lambda xp, x: x.dtype.type(1) / xp.sqrt(x))
 kernel("Reciprocal")(lambda xp, x: x.dtype.type(1) / x)
-kernel("Erf")(special.erf)
+
+
+@bound("Erf", stateful=False)
+def _erf(node: Node) -> Function:
+    exp_loops.erf_all.prepare()
+    xp = node.xp
+    return lambda x: exp_loops.erf(x) if exp_loops.takes(x) else special.erf(xp, x)
 
 
 @kernel("Sigmoid")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import exp_loops
 from sparkflow_runtime.kernels.host import check_indices, one_int
 from sparkflow_runtime.kernels.pick_loops import count_above, handles, largest
 from sparkflow_runtime.kernels.registry import kernel
@@ -64,21 +65,25 @@ def _require_axis(logits: Any) -> None:
         raise InvalidArgumentError("Softmax: logits must have at least one axis, got a scalar")
 
 
-def _log_softmax(xp: Any, x: Any) -> Any:
-    """x - max - log(sum(exp(x - max))): the largest exponent is 0."""
+def _softmax(xp: Any, x: Any) -> tuple[Any, Any, Any]:
+    """(softmax, the largest x of each row, the sum of exp(x - largest)): the largest exponent is 0."""
     _require_axis(x)
-    shifted = x - xp.max(x, -1, keepdims=True, initial=-xp.inf)
-    return shifted - xp.log(xp.sum(xp.exp(shifted), -1, dtype=x.dtype, keepdims=True))
+    if exp_loops.takes(x):
+        return exp_loops.softmax(x)
+    most = xp.max(x, -1, keepdims=True, initial=-xp.inf)
+    exps = xp.exp(x - most)
+    total = xp.sum(exps, -1, dtype=x.dtype, keepdims=True)
+    return exps / total, most, total
 
 
-@kernel("Softmax")
-def _softmax(xp: Any, x: Any) -> Any:
-    _require_axis(x)
-    exps = xp.exp(x - xp.max(x, -1, keepdims=True, initial=-xp.inf))
-    return exps / xp.sum(exps, -1, dtype=x.dtype, keepdims=True)
+def _log_softmax(xp: Any, x: Any) -> tuple[Any, Any]:
+    """(log(softmax), softmax)."""
+    made, most, total = _softmax(xp, x)
+    return (x - most) - xp.log(total), made
 
 
-kernel("LogSoftmax")(_log_softmax)
+kernel("Softmax")(lambda xp, x: _softmax(xp, x)[0])
+kernel("LogSoftmax")(lambda xp, x: _log_softmax(xp, x)[0])
 
 
 @kernel("SoftmaxCrossEntropyWithLogits", multi=True)
@@ -88,10 +93,10 @@ def _softmax_cross_entropy(xp: Any, logits: Any, labels: Any) -> Any:
         raise InvalidArgumentError(
             f"SoftmaxCrossEntropyWithLogits: logits and labels must be matrices, got {logits.shape} and {labels.shape}"
         )
-    logs = _log_softmax(xp, logits)
+    logs, made = _log_softmax(xp, logits)
     # a label of 0 costs nothing, even where the logit is -inf
     loss = -xp.sum(xp.where(labels == 0, labels.dtype.type(0), labels * logs), -1, dtype=logits.dtype)
-    return loss, xp.exp(logs) - labels
+    return loss, made - labels
 
 
 @kernel("SparseSoftmaxCrossEntropyWithLogits", multi=True)
@@ -102,10 +107,11 @@ def _sparse_softmax_cross_entropy(xp: Any, logits: Any, labels: Any) -> Any:
             f"{logits.shape}"
         )
     check_indices(labels, logits.shape[1], "SparseSoftmaxCrossEntropyWithLogits (labels)")
-    logs, rows = _log_softmax(xp, logits), xp.arange(len(labels))
-    backprop = xp.exp(logs)
+    backprop, most, total = _softmax(xp, logits)
+    rows = xp.arange(len(labels))
+    loss = xp.log(total[:, 0]) - (logits[rows, labels] - most[:, 0])
     backprop[rows, labels] -= 1
-    return -logs[rows, labels], backprop
+    return loss, backprop
 
 
 # ---------------------------------------------------------------------- the largest
