@@ -7,31 +7,80 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels import exp_loops
+from sparkflow_runtime.kernels.fused_steps import SELU_ALPHA, SELU_SCALE
 from sparkflow_runtime.kernels.host import check_indices, one_int
 from sparkflow_runtime.kernels.pick_loops import count_above, handles, largest
 from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.stepwise import stepwise
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
-_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543773  # Klambauer 2017, s. 2
-
 kernel("Relu", in_place=(0,))(lambda xp, x, out=None: xp.maximum(x, x.dtype.type(0), out=out))
-kernel("Relu6")(lambda xp, x: xp.minimum(xp.maximum(x, x.dtype.type(0)), x.dtype.type(6)))
-kernel("Elu")(lambda xp, x: xp.maximum(x, x.dtype.type(0)) + xp.expm1(xp.minimum(x, x.dtype.type(0))))
-kernel("Selu")(
-    lambda xp, x: (_SELU_SCALE * xp.where(x < 0, _SELU_ALPHA * xp.expm1(xp.minimum(x, 0)), x)).astype(x.dtype)
-)
-kernel("Softplus")(lambda xp, x: xp.maximum(x, x.dtype.type(0)) + xp.log1p(xp.exp(-xp.abs(x))))
-kernel("Softsign")(lambda xp, x: x / (1 + xp.abs(x)))
-kernel("LeakyRelu")(lambda xp, x, *, alpha=0.2: (xp.maximum if alpha <= 1 else xp.minimum)(x, x * x.dtype.type(alpha)))
-kernel("Relu6Grad")(lambda xp, dy, x: dy * ((x > 0) & (x < 6)))
-kernel("EluGrad")(lambda xp, dy, y: xp.where(y < 0, dy * (y + y.dtype.type(1)), dy))
-kernel("SeluGrad")(
-    lambda xp, dy, y: (dy * xp.where(y < 0, y + _SELU_SCALE * _SELU_ALPHA, _SELU_SCALE)).astype(dy.dtype)
-)
-kernel("SoftplusGrad")(lambda xp, dy, x: dy / (1 + xp.exp(-x)))
-kernel("SoftsignGrad")(lambda xp, dy, x: dy / xp.square(1 + xp.abs(x)))
-kernel("LeakyReluGrad")(lambda xp, dy, x, *, alpha=0.2: xp.where(x > 0, dy, dy * dy.dtype.type(alpha)))
+
+
+@stepwise("Relu6")
+def _relu6(xp: Any, x: Any) -> Any:
+    return xp.minimum(xp.maximum(x, x.dtype.type(0)), x.dtype.type(6))
+
+
+@stepwise("Elu")
+def _elu(xp: Any, x: Any) -> Any:
+    return xp.maximum(x, x.dtype.type(0)) + xp.expm1(xp.minimum(x, x.dtype.type(0)))
+
+
+@stepwise("Selu")
+def _selu(xp: Any, x: Any) -> Any:
+    kind = x.dtype.type
+    low = kind(SELU_ALPHA) * xp.expm1(xp.minimum(x, kind(0)))
+    return kind(SELU_SCALE) * (xp.maximum(x, kind(0)) + low)
+
+
+@stepwise("Softplus")
+def _softplus(xp: Any, x: Any) -> Any:
+    return xp.maximum(x, x.dtype.type(0)) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+@stepwise("Softsign")
+def _softsign(xp: Any, x: Any) -> Any:
+    return x / (x.dtype.type(1) + xp.abs(x))
+
+
+@stepwise("LeakyRelu")
+def _leaky_relu(xp: Any, x: Any, *, alpha: float = 0.2) -> Any:
+    return (xp.maximum if alpha <= 1 else xp.minimum)(x, x * x.dtype.type(alpha))
+
+
+@stepwise("Relu6Grad", 2)
+def _relu6_grad(xp: Any, dy: Any, x: Any) -> Any:
+    return dy * ((x > 0) & (x < 6))
+
+
+@stepwise("EluGrad", 2)
+def _elu_grad(xp: Any, dy: Any, y: Any) -> Any:
+    return xp.where(y < 0, dy * (y + y.dtype.type(1)), dy)
+
+
+@stepwise("SeluGrad", 2)
+def _selu_grad(xp: Any, dy: Any, y: Any) -> Any:
+    kind = y.dtype.type
+    return dy * xp.where(y < 0, y + kind(SELU_SCALE * SELU_ALPHA), kind(SELU_SCALE))
+
+
+@stepwise("SoftplusGrad", 2)
+def _softplus_grad(xp: Any, dy: Any, x: Any) -> Any:
+    return dy / (x.dtype.type(1) + xp.exp(-x))
+
+
+@stepwise("SoftsignGrad", 2)
+def _softsign_grad(xp: Any, dy: Any, x: Any) -> Any:
+    return dy / xp.square(x.dtype.type(1) + xp.abs(x))
+
+
+@stepwise("LeakyReluGrad", 2)
+def _leaky_relu_grad(xp: Any, dy: Any, x: Any, *, alpha: float = 0.2) -> Any:
+    return xp.where(x > 0, dy, dy * dy.dtype.type(alpha))
+
+
 kernel("L2Loss")(lambda xp, t: xp.sum(xp.square(t), dtype=t.dtype) * t.dtype.type(0.5))
 
 # ---------------------------------------------------------------------- biases
