@@ -231,8 +231,13 @@ def _one_hot(xp: Any, indices: Any, depth: Any, on: Any, off: Any, *, axis: int 
             f"OneHot: axis must be in [-1, {indices.ndim}] and depth at least 0, got {axis} and {one_int(depth)}"
         )
     at = axis % (indices.ndim + 1)
-    classes = xp.arange(one_int(depth)).reshape(-1, *(1,) * (indices.ndim - at))
-    return xp.where(xp.expand_dims(indices, at) == classes, on, off)
+    count = one_int(depth)
+    out = xp.full((indices.size, count), off, on.dtype)
+    flat = indices.reshape(-1)
+    inside = xp.flatnonzero((flat >= 0) & (flat < count))
+    out[inside, flat[inside]] = on
+    out = out.reshape(*indices.shape, count)
+    return out if at == indices.ndim else xp.ascontiguousarray(xp.moveaxis(out, -1, at))
 
 
 _IDS = (np.dtype(np.int32), np.dtype(np.int64))

@@ -72,49 +72,49 @@ def in_parts(loop: Callable[..., Any], count: int, each: int, *arrays: Any) -> N
 # ---------------------------------------------------------------------- softmax
 
 
-def _ordered(x: Any) -> Any:
+def ordered(x: Any) -> Any:
     """A number as an integer: of two numbers the larger one has the larger integer."""
     bits = np.float32(x).view(np.int32)
     return np.int32(bits ^ (np.int32(bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
 
 
-def _largest(row: Any) -> Any:
+def largest(row: Any) -> Any:
     """NaN where there is one. Comparing integers goes by the vector, as comparing numbers that may be NaN does not."""
     most, strange = np.int32(-0x80000000), False
     for k in range(np.uint64(row.shape[0])):
         strange |= row[k] != row[k]
-        one = _ordered(row[k])
+        one = ordered(row[k])
         most = one if one > most else most
     back = np.int32(most ^ (np.int32(most >> np.int32(31)) & np.int32(0x7FFFFFFF)))
     return np.float32(np.nan) if strange else np.int32(back).view(np.float32)
 
 
-def _total(row: Any) -> Any:
+def total(row: Any) -> Any:
     """Eight running sums, then those; what is left is added one by one."""
     a = b = c = d = e = f = g = h = _ZERO
     eights = np.uint64(row.shape[0] // 8 * 8)
     for k in range(np.uint64(0), eights, np.uint64(8)):
         a, b, c, d = a + row[k], b + row[k + 1], c + row[k + 2], d + row[k + 3]
         e, f, g, h = e + row[k + 4], f + row[k + 5], g + row[k + 6], h + row[k + 7]
-    total = ((a + e) + (c + g)) + ((b + f) + (d + h))
+    whole = ((a + e) + (c + g)) + ((b + f) + (d + h))
     for k in range(eights, np.uint64(row.shape[0])):
-        total += row[k]
-    return total
+        whole += row[k]
+    return whole
 
 
 @compiled(
     ["void(Array(float32, 2, 'C', readonly=True), float32[:,::1], float32[::1], float32[::1], int64, int64)"],
-    parts=[exp32, _ordered, _largest, _total],
+    parts=[exp32, ordered, largest, total],
 )
-def softmax_rows(x: Any, out: Any, most: Any, total: Any, start: Any, stop: Any) -> None:
-    """out = exp(x - most) / total, with the largest of each row and the sum of its exponentials."""
+def softmax_rows(x: Any, out: Any, most: Any, sums: Any, start: Any, stop: Any) -> None:
+    """out = exp(x - most) / sums, with the largest of each row and the sum of its exponentials."""
     for r in range(start, stop):
         given, made = x[r], out[r]
-        m = _largest(given)
+        m = largest(given)
         for k in range(np.uint64(given.shape[0])):
             made[k] = exp32(given[k] - m)
-        s = _total(made)
-        most[r], total[r] = m, s
+        s = total(made)
+        most[r], sums[r] = m, s
         share = _ONE / s
         for k in range(np.uint64(given.shape[0])):
             made[k] *= share
@@ -122,27 +122,26 @@ def softmax_rows(x: Any, out: Any, most: Any, total: Any, start: Any, stop: Any)
 
 @softmax_rows.otherwise
 @np.errstate(all="ignore")
-def _(x: Any, out: Any, most: Any, total: Any, start: Any, stop: Any) -> None:
-    for r in range(start, stop, max(1, stop - start)):
-        part = slice(r, stop)
-        most[part] = np.max(x[part], 1)
-        exps = exp_of(x[part] - most[part, None])
-        total[part] = _totals(exps)
-        np.multiply(exps, (_ONE / total[part])[:, None], out=out[part])
+def _(x: Any, out: Any, most: Any, sums: Any, start: Any, stop: Any) -> None:
+    part = slice(start, stop)
+    most[part] = np.max(x[part], 1)
+    exps = exp_of(x[part] - most[part, None])
+    sums[part] = totals(exps)
+    np.multiply(exps, (_ONE / sums[part])[:, None], out=out[part])
 
 
-def _totals(rows: np.ndarray) -> np.ndarray:
-    """`_total` of each row."""
+def totals(rows: np.ndarray) -> np.ndarray:
+    """`total` of each row."""
     eights = rows.shape[1] // 8
     sums = np.zeros((len(rows), 8), np.float32)
     for k in range(eights):
         sums += rows[:, 8 * k : 8 * k + 8]
     for half in (4, 2, 1):
         sums = sums[:, :half] + sums[:, half : 2 * half]
-    totals = sums[:, 0]
+    whole = sums[:, 0]
     for k in range(8 * eights, rows.shape[1]):
-        totals = totals + rows[:, k]
-    return totals
+        whole = whole + rows[:, k]
+    return whole
 
 
 def takes(x: Any) -> bool:
@@ -152,9 +151,9 @@ def takes(x: Any) -> bool:
 def softmax(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(softmax over the last axis, the largest of each row, the sum of its exponentials less that) of what `takes`."""
     rows = np.ascontiguousarray(x).reshape(-1, x.shape[-1])
-    out, most, total = np.empty_like(rows), np.empty(len(rows), np.float32), np.empty(len(rows), np.float32)
-    in_parts(softmax_rows, len(rows), rows.shape[1], rows, out, most, total)
-    return out.reshape(x.shape), most.reshape(*x.shape[:-1], 1), total.reshape(*x.shape[:-1], 1)
+    out, most, sums = np.empty_like(rows), np.empty(len(rows), np.float32), np.empty(len(rows), np.float32)
+    in_parts(softmax_rows, len(rows), rows.shape[1], rows, out, most, sums)
+    return out.reshape(x.shape), most.reshape(*x.shape[:-1], 1), sums.reshape(*x.shape[:-1], 1)
 
 
 # ---------------------------------------------------------------------- the error function

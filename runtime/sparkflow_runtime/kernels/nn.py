@@ -11,6 +11,7 @@ from sparkflow_runtime.kernels.fused_steps import SELU_ALPHA, SELU_SCALE
 from sparkflow_runtime.kernels.host import check_indices, one_int
 from sparkflow_runtime.kernels.pick_loops import count_above, handles, largest
 from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.row_reductions import reduced
 from sparkflow_runtime.kernels.stepwise import stepwise
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -103,7 +104,9 @@ def _bias_add_grad(xp: Any, dy: Any, *, data_format: str = "NHWC") -> Any:
     if dy.ndim < 2:
         raise InvalidArgumentError(f"BiasAddGrad: out_backprop must have at least two axes, got shape {dy.shape}")
     kept = 1 if data_format == "NCHW" else dy.ndim - 1
-    return xp.sum(dy, tuple(a for a in range(dy.ndim) if a != kept), dtype=dy.dtype)
+    axes = tuple(a for a in range(dy.ndim) if a != kept)
+    found = reduced("sum", dy, axes, False)
+    return xp.sum(dy, axes, dtype=dy.dtype) if found is None else found
 
 
 # ---------------------------------------------------------------------- softmax
