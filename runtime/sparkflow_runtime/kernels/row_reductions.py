@@ -146,12 +146,10 @@ def reduced(name: str, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
     if not isinstance(x, np.ndarray) or x.size < _WORTH or x.dtype.name not in _KINDS or not x.flags.c_contiguous:
         return None
     over = sorted({a % x.ndim for a in axes})
-    if over == list(range(x.ndim - len(over), x.ndim)):
-        found = _of_rows(name, x, math.prod(x.shape[over[0] :]))
-    elif over == list(range(len(over))):
-        found = _of_columns(name, x, math.prod(x.shape[: len(over)]))
-    else:
+    if over != list(range(over[0], over[0] + len(over))):
         return None
+    outer, high = math.prod(x.shape[: over[0]]), math.prod(x.shape[over[0] : over[-1] + 1])
+    found = _of_columns(name, x, outer, high) if x.size > outer * high else _of_rows(name, x, high)
     if found is None:
         return None
     return found.reshape([1 if a in over else size for a, size in enumerate(x.shape) if keep or a not in over])
@@ -169,14 +167,14 @@ def _of_rows(name: str, x: np.ndarray, each: int) -> np.ndarray | None:
     return out
 
 
-def _of_columns(name: str, x: np.ndarray, high: int) -> np.ndarray | None:
+def _of_columns(name: str, x: np.ndarray, outer: int, high: int) -> np.ndarray | None:
     """Some rows as one long row, so that numpy has long rows to add up; then the parts of that."""
-    width, reduce = x.size // high, _UFUNCS[name].reduce
+    width, reduce = x.size // (outer * high), _UFUNCS[name].reduce
     if width >= _NARROW or high < _HIGH:
         return None
     fold = min(_WIDE // width, math.isqrt(high))
     most = high // fold * fold
-    rows = x.reshape(high, width)
-    parts = reduce(rows[:most].reshape(-1, fold * width), 0).reshape(fold, width)
-    found = reduce(parts, 0)
-    return found if most == high else _UFUNCS[name](found, reduce(rows[most:], 0))
+    rows = x.reshape(outer, high, width)
+    parts = reduce(rows[:, :most].reshape(outer, -1, fold * width), 1).reshape(outer, fold, width)
+    found = reduce(parts, 1)
+    return found if most == high else _UFUNCS[name](found, reduce(rows[:, most:], 1))
