@@ -90,7 +90,8 @@ def _between(
 
     def work(mine: Sequence[tuple[int, int]]) -> None:
         if mine:
-            between(*whole, flat, np.empty((2, flat.shape[2]), np.float32), mine[0][0], sum(mine[-1]))
+            room = np.empty((2, flat.shape[2]), np.float32)
+            between(*whole, flat, room, channels, mine[0][0], sum(mine[-1]))
 
     share(work, runs(batch, 1))
 

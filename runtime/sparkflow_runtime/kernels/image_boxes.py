@@ -44,6 +44,17 @@ def _checked(op: str, boxes: Any, scores: Any, overlap: float) -> tuple[_Corners
     return _Corners(boxes), ranks
 
 
+def _by_table(table: np.ndarray, ranks: np.ndarray, most: int, limit: float, least: float) -> list[int]:
+    """As `_hard`, with overlaps that somebody else has measured."""
+    kept: list[int] = []
+    for i in np.argsort(-ranks, kind="stable").tolist():
+        if len(kept) >= most or not ranks[i] > least:
+            break
+        if not (table[i, kept] > limit).any():
+            kept.append(i)
+    return kept
+
+
 def _hard(corners: _Corners, ranks: np.ndarray, most: int, limit: float, least: float) -> list[int]:
     """The best first, without those whose overlap with a better one is above the limit."""
     order = np.argsort(-ranks, kind="stable")
@@ -185,7 +196,7 @@ def _suppress_overlaps(xp: Any, overlaps: Any, scores: Any, most: Any, limit: An
             f"NonMaxSuppressionWithOverlaps: overlaps must be [n, n] and scores [n], got {list(table.shape)}, "
             f"{list(ranks.shape)}"
         )
-    kept = _hard(lambda i, others: table[i, others], ranks, one_int(most), float(limit), float(least))
+    kept = _by_table(table, ranks, one_int(most), float(limit), float(least))
     return _padded(xp, kept, np.int32, None)
 
 
@@ -230,7 +241,7 @@ def _of_all_classes(boxes: np.ndarray, scores: np.ndarray, most: int, limit: flo
     for kind in range(scores.shape[1]):
         own = boxes[:, min(kind, boxes.shape[1] - 1)]
         ranks = scores[:, kind]
-        found += [(ranks[i], kind, own[i]) for i in _hard(_Corners(own).overlaps, ranks, most, limit, least)]
+        found += [(ranks[i], kind, own[i]) for i in _hard(_Corners(own), ranks, most, limit, least)]
     return sorted(found, key=lambda one: -one[0])
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import norm_loops
 from sparkflow_runtime.kernels.colour_loops import adjust, adjusted, hsv_of, rgb_of, to_hsv, to_rgb
 from sparkflow_runtime.kernels.compiled import Compiled
 from sparkflow_runtime.kernels.exp_loops import in_parts
@@ -63,4 +64,8 @@ def _contrast(xp: Any, x: Any, factor: Any) -> Any:
     total = reduced("sum", x, (-3, -2), True) if x.dtype == np.float32 else None
     count = np.float32(x.shape[-3] * x.shape[-2])
     mean = xp.mean(x, (-3, -2), dtype=np.float32, keepdims=True) if total is None else total / count
-    return ((x - mean) * factor + mean).astype(x.dtype)
+    if total is None or not norm_loops.takes(x):
+        return ((x - mean) * factor + mean).astype(x.dtype)
+    images, means = x.reshape(-1, x.shape[-3] * x.shape[-2], x.shape[-1]), mean.reshape(-1, x.shape[-1])
+    factors = np.full(x.shape[-1], factor, np.float32)
+    return np.stack([norm_loops.normalised(i, m, factors, m) for i, m in zip(images, means)]).reshape(x.shape)

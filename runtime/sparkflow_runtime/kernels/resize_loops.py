@@ -8,24 +8,42 @@ import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
 
+_RUN = 12  # numbers side by side from which taking them as they lie pays
 _INTS, _FLOATS = "Array(int64, {0}, 'C', readonly=True)", "Array(float32, {0}, 'C', readonly=True)"
+
+
+def _along(row: Any, left: Any, right: Any, across: Any, made: Any, run: Any) -> None:
+    """One row of the original, at the places of the new one."""
+    length, few = np.uint64(made.shape[0]), np.uint64(run)
+    if run < _RUN:
+        for j in range(length):
+            a, b = row[left[j]], row[right[j]]
+            made[j] = a + (b - a) * across[j]
+        return
+    for first in range(np.uint64(0), length, few):
+        begin, end, part = np.uint64(left[first]), np.uint64(right[first]), across[first]
+        for c in range(few):
+            a, b = row[begin + c], row[end + c]
+            made[first + c] = a + (b - a) * part
 
 
 @compiled(
     [
         f"void({_FLOATS.format(3)}, {_INTS.format(1)}, {_INTS.format(1)}, {_FLOATS.format(1)}, "
         f"Array(uint32, 1, 'C', readonly=True), Array(uint32, 1, 'C', readonly=True), {_FLOATS.format(1)}, "
-        "float32[:,:,::1], float32[:,::1], int64, int64)"
-    ]
+        "float32[:,:,::1], float32[:,::1], int64, int64, int64)"
+    ],
+    parts=[_along],
 )
 def between(
-    x: Any, top: Any, bottom: Any, down: Any, left: Any, right: Any, across: Any, out: Any, room: Any, start: Any,
-    stop: Any,
+    x: Any, top: Any, bottom: Any, down: Any, left: Any, right: Any, across: Any, out: Any, room: Any, run: Any,
+    start: Any, stop: Any,
 ) -> None:  # fmt: skip
     """Each cell of the images from `start` to `stop` between the four cells of the original around it.
 
     x, out: [images, rows, cells of a row and their channels]; left, right, across: for each of the latter in out. A
-    row of the original that two rows need is read once; room: two rows of out.
+    row of the original that two rows need is read once; room: two rows of out. run: how many of a row lie side by side
+    in the original too.
     """
     length = np.uint64(out.shape[2])
     for n in range(np.uint64(start), np.uint64(stop)):
@@ -37,16 +55,10 @@ def between(
                     for j in range(length):
                         room[0, j] = room[1, j]
                 else:
-                    row = x[n, np.uint64(above)]
-                    for j in range(length):
-                        a, b = row[left[j]], row[right[j]]
-                        room[0, j] = a + (b - a) * across[j]
+                    _along(x[n, np.uint64(above)], left, right, across, room[0], run)
                 held0 = above
             if held1 != below:
-                row = x[n, np.uint64(below)]
-                for j in range(length):
-                    a, b = row[left[j]], row[right[j]]
-                    room[1, j] = a + (b - a) * across[j]
+                _along(x[n, np.uint64(below)], left, right, across, room[1], run)
                 held1 = below
             part = down[h]
             for j in range(length):
@@ -56,8 +68,8 @@ def between(
 
 @between.otherwise
 def _(
-    x: Any, top: Any, bottom: Any, down: Any, left: Any, right: Any, across: Any, out: Any, room: Any, start: Any,
-    stop: Any,
+    x: Any, top: Any, bottom: Any, down: Any, left: Any, right: Any, across: Any, out: Any, room: Any, run: Any,
+    start: Any, stop: Any,
 ) -> None:  # fmt: skip
     rows = (x[start:stop, top], x[start:stop, bottom])
     upper, lower = (r[:, :, left] + (r[:, :, right] - r[:, :, left]) * across for r in rows)

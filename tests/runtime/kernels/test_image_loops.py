@@ -14,16 +14,19 @@ from sparkflow_runtime.kernels import colour_loops, image_boxes, resize_loops
 # ---------------------------------------------------------------------- between cells
 
 
-def test_between_four_cells() -> None:
-    rng = np.random.default_rng(6)
-    x = rng.standard_normal((3, 4, 10)).astype(np.float32)
+@pytest.mark.parametrize("channels", [1, 2, 13])
+def test_between_four_cells(channels: int) -> None:
+    rng, each = np.random.default_rng(6), np.arange(channels)
+    x = rng.standard_normal((3, 4, 5 * channels)).astype(np.float32)
     top = np.array([0, 1, 1, 0, 2, 3, 3])
-    left, right = (rng.integers(0, 10, 18).astype(np.uint32) for _ in range(2))
-    places = top, np.minimum(top + 1, 3), rng.random(7, np.float32), left, right, rng.random(18, np.float32)
+    left, right = (rng.integers(0, 5, (9, 1)) * channels + each for _ in range(2))
+    columns = left.reshape(-1).astype(np.uint32), right.reshape(-1).astype(np.uint32)
+    across = np.repeat(rng.random(9, np.float32), channels)
+    places = top, np.minimum(top + 1, 3), rng.random(7, np.float32), *columns, across
     made = []
     for version in (resize_loops.between.compile(), resize_loops.between.numpy):
-        out = np.zeros((3, 7, 18), np.float32)
-        version(x, *places, out, np.zeros((2, 18), np.float32), 0, 2)
+        out = np.zeros((3, 7, 9 * channels), np.float32)
+        version(x, *places, out, np.zeros((2, 9 * channels), np.float32), channels, 0, 2)
         made.append(out)
     assert made[0].tobytes() == made[1].tobytes()
     assert not made[0][2].any() and made[0][:2].all()
