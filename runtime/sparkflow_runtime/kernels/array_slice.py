@@ -181,7 +181,12 @@ def _scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any) -> Any:
 def _dynamic_partition(xp: Any, data: Any, partitions: Any, *, num_partitions: int) -> Any:
     check_indices(partitions, num_partitions, "DynamicPartition")
     rows, parts = data.reshape(partitions.size, *data.shape[partitions.ndim :]), partitions.reshape(-1)
-    return [rows[parts == i] for i in range(num_partitions)]
+    if xp is not np or num_partitions < 2:
+        return [rows[parts == i] for i in range(num_partitions)]
+    # a stable order by a narrow type is a counting sort, and then every part is one piece
+    order = np.argsort(parts.astype(np.int16) if num_partitions <= 1 << 15 else parts, kind="stable")
+    ends = np.cumsum(np.bincount(parts, minlength=num_partitions))[:-1]
+    return np.split(rows[order], ends)
 
 
 @kernel("DynamicStitch", "ParallelDynamicStitch")

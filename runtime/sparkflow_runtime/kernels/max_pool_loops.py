@@ -2,7 +2,7 @@
 
 Cells and outputs are rows of [batch * depth * height * width, channels]; sizes are those of the input's space, and
 `numbers` is Window.numbers. A loop goes over the images from `start` to `stop`. The taps of a window that lie side by
-side are taken two or three at once, so that the inner loop over channels has something to do.
+side are taken two or three at once where that pays.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _images(rows: np.ndarray, sizes: Any, start: int, stop: int) -> Any:
     return rows.reshape(-1, *map(int, sizes), rows.shape[1])[start:stop]
 
 
-def choose_1(x: Any, tap: Any, best: Any, where: Any) -> None:
+def choose(x: Any, tap: Any, best: Any, where: Any) -> None:
     number = np.int32(tap)
     for c in range(np.uint64(best.shape[0])):
         new, old, own = x[c], best[c], where[c]
@@ -99,35 +99,15 @@ def choose_1(x: Any, tap: Any, best: Any, where: Any) -> None:
         where[c] = number if better else own
 
 
-def choose_2(x: Any, y: Any, tap: Any, best: Any, where: Any) -> None:
-    number, next_one = np.int32(tap), np.int32(tap + 1)
-    for c in range(np.uint64(best.shape[0])):
-        new, old, own = x[c], best[c], where[c]
-        better = (new > old) | ((new != new) & (old == old)) | (own < 0)
-        old, own = new if better else old, number if better else own
-        new = y[c]
-        better = (new > old) | ((new != new) & (old == old))
-        best[c] = new if better else old
-        where[c] = next_one if better else own
-
-
-def give_1(dy: Any, where: Any, tap: Any, dx: Any) -> None:
+def give(dy: Any, where: Any, tap: Any, dx: Any) -> None:
     """Adding 0 to the others is faster than asking."""
     number, zero = np.int32(tap), dx.dtype.type(0)
     for c in range(np.uint64(dx.shape[0])):
         dx[c] += dy[c] if where[c] == number else zero
 
 
-def give_2(dy: Any, where: Any, tap: Any, dx: Any, other: Any) -> None:
-    number, next_one, zero = np.int32(tap), np.int32(tap + 1), dx.dtype.type(0)
-    for c in range(np.uint64(dx.shape[0])):
-        own, up = where[c], dy[c]
-        dx[c] += up if own == number else zero
-        other[c] += up if own == next_one else zero
-
-
 def put(dy: Any, where: Any, tap: Any, dx: Any) -> None:
-    """`give_1` to cells that no other output sees."""
+    """`give` to cells that no other output sees."""
     number, zero = np.int32(tap), dx.dtype.type(0)
     for c in range(np.uint64(dx.shape[0])):
         dx[c] = zero + (dy[c] if where[c] == number else zero)
@@ -138,7 +118,7 @@ def put(dy: Any, where: Any, tap: Any, dx: Any) -> None:
         f"void({_ROWS}, {_ROWS}, {{0}}[:,::1], {{0}}[::1], int32[::1], int64, {_MORE})".format(kind)
         for kind in ("float32", "float64")
     ],
-    parts=[span, choose_1, choose_2, give_1, give_2, put],
+    parts=[span, choose, give, put],
 )
 def spread_to_maxima(
     cells: Any, dy: Any, dx: Any, best: Any, where: Any, once: Any, numbers: Any, sizes: Any, start: Any, stop: Any
@@ -162,28 +142,18 @@ def spread_to_maxima(
                     for td in range(d0, d1):
                         for th in range(h0, h1):
                             row = (n * sizes[0] + d + td * numbers[6]) * height + h + th * numbers[7]
-                            at, tw, tap = row * width + w, w0, (td * numbers[1] + th) * numbers[2]
-                            while tw < w1:
-                                i, j = np.uint64(at + tw * step), np.uint64(at + (tw + 1) * step)
-                                if tw + 2 <= w1:
-                                    choose_2(cells[i], cells[j], tap + tw, best, where)
-                                else:
-                                    choose_1(cells[i], tap + tw, best, where)
-                                tw += 2
+                            at, tap = row * width + w, (td * numbers[1] + th) * numbers[2]
+                            for tw in range(w0, w1):
+                                choose(cells[np.uint64(at + tw * step)], tap + tw, best, where)
                     for td in range(d0, d1):
                         for th in range(h0, h1):
                             row = (n * sizes[0] + d + td * numbers[6]) * height + h + th * numbers[7]
-                            at, tw, tap = row * width + w, w0, (td * numbers[1] + th) * numbers[2]
-                            while tw < w1:
-                                i, j = np.uint64(at + tw * step), np.uint64(at + (tw + 1) * step)
+                            at, tap = row * width + w, (td * numbers[1] + th) * numbers[2]
+                            for tw in range(w0, w1):
                                 if once:
-                                    put(given, where, tap + tw, dx[i])
-                                    tw -= 1
-                                elif tw + 2 <= w1:
-                                    give_2(given, where, tap + tw, dx[i], dx[j])
+                                    put(given, where, tap + tw, dx[np.uint64(at + tw * step)])
                                 else:
-                                    give_1(given, where, tap + tw, dx[i])
-                                tw += 2
+                                    give(given, where, tap + tw, dx[np.uint64(at + tw * step)])
 
 
 @spread_to_maxima.otherwise
