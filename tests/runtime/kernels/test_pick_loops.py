@@ -54,6 +54,17 @@ def test_top_k_of_any_rank(count: int) -> None:
     np.testing.assert_array_equal(at, places[0, 0])
 
 
+@pytest.mark.parametrize("kind", [*KINDS, "float16", "uint8"])
+@pytest.mark.parametrize("count", [65, 200, 300])
+def test_many_of_wide_rows(kind: str, count: int) -> None:
+    x = np.random.default_rng(7).integers(0, 90, (2, 3, 600)).astype(kind)
+    with tf.Graph().as_default(), tf.Session() as session:
+        best, places = session.run(tf.nn.top_k(x, count))
+    order = np.argsort(-x.astype(np.int64), -1, kind="stable")[..., :count]
+    np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(best, np.take_along_axis(x, order, -1))
+
+
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 def test_how_many_are_above(kind: str) -> None:
     x = np.random.default_rng(2).standard_normal((40, 30)).astype(kind)
