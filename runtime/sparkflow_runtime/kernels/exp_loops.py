@@ -78,12 +78,13 @@ def ordered(x: Any) -> Any:
     return np.int32(bits ^ (np.int32(bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
 
 
-def largest(row: Any) -> Any:
-    """NaN where there is one. Comparing integers goes by the vector, as comparing numbers that may be NaN does not."""
+def largest(row: Any, sign: Any) -> Any:
+    """Of the row times 1 or -1; NaN where there is one. Comparing integers goes by the vector, as comparing numbers
+    that may be NaN does not."""
     most, strange = np.int32(-0x80000000), False
     for k in range(np.uint64(row.shape[0])):
         strange |= row[k] != row[k]
-        one = ordered(row[k])
+        one = ordered(row[k] * sign)
         most = one if one > most else most
     back = np.int32(most ^ (np.int32(most >> np.int32(31)) & np.int32(0x7FFFFFFF)))
     return np.float32(np.nan) if strange else np.int32(back).view(np.float32)
@@ -110,7 +111,7 @@ def softmax_rows(x: Any, out: Any, most: Any, sums: Any, start: Any, stop: Any) 
     """out = exp(x - most) / sums, with the largest of each row and the sum of its exponentials."""
     for r in range(start, stop):
         given, made = x[r], out[r]
-        m = largest(given)
+        m = largest(given, _ONE)
         for k in range(np.uint64(given.shape[0])):
             made[k] = exp32(given[k] - m)
         s = total(made)

@@ -19,7 +19,9 @@ _SHORT = 24  # rows of so many elements are reduced side by side
 _LONG = {"sum": 160, "max": 1 << 10, "min": 1 << 10}  # from here numpy is as fast
 _NARROW, _HIGH, _WIDE = 128, 64, 2048  # columns, rows, and how many elements a folded row should have
 _KINDS = ("float32", "float64")
-_SIDE_BY_SIDE = [f"void(Array({kind}, 2, 'C', readonly=True), {kind}[::1], int64, int64)" for kind in _KINDS]
+_ROWS, _VECTOR = "Array({0}, 2, 'C', readonly=True)", "Array({0}, 1, 'C', readonly=True)"
+_SIDE_BY_SIDE = [f"void({_ROWS}, {{0}}[::1], int64, int64)".format(kind) for kind in _KINDS]
+_SIGNED = [f"void({_ROWS}, {_VECTOR}, {{0}}[::1], int64, int64)".format(kind) for kind in _KINDS]
 _BLOCK = 512  # rows
 
 
@@ -42,46 +44,30 @@ def _(x: Any, out: Any, start: Any, stop: Any) -> None:
         out += x[:, k]
 
 
-@compiled(_SIDE_BY_SIDE)
-def short_maxima(x: Any, out: Any, start: Any, stop: Any) -> None:
+@compiled(_SIGNED)
+def short_maxima(x: Any, sign: Any, out: Any, start: Any, stop: Any) -> None:
+    """Of x times 1 or -1, and that times it again."""
+    by = sign[0]
     for first in range(start, stop, _BLOCK):
         last = np.uint64(min(first + _BLOCK, stop))
         for r in range(np.uint64(first), last):
-            out[r] = x[r, 0]
+            out[r] = x[r, 0] * by
         for k in range(1, x.shape[1]):
             for r in range(np.uint64(first), last):
-                new, old = x[r, k], out[r]
+                new, old = x[r, k] * by, out[r]
                 out[r] = new if new > old or new != new else old
+        for r in range(np.uint64(first), last):
+            out[r] *= by
 
 
 @short_maxima.otherwise
-def _(x: Any, out: Any, start: Any, stop: Any) -> None:
-    out, x = out[start:stop], x[start:stop]
+def _(x: Any, sign: Any, out: Any, start: Any, stop: Any) -> None:
+    out, x = out[start:stop], x[start:stop] * sign
     out[:] = x[:, 0]
     for k in range(1, x.shape[1]):
         new = x[:, k]
         out[:] = np.where((new > out) | (new != new), new, out)
-
-
-@compiled(_SIDE_BY_SIDE)
-def short_minima(x: Any, out: Any, start: Any, stop: Any) -> None:
-    for first in range(start, stop, _BLOCK):
-        last = np.uint64(min(first + _BLOCK, stop))
-        for r in range(np.uint64(first), last):
-            out[r] = x[r, 0]
-        for k in range(1, x.shape[1]):
-            for r in range(np.uint64(first), last):
-                new, old = x[r, k], out[r]
-                out[r] = new if new < old or new != new else old
-
-
-@short_minima.otherwise
-def _(x: Any, out: Any, start: Any, stop: Any) -> None:
-    out, x = out[start:stop], x[start:stop]
-    out[:] = x[:, 0]
-    for k in range(1, x.shape[1]):
-        new = x[:, k]
-        out[:] = np.where((new < out) | (new != new), new, out)
+    out *= sign
 
 
 @compiled(_SIDE_BY_SIDE[:1], parts=[total])
@@ -95,49 +81,21 @@ def _(x: Any, out: Any, start: Any, stop: Any) -> None:
     out[start:stop] = totals(x[start:stop])
 
 
-@compiled(_SIDE_BY_SIDE[:1], parts=[ordered, largest])
-def long_maxima(x: Any, out: Any, start: Any, stop: Any) -> None:
+@compiled(_SIGNED[:1], parts=[ordered, largest])
+def long_maxima(x: Any, sign: Any, out: Any, start: Any, stop: Any) -> None:
     for r in range(start, stop):
-        out[r] = largest(x[r])
+        out[r] = largest(x[r], sign[0]) * sign[0]
 
 
 @long_maxima.otherwise
-def _(x: Any, out: Any, start: Any, stop: Any) -> None:
-    extremes(np.maximum, x[start:stop], out[start:stop])
-
-
-def smallest(row: Any) -> Any:
-    """NaN where there is one."""
-    least, strange = np.int32(0x7FFFFFFF), False
-    for k in range(np.uint64(row.shape[0])):
-        strange |= row[k] != row[k]
-        one = ordered(row[k])
-        least = one if one < least else least
-    back = np.int32(least ^ (np.int32(least >> np.int32(31)) & np.int32(0x7FFFFFFF)))
-    return np.float32(np.nan) if strange else np.int32(back).view(np.float32)
-
-
-@compiled(_SIDE_BY_SIDE[:1], parts=[ordered, smallest])
-def long_minima(x: Any, out: Any, start: Any, stop: Any) -> None:
-    for r in range(start, stop):
-        out[r] = smallest(x[r])
-
-
-@long_minima.otherwise
-def _(x: Any, out: Any, start: Any, stop: Any) -> None:
-    extremes(np.minimum, x[start:stop], out[start:stop])
-
-
-def extremes(function: Any, x: np.ndarray, out: np.ndarray) -> None:
+def _(x: Any, sign: Any, out: Any, start: Any, stop: Any) -> None:
     """As integers whose order is that of the numbers, so that of zeros too one is the larger."""
-    bits = x.view(np.int32)
-    found = function.reduce(bits ^ ((bits >> 31) & 0x7FFFFFFF), 1)
-    out.view(np.int32)[:] = found ^ ((found >> 31) & 0x7FFFFFFF)
-    out[np.isnan(x).any(1)] = np.nan
+    bits = (x[start:stop] * sign).view(np.int32)
+    found = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).max(1)
+    most = (found ^ ((found >> 31) & 0x7FFFFFFF)).view(np.float32)
+    out[start:stop] = np.where(np.isnan(x[start:stop]).any(1), np.float32(np.nan), most) * sign
 
 
-_SHORT_LOOPS = {"sum": short_sums, "max": short_maxima, "min": short_minima}
-_LONG_LOOPS = {"sum": long_sums, "max": long_maxima, "min": long_minima}
 _UFUNCS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 
@@ -156,14 +114,14 @@ def reduced(name: str, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
 
 
 def _of_rows(name: str, x: np.ndarray, each: int) -> np.ndarray | None:
-    loop: Compiled | None = _SHORT_LOOPS[name] if each <= _SHORT else None
-    if loop is None and each < _LONG[name] and x.dtype == np.float32:
-        loop = _LONG_LOOPS[name]
-    if loop is None:
+    sums, short = name == "sum", each <= _SHORT
+    if not short and (each >= _LONG[name] or x.dtype != np.float32):
         return None
+    loop: Compiled = (short_sums if short else long_sums) if sums else (short_maxima if short else long_maxima)
     rows = x.reshape(-1, each)
     out = np.empty(len(rows), x.dtype)
-    in_parts(loop, len(rows), each, rows, out)
+    signs = [] if sums else [np.full(1, 1 if name == "max" else -1, x.dtype)]
+    in_parts(loop, len(rows), each, rows, *signs, out)
     return out
 
 

@@ -160,9 +160,9 @@ def _scatter(node: Node) -> Update:
 
 def combine_rows(xp: Any, op: str, held: Any, indices: Any, updates: Any) -> None:
     """One row after the other where an index repeats."""
-    if xp is np and op in ("ScatterAdd", "ScatterSub") and np.shape(updates):
-        if add_at(held, indices, updates if op == "ScatterAdd" else -updates):
-            return
+    adds = xp is np and op in ("ScatterAdd", "ScatterSub") and held.dtype.kind == "f"
+    if adds and add_at(held, indices, updates if op == "ScatterAdd" else -updates):
+        return
     whole = "floor_divide" if held.dtype.kind in "iu" else "divide"
     combine = getattr(xp, _SCATTER.get(op, whole))
     if not has_repeats(xp, indices):

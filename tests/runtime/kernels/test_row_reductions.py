@@ -9,8 +9,9 @@ import pytest
 
 from sparkflow_runtime.kernels import row_reductions as rows
 
-LOOPS = [(name, loop, kind) for name, loop in rows._SHORT_LOOPS.items() for kind in ("float32", "float64")]
-LOOPS += [(name, loop, "float32") for name, loop in rows._LONG_LOOPS.items()]
+LOOPS = [("sum", rows.short_sums, k) for k in ("float32", "float64")] + [("sum", rows.long_sums, "float32")]
+for _name in ("max", "min"):
+    LOOPS += [(_name, rows.short_maxima, k) for k in ("float32", "float64")] + [(_name, rows.long_maxima, "float32")]
 
 
 def values(kind: str, *shape: int) -> Any:
@@ -27,14 +28,13 @@ def values(kind: str, *shape: int) -> Any:
 @pytest.mark.parametrize("shape", [(1, 1), (3, 2), (700, 7), (5, 24), (9, 33), (1030, 8), (4, 159)])
 def test_both_versions(name: str, loop: Any, kind: str, shape: tuple[int, int]) -> None:
     x, made = values(kind, *shape), []
+    signs = [] if name == "sum" else [np.full(1, 1 if name == "max" else -1, kind)]
     for version in (loop.compile(), loop.numpy):
-        out = np.zeros(len(x) + 2, kind)
+        out = np.zeros(len(x), kind)
         with np.errstate(all="ignore"):
-            version(x, out[1:-1].copy(), 0, len(x))
-            whole = np.zeros(len(x), kind)
-            version(x, whole, 0, len(x) // 2)
-            version(x, whole, len(x) // 2, len(x))
-        made.append(whole)
+            version(x, *signs, out, 0, len(x) // 2)
+            version(x, *signs, out, len(x) // 2, len(x))
+        made.append(out)
     one, other = made
     np.testing.assert_array_equal(one, other)
     assert one[one == one].tobytes() == other[one == one].tobytes()
