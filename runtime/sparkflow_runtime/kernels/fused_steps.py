@@ -140,7 +140,7 @@ def _elu_grad(t: Tracer, attrs: dict[str, Any], dy: Operand, y: Operand) -> Oper
 
 def _selu_grad(t: Tracer, attrs: dict[str, Any], dy: Operand, y: Operand) -> Operand:
     low = t.call("add", y, t.const(SELU_SCALE * SELU_ALPHA, y))
-    return t.call("multiply", dy, t.select(t.call("less", y, t.const(0, y)), low, t.const(SELU_SCALE, y)))
+    return t.call("multiply", dy, t.select(t.call("less", y, t.const(0, y)), low, t.filled(SELU_SCALE, y)))
 
 
 def _softplus_grad(t: Tracer, attrs: dict[str, Any], dy: Operand, x: Operand) -> Operand:

@@ -10,7 +10,7 @@ from sparkflow_runtime.kernels import exp_loops
 from sparkflow_runtime.kernels.fused_steps import SELU_ALPHA, SELU_SCALE
 from sparkflow_runtime.kernels.host import check_indices, one_int
 from sparkflow_runtime.kernels.pick_loops import count_above, handles, largest
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.registry import kernel, prepares
 from sparkflow_runtime.kernels.row_reductions import reduced
 from sparkflow_runtime.kernels.stepwise import stepwise
 from sparkflow_runtime.wire.dtypes import DType
@@ -134,6 +134,13 @@ def _log_softmax(xp: Any, x: Any) -> tuple[Any, Any]:
     return (x - most) - xp.log(total), made
 
 
+prepares(
+    exp_loops.softmax_rows.prepare,
+    "Softmax",
+    "LogSoftmax",
+    "SoftmaxCrossEntropyWithLogits",
+    "SparseSoftmaxCrossEntropyWithLogits",
+)
 kernel("Softmax")(lambda xp, x: _softmax(xp, x)[0])
 kernel("LogSoftmax")(lambda xp, x: _log_softmax(xp, x)[0])
 
