@@ -181,7 +181,12 @@ def _scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any) -> Any:
 def _dynamic_partition(xp: Any, data: Any, partitions: Any, *, num_partitions: int) -> Any:
     check_indices(partitions, num_partitions, "DynamicPartition")
     rows, parts = data.reshape(partitions.size, *data.shape[partitions.ndim :]), partitions.reshape(-1)
-    return [rows[parts == i] for i in range(num_partitions)]
+    if xp is not np or num_partitions < 2:
+        return [rows[parts == i] for i in range(num_partitions)]
+    # a stable order by a narrow type is a counting sort, and then every part is one piece
+    order = np.argsort(parts.astype(np.int16) if num_partitions <= 1 << 15 else parts, kind="stable")
+    ends = np.cumsum(np.bincount(parts, minlength=num_partitions))[:-1]
+    return np.split(rows[order], ends)
 
 
 @kernel("DynamicStitch", "ParallelDynamicStitch")
@@ -231,8 +236,13 @@ def _one_hot(xp: Any, indices: Any, depth: Any, on: Any, off: Any, *, axis: int 
             f"OneHot: axis must be in [-1, {indices.ndim}] and depth at least 0, got {axis} and {one_int(depth)}"
         )
     at = axis % (indices.ndim + 1)
-    classes = xp.arange(one_int(depth)).reshape(-1, *(1,) * (indices.ndim - at))
-    return xp.where(xp.expand_dims(indices, at) == classes, on, off)
+    count = one_int(depth)
+    out = xp.full((indices.size, count), off, on.dtype)
+    flat = indices.reshape(-1)
+    inside = xp.flatnonzero((flat >= 0) & (flat < count))
+    out[inside, flat[inside]] = on
+    out = out.reshape(*indices.shape, count)
+    return out if at == indices.ndim else xp.ascontiguousarray(xp.moveaxis(out, -1, at))
 
 
 _IDS = (np.dtype(np.int32), np.dtype(np.int64))

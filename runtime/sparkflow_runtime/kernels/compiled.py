@@ -67,9 +67,10 @@ class Compiled:
         before: Callable[[], None] | None = None,
         nogil: bool = True,
         uses: Sequence[Callable[..., Any]] = (),
+        parts: Sequence[Callable[..., Any]] = (),
     ):
         self.loop, self.name, self._before, self.nogil = loop, loop.__qualname__, before, nogil
-        self._uses = uses
+        self._uses, self._parts = uses, parts
         self.sources = [Source(loop.__module__, loop.__qualname__, s) for s in signatures]
         self.numpy: Callable[..., Any] = loop
         self._call: Callable[..., Any] = self._first
@@ -132,7 +133,8 @@ class Compiled:
         from sparkflow_runtime.kernels.machine_build import build, build_and_keep
 
         make = build_and_keep if self._ours else build
-        codes = [make(self.loop, source) for source in self.sources]
+        loop = self._with_parts(self._parts) if self._parts else self.loop
+        codes = [make(loop, source) for source in self.sources]
         if not all(codes):
             self._numba()
         return codes
@@ -154,16 +156,24 @@ class Compiled:
 
         if self._before is not None:
             self._before()
-        known: dict[str, Any] = {}  # numba wants what a loop calls compiled too; everybody else wants it as it is
-        for one in self._uses:
-            known[one.__name__] = numba.njit(nogil=self.nogil, **OPTIONS)(_with(one, known))
-        loop = _with(self.loop, known) if known else self.loop
+        loop = self._with_parts([*self._parts, *self._uses])
         signatures = [source.signature for source in self.sources]
         try:
             return numba.njit(signatures, nogil=self.nogil, cache=True, **OPTIONS)(loop)
         except RuntimeError as error:  # no place for a cache: compile for this process alone
             _log.info("%s: %s", self.name, error)
             return numba.njit(signatures, nogil=self.nogil, **OPTIONS)(loop)
+
+    def _with_parts(self, parts: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+        """numba wants what a loop calls compiled too; everybody else wants it as it is."""
+        import numba
+
+        from sparkflow_runtime.kernels.machine_build import OPTIONS
+
+        known: dict[str, Any] = {}
+        for one in parts:
+            known[one.__name__] = numba.njit(nogil=self.nogil, **OPTIONS)(_with(one, known))
+        return _with(self.loop, known) if known else self.loop
 
     def _set(self, call: Callable[..., Any]) -> Callable[..., Any]:
         self._asked, self._call = True, call
@@ -189,16 +199,18 @@ def compiled(
     before: Callable[[], None] | None = None,
     nogil: bool = True,
     uses: Sequence[Callable[..., Any]] = (),
+    parts: Sequence[Callable[..., Any]] = (),
 ) -> Callable[[Callable[..., Any]], Compiled]:
     """Register a loop, to be compiled for these numba signatures.
 
     before: called ahead of that, to teach numba what the loop calls. uses: functions of its own module that it calls,
-    each after those that it calls itself. Either leaves the loop to numba and its cache. nogil: False for one that is
-    over before another thread could use the GIL.
+    each after those that it calls itself. Either leaves the loop to numba and its cache. parts: the same of functions
+    of numbers alone, its own module's or imported by name from a kernel module; they become part of the machine code.
+    nogil: False for one that is over before another thread could use the GIL.
     """
 
     def register(loop: Callable[..., Any]) -> Compiled:
-        found = Compiled(loop, signatures, before, nogil, uses)
+        found = Compiled(loop, signatures, before, nogil, uses, parts)
         _LOOPS.append(found)
         return found
 

@@ -15,6 +15,7 @@ from sparkflow_runtime.kernels.window_loops import gather_columns, scatter_colum
 from sparkflow_runtime.kernels.windows import Window
 
 _BLOCK_BYTES = 1 << 19
+_FEW, _IMAGE_BYTES = 12, 1 << 22  # numbers side by side that a window sees; columns of an image
 _SMALL = 1 << 16  # weights of a filter of which several partial gradients may be held
 
 
@@ -28,9 +29,40 @@ def _rows(width: int, itemsize: int) -> int:
     return max(64, _BLOCK_BYTES // max(1, width * itemsize) // 64 * 64)
 
 
+def _narrow(x: np.ndarray, win: Window) -> bool:
+    """Whether what a window sees side by side is too little to be copied output by output."""
+    whole = int(np.prod(win.out)) * int(np.prod(win.taps)) * x.shape[4] * x.itemsize
+    return win.taps[2] * x.shape[4] < _FEW and win.strides == (1, 1, 1) and 0 < whole <= _IMAGE_BYTES
+
+
+def _blocks(x: np.ndarray, win: Window, width: int) -> list[tuple[int, int]]:
+    """Runs of outputs; of whole images where those go tap by tap."""
+    each, length = int(np.prod(win.out)), _rows(width, x.itemsize)
+    return runs(x.shape[0] * each, max(1, length // each) * each if _narrow(x, win) else length)
+
+
+def _tap_by_tap(x: np.ndarray, win: Window, first: int, count: int) -> np.ndarray:
+    """The columns of whole images, turned: of each tap and channel one long row, which is copied by rows of images."""
+    each = int(np.prod(win.out))
+    images = x[first // each : (first + count) // each]
+    sizes = [n + b + a for n, b, a in zip(win.size, win.before, win.after)]
+    padded = scratch("padded", (x.shape[4], len(images), *sizes), x.dtype)
+    padded[:] = 0
+    padded[(slice(None), slice(None), *(slice(b, b + n) for b, n in zip(win.before, win.size)))] = np.moveaxis(
+        images, 4, 0
+    )
+    columns = scratch("columns", (int(np.prod(win.taps)), x.shape[4], len(images), *win.out), x.dtype)
+    for row, tap in zip(columns, np.ndindex(*win.taps)):
+        cells = (slice(t * d, t * d + n) for t, d, n in zip(tap, win.dilations, win.out))
+        row[:] = padded[(slice(None), slice(None), *cells)]
+    return columns.reshape(-1, count).T
+
+
 def _columns(x: np.ndarray, win: Window, first: int, count: int) -> np.ndarray:
     if win.trivial:
         return x.reshape(-1, x.shape[4])[first : first + count]
+    if _narrow(x, win):
+        return _tap_by_tap(x, win, first, count)
     columns = scratch("columns", (count, int(np.prod(win.taps)) * x.shape[4]), x.dtype)
     gather_columns(x, columns, win.numbers, first)
     return columns
@@ -44,7 +76,7 @@ def forward(x: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
         for first, count in blocks:
             np.matmul(_columns(x, win, first, count), weights, out=y[first : first + count])
 
-    share(work, runs(outputs, _rows(len(weights), x.itemsize)))
+    share(work, _blocks(x, win, len(weights)))
     return y.reshape(x.shape[0], *win.out, -1)
 
 
@@ -71,7 +103,7 @@ def by_input(dy: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
 def by_filter(x: np.ndarray, dy: np.ndarray, win: Window) -> np.ndarray:
     """In a fixed number of partial sums, so that the number of threads does not change the bits."""
     rows, width = dy.reshape(-1, dy.shape[4]), int(np.prod(win.taps)) * x.shape[4]
-    blocks = runs(len(rows), _rows(width, x.itemsize))
+    blocks = _blocks(x, win, width)
     shape = (width, dy.shape[4])
     lanes = np.zeros((min(8 if width * dy.shape[4] <= _SMALL else 2, len(blocks)), *shape), x.dtype)
 

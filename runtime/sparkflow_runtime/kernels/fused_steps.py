@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 BOOL = np.dtype(bool)
+SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543773  # Klambauer 2017, s. 2
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,30 @@ def _elu(t: Tracer, attrs: dict[str, Any], x: Operand) -> Operand:
     return t.call("add", t.call("maximum", x, zero), t.call("expm1", t.call("minimum", x, zero)))
 
 
+def _selu(t: Tracer, attrs: dict[str, Any], x: Operand) -> Operand:
+    zero = t.const(0, x)
+    low = t.call("multiply", t.const(SELU_ALPHA, x), t.call("expm1", t.call("minimum", x, zero)))
+    return t.call("multiply", t.const(SELU_SCALE, x), t.call("add", t.call("maximum", x, zero), low))
+
+
+def _elu_grad(t: Tracer, attrs: dict[str, Any], dy: Operand, y: Operand) -> Operand:
+    low = t.call("multiply", dy, t.call("add", y, t.const(1, y)))
+    return t.select(t.call("less", y, t.const(0, y)), low, dy)
+
+
+def _selu_grad(t: Tracer, attrs: dict[str, Any], dy: Operand, y: Operand) -> Operand:
+    low = t.call("add", y, t.const(SELU_SCALE * SELU_ALPHA, y))
+    return t.call("multiply", dy, t.select(t.call("less", y, t.const(0, y)), low, t.filled(SELU_SCALE, y)))
+
+
+def _softplus_grad(t: Tracer, attrs: dict[str, Any], dy: Operand, x: Operand) -> Operand:
+    return t.call("true_divide", dy, t.call("add", t.const(1, x), t.call("exp", t.call("negative", x))))
+
+
+def _softsign_grad(t: Tracer, attrs: dict[str, Any], dy: Operand, x: Operand) -> Operand:
+    return t.call("true_divide", dy, t.call("square", t.call("add", t.const(1, x), t.call("absolute", x))))
+
+
 def _softplus(t: Tracer, attrs: dict[str, Any], x: Operand) -> Operand:
     rest = t.call("log1p", t.call("exp", t.call("negative", t.call("absolute", x))))
     return t.call("add", t.call("maximum", x, t.const(0, x)), rest)
@@ -213,6 +238,11 @@ RECIPES: dict[str, Recipe] = {
     "Relu": lambda t, attrs, x: t.call("maximum", x, t.const(0, x)),
     "Relu6": lambda t, attrs, x: t.call("minimum", t.call("maximum", x, t.const(0, x)), t.const(6, x)),
     "Elu": _elu,
+    "Selu": _selu,
+    "EluGrad": _elu_grad,
+    "SeluGrad": _selu_grad,
+    "SoftplusGrad": _softplus_grad,
+    "SoftsignGrad": _softsign_grad,
     "Softplus": _softplus,
     "Softsign": lambda t, attrs, x: t.call("true_divide", x, t.call("add", t.const(1, x), t.call("absolute", x))),
     "LeakyRelu": _leaky_relu,

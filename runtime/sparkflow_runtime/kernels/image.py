@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,12 +71,29 @@ def _bilinear(node: Node) -> Function:
         if xp is not np:
             return interpolated(x, *map(xp.asarray, places))
         out = np.empty((len(x), new_height, new_width, x.shape[3]), np.float32)
-        whole = np.ascontiguousarray(x), *(np.ascontiguousarray(p) for p in places), out
-        if len(x):
-            share(lambda mine: between(*whole, mine[0][0], sum(mine[-1])), runs(len(x), 1))
+        if out.size:
+            _between(np.ascontiguousarray(x), *places, out)
         return out
 
     return run
+
+
+def _between(
+    x: np.ndarray, top: Any, bottom: Any, down: Any, left: Any, right: Any, across: Any, out: np.ndarray
+) -> None:
+    """Rows as they lie in memory, channels side by side."""
+    batch, height, width, channels = x.shape
+    each = np.arange(channels)
+    columns = [(side[:, None] * channels + each).reshape(-1).astype(np.uint32) for side in (left, right)]
+    whole = x.reshape(batch, height, width * channels), top, bottom, down, *columns, np.repeat(across, channels)
+    flat = out.reshape(batch, out.shape[1], -1)
+
+    def work(mine: Sequence[tuple[int, int]]) -> None:
+        if mine:
+            room = np.empty((2, flat.shape[2]), np.float32)
+            between(*whole, flat, room, channels, mine[0][0], sum(mine[-1]))
+
+    share(work, runs(batch, 1))
 
 
 def spread(xp: Any, dy: Any, down: Any, across: Any) -> Any:

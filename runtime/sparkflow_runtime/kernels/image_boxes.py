@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.compiled import compiled
 from sparkflow_runtime.kernels.host import host, ints, one_int
 from sparkflow_runtime.kernels.random import generator
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
@@ -43,15 +44,75 @@ def _checked(op: str, boxes: Any, scores: Any, overlap: float) -> tuple[_Corners
     return _Corners(boxes), ranks
 
 
-def _hard(overlaps: Any, ranks: np.ndarray, most: int, limit: float, least: float) -> list[int]:
-    """The best first, without those whose overlap with a better one is above the limit."""
+def _by_table(table: np.ndarray, ranks: np.ndarray, most: int, limit: float, least: float) -> list[int]:
+    """As `_hard`, with overlaps that somebody else has measured."""
     kept: list[int] = []
     for i in np.argsort(-ranks, kind="stable").tolist():
         if len(kept) >= most or not ranks[i] > least:
             break
-        if not kept or not (overlaps(i, kept) > limit).any():
+        if not (table[i, kept] > limit).any():
             kept.append(i)
     return kept
+
+
+def _hard(corners: _Corners, ranks: np.ndarray, most: int, limit: float, least: float) -> list[int]:
+    """The best first, without those whose overlap with a better one is above the limit."""
+    order = np.argsort(-ranks, kind="stable")
+    order = order[: int((ranks > least).sum())]  # NaN is above nothing, and last
+    kept = np.empty(max(0, min(most, len(order))), np.int64)
+    if not kept.size:
+        return []
+    finite = bool(np.isfinite(corners.low).all() and np.isfinite(corners.high).all())
+    choose = best_boxes if finite else best_boxes.numpy
+    limits, room = np.array([limit], np.float32), np.empty((5, len(kept)), np.float32)
+    count = choose(order.astype(np.int64), corners.low, corners.high, corners.area, limits, kept, room)
+    return kept[:count].tolist()
+
+
+_TWO, _ONE = "Array(float32, 2, 'C', readonly=True)", "Array(float32, 1, 'C', readonly=True)"
+
+
+@compiled([f"int64(Array(int64, 1, 'C', readonly=True), {_TWO}, {_TWO}, {_ONE}, {_ONE}, int64[::1], float32[:,::1])"])
+def best_boxes(order: Any, low: Any, high: Any, area: Any, limit: Any, kept: Any, room: Any) -> int:
+    """How many of `order` are kept, as many as `kept` has room for: each whose overlap with none of those kept before
+    is above the limit. room: [5, len(kept)], for what is known of those."""
+    count = 0
+    for i in order:
+        at = np.uint64(i)
+        y1, x1, y2, x2, own = low[at, 0], low[at, 1], high[at, 0], high[at, 1], area[at]
+        free = True
+        for first in range(0, count, 64):
+            hits = 0
+            for k in range(np.uint64(first), np.uint64(min(first + 64, count))):
+                height = (y2 if y2 < room[2, k] else room[2, k]) - (y1 if y1 > room[0, k] else room[0, k])
+                width = (x2 if x2 < room[3, k] else room[3, k]) - (x1 if x1 > room[1, k] else room[1, k])
+                height, width = height if height > 0 else np.float32(0), width if width > 0 else np.float32(0)
+                shared = height * width
+                union = own + room[4, k] - shared
+                share = shared / (union if union > 0 else np.float32(1))
+                hits += (own > 0) & (room[4, k] > 0) & (share > limit[0])
+            if hits:
+                free = False
+                break
+        if free:
+            room[0, count], room[1, count], room[2, count], room[3, count], room[4, count] = y1, x1, y2, x2, own
+            kept[count] = i
+            count += 1
+            if count == kept.shape[0]:
+                break
+    return count
+
+
+@best_boxes.otherwise
+def _(order: Any, low: Any, high: Any, area: Any, limit: Any, kept: Any, room: Any) -> int:
+    corners, count = _Corners(np.concatenate([low, high], 1)), 0
+    for i in order.tolist():
+        if not count or not (corners.overlaps(i, kept[:count]) > limit[0]).any():
+            kept[count] = i
+            count += 1
+            if count == len(kept):
+                break
+    return count
 
 
 def _soft(
@@ -92,7 +153,7 @@ def _of_boxes(
     op: str, xp: Any, boxes: Any, scores: Any, most: Any, overlap: float, least: float = -np.inf
 ) -> list[int]:
     corners, ranks = _checked(op, boxes, scores, overlap)
-    return _hard(corners.overlaps, ranks, one_int(most), overlap, least)
+    return _hard(corners, ranks, one_int(most), overlap, least)
 
 
 @kernel("NonMaxSuppression")
@@ -135,7 +196,7 @@ def _suppress_overlaps(xp: Any, overlaps: Any, scores: Any, most: Any, limit: An
             f"NonMaxSuppressionWithOverlaps: overlaps must be [n, n] and scores [n], got {list(table.shape)}, "
             f"{list(ranks.shape)}"
         )
-    kept = _hard(lambda i, others: table[i, others], ranks, one_int(most), float(limit), float(least))
+    kept = _by_table(table, ranks, one_int(most), float(limit), float(least))
     return _padded(xp, kept, np.int32, None)
 
 
@@ -180,7 +241,7 @@ def _of_all_classes(boxes: np.ndarray, scores: np.ndarray, most: int, limit: flo
     for kind in range(scores.shape[1]):
         own = boxes[:, min(kind, boxes.shape[1] - 1)]
         ranks = scores[:, kind]
-        found += [(ranks[i], kind, own[i]) for i in _hard(_Corners(own).overlaps, ranks, most, limit, least)]
+        found += [(ranks[i], kind, own[i]) for i in _hard(_Corners(own), ranks, most, limit, least)]
     return sorted(found, key=lambda one: -one[0])
 
 

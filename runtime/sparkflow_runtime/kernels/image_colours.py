@@ -6,7 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import norm_loops
+from sparkflow_runtime.kernels.colour_loops import adjust, adjusted, hsv_of, rgb_of, to_hsv, to_rgb
+from sparkflow_runtime.kernels.compiled import Compiled
+from sparkflow_runtime.kernels.exp_loops import in_parts
 from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.row_reductions import reduced
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
@@ -15,56 +20,52 @@ def _rgb(op: str, x: Any) -> None:
         raise InvalidArgumentError(f"{op}: the last size must be 3, got shape {list(x.shape)}")
 
 
-def _to_hsv(xp: Any, x: Any) -> Any:
-    r, g, b = (x[..., i] for i in range(3))
-    value = xp.max(x, -1)
-    span = value - xp.min(x, -1)
-    safe = xp.where(span > 0, span, 1)
-    hue = xp.where(r == value, (g - b) / safe, xp.where(g == value, (b - r) / safe + 2, (r - g) / safe + 4)) / 6
-    hue = xp.where(span > 0, xp.where(hue < 0, hue + 1, hue), 0)
-    saturation = xp.where(value > 0, span / xp.where(value > 0, value, 1), 0)
-    return xp.stack([hue, saturation, value], -1).astype(x.dtype)
-
-
-def _to_rgb(xp: Any, x: Any) -> Any:
-    """Each colour falls off linearly with the hue's distance from it."""
-    hue, saturation, value = (x[..., i] for i in range(3))
-    h6 = hue * 6
-    parts = [xp.abs(h6 - 3) - 1, 2 - xp.abs(h6 - 2), 2 - xp.abs(h6 - 4)]
-    return xp.stack([(1 + saturation * (xp.clip(p, 0, 1) - 1)) * value for p in parts], -1).astype(x.dtype)
+def _by_pixels(loop: Compiled, x: Any, turned: Any = 0, scale: Any = 1) -> Any:
+    """None where the loop does not take the array."""
+    if not isinstance(x, np.ndarray) or x.dtype != np.float32 or not x.size:
+        return None
+    out, change = np.empty(x.shape, np.float32), np.array([turned, scale], np.float32)
+    in_parts(loop, x.size // 3, 3, np.ascontiguousarray(x).reshape(-1, 3), out.reshape(-1, 3), change)
+    return out
 
 
 @kernel("RGBToHSV")
 def _rgb_to_hsv(xp: Any, x: Any) -> Any:
     _rgb("RGBToHSV", x)
-    return _to_hsv(xp, x)
+    found = _by_pixels(to_hsv, x)
+    return hsv_of(xp, x).astype(x.dtype, copy=False) if found is None else found
 
 
 @kernel("HSVToRGB")
 def _hsv_to_rgb(xp: Any, x: Any) -> Any:
     _rgb("HSVToRGB", x)
-    return _to_rgb(xp, x)
+    found = _by_pixels(to_rgb, x)
+    return rgb_of(xp, x).astype(x.dtype, copy=False) if found is None else found
 
 
 @kernel("AdjustHue")
 def _hue(xp: Any, x: Any, delta: Any) -> Any:
     _rgb("AdjustHue", x)
-    hsv = _to_hsv(xp, x)
-    hsv[..., 0] = (hsv[..., 0] + delta) % 1
-    return _to_rgb(xp, hsv)
+    found = _by_pixels(adjust, x, delta)
+    return adjusted(xp, x, delta, x.dtype.type(1)).astype(x.dtype, copy=False) if found is None else found
 
 
 @kernel("AdjustSaturation")
 def _saturation(xp: Any, x: Any, scale: Any) -> Any:
     _rgb("AdjustSaturation", x)
-    hsv = _to_hsv(xp, x)
-    hsv[..., 1] = xp.clip(hsv[..., 1] * scale, 0, 1)
-    return _to_rgb(xp, hsv)
+    found = _by_pixels(adjust, x, 0, scale)
+    return adjusted(xp, x, x.dtype.type(0), scale).astype(x.dtype, copy=False) if found is None else found
 
 
 @kernel("AdjustContrastv2")
 def _contrast(xp: Any, x: Any, factor: Any) -> Any:
     if x.ndim < 3:
         raise InvalidArgumentError(f"AdjustContrastv2: input must be at least 3-D, got shape {list(x.shape)}")
-    mean = xp.mean(x, (-3, -2), dtype=np.float32, keepdims=True)
-    return ((x - mean) * factor + mean).astype(x.dtype)
+    total = reduced("sum", x, (-3, -2), True) if x.dtype == np.float32 else None
+    count = np.float32(x.shape[-3] * x.shape[-2])
+    mean = xp.mean(x, (-3, -2), dtype=np.float32, keepdims=True) if total is None else total / count
+    if total is None or not norm_loops.takes(x):
+        return ((x - mean) * factor + mean).astype(x.dtype)
+    images, means = x.reshape(-1, x.shape[-3] * x.shape[-2], x.shape[-1]), mean.reshape(-1, x.shape[-1])
+    factors = np.full(x.shape[-1], factor, np.float32)
+    return np.stack([norm_loops.normalised(i, m, factors, m) for i, m in zip(images, means)]).reshape(x.shape)

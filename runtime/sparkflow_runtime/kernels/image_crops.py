@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.exp_loops import in_parts
 from sparkflow_runtime.kernels.host import host, ints
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
+from sparkflow_runtime.kernels.resize_loops import cut
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OutOfRangeError
 
@@ -88,10 +90,21 @@ def _cut(
     if not _method("CropAndResize", method):
         found = image[which, rows.nearest[:, :, None], columns.nearest[:, None, :]].astype(np.float32)
         return xp.where(inside, found, np.float32(extrapolation_value))
+    if xp is np and image.size and len(boxes):
+        return _cut_by_loop(image, which.reshape(-1), rows, columns, extrapolation_value)
     cells = [image[(which, *at)].astype(np.float32) for at, _ in _corners(rows, columns)]
     down, across = rows.part[:, :, None, None], columns.part[:, None, :, None]
     top, bottom = (left + (right - left) * across for left, right in (cells[:2], cells[2:]))
     return xp.where(inside, top + (bottom - top) * down, np.float32(extrapolation_value))
+
+
+def _cut_by_loop(image: Any, which: Any, rows: _Places, columns: _Places, outside: float) -> np.ndarray:
+    out = np.empty((len(which), rows.cells, columns.cells, image.shape[3]), np.float32)
+    places = [(a.before, a.behind, a.part, a.inside.view(np.uint8)) for a in (rows, columns)]
+    ready = [np.ascontiguousarray(v) for axis in places for v in axis]
+    whole = np.ascontiguousarray(image, np.float32), np.ascontiguousarray(which, np.int64), *ready
+    in_parts(cut, len(out), out[0].size, *whole, out, np.full(1, outside, np.float32))
+    return out
 
 
 @kernel("CropAndResizeGradImage")

@@ -68,7 +68,5 @@ def _sharded_filename(xp: Any, basename: Any, shard: Any, num_shards: Any) -> np
 def _string_join(xp: Any, *inputs: Any, separator: str = "") -> np.ndarray:
     """Element by element; scalars go with every element."""
     arrays = np.broadcast_arrays(*[np.asarray(x, object) for x in inputs])
-    out = np.empty(arrays[0].shape, object)
-    for at in np.ndindex(out.shape):
-        out[at] = as_bytes(separator).join(as_bytes(a[at]) for a in arrays)
-    return out
+    together = zip(*(map(as_bytes, a.reshape(-1).tolist()) for a in arrays))
+    return np.fromiter(map(as_bytes(separator).join, together), object, arrays[0].size).reshape(arrays[0].shape)

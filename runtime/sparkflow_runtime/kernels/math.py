@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import few_rows, parallel, special
+from sparkflow_runtime.kernels import exp_loops, few_rows, parallel, special
+from sparkflow_runtime.kernels.fused_steps import RECIPES
 from sparkflow_runtime.kernels.host import one_int
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
+from sparkflow_runtime.kernels.stepwise import stepwise
 from sparkflow_runtime.wire.dtypes import DType, string
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -61,12 +63,18 @@ for _op, _name in {
 }.items():
     direct(_op, _name)
 kernel("Round", aliases=True)(lambda xp, x: x if x.dtype.kind in "iub" else xp.rint(x))
-kernel("Rsqrt")(lambda xp, x: x.dtype.type(1) / xp.sqrt(x))
+stepwise("Rsqrt")(lambda xp, x: x.dtype.type(1) / xp.sqrt(x))
 kernel("Reciprocal")(lambda xp, x: x.dtype.type(1) / x)
-kernel("Erf")(special.erf)
 
 
-@kernel("Sigmoid")
+@bound("Erf", stateful=False)
+def _erf(node: Node) -> Function:
+    exp_loops.erf_all.prepare()
+    xp = node.xp
+    return lambda x: exp_loops.erf(x) if exp_loops.takes(x) else special.erf(xp, x)
+
+
+@stepwise("Sigmoid")
 def _sigmoid(xp: Any, x: Any) -> Any:
     """1 / (1 + exp(-x)): exact far below zero too, where exp(-x) overflows into a quotient of 0."""
     one = _one(xp, x)
@@ -81,7 +89,7 @@ def _of_output(op: str, gradient: Callable[[Any, Any, Any], Any], conjugates: bo
             raise InvalidArgumentError(f"{op}: y and dy must have the same shape, got {y.shape} and {dy.shape}")
         return gradient(xp, xp.conj(y) if conjugates and y.dtype.kind == "c" else y, dy)
 
-    kernel(op)(run)
+    (stepwise(op, 2) if op in RECIPES else kernel(op))(run)
 
 
 _of_output("SigmoidGrad", lambda xp, y, dy: dy * y * (_one(xp, y) - y))
@@ -115,15 +123,21 @@ kernel("Pow")(lambda xp, x, y: _power(xp, x, y))
 kernel("DivNoNan")(lambda xp, x, y: xp.where(y == 0, x.dtype.type(0), x / xp.where(y == 0, x.dtype.type(1), y)))
 
 
-@kernel("SquaredDifference")
+@stepwise("SquaredDifference", 2)
 def _squared_difference(xp: Any, x: Any, y: Any) -> Any:
     d = x - y
     return d * (xp.conj(d) if d.dtype.kind == "c" else d)
 
 
+_PRODUCTS = (2, 3)  # powers that are faster so: numpy's takes 50 ns for a negative number, and TensorFlow does the same
+
+
 def _power(xp: Any, x: Any, y: Any) -> Any:
     if x.dtype.kind in "iu" and y.size and bool((y < 0).any()):
         raise InvalidArgumentError("Pow: integers to negative powers are not integers; cast to a float type")
+    if xp is np and y.ndim == 0 and x.dtype in _ONES and y in _PRODUCTS:
+        square = x * x
+        return square if y == 2 else square * x
     return xp.power(x, y)
 
 

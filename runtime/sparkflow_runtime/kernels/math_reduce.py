@@ -10,6 +10,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.host import check_indices, ints, one_int
 from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.row_reductions import reduced
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -36,7 +37,10 @@ def _mean(xp: Any, x: Any, axis: Any, keep: bool) -> Any:
         total = xp.sum(x, axis, keepdims=keep)  # in 64 bits, where it does not wrap
         return (xp.sign(total) * (xp.abs(total) // max(1, count))).astype(x.dtype)
     wide = np.dtype(np.float32) if x.dtype.itemsize == 2 else x.dtype  # half precision loses count in long sums
-    return (xp.sum(x, axis, dtype=wide, keepdims=keep) / wide.type(count)).astype(x.dtype)
+    total = reduced("sum", x, axis, keep)
+    if total is None:
+        total = xp.sum(x, axis, dtype=wide, keepdims=keep)
+    return (total / wide.type(count)).astype(x.dtype, copy=False)
 
 
 def _norm(xp: Any, x: Any, axis: Any, keep: bool) -> Any:
@@ -51,6 +55,9 @@ def _extreme(name: str) -> Reduce:
 
     def reduce(xp: Any, x: Any, axis: Any, keep: bool) -> Any:
         if x.size:
+            found = reduced(name, x, axis, keep)
+            if found is not None:
+                return found
             return getattr(xp, name)(x, axis, keepdims=keep)
         return getattr(xp, name)(x, axis, keepdims=keep, initial=_end(x.dtype, name == "min"))
 
@@ -64,7 +71,12 @@ def _end(dtype: Any, high: bool) -> Any:
     return info.max if high else info.min
 
 
-_reduction("Sum", lambda xp, x, axis, keep: xp.sum(x, axis, dtype=x.dtype, keepdims=keep))
+def _sum(xp: Any, x: Any, axis: Any, keep: bool) -> Any:
+    found = reduced("sum", x, axis, keep)
+    return xp.sum(x, axis, dtype=x.dtype, keepdims=keep) if found is None else found
+
+
+_reduction("Sum", _sum)
 _reduction("Prod", lambda xp, x, axis, keep: xp.prod(x, axis, dtype=x.dtype, keepdims=keep))
 _reduction("Mean", _mean)
 _reduction("EuclideanNorm", _norm)

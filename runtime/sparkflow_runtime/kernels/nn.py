@@ -6,31 +6,82 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import exp_loops
+from sparkflow_runtime.kernels.fused_steps import SELU_ALPHA, SELU_SCALE
 from sparkflow_runtime.kernels.host import check_indices, one_int
 from sparkflow_runtime.kernels.pick_loops import count_above, handles, largest
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.registry import kernel, prepares
+from sparkflow_runtime.kernels.row_reductions import reduced
+from sparkflow_runtime.kernels.stepwise import stepwise
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
-_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543773  # Klambauer 2017, s. 2
-
 kernel("Relu", in_place=(0,))(lambda xp, x, out=None: xp.maximum(x, x.dtype.type(0), out=out))
-kernel("Relu6")(lambda xp, x: xp.minimum(xp.maximum(x, x.dtype.type(0)), x.dtype.type(6)))
-kernel("Elu")(lambda xp, x: xp.maximum(x, x.dtype.type(0)) + xp.expm1(xp.minimum(x, x.dtype.type(0))))
-kernel("Selu")(
-    lambda xp, x: (_SELU_SCALE * xp.where(x < 0, _SELU_ALPHA * xp.expm1(xp.minimum(x, 0)), x)).astype(x.dtype)
-)
-kernel("Softplus")(lambda xp, x: xp.maximum(x, x.dtype.type(0)) + xp.log1p(xp.exp(-xp.abs(x))))
-kernel("Softsign")(lambda xp, x: x / (1 + xp.abs(x)))
-kernel("LeakyRelu")(lambda xp, x, *, alpha=0.2: (xp.maximum if alpha <= 1 else xp.minimum)(x, x * x.dtype.type(alpha)))
-kernel("Relu6Grad")(lambda xp, dy, x: dy * ((x > 0) & (x < 6)))
-kernel("EluGrad")(lambda xp, dy, y: xp.where(y < 0, dy * (y + y.dtype.type(1)), dy))
-kernel("SeluGrad")(
-    lambda xp, dy, y: (dy * xp.where(y < 0, y + _SELU_SCALE * _SELU_ALPHA, _SELU_SCALE)).astype(dy.dtype)
-)
-kernel("SoftplusGrad")(lambda xp, dy, x: dy / (1 + xp.exp(-x)))
-kernel("SoftsignGrad")(lambda xp, dy, x: dy / xp.square(1 + xp.abs(x)))
-kernel("LeakyReluGrad")(lambda xp, dy, x, *, alpha=0.2: xp.where(x > 0, dy, dy * dy.dtype.type(alpha)))
+
+
+@stepwise("Relu6")
+def _relu6(xp: Any, x: Any) -> Any:
+    return xp.minimum(xp.maximum(x, x.dtype.type(0)), x.dtype.type(6))
+
+
+@stepwise("Elu")
+def _elu(xp: Any, x: Any) -> Any:
+    return xp.maximum(x, x.dtype.type(0)) + xp.expm1(xp.minimum(x, x.dtype.type(0)))
+
+
+@stepwise("Selu")
+def _selu(xp: Any, x: Any) -> Any:
+    kind = x.dtype.type
+    low = kind(SELU_ALPHA) * xp.expm1(xp.minimum(x, kind(0)))
+    return kind(SELU_SCALE) * (xp.maximum(x, kind(0)) + low)
+
+
+@stepwise("Softplus")
+def _softplus(xp: Any, x: Any) -> Any:
+    return xp.maximum(x, x.dtype.type(0)) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+@stepwise("Softsign")
+def _softsign(xp: Any, x: Any) -> Any:
+    return x / (x.dtype.type(1) + xp.abs(x))
+
+
+@stepwise("LeakyRelu")
+def _leaky_relu(xp: Any, x: Any, *, alpha: float = 0.2) -> Any:
+    return (xp.maximum if alpha <= 1 else xp.minimum)(x, x * x.dtype.type(alpha))
+
+
+@stepwise("Relu6Grad", 2)
+def _relu6_grad(xp: Any, dy: Any, x: Any) -> Any:
+    return dy * ((x > 0) & (x < 6))
+
+
+@stepwise("EluGrad", 2)
+def _elu_grad(xp: Any, dy: Any, y: Any) -> Any:
+    return xp.where(y < 0, dy * (y + y.dtype.type(1)), dy)
+
+
+@stepwise("SeluGrad", 2)
+def _selu_grad(xp: Any, dy: Any, y: Any) -> Any:
+    kind = y.dtype.type
+    return dy * xp.where(y < 0, y + kind(SELU_SCALE * SELU_ALPHA), kind(SELU_SCALE))
+
+
+@stepwise("SoftplusGrad", 2)
+def _softplus_grad(xp: Any, dy: Any, x: Any) -> Any:
+    return dy / (x.dtype.type(1) + xp.exp(-x))
+
+
+@stepwise("SoftsignGrad", 2)
+def _softsign_grad(xp: Any, dy: Any, x: Any) -> Any:
+    return dy / xp.square(x.dtype.type(1) + xp.abs(x))
+
+
+@stepwise("LeakyReluGrad", 2)
+def _leaky_relu_grad(xp: Any, dy: Any, x: Any, *, alpha: float = 0.2) -> Any:
+    return xp.where(x > 0, dy, dy * dy.dtype.type(alpha))
+
+
 kernel("L2Loss")(lambda xp, t: xp.sum(xp.square(t), dtype=t.dtype) * t.dtype.type(0.5))
 
 # ---------------------------------------------------------------------- biases
@@ -53,7 +104,9 @@ def _bias_add_grad(xp: Any, dy: Any, *, data_format: str = "NHWC") -> Any:
     if dy.ndim < 2:
         raise InvalidArgumentError(f"BiasAddGrad: out_backprop must have at least two axes, got shape {dy.shape}")
     kept = 1 if data_format == "NCHW" else dy.ndim - 1
-    return xp.sum(dy, tuple(a for a in range(dy.ndim) if a != kept), dtype=dy.dtype)
+    axes = tuple(a for a in range(dy.ndim) if a != kept)
+    found = reduced("sum", dy, axes, False)
+    return xp.sum(dy, axes, dtype=dy.dtype) if found is None else found
 
 
 # ---------------------------------------------------------------------- softmax
@@ -64,21 +117,32 @@ def _require_axis(logits: Any) -> None:
         raise InvalidArgumentError("Softmax: logits must have at least one axis, got a scalar")
 
 
-def _log_softmax(xp: Any, x: Any) -> Any:
-    """x - max - log(sum(exp(x - max))): the largest exponent is 0."""
+def _softmax(xp: Any, x: Any) -> tuple[Any, Any, Any]:
+    """(softmax, the largest x of each row, the sum of exp(x - largest)): the largest exponent is 0."""
     _require_axis(x)
-    shifted = x - xp.max(x, -1, keepdims=True, initial=-xp.inf)
-    return shifted - xp.log(xp.sum(xp.exp(shifted), -1, dtype=x.dtype, keepdims=True))
+    if exp_loops.takes(x):
+        return exp_loops.softmax(x)
+    most = xp.max(x, -1, keepdims=True, initial=-xp.inf)
+    exps = xp.exp(x - most)
+    total = xp.sum(exps, -1, dtype=x.dtype, keepdims=True)
+    return exps / total, most, total
 
 
-@kernel("Softmax")
-def _softmax(xp: Any, x: Any) -> Any:
-    _require_axis(x)
-    exps = xp.exp(x - xp.max(x, -1, keepdims=True, initial=-xp.inf))
-    return exps / xp.sum(exps, -1, dtype=x.dtype, keepdims=True)
+def _log_softmax(xp: Any, x: Any) -> tuple[Any, Any]:
+    """(log(softmax), softmax)."""
+    made, most, total = _softmax(xp, x)
+    return (x - most) - xp.log(total), made
 
 
-kernel("LogSoftmax")(_log_softmax)
+prepares(
+    exp_loops.softmax_rows.prepare,
+    "Softmax",
+    "LogSoftmax",
+    "SoftmaxCrossEntropyWithLogits",
+    "SparseSoftmaxCrossEntropyWithLogits",
+)
+kernel("Softmax")(lambda xp, x: _softmax(xp, x)[0])
+kernel("LogSoftmax")(lambda xp, x: _log_softmax(xp, x)[0])
 
 
 @kernel("SoftmaxCrossEntropyWithLogits", multi=True)
@@ -88,10 +152,10 @@ def _softmax_cross_entropy(xp: Any, logits: Any, labels: Any) -> Any:
         raise InvalidArgumentError(
             f"SoftmaxCrossEntropyWithLogits: logits and labels must be matrices, got {logits.shape} and {labels.shape}"
         )
-    logs = _log_softmax(xp, logits)
+    logs, made = _log_softmax(xp, logits)
     # a label of 0 costs nothing, even where the logit is -inf
     loss = -xp.sum(xp.where(labels == 0, labels.dtype.type(0), labels * logs), -1, dtype=logits.dtype)
-    return loss, xp.exp(logs) - labels
+    return loss, made - labels
 
 
 @kernel("SparseSoftmaxCrossEntropyWithLogits", multi=True)
@@ -102,10 +166,11 @@ def _sparse_softmax_cross_entropy(xp: Any, logits: Any, labels: Any) -> Any:
             f"{logits.shape}"
         )
     check_indices(labels, logits.shape[1], "SparseSoftmaxCrossEntropyWithLogits (labels)")
-    logs, rows = _log_softmax(xp, logits), xp.arange(len(labels))
-    backprop = xp.exp(logs)
+    backprop, most, total = _softmax(xp, logits)
+    rows = xp.arange(len(labels))
+    loss = xp.log(total[:, 0]) - (logits[rows, labels] - most[:, 0])
     backprop[rows, labels] -= 1
-    return -logs[rows, labels], backprop
+    return loss, backprop
 
 
 # ---------------------------------------------------------------------- the largest
@@ -122,8 +187,28 @@ def _top_k(xp: Any, x: Any, k: Any, *, index_type: DType | None = None) -> Any:
     if xp is np and handles(x, count):
         values, places = largest(x, count)
         return values, places.astype(index_type.np if index_type else np.int32)
+    if xp is np and x.shape[-1] >= _WIDE and 2 * count <= x.shape[-1] and bool((x == x).all()):
+        values, places = _of_wide_rows(x, count)
+        return values, places.astype(index_type.np if index_type else np.int32)
     order = x.shape[-1] - 1 - xp.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1][..., :count]
     return xp.take_along_axis(x, order, -1), order.astype(index_type.np if index_type else xp.int32)
+
+
+_WIDE = 512
+
+
+def _of_wide_rows(x: Any, count: int) -> tuple[Any, Any]:
+    """What is above the last of the largest, and the first of what is equal to it; only those are sorted."""
+    rows = x.reshape(-1, x.shape[-1])
+    least = np.partition(rows, rows.shape[1] - count, 1)[:, rows.shape[1] - count]
+    places = np.empty((len(rows), count), np.int64)
+    for row, end, found in zip(rows, least, places):
+        above = np.flatnonzero(row > end)
+        own = np.concatenate([above, np.flatnonzero(row == end)[: count - len(above)]])
+        own.sort()
+        found[:] = own[::-1][np.argsort(row[own[::-1]], kind="stable")][::-1]
+    places = places.reshape(*x.shape[:-1], count)
+    return np.take_along_axis(x, places, -1), places
 
 
 @kernel("InTopK")

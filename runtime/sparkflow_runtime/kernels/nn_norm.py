@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import norm_loops
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -47,6 +48,8 @@ def _check_vectors(node: Node, channels: int, **vectors: Any) -> None:
 
 def _moments(xp: Any, rows: Any) -> tuple[Any, Any]:
     """Mean and variance (of the batch itself) of each column."""
+    if norm_loops.takes(rows):
+        return norm_loops.moments(rows)
     count = rows.dtype.type(max(1, len(rows)))
     mean = _column_sums(xp, rows) / count
     return mean, _column_sums(xp, xp.square(rows - mean)) / count
@@ -78,8 +81,11 @@ def _fused_batch_norm(node: Node) -> Function:
             used_mean, used_variance = mean, variance
             out = [mean.copy(), variance.copy()]
         inverse = scale / xp.sqrt(used_variance + kind(epsilon))
-        y = (rows - used_mean) * inverse
-        y += offset
+        if norm_loops.takes(rows, used_mean, inverse, offset):
+            y = norm_loops.normalised(rows, used_mean, inverse, offset)
+        else:
+            y = (rows - used_mean) * inverse
+            y += offset
         kept = [used_mean.copy(), used_variance.copy()]
         if not x.size:  # as in TensorFlow, also in inference
             out = [xp.full_like(scale, np.nan)] * 2
@@ -103,14 +109,17 @@ def _fused_batch_norm_grad(node: Node) -> Function:
         # the type of the statistics, not of scale: that is always float32 in the later versions of this op
         rows, up, kind = (*(_rows(xp, t, channel, mean.dtype) for t in (x, dy)), mean.dtype.type)
         inverse = kind(1) / xp.sqrt(variance + kind(epsilon))
-        normal = (rows - mean) * inverse
-        doffset, dscale = _column_sums(xp, up), _column_sums(xp, up * normal)
-        if training:
-            count = kind(max(1, len(rows)))
-            normal *= dscale / count
-            normal += doffset / count
-            up = up - normal
-        dx = up * (scale.astype(mean.dtype, copy=False) * inverse)
+        factor = scale.astype(mean.dtype, copy=False) * inverse
+        count = kind(max(1, len(rows)))
+        if norm_loops.takes(rows, up, mean, inverse):
+            doffset, dscale = norm_loops.gradient_sums(up, rows, mean, inverse)
+            held = (mean, dscale / count * inverse, doffset / count, factor)
+            dx = norm_loops.gradient(up, rows, *held) if training else up * factor
+        else:
+            normal = (rows - mean) * inverse
+            doffset, dscale = _column_sums(xp, up), _column_sums(xp, up * normal)
+            dx = up - (normal * (dscale / count) + doffset / count) if training else up
+            dx = dx * factor
         unused = xp.zeros(0, mean.dtype)
         return [_shaped(xp, dx, x, channel), dscale, doffset, unused, unused]
 

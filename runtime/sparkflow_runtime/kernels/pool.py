@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
-from sparkflow_runtime.kernels import window_loops
+from sparkflow_runtime.kernels import max_pool_loops, window_loops
 from sparkflow_runtime.kernels.host import host, ints
 from sparkflow_runtime.kernels.parallel import share
 from sparkflow_runtime.kernels.registry import Node, bound
@@ -62,10 +62,15 @@ def _least(dtype: Any) -> Any:
     return np.iinfo(dtype).min if dtype.kind in "iu" else finfo(dtype).min
 
 
+def _sizes(x5: Any) -> np.ndarray:
+    return np.array(x5.shape[1:4], np.int64)
+
+
 def _maxima(xp: Any, x: Any, win: Window) -> Any:
     if _fast(xp, x):
-        y = np.empty((len(x), *win.out, x.shape[4]), x.dtype)
-        _by_images(len(x), lambda a, b: window_loops.maxima(x, y, win.numbers, a, b))
+        y = np.full((len(x), *win.out, x.shape[4]), _least(x.dtype), x.dtype)
+        rows, made, sizes = np.ascontiguousarray(x).reshape(-1, x.shape[4]), y.reshape(-1, x.shape[4]), _sizes(x)
+        _by_images(len(x), lambda a, b: max_pool_loops.maxima(rows, made, win.numbers, sizes, a, b))
         return y
     y = xp.full((len(x), *win.out, x.shape[4]), _least(x.dtype), x.dtype)
     for _, cells, outputs in win.each_inner_tap():
@@ -106,7 +111,7 @@ def _collect(xp: Any, d: Any, winner: Any, win: Window) -> Any:
 def _max_pool(space: int) -> Callable[[Node], Function]:
     def factory(node: Node) -> Function:
         pool = _Pool(node, space)
-        window_loops.maxima.prepare()
+        max_pool_loops.maxima.prepare()
 
         def run(x: Any) -> Any:
             x5 = pool.come(x)
@@ -124,8 +129,16 @@ def _gradient_of_maxima(op: str, pool: _Pool, x: Any, dy: Any) -> Any:
     _check_size(op, dy5, (len(x5), *win.out, x5.shape[4]))
     if not _fast(xp, x5) or dy5.dtype != x5.dtype:
         return pool.leave(_spread(xp, dy5, _winners(xp, x5, win), win))
-    dx = np.zeros(x5.shape, x5.dtype)
-    _by_images(len(x5), lambda a, b: window_loops.spread_to_maxima(x5, dy5, dx, win.numbers, a, b))
+    once = win.strides == win.taps and all(o * s >= n for o, s, n in zip(win.out, win.strides, win.size))
+    dx = (np.empty if once else np.zeros)(x5.shape, x5.dtype)
+    sizes, channels = _sizes(x5), x5.shape[4]
+    rows = [np.ascontiguousarray(v).reshape(-1, channels) for v in (x5, dy5, dx)]
+
+    def spread(first: int, end: int) -> None:
+        best, where = np.empty(channels, x5.dtype), np.empty(channels, np.int32)
+        max_pool_loops.spread_to_maxima(*rows, best, where, int(once), win.numbers, sizes, first, end)
+
+    _by_images(len(x5), spread)
     return pool.leave(dx)
 
 
@@ -134,7 +147,7 @@ def _max_pool_grad(space: int) -> Callable[[Node], Function]:
 
     def factory(node: Node) -> Function:
         pool = _Pool(node, space)
-        window_loops.spread_to_maxima.prepare()
+        max_pool_loops.spread_to_maxima.prepare()
         return lambda x, y, dy: _gradient_of_maxima(node.op, pool, x, dy)
 
     return factory

@@ -29,9 +29,13 @@ def _end(dtype: Any, high: bool) -> Any:
 _COMBINE = {"Prod": "multiply", "Max": "maximum", "Min": "minimum"}
 
 
-def _combined(xp: Any, kind: str, data: Any, ids: Any, count: int, nothing: Any) -> Any:
+def _combined(xp: Any, kind: str, data: Any, ids: Any, count: int, nothing: Any, ascend: bool = False) -> Any:
+    """ascend: whether the ids are in order as they come."""
     out = xp.full((count, *data.shape[1:]), nothing, data.dtype)
-    if ids.size and xp is np:
+    if ids.size and xp is np and ascend:
+        starts = np.concatenate([[0], np.flatnonzero(ids[1:] != ids[:-1]) + 1])
+        out[ids[starts]] = getattr(np, _COMBINE[kind]).reduceat(data, starts, axis=0)
+    elif ids.size and xp is np:
         ordered, order, starts = grouped(np, ids)
         out[ordered[starts]] = getattr(np, _COMBINE[kind]).reduceat(data[order], starts, axis=0)
     elif ids.size:
@@ -61,7 +65,7 @@ def _sorted(kind: str) -> None:
         count = int(ids[-1]) + 1
         if kind == "Mean":
             return _mean(xp, data, ids, count)
-        return _combined(xp, kind, data, ids, count, 1 if kind == "Prod" else 0)
+        return _combined(xp, kind, data, ids, count, 1 if kind == "Prod" else 0, True)
 
     kernel(op)(run)
 

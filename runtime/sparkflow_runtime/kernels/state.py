@@ -12,6 +12,7 @@ import numpy as np
 from sparkflow_runtime.kernels.host import check_indices
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.rows import has_repeats, rounds
+from sparkflow_runtime.kernels.sum_loops import add_at
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OutOfRangeError
 
@@ -159,6 +160,9 @@ def _scatter(node: Node) -> Update:
 
 def combine_rows(xp: Any, op: str, held: Any, indices: Any, updates: Any) -> None:
     """One row after the other where an index repeats."""
+    adds = xp is np and op in ("ScatterAdd", "ScatterSub") and held.dtype.kind == "f"
+    if adds and add_at(held, indices, updates if op == "ScatterAdd" else -updates):
+        return
     whole = "floor_divide" if held.dtype.kind in "iu" else "divide"
     combine = getattr(xp, _SCATTER.get(op, whole))
     if not has_repeats(xp, indices):

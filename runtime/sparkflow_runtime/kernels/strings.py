@@ -7,6 +7,7 @@ import binascii
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,7 @@ def texts(x: Any) -> np.ndarray:
 
 def each(x: Any, function: Callable[[bytes], Any], dtype: Any = object) -> np.ndarray:
     array = texts(x)
-    out = np.empty(array.shape, dtype)
-    flat, source = out.reshape(-1), array.reshape(-1)
-    for i in range(array.size):
-        flat[i] = function(source[i])
-    return out
+    return np.fromiter(map(function, array.reshape(-1).tolist()), dtype, array.size).reshape(array.shape)
 
 
 kernel("StringStrip")(lambda xp, x: each(x, bytes.strip))
@@ -120,7 +117,27 @@ def number(text: bytes, dtype: DType) -> Any:
 
 @kernel("StringToNumber")
 def _to_number(xp: Any, x: Any, *, out_type: DType) -> Any:
-    return xp.asarray(each(x, lambda s: number(s, out_type), out_type.np))
+    array = texts(x)
+    flat = array.reshape(-1).tolist()
+    found = _all_numbers(flat, out_type)
+    if found is None:  # one of them is none, or is too large: which one?
+        found = np.array([number(s, out_type) for s in flat], out_type.np)
+    return xp.asarray(found.reshape(array.shape))
+
+
+def _all_numbers(flat: list[bytes], dtype: DType) -> np.ndarray | None:
+    """Of strings without anything that Python reads and C does not; None where one has such, or is no number."""
+    if b"_" in b"".join(flat):
+        return None
+    try:
+        if not dtype.is_integer:
+            with np.errstate(over="ignore"):
+                return np.fromiter(map(float, flat), np.float64, len(flat)).astype(dtype.np)
+        wide = np.fromiter(map(int, flat), np.int64, len(flat))
+    except (ValueError, OverflowError):
+        return None
+    narrow = wide.astype(dtype.np)
+    return narrow if dtype.np.kind == "i" and bool((narrow == wide).all()) else None
 
 
 @kernel("AsString")
@@ -134,17 +151,15 @@ def _as_string(
     if kind == "O":
         return array
     if kind == "b":
-        form: Callable[[Any], str] = lambda v: (f"{flags}s") % ("true" if v else "false")  # noqa: E731
+        form: Callable[[Any], bytes] = lambda v: f"{flags}s".encode() % (b"true" if v else b"false")  # noqa: E731
     elif kind in "iu":
-        form = lambda v: f"{flags}d" % int(v)  # noqa: E731
+        form = f"{flags}d".encode().__mod__
     else:
         letter = "g" if shortest else "e" if scientific else "f"
-        real = f"{flags}{f'.{precision}' if precision > -1 else ''}{letter}"
-        form = (lambda v: f"({real % v.real},{real % v.imag})") if kind == "c" else lambda v: real % float(v)
-    out = np.empty(array.shape, object)
-    for at in np.ndindex(array.shape):
-        out[at] = form(array[at]).encode()
-    return out
+        real = f"{flags}{f'.{precision}' if precision > -1 else ''}{letter}".encode()
+        form = (lambda v: b"(%b,%b)" % (real % v.real, real % v.imag)) if kind == "c" else real.__mod__
+    wide = array.astype(np.float64) if kind not in "biufc" else array  # bfloat16 gives itself as it is
+    return np.fromiter(map(form, wide.reshape(-1).tolist()), object, array.size).reshape(array.shape)
 
 
 # ---------------------------------------------------------------------- hashes
@@ -175,6 +190,9 @@ def _strong(xp: Any, x: Any, *, num_buckets: int, key: Any) -> Any:
 @kernel("Substr")
 def _substr(xp: Any, x: Any, pos: Any, length: Any, *, unit: str = "BYTE") -> Any:
     array, at, count = np.broadcast_arrays(texts(x), np.asarray(pos), np.asarray(length))
+    found = _all_parts(array, at, count) if unit == "BYTE" else None
+    if found is not None:
+        return found
     out = np.empty(array.shape, object)
     for i in np.ndindex(array.shape):
         whole: Any = array[i]
@@ -186,6 +204,17 @@ def _substr(xp: Any, x: Any, pos: Any, length: Any, *, unit: str = "BYTE") -> An
         part = text[start : start + max(0, int(count[i]))]
         out[i] = part if unit == "BYTE" else part.encode()
     return out
+
+
+def _all_parts(array: Any, at: Any, count: Any) -> np.ndarray | None:
+    """The parts of bytes whose beginnings lie inside and are not counted from the end; None where one is not so."""
+    flat, starts = array.reshape(-1).tolist(), at.reshape(-1).astype(np.int64)
+    lengths = np.fromiter(map(len, flat), np.int64, len(flat))
+    if bool(((starts < 0) | (starts > lengths)).any()):
+        return None
+    ends = starts + np.maximum(count.reshape(-1), 0)
+    parts = (s[a:b] for s, a, b in zip(flat, starts.tolist(), ends.tolist()))
+    return np.fromiter(parts, object, array.size).reshape(array.shape)
 
 
 @lru_cache(256)
@@ -227,33 +256,33 @@ def _matched(x: Any, pattern: Any) -> Any:
 
 def _sparse(rows: list[list[bytes]]) -> Any:
     """Indices, values and shape of rows of parts."""
-    indices = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
-    values = np.empty(len(indices), object)
-    values[:] = [part for row in rows for part in row]
-    width = max((len(row) for row in rows), default=0)
-    return np.array(indices, np.int64).reshape(-1, 2), values, np.array([len(rows), width], np.int64)
+    counts = np.fromiter(map(len, rows), np.int64, len(rows))
+    total = int(counts.sum())
+    starts = np.cumsum(counts) - counts
+    places = np.arange(total) - np.repeat(starts, counts)
+    values = np.fromiter(chain.from_iterable(rows), object, total)
+    indices = np.stack([np.repeat(np.arange(len(rows)), counts), places], 1)
+    return indices, values, np.array([len(rows), counts.max(initial=0)], np.int64)
 
 
 @kernel("StringSplit", multi=True)
 def _split(xp: Any, x: Any, delimiter: Any, *, skip_empty: bool = True) -> Any:
     """At every character of the delimiter; between all characters where it is empty."""
-    cut = as_bytes(texts(delimiter).item())
-
-    def parts(s: bytes) -> list[bytes]:
-        if not cut:
-            return [s[i : i + 1] for i in range(len(s))]
-        if not s:
-            return []
-        found = re.split(b"[" + re.escape(cut) + b"]", s)
-        return [p for p in found if p] if skip_empty else found
-
-    return _sparse([parts(s) for s in texts(x).reshape(-1)])
+    cut, flat = as_bytes(texts(delimiter).item()), texts(x).reshape(-1).tolist()
+    if not cut:
+        return _sparse([[s[i : i + 1] for i in range(len(s))] for s in flat])
+    if len(cut) > 1:
+        alike = bytes.maketrans(cut, cut[:1] * len(cut))
+        flat = [s.translate(alike) for s in flat]
+    first = cut[:1]
+    rows = [s.split(first) if s else [] for s in flat]
+    return _sparse([[p for p in row if p] if b"" in row else row for row in rows] if skip_empty else rows)
 
 
 @kernel("StringSplitV2", multi=True)
 def _split_v2(xp: Any, x: Any, sep: Any, *, maxsplit: int = -1) -> Any:
     cut = as_bytes(texts(sep).item())
-    return _sparse([s.split(cut or None, maxsplit) for s in texts(x).reshape(-1)])
+    return _sparse([s.split(cut or None, maxsplit) for s in texts(x).reshape(-1).tolist()])
 
 
 @kernel("ReduceJoin")

@@ -58,6 +58,30 @@ def _(rows: Any, ids: Any, out: Any) -> int:
     return -1
 
 
+def add_at(held: Any, ids: Any, rows: Any) -> bool:
+    """held[ids[i]] += rows[i], in place and one after the other, for ids in range; False where nothing was done."""
+    ready = held.flags.c_contiguous and held.dtype.name in _FLOATS and rows.dtype == held.dtype and held.size
+    if not ready or not ids.size or rows.shape != (*ids.shape, *held.shape[1:]):
+        return False
+    width = held[0].size
+    numbers = np.ascontiguousarray(ids, np.int64).reshape(-1)
+    add_more(np.ascontiguousarray(rows).reshape(-1, width), numbers, held.reshape(-1, width))
+    return True
+
+
+@compiled([_LOOP.format(kind).replace("int64(", "void(", 1) for kind in _FLOATS])
+def add_more(rows: Any, ids: Any, out: Any) -> None:
+    for i in range(np.uint64(rows.shape[0])):
+        target = np.uint64(ids[i])
+        for k in range(np.uint64(rows.shape[1])):
+            out[target, k] += rows[i, k]
+
+
+@add_more.otherwise
+def _(rows: Any, ids: Any, out: Any) -> None:
+    np.add.at(out, ids, rows)
+
+
 def _add_in_rounds(xp: Any, rows: Any, ids: Any, out: Any) -> None:
     """The first rows of all ids, the second of all that have two, and so on."""
     ordered, order, starts = grouped(xp, ids)

@@ -1,4 +1,4 @@
-"""The hot loops over windows: columns of convolutions, pools and their gradients.
+"""The hot loops over windows: columns of convolutions, pools of means and their gradients.
 
 `numbers` is Window.numbers. A pool's loop goes over the images from `start` to `stop`; columns are those of the outputs
 from `first` on. Cells and outputs count through the batch: a cell is a row of [batch * depth * height * width,
@@ -42,7 +42,7 @@ def cell(numbers: Any, shape: Any, at: Any, td: Any, th: Any, tw: Any) -> Any:
     return -1
 
 
-def _taps(size: tuple[int, ...], numbers: np.ndarray) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+def tap_slices(size: tuple[int, ...], numbers: np.ndarray) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
     """For each tap that meets any: (cells of the input, the outputs that meet them)."""
     for _, cells, outputs in inner_taps(size, numbers):
         yield cells, outputs
@@ -140,78 +140,7 @@ def _(x: Any, columns: Any, numbers: Any, first: Any) -> None:
         x[cells] += columns[inside, i * channels : (i + 1) * channels]
 
 
-# ---------------------------------------------------------------------- pools
-
-
-@compiled(_signatures(_IN, _OUT), uses=[place, cell])
-def maxima(x: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
-    """y = the largest cell that each output sees; NaN where it sees one, no less than the lowest number."""
-    cells, made, each = x.reshape(-1, x.shape[4]), y.reshape(-1, x.shape[4]), y.size // (len(y) * x.shape[4])
-    lowest = np.finfo(x.dtype).min
-    for o in range(start * each, stop * each):
-        output = place(numbers, o)
-        for c in range(made.shape[1]):
-            made[o, c] = lowest
-        for td in range(numbers[0]):
-            for th in range(numbers[1]):
-                for tw in range(numbers[2]):
-                    at = cell(numbers, x.shape, output, td, th, tw)
-                    if at >= 0:
-                        for c in range(made.shape[1]):
-                            new, old = cells[at, c], made[o, c]
-                            made[o, c] = new if new > old or new != new else old
-
-
-@maxima.otherwise
-def _(x: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
-    x, y = x[start:stop], y[start:stop]
-    y[:] = np.finfo(x.dtype).min
-    for cells, outputs in _taps(x.shape[1:4], numbers):
-        new, old = x[cells], y[outputs]
-        y[outputs] = np.where((new > old) | (new != new), new, old)
-
-
-@compiled(_signatures(_IN, _IN, _OUT), uses=[place, cell])
-def spread_to_maxima(x: Any, dy: Any, dx: Any, numbers: Any, start: Any, stop: Any) -> None:
-    """Add each dy to the first cell of its window that holds the maximum; a NaN is larger than any number."""
-    channels, each = x.shape[4], dy.size // (len(dy) * x.shape[4])
-    cells, given, made = x.reshape(-1, channels), dy.reshape(-1, channels), dx.reshape(-1, channels)
-    best, where, zero = np.empty(channels, x.dtype), np.empty(channels, np.int64), x.dtype.type(0)
-    for o in range(start * each, stop * each):
-        output = place(numbers, o)
-        for c in range(channels):
-            best[c], where[c] = -np.inf, -1
-        for td in range(numbers[0]):
-            for th in range(numbers[1]):
-                for tw in range(numbers[2]):
-                    at = cell(numbers, x.shape, output, td, th, tw)
-                    if at >= 0:
-                        for c in range(channels):
-                            new, old = cells[at, c], best[c]
-                            better = new > old or (new != new and old == old) or where[c] < 0
-                            best[c] = new if better else old
-                            where[c] = at if better else where[c]
-        for td in range(numbers[0]):
-            for th in range(numbers[1]):
-                for tw in range(numbers[2]):
-                    at = cell(numbers, x.shape, output, td, th, tw)
-                    if at >= 0:
-                        for c in range(channels):  # adding 0 to the others is faster than asking
-                            made[at, c] += given[o, c] if where[c] == at else zero
-
-
-@spread_to_maxima.otherwise
-def _(x: Any, dy: Any, dx: Any, numbers: Any, start: Any, stop: Any) -> None:
-    x, dy, dx = x[start:stop], dy[start:stop], dx[start:stop]
-    best, where = np.full(dy.shape, -np.inf, x.dtype), np.full(dy.shape, -1)
-    taps = list(_taps(x.shape[1:4], numbers))
-    for i, (cells, outputs) in enumerate(taps):
-        new, old = x[cells], best[outputs]
-        better = (new > old) | ((new != new) & (old == old)) | (where[outputs] < 0)
-        best[outputs] = np.where(better, new, old)
-        where[outputs] = np.where(better, i, where[outputs])
-    for i, (cells, outputs) in reversed(list(enumerate(taps))):  # so that a cell adds in the order of the outputs
-        dx[cells] += np.where(where[outputs] == i, dy[outputs], dy.dtype.type(0))
+# ---------------------------------------------------------------------- means
 
 
 @compiled(_signatures(_IN, _OUT), uses=[place, cell])
@@ -240,7 +169,7 @@ def _(x: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
     x, y = x[start:stop], y[start:stop]
     y[:] = 0
     count = np.zeros((1, *y.shape[1:4], 1), y.dtype)
-    for cells, outputs in _taps(x.shape[1:4], numbers):
+    for cells, outputs in tap_slices(x.shape[1:4], numbers):
         y[outputs] += x[cells]
         count[outputs] += y.dtype.type(1)
     with np.errstate(invalid="ignore"):  # a window that sees padding alone
@@ -276,7 +205,7 @@ def spread_means(dy: Any, dx: Any, numbers: Any, start: Any, stop: Any) -> None:
 @spread_means.otherwise
 def _(dy: Any, dx: Any, numbers: Any, start: Any, stop: Any) -> None:
     dy, dx = dy[start:stop], dx[start:stop]
-    count, taps = np.zeros((1, *dy.shape[1:4], 1), dy.dtype), list(_taps(dx.shape[1:4], numbers))
+    count, taps = np.zeros((1, *dy.shape[1:4], 1), dy.dtype), list(tap_slices(dx.shape[1:4], numbers))
     for _, outputs in taps:
         count[outputs] += dy.dtype.type(1)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -15,6 +15,7 @@ from sparkflow_runtime.kernels import (
     conv_taps,
     conv_tiles,
     conv_winograd,
+    max_pool_loops,
     nn_loops,
     parallel,
     window_loops,
@@ -118,10 +119,12 @@ def _pools(dtype: Any) -> list[Any]:
     for win in POOLS:
         for x in (normal(3, *win.size, 5, dtype=dtype), _special(normal(3, *win.size, 5, dtype=dtype)).round(0)):
             dy = normal(3, *win.out, 5, dtype=dtype)
+            rows, up, sizes = x.reshape(-1, 5), dy.reshape(-1, 5), np.array(win.size)
+            room = [np.zeros(5, dtype), np.zeros(5, np.int32)]
             cases += [
-                (window_loops.maxima, [x, np.zeros_like(dy)], win, 1, 3),
+                (max_pool_loops.maxima, [rows, np.full_like(up, np.finfo(dtype).min)], win.numbers, sizes, 1, 3),
                 (window_loops.means, [x, np.zeros_like(dy)], win, 0, 3),
-                (window_loops.spread_to_maxima, [x, dy, np.zeros_like(x)], win, 0, 2),
+                (max_pool_loops.spread_to_maxima, [rows, up, np.zeros_like(rows)], *room, 0, win.numbers, sizes, 0, 2),
                 (window_loops.spread_means, [dy, np.zeros_like(x)], win, 0, 3),
             ]
     return cases

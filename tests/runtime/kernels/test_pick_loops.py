@@ -1,4 +1,4 @@
-"""Choices, the largest of rows, resizing: machine code and numpy give the same bits."""
+"""Choices, the largest of rows: machine code and numpy give the same bits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow_runtime.kernels import pick_loops, resize_loops
+from sparkflow_runtime.kernels import pick_loops
 
 KINDS = ["float32", "float64", "int32", "int64"]
 
@@ -54,6 +54,17 @@ def test_top_k_of_any_rank(count: int) -> None:
     np.testing.assert_array_equal(at, places[0, 0])
 
 
+@pytest.mark.parametrize("kind", [*KINDS, "float16", "uint8"])
+@pytest.mark.parametrize("count", [65, 200, 300])
+def test_many_of_wide_rows(kind: str, count: int) -> None:
+    x = np.random.default_rng(7).integers(0, 90, (2, 3, 600)).astype(kind)
+    with tf.Graph().as_default(), tf.Session() as session:
+        best, places = session.run(tf.nn.top_k(x, count))
+    order = np.argsort(-x.astype(np.int64), -1, kind="stable")[..., :count]
+    np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(best, np.take_along_axis(x, order, -1))
+
+
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 def test_how_many_are_above(kind: str) -> None:
     x = np.random.default_rng(2).standard_normal((40, 30)).astype(kind)
@@ -89,24 +100,3 @@ def test_choices(kind: str) -> None:
     assert pick_loops.choose(condition, a, b).tobytes() == wanted.tobytes()
     narrow = pick_loops.choose(condition, a, b[:1])
     np.testing.assert_array_equal(narrow, np.where(condition, a, b[:1]))
-
-
-def test_between_four_cells() -> None:
-    rng = np.random.default_rng(6)
-    x = rng.standard_normal((3, 4, 5, 2)).astype(np.float32)
-    top, left = rng.integers(0, 4, 7), rng.integers(0, 5, 9)
-    places = (
-        top,
-        np.minimum(top + 1, 3),
-        rng.random(7, np.float32),
-        left,
-        np.minimum(left + 1, 4),
-        rng.random(9, np.float32),
-    )
-    made = []
-    for version in (resize_loops.between.compile(), resize_loops.between.numpy):
-        out = np.zeros((3, 7, 9, 2), np.float32)
-        version(x, *places, out, 0, 2)
-        made.append(out)
-    assert made[0].tobytes() == made[1].tobytes()
-    assert not made[0][2].any() and made[0][:2].all()

@@ -54,3 +54,31 @@ def test_an_id_that_is_no_row(bad: int) -> None:
         sum_loops.sum_rows(np, np.ones((4, 2), np.float32), ids, 4)
     with pytest.raises(ValueError, match="3 ids for 4 rows"):
         sum_loops.sum_rows(np, np.ones((4, 2), np.float32), ids[:3], 4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("shape", "count", "rest"), [((50,), 7, (5,)), ((3, 4), 200, (2, 3)), ((9,), 4, ()), ((), 3, (4,))]
+)
+def test_adding_to_what_is_held(shape: tuple[int, ...], count: int, rest: tuple[int, ...], dtype: str) -> None:
+    rng = np.random.default_rng(count)
+    held, rows = (rng.standard_normal((*s, *rest)).astype(dtype) for s in ((count,), shape))
+    ids = rng.integers(0, count, shape)
+    wanted = held.copy()
+    np.add.at(wanted, ids, rows)
+    whole = held.copy()
+    assert sum_loops.add_at(whole, ids, rows) and whole.tobytes() == wanted.tobytes()
+    width = held[0].size
+    for loop in (sum_loops.add_more.compile(), sum_loops.add_more.numpy):
+        out = held.copy().reshape(count, width)
+        loop(rows.reshape(-1, width), np.atleast_1d(ids).reshape(-1), out)
+        assert out.tobytes() == wanted.tobytes()
+
+
+def test_what_adding_does_not_take() -> None:
+    held = np.zeros((3, 2), np.float32)
+    assert not sum_loops.add_at(held.T, np.array([0]), np.ones((1, 3), np.float32))
+    assert not sum_loops.add_at(held, np.array([0]), np.ones((1, 2)))
+    assert not sum_loops.add_at(held, np.array([], np.int64), np.ones((0, 2), np.float32))
+    assert not sum_loops.add_at(np.zeros((3, 0), np.float32), np.array([0]), np.ones((1, 0), np.float32))
+    assert not held.any()

@@ -265,3 +265,11 @@ def _multiply_instead(op: Op, scene: Scene, value: Any) -> None:
 def _squared(op: Op, scene: Scene) -> None:
     if scene.everywhere(op.data[1], 2, op, op.data[0]):
         op.become("Square", [op.data[0]])
+
+
+@rule("Pow")
+def _squared_by_the_kernel(op: Op, scene: Scene) -> None:
+    """The kernel of Pow gives the bits of a product for one exponent and these types."""
+    exponent = scene.constant(op.data[1])
+    if exponent is not None and exponent.shape == () and exponent.dtype in (np.float32, np.float64):
+        _squared(op, scene)

@@ -31,8 +31,9 @@ from sparkflow_runtime.wire.sizes import SHAPES, item_bytes
 ELEMENTWISE = words(
     "Neg Abs Sign Square Floor Ceil Rint Sqrt Rsqrt Reciprocal Exp Expm1 Log Log1p Tanh Sigmoid LogicalNot Add "
     "AddV2 Sub Mul RealDiv Maximum Minimum SquaredDifference LogicalAnd LogicalOr AddN Equal NotEqual Less "
-    "LessEqual Greater GreaterEqual Select SelectV2 ZerosLike OnesLike Relu Relu6 Elu Softplus Softsign LeakyRelu "
-    "ReluGrad Relu6Grad LeakyReluGrad SigmoidGrad TanhGrad SqrtGrad RsqrtGrad ReciprocalGrad"
+    "LessEqual Greater GreaterEqual Select SelectV2 ZerosLike OnesLike Relu Relu6 Elu Selu Softplus Softsign LeakyRelu "
+    "ReluGrad Relu6Grad EluGrad SeluGrad SoftplusGrad SoftsignGrad LeakyReluGrad "
+    "SigmoidGrad TanhGrad SqrtGrad RsqrtGrad ReciprocalGrad"
 )
 _TYPES = frozenset(["float32", "float64", "int32", "int64", "bool"])
 _HIDDEN = frozenset([SHAPES, "_class", CARRIED])

@@ -1,0 +1,175 @@
+"""The hot loops of batch normalisation: over rows of channels, a few rows at a time.
+
+The channels' vectors are repeated until one holds a piece of some hundred elements, so that the inner loops are long.
+Sums go over blocks of pieces in their order, and the blocks are added in double precision: that loses less than one
+long sum, and threads may share the blocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.kernels.exp_loops import in_parts
+
+_PIECE, _PIECES = 512, 64  # elements of a piece, pieces of a block
+_IN = "Array(float32, 1, 'C', readonly=True)"
+_SUMS = "float32[:,::1]"
+
+
+def takes(*arrays: Any) -> bool:
+    return all(isinstance(x, np.ndarray) and x.dtype == np.float32 for x in arrays) and arrays[0].size > 0
+
+
+class Pieces:
+    """rows [cells, channels] of what `takes`, as a flat array, and vectors of its channels as pieces."""
+
+    def __init__(self, rows: np.ndarray):
+        self.count, self.channels = rows.shape
+        self.times = max(1, min(_PIECE // self.channels, self.count))
+        self.size = self.times * self.channels
+        self.pieces = -(-rows.size // self.size)
+        self.blocks = -(-self.pieces // _PIECES)
+
+    def of(self, vector: np.ndarray) -> np.ndarray:
+        return np.tile(vector.astype(np.float32, copy=False), self.times)
+
+    def sums(self) -> np.ndarray:
+        return np.zeros((self.blocks, self.size), np.float32)
+
+    def added(self, sums: np.ndarray) -> np.ndarray:
+        """Of each channel, in double precision."""
+        return sums.reshape(-1, self.channels).sum(0, dtype=np.float64)
+
+
+def moments(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(mean, variance of the rows themselves) of each channel."""
+    pieces, flat = Pieces(rows), rows.reshape(-1)
+    sums = pieces.sums()
+    in_parts(block_sums, pieces.blocks, pieces.size * _PIECES, flat, sums)
+    mean = (pieces.added(sums) / len(rows)).astype(np.float32)
+    sums[:] = 0
+    in_parts(block_squares, pieces.blocks, pieces.size * _PIECES, flat, pieces.of(mean), sums)
+    return mean, (pieces.added(sums) / len(rows)).astype(np.float32)
+
+
+def normalised(rows: np.ndarray, mean: np.ndarray, inverse: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    """(rows - mean) * inverse + offset."""
+    pieces, out = Pieces(rows), np.empty_like(rows)
+    vectors = [pieces.of(v) for v in (mean, inverse, offset)]
+    in_parts(normalise, pieces.pieces, pieces.size, rows.reshape(-1), *vectors, out.reshape(-1))
+    return out
+
+
+def gradient_sums(
+    up: np.ndarray, rows: np.ndarray, mean: np.ndarray, inverse: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The sums of up and of up * (rows - mean) * inverse."""
+    pieces = Pieces(rows)
+    plain, scaled, vectors = pieces.sums(), pieces.sums(), [pieces.of(v) for v in (mean, inverse)]
+    flat = up.reshape(-1), rows.reshape(-1)
+    in_parts(block_products, pieces.blocks, pieces.size * _PIECES, *flat, *vectors, plain, scaled)
+    return pieces.added(plain).astype(np.float32), pieces.added(scaled).astype(np.float32)
+
+
+def gradient(up: np.ndarray, rows: np.ndarray, *vectors: np.ndarray) -> np.ndarray:
+    """(up - ((rows - mean) * slope + shift)) * factor, for those four vectors."""
+    pieces, out = Pieces(rows), np.empty_like(rows)
+    flat = up.reshape(-1), rows.reshape(-1)
+    in_parts(descend, pieces.pieces, pieces.size, *flat, *[pieces.of(v) for v in vectors], out.reshape(-1))
+    return out
+
+
+@compiled([f"void({_IN}, {_SUMS}, int64, int64)"])
+def block_sums(x: Any, sums: Any, start: Any, stop: Any) -> None:
+    size = sums.shape[1]
+    for b in range(start, stop):
+        for first in range(b * _PIECES * size, min((b + 1) * _PIECES * size, x.shape[0]), size):
+            for k in range(np.uint64(min(size, x.shape[0] - first))):
+                sums[b, k] += x[np.uint64(first) + k]
+
+
+@block_sums.otherwise
+def _(x: Any, sums: Any, start: Any, stop: Any) -> None:
+    for b, piece, part in _pieces(x.size, sums, start, stop):
+        sums[b, part] += x[piece]
+
+
+def _pieces(count: int, sums: np.ndarray, start: int, stop: int) -> Any:
+    size = sums.shape[1]
+    for b in range(start, stop):
+        for first in range(b * _PIECES * size, min((b + 1) * _PIECES * size, count), size):
+            length = min(size, count - first)
+            yield b, slice(first, first + length), slice(0, length)
+
+
+@compiled([f"void({_IN}, {_IN}, {_SUMS}, int64, int64)"])
+def block_squares(x: Any, mean: Any, sums: Any, start: Any, stop: Any) -> None:
+    size = sums.shape[1]
+    for b in range(start, stop):
+        for first in range(b * _PIECES * size, min((b + 1) * _PIECES * size, x.shape[0]), size):
+            for k in range(np.uint64(min(size, x.shape[0] - first))):
+                d = x[np.uint64(first) + k] - mean[k]
+                sums[b, k] += d * d
+
+
+@block_squares.otherwise
+def _(x: Any, mean: Any, sums: Any, start: Any, stop: Any) -> None:
+    for b, piece, part in _pieces(x.size, sums, start, stop):
+        sums[b, part] += np.square(x[piece] - mean[part])
+
+
+@compiled([f"void({_IN}, {_IN}, {_IN}, {_IN}, {_SUMS}, {_SUMS}, int64, int64)"])
+def block_products(up: Any, x: Any, mean: Any, inverse: Any, plain: Any, scaled: Any, start: Any, stop: Any) -> None:
+    size = plain.shape[1]
+    for b in range(start, stop):
+        for first in range(b * _PIECES * size, min((b + 1) * _PIECES * size, x.shape[0]), size):
+            for k in range(np.uint64(min(size, x.shape[0] - first))):
+                one = up[np.uint64(first) + k]
+                plain[b, k] += one
+                scaled[b, k] += one * ((x[np.uint64(first) + k] - mean[k]) * inverse[k])
+
+
+@block_products.otherwise
+def _(up: Any, x: Any, mean: Any, inverse: Any, plain: Any, scaled: Any, start: Any, stop: Any) -> None:
+    for b, piece, part in _pieces(x.size, plain, start, stop):
+        plain[b, part] += up[piece]
+        scaled[b, part] += up[piece] * ((x[piece] - mean[part]) * inverse[part])
+
+
+@compiled([f"void({', '.join([_IN] * 4)}, float32[::1], int64, int64)"])
+def normalise(x: Any, mean: Any, inverse: Any, offset: Any, out: Any, start: Any, stop: Any) -> None:
+    size = mean.shape[0]
+    for first in range(start * size, min(stop * size, x.shape[0]), size):
+        for k in range(np.uint64(min(size, x.shape[0] - first))):
+            at = np.uint64(first) + k
+            out[at] = (x[at] - mean[k]) * inverse[k] + offset[k]
+
+
+@normalise.otherwise
+def _(x: Any, mean: Any, inverse: Any, offset: Any, out: Any, start: Any, stop: Any) -> None:
+    size = mean.size
+    for first in range(start * size, min(stop * size, x.size), size):
+        at = slice(first, min(first + size, x.size))
+        part = slice(0, at.stop - at.start)
+        out[at] = (x[at] - mean[part]) * inverse[part] + offset[part]
+
+
+@compiled([f"void({', '.join([_IN] * 6)}, float32[::1], int64, int64)"])
+def descend(up: Any, x: Any, mean: Any, slope: Any, shift: Any, factor: Any, out: Any, start: Any, stop: Any) -> None:
+    size = mean.shape[0]
+    for first in range(start * size, min(stop * size, x.shape[0]), size):
+        for k in range(np.uint64(min(size, x.shape[0] - first))):
+            at = np.uint64(first) + k
+            out[at] = (up[at] - ((x[at] - mean[k]) * slope[k] + shift[k])) * factor[k]
+
+
+@descend.otherwise
+def _(up: Any, x: Any, mean: Any, slope: Any, shift: Any, factor: Any, out: Any, start: Any, stop: Any) -> None:
+    size = mean.size
+    for first in range(start * size, min(stop * size, x.size), size):
+        at = slice(first, min(first + size, x.size))
+        part = slice(0, at.stop - at.start)
+        out[at] = (up[at] - ((x[at] - mean[part]) * slope[part] + shift[part])) * factor[part]

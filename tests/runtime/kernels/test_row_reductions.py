@@ -1,0 +1,71 @@
+"""Reductions of short rows and narrow columns: the bits of both versions agree, the values are numpy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.kernels import row_reductions as rows
+
+LOOPS = [("sum", rows.short_sums, k) for k in ("float32", "float64")] + [("sum", rows.long_sums, "float32")]
+for _name in ("max", "min"):
+    LOOPS += [(_name, rows.short_maxima, k) for k in ("float32", "float64")] + [(_name, rows.long_maxima, "float32")]
+
+
+def values(kind: str, *shape: int) -> Any:
+    rng = np.random.default_rng(sum(shape))
+    x = (rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 4, shape)).astype(kind)
+    if x.size > 20:
+        flat = x.reshape(-1)
+        flat[5 :: x.size // 3], flat[::17], flat[1::17] = np.nan, 0.0, -0.0
+        flat[2], flat[9] = np.inf, -np.inf
+    return x
+
+
+@pytest.mark.parametrize(("name", "loop", "kind"), LOOPS)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (700, 7), (5, 24), (9, 33), (1030, 8), (4, 159)])
+def test_both_versions(name: str, loop: Any, kind: str, shape: tuple[int, int]) -> None:
+    x, made = values(kind, *shape), []
+    signs = [] if name == "sum" else [np.full(1, 1 if name == "max" else -1, kind)]
+    for version in (loop.compile(), loop.numpy):
+        out = np.zeros(len(x), kind)
+        with np.errstate(all="ignore"):
+            version(x, *signs, out, 0, len(x) // 2)
+            version(x, *signs, out, len(x) // 2, len(x))
+        made.append(out)
+    one, other = made
+    np.testing.assert_array_equal(one, other)
+    assert one[one == one].tobytes() == other[one == one].tobytes()
+    with np.errstate(all="ignore"):
+        wanted = getattr(np, name)(x.astype(np.float64), 1)
+        near = 1e-5 * np.abs(x).astype(np.float64).sum(1) if name == "sum" else np.zeros(len(x))
+    fine = np.isfinite(wanted)
+    np.testing.assert_array_equal(one[~fine], wanted[~fine])
+    assert (np.abs(one[fine] - wanted[fine]) <= near[fine]).all()
+
+
+SHAPES = [((400, 5, 4), (1, 2)), ((400, 5, 4), (2,)), ((99, 50), (1,)), ((5000, 3), (0,)), ((70, 30, 4), (0, 1))]
+SHAPES += [
+    ((64, 64, 1), (0,)),
+    ((4097,), (0,)),
+    ((4097, 1), (1,)),
+    ((4097, 1), (0,)),
+    ((3, 2000, 2), (1,)),
+    ((4, 65, 64, 3), (1, 2)),
+]
+
+
+@pytest.mark.parametrize(("shape", "axes"), SHAPES)
+@pytest.mark.parametrize("name", ["sum", "max", "min"])
+@pytest.mark.parametrize("kind", ["float32", "float64", "int32", "float16"])
+@pytest.mark.parametrize("keep", [False, True])
+def test_any_shape(shape: tuple[int, ...], axes: tuple[int, ...], name: str, kind: str, keep: bool) -> None:
+    x = np.random.default_rng(0).integers(-50, 50, shape).astype(kind)
+    wanted = getattr(np, name)(x, axes, keepdims=keep)
+    found = rows.reduced(name, x, tuple(a - len(shape) for a in axes), keep)
+    if found is not None:
+        assert found.dtype == kind and found.shape == wanted.shape
+        np.testing.assert_array_equal(found, wanted)
+    assert found is None or kind.startswith("float")
