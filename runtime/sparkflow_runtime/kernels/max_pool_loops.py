@@ -1,8 +1,9 @@
 """The hot loops of pools that take the largest, and of their gradients.
 
-Cells and outputs are rows of [batch * depth * height * width, channels]; sizes are those of the input's space, and
-`numbers` is Window.numbers. A loop goes over the images from `start` to `stop`. The taps of a window that lie side by
-side are taken two or three at once where that pays.
+Arrays are flat: rows of `channels` numbers, one after the other, a cell or an output each. `numbers` is Window.numbers;
+sizes: depth, height and width of the input, and its channels. A loop goes over the images from `start` to `stop`. The
+taps of a window that lie side by side are taken two or three at once where that pays, and windows of 2 x 2 cells, which
+most are, whole.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ import numpy as np
 from sparkflow_runtime.kernels.compiled import compiled
 from sparkflow_runtime.kernels.window_loops import tap_slices
 
-_ROWS, _VECTOR = "Array({0}, 2, 'C', readonly=True)", "Array(int64, 1, 'C', readonly=True)"
+_CELLS, _VECTOR = "Array({0}, 1, 'C', readonly=True)", "Array(int64, 1, 'C', readonly=True)"
 _MORE = f"{_VECTOR}, {_VECTOR}, int64, int64"
 
 
 def span(numbers: Any, axis: Any, output: Any, size: Any) -> Any:
     """(the cell that the first tap would meet; first and last + 1 of the taps that meet any), along one axis."""
     at, step = output * numbers[3 + axis] - numbers[9 + axis], numbers[6 + axis]
-    first = -(at // step)
+    first, end = -at, size - at
+    if step != 1:  # divisions cost more than all else here
+        first, end = -(at // step), (size - 1 - at) // step + 1
     first = first if first > 0 else 0
-    end = (size - 1 - at) // step + 1
     return at, first, end if end < numbers[axis] else numbers[axis]
 
 
@@ -31,137 +33,198 @@ def larger(new: Any, old: Any) -> Any:
     return new if (new > old) | (new != new) else old
 
 
-def take_1(x: Any, made: Any) -> None:
-    for c in range(np.uint64(made.shape[0])):
-        made[c] = larger(x[c], made[c])
+def take_1(x: Any, at: Any, y: Any, o: Any, channels: Any) -> None:
+    for c in range(channels):
+        y[o + c] = larger(x[at + c], y[o + c])
 
 
-def take_2(x: Any, y: Any, made: Any) -> None:
-    for c in range(np.uint64(made.shape[0])):
-        made[c] = larger(y[c], larger(x[c], made[c]))
+def take_2(x: Any, at: Any, step: Any, y: Any, o: Any, channels: Any) -> None:
+    for c in range(channels):
+        y[o + c] = larger(x[at + step + c], larger(x[at + c], y[o + c]))
 
 
-def take_3(x: Any, y: Any, z: Any, made: Any) -> None:
-    for c in range(np.uint64(made.shape[0])):
-        made[c] = larger(z[c], larger(y[c], larger(x[c], made[c])))
+def take_3(x: Any, at: Any, step: Any, y: Any, o: Any, channels: Any) -> None:
+    last = at + step + step
+    for c in range(channels):
+        y[o + c] = larger(x[last + c], larger(x[at + step + c], larger(x[at + c], y[o + c])))
+
+
+def take_four(x: Any, at: Any, step: Any, below: Any, y: Any, o: Any, channels: Any) -> None:
+    last = below + step
+    for c in range(channels):
+        upper = larger(x[at + step + c], larger(x[at + c], y[o + c]))
+        y[o + c] = larger(x[at + last + c], larger(x[at + below + c], upper))
 
 
 @compiled(
-    [f"void({_ROWS}, {{0}}[:,::1], {_MORE})".format(k) for k in ("float32", "float64")],
-    parts=[span, larger, take_1, take_2, take_3],
+    [f"void({_CELLS}, {{0}}[::1], {_MORE})".format(k) for k in ("float32", "float64")],
+    parts=[span, larger, take_1, take_2, take_3, take_four],
 )
-def maxima(cells: Any, y: Any, numbers: Any, sizes: Any, start: Any, stop: Any) -> None:
+def maxima(x: Any, y: Any, numbers: Any, sizes: Any, start: Any, stop: Any) -> None:
     """y = the largest cell that each output sees; NaN where it sees one, no less than y has been filled with."""
-    height, width, step = sizes[1], sizes[2], numbers[8]
-    o = start * numbers[12] * numbers[13] * numbers[14]
+    height, width, channels = sizes[1], sizes[2], np.uint64(sizes[3])
+    step, below = np.uint64(numbers[8]) * channels, np.uint64(numbers[7] * width) * channels
+    o = np.uint64(start * numbers[12] * numbers[13] * numbers[14]) * channels
     for n in range(start, stop):
         for od in range(numbers[12]):
             d, d0, d1 = span(numbers, 0, od, sizes[0])
             for oh in range(numbers[13]):
                 h, h0, h1 = span(numbers, 1, oh, height)
+                first = ((n * sizes[0] + d + d0 * numbers[6]) * height + h + h0 * numbers[7]) * width
                 for ow in range(numbers[14]):
                     w, w0, w1 = span(numbers, 2, ow, width)
-                    made = y[np.uint64(o)]
-                    o += 1
+                    if d1 - d0 == 1 and h1 - h0 == 2 and w1 - w0 == 2:
+                        at = np.uint64(first + w + w0 * numbers[8]) * channels
+                        take_four(x, at, step, below, y, o, channels)
+                        o += channels
+                        continue
                     for td in range(d0, d1):
                         for th in range(h0, h1):
-                            row = (n * sizes[0] + d + td * numbers[6]) * height + h + th * numbers[7]
-                            at, tw = row * width + w, w0
+                            row = ((n * sizes[0] + d + td * numbers[6]) * height + h + th * numbers[7]) * width + w
+                            tw = w0
                             while tw < w1:
-                                a, b, c = at + tw * step, at + (tw + 1) * step, at + (tw + 2) * step
+                                at = np.uint64(row + tw * numbers[8]) * channels
                                 if tw + 3 <= w1:
-                                    take_3(cells[np.uint64(a)], cells[np.uint64(b)], cells[np.uint64(c)], made)
+                                    take_3(x, at, step, y, o, channels)
                                 elif tw + 2 <= w1:
-                                    take_2(cells[np.uint64(a)], cells[np.uint64(b)], made)
+                                    take_2(x, at, step, y, o, channels)
                                 else:
-                                    take_1(cells[np.uint64(a)], made)
+                                    take_1(x, at, y, o, channels)
                                 tw += 3
+                    o += channels
 
 
 @maxima.otherwise
-def _(cells: Any, y: Any, numbers: Any, sizes: Any, start: Any, stop: Any) -> None:
-    x5, y5 = _images(cells, sizes, start, stop), _images(y, numbers[12:15], start, stop)
+def _(x: Any, y: Any, numbers: Any, sizes: Any, start: Any, stop: Any) -> None:
+    x5, y5 = _images(x, sizes, start, stop), _images(y, [*numbers[12:15], sizes[3]], start, stop)
     for seen, outputs in tap_slices(x5.shape[1:4], numbers):
         new, old = x5[seen], y5[outputs]
         y5[outputs] = np.where((new > old) | (new != new), new, old)
 
 
-def _images(rows: np.ndarray, sizes: Any, start: int, stop: int) -> Any:
-    return rows.reshape(-1, *map(int, sizes), rows.shape[1])[start:stop]
+def _images(flat: np.ndarray, sizes: Any, start: int, stop: int) -> Any:
+    return flat.reshape(-1, *map(int, sizes))[start:stop]
 
 
-def choose(x: Any, tap: Any, best: Any, where: Any) -> None:
+def beats(new: Any, old: Any) -> Any:
+    """A NaN is larger than any number."""
+    return (new > old) | ((new != new) & (old == old))
+
+
+def choose(x: Any, at: Any, tap: Any, best: Any, where: Any) -> None:
     number = np.int32(tap)
     for c in range(np.uint64(best.shape[0])):
-        new, old, own = x[c], best[c], where[c]
-        better = (new > old) | ((new != new) & (old == old)) | (own < 0)
+        new, old, own = x[at + c], best[c], where[c]
+        better = beats(new, old) | (own < 0)
         best[c] = new if better else old
         where[c] = number if better else own
 
 
-def give(dy: Any, where: Any, tap: Any, dx: Any) -> None:
+def give(dy: Any, o: Any, where: Any, tap: Any, dx: Any, at: Any) -> None:
     """Adding 0 to the others is faster than asking."""
     number, zero = np.int32(tap), dx.dtype.type(0)
-    for c in range(np.uint64(dx.shape[0])):
-        dx[c] += dy[c] if where[c] == number else zero
+    for c in range(np.uint64(where.shape[0])):
+        dx[at + c] += dy[o + c] if where[c] == number else zero
 
 
-def put(dy: Any, where: Any, tap: Any, dx: Any) -> None:
+def put(dy: Any, o: Any, where: Any, tap: Any, dx: Any, at: Any) -> None:
     """`give` to cells that no other output sees."""
     number, zero = np.int32(tap), dx.dtype.type(0)
-    for c in range(np.uint64(dx.shape[0])):
-        dx[c] = zero + (dy[c] if where[c] == number else zero)
+    for c in range(np.uint64(where.shape[0])):
+        dx[at + c] = zero + (dy[o + c] if where[c] == number else zero)
+
+
+def give_to_four(x: Any, at: Any, step: Any, below: Any, dy: Any, o: Any, dx: Any, channels: Any) -> None:
+    """`choose` and `give` in one, for a window of 2 x 2 cells."""
+    last, zero = below + step, dx.dtype.type(0)
+    for c in range(channels):
+        first, second, value = x[at + c], x[at + step + c], dy[o + c]
+        third, fourth = x[at + below + c], x[at + last + c]
+        in_second = beats(second, first)
+        upper = second if in_second else first
+        in_third = beats(third, upper)
+        in_fourth = beats(fourth, third if in_third else upper)
+        dx[at + c] += zero if in_second | in_third | in_fourth else value
+        dx[at + step + c] += value if in_second & (not in_third) & (not in_fourth) else zero
+        dx[at + below + c] += value if in_third & (not in_fourth) else zero
+        dx[at + last + c] += value if in_fourth else zero
+
+
+def put_to_four(x: Any, at: Any, step: Any, below: Any, dy: Any, o: Any, dx: Any, channels: Any) -> None:
+    """`choose` and `put` in one, for a window of 2 x 2 cells."""
+    last, zero = below + step, dx.dtype.type(0)
+    for c in range(channels):
+        first, second, value = x[at + c], x[at + step + c], zero + dy[o + c]
+        third, fourth = x[at + below + c], x[at + last + c]
+        in_second = beats(second, first)
+        upper = second if in_second else first
+        in_third = beats(third, upper)
+        in_fourth = beats(fourth, third if in_third else upper)
+        dx[at + c] = zero if in_second | in_third | in_fourth else value
+        dx[at + step + c] = value if in_second & (not in_third) & (not in_fourth) else zero
+        dx[at + below + c] = value if in_third & (not in_fourth) else zero
+        dx[at + last + c] = value if in_fourth else zero
 
 
 @compiled(
     [
-        f"void({_ROWS}, {_ROWS}, {{0}}[:,::1], {{0}}[::1], int32[::1], int64, {_MORE})".format(kind)
+        f"void({_CELLS}, {_CELLS}, {{0}}[::1], {{0}}[::1], int32[::1], int64, {_MORE})".format(kind)
         for kind in ("float32", "float64")
     ],
-    parts=[span, choose, give, put],
+    parts=[span, beats, choose, give, put, give_to_four, put_to_four],
 )
 def spread_to_maxima(
-    cells: Any, dy: Any, dx: Any, best: Any, where: Any, once: Any, numbers: Any, sizes: Any, start: Any, stop: Any
+    x: Any, dy: Any, dx: Any, best: Any, where: Any, once: Any, numbers: Any, sizes: Any, start: Any, stop: Any
 ) -> None:
     """Add each dy to the first cell of its window that holds the maximum; a NaN is larger than any number. best, where:
     room for an output's channels. once: 1 if each cell is in one window, so that what was in dx does not matter."""
-    height, width, step = sizes[1], sizes[2], numbers[8]
-    o = start * numbers[12] * numbers[13] * numbers[14]
+    height, width, channels = sizes[1], sizes[2], np.uint64(sizes[3])
+    step, below = np.uint64(numbers[8]) * channels, np.uint64(numbers[7] * width) * channels
+    o = np.uint64(start * numbers[12] * numbers[13] * numbers[14]) * channels
     for n in range(start, stop):
         for od in range(numbers[12]):
             d, d0, d1 = span(numbers, 0, od, sizes[0])
             for oh in range(numbers[13]):
                 h, h0, h1 = span(numbers, 1, oh, height)
+                first = ((n * sizes[0] + d + d0 * numbers[6]) * height + h + h0 * numbers[7]) * width
                 for ow in range(numbers[14]):
                     w, w0, w1 = span(numbers, 2, ow, width)
-                    given = dy[np.uint64(o)]
-                    o += 1
-                    for k in range(np.uint64(best.shape[0])):
+                    if d1 - d0 == 1 and h1 - h0 == 2 and w1 - w0 == 2:
+                        at = np.uint64(first + w + w0 * numbers[8]) * channels
+                        if once:
+                            put_to_four(x, at, step, below, dy, o, dx, channels)
+                        else:
+                            give_to_four(x, at, step, below, dy, o, dx, channels)
+                        o += channels
+                        continue
+                    for k in range(channels):
                         best[k] = -np.inf
                         where[k] = -1
                     for td in range(d0, d1):
                         for th in range(h0, h1):
-                            row = (n * sizes[0] + d + td * numbers[6]) * height + h + th * numbers[7]
-                            at, tap = row * width + w, (td * numbers[1] + th) * numbers[2]
+                            row = ((n * sizes[0] + d + td * numbers[6]) * height + h + th * numbers[7]) * width + w
+                            tap = (td * numbers[1] + th) * numbers[2]
                             for tw in range(w0, w1):
-                                choose(cells[np.uint64(at + tw * step)], tap + tw, best, where)
+                                choose(x, np.uint64(row + tw * numbers[8]) * channels, tap + tw, best, where)
                     for td in range(d0, d1):
                         for th in range(h0, h1):
-                            row = (n * sizes[0] + d + td * numbers[6]) * height + h + th * numbers[7]
-                            at, tap = row * width + w, (td * numbers[1] + th) * numbers[2]
+                            row = ((n * sizes[0] + d + td * numbers[6]) * height + h + th * numbers[7]) * width + w
+                            tap = (td * numbers[1] + th) * numbers[2]
                             for tw in range(w0, w1):
+                                at = np.uint64(row + tw * numbers[8]) * channels
                                 if once:
-                                    put(given, where, tap + tw, dx[np.uint64(at + tw * step)])
+                                    put(dy, o, where, tap + tw, dx, at)
                                 else:
-                                    give(given, where, tap + tw, dx[np.uint64(at + tw * step)])
+                                    give(dy, o, where, tap + tw, dx, at)
+                    o += channels
 
 
 @spread_to_maxima.otherwise
 def _(
-    cells: Any, dy: Any, dx: Any, best: Any, where: Any, once: Any, numbers: Any, sizes: Any, start: Any, stop: Any
+    x: Any, dy: Any, dx: Any, best: Any, where: Any, once: Any, numbers: Any, sizes: Any, start: Any, stop: Any
 ) -> None:
-    x5, dx5 = (_images(rows, sizes, start, stop) for rows in (cells, dx))
-    dy5 = _images(dy, numbers[12:15], start, stop)
+    x5, dx5 = (_images(flat, sizes, start, stop) for flat in (x, dx))
+    dy5 = _images(dy, [*numbers[12:15], sizes[3]], start, stop)
     if once:
         dx5[:] = 0
     most, place = np.full(dy5.shape, -np.inf, dy5.dtype), np.full(dy5.shape, -1)

@@ -63,14 +63,14 @@ def _least(dtype: Any) -> Any:
 
 
 def _sizes(x5: Any) -> np.ndarray:
-    return np.array(x5.shape[1:4], np.int64)
+    return np.array(x5.shape[1:5], np.int64)
 
 
 def _maxima(xp: Any, x: Any, win: Window) -> Any:
     if _fast(xp, x):
         y = np.full((len(x), *win.out, x.shape[4]), _least(x.dtype), x.dtype)
-        rows, made, sizes = np.ascontiguousarray(x).reshape(-1, x.shape[4]), y.reshape(-1, x.shape[4]), _sizes(x)
-        _by_images(len(x), lambda a, b: max_pool_loops.maxima(rows, made, win.numbers, sizes, a, b))
+        cells, made, sizes = np.ascontiguousarray(x).reshape(-1), y.reshape(-1), _sizes(x)
+        _by_images(len(x), lambda a, b: max_pool_loops.maxima(cells, made, win.numbers, sizes, a, b))
         return y
     y = xp.full((len(x), *win.out, x.shape[4]), _least(x.dtype), x.dtype)
     for _, cells, outputs in win.each_inner_tap():
@@ -132,11 +132,11 @@ def _gradient_of_maxima(op: str, pool: _Pool, x: Any, dy: Any) -> Any:
     once = win.strides == win.taps and all(o * s >= n for o, s, n in zip(win.out, win.strides, win.size))
     dx = (np.empty if once else np.zeros)(x5.shape, x5.dtype)
     sizes, channels = _sizes(x5), x5.shape[4]
-    rows = [np.ascontiguousarray(v).reshape(-1, channels) for v in (x5, dy5, dx)]
+    flat = [np.ascontiguousarray(v).reshape(-1) for v in (x5, dy5, dx)]
 
     def spread(first: int, end: int) -> None:
         best, where = np.empty(channels, x5.dtype), np.empty(channels, np.int32)
-        max_pool_loops.spread_to_maxima(*rows, best, where, int(once), win.numbers, sizes, first, end)
+        max_pool_loops.spread_to_maxima(*flat, best, where, int(once), win.numbers, sizes, first, end)
 
     _by_images(len(x5), spread)
     return pool.leave(dx)

@@ -119,7 +119,7 @@ def _pools(dtype: Any) -> list[Any]:
     for win in POOLS:
         for x in (normal(3, *win.size, 5, dtype=dtype), _special(normal(3, *win.size, 5, dtype=dtype)).round(0)):
             dy = normal(3, *win.out, 5, dtype=dtype)
-            rows, up, sizes = x.reshape(-1, 5), dy.reshape(-1, 5), np.array(win.size)
+            rows, up, sizes = x.reshape(-1), dy.reshape(-1), np.array([*win.size, 5])
             room = [np.zeros(5, dtype), np.zeros(5, np.int32)]
             cases += [
                 (max_pool_loops.maxima, [rows, np.full_like(up, np.finfo(dtype).min)], win.numbers, sizes, 1, 3),
@@ -165,6 +165,33 @@ def test_both_versions_give_the_same_bits(case: Any) -> None:
         results.append([a for a in copies if isinstance(a, np.ndarray)])
     for by_numpy, by_numba in zip(*results):
         assert by_numpy.tobytes() == by_numba.tobytes() or _same_but_for_nan(by_numpy, by_numba)
+
+
+def test_maxima_of_any_window() -> None:
+    """Windows of four cells are taken whole where nothing lies outside; ties, NaN and -inf on all ways."""
+    drawn, loops = np.random.default_rng(2), (max_pool_loops.maxima, max_pool_loops.spread_to_maxima)
+    compiled = [loop.compile() for loop in loops]
+    for i in range(400):
+        taps = np.array([1, 2, 2]) if i % 2 else drawn.integers(1, [3, 5, 4])
+        once, channels = i % 5 == 0, int(drawn.integers(1, 40))
+        strides, before = (taps, 0 * taps) if once else (drawn.integers(1, 4, 3), drawn.integers(0, 2, 3))
+        dilations = np.ones(3, np.int64) if once or i % 3 else drawn.integers(1, 3, 3)
+        size = drawn.integers(1, [3, 9, 9])
+        seen = (taps - 1) * dilations + 1
+        out = -(-size // taps) if once else np.maximum(1, (size + 2 * before - seen) // strides + 1)
+        numbers, sizes = np.concatenate([taps, strides, dilations, before, out]), np.array([*size, channels])
+        x = drawn.integers(-3, 4, (2, *size, channels)).astype(np.float32)
+        x[drawn.random(x.shape) < 0.1], x[drawn.random(x.shape) < 0.1] = np.nan, -np.inf
+        dy = normal(2, *out, channels)
+        results = []
+        for maxima, spread in ((loops[0].numpy, loops[1].numpy), compiled):
+            y, dx = np.full_like(dy, -9).reshape(-1), np.full_like(x, 7 if once else 0).reshape(-1)
+            room = np.zeros(channels, np.float32), np.zeros(channels, np.int32)
+            maxima(x.reshape(-1), y, numbers, sizes, 0, 2)
+            spread(x.reshape(-1), dy.reshape(-1), dx, *room, int(once), numbers, sizes, 0, 2)
+            results.append((y, dx))
+        assert _same_but_for_nan(results[0][0], results[1][0]), (numbers, x.shape)
+        assert results[0][1].tobytes() == results[1][1].tobytes(), (numbers, x.shape, once)
 
 
 def _same_but_for_nan(a: np.ndarray, b: np.ndarray) -> bool:
