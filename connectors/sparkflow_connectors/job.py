@@ -38,8 +38,8 @@ class Job:
     epoch), or "drop" (only full batches; the first worker without one ends the epoch for all). See feeding.py.
     feed_bytes: memory for rows in each worker, between the partition and the step: the window in which they are
     shuffled, and the queue. Whoever sends more waits. Rows that are needed again lie on disk.
-    checkpoint_s: seconds between checkpoints besides the one at each epoch's end. step_timeout_s: the longest a step
-    may wait for anybody. seed: of the graph, of the shuffle and of the validation split.
+    checkpoint_s: seconds between checkpoints besides the one at each epoch's end; signals ask for more, see asked.py.
+    step_timeout_s: the longest a step may wait for anybody. seed: of the graph, the shuffle and the validation split.
     """
 
     model_fn: ModelFn

@@ -16,6 +16,7 @@ from typing import Any
 
 import sparkflow as tf
 from sparkflow_connectors import directory
+from sparkflow_connectors.asked import END, SAVE, Asked
 from sparkflow_connectors.control import TaskControl
 from sparkflow_connectors.feeding import DROP, PAD, Doors, Feeder, Mark, Start
 from sparkflow_connectors.graphs import EVAL_BATCH, EvaluationGraph, TrainingGraph, evaluation_graph, training_graph
@@ -25,7 +26,7 @@ from sparkflow_connectors.layout import Block
 from sparkflow_connectors.ledger import MARKS, POSITION, starts
 from sparkflow_connectors.pace import Board, Kind, Pace
 from sparkflow_connectors.partition import Partition
-from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, OutOfRangeError
+from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, OutOfRangeError, UnavailableError
 
 BEST = "best"
 # The shape of most of these follows the number of workers, and what they say is of one run; whether to stop is asked
@@ -63,6 +64,7 @@ class Trainer:
         self._best_saver: Any = None
         self._writer: Any = None
         self._saved_s = time.monotonic()
+        self._asked = Asked()
         self._last_loss = math.nan
         self._history: list[dict[str, float]] = []
         self._feeder: Feeder
@@ -79,9 +81,11 @@ class Trainer:
             with tf.train.SingularMonitoredSession(hooks, session_creator=creator) as session:
                 raw = session.raw_session()
                 self._start_feeder(raw)
+                self._listen()
                 try:
                     self._train(session, raw)
                 finally:
+                    self._asked.give_back()
                     self._feeder.stop()
                     if self._eval_session is not None:
                         self._eval_session.close()
@@ -125,6 +129,10 @@ class Trainer:
     def _open_summaries(self) -> None:
         os.makedirs(self.job.checkpoint_dir, exist_ok=True)
         self._writer = tf.summary.FileWriter(self.job.checkpoint_dir, self.parts.graph)
+
+    def _listen(self) -> None:
+        if self.chief and self._asked.take():
+            self._say(f"pid {os.getpid()} saves at {SAVE.name}, and at {END.name} before it ends")
 
     def _start_feeder(self, raw: Any) -> None:
         entry, job = self.parts.queue, self.job
@@ -256,8 +264,15 @@ class Trainer:
         self.control.progress(fields, force=self.step == steps)
 
     def _save_now_and_then(self, raw: Any) -> None:
-        if self.chief and time.monotonic() - self._saved_s >= self.job.checkpoint_s:
+        if not self.chief:
+            return
+        asked = self._asked.answered()
+        if asked is not None or time.monotonic() - self._saved_s >= self.job.checkpoint_s:
             self._save(raw)
+        if asked is not None:
+            self._say(f"{asked.name}: saved at epoch {self.epoch + 1}, step {self.step}")
+        if asked is END:
+            raise UnavailableError(f"The chief was told to end ({END.name}) and saved before")
 
     def _position_row(self) -> list[int]:
         return [self.epoch, self.step, self.job.batch_size]

@@ -129,6 +129,39 @@ def test_a_killed_worker_costs_an_attempt_and_no_bit(
     none_left()
 
 
+@pytest.mark.parametrize("engine", ("local", *(pytest.param(e, marks=pytest.mark.soak) for e in ("dask", "spark"))))
+def test_the_chief_saves_when_a_signal_asks(
+    clusters: Any,
+    engine: str,
+    table: pa.Table,
+    tmp_path: Path,
+    story: Story,
+    undisturbed: Callable[..., dict[str, Any]],
+    none_left: Any,
+) -> None:
+    """With nothing saved by the clock: at SIGUSR1 it goes on, at SIGTERM it ends and is begun again where it was."""
+    long = {"epochs": 60, "strategy": "ps"}
+
+    def ask() -> None:
+        pid = int(story.wait_for(r"pid (\d+) saves at SIGUSR1")[1][1])
+        os.kill(pid, signal.SIGUSR1)
+        story.wait_for(r"SIGUSR1: saved at epoch \d+, step \d+")
+        os.kill(pid, signal.SIGTERM)
+
+    asker = threading.Thread(target=ask, daemon=True)
+    asker.start()
+    model = clusters.train(engine, table, tmp_path, **long, checkpoint_s=600.0)
+    asker.join(5)
+    _, saved = story.wait_for(r"SIGTERM: saved at (epoch \d+, step \d+)")
+    story.wait_for(r"attempt 1 of 4 failed: .*told to end \(SIGTERM\)")
+    story.wait_for(f"resumed from .* at {saved[1]}$")
+    assert model.figures["attempts"] == 2
+    calm = undisturbed(table, **long, checkpoint_s=0.3)
+    for name, value in model.variables().items():
+        assert value.tobytes() == calm[name].tobytes(), name
+    none_left()
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_worker_killed_while_it_starts_holds_up_nobody(
     clusters: Any, engine: str, table: pa.Table, tmp_path: Path, story: Story, none_left: Any
