@@ -150,6 +150,8 @@ _FEW_ROWS, _LONG = 64, 256
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a @ b of two float matrices of one type; big ones in blocks of rows or columns that depend on shapes alone."""
     (m, k), n = a.shape, b.shape[1]
+    if k == 1:  # BLAS takes six times as long
+        return np.multiply(a, b, order="C")
     if m * k * n < _SHARED or max(m, n) < 64:
         return np.matmul(a, b)
     if m <= _FEW_ROWS and k >= _LONG and n >= 2 * m and b.flags.f_contiguous and not a.flags.f_contiguous:

@@ -28,6 +28,15 @@ def test_values_and_bits(shape: tuple[int, int, int], dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("m, n", [(512, 128), (0, 5), (3, 0), (1, 1)])
+def test_a_column_by_a_row(m: int, n: int, dtype: Any) -> None:
+    a, b = np.arange(m, dtype=dtype)[None].T - 2, np.arange(n, dtype=dtype)[:, None].T / 3
+    found = parallel.product(a, b)
+    assert found.flags.c_contiguous and found.dtype == dtype
+    assert np.array_equal(found, np.matmul(a, b))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rows, transposed", [(2, False), (4, False), (3, True), (8, True)])
 def test_few_rows(rows: int, transposed: bool, dtype: Any) -> None:
     rng = np.random.default_rng(0)
