@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
+from sparkflow.framework.collections import Collections
 from sparkflow.framework.operation import Operation, Tensor
 from sparkflow.framework.registry import OpSpec, lookup
 from sparkflow.framework.shapes import show
@@ -24,10 +25,11 @@ _VALID_SCOPE = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
 _PRODUCER = 1882  # the GraphDef version that TensorFlow 2.x writes; readers refuse a lower one
 
 
-class Graph:
+class Graph(Collections):
     """The ops of a model, in the order they were made; made current by `as_default()`."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._ops: dict[str, Operation] = {}
         self._used_names: dict[str, int] = {}
         self._name_stack = ""
@@ -36,7 +38,6 @@ class Graph:
         self._attr_stack: list[dict[str, Any]] = []
         self._gradient_overrides: dict[str, str] = {}
         self._colocation_stack: list[Operation] = []
-        self._collections: dict[str, list[Any]] = {}
         self._sessions: list[Any] = []
         self._control_flow_context: Any = None  # the cond branch or while loop being built
         self._unfetchable: set[Operation] = set()
@@ -331,33 +332,6 @@ class Graph:
             yield container_name
         finally:
             self._container = old
-
-    # ------------------------------------------------------------------ collections
-
-    def add_to_collection(self, name: str, value: Any) -> None:
-        self._collections.setdefault(name, []).append(value)
-
-    def add_to_collections(self, names: str | Iterable[str], value: Any) -> None:
-        for name in {names} if isinstance(names, str) else set(names):
-            self.add_to_collection(name, value)
-
-    def get_collection_ref(self, name: str) -> list[Any]:
-        return self._collections.setdefault(name, [])
-
-    def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
-        """The values added under `name`; with `scope`, those whose .name the regular expression matches at its
-        start."""
-        values = self._collections.get(name, [])
-        if scope is None:
-            return list(values)
-        match = re.compile(scope).match
-        return [v for v in values if hasattr(v, "name") and match(v.name)]
-
-    def get_all_collection_keys(self) -> list[str]:
-        return list(self._collections)
-
-    def clear_collection(self, name: str) -> None:
-        self._collections.pop(name, None)
 
     # ------------------------------------------------------------------ defaults
 
