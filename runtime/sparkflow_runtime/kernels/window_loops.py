@@ -67,32 +67,71 @@ def inner_taps(
 # ---------------------------------------------------------------------- columns
 
 
-@compiled(_signatures(_IN, "{0}[:,::1]", more=1), uses=[place, cell])
+def row_of_cells(numbers: Any, shape: Any, at: Any, td: Any, th: Any) -> Any:
+    """The first cell of the row that a row of taps of the output at that place meets; -1 where it lies outside."""
+    d = at[1] * numbers[3] + td * numbers[6] - numbers[9]
+    h = at[2] * numbers[4] + th * numbers[7] - numbers[10]
+    if 0 <= d < shape[1] and 0 <= h < shape[2]:
+        return ((at[0] * shape[1] + d) * shape[2] + h) * shape[3]
+    return -1
+
+
+def inside_of_row(numbers: Any, width: Any, tap: Any, begin: Any, end: Any) -> Any:
+    """Of the outputs from `begin` to `end` of a row: the first and last + 1 whose tap of that number in its row meets a
+    cell; begin <= first <= last + 1 <= end."""
+    step, at = numbers[5], tap * numbers[8] - numbers[11]
+    first = begin if at >= 0 else max(begin, (-at + step - 1) // step)
+    last = (width - 1 - at) // step + 1 if width > at else begin
+    return min(first, end), max(min(first, end), min(last, end))
+
+
+@compiled(_signatures(_IN, "{0}[:,::1]", more=1), uses=[place, row_of_cells, inside_of_row])
 def gather_columns(x: Any, columns: Any, numbers: Any, first: Any) -> None:
     """columns[i] = the cells that output `first + i` sees, tap by tap; 0 where they lie outside."""
-    channels, cells, flat = np.uint64(x.shape[4]), x.reshape(-1, x.shape[4]), x.reshape(-1)
-    taps_w = numbers[2]
+    channels, flat, into = np.uint64(x.shape[4]), x.reshape(-1), columns.reshape(-1)
+    taps_w, step, width = numbers[2], np.uint64(numbers[5]) * np.uint64(x.shape[4]), np.uint64(columns.shape[1])
     run = channels * np.uint64(taps_w)
-    for i in range(columns.shape[0]):
-        output, column = place(numbers, first + i), np.uint64(0)
+    done = 0
+    while done < columns.shape[0]:
+        at = place(numbers, first + done)
+        begin, end = at[3], min(numbers[14], at[3] + columns.shape[0] - done)
+        column = np.uint64(done) * width
         for td in range(numbers[0]):
             for th in range(numbers[1]):
-                at = cell(numbers, x.shape, output, td, th, 0)
-                if numbers[8] == 1 and at >= 0 and cell(numbers, x.shape, output, td, th, taps_w - 1) >= 0:
-                    begin = np.uint64(at) * channels  # taps side by side: one piece of memory
+                row = row_of_cells(numbers, x.shape, at, td, th)
+                left, _ = inside_of_row(numbers, x.shape[3], 0, begin, end)
+                _, right = inside_of_row(numbers, x.shape[3], taps_w - 1, begin, end)
+                if row < 0:
+                    left, right = end, end
+                elif numbers[8] != 1 or left > right:
+                    left, right = begin, begin
+                # Where the whole row of taps is inside and side by side it is one piece of memory.
+                there = column + np.uint64(left - begin) * width
+                here = np.uint64(max(row, 0) + left * numbers[5] - numbers[11]) * channels
+                for _ in range(np.uint64(right - left)):
                     for c in range(run):
-                        columns[i, column + c] = flat[begin + c]
-                    column += run
-                    continue
+                        into[there + c] = flat[here + c]
+                    there += width
+                    here += step
                 for tw in range(taps_w):
-                    at = cell(numbers, x.shape, output, td, th, tw)
-                    if at >= 0:
-                        for c in range(channels):
-                            columns[i, column + c] = cells[at, c]
-                    else:
-                        for c in range(channels):
-                            columns[i, column + c] = 0
-                    column += channels
+                    lo, hi = inside_of_row(numbers, x.shape[3], tw, begin, end)
+                    lo, hi = (lo, hi) if row >= 0 else (end, end)
+                    o = begin
+                    while o < end:
+                        if left <= o < right:
+                            o = right
+                            continue
+                        there = column + np.uint64(tw) * channels + np.uint64(o - begin) * width
+                        if lo <= o < hi:
+                            here = np.uint64(row + o * numbers[5] + tw * numbers[8] - numbers[11]) * channels
+                            for c in range(channels):
+                                into[there + c] = flat[here + c]
+                        else:
+                            for c in range(channels):
+                                into[there + c] = 0
+                        o += 1
+                column += run
+        done += end - begin
 
 
 def _places(size: tuple[int, ...], numbers: np.ndarray, first: int, count: int) -> Iterator[tuple[Any, ...]]:

@@ -194,6 +194,23 @@ def test_maxima_of_any_window() -> None:
         assert results[0][1].tobytes() == results[1][1].tobytes(), (numbers, x.shape, once)
 
 
+def test_columns_of_any_window_from_anywhere() -> None:
+    """Taps, strides and dilations in any mix; padding wider than the input; blocks that begin and end within a row."""
+    drawn, gather = np.random.default_rng(1), conv_columns.gather_columns
+    compiled = gather.compile()
+    for _ in range(400):
+        taps, strides, dilations = drawn.integers(1, [3, 5, 6]), drawn.integers(1, 4, 3), drawn.integers(1, 3, 3)
+        before, out = drawn.integers(0, (taps - 1) * dilations + 2), drawn.integers(1, [4, 7, 9])
+        x = normal(2, *drawn.integers(1, [3, 8, 9]), drawn.integers(1, 5))
+        first = drawn.integers(0, 2 * out.prod())
+        shape = drawn.integers(1, 2 * out.prod() - first + 1), taps.prod() * x.shape[4]
+        numbers = np.concatenate([taps, strides, dilations, before, out])
+        found, expected = np.full(shape, 7, np.float32), np.full(shape, 7, np.float32)
+        compiled(x, found, numbers, int(first))
+        gather.numpy(x, expected, numbers, int(first))
+        assert found.tobytes() == expected.tobytes(), (numbers, x.shape, first)
+
+
 def _same_but_for_nan(a: np.ndarray, b: np.ndarray) -> bool:
     """Which of its many NaNs a processor makes is not told."""
     return np.array_equal(a, b, equal_nan=True) and np.array_equal(np.signbit(a[a == 0]), np.signbit(b[b == 0]))
