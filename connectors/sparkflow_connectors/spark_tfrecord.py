@@ -32,12 +32,14 @@ from pyspark.sql.types import StructType
 
 from sparkflow.errors import InvalidArgumentError
 from sparkflow_connectors.record_types import EXAMPLE
+from sparkflow_connectors.spark_errors import name_errors
 from sparkflow_connectors.spark_schema import in_zone
 from sparkflow_connectors.tfrecord import Counts, Dataset, Options, open_tfrecord
 from sparkflow_connectors.tfrecord_write import FolderWriter
 
 _PARTITION_BYTES = 128 << 20  # of small files that one task reads
 _arrow_schema = in_zone(to_arrow_schema, "UTC")
+name_errors()
 _KNOWN = {"path", "recordtype", "codec", "onerror", "samplesize", "partitionby"}
 
 

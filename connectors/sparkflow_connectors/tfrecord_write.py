@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from sparkflow.errors import (
     AlreadyExistsError,
+    FailedPreconditionError,
     InvalidArgumentError,
     PermissionDeniedError,
     ResourceExhaustedError,
@@ -161,6 +162,8 @@ class FolderWriter:
             raise PermissionDeniedError(f"{folder}: this process may not write here") from None
         except (NotADirectoryError, FileExistsError):
             raise InvalidArgumentError(f"{self.path} is a file, not a folder") from None
+        except OSError as error:  # a read-only file system, /proc, a name that is too long
+            raise FailedPreconditionError(f"{folder}: the folder cannot be made: {error.strerror}") from None
 
 
 def to_tfrecord(
