@@ -61,10 +61,12 @@ def _feature(name: str, array: pa.Array) -> Feature:
                 f"column {name!r}: row {row} of the batch has a null inside its list, which a feature cannot hold"
             )
     else:
-        lengths = np.ones(len(array), np.int64) if present is None else present.astype(np.int64)
+        lengths = None if present is None else present.astype(np.int64)
         values = array.drop_null()
-    offsets = np.zeros(len(array) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    offsets = None
+    if lengths is not None:
+        offsets = np.zeros(len(array) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
     kind = kind_of(values.type)
     if kind == BYTES_LIST:
         data, ends = text(values, name)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.records import native
-from sparkflow_runtime.records.native import byte_at, set_byte
+from sparkflow_runtime.records.native import bits, byte_at, set_byte
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types
 _U64 = (1 << 64) - 1
@@ -58,11 +58,7 @@ def skip(buffer: Any, at: int, end: int, wire_type: int) -> int:
 
 def varint_size(value: int) -> int:
     """Of a number that is not negative."""
-    size = 1
-    while value >= 128:
-        value >>= 7
-        size += 1
-    return size
+    return (9 * bits(value) + 64) >> 6
 
 
 def put_varint(out: Any, at: int, value: int) -> int:
