@@ -72,7 +72,9 @@ def _put_single(out: Any, at: int, table: Any, heads: Any, k: int) -> int:
     for j in range(8, size + 2, 8):
         set_word(out + at + j, 0, word_at(head + j, 0))
     at += size + 2
-    set_word(out + at, 0, 18 | (payload + 4) << 8 | (kind << 3 | 2) << 16 | (payload + 2) << 24 | (10 | payload << 8) << 32)
+    set_word(
+        out + at, 0, 18 | (payload + 4) << 8 | (kind << 3 | 2) << 16 | (payload + 2) << 24 | (10 | payload << 8) << 32
+    )
     at += 6
     if kind == 1:
         move(values, start, payload, out, at)
