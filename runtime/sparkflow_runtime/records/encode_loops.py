@@ -11,9 +11,9 @@ from sparkflow_runtime.records.native import byte_at, move, raw, set_byte, set_u
 from sparkflow_runtime.records.varints import put_varint, spread, varint_size
 
 # Columns of the table that describes a feature: its kind, the addresses of its values, offsets and presence (a byte a
-# message, or 0) and of the ends of its strings, and where its size and name begin and end in `heads`. OFFSETS 0: message
-# i has value i alone. HEAD8: of an entry that is less than 128 bytes long, the bytes before its Feature but for the
-# entry's length; after them is room for a word.
+# message, or 0) and of the ends of its strings, and where its size and name begin and end in `heads`. OFFSETS 0: each
+# message has one value, of its own number. HEAD8: where the bytes before the Feature of an entry of less than 128 bytes
+# stand, but for the entry's length; after them is room for a word.
 KIND, VALUES, OFFSETS, PRESENT, ENDS, HEAD, HEAD_END, HEAD8, WIDTH = range(9)
 
 
@@ -54,7 +54,7 @@ def _put_values(out: Any, at: int, kind: int, values: Any, ends: Any, first: int
 
 
 def _put_single(out: Any, at: int, table: Any, heads: Any, k: int) -> int:
-    """The whole entry of a feature with one value, number k, by words; -1: it needs the long way, nothing is written."""
+    """The whole entry of a feature with one value, number k, by words; -1: it needs the long way."""
     kind, values, ends = word_at(table, KIND), word_at(table, VALUES), word_at(table, ENDS)
     size, start = word_at(table, HEAD_END) - word_at(table, HEAD), 0
     if kind == 1:
@@ -65,7 +65,7 @@ def _put_single(out: Any, at: int, table: Any, heads: Any, k: int) -> int:
     else:
         payload = varint_size(unsigned(word_at(values, k)))
     length = size + 6 + payload
-    if length >= 128 or payload == 0 or payload > 8 and kind == 3:
+    if length >= 128 or payload == 0 or (payload > 8 and kind == 3):
         return -1
     head = heads + word_at(table, HEAD8)
     set_word(out + at, 0, word_at(head, 0) | length << 8)

@@ -1,4 +1,4 @@
-"""Entries of an Example's map of features: which key each is of, and where its list lies. For loops that numba compiles.
+"""Entries of an Example's map of features: which key each is of, and where its list lies; for compiled loops.
 
 Nearly every writer gives an entry one form: key, then a Feature with one list and nothing else, all in less than 128
 bytes. Its six tags and lengths are then two words, which are compared as a whole, and so is the key. A list that is one
