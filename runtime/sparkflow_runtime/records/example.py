@@ -78,7 +78,7 @@ class Index:
         direct = forms == kind | DIRECT
         if not direct.all() and not (known := direct | (forms == MISSING)).all():
             return self._mixed(column, kind, direct, known)
-        return self._direct(column, kind), direct.astype(np.int64)
+        return self._direct(column, kind), direct.view(np.uint8)
 
     def _direct(self, column: int, kind: int) -> np.ndarray:
         firsts = self._firsts[column, : self.kinds.shape[1]]
