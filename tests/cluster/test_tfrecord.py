@@ -35,11 +35,11 @@ def test_spark_writes_and_reads(clusters: Any, tmp_path: Path) -> None:
 
 def test_spark_says_what_is_wrong_and_leaves_nothing(clusters: Any, tmp_path: Path) -> None:
     spark, folder = clusters.spark, tmp_path / "out"
-    with pytest.raises(tf.errors.NotFoundError, match="^/.*: no such file or directory$"):
+    with pytest.raises(tf.errors.NotFoundError, match=r"^/.*: no such file or directory$"):
         spark.read.format("tfrecord").load(str(folder)).count()
-    with pytest.raises(tf.errors.InvalidArgumentError, match="^tfrecord: option 'recordtyp' is unknown"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"^tfrecord: option 'recordtyp' is unknown"):
         spark.range(3).write.format("tfrecord").mode("append").option("recordTyp", "Example").save(str(folder))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="^column .x.: .* a null inside its list"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"^column .x.: .* a null inside its list"):
         frame = spark.range(4).selectExpr("array(id, if(id = 3, null, id)) x")
         frame.write.format("tfrecord").mode("append").save(str(folder))
     assert not folder.exists()
