@@ -35,6 +35,7 @@ def test_spark_writes_and_reads(clusters: Any, tmp_path: Path) -> None:
 
 def test_spark_says_what_is_wrong_and_leaves_nothing(clusters: Any, tmp_path: Path) -> None:
     spark, folder = clusters.spark, tmp_path / "out"
+    _ = tf.spark.session  # a driver that has loaded it gets our errors
     with pytest.raises(tf.errors.NotFoundError, match=r"^/.*: no such file or directory$"):
         spark.read.format("tfrecord").load(str(folder)).count()
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"^tfrecord: option 'recordtyp' is unknown"):
