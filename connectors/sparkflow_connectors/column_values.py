@@ -154,27 +154,28 @@ def _as_object(text: Any) -> Any:
 
 def _vectors(source: Source, array: pa.Array, where: Where) -> dict[str, np.ndarray]:
     """type 1: dense, all in `values`; type 0: sparse, `values` at `indices` of `size`."""
-    if array.null_count:
-        row = int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False)))
-        raise null_refused(source.name, where(row), array.null_count)
-    kinds, sizes, indices, values = array.flatten()
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    if array.null_count and source.column.default is None:
+        raise null_refused(source.name, where(int(np.argmin(valid))), array.null_count)
+    kinds, sizes, indices, values = array.flatten()  # of a null vector, all of them null
     (size,) = source.shape
-    dense = kinds.to_numpy() == 1
+    dense = pc.fill_null(kinds, 1).to_numpy() == 1
     lengths, starts = _lengths(values), np.concatenate([[0], np.cumsum(_lengths(values))])
     found = np.where(dense, lengths, pc.fill_null(sizes, 0).to_numpy())
-    if (found != size).any():
-        row = int(np.argmax(found != size))
+    if ((found != size) & valid).any():
+        row = int(np.argmax((found != size) & valid))
         raise InvalidArgumentError(
             f"Column {source.name!r} has a vector of size {found[row]} at {where(row)}, and its shape is [{size}]"
         )
     flat = _numpy(_leaf(source, values.flatten()))
-    if dense.all() and source.column.kind == DENSE:
+    if dense.all() and valid.all() and source.column.kind == DENSE:
         return {source.name: flat.reshape(len(array), size)}
     column = np.arange(len(flat)) - np.repeat(starts[:-1], lengths)
     column[~np.repeat(dense, lengths)] = indices.flatten().to_numpy()
     if source.column.kind == DENSE:
         out = np.zeros((len(array), size), flat.dtype)
         out[np.repeat(np.arange(len(array)), lengths), column] = flat
+        out[~valid] = source.column.default or 0
         return {source.name: out}
     width = _width(source, lengths, where)
     return {

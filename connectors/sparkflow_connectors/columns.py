@@ -37,8 +37,8 @@ KINDS = DENSE, SPARSE, RAGGED = "dense", "sparse", "ragged"
 class Column:
     """One column, by its name in the table.
 
-    default: what stands for a null, in the unit of the tensor (a string before it is looked up). A null list gets it in
-    each place (dense) or is empty (padded, sparse, ragged). None: a null is an error.
+    default: what stands for a null, in the unit of the tensor (a string before it is looked up). A null list or
+    vector gets it in each place (dense) or is empty (padded, sparse, ragged). None: a null is an error.
     cast: the dtype to cast numbers to; one that a whole number does not fit in is an error, floats are rounded.
     shape: of a row of a dense list or vector. Lists of another length are an error, unless `pad` (fills the end of
     shorter ones) or truncate=True (drops the end of longer ones) says otherwise.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import sparkflow as tf
+from sparkflow.experimental import any_rows
 from sparkflow_connectors.layout import Block
 from sparkflow_runtime.wire.errors import UnimplementedError
 
@@ -38,22 +39,15 @@ def _of_accumulator(op: Any) -> dict[Any, np.ndarray]:
         return {op.inputs[2]: _zeros(op.inputs[2])}
     indices, values, shape = list(op.inputs)[2:5]
     for tensor in (indices, values):
-        _of_any_rows(tensor)
+        # No rows, where a batch has as many as ever: rows of zeros would count, since an accumulator divides each row's
+        # sum by how many have sent that row.
+        any_rows(tensor)
     none = np.zeros([0, *_known(values, values.shape.as_list()[1:])], values.dtype.base_dtype.np)
     fed = {indices: np.zeros(0, np.int64), values: none}
     if shape.op.type != "Const":
-        dense = tf.get_static_value(shape) if hasattr(tf, "get_static_value") else None
+        dense = tf.get_static_value(shape)
         fed[shape] = np.zeros(0, np.int64) if dense is None else dense
     return fed
-
-
-def _of_any_rows(tensor: Any) -> None:
-    """Forget how many rows it has in a full batch. Nothing is built on it any more: only its feeds are checked by it.
-
-    (Rows of zeros in their place would count: an accumulator divides each row's sum by how many have sent that row.)
-    """
-    if tensor.shape.rank:
-        tensor._shape = (None, *tensor._shape[1:])
 
 
 def _zeros(tensor: Any) -> np.ndarray:

@@ -28,6 +28,7 @@ from sparkflow_runtime.records.example import (
     BadMessage,
     Index,
     Keys,
+    Room,
     index,
 )
 from sparkflow_runtime.records.example_encode import Feature, encode
@@ -60,10 +61,12 @@ def _feature(name: str, array: pa.Array) -> Feature:
                 f"column {name!r}: row {row} of the batch has a null inside its list, which a feature cannot hold"
             )
     else:
-        lengths = np.ones(len(array), np.int64) if present is None else present.astype(np.int64)
+        lengths = None if present is None else present.astype(np.int64)
         values = array.drop_null()
-    offsets = np.zeros(len(array) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    offsets = None
+    if lengths is not None:
+        offsets = np.zeros(len(array) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
     kind = kind_of(values.type)
     if kind == BYTES_LIST:
         data, ends = text(values, name)
@@ -85,6 +88,8 @@ class Decoder:
         self.schema, self.record_type = schema, record_type
         self._fields = list(leaves(schema))
         self._keys = Keys.of([f.name.encode() for f in self._fields])
+        self._room = Room()
+        self._singles = [0 if depth_of(f.type) else int(kind_of(f.type) or 0) for f in self._fields]
 
     def batch(self, block: Block, path: str = "") -> pa.RecordBatch:
         """path: for messages. Raises DataLossError on a record that is no Example."""
@@ -96,7 +101,7 @@ class Decoder:
         if self.record_type != EXAMPLE:
             return record_sequences.decoded(block, self.schema, where)
         try:
-            found = index(block.buffer, block.starts, block.ends, self._keys)
+            found = index(block.buffer, block.starts, block.ends, self._keys, self._singles, self._room)
             arrays = iter(_Columns(found, self._fields, where).arrays())
         except BadMessage as error:
             raise DataLossError(f"{where.record(error.index)} is no tf.train.Example") from None
@@ -112,13 +117,15 @@ class _Columns:
 
     def arrays(self) -> list[pa.Array]:
         out: list[Any] = [None] * len(self._fields)
-        groups: dict[tuple[int, int], list[int]] = {}
+        groups: dict[int, list[int]] = {}
         for c, field in enumerate(self._fields):
             self._check(c, field)
-            groups.setdefault((self._kinds[c], depth_of(field.type)), []).append(c)
-        for (kind, depth), columns in groups.items():
-            read = self._lists if depth else self._scalars
-            for c, array in zip(columns, read(columns, kind)):
+            if depth_of(field.type):
+                groups.setdefault(self._kinds[c], []).append(c)
+            else:
+                out[c] = self._scalar(c, self._kinds[c])
+        for kind, columns in groups.items():
+            for c, array in zip(columns, self._lists(columns, kind)):
                 out[c] = array
         return out
 
@@ -139,14 +146,12 @@ class _Columns:
             array = lists_of(lengths, inner, self._found.kinds[c] == MISSING, field.type.value_field)
             yield array if array.type == field.type else array.cast(field.type)
 
-    def _scalars(self, columns: list[int], kind: int) -> Iterator[pa.Array]:
-        values, counts = self._found.dense(columns, kind, 1)
-        for c, mine, count in zip(columns, values, counts):
-            field = self._fields[c]
-            if (count > 1).any():
-                i = int(np.argmax(count > 1))
-                raise self._where.has_several(i, field, int(count[i]))
-            yield _values(self._found, mine[:, 0], field.type, field.name, count == 0)
+    def _scalar(self, column: int, kind: int) -> pa.Array:
+        field, (values, counts) = self._fields[column], self._found.single(column, kind)
+        if counts.max(initial=0) > 1:
+            i = int(np.argmax(counts > 1))
+            raise self._where.has_several(i, field, int(counts[i]))
+        return _values(self._found, values, field.type, field.name, counts == 0)
 
 
 def _values(

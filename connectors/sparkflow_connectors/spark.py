@@ -30,6 +30,7 @@ from sparkflow_connectors.roles import role
 from sparkflow_connectors.rows import file_pieces, packed_pieces
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
+from sparkflow_connectors.spark_errors import name_errors
 from sparkflow_connectors.spark_files import parallelism, parquet_files
 from sparkflow_connectors.spark_schema import arrow_schema
 from sparkflow_connectors.spark_stream import TrainingStream, stream
@@ -41,6 +42,7 @@ _RESULT = "rank int, result string"
 _CANCEL_S = 15.0
 
 log = logging.getLogger("sparkflow")
+name_errors()
 
 
 def train(

@@ -7,6 +7,9 @@ Options of reading: recordType, codec, onError (raise, skip), sampleSize; of wri
 ("a,b"; Spark's own partitionBy does not reach a Python data source). A `.schema(...)` reads only its columns. Spark
 finds the source by itself where sparkflow is installed on the driver (package `pyspark_tfrecord`).
 
+What is wrong with files or a schema is an AnalysisException or a PythonException of Spark's with the whole traceback,
+and at a driver that has used `tf.spark` the error itself (spark_errors.py).
+
 Filters are Spark's work: it keeps the reader of a DataFrame for later queries, with what an earlier query's filter did
 to it (seen in 4.3: rows were missing). To read one partition, load its folder.
 """
@@ -32,12 +35,14 @@ from pyspark.sql.types import StructType
 
 from sparkflow.errors import InvalidArgumentError
 from sparkflow_connectors.record_types import EXAMPLE
+from sparkflow_connectors.spark_errors import name_errors
 from sparkflow_connectors.spark_schema import in_zone
 from sparkflow_connectors.tfrecord import Counts, Dataset, Options, open_tfrecord
 from sparkflow_connectors.tfrecord_write import FolderWriter
 
 _PARTITION_BYTES = 128 << 20  # of small files that one task reads
 _arrow_schema = in_zone(to_arrow_schema, "UTC")
+name_errors()
 _KNOWN = {"path", "recordtype", "codec", "onerror", "samplesize", "partitionby"}
 
 

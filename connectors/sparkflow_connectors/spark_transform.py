@@ -29,6 +29,7 @@ from sparkflow_connectors.columns import DENSE
 from sparkflow_connectors.model import Model, Predictor, parts
 from sparkflow_connectors.packing import Packing, free_name, packing_of, quoted, tensors_of
 from sparkflow_connectors.schema import Columns
+from sparkflow_connectors.spark_errors import name_errors
 from sparkflow_connectors.spark_files import parallelism, parquet_files
 from sparkflow_connectors.spark_schema import arrow_schema
 from sparkflow_runtime.wire import dtypes
@@ -40,8 +41,10 @@ _LEAST_BYTES, _MOST_BYTES = 4 << 20, 128 << 20  # of files for a task, as Spark 
 
 def transform(model: Model, df: DataFrame) -> DataFrame:
     """The DataFrame with its predictions, scored where its partitions are."""
+    name_errors()
     schema = arrow_schema(df)
     model.check(schema)
+    _check_case(model, df)
     read = model.columns_of(schema)
     if (runs := _runs(df, read, schema)) is not None:
         kind = StructType([*df.schema.fields, *from_arrow_schema(pa.schema(model.output_fields())).fields])
@@ -57,6 +60,19 @@ def transform(model: Model, df: DataFrame) -> DataFrame:
     scored = df.select("*", predict(*selected(read, packing)).alias(name))
     added = [F.col(name)[field.name].alias(field.name) for field in struct]
     return scored.select("*", *added).drop(name)
+
+
+def _check_case(model: Model, df: DataFrame) -> None:
+    """Raises InvalidArgumentError where Spark, to which Price and price are one name, could not tell columns apart."""
+    if str(df.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true":
+        return
+    for name in [*model.columns.sources, *model.graph.outputs]:
+        for other in df.columns:
+            if other != name and other.lower() == name.lower():
+                raise InvalidArgumentError(
+                    f"The table has a column {other!r}, which Spark takes for {name!r}, of the model. Rename or drop "
+                    "it, or set spark.sql.caseSensitive to true"
+                )
 
 
 def _runs(df: DataFrame, read: Columns, schema: pa.Schema) -> list[list[files.Part]] | None:

@@ -190,7 +190,10 @@ def _partition_value(part: str) -> tuple[str, str | None]:
 
 def sidecar_of(root: str) -> tuple[pa.Schema, str] | None:
     path = Path(root if os.path.isdir(root) else os.path.dirname(root)) / SIDECAR
-    return from_json(path.read_text(encoding="utf-8"), str(path)) if path.is_file() else None
+    try:
+        return from_json(path.read_text(encoding="utf-8"), str(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _with_partitions(schema: pa.Schema, found: list[tuple[str, dict[str, str | None]]]) -> pa.Schema:

@@ -2,16 +2,17 @@
 
     tf.local.to_tfrecord(table, "folder", partition_by=["day"], codec="gzip")
 
-Parts are written under `_temporary` and moved in place at the end, with `_SUCCESS` and the sidecar schema.
+Parts are written under `_temporary-...` and moved in place at the end, with `_SUCCESS` and the sidecar schema.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 
 from sparkflow.errors import (
     AlreadyExistsError,
+    FailedPreconditionError,
     InvalidArgumentError,
     PermissionDeniedError,
     ResourceExhaustedError,
@@ -30,6 +32,7 @@ from sparkflow_connectors.tfrecord import BATCH_ROWS, NULL_PARTITION, SUFFIXES, 
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.files import RecordWriter
 
+_TEMPORARY = "_temporary"
 MODES = ("error", "append", "overwrite")
 
 
@@ -68,20 +71,25 @@ class FolderWriter:
 
     @property
     def temporary(self) -> str:
-        return os.path.join(self.path, "_temporary", self.token)
+        return os.path.join(self.path, f"{_TEMPORARY}-{self.token}")
 
     def begin(self) -> None:
         """Raises AlreadyExistsError, PermissionDeniedError, InvalidArgumentError where another schema is there."""
-        if os.path.isdir(self.path) and any(files_of(self.path)):
-            if self.mode == "error":
-                raise AlreadyExistsError(f"{self.path} has record files already; mode='append' or 'overwrite' goes on")
-            there = sidecar_of(self.path)
-            if self.mode == "append" and there is not None and there != (self.schema, self.record_type):
-                raise InvalidArgumentError(
-                    f"{self.path} holds {there[1]} of {_line(there[0])}; what is appended is {self.record_type} of "
-                    f"{_line(self.schema)}"
-                )
+        self._check()
         self._made(self.temporary)
+
+    def _check(self) -> None:
+        """What is there already."""
+        if not os.path.isdir(self.path) or not any(files_of(self.path)):
+            return
+        if self.mode == "error":
+            raise AlreadyExistsError(f"{self.path} has record files already; mode='append' or 'overwrite' goes on")
+        there = sidecar_of(self.path)
+        if self.mode == "append" and there is not None and there != (self.schema, self.record_type):
+            raise InvalidArgumentError(
+                f"{self.path} holds {there[1]} of {_line(there[0])}; what is appended is {self.record_type} of "
+                f"{_line(self.schema)}"
+            )
 
     def write(self, batches: Iterator[pa.RecordBatch], part: int, attempt: str = "") -> list[str]:
         """One part; the files that it made, below `temporary`. attempt: which, of several that may run at once. Of a
@@ -112,30 +120,27 @@ class FolderWriter:
         return list(open_files)
 
     def commit(self, files: Sequence[str]) -> None:
-        """Show these files, then the sidecar and `_SUCCESS`."""
-        if self.mode == "overwrite":
-            for name in os.listdir(self.path):
-                if name != "_temporary":
-                    _removed(os.path.join(self.path, name))
-        for name in files:
-            self._made(os.path.join(self.path, os.path.dirname(name)))
-            os.replace(os.path.join(self.temporary, name), os.path.join(self.path, name))
-        for name, text in ((SIDECAR, to_json(self.schema, self.record_type)), ("_SUCCESS", "")):
-            unfinished = os.path.join(self.temporary, name)
-            Path(unfinished).write_text(text, encoding="utf-8")
-            os.replace(unfinished, os.path.join(self.path, name))
-        self._cleared()
+        """Show these files, then the sidecar and `_SUCCESS`. Of writers that commit at once one does so after the
+        other. Raises as `begin` where another was quicker, with what the mode or the schema does not allow."""
+        with _held(self.path):
+            self._check()
+            if self.mode == "overwrite":
+                for name in os.listdir(self.path):
+                    if not name.startswith(_TEMPORARY):
+                        _removed(os.path.join(self.path, name))
+            for name in files:
+                self._made(os.path.join(self.path, os.path.dirname(name)))
+                os.replace(os.path.join(self.temporary, name), os.path.join(self.path, name))
+            for name, text in ((SIDECAR, to_json(self.schema, self.record_type)), ("_SUCCESS", "")):
+                unfinished = os.path.join(self.temporary, name)
+                Path(unfinished).write_text(text, encoding="utf-8")
+                os.replace(unfinished, os.path.join(self.path, name))
+            shutil.rmtree(self.temporary, ignore_errors=True)
 
     def abort(self) -> None:
-        self._cleared()
-        if os.path.isdir(self.path) and not os.listdir(self.path):
-            os.rmdir(self.path)
-
-    def _cleared(self) -> None:
         shutil.rmtree(self.temporary, ignore_errors=True)
-        above = os.path.dirname(self.temporary)
-        if os.path.isdir(above) and not os.listdir(above):
-            os.rmdir(above)
+        with suppress(OSError):  # something is in it, or another writer has taken it away
+            os.rmdir(self.path)
 
     def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows of each partition folder."""
@@ -156,11 +161,13 @@ class FolderWriter:
 
     def _made(self, folder: str) -> None:
         try:
-            os.makedirs(folder, exist_ok=True)
+            _make(folder)
         except PermissionError:
             raise PermissionDeniedError(f"{folder}: this process may not write here") from None
         except (NotADirectoryError, FileExistsError):
             raise InvalidArgumentError(f"{self.path} is a file, not a folder") from None
+        except OSError as error:  # a read-only file system, /proc, a name that is too long
+            raise FailedPreconditionError(f"{folder}: the folder cannot be made: {error.strerror}") from None
 
 
 def to_tfrecord(
@@ -183,6 +190,27 @@ def to_tfrecord(
     except BaseException:
         writer.abort()
         raise
+
+
+def _make(folder: str, times: int = 100) -> None:
+    """Another writer may take away the folder above, which was empty, at any moment before."""
+    for left in reversed(range(times)):
+        try:
+            return os.makedirs(folder, exist_ok=True)
+        except FileNotFoundError:
+            if not left:
+                raise
+
+
+@contextmanager
+def _held(folder: str) -> Iterator[None]:
+    """The folder for this writer alone, on file systems that can."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def _folder_value(value: object) -> str:

@@ -8,7 +8,8 @@
 share: the time of the forward pass alone over that of transform, with all that a table needs on its way: of Spark,
 reading it, handing it over, taking predictions back, making rows of them, and starting the job. The two compete for
 the same two processors, so no overlap hides that. share_by_cpu: the same of processor time, of all processes; it is
-the one to go by on a machine that does other work.
+the one to go by on a machine that does other work. of_floor: the forward pass plus the same job with zeros in its
+place, over transform: what is not won because rows have to go to Python and back.
 
 The model: 13 floats and 26 embeddings (a table of 100,000 rows of 16) into 256-128-1. --layers 256,128 is its size: the
 less it computes, the more the ways there and back count. One JSON line; --spark needs Java and memory for two tasks.
@@ -153,10 +154,38 @@ def in_spark(model: Any, rows: int, rounds: int, files: str | None = None) -> np
     def transform() -> None:
         model.transform(frame).write.format("noop").mode("overwrite").save()
 
+    def carry() -> None:
+        carried(model, frame).write.format("noop").mode("overwrite").save()
+
     # The arrays take time to make, and the job to start: what no row takes is not the forward pass.
-    nothing, whole, scored = best_s(lambda: compute(0), lambda: compute(rows // 2), transform, rounds=rounds)
+    works = (lambda: compute(0), lambda: compute(rows // 2), transform, carry)
+    nothing, whole, scored, floor = best_s(*works, rounds=rounds)
     spark.stop()
-    return np.stack([whole - nothing, scored])
+    return np.stack([whole - nothing, scored, floor])
+
+
+def carried(model: Any, frame: Any) -> Any:
+    """What transform does without the forward pass: rows go to Python as they do there, and zeros come back."""
+    from dataclasses import replace
+
+    from sparkflow_connectors import spark_transform
+
+    given = spark_transform.Predictor
+    spark_transform.Predictor = Zeros  # type: ignore[misc, assignment]
+    try:
+        return spark_transform.transform(replace(model), frame)
+    finally:
+        spark_transform.Predictor = given  # type: ignore[misc]
+
+
+class Zeros:
+    """In the place of a Predictor."""
+
+    def __init__(self, model: Any):
+        self._fields = model.output_fields()
+
+    def __call__(self, tensors: Any, rows: int) -> list[pa.Array]:
+        return [pa.array(np.zeros(rows, np.float32)) for _ in self._fields]
 
 
 def main() -> None:
@@ -174,9 +203,12 @@ def main() -> None:
         else:
             where, measure = ("spark", in_spark) if args.spark else ("dask", in_dask) if args.dask else ("arrow", plain)
             measured = measure(model, args.rows, args.rounds)
-    (alone, alone_cpu), (transform, transform_cpu) = measured.tolist()
+    (alone, alone_cpu), (transform, transform_cpu), *rest = measured.tolist()
     rates = {"forward_rows_per_s": round(args.rows / alone), "transform_rows_per_s": round(args.rows / transform)}
     shares = {"share": round(alone / transform, 3), "share_by_cpu": round(alone_cpu / transform_cpu, 3)}
+    for carry, carry_cpu in rest:
+        shares |= {"of_floor": round((alone + carry) / transform, 3)}
+        shares |= {"of_floor_by_cpu": round((alone_cpu + carry_cpu) / transform_cpu, 3)}
     print(json.dumps({"where": where, **rates, **shares}))
 
 

@@ -202,7 +202,7 @@ def test_spark_says_what_does_not_fit(frame: Any, folder: str) -> None:
         (frame.selectExpr("* except (xs)", "if(id = 77, array(1d), xs) xs"), "Column 'xs' has 1 values at row"),
         (frame.selectExpr("* except (at)", "if(id = 77, null, at) at"), "Column 'at' is null at row"),
     ):
-        with pytest.raises(Exception, match=message):
+        with pytest.raises(INVALID, match="^" + message):
             model.transform(table).selectExpr("sum(score)").collect()
 
 

@@ -72,6 +72,8 @@ TYPES = [
     (VECTOR, [DENSE, DENSE], {"shape": [3]}, [[1, 2, 3], [1, 2, 3]]),
     (VECTOR, [SPARSE, DENSE], {"shape": [3]}, [[5, 0, 7], [1, 2, 3]]),
     (VECTOR, [SPARSE], {"shape": [3], "cast": tf.float32}, [[5, 0, 7]]),
+    (VECTOR, [None, DENSE, None, SPARSE], {"shape": [3], "default": -1}, [[-1] * 3, [1, 2, 3], [-1] * 3, [5, 0, 7]]),
+    (VECTOR, [DENSE, None], {"shape": [3], "default": 0.5}, [[1, 2, 3], [0.5] * 3]),
     (pa.binary(), [b"\x01\x02\x03\x04"], {"shape": [2, 2], "cast": tf.uint8}, [[[1, 2], [3, 4]]]),
 ]  # fmt: skip
 
@@ -182,6 +184,8 @@ def test_sparse_vectors() -> None:
     found = features([SPARSE, DENSE, SPARSE], VECTOR, kind="sparse", shape=[3])
     assert found.dense_shape.tolist() == [3, 3] and found.values.tolist() == [5, 7, 1, 2, 3, 5, 7]
     assert found.indices.tolist() == [[0, 0], [0, 2], [1, 0], [1, 1], [1, 2], [2, 0], [2, 2]]
+    with_null = features([SPARSE, None, DENSE], VECTOR, kind="sparse", shape=[3], default=0)
+    assert with_null.indices.tolist() == [[0, 0], [0, 2], [2, 0], [2, 1], [2, 2]]
 
 
 REFUSED: list[tuple[pa.DataType, Any, Any, str]] = [
@@ -200,7 +204,7 @@ REFUSED: list[tuple[pa.DataType, Any, Any, str]] = [
     (pa.map_(pa.string(), pa.int32()), [[("a", 1)]], {}, "has type map.*, which has no dtype; convert it first"),
     (VECTOR, [DENSE], {}, "has type ML vector, of any length: say how long it is"),
     (VECTOR, [DENSE], {"shape": [4]}, r"a vector of size 3 at row 0 of its partition, and its shape is \[4\]"),
-    (VECTOR, [None], {"shape": [4], "default": 0}, "'c' is null at row 0"),
+    (VECTOR, [DENSE, None], {"shape": [3]}, "'c' .*is null at row 1"),
     (pa.list_(pa.int32()), [[1, 2]], {"kind": "ragged", "length": 1}, "has 2 values at row 0 .* length is at most 1"),
     (pa.list_(pa.int32()), [[1, 2]], {"kind": "ragged", "shape": [1]}, "by `length`, not `shape`"),
     (pa.int32(), [1], {"kind": "dens"}, "kind must be one of 'dense', 'sparse', 'ragged', got 'dens'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def test_round_trip(tmp_path: Path, codec: str, record_type: str) -> None:
     assert read_tfrecord(str(folder), columns=["name", "id"]).equals(table().select(["name", "id"]))
     names = files(folder)
     assert (
-        names[:2] == ["_SUCCESS", "_sparkflow_schema.json"] and len(names) == 5 and not (folder / "_temporary").exists()
+        names[:2] == ["_SUCCESS", "_sparkflow_schema.json"] and len(names) == 5 and not list(folder.glob("_temporary*"))
     )
 
 
@@ -79,6 +80,23 @@ def test_modes(tmp_path: Path) -> None:
         to_tfrecord(table(3).drop_columns(["x"]), folder, mode="append")
     to_tfrecord(table(2).select(["id"]), folder, mode="overwrite")
     assert read_tfrecord(folder).equals(table(2).select(["id"]))
+
+
+def test_writers_of_one_folder_at_once(tmp_path: Path) -> None:
+    folder, tables = str(tmp_path / "out"), [pa.table({"id": range(10 * k, 10 * k + 10)}) for k in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda t: to_tfrecord(t, folder, "append"), tables))
+    assert sorted(read_tfrecord(folder)["id"].to_pylist()) == list(range(60))
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda t: to_tfrecord(t, folder, "overwrite"), tables))
+    assert read_tfrecord(folder) in tables and not list(tmp_path.glob("out/_temporary*"))
+    numbers = pa.table({"a": [1]})
+    first, second = (FolderWriter(f"{folder}2", pa.schema([("a", t)]), "append") for t in (pa.int64(), pa.string()))
+    for writer in (first, second):
+        writer.begin()
+    first.commit(first.write(iter(numbers.to_batches()), 0))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="out2 holds Example of a: int64; what is appended"):
+        second.commit([])
 
 
 def test_a_failed_writing_leaves_what_was_there(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def _kinds(types: Sequence[Any]) -> list[int]:
 class Examples:
     """Serialized messages of one call, and what errors call them."""
 
-    def __init__(self, serialized: Any, names: Any, keys: tuple[bytes, ...]):
+    def __init__(self, serialized: Any, names: Any, keys: tuple[bytes, ...], singles: Sequence[int] = ()):
         messages = [as_bytes(m) for m in np.asarray(serialized, object).ravel()]
         self.count = len(messages)
         self._names = [as_bytes(n).decode(errors="replace") for n in np.asarray(names, object).ravel()]
@@ -45,7 +45,7 @@ class Examples:
         starts = np.concatenate([[0], ends[:-1]]).astype(np.int64) if messages else ends
         buffer = np.frombuffer(bytearray(b"".join(messages) or b"\0"), np.uint8)
         try:
-            self.found: Index = index(buffer, starts, ends, _keys(keys))
+            self.found: Index = index(buffer, starts, ends, _keys(keys), singles)
         except BadMessage as error:
             shown = messages[error.index][:40]
             raise InvalidArgumentError(
@@ -92,6 +92,10 @@ class Dense:
         self.varies = bool(dims) and dims[0] in (None, -1)
         fixed = dims[1:] if self.varies else dims
         self.size = int(np.prod([int(d or 0) for d in fixed], dtype=np.int64))
+
+    @property
+    def is_single(self) -> bool:
+        return self.size == 1 and not self.varies
 
     def check_default(self, default: np.ndarray, key: str) -> None:
         if self.varies and default.size > 1:
@@ -156,6 +160,9 @@ def _dense(examples: Examples, wanted: list[Dense], defaults: Sequence[Any]) -> 
         one.check_default(default, examples.key(one.column))
         if one.varies:
             out[place] = one.padded(examples, default)
+        elif one.is_single:
+            values, counts = examples.found.single(one.column, one.kind)
+            out[place] = one.filled(examples, values[:, None], counts, default)
         else:
             groups.setdefault((one.kind, one.size), []).append(place)
     for (kind, size), places in groups.items():
@@ -192,9 +199,10 @@ def _parse(
     def run(
         serialized: Any, names: Any, sparse_keys: Sequence[bytes], dense_keys: Sequence[bytes], defaults: Sequence[Any]
     ) -> Parsed:
-        examples = Examples(serialized, names, (*sparse_keys, *dense_keys))
         first = len(sparse_keys)
         wanted = [Dense(first + i, k, d) for i, (k, d) in enumerate(zip(dense_kinds, shapes))]
+        singles = [MISSING] * first + [one.kind if one.is_single else MISSING for one in wanted]
+        examples = Examples(serialized, names, (*sparse_keys, *dense_keys), singles)
         return _sparse(examples, range(first), sparse_kinds), _dense(examples, wanted, defaults)
 
     return run

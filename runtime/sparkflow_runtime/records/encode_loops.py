@@ -7,12 +7,14 @@ from typing import Any
 from sparkflow_runtime.kernels.compiled import compiled
 from sparkflow_runtime.records import crc, varints
 from sparkflow_runtime.records.crc import crc_of
-from sparkflow_runtime.records.native import byte_at, move, raw, set_byte, set_uint32, word_at
-from sparkflow_runtime.records.varints import put_varint, varint_size
+from sparkflow_runtime.records.native import byte_at, move, raw, set_byte, set_uint32, set_word, uint32_at, word_at
+from sparkflow_runtime.records.varints import put_varint, spread, varint_size
 
 # Columns of the table that describes a feature: its kind, the addresses of its values, offsets and presence (a byte a
-# message, or 0) and of the ends of its strings, and where its size and name begin and end in `heads`.
-KIND, VALUES, OFFSETS, PRESENT, ENDS, HEAD, HEAD_END, WIDTH = range(8)
+# message, or 0) and of the ends of its strings, and where its size and name begin and end in `heads`. OFFSETS 0: each
+# message has one value, of its own number. HEAD8: where the bytes before the Feature of an entry of less than 128 bytes
+# stand, but for the entry's length; after them is room for a word.
+KIND, VALUES, OFFSETS, PRESENT, ENDS, HEAD, HEAD_END, HEAD8, WIDTH = range(9)
 
 
 def _string_bytes(ends: Any, first: int, last: int) -> int:
@@ -51,10 +53,48 @@ def _put_values(out: Any, at: int, kind: int, values: Any, ends: Any, first: int
     return at
 
 
+def _put_single(out: Any, at: int, table: Any, heads: Any, k: int) -> int:
+    """The whole entry of a feature with one value, number k, by words; -1: it needs the long way."""
+    kind, values, ends = word_at(table, KIND), word_at(table, VALUES), word_at(table, ENDS)
+    size, start = word_at(table, HEAD_END) - word_at(table, HEAD), 0
+    if kind == 1:
+        start = word_at(ends, k)
+        payload = word_at(ends, k + 1) - start
+    elif kind == 2:
+        payload = 4
+    else:
+        payload = varint_size(unsigned(word_at(values, k)))
+    length = size + 6 + payload
+    if length >= 128 or payload == 0 or (payload > 8 and kind == 3):
+        return -1
+    head = heads + word_at(table, HEAD8)
+    set_word(out + at, 0, word_at(head, 0) | length << 8)
+    for j in range(8, size + 2, 8):
+        set_word(out + at + j, 0, word_at(head + j, 0))
+    at += size + 2
+    set_word(
+        out + at, 0, 18 | (payload + 4) << 8 | (kind << 3 | 2) << 16 | (payload + 2) << 24 | (10 | payload << 8) << 32
+    )
+    at += 6
+    if kind == 1:
+        move(values, start, payload, out, at)
+    elif kind == 2:
+        set_uint32(out, at, uint32_at(values, 4 * k))
+    else:
+        set_word(out + at, 0, spread(word_at(values, k), payload))
+    return at + payload
+
+
 def _put_feature(out: Any, at: int, table: Any, heads: Any, i: int) -> int:
     """One entry of the map of features, of message i."""
     kind, values, ends = word_at(table, KIND), word_at(table, VALUES), word_at(table, ENDS)
-    first, last = word_at(word_at(table, OFFSETS), i), word_at(word_at(table, OFFSETS), i + 1)
+    first, last = i, i + 1
+    if word_at(table, OFFSETS):
+        first, last = word_at(word_at(table, OFFSETS), i), word_at(word_at(table, OFFSETS), i + 1)
+    if last - first == 1 and word_at(table, HEAD8) >= 0:
+        single = _put_single(out, at, table, heads, first)
+        if single >= 0:
+            return single
     if kind == 1:
         listed = payload = _string_bytes(ends, first, last)
     else:
@@ -91,7 +131,7 @@ def _teach() -> None:
 
         return same_bits
 
-    for function in (_string_bytes, _int_bytes, _put_values, _put_feature):
+    for function in (_string_bytes, _int_bytes, _put_values, _put_single, _put_feature):
         register_jitable(function)
 
 

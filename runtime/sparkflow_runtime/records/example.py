@@ -7,12 +7,12 @@ Both are one loop in machine code, without the GIL and without an object a value
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sparkflow_runtime.records import example_loops as loops
-from sparkflow_runtime.records.example_loops import fnv1a
+from sparkflow_runtime.records.example_entries import DIRECT, first_word, last_word, mixed
 from sparkflow_runtime.records.native import raw
 
 MISSING, BYTES_LIST, FLOAT_LIST, INT64_LIST = 0, 1, 2, 3  # the last three: field numbers of Feature
@@ -30,7 +30,7 @@ class Keys:
     """Names of features, so that a loop finds them: `slots` is a hash table of their positions, -1 where free."""
 
     names: tuple[bytes, ...]
-    text: np.ndarray  # uint8: all names
+    text: np.ndarray  # uint8: all names, and room for a word
     begins: np.ndarray  # int64[n + 1]
     slots: np.ndarray  # int64, a power of two of them
 
@@ -40,10 +40,11 @@ class Keys:
         if len(set(names)) != len(names):
             raise ValueError(f"a feature is named twice: {list(names)}")
         begins = np.cumsum([0, *map(len, names)]).astype(np.int64)
-        text = np.frombuffer(bytearray(b"".join(names) or b"\0"), np.uint8)
+        text = np.frombuffer(bytearray(b"".join(names) + bytes(8)), np.uint8)
         slots = np.full(max(8, 1 << (4 * len(names)).bit_length()), -1, np.int64)
-        for i in range(len(names)):
-            at = fnv1a(raw(text), begins[i], begins[i + 1]) & (len(slots) - 1)
+        for i, (name, begin) in enumerate(zip(names, begins.tolist())):
+            first = first_word(raw(text), begin, len(name), len(text))
+            at = mixed(first, last_word(raw(text), begin, len(name)), len(name)) & (len(slots) - 1)
             while slots[at] >= 0:
                 at = (at + 1) & (len(slots) - 1)
             slots[at] = i
@@ -66,13 +67,39 @@ class Index:
     keys: Keys
     buffer: np.ndarray
     kinds: np.ndarray
+    _forms: np.ndarray  # kinds, with DIRECT where `_firsts` has the value itself
     _firsts: np.ndarray
     _lasts: np.ndarray
+
+    def single(self, column: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
+        """(the first value of each message, counts) of a column that the index was told is read so. The rest is as
+        of `dense`."""
+        forms = self._forms[column]
+        direct = forms == kind | DIRECT
+        if not direct.all() and not (known := direct | (forms == MISSING)).all():
+            return self._mixed(column, kind, direct, known)
+        return self._direct(column, kind), direct.view(np.uint8)
+
+    def _direct(self, column: int, kind: int) -> np.ndarray:
+        firsts = self._firsts[column, : self.kinds.shape[1]]
+        if kind == BYTES_LIST:
+            return np.stack([firsts, self._lasts[column, : len(firsts)]]).T
+        return firsts.copy() if kind == INT64_LIST else firsts.astype(np.uint32).view(np.float32)
+
+    def _mixed(self, column: int, kind: int, direct: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where some messages had to be left to the loop."""
+        firsts, lasts = (np.array(places[column : column + 1]) for places in (self._firsts, self._lasts))
+        for places in (firsts, lasts):
+            places[0, : len(known)][known] = 0
+        found = replace(self, _firsts=firsts, _lasts=lasts)
+        values, counts = found._read([0], kind, 1, len(direct), None)
+        values = np.where(direct if values.ndim == 1 else direct[:, None], self._direct(column, kind), values)
+        return values, counts[0] + direct
 
     def dense(self, columns: Sequence[int], kind: int, size: int) -> tuple[np.ndarray, np.ndarray]:
         """(values, counts): [columns, messages, size], uninitialised where a message has fewer, and int64[columns,
         messages], how many it has. Bytes: [..., size, 2], where each starts and ends in the buffer. The columns must
-        hold that kind or be missing. Raises BadMessage."""
+        hold that kind or be missing, and not be told to the index as single. Raises BadMessage."""
         values, counts = self._read(columns, kind, size, len(columns) * self.kinds.shape[1] * size, None)
         return values.reshape(*counts.shape, size, *values.shape[1:]), counts
 
@@ -98,13 +125,42 @@ class Index:
         return out.view(dtype), counts
 
 
-def index(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray, keys: Keys) -> Index:
-    """Of messages buffer[starts[i]:ends[i]]; buffer: uint8, contiguous and writable. Raises BadMessage."""
-    n = len(starts)
-    shape = len(keys.names), n + 8  # rows of 4,096 bytes would all want the same lines of the cache
-    kinds, firsts, lasts = np.zeros(shape, np.uint8), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    guess = np.full(2 * len(keys.names) + 8, -1, np.int64)
-    bad = loops.index(buffer, starts, ends, keys.text, keys.begins, keys.slots, guess, kinds, firsts, lasts)
+class Room:
+    """Memory for the places of an index, for one after the other: fresh memory costs more than what is put there."""
+
+    def __init__(self) -> None:
+        self._bytes = np.empty(0, np.uint8)
+
+    def take(self, keys: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(forms, all MISSING; firsts; lasts), until the next call."""
+        cells = keys * n
+        if len(self._bytes) < 17 * cells + 8:
+            self._bytes = np.empty(17 * cells + 8, np.uint8)
+        words = self._bytes[: 16 * cells].view(np.int64).reshape(2, keys, n)
+        forms = self._bytes[16 * cells : 17 * cells].reshape(keys, n)
+        forms[:] = MISSING
+        return forms, words[0], words[1]
+
+
+def index(
+    buffer: np.ndarray,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    keys: Keys,
+    singles: Sequence[int] = (),
+    room: Room | None = None,
+) -> Index:
+    """Of messages buffer[starts[i]:ends[i]]; buffer: uint8, contiguous and writable. singles: for each key the kind of
+    which one value is expected and `Index.single` will read; MISSING where another method will. room: where the places
+    may be, until it is given to another index. Raises BadMessage."""
+    n, k = len(starts), len(keys.names)
+    # Rows of 4,096 bytes would all want the same lines of the cache.
+    forms, firsts, lasts = (room or Room()).take(k, n + 8)
+    wanted, after = np.array(singles or [MISSING] * k, np.int64), np.full(k + 1, -1, np.int64)
+    for places in (firsts, lasts):
+        places[wanted == MISSING] = 0
+    bad = loops.index(buffer, starts, ends, keys.text, keys.begins, keys.slots, after, wanted, forms, firsts, lasts)
     if bad >= 0:
         raise BadMessage(int(bad))
-    return Index(keys, buffer, kinds[:, :n], firsts, lasts)
+    forms = forms[:, :n]
+    return Index(keys, buffer, forms & (DIRECT - 1), forms, firsts, lasts)

@@ -14,12 +14,14 @@ from sparkflow_runtime.records.framing import FOOTER, HEADER
 
 _MOST_PER_VALUE = {BYTES_LIST: 6, FLOAT_LIST: 4, INT64_LIST: 10}  # bytes; of a string: beside its own
 _MOST_AROUND = 24  # tags and sizes of an entry, beside its head
+_MOST_BY_WORDS = 110  # bytes of a head: then an entry with one number is less than 128 long
 _DTYPES: dict[int, Any] = {BYTES_LIST: np.uint8, FLOAT_LIST: np.float32, INT64_LIST: np.int64}
 
 
 @dataclass(frozen=True)
 class Feature:
     """One feature of all messages: message i has values[offsets[i]:offsets[i + 1]], or lacks it where present is False.
+    Without offsets, message i has one value, number i.
 
     values: float32, int64, or, of strings, uint8 with `ends` (int64[strings + 1]) where string k is
     values[ends[k]:ends[k + 1]]. All are contiguous. Raises TypeError on other types.
@@ -28,7 +30,7 @@ class Feature:
     name: bytes
     kind: int
     values: np.ndarray
-    offsets: np.ndarray
+    offsets: np.ndarray | None
     present: np.ndarray | None = None
     ends: np.ndarray | None = None
 
@@ -46,17 +48,20 @@ def encode(features: Sequence[Feature], messages: int, framed: bool = False) -> 
     """(uint8, offsets): message i is the bytes offsets[i]:offsets[i + 1]; framed: as they stand in a TFRecord file. The
     features of a message stand in the given order."""
     heads = [_head(f.name) for f in features]
-    table = np.zeros((len(features), loops.WIDTH), np.int64)
     begins = np.cumsum([0, *map(len, heads)])
-    for row, feature, begin, end in zip(table, features, begins, begins[1:]):
+    words = [bytes([10, 0]) + head for head in heads]
+    padded = [word + bytes(-len(word) % 8) for word in words]
+    first_word = int(begins[-1]) + np.cumsum([0, *map(len, padded)])
+    table = np.zeros((len(features), loops.WIDTH), np.int64)
+    for row, feature, begin, end, word in zip(table, features, begins, begins[1:], first_word.tolist()):
         row[:] = (
-            feature.kind, feature.values.ctypes.data, feature.offsets.ctypes.data, _address(feature.present),
-            _address(feature.ends), begin, end,
+            feature.kind, feature.values.ctypes.data, _address(feature.offsets), _address(feature.present),
+            _address(feature.ends), begin, end, word if end - begin < _MOST_BY_WORDS else -1,
         )  # fmt: skip
-    most = messages * (6 + (HEADER + FOOTER) * framed + sum(_MOST_AROUND + len(h) for h in heads)) + 16
-    most += sum(_most_of(f) for f in features)
+    most = messages * (6 + (HEADER + FOOTER) * framed + sum(_MOST_AROUND + len(h) for h in heads)) + 32
+    most += sum(_most_of(f, messages) for f in features)
     out, offsets = np.empty(most, np.uint8), np.zeros(messages + 1, np.int64)
-    text = np.frombuffer(bytearray(b"".join(heads) or b"\0"), np.uint8)
+    text = np.frombuffer(bytearray(b"".join(heads + padded) + bytes(8)), np.uint8)
     used = loops.rows(table, text, framed, out, offsets[1:])
     return out[:used], offsets
 
@@ -65,9 +70,10 @@ def _address(array: np.ndarray | None) -> int:
     return 0 if array is None else array.ctypes.data
 
 
-def _most_of(feature: Feature) -> int:
+def _most_of(feature: Feature, messages: int) -> int:
     """Bytes that its values take at the most."""
-    values = int(feature.offsets[-1] - feature.offsets[0]) if len(feature.offsets) else 0
+    at = feature.offsets
+    values = messages if at is None else int(at[-1] - at[0]) if len(at) else 0
     own = len(feature.values) if feature.kind == BYTES_LIST else 0
     return values * _MOST_PER_VALUE[feature.kind] + own
 

@@ -5,155 +5,80 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow_runtime.kernels.compiled import compiled
-from sparkflow_runtime.records.native import byte_at, raw, uint32_at, word_at
-from sparkflow_runtime.records.varints import BYTES, FIXED32, VARINT, skip, span, teach, varint
+from sparkflow_runtime.records.example_entries import DIRECT, entry, feature, find, is_it, place, quick, teach
+from sparkflow_runtime.records.native import raw, set_byte, set_word, uint32_at, word_at
+from sparkflow_runtime.records.varints import FIXED32, VARINT, skip, span, varint
 
-
-def fnv1a(buffer: Any, start: int, end: int) -> int:
-    """FNV-1a, 32 bits."""
-    found = 2166136261
-    for at in range(start, end):
-        found = ((found ^ byte_at(buffer, at)) * 16777619) & 0xFFFFFFFF
-    return found
-
-
-def _is_key(buffer: Any, start: int, end: int, text: Any, begins: Any, column: int) -> bool:
-    begin = word_at(begins, column)
-    if word_at(begins, column + 1) - begin != end - start:
-        return False
-    for k in range(end - start):  # noqa: SIM110 - numba knows no all()
-        if byte_at(buffer, start + k) != byte_at(text, begin + k):
-            return False
-    return True
-
-
-def _find(buffer: Any, start: int, end: int, text: Any, begins: Any, slots: Any, last_slot: int) -> int:
-    """Which key buffer[start:end] is; -1: none."""
-    at = fnv1a(buffer, start, end) & last_slot
-    while word_at(slots, at) >= 0:
-        if _is_key(buffer, start, end, text, begins, word_at(slots, at)):
-            return word_at(slots, at)
-        at = (at + 1) & last_slot
-    return -1
+BYTES_DIRECT = DIRECT + 1
 
 
 def _teach() -> None:
     from numba.extending import register_jitable
 
     teach()
-    for function in (fnv1a, _is_key, _find, _expected, _feature, _entry, _features, _slow):
+    for function in (_features, _any_form):
         register_jitable(function)
 
 
-def _expected(buffer: Any, at: int, end: int, text: Any, begins: Any, column: int) -> tuple[int, int, int]:
-    """(kind, start, end) of the list in an entry of less than 128 bytes with this key and nothing but one list, which
-    ends where the entry does; kind 0: it is another one."""
-    size = word_at(begins, column + 1) - word_at(begins, column)
-    value = at + 4 + size
-    if value + 4 > end or byte_at(buffer, at) != 10 or byte_at(buffer, at + 2) != 10:
-        return 0, 0, 0
-    last = at + 2 + byte_at(buffer, at + 1)
-    if last >= at + 130 or last > end or last < value + 4 or byte_at(buffer, at + 3) != size:
-        return 0, 0, 0
-    kind = byte_at(buffer, value + 2) >> 3
-    fits = byte_at(buffer, value) == 18 and value + 2 + byte_at(buffer, value + 1) == last
-    fits = fits and value + 4 + byte_at(buffer, value + 3) == last and byte_at(buffer, value + 2) & 7 == BYTES
-    if not fits or kind < 1 or kind > 3 or not _is_key(buffer, at + 4, value, text, begins, column):
-        return 0, 0, 0
-    return kind, value + 4, last
-
-
-def _feature(buffer: Any, at: int, end: int) -> tuple[int, int, int]:
-    """(kind, start, end) of the list in a Feature; kind -1: the bytes are no Feature."""
-    kind, first, last = 0, 0, 0
-    while at < end:
-        tag, at = varint(buffer, at, end)
-        if at < 0:
-            return -1, 0, 0
-        if tag & 7 == BYTES and 1 <= tag >> 3 <= 3:
-            kind, (first, last) = int(tag >> 3), span(buffer, at, end)
-            at = last
-        else:
-            at = skip(buffer, at, end, tag & 7)
-        if at < 0:
-            return -1, 0, 0
-    return kind, first, last
-
-
-def _entry(buffer: Any, at: int, end: int) -> tuple[int, int, int, int]:
-    """(start, end) of the key and of the Feature in an entry of the map; the first is -1 where it is none."""
-    key, key_end, first, last = at, at, at, at
-    while at < end:
-        tag, at = varint(buffer, at, end)
-        if at < 0:
-            return -1, 0, 0, 0
-        if tag == 10:
-            key, key_end = span(buffer, at, end)
-            at = key_end
-        elif tag == 18:
-            first, last = span(buffer, at, end)
-            at = last
-        else:
-            at = skip(buffer, at, end, tag & 7)
-        if at < 0:
-            return -1, 0, 0, 0
-    return key, key_end, first, last
-
-
 def _features(
-    buffer: Any, at: int, end: int, text: Any, begins: Any, slots: Any, last_slot: int, guess: Any, i: int,
-    kinds: Any, firsts: Any, lasts: Any,
+    buffer: Any, at: int, end: int, limit: int, names: Any, begins: Any, slots: Any, last_slot: int, after: Any,
+    wanted: Any, i: int, n: int, kinds: Any, firsts: Any, lasts: Any,
 ) -> int:  # fmt: skip
     """Fill in message i from its Features in buffer[at:end]; the end, or -1 where they are none."""
     if at < 0:
         return -1
-    position = 0
+    before = 0  # the column of the entry before, plus 1
     while at < end:
-        column = guess[position] if position < len(guess) else -1
-        if column >= 0:
-            kind, first, last = _expected(buffer, at, end, text, begins, column)
-            if kind:
-                kinds[column, i], firsts[column, i], lasts[column, i] = kind, first, last
-                at, position = last, position + 1
-                continue
-        tag, at = varint(buffer, at, end)
-        if at < 0:
-            return -1
-        if tag != 10:
-            at = skip(buffer, at, end, tag & 7)
-            if at < 0:
-                return -1
+        size, last = quick(buffer, at, end, limit)
+        if size >= 0:
+            column = word_at(after, before)
+            if column < 0 or not is_it(buffer, at + 4, size, limit, names, begins, column):
+                column = find(buffer, at + 4, size, limit, names, begins, slots, last_slot)
+                set_word(after, before, column)
+            if column >= 0:
+                kind, first = place(buffer, at + 4 + size, last, word_at(wanted, column))
+                cell = column * n + i
+                set_byte(kinds, cell, kind)
+                set_word(firsts, cell, first)
+                if kind <= BYTES_DIRECT:  # a list, or a string
+                    set_word(lasts, cell, last)
+                before = column + 1
+            at = last
             continue
-        at, entry_end = span(buffer, at, end)
+        tag, at = varint(buffer, at, end)
+        if at >= 0 and tag == 10:
+            at, last = span(buffer, at, end)
+            if at >= 0:
+                column = _any_form(buffer, at, last, limit, names, begins, slots, last_slot, i, n, kinds, firsts, lasts)
+                before, at = (column + 1, last) if column >= 0 else (before, last if column == -1 else -1)
+        elif at >= 0:
+            at = skip(buffer, at, end, tag & 7)
         if at < 0:
             return -1
-        column = _slow(buffer, at, entry_end, text, begins, slots, last_slot, i, kinds, firsts, lasts)
-        if column < -1:
-            return -1
-        if position < len(guess):
-            guess[position] = column
-        at, position = entry_end, position + 1
     return at
 
 
-def _slow(
-    buffer: Any, at: int, end: int, text: Any, begins: Any, slots: Any, last_slot: int, i: int,
+def _any_form(
+    buffer: Any, at: int, end: int, limit: int, names: Any, begins: Any, slots: Any, last_slot: int, i: int, n: int,
     kinds: Any, firsts: Any, lasts: Any,
 ) -> int:  # fmt: skip
     """Fill in the feature of one entry of any form; its column, -1: of no interest, -2: it is no entry."""
-    key, key_end, first, last = _entry(buffer, at, end)
+    key, key_end, first, last = entry(buffer, at, end)
     if key < 0:
         return -2
-    column = _find(buffer, key, key_end, text, begins, slots, last_slot)
+    column = find(buffer, key, key_end - key, limit, names, begins, slots, last_slot)
     if column >= 0:
-        kind, first, last = _feature(buffer, first, last)
+        kind, first, last = feature(buffer, first, last)
         if kind < 0:
             return -2
-        kinds[column, i], firsts[column, i], lasts[column, i] = kind, first, last
+        cell = column * n + i
+        set_byte(kinds, cell, kind)
+        set_word(firsts, cell, first)
+        set_word(lasts, cell, last)
     return column
 
 
-_TYPES = "uint8[::1], int64[::1], int64[::1], uint8[::1], int64[::1], int64[::1], int64[::1]"
+_TYPES = "uint8[::1], int64[::1], int64[::1], uint8[::1], int64[::1], int64[::1], int64[::1], int64[::1]"
 
 
 @compiled([f"int64({_TYPES}, uint8[:,::1], int64[:,::1], int64[:,::1])"], before=_teach)
@@ -161,19 +86,27 @@ def index(
     buffer: Any,
     starts: Any,
     ends: Any,
-    text: Any,
+    names: Any,
     begins: Any,
     slots: Any,
-    guess: Any,
+    after: Any,
+    wanted: Any,
     kinds: Any,
     firsts: Any,
     lasts: Any,
 ) -> int:
     """Fill in kind, start and end of each [feature, message]; the first message that is none, or -1.
 
-    guess: which key the k-th entry of the message before had; messages of one writer mostly keep their order.
+    after: which key came after each, at [0] the first one, in the messages before; those of one writer mostly keep
+    their order, with gaps. wanted: the kind of which single values are read at once, by key; then `kinds` has DIRECT,
+    and `firsts` the value.
     """
-    bytes_, text_, begins_, slots_ = raw(buffer), raw(text), raw(begins), raw(slots)
+    bytes_, names_, begins_, slots_, after_, wanted_ = (
+        raw(buffer), raw(names), raw(begins), raw(slots), raw(after), raw(wanted)
+    )  # fmt: skip
+    kinds_, firsts_, lasts_, n, limit, last_slot = (
+        raw(kinds), raw(firsts), raw(lasts), kinds.shape[1], len(buffer), len(slots) - 1
+    )  # fmt: skip
     for i in range(len(starts)):
         at, end = starts[i], ends[i]
         while at < end:
@@ -181,7 +114,8 @@ def index(
             if at >= 0 and tag == 10:
                 at, last = span(bytes_, at, end)
                 at = _features(
-                    bytes_, at, last, text_, begins_, slots_, len(slots) - 1, guess, i, kinds, firsts, lasts
+                    bytes_, at, last, limit, names_, begins_, slots_, last_slot, after_, wanted_, i, n, kinds_,
+                    firsts_, lasts_,
                 )  # fmt: skip
             elif at >= 0:
                 at = skip(bytes_, at, end, tag & 7)

@@ -14,6 +14,7 @@ from sparkflow_runtime.records.framing import FOOTER, HEADER, Frames, frame, fra
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError, PermissionDeniedError
 
 BLOCK_BYTES = 4 << 20
+_PIECE = 4096  # compressed bytes at once: so much is lost before what is damaged
 COMPRESSIONS = ("", "GZIP", "ZLIB")
 
 
@@ -106,7 +107,7 @@ class RecordFile:
     def _read(self, target: np.ndarray, offset: int) -> int:
         try:
             return int(self._stream.readinto(target.data))  # type: ignore[attr-defined]  # any buffered stream has it
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        except (EOFError, zlib.error) as error:
             self._damaged(f"decompression ended at byte {offset}: {error}")
             return 0
         except OSError as error:
@@ -154,10 +155,12 @@ def open_stream(path: str, mode: str, compression: str = "") -> BinaryIO:
         raise PermissionDeniedError(f"{path}: {error.strerror or error}") from None
     except IsADirectoryError:
         raise InvalidArgumentError(f"{path} is a directory, not a file of records") from None
+    if compression and mode == "rb":
+        return _Inflated(raw, compression)  # type: ignore[return-value]
     if compression == "GZIP":
         return _Gzip(raw, mode)  # type: ignore[return-value]
     if compression == "ZLIB":
-        return io.BufferedReader(_Inflated(raw)) if mode == "rb" else _Deflated(raw)  # type: ignore[return-value]
+        return _Deflated(raw)  # type: ignore[return-value]
     return raw
 
 
@@ -183,26 +186,61 @@ class _Gzip(gzip.GzipFile):
 
 
 class _Inflated(io.RawIOBase):
-    """A zlib stream as a file."""
+    """A zlib stream, or the members of a gzip file, as a file. Where the data are damaged it gives what comes before,
+    then raises EOFError or zlib.error."""
 
-    def __init__(self, raw: BinaryIO):
-        self._raw, self._inflate, self._left = raw, zlib.decompressobj(), b""
+    def __init__(self, raw: BinaryIO, compression: str):
+        self._raw, self._members = raw, compression == "GZIP"
+        self._inflate, self._given, self._at = self._begun(), memoryview(b""), 0
+
+    def _begun(self) -> Any:
+        return zlib.decompressobj(wbits=31 if self._members else 15)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, target: Any) -> int:
-        view = memoryview(target).cast("B")
-        while not self._inflate.eof:
-            given = self._left or self._raw.read(1 << 18)
-            if not given:
+        """As much as fits, up to the end or to what is damaged."""
+        view, at = memoryview(target).cast("B"), 0
+        while at < len(view):
+            try:
+                data = self._next(len(view) - at)
+            except (EOFError, zlib.error):
+                if at:  # the next call meets it again
+                    break
+                raise
+            if not data:
+                break
+            view[at : at + len(data)] = data
+            at += len(data)
+        return at
+
+    def _next(self, most: int) -> bytes:
+        """Some bytes; none at the end."""
+        while True:
+            if self._inflate.eof and not self._another_member():
+                return b""
+            if not self._more():
                 raise EOFError("the compressed data end early")
-            data = self._inflate.decompress(given, len(view))
-            self._left = self._inflate.unconsumed_tail
+            piece = self._given[self._at : self._at + _PIECE]
+            data = bytes(self._inflate.decompress(piece, most))
+            inflate = self._inflate
+            self._at += len(piece) - len(inflate.unused_data if inflate.eof else inflate.unconsumed_tail)
             if data:
-                view[: len(data)] = data
-                return len(data)
-        return 0
+                return data
+
+    def _another_member(self) -> bool:
+        while self._members and self._more():
+            if self._given[self._at]:
+                self._inflate = self._begun()
+                return True
+            self._at += 1  # zeros may fill a file up
+        return False
+
+    def _more(self) -> bool:
+        if self._at == len(self._given):
+            self._given, self._at = memoryview(self._raw.read(1 << 18)), 0
+        return bool(len(self._given))
 
     def close(self) -> None:
         self._raw.close()

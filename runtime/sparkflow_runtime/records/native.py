@@ -50,6 +50,16 @@ def set_uint32(buffer: int, at: int, value: int) -> None:
     ctypes.memmove(int(buffer + at), value.to_bytes(4, "little"), 4)
 
 
+def set_word(words: int, at: int, value: int) -> None:
+    """The same as `word_at` reads, which may lie anywhere."""
+    ctypes.c_int64.from_address(int(words + 8 * at)).value = value
+
+
+def bits(value: int) -> int:
+    """Of a number that is not negative, or an unsigned 64-bit one; at least 1."""
+    return int(value | 1).bit_length()
+
+
 def move(source: int, start: int, length: int, target: int, to: int) -> None:
     """Copy bytes; source and target may overlap."""
     ctypes.memmove(int(target + to), int(source + start), int(length))
@@ -61,6 +71,7 @@ def teach() -> None:
     from numba.extending import overload
 
     load, store, memmove = _intrinsics()
+    count_zeros = _leading_zeros()
     for function, version in (
         (raw, lambda buffer: lambda buffer: np.int64(buffer.ctypes.data)),
         (byte_at, lambda buffer, at: lambda buffer, at: np.int64(load(buffer + at, np.uint8))),
@@ -69,6 +80,8 @@ def teach() -> None:
         (uint64_at, lambda buffer, at: lambda buffer, at: load(buffer + at, np.uint64)),
         (set_byte, lambda buffer, at, value: lambda buffer, at, value: store(buffer + at, np.uint8(value))),
         (set_uint32, lambda buffer, at, value: lambda buffer, at, value: store(buffer + at, np.uint32(value))),
+        (set_word, lambda words, at, value: lambda words, at, value: store(words + 8 * at, np.int64(value))),
+        (bits, lambda value: lambda value: np.int64(64) - count_zeros(np.uint64(value) | np.uint64(1))),
         (
             move,
             lambda source, start, length, target, to: (
@@ -116,3 +129,21 @@ def _intrinsics() -> tuple[Any, Any, Any]:
         return types.void(types.int64, types.int64, types.int64), generate
 
     return load, store, memmove
+
+
+def _leading_zeros() -> Any:
+    """Of an unsigned 64-bit number, int64: one instruction."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic as untyped
+
+    intrinsic: Any = untyped
+
+    @intrinsic
+    def count(typing: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 1))
+
+        return types.int64(types.uint64), generate
+
+    return count

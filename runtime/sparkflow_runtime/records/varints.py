@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.records import native
-from sparkflow_runtime.records.native import byte_at, set_byte
+from sparkflow_runtime.records.native import bits, byte_at, set_byte
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types
 _U64 = (1 << 64) - 1
 _MOST = 1 << 62
+_TOPS = 0x8080808080808080  # the bit of each byte that says that more follow
 
 
 def varint(buffer: Any, at: int, end: int) -> tuple[int, int]:
@@ -57,11 +58,7 @@ def skip(buffer: Any, at: int, end: int, wire_type: int) -> int:
 
 def varint_size(value: int) -> int:
     """Of a number that is not negative."""
-    size = 1
-    while value >= 128:
-        value >>= 7
-        size += 1
-    return size
+    return (9 * bits(value) + 64) >> 6
 
 
 def put_varint(out: Any, at: int, value: int) -> int:
@@ -72,6 +69,26 @@ def put_varint(out: Any, at: int, value: int) -> int:
         at += 1
     set_byte(out, at, value)
     return at + 1
+
+
+def joined(word: int, size: int) -> int:
+    """The number whose `size` bytes (1 to 8) are the lowest of a word; -1: they are not one number."""
+    word, size = int(word) & _U64 >> (64 - 8 * int(size)), int(size)
+    if word & _TOPS != _TOPS & ((1 << (8 * size - 8)) - 1):
+        return -1
+    return sum((word >> 8 * k & 127) << 7 * k for k in range(size))
+
+
+def spread(value: int, size: int) -> int:
+    """A word (int64) whose lowest `size` bytes (1 to 8) are that number; the others are 0."""
+    value, size = int(value), int(size)
+    word = sum((value >> 7 * k & 127) << 8 * k for k in range(size)) | _TOPS & ((1 << (8 * size - 8)) - 1)
+    return word - (1 << 64) if word >> 63 else word
+
+
+def signed(value: int) -> int:
+    """The int64 of the same bits."""
+    return value - (1 << 64) if value >> 63 else value
 
 
 @lru_cache(1)
@@ -108,6 +125,38 @@ def teach() -> None:
                 return value, at
             shift += np.uint64(7)
         return np.uint64(0), -1
+
+    @overload(joined)
+    def _(word: Any, size: Any) -> Any:
+        def number(word: Any, size: Any) -> Any:
+            used = np.uint64(_U64) >> np.uint64(64 - 8 * size)
+            w = np.uint64(word) & used
+            if w & np.uint64(_TOPS) != np.uint64(_TOPS) & (used >> np.uint64(8)):
+                return np.int64(-1)
+            w = (w & np.uint64(0x007F007F007F007F)) | (w & np.uint64(0x7F007F007F007F00)) >> np.uint64(1)
+            w = (w & np.uint64(0x00003FFF00003FFF)) | (w & np.uint64(0x3FFF00003FFF0000)) >> np.uint64(2)
+            w = (w & np.uint64(0x000000000FFFFFFF)) | (w & np.uint64(0x0FFFFFFF00000000)) >> np.uint64(4)
+            return np.int64(w)
+
+        return number
+
+    @overload(spread)
+    def _(value: Any, size: Any) -> Any:
+        def word(value: Any, size: Any) -> Any:
+            w = np.uint64(value)
+            w = (w & np.uint64(0x000000000FFFFFFF)) | (w & np.uint64(0x00FFFFFFF0000000)) << np.uint64(4)
+            w = (w & np.uint64(0x00003FFF00003FFF)) | (w & np.uint64(0x0FFFC0000FFFC000)) << np.uint64(2)
+            w = (w & np.uint64(0x007F007F007F007F)) | (w & np.uint64(0x3F803F803F803F80)) << np.uint64(1)
+            return np.int64(w | np.uint64(_TOPS) & ((np.uint64(1) << np.uint64(8 * size - 8)) - np.uint64(1)))
+
+        return word
+
+    @overload(signed)
+    def _(value: Any) -> Any:
+        def same_bits(value: Any) -> Any:
+            return np.int64(value)
+
+        return same_bits
 
     register_jitable(span)
     register_jitable(skip)

@@ -79,6 +79,60 @@ def test_columns_of_many_messages(version: str) -> None:
     assert all(first[0, i, : min(2, len(r))].tolist() == r[:2] for i, r in enumerate(rows))
 
 
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(MESSAGES, st.randoms(use_true_random=False), st.booleans())
+def test_single_values_are_read_on_the_way(version: str, given_messages: Any, random: Any, near_the_end: bool) -> None:
+    """Whatever the order of the features, also where other messages have lists, or none."""
+    shuffled = [dict(random.sample(sorted(m.items()), len(m))) for m in given_messages]
+    pieces = [
+        b"".join(message({n: v})[2:] if len(message({n: v})) < 130 else b"" for n, v in m.items()) for m in shuffled
+    ]
+    data = [b"\x0a" + bytes([len(p) & 127 | 128, len(p) >> 7]) + p for p in pieces]
+    shuffled = [{n: v for n, v in m.items() if len(message({n: v})) < 130} for m in shuffled]
+    buffer, starts, ends = joined(data)
+    if not near_the_end:
+        buffer = np.concatenate([buffer, np.zeros(200, np.uint8)])
+    names = ["a", "b", "ab", "label", "é", "not there"]
+    for kind_name, kind in KINDS.items():
+        keys = Keys.of([n.encode() for n in names])
+        found = index(buffer, starts, ends, keys, [kind] * len(names))
+        for column, name in enumerate(names):
+            fits = [m.get(name, (kind_name, []))[0] == kind_name for m in shuffled]
+            if not all(fits):
+                continue
+            values, counts = found.single(column, kind)
+            lists = [m.get(name, ("", []))[1] for m in shuffled]
+            assert counts.tolist() == [len(v) for v in lists]
+            for got, wanted in zip(values.tolist(), lists):
+                if wanted:
+                    assert (bytes(buffer[got[0] : got[1]]) if kind == BYTES_LIST else got) == wanted[0]
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 16, 17, 100, 109, 110, 127, 128, 300])
+def test_names_of_any_length_and_numbers_of_any_size(version: str, size: int) -> None:
+    name, n = b"k" * (size - 1) + b"z", 64
+    ints = np.array([(1 << k) - (k % 2) for k in range(63)] + [-5], np.int64)
+    texts = [b"t" * (3 * k) for k in range(n)]
+    features = [
+        Feature(name, INT64_LIST, ints, None),
+        Feature(name + b"f", FLOAT_LIST, np.arange(n, dtype=np.float32), None),
+        Feature(name + b"s", BYTES_LIST, np.frombuffer(b"".join(texts), np.uint8), None, None,
+                np.cumsum([0, *map(len, texts)], dtype=np.int64)),
+    ]  # fmt: skip
+    data, at = encode(features, n)
+    example = proto.Example.FromString(bytes(data[at[5] : at[6]]))
+    assert list(example.features.feature[name.decode()].int64_list.value) == [ints[5]]
+    kinds = [INT64_LIST, FLOAT_LIST, BYTES_LIST]
+    found = index(np.array(data), at[:-1].copy(), at[1:].copy(), Keys.of([f.name for f in features]), kinds)
+    values, counts = found.single(0, INT64_LIST)
+    assert values.tolist() == ints.tolist() and (counts == 1).all()
+    assert found.single(1, FLOAT_LIST)[0].tolist() == list(range(n))
+    assert [bytes(found.buffer[a:b]) for a, b in found.single(2, BYTES_LIST)[0].tolist()] == texts
+    for i in range(n):
+        kept = proto.Example.FromString(bytes(data[at[i] : at[i + 1]])).features.feature
+        assert list(kept[(name + b"s").decode()].bytes_list.value) == [texts[i]]
+
+
 def test_numbers_that_are_not_packed_and_unknown_fields(version: str) -> None:
     ints = b"\x08\x05\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"  # two fields `value: 5`, `value: -1`
     feature = b"\x32\x02hi" + b"\x1a" + bytes([len(ints)]) + ints  # field 6 is unknown

@@ -54,11 +54,14 @@ def test_compressed(tmp_path: Path, compression: str) -> None:
     assert read(path, compression=compression) == (RECORDS, 0)
     if compression == "GZIP":
         assert gzip.decompress(path.read_bytes()) == b"".join(map(frame, RECORDS))
+        path.write_bytes(path.read_bytes() * 2 + bytes(9))
+        assert read(path, compression=compression) == (RECORDS * 2, 0), "members, and zeros after them"
+        path.write_bytes(path.read_bytes()[: (path.stat().st_size - 9) // 2])
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(DataLossError, match=r"records: decompression ended at byte \d+"):
         read(path, compression=compression)
     got, skipped = read(path, True, compression=compression)
-    assert got == RECORDS[: len(got)] and skipped >= 1
+    assert got == RECORDS[: len(got)] and skipped >= 1 and len(got) > 100, "what comes before is not lost"
     path.write_bytes(b"".join(map(frame, RECORDS)))
     with pytest.raises(DataLossError, match="decompression ended at byte 0"):
         read(path, compression=compression)

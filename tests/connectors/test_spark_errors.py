@@ -1,0 +1,47 @@
+"""What Spark says of a task's error, as the error it was."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import sparkflow as tf
+from sparkflow_connectors.spark_errors import name_errors, named
+
+TASK = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "packing.py", line 115, in tensors_of
+    raise InvalidArgumentError(
+sparkflow_runtime.wire.errors.InvalidArgumentError: """
+
+
+@pytest.mark.parametrize("after", ["", "\n SQLSTATE: 38000", "\n\nJVM stacktrace:\njava.lang.Error: x\n\tat y"])
+def test_the_short_message(after: str) -> None:
+    found = named(RuntimeError(f"{TASK}Column 'x' is null\nat row 7{after}"))
+    assert isinstance(found, tf.errors.InvalidArgumentError) and str(found) == "Column 'x' is null\nat row 7"
+
+
+def test_the_last_of_several() -> None:
+    first = f"{TASK}a\n\nThe above exception was the direct cause of the following exception:\n\nTraceback:\n"
+    found = named(RuntimeError(f"{first}sparkflow_runtime.wire.errors.DataLossError: f: is damaged"))
+    assert isinstance(found, tf.errors.DataLossError) and found.message == "f: is damaged"
+    found = named(RuntimeError(f"{first}ValueError: of somebody else"))
+    assert isinstance(found, tf.errors.InvalidArgumentError) and found.message == "a"
+
+
+def test_what_is_not_ours_stays() -> None:
+    assert named(RuntimeError("ValueError: no")) is None
+    assert named(RuntimeError("sparkflow_x.NoSuchError: no")) is None
+    wrapping, inner = RuntimeError("Job aborted"), tf.errors.NotFoundError(None, None, "gone")
+    wrapping._cause = inner  # type: ignore[attr-defined]
+    assert named(wrapping) is inner
+
+
+def test_spark_asks_once() -> None:
+    from pyspark.errors.exceptions import captured
+
+    name_errors()
+    first = captured.convert_exception
+    name_errors()
+    assert captured.convert_exception is first and first.names_errors  # type: ignore[attr-defined]
