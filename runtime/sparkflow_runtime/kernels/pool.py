@@ -69,8 +69,8 @@ def _sizes(x5: Any) -> np.ndarray:
 def _maxima(xp: Any, x: Any, win: Window) -> Any:
     if _fast(xp, x):
         y = np.full((len(x), *win.out, x.shape[4]), _least(x.dtype), x.dtype)
-        cells, made, sizes = np.ascontiguousarray(x).reshape(-1), y.reshape(-1), _sizes(x)
-        _by_images(len(x), lambda a, b: max_pool_loops.maxima(cells, made, win.numbers, sizes, a, b))
+        flat, made, sizes = np.ascontiguousarray(x).reshape(-1), y.reshape(-1), _sizes(x)
+        _by_images(len(x), lambda a, b: max_pool_loops.maxima(flat, made, win.numbers, sizes, a, b))
         return y
     y = xp.full((len(x), *win.out, x.shape[4]), _least(x.dtype), x.dtype)
     for _, cells, outputs in win.each_inner_tap():
