@@ -17,6 +17,7 @@ import pytest
 import sparkflow as tf
 
 ENGINES = ("local", "dask", "spark")
+BUT_DASK = ("local", pytest.param("dask", marks=pytest.mark.soak), "spark")  # the same, for tests that take long
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def test_figures_and_files(trained: dict[str, Any], engine: str, none_left: Any)
     none_left()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", BUT_DASK)
 def test_asynchronous_training_learns(
     clusters: Any, engine: str, table: pa.Table, tmp_path: Path, none_left: Any
 ) -> None:
@@ -78,7 +79,7 @@ def test_asynchronous_training_learns(
     none_left()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", BUT_DASK)
 def test_all_reduce_ends_with_the_same_bits_everywhere(
     clusters: Any, trained_by_all_reduce: dict[str, Any], engine: str, table: pa.Table, tmp_path: Path, none_left: Any
 ) -> None:
