@@ -93,10 +93,19 @@ def signed(value: int) -> int:
 
 @lru_cache(1)
 def teach() -> None:
-    from numba import njit
-    from numba.extending import overload, register_jitable
+    """Have numba know these functions, once."""
+    from numba.extending import register_jitable
 
     native.teach()
+    _teach_reading()
+    _teach_words()
+    for function in (span, skip, varint_size, put_varint):
+        register_jitable(function)
+
+
+def _teach_reading() -> None:
+    from numba import njit
+    from numba.extending import overload
 
     @overload(as_length)
     def _(value: Any) -> Any:
@@ -125,6 +134,10 @@ def teach() -> None:
                 return value, at
             shift += np.uint64(7)
         return np.uint64(0), -1
+
+
+def _teach_words() -> None:
+    from numba.extending import overload
 
     @overload(joined)
     def _(word: Any, size: Any) -> Any:
@@ -157,8 +170,3 @@ def teach() -> None:
             return np.int64(value)
 
         return same_bits
-
-    register_jitable(span)
-    register_jitable(skip)
-    register_jitable(varint_size)
-    register_jitable(put_varint)
