@@ -70,7 +70,7 @@ ROOMS = {
     "sparkflow_runtime.*": Room(may=("sparkflow_runtime.*",)),  # server.py and session.py join the rooms
     "sparkflow_runtime.wire.*": Room(
         never=SOCKETS + THREADS,
-        outside=("numpy.*", "ml_dtypes.*", "google.protobuf.*", "google_crc32c.*", "tensorboard.compat.proto.*"),
+        outside=("numpy.*", "ml_dtypes.*", "google.protobuf.*", "crc32c.*", "tensorboard.compat.proto.*"),
     ),
     # record files and Example messages, for kernels, connectors and tf.python_io alike
     "sparkflow_runtime.records.*": Room(may=(WIRE, "sparkflow_runtime.kernels.compiled"), never=SOCKETS + THREADS),

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import google_crc32c
 import numpy as np
+from crc32c import crc32c
 
 from sparkflow_connectors.layout import Block, Layout, Piece, put, rows_of
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -124,7 +124,7 @@ class Windows:
         mixed = taken(self._raw, order, self._mixed)
         self._rows, self._number, self._filled = self._rows + n, self._number + 1, 0
         for array in mixed:
-            self._crc = google_crc32c.extend(self._crc, array.reshape(-1).view(np.uint8))
+            self._crc = crc32c(array.reshape(-1).view(np.uint8).data, self._crc)
         return Window([[a[held:] for a in mixed]], [a[:held] for a in mixed], self._rows, self._crc, last)
 
 

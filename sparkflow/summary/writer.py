@@ -1,7 +1,7 @@
 """FileWriter: event files that TensorBoard reads.
 
 The file is written here and not by tensorboard's EventFileWriter, because that imports TensorFlow wherever it is
-installed and takes its checksums in Python: 12 MB/s measured, where google-crc32c has 10 GB/s, and a graph has
+installed and takes its checksums in Python: 12 MB/s measured, where crc32c has 10 GB/s, and a graph has
 megabytes.
 """
 
@@ -17,7 +17,7 @@ import time
 import weakref
 from typing import Any
 
-import google_crc32c
+from crc32c import crc32c
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog, TaggedRunMetadata
 
 from sparkflow.framework.graph import Graph
@@ -28,7 +28,7 @@ _open_writers: weakref.WeakSet[FileWriter] = weakref.WeakSet()
 
 
 def _masked_crc(data: bytes) -> bytes:
-    crc = google_crc32c.value(data)
+    crc = crc32c(data)
     return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
 
 

@@ -192,11 +192,29 @@ def _whole_is_same(sizes: tuple[int, int, int], turned_a: bool, turned_b: bool, 
     return np.matmul(a, b).tobytes() == blocks.tobytes()
 
 
+_COPIED, _COPIED_AT_ONCE = 1 << 24, 1 << 21  # bytes
+
+
 def add_into(held: np.ndarray, value: np.ndarray) -> None:
     """held += value, of one shape and type; large ones in blocks."""
     mates = crew_for(held.size * _PER_ITEM)
     if mates is None or not mates.add(held, value, scratch_at("crew", ROOM_BYTES)):
         np.add(held, value, out=held)
+
+
+def copy_into(held: np.ndarray, value: np.ndarray) -> None:
+    """held[...] = value, of one shape and type; large ones by as many threads as there are, which memory alone feeds
+    twice as fast as one."""
+    if held.nbytes < _COPIED or not (held.flags.c_contiguous and value.flags.c_contiguous):
+        np.copyto(held, value, casting="no")
+        return
+    to, of = held.reshape(-1), value.reshape(-1)
+
+    def work(mine: Sequence[tuple[int, int]]) -> None:
+        (first, _), (last, count) = mine[0], mine[-1]
+        np.copyto(to[first : last + count], of[first : last + count], casting="no")
+
+    share(work, runs(held.size, _COPIED_AT_ONCE // held.itemsize))
 
 
 def _product(a: np.ndarray, b: np.ndarray, length: int) -> np.ndarray:

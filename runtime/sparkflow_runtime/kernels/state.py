@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.host import check_indices
+from sparkflow_runtime.kernels.parallel import copy_into
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.rows import has_repeats, rounds
 from sparkflow_runtime.kernels.sum_loops import add_at
@@ -105,7 +106,7 @@ def _overwrite(ref: Variable, value: Any) -> bool:
     """
     if type(ref.value) is not np.ndarray or ref.value.shape != np.shape(value) or sys.getrefcount(ref.value) > 2:
         return False
-    np.copyto(ref.value, value, casting="no")
+    copy_into(ref.value, value)
     return True
 
 

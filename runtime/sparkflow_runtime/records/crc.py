@@ -1,6 +1,6 @@
 """CRC-32C inside machine code: one instruction for 8 bytes where the processor has it, tables where it has not.
 
-A single run of bytes is google_crc32c's work; for records of some hundred bytes a Python call each would cost more than
+A single run of bytes is crc32c's work; for records of some hundred bytes a Python call each would cost more than
 the sum itself.
 """
 
@@ -11,8 +11,8 @@ import platform
 from functools import lru_cache
 from typing import Any
 
-import google_crc32c
 import numpy as np
+from crc32c import crc32c
 
 from sparkflow_runtime.records.native import byte_at
 from sparkflow_runtime.records.native import teach as teach_bytes
@@ -28,7 +28,7 @@ _INSTRUCTIONS = {
 
 def masked_crc(data: bytes) -> int:
     """How TFRecord files store a sum: rotated right by 15 bits, plus a constant."""
-    crc = google_crc32c.value(data)
+    crc = crc32c(data)
     return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import google_crc32c
+from crc32c import crc32c
 
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
 
@@ -126,7 +126,7 @@ def encode(index: Index) -> bytes:
 
 
 def _body_crc(body: dict[str, Any]) -> int:
-    return int(google_crc32c.value(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()))
+    return int(crc32c(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()))
 
 
 def decode(raw: bytes, where: str) -> Index:

@@ -74,6 +74,18 @@ def test_assign_reuses_memory_that_nothing_else_holds() -> None:
     assert ref.value.ctypes.data == before
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_assign_copies_large_arrays_whole(turned: bool) -> None:
+    """In blocks and threads where both lie in order, by numpy otherwise; 16 MiB and a remainder."""
+    ref = variable(np.zeros((2049, 2051), np.float32))
+    before = ref.value.ctypes.data
+    drawn = np.random.default_rng(0).random((2049, 2051), np.float32)
+    given = np.asfortranarray(drawn) if turned else drawn
+    bind("Assign")(ref, given)
+    assert ref.value.ctypes.data == before
+    np.testing.assert_array_equal(ref.value, given)
+
+
 def test_assign_checks_shapes_unless_told_not_to() -> None:
     ref = variable(np.zeros((3, 2), np.float32))
     with pytest.raises(InvalidArgumentError, match=r"lhs shape= \[3,2\] rhs shape= \[2,2\]"):
