@@ -22,10 +22,14 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 @kernel("Slice", aliases=True)
 def _slice(xp: Any, x: Any, begin: Any, size: Any) -> Any:
     starts, sizes = ints(begin), ints(size)
-    ends = [n if s == -1 else b + s for n, b, s in zip(x.shape, starts, sizes)]
-    if len(starts) != x.ndim or any(not 0 <= b <= e <= n for n, b, e in zip(x.shape, starts, ends)):
+    parts, lies_within = [], len(starts) == x.ndim
+    for n, first, s in zip(x.shape, starts, sizes):
+        end = n if s == -1 else first + s
+        lies_within = lies_within and 0 <= first <= end <= n
+        parts.append(slice(first, end))
+    if not lies_within:
         raise InvalidArgumentError(f"Slice: begin {starts} and size {sizes} do not lie within the shape {x.shape}")
-    return x[tuple(slice(b, e) for b, e in zip(starts, ends))]
+    return x[tuple(parts)]
 
 
 def _index(begin: Any, end: Any, strides: Any, masks: dict[str, int]) -> tuple[Any, ...]:

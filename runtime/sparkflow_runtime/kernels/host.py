@@ -16,11 +16,13 @@ def host(x: Any) -> np.ndarray:
 
 def ints(x: Any) -> tuple[int, ...]:
     """The integers of a tensor, in order."""
+    if type(x) is np.ndarray and x.ndim == 1:
+        return tuple(x.tolist())
     return tuple(host(x).ravel().tolist())
 
 
 def one_int(x: Any) -> int:
-    return int(host(x).ravel()[0])
+    return int(x.item()) if isinstance(x, (np.ndarray, np.generic)) and x.size == 1 else int(host(x).ravel()[0])
 
 
 def check_indices(indices: Any, size: int, what: str) -> None:

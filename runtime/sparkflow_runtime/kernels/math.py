@@ -249,10 +249,8 @@ def _matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool = False, transpose_b: 
 
 def _product(xp: Any, a: Any, b: Any) -> Any:
     """In the type of the operands: of bfloat16 numpy's product is float32."""
-    if xp is np and few_rows.fits(a, b):
-        return few_rows.product(a, b)
-    if xp is np and a.dtype == b.dtype and a.dtype.char in "fd" and a.ndim == b.ndim == 2:
-        return parallel.product(a, b)
+    if xp is np and a.ndim == b.ndim == 2 and a.dtype == b.dtype and a.dtype.char in "fd":
+        return few_rows.product(a, b) if few_rows.fits(a, b) else parallel.product(a, b)
     product = xp.matmul(a, b)
     return product if product.dtype == a.dtype else product.astype(a.dtype)
 

@@ -15,7 +15,7 @@ from itertools import count
 
 import numpy as np
 
-from sparkflow_runtime.kernels.accumulate import accumulating
+from sparkflow_runtime.kernels.accumulate import accumulating, postponing, settled
 from sparkflow_runtime.kernels.registry import Kernel
 from sparkflow_runtime.wire import control_flow as cf
 from sparkflow_runtime.wire.control_flow import ALWAYS, Guard, Path
@@ -46,13 +46,16 @@ def compile_structured(parts: Parts) -> Segment:
 class _Structure(Values):
     def __init__(self, parts: Parts):
         super().__init__(parts)
-        self.names |= {"stopped": _stopped}
+        self.names |= {"stopped": _stopped, "settled": settled}
         self.memo: dict[str, frozenset[str]] = {}
         self.items: dict[Path, dict[str, _Item]] = {}
 
     def compile(self) -> Segment:
+        self.postponed = self._find_postponed()
+        self.waiting = {made.name for made in self.postponed.values()}
         for node in self.parts.nodes:
-            self._add(node)
+            if node.name not in self.waiting:  # whose call is part of the sum's
+                self._add(node)
         prelude = [Line(f"V[{slot}] = DEAD") for slot in self._add_stores()]
         for path in sorted({p for p in map(self._level, self.parts.nodes) if p}, key=len, reverse=True):
             self._add_loop(path)
@@ -91,6 +94,8 @@ class _Structure(Values):
     def _call(self, node: NodeDef) -> Line:
         row, name = self.parts.kernels[node.name], f"t{self.own[node.name]}"
         values = [self._read(e, i not in row.refs) for i, e in enumerate(data_inputs(node))]
+        if node.name in self.postponed:
+            values[1:] = map(self._read, data_inputs(self.postponed[node.name]))
         if node.name in self.parts.numbers:
             values = [self._number(v) for v in values]
         uses = frozenset[str]().union(*(v.uses for v in values))
@@ -103,8 +108,12 @@ class _Structure(Values):
 
     def _function(self, node: NodeDef, row: Kernel, name: str, num_inputs: int) -> str:
         """The call as a format of its inputs."""
-        path = self.loops.owner[node.name]
-        special = accumulating(row) if path and self._is_sum(node, path) else None
+        path, made = self.loops.owner[node.name], self.postponed.get(node.name)
+        special = None
+        if made is not None:
+            special = postponing(row, made.op, self.parts.function(made, self.parts.kernels[made.name]))
+        elif path and self._is_sum(node, path):
+            special = accumulating(row)
         function = self.parts.function(node, special or row)
         if isinstance(function, str):
             return function
@@ -177,7 +186,7 @@ class _Structure(Values):
         if producer.op in cf.MERGE:
             keys = [f"{producer.name}#", *(f"{producer.name}#{i}" for i in range(len(data_inputs(producer))))]
             return frozenset(k for k in keys if k in self.items.get(level, {}))
-        if not self._hands_on(producer):
+        if not self._hands_on(producer) and producer.name not in self.waiting:
             return frozenset({producer.name})
         return frozenset[str]().union(*(self._seen(level, p) for p in self.loops.producers(producer)))
 
@@ -213,7 +222,18 @@ class _Structure(Values):
         after = self._schedule(zones[False], path, known | {(again[0], False)})
         lazy = [f"t{self.own[key]}" for key in items if key in self.lazy]
         unset = [Line(f"{' = '.join(lazy)} = None", defines=tuple(lazy))] if lazy else []
-        return [*unset, *map(self._begin, variables), Loop(body), *after]
+        return [*unset, *map(self._begin, variables), Loop(body), *self._settle(variables), *after]
+
+    def _settle(self, variables: Sequence[NodeDef]) -> Block:
+        """What is left to be done for the sums that these are."""
+        sums = {f"t{self.own[name]}": name for name in self.postponed}
+        block: Block = []
+        for variable in variables:
+            made = self._value(self._split(variable)[1]).text
+            if made in sums:
+                name = f"t{self.own[variable.name]}"
+                block.append(Line(f"{name} = settled({name})", sums[made], (name,), frozenset({name})))
+        return block
 
     def _check_zones(self, path: Path, items: dict[str, _Item], zones: dict[bool | None, list[str]]) -> None:
         """What is computed before the condition must not need what comes after it."""

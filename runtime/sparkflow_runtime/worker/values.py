@@ -6,6 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from sparkflow_runtime.kernels.accumulate import accumulating, by_rows
 from sparkflow_runtime.kernels.control_flow import truth
 from sparkflow_runtime.kernels.registry import Kernel
 from sparkflow_runtime.wire import control_flow as cf
@@ -55,6 +58,7 @@ class Values:
         self.used = self._used_tensors()
         self.used_nodes = {parse(t)[0] for t in self.used}
         self.readers = self._find_readers()
+        self.postponed: dict[str, NodeDef] = {}  # sum -> the node that computes what it adds, where that may wait
 
     # ------------------------------------------------------------------ what a node is
 
@@ -180,3 +184,33 @@ class Values:
             constant is not None and constant.op == "Const" and not constant.attr["value"].tensor.tensor_shape.dim
         )
         return inside == [node] and not is_scalar
+
+    def _find_postponed(self) -> dict[str, NodeDef]:
+        """Sums over a loop's iterations, of values that nothing else reads and that are made of rows by themselves."""
+        found = {}
+        for node in self.parts.nodes:
+            path = self.loops.owner[node.name]
+            if path and accumulating(self.parts.kernels[node.name]) is not None and self._is_sum(node, path):
+                made = self._made_for(node, path)
+                if made is not None:
+                    found[node.name] = made
+        return found
+
+    def _made_for(self, node: NodeDef, path: Path) -> NodeDef | None:
+        value = self._value(data_inputs(node)[1])
+        made = next((n for n in self.parts.nodes if f"t{self.own[n.name]}" == value.text), None)
+        if made is None or not self._adds_rows(made) or self.loops.owner[made.name] != path:
+            return None
+        if {made.name, node.name} & self.parts.stores.keys() or self.readers[value.text] != [node]:
+            return None
+        held = self._value(data_inputs(node)[0]).text
+        return made if [f"t{self.own[n.name]}" for n in self.readers[f"t{self.own[node.name]}"]] == [held] else None
+
+    def _adds_rows(self, node: NodeDef) -> bool:
+        attr, data = node.attr, data_inputs(node)
+        if not by_rows(node.op, attr["transpose_a"].b, attr["transpose_b"].b):
+            return False
+        if node.op == "MatMul":
+            return True
+        axes = self._value(data[1])
+        return not (axes.uses or attr["keep_dims"].b) and np.ravel(self.names[axes.text]).tolist() == [0]
