@@ -51,7 +51,7 @@ def case(tables: int, rows: int, width: int) -> dict[str, float]:
     slots = [variable(np.full((rows, width), 0.1, np.float32)) for _ in range(tables)]
     order = [tables, *range(tables)]
     look_up = bind("_FusedGatherConcat", {"N": tables, "order": order})
-    update = bind("_FusedSparseApply", {"N": tables, "op": "SparseApplyAdagrad", "summed": True})
+    update = bind("_FusedSparseApply", {"N": tables, "op": "SparseApplyAdagrad", "rows": "summed"})
     dense, gradient = np.zeros((BATCH, DENSE), np.float32), rng.random((BATCH, DENSE + tables * width), np.float32)
     grads = np.split(gradient[:, DENSE:], tables, 1)
     times: dict[str, list[float]] = {"look_up_us": [], "update_us": []}

@@ -12,12 +12,15 @@ import numpy as np
 from sparkflow_runtime.kernels import row_loops
 from sparkflow_runtime.kernels.host import check_indices
 from sparkflow_runtime.kernels.memory import copying, position
+from sparkflow_runtime.kernels.parallel import runs, share
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.row_loops import unsigned
 from sparkflow_runtime.kernels.updates import Places, flat_ids
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Array = Any
+
+_SHARED, _PARTS = 1 << 19, 8  # items that several threads copy; runs of tables that they take in turn
 
 
 class _Lookups:
@@ -51,7 +54,17 @@ class _Lookups:
         widths = unsigned([math.prod(t.shape[1:]) for t in tables])
         where = unsigned(self._places(tables))
         at, every = unsigned(begins) + np.uint64(position(out)), unsigned(steps)
-        row_loops.gather_rows(copying(out.dtype), where, widths, flat, starts[:-1], starts[1:], at, every)
+
+        def work(mine: Sequence[tuple[int, int]]) -> None:
+            for a, count in mine:
+                b = a + count
+                ends = starts[a + 1 : b + 1]
+                row_loops.gather_rows(
+                    copying(out.dtype), where[a:b], widths[a:b], flat, starts[a:b], ends, at[a:b], every[a:b]
+                )
+
+        large = out.size >= _SHARED
+        share(work, runs(len(tables), -(-len(tables) // _PARTS))) if large else work([(0, len(tables))])
 
 
 @bound("_FusedGather", multi=True, stateful=False)

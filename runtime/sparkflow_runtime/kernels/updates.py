@@ -19,6 +19,7 @@ from sparkflow_runtime.kernels import registry, row_loops, rules, update_loops
 from sparkflow_runtime.kernels.compiled import Compiled
 from sparkflow_runtime.kernels.host import check_indices
 from sparkflow_runtime.kernels.memory import copying, memory, position, rows_ready, stride
+from sparkflow_runtime.kernels.parallel import scratch, share
 from sparkflow_runtime.kernels.row_loops import unsigned
 from sparkflow_runtime.kernels.sorting import unique_parts
 from sparkflow_runtime.kernels.sum_loops import sum_rows
@@ -179,12 +180,26 @@ class Updater:
         self._loop(memory(dtype), refs, batch, np.zeros(1, np.uint64), self._factors(scalars, dtype))
 
     def _summed(self, refs: Array, rows: _Rows, scalars: Sequence[Array]) -> None:
-        """Rows of one index are summed; then none repeats."""
+        """Rows of one index are summed; then none repeats. As many tables at a time as the cache holds, and large
+        updates by several threads."""
+        counts = np.diff(rows.starts)
+        ends = np.cumsum(counts * rows.widths)
+        groups = list(_chunks([0, *ends.tolist()]))
+        distinct, most = np.empty_like(rows.ids), int(counts.max())
+
+        def work(mine: Sequence[tuple[int, int]]) -> None:
+            for a, b in mine:
+                self._sum_tables(refs[a:b], rows.of(a, b), distinct, most, scalars)
+
+        share(work, groups) if ends[-1] >= _SHARED else work(groups)
+
+    def _sum_tables(self, refs: Array, rows: _Rows, distinct: Array, most: int, scalars: Sequence[Array]) -> None:
+        """distinct: room for the ids of all tables; most: no table has more."""
         dtype, widths, starts, ends = rows.dtype, rows.widths, rows.starts[:-1], rows.starts[1:]
-        held = np.empty(int(((ends - starts) * widths).sum()), dtype)
-        sums, counts, distinct = np.empty(len(refs) + 1, np.uint64), np.empty_like(starts), np.empty_like(rows.ids)
+        held = scratch("sums of rows", (int(((ends - starts) * widths).sum()),), dtype)
+        sums, counts = np.empty(len(refs) + 1, np.uint64), np.empty_like(starts)
         sums[0] = position(held)
-        heads = np.empty(max(16, 4 * int((ends - starts).max())), np.uint64)
+        heads = scratch("heads", (max(16, 4 * most),), np.uint64)
         given = widths, rows.ids, starts, ends, rows.at, rows.steps
         row_loops.sum_by_id(memory(dtype), *given, sums, distinct, counts, heads)
         self._change(dtype, refs, widths, (distinct, starts, starts + counts), sums, scalars)
@@ -213,7 +228,7 @@ class Updater:
         for a, b in _chunks((sums - sums[0]).tolist()):
             where = [np.ascontiguousarray(column) for column in refs[a:b].T]
             picked = widths[a:b], distinct, starts[a:b], ends[a:b]
-            side = np.empty((len(where), int(sums[b] - sums[a])), dtype)
+            side = scratch("rows side by side", (len(where), int(sums[b] - sums[a])), dtype)
             at = [position(line) for line in side]
             begins = sums[a:b] - sums[a]
             for column, place in zip(where, at):
@@ -258,11 +273,16 @@ class _Rows(NamedTuple):
     at: Array
     steps: Array
 
+    def of(self, a: int, b: int) -> _Rows:
+        """Those of tables a to b."""
+        return _Rows(self.dtype, self.widths[a:b], self.ids, self.starts[a : b + 1], self.at[a:b], self.steps[a:b])
+
 
 for _op in UPDATES:
     registry.prepares(partial(prepare, _op), _op)
 
-_CHUNK = 1 << 16  # items of each slot that are side by side at once
+_SHARED = 1 << 19  # items of an update that several threads do
+_CHUNK = 1 << 17  # items of each slot that are side by side at once
 
 
 def _chunks(ends: list[int]) -> Iterator[tuple[int, int]]:
