@@ -72,7 +72,7 @@ class _Compiler:
         self.order = topological(list(graph.node), self.feeds) if self.live is None else self.live.loops.order
         self.nodes = {n.name: n for n in self.order}
         self.kernels: dict[str, Kernel] = {}
-        self.attrs = {n.name: wire_attrs.node_attrs(n) for n in self.order}
+        self.attrs = {n.name: wire_attrs.kernel_attrs(n) for n in self.order}
         self.units: list[Unit] = []
         self.unit_of: dict[str, int] = {}  # node -> its unit; constants have none
         self.segments: dict[int, tuple[int, list[NodeDef]]] = {}  # events before -> (unit, nodes)
@@ -151,7 +151,7 @@ class _Compiler:
         return self.entries[root]
 
     def _is_fed(self, e: str) -> bool:
-        return not is_control(e) and "{}:{}".format(*parse(e)) in self.fed_tensors
+        return bool(self.fed_tensors) and not is_control(e) and "{}:{}".format(*parse(e)) in self.fed_tensors
 
     def _bundle_unit(self, node: NodeDef, table: dict[int, int], kind: str, peer_attr: str) -> int:
         bundle, peer = self.attrs[node.name]["_bundle"], self.attrs[node.name][peer_attr]
