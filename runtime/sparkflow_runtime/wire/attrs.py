@@ -4,6 +4,7 @@ ints."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,8 @@ def put(attr: AttrValue, value: Any) -> None:
     kind = _KINDS.get(type(value)) or _kind_of(value)
     if kind == "list":
         attr.list.SetInParent()
-        for item in value:
-            one = encode(item)
-            field = one.WhichOneof("value")
-            getattr(attr.list, field).append(getattr(one, field))
+        for kind, items in groupby(value, lambda item: _KINDS.get(type(item)) or _kind_of(item)):
+            getattr(attr.list, kind).extend([(_PLAIN.get(kind) or _MESSAGES[kind])(item) for item in items])
     elif kind in _MESSAGES:
         getattr(attr, kind).CopyFrom(_MESSAGES[kind](value))
     else:
