@@ -59,6 +59,28 @@ def test_a_copy_of_its_own(dtype: Any) -> None:
         assert found.dtype == dtype and not np.may_share_memory(found, row)
 
 
+@pytest.mark.parametrize(("whole", "multiplies", "asked"), [(2, False, 1), (2, True, 0), (0, False, 0)])
+def test_new_memory_is_filled_by_processors_left_to_others(
+    whole: int, multiplies: bool, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """asked: how often another thread is, where a server left BLAS one of `whole` threads."""
+    submitted, pool = [], parallel._pool()
+
+    class Pool:
+        def submit(self, work: Any) -> Any:
+            submitted.append(work)
+            return pool.submit(work)
+
+    monkeypatch.setattr(parallel, "_most", lambda: 2)
+    monkeypatch.setattr(parallel, "_pool", Pool)
+    monkeypatch.setattr(parallel._blas, "whole", 0)
+    parallel.leave_to_others(whole)
+    done: list[int] = []
+    with threadpool_limits(1):
+        parallel.share(done.extend, list(range(64)), multiplies)
+    assert sorted(done) == list(range(64)) and len(submitted) == asked
+
+
 def _threads() -> list[int]:
     return [library.get_num_threads() for library in parallel._blas.libraries()]  # scipy's may come later
 
