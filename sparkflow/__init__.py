@@ -5,8 +5,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack as _ExitStack
 from importlib import import_module
 from typing import Any
+
+from sparkflow_runtime.wire.collector import paused as _paused
+
+_importing = _ExitStack()  # an import that fails closes it too, with its last reference
+_importing.enter_context(_paused())
 
 from sparkflow import (
     bitwise,
@@ -281,6 +287,8 @@ from sparkflow_runtime.wire.protos import (
     RunOptions,
     Summary,
 )
+
+_importing.close()
 
 # The first are off anyhow. Reads of a variable in order, and If and While nodes, are ways of running what is run here.
 _SWITCHES = (

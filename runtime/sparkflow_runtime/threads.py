@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from threading import Lock
 
-from sparkflow_runtime.kernels.parallel import allowed
+from sparkflow_runtime.kernels.parallel import allowed, leave_to_others
 from sparkflow_runtime.wire.protos import ConfigProto
 
 _log = logging.getLogger(__name__)
@@ -86,6 +86,7 @@ def limit(threads: int, reason: str, asked: bool = False) -> Limit | None:
                 _log.warning("%s asks for %d threads; %s had asked for %d", reason, threads, held.reason, held.threads)
             return held
         if held is None or held.threads != threads or asked:
+            leave_to_others(0 if asked else allowed())
             _set(threads)
             _limits[:] = [Limit(threads, reason, asked)]
             _log.info("BLAS uses %d threads in this process: %s", threads, reason)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ _CONVERSIONS: list[tuple[type, Callable[..., Tensor]]] = []
 def register_conversion(kind: type, convert: Callable[..., Tensor]) -> None:
     """convert(value, dtype, name, as_ref) -> Tensor, for values that stand for tensors (variables, slices, ...)."""
     _CONVERSIONS.append((kind, convert))
+    _tensor_like.cache_clear()
 
 
 def _pack_shape(op: Operation) -> list[shapes.Dims]:
@@ -169,7 +171,12 @@ def _static_ints(value: Any) -> Any:
 
 
 def _is_tensor_like(value: Any) -> bool:
-    return isinstance(value, (Tensor, *(kind for kind, _ in _CONVERSIONS)))
+    return isinstance(value, _tensor_like())
+
+
+@lru_cache(1)
+def _tensor_like() -> tuple[type, ...]:
+    return Tensor, *(kind for kind, _ in _CONVERSIONS)
 
 
 def type_of_tensors(value: Any, default: DType) -> DType:

@@ -168,7 +168,7 @@ class Graph(Collections):
         graph_def.versions.producer = _PRODUCER
         for op in list(self._ops.values())[from_version:to_version]:
             node = graph_def.node.add()
-            node.CopyFrom(op.node_def)
+            op.write(node)
             if add_shapes and op.outputs:
                 node.attr["_output_shapes"].CopyFrom(_shapes_attr(tuple(t._shape for t in op.outputs)))
         return graph_def
@@ -365,6 +365,7 @@ _default: ContextVar[Graph | None] = ContextVar("sparkflow_default_graph", defau
 _session: ContextVar[Any] = ContextVar("sparkflow_default_session", default=None)
 _global_graph: list[Graph] = [Graph()]
 _PACKAGE = __name__.partition(".")[0]
+_own_files: dict[str, bool] = {}  # whether a source file is of this package
 
 
 def default_session() -> Any:
@@ -393,6 +394,14 @@ def reset_default_graph() -> None:
 def _user_frame() -> tuple[str, int] | None:
     """(file, line) of the nearest caller outside this package, for error messages."""
     frame: Any = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+    while frame is not None:
+        file = frame.f_code.co_filename
+        own = _own_files.get(file)
+        if own is None:
+            own = frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE
+            if file[:1] != "<":  # generated code has one name everywhere
+                _own_files[file] = own
+        if not own:
+            break
         frame = frame.f_back
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)

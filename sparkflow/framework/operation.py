@@ -161,12 +161,18 @@ class Operation:
 
     @property
     def node_def(self) -> NodeDef:
-        node = NodeDef(name=self.name, op=self.type, device=self._device)
-        node.input.extend(edge_name(t) for t in self.inputs)
-        node.input.extend("^" + op.name for op in self.control_inputs)
-        for key, value in self.attrs.items():
-            node.attr[key].CopyFrom(wire_attrs.encode(value))
+        node = NodeDef()
+        self.write(node)
         return node
+
+    def write(self, node: NodeDef) -> None:
+        """Make an empty node this one."""
+        node.name, node.op, node.device = self.name, self.type, self._device
+        node.input.extend([edge_name(t) for t in self.inputs])
+        if self.control_inputs:
+            node.input.extend(["^" + op.name for op in self.control_inputs])
+        for key, value in self.attrs.items():
+            wire_attrs.put(node.attr[key], value)
 
     def add_control_input(self, op: Operation) -> None:
         if op is not self and op not in self.control_inputs:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from sparkflow.framework import shapes
@@ -177,17 +178,30 @@ def _default_initializer(name: str, dtype: DType) -> Any:
     raise ValueError(f"An initializer for variable {_shown(name)} of {dtype} is required")
 
 
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Looked up once a class of initializers: models have many variables and few of these."""
+    if isinstance(function, init_ops.Initializer):
+        return _of_class(type(function))  # type: ignore[arg-type] # a type is hashable
+    return inspect.signature(function).parameters
+
+
+@lru_cache(256)
+def _of_class(kind: type[init_ops.Initializer]) -> Mapping[str, inspect.Parameter]:
+    _, *others = inspect.signature(kind.__call__).parameters.items()
+    return dict(others)
+
+
 def _takes_arguments(function: Callable[..., Any]) -> bool:
     kinds = (
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         inspect.Parameter.VAR_POSITIONAL,
     )
-    return any(p.kind in kinds for p in inspect.signature(function).parameters.values())
+    return any(p.kind in kinds for p in _parameters(function).values())
 
 
 def _call(initializer: Any, dims: shapes.Dims, dtype: DType, part: PartitionInfo | None) -> Callable[[], Any]:
-    names = inspect.signature(initializer).parameters
+    names = _parameters(initializer)
     any_name = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in names.values())
     known = {"dtype": dtype, "partition_info": part}
     given = {k: v for k, v in known.items() if k in names or (any_name and v is not None)}

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from google.protobuf import json_format
 from tensorboard.compat.proto.summary_pb2 import SummaryDescription, SummaryMetadata
 
 from sparkflow.framework.apply import apply_op, convert_to_tensor
@@ -109,6 +108,8 @@ def get_summary_description(node_def: Any) -> SummaryDescription:
     """What a TensorSummary node says of itself. Raises ValueError on another node."""
     if node_def.op != "TensorSummary":
         raise ValueError(f"Can't get_summary_description on {node_def.op}")
+    from google.protobuf import json_format  # dear to import
+
     return json_format.Parse(node_def.attr["description"].s.decode(), SummaryDescription())
 
 

@@ -10,6 +10,7 @@ from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import control_flow, variables
 from sparkflow.summary import merge_all
 from sparkflow.train import saver as saving
+from sparkflow.train.readiness import global_variables_missing, variables_missing
 
 
 class Scaffold:
@@ -66,10 +67,10 @@ class Scaffold:
             if self._init_op is None:
                 self._init_op = _found_or_made(GraphKeys.INIT_OP, _init_op)
             if self._ready_op is None:
-                self._ready_op = _found_or_made(GraphKeys.READY_OP, variables.report_uninitialized_variables)
+                self._ready_op = _found_or_made(GraphKeys.READY_OP, variables_missing)
             if self._ready_for_local_init_op is None:
                 self._ready_for_local_init_op = _found_or_made(
-                    GraphKeys.READY_FOR_LOCAL_INIT_OP, _ready_for_local_init_op
+                    GraphKeys.READY_FOR_LOCAL_INIT_OP, global_variables_missing
                 )
             if self._local_init_op is None:
                 self._local_init_op = _found_or_made(GraphKeys.LOCAL_INIT_OP, default_local_init_op)
@@ -111,12 +112,6 @@ def _found_or_made(key: str, make: Callable[[], Any], what: str | None = None) -
 
 def _init_op() -> Any:
     return control_flow.group(variables.global_variables_initializer(), name="init_all")
-
-
-def _ready_for_local_init_op() -> Any:
-    return variables.report_uninitialized_variables(
-        variables.global_variables(), name="report_uninitialized_global_variables"
-    )
 
 
 def default_local_init_op() -> Any:

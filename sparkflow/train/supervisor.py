@@ -18,6 +18,7 @@ from sparkflow.train import training_util
 from sparkflow.train.coordinator import Coordinator
 from sparkflow.train.looper import LooperThread
 from sparkflow.train.queue_runner import start_queue_runners
+from sparkflow.train.readiness import variables_missing
 from sparkflow.train.saver import Saver
 from sparkflow.train.session_manager import SessionManager
 
@@ -58,7 +59,7 @@ class Supervisor:
                 "local_init_op": lambda: control_flow.group(
                     variables.local_variables_initializer(), lookup_initializers.tables_initializer()
                 ),
-                "ready_op": variables.report_uninitialized_variables,
+                "ready_op": variables_missing,
                 "summary_op": summary_ops.merge_all,
                 "saver": lambda: Saver() if variables.global_variables() else None,
                 "global_step": training_util.get_global_step,

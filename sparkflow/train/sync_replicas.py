@@ -36,6 +36,7 @@ from sparkflow.ops.accumulators import ConditionalAccumulator, SparseConditional
 from sparkflow.ops.data_flow import FIFOQueue
 from sparkflow.train.optimizer import Optimizer
 from sparkflow.train.queue_runner import QueueRunner
+from sparkflow.train.readiness import global_variables_missing
 from sparkflow.train.session_manager import not_ready
 from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow_runtime.wire.devices import DeviceSpec
@@ -146,7 +147,7 @@ class SyncReplicasOptimizer(Optimizer):
                     sync_op = self._averages.apply(self._averaged)
             runner_queue = FIFOQueue(1, "int32", shapes=(), name="dummy_queue", shared_name="dummy_queue")
             self._chief_queue_runner = QueueRunner(runner_queue, [sync_op])
-        self.ready_for_local_init_op = variables.report_uninitialized_variables(variables.global_variables())
+        self.ready_for_local_init_op = global_variables_missing()
         steps = [a.set_global_step(self._global_step, name="SetGlobalStep") for a in accumulators]
         self.chief_init_op = control_flow.group(self.local_step_init_op, *steps)
         return train_op

@@ -120,7 +120,7 @@ def test_what_is_not_yet_written_is_bounded(file: SwapFile, monkeypatch: pytest.
 
 def test_a_directory_in_memory_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARKFLOW_SWAP_DIR", raising=False)
-    monkeypatch.setattr(swap_file.tempfile, "gettempdir", lambda: "/tmp")
+    monkeypatch.setattr("tempfile.gettempdir", lambda: "/tmp")
     mounts = tmp_path / "mounts"
     mounts.write_text("disk / ext4 rw 0 0\nnone /tmp tmpfs rw 0 0\n")
     assert usual_directory(str(mounts)) == "/var/tmp"

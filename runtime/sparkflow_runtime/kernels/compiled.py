@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
@@ -269,6 +268,8 @@ def _done(work: Work, do: Callable[[], bool | None]) -> bool:
 
 def _in_child(names: Sequence[str]) -> None:
     """Have a child process build these and keep them on disk. Whatever it does not bring about is built here."""
+    import subprocess  # seldom needed, and dear to import
+
     code = _BUILDER.format(ours=_OURS, path=sys.path, names=list(names))
     try:
         quiet = subprocess.DEVNULL

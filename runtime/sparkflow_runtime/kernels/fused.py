@@ -17,7 +17,7 @@ import numpy as np
 from sparkflow_runtime.kernels import fused_machine
 from sparkflow_runtime.kernels.parallel import runs, share
 from sparkflow_runtime.kernels.registry import Function, Node, bound, find
-from sparkflow_runtime.wire.attrs import node_attrs
+from sparkflow_runtime.wire.attrs import kernel_attrs
 from sparkflow_runtime.wire.edges import data_inputs
 from sparkflow_runtime.wire.protos import NodeDef
 
@@ -41,7 +41,7 @@ class Body:
         nodes = [NodeDef.FromString(_raw(text)) for text in node.attrs["_nodes"]]
         member = {n.name: i for i, n in enumerate(nodes)}
         given = {e: i for i, e in enumerate(node.attrs["_inputs"])}
-        attrs = [node_attrs(n) for n in nodes]
+        attrs = [kernel_attrs(n) for n in nodes]
         functions = [_function(n, a, node) for n, a in zip(nodes, attrs)]
         sources = [[(e in member, member.get(e, given.get(e, -1))) for e in data_inputs(n)] for n in nodes]
         return cls(nodes, functions, attrs, sources, [member[name] for name in node.attrs["_outputs"]])

@@ -18,7 +18,6 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -131,10 +130,20 @@ def _folder(wanted: str) -> Path | None:
 @lru_cache(1)
 def _machine() -> tuple[str, ...]:
     """What machine code depends on beside its source."""
+    import llvmlite
     import llvmlite.binding as llvm
 
-    versions = [version(package) for package in ("numba", "llvmlite", "numpy")]
-    return sys.version, *versions, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    numba = find_spec("numba")  # not imported, nor asked of importlib.metadata, which is as dear
+    told = Path(numba.origin).with_name("_version.py") if numba is not None and numba.origin else None
+    text = told.read_text() if told is not None and told.exists() else ""
+    return (
+        sys.version,
+        text,
+        llvmlite.__version__,
+        np.__version__,
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+    )
 
 
 @lru_cache

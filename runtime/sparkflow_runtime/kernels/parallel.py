@@ -12,6 +12,7 @@ it.
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections import deque
@@ -34,6 +35,7 @@ class _Blas:
 
     def __init__(self) -> None:
         self.lock, self.users, self.threads = threading.Lock(), 0, 1
+        self.whole = 0  # what it had before it left processors to other tasks of the host, if it does
 
     @lru_cache(1)  # noqa: B019 - there is one _Blas
     def libraries(self) -> list[Any]:
@@ -86,18 +88,27 @@ def _pool() -> ThreadPoolExecutor:
 
 _blas = _Blas()
 blas_alone = _blas.alone
+
+
+def leave_to_others(whole: int) -> None:
+    """BLAS has fewer than these threads since other tasks of the host multiply too; 0: for another reason."""
+    _blas.whole = max(_blas.whole, whole) if whole else 0
+
+
 os.register_at_fork(after_in_child=_pool.cache_clear)  # a fork has none of its parent's threads
 
 
-def share(work: Callable[[Sequence[Block]], None], blocks: Sequence[Block]) -> None:
+def share(work: Callable[[Sequence[Block]], None], blocks: Sequence[Block], multiplies: bool = True) -> None:
     """work(a run of the blocks) for all of them, in as many threads as there are; the caller does its part.
 
     `work` must release the GIL where it spends its time and must not call `share`. Raises what `work` raises.
+    multiplies: whether it uses BLAS. What fills new memory does not, and takes processors too that BLAS leaves to other
+    tasks of the host: while variables are made those mostly wait.
     """
     if len(blocks) < 2 or _most() < 2:
         work(blocks)
         return
-    with _blas.alone() as allowed:
+    with _blas.alone() if multiplies else nullcontext(_blas.whole or _blas.allowed()) as allowed:
         parts = min(_most(), allowed, len(blocks))
         length = -(-len(blocks) // (4 * parts))
         left = deque(blocks[at : at + length] for at in range(0, len(blocks), length))
@@ -159,8 +170,10 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     size = max(m, n)
     length = -(-size // (2 if size < 512 else 4))
     turned = a.flags.f_contiguous, b.flags.f_contiguous
-    if min(_most(), _blas.allowed()) < 2 and _whole_is_same((m, k, n), *turned, a.dtype):
-        return np.matmul(a, b)
+    if min(_most(), _blas.allowed()) < 2:
+        kind = (m, k, n), *turned, a.dtype
+        if next(_uses(*kind)) and _whole_is_same(*kind):  # a product that comes once is not worth the question
+            return np.matmul(a, b)
     mates = crew_for(m * k * n)
     if mates is None and m * k * n >= _SHARED_SLOWLY:
         return _product(a, b, length)
@@ -176,6 +189,12 @@ _CHECKED = 1 << 22  # items of a matrix up to which it pays to ask
 
 
 @lru_cache(256)
+def _uses(sizes: tuple[int, int, int], turned_a: bool, turned_b: bool, dtype: Any) -> Iterator[int]:
+    """Counts the products of a kind."""
+    return itertools.count()
+
+
+@lru_cache(256)
 def _whole_is_same(sizes: tuple[int, int, int], turned_a: bool, turned_b: bool, dtype: Any) -> bool:
     """Whether this processor's BLAS gives a product of these sizes the bits that its blocks have. It mostly does, and
     one call then saves a single thread a seventh of the time; it need not, where a block's rows end within a tile."""
@@ -184,7 +203,7 @@ def _whole_is_same(sizes: tuple[int, int, int], turned_a: bool, turned_b: bool, 
         return False
     drawn, size = np.random.default_rng(0), max(m, n)
     a, b = (
-        drawn.standard_normal(shape[::-1] if turned else shape).astype(dtype)
+        drawn.random(shape[::-1] if turned else shape, np.float32).astype(dtype) - dtype.type(0.5)
         for shape, turned in (((m, k), turned_a), ((k, n), turned_b))
     )
     a, b = a.T if turned_a else a, b.T if turned_b else b
@@ -232,6 +251,25 @@ def _product(a: np.ndarray, b: np.ndarray, length: int) -> np.ndarray:
                 np.matmul(a, b[:, part], out=out[:, part])
 
     share(work, blocks)
+    return out
+
+
+_COPIED_BYTES = 1 << 20  # of a block: new pages cost more than the copy, and each thread gets its own
+
+
+def copied(value: Any, dtype: Any) -> np.ndarray:
+    """An array of its own, row-major, in several threads where it is large."""
+    value = np.asarray(value)
+    out = np.empty(value.shape, dtype)
+    if out.nbytes <= _COPIED_BYTES:
+        out[...] = value
+        return out
+
+    def work(blocks: Sequence[tuple[int, int]]) -> None:
+        for first, rows in blocks:
+            out[first : first + rows] = value[first : first + rows]
+
+    share(work, runs(len(out), max(1, _COPIED_BYTES * len(out) // out.nbytes)), multiplies=False)
     return out
 
 

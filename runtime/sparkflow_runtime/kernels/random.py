@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels.host import host, ints, one_int
+from sparkflow_runtime.kernels.parallel import runs, share
 from sparkflow_runtime.kernels.registry import Function, Node, bound
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -47,7 +49,40 @@ def narrowed(values: np.ndarray, dtype: Any) -> np.ndarray:
 
 @bound("RandomUniform")
 def _uniform(node: Node) -> Function:
-    return _drawn(node, lambda rng, shape, dtype: rng.random(shape, dtype))
+    return _drawn(node, uniform)
+
+
+_SHARED_BYTES = 1 << 20  # of a block, and of values from where a second thread pays
+_DRAWN_BYTES = 32  # what Philox makes at once
+
+
+def uniform(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """What rng.random gives, in several threads where there is much to draw: Philox counts, so each can begin at its
+    block, and the generator goes on behind the last."""
+    size, step = prod(shape), _DRAWN_BYTES // np.dtype(dtype).itemsize
+    state = rng.bit_generator.state
+    if size * np.dtype(dtype).itemsize <= _SHARED_BYTES or not _between_draws(state):
+        return rng.random(shape, dtype)
+    out = np.empty(shape, dtype)
+    flat, whole = out.reshape(-1), size // step
+
+    def work(blocks: Sequence[tuple[int, int]]) -> None:
+        bits = np.random.Philox(key=0)
+        for first, count in blocks:
+            bits.state = state  # type: ignore[assignment]
+            np.random.Generator(bits.advance(first)).random(
+                out=flat[first * step : (first + count) * step], dtype=dtype
+            )
+
+    share(work, runs(whole, _SHARED_BYTES // _DRAWN_BYTES), multiplies=False)
+    rng.bit_generator.advance(whole)  # type: ignore[attr-defined]
+    rng.random(out=flat[whole * step :], dtype=dtype)
+    return out
+
+
+def _between_draws(state: Any) -> bool:
+    """Whether all that Philox made at once has been used."""
+    return bool(state["bit_generator"] == "Philox" and state["buffer_pos"] == 4 and not state["has_uint32"])
 
 
 @bound("RandomStandardNormal")

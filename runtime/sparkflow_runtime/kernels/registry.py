@@ -92,7 +92,13 @@ class Kernel:
     plain: bool = False  # stateful within one step alone: no output is a variable that consumers would have to read
     in_place: tuple[int, ...] = ()  # positions of inputs whose memory an output may take
 
+    @property
+    def gives_variables(self) -> bool:
+        """Whether an output may be a variable itself, which consumers have to read."""
+        return self.stateful and not self.plain and (bool(self.refs) or self.op in VARIABLES)
 
+
+VARIABLES = frozenset(("VariableV2", "Variable"))  # the ops that say which variable is meant
 _KERNELS: dict[tuple[str, str], Kernel] = {}
 _ANY = "*"
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels.host import check_indices
-from sparkflow_runtime.kernels.parallel import copy_into
+from sparkflow_runtime.kernels.parallel import copied, copy_into
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.rows import has_repeats, rounds
 from sparkflow_runtime.kernels.sum_loops import add_at
@@ -72,6 +73,7 @@ def show(shape: Any) -> str:
 @bound("Assign", refs=(0,), in_place=(1,))
 def _assign(node: Node) -> Update:
     validate = node.attrs.get("validate_shape", True)
+    own = copied if node.xp is np else partial(node.xp.array, copy=True, order="C")
 
     def run(ref: Variable, value: Any, out: Any = None) -> Variable:
         """out: the value, where it may become the variable's memory."""
@@ -81,7 +83,7 @@ def _assign(node: Node) -> Update:
             if out is not None and out.base is None and out.dtype == ref.dtype.np:
                 ref.value = out  # no view: whoever reads a part of it holds this very array (see _overwrite)
             elif not _overwrite(ref, value):
-                ref.value = node.xp.array(value, dtype=ref.dtype.np, copy=True, order="C")
+                ref.value = own(value, dtype=ref.dtype.np)
         return ref
 
     return run

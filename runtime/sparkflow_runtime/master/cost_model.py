@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from statistics import median
 
 from sparkflow_runtime.wire.devices import task_of
 from sparkflow_runtime.wire.protos import CostGraphDef, GraphDef, NodeDef, StepStats
@@ -52,6 +51,8 @@ class CostModel:
         """The median of what was measured, or a guess from the static shapes of its outputs."""
         found = self._nodes.get(node.name)
         if found is not None:
+            from statistics import median  # dear to import
+
             return median(found.seconds)
         if node.op in ("Const", "Placeholder"):
             return 0.0

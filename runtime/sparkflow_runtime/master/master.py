@@ -13,12 +13,10 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from statistics import median
 from threading import Event, Lock
 from typing import Any
 
 from sparkflow_runtime.kernels import registry
-from sparkflow_runtime.master.collector import paused
 from sparkflow_runtime.master.compiled import Compiled, OwnTask, Part, Task, forget_parts
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.lifetimes import compare_peaks
@@ -31,6 +29,7 @@ from sparkflow_runtime.master.registrar import Registrar
 from sparkflow_runtime.master.signatures import Signatures
 from sparkflow_runtime.master.simulate import simulate
 from sparkflow_runtime.master.step_run import StepRun
+from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.devices import DeviceSpec, task_of
 from sparkflow_runtime.wire.edges import is_control, parse, verify
 from sparkflow_runtime.wire.errors import (
@@ -225,6 +224,8 @@ class Master:
     def _compare(self, placed: GraphDef, traced: Compiled | None) -> None:
         """Say how well the simulator foretells a step: the traced ones, and those to come."""
         if traced is not None and traced.measured_s:
+            from statistics import median  # dear to import
+
             measured_s = median(traced.measured_s)
             told_s, now_s = (simulate(graph, self.costs).makespan_s for graph in (traced.placed, placed))
             _log.info(

@@ -7,7 +7,6 @@ name, so it is gone with the process, and gives its space back when nothing lies
 from __future__ import annotations
 
 import os
-import tempfile
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -37,6 +36,8 @@ def swap_directory() -> str:
 
 @cache
 def usual_directory(mounts: str = "/proc/self/mounts") -> str:
+    import tempfile  # dear to import
+
     usual = [tempfile.gettempdir(), "/var/tmp"]
     return next((d for d in usual if os.path.isdir(d) and _kind_of(d, mounts) not in _IN_MEMORY), usual[0])
 
@@ -184,6 +185,8 @@ class SwapFile:
         )
 
     def _descriptor(self) -> int:
+        import tempfile
+
         with self._changed:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=self.directory, buffering=0)  # noqa: SIM115 - lives on

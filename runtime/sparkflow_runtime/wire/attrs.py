@@ -3,7 +3,8 @@ ints."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -34,29 +35,54 @@ class Shape:
 
 def encode(value: Any) -> AttrValue:
     """Raises InvalidArgumentError on a value that no AttrValue holds."""
-    if isinstance(value, (list, tuple)):
-        attr = AttrValue()
+    attr = AttrValue()
+    put(attr, value)
+    return attr
+
+
+def put(attr: AttrValue, value: Any) -> None:
+    """`encode` into an attribute of a node that has no value yet."""
+    kind = _KINDS.get(type(value)) or _kind_of(value)
+    if kind == "list":
         attr.list.SetInParent()
-        for item in value:
-            one = encode(item)
-            field = one.WhichOneof("value")
-            getattr(attr.list, field).append(getattr(one, field))
-        return attr
-    match value:
-        case bool() | np.bool_():
-            return AttrValue(b=bool(value))
-        case DType():
-            return AttrValue(type=value.as_datatype_enum)
-        case int() | np.integer():
-            return AttrValue(i=int(value))
-        case float() | np.floating():
-            return AttrValue(f=float(value))
-        case str() | bytes():
-            return AttrValue(s=as_bytes(value))
-        case np.ndarray():
-            return AttrValue(tensor=make_tensor_proto(value))
-        case Shape():
-            return AttrValue(shape=shape_proto(value.dims))
+        for kind, items in groupby(value, lambda item: _KINDS.get(type(item)) or _kind_of(item)):
+            getattr(attr.list, kind).extend([(_PLAIN.get(kind) or _MESSAGES[kind])(item) for item in items])
+    elif kind in _MESSAGES:
+        getattr(attr, kind).CopyFrom(_MESSAGES[kind](value))
+    else:
+        setattr(attr, kind, _PLAIN[kind](value))
+
+
+_PLAIN: dict[str, Callable[[Any], Any]] = {
+    "b": bool,
+    "type": lambda value: value.as_datatype_enum,
+    "i": int,
+    "f": float,
+    "s": as_bytes,
+}
+_MESSAGES: dict[str, Callable[[Any], Any]] = {
+    "tensor": make_tensor_proto,
+    "shape": lambda value: shape_proto(value.dims),
+}
+_TYPES: tuple[tuple[Any, str], ...] = (
+    ((list, tuple), "list"),
+    ((bool, np.bool_), "b"),
+    (DType, "type"),
+    ((int, np.integer), "i"),
+    ((float, np.floating), "f"),
+    ((str, bytes), "s"),
+    (np.ndarray, "tensor"),
+    (Shape, "shape"),
+)
+_KINDS: dict[type, str] = {
+    kind: name for kinds, name in _TYPES for kind in (kinds if isinstance(kinds, tuple) else (kinds,))
+}
+
+
+def _kind_of(value: Any) -> str:
+    for kinds, name in _TYPES:
+        if isinstance(value, kinds):
+            return name
     raise InvalidArgumentError(f"No attribute can hold {value!r} ({type(value).__name__})")
 
 
@@ -79,7 +105,10 @@ def _text(raw: bytes) -> str | bytes:
 
 
 def decode(attr: AttrValue) -> Any:
-    field = attr.WhichOneof("value")
+    return _decode(attr, attr.WhichOneof("value"))
+
+
+def _decode(attr: AttrValue, field: str | None) -> Any:
     if field == "list":
         return [_DECODE[f.name](v) for f, values in attr.list.ListFields() for v in values]
     if field not in _DECODE:
@@ -87,6 +116,24 @@ def decode(attr: AttrValue) -> Any:
     return _DECODE[field](getattr(attr, field))
 
 
+_OF_THE_GRAPH = frozenset(["_output_shapes", "_class"])
+
+
 def node_attrs(node: NodeDef) -> dict[str, Any]:
     """The attributes of a node as Python values; functions are left out."""
-    return {name: decode(attr) for name, attr in node.attr.items() if attr.WhichOneof("value") in (*_DECODE, "list")}
+    return _values(node, ())
+
+
+def kernel_attrs(node: NodeDef) -> dict[str, Any]:
+    """Those that its kernel may ask for, without what only passes over a graph want to know."""
+    return _values(node, _OF_THE_GRAPH)
+
+
+def _values(node: NodeDef, without: Collection[str]) -> dict[str, Any]:
+    found = {}
+    for name, attr in node.attr.items():
+        if name not in without:
+            field = attr.WhichOneof("value")
+            if field in _DECODE or field == "list":
+                found[name] = _decode(attr, field)
+    return found

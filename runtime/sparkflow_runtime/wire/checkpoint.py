@@ -8,7 +8,6 @@ Numbers are stored as they are; what safetensors has no type for as numbers of a
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 from collections.abc import Iterable
@@ -69,6 +68,8 @@ class Index:
 
     def missing(self, name: str, prefix: str) -> str:
         """What to say of a tensor that is not here."""
+        import difflib  # dear to import
+
         near = difflib.get_close_matches(name, self.entries, n=3, cutoff=0.5)
         similar = f"Similar names in it: {', '.join(near)}. " if near else ""
         some = sorted(self.entries)[:10]

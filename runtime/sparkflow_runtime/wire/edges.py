@@ -42,7 +42,7 @@ def edge(name: str, port: int) -> str:
 
 
 def data_inputs(node: NodeDef) -> list[str]:
-    return [e for e in node.input if not is_control(e)]
+    return [e for e in node.input if e[0] != "^"]
 
 
 def with_inputs(node: NodeDef, inputs: Sequence[str]) -> NodeDef:

@@ -35,7 +35,7 @@ def shape_proto(shape: tuple[int | None, ...] | None) -> TensorShapeProto:
 def shape_tuple(proto: TensorShapeProto) -> tuple[int | None, ...] | None:
     if proto.unknown_rank:
         return None
-    return tuple(None if d.size < 0 else d.size for d in proto.dim)
+    return tuple([None if d.size < 0 else d.size for d in proto.dim])
 
 
 def as_bytes(text: Any) -> bytes:

@@ -97,7 +97,7 @@ class _Compiler:
     def __init__(self, graph: GraphDef, feeds: list[str], fetches: list[str], bind: Binder):
         self.feeds, self.fetches, self.bind = feeds, fetches, bind
         self.loops = cf.find_loops(graph.node, feeds)
-        self.attrs = {n.name: wire_attrs.node_attrs(n) for n in graph.node}
+        self.attrs = {n.name: wire_attrs.kernel_attrs(n) for n in graph.node}
         self.slots: dict[str, int] = {}
         self.kernels: dict[str, Kernel] = {}
         self.entries: dict[str, Entry] = {}

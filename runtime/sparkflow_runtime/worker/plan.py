@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow_runtime.kernels.compression import carried_as
-from sparkflow_runtime.kernels.registry import Kernel, Prompt, find
+from sparkflow_runtime.kernels.registry import VARIABLES, Kernel, Prompt, find
 from sparkflow_runtime.kernels.scalars import Form
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import control_flow as cf
@@ -29,7 +29,6 @@ from sparkflow_runtime.worker.structure import compile_structured
 from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Test, Unit
 from sparkflow_runtime.worker.values import Irregular, Parts
 
-_NAMES = frozenset(("VariableV2", "Variable"))
 Binder = Callable[[NodeDef, Kernel, dict[str, Any]], Callable[..., Any]]
 
 
@@ -73,7 +72,7 @@ class _Compiler:
         self.order = topological(list(graph.node), self.feeds) if self.live is None else self.live.loops.order
         self.nodes = {n.name: n for n in self.order}
         self.kernels: dict[str, Kernel] = {}
-        self.attrs = {n.name: wire_attrs.node_attrs(n) for n in self.order}
+        self.attrs = {n.name: wire_attrs.kernel_attrs(n) for n in self.order}
         self.units: list[Unit] = []
         self.unit_of: dict[str, int] = {}  # node -> its unit; constants have none
         self.segments: dict[int, tuple[int, list[NodeDef]]] = {}  # events before -> (unit, nodes)
@@ -152,7 +151,7 @@ class _Compiler:
         return self.entries[root]
 
     def _is_fed(self, e: str) -> bool:
-        return not is_control(e) and "{}:{}".format(*parse(e)) in self.fed_tensors
+        return bool(self.fed_tensors) and not is_control(e) and "{}:{}".format(*parse(e)) in self.fed_tensors
 
     def _bundle_unit(self, node: NodeDef, table: dict[int, int], kind: str, peer_attr: str) -> int:
         bundle, peer = self.attrs[node.name]["_bundle"], self.attrs[node.name][peer_attr]
@@ -319,7 +318,7 @@ class _Compiler:
         if node.name in self.forms:
             args, in_place = [("const", arg[1][()]) if arg[0] == "const" else arg for arg in args], ()
         is_pure = not (row.stateful or row.refs)
-        return Call(node.name, self._function(node, row), args, stores, in_place, is_pure, node.op in _NAMES)
+        return Call(node.name, self._function(node, row), args, stores, in_place, is_pure, node.op in VARIABLES)
 
     def _function(self, node: NodeDef, row: Kernel) -> Any:
         return self.forms.get(node.name) or self.bind(node, row, self.attrs[node.name])
@@ -330,7 +329,7 @@ class _Compiler:
 
     def _arg(self, e: str, unit: int, deref: bool) -> tuple[Any, ...]:
         name, port = parse(e)
-        mark = "&" if deref and name in self.kernels and self.kernels[name].stateful else ""
+        mark = "&" if deref and name in self.kernels and self.kernels[name].gives_variables else ""
         if self.unit_of.get(name) == unit and not self._is_fed(e):
             return (
                 (mark + "item", self.lines[name], port)

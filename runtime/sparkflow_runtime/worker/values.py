@@ -83,7 +83,7 @@ class Values:
         if node.op in HANDS_ON or node.op in cf.MERGE:
             return node.op.startswith("Ref")
         row = self.parts.kernels.get(node.name)
-        return row is not None and row.stateful and not row.plain
+        return row is not None and row.gives_variables
 
     def _is_loop_variable(self, node: NodeDef) -> bool:
         return node.op in cf.MERGE and any(

@@ -12,6 +12,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.registry import Kernel, Node
 from sparkflow_runtime.resources.manager import ResourceManager
+from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.edges import data_inputs
 from sparkflow_runtime.wire.errors import AbortedError, NotFoundError, OpError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
@@ -64,7 +65,8 @@ class Worker:
         recorder = Recorder(self.name) if trace else None
         binder = recorder.wrap(bind) if recorder else bind
         lanes = self._lanes if recorder is None else one_lane  # of a trace each call is a span of its own
-        plan = compile_any(graph, feeds, fetches, binder, self.native_loops, recorder is None, lanes)
+        with paused():
+            plan = compile_any(graph, feeds, fetches, binder, self.native_loops, recorder is None, lanes)
         plan.recorder = recorder
         with self._lock:
             handle = next(self._handles)

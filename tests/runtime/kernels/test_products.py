@@ -23,8 +23,8 @@ def test_values_and_bits(shape: tuple[int, int, int], dtype: Any) -> None:
     found = parallel.product(a, b)
     np.testing.assert_allclose(found, a @ b, rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-3)
     with threadpool_limits(1):
-        alone = parallel.product(a, b)
-    assert found.tobytes() == alone.tobytes() and found.dtype == dtype
+        alone = [parallel.product(a, b) for _ in range(3)]  # from the second on as a whole, where that has these bits
+    assert {x.tobytes() for x in alone} == {found.tobytes()} and found.dtype == dtype
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -48,6 +48,37 @@ def test_few_rows(rows: int, transposed: bool, dtype: Any) -> None:
     np.testing.assert_allclose(found, a @ b, rtol=1e-3 if dtype == np.float32 else 1e-10, atol=1e-4)
     with threadpool_limits(1):
         assert found.tobytes() == few_rows.product(a, b).tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.dtype("S3"), object])
+def test_a_copy_of_its_own(dtype: Any) -> None:
+    row = np.arange(1000).astype(dtype)
+    for value in (row[3], row, row[::-2], np.broadcast_to(row, (700, 1000)), np.broadcast_to(row[1], (3, 400_000))):
+        found = parallel.copied(value, dtype)
+        assert np.array_equal(found, value) and found.flags.c_contiguous and found.base is None
+        assert found.dtype == dtype and not np.may_share_memory(found, row)
+
+
+@pytest.mark.parametrize(("whole", "multiplies", "asked"), [(2, False, 1), (2, True, 0), (0, False, 0)])
+def test_new_memory_is_filled_by_processors_left_to_others(
+    whole: int, multiplies: bool, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """asked: how often another thread is, where a server left BLAS one of `whole` threads."""
+    submitted, pool = [], parallel._pool()
+
+    class Pool:
+        def submit(self, work: Any) -> Any:
+            submitted.append(work)
+            return pool.submit(work)
+
+    monkeypatch.setattr(parallel, "_most", lambda: 2)
+    monkeypatch.setattr(parallel, "_pool", Pool)
+    monkeypatch.setattr(parallel._blas, "whole", 0)
+    parallel.leave_to_others(whole)
+    done: list[int] = []
+    with threadpool_limits(1):
+        parallel.share(done.extend, list(range(64)), multiplies)
+    assert sorted(done) == list(range(64)) and len(submitted) == asked
 
 
 def _threads() -> list[int]:

@@ -48,6 +48,13 @@ def test_a_chain_takes_one_array(graph: Any, plain: Any) -> None:
     np.testing.assert_array_equal(value, kept)
 
 
+def test_drawn_values_are_scaled_where_they_lie(graph: Any, plain: Any) -> None:
+    h = tf.negative(tf.random_uniform([4 * N], 1.0, 3.0, name="drawn"), name="h")
+    with tf.Session(config=plain) as session:
+        took = new_bytes(session, tf.reduce_sum(h))
+        assert took["drawn/RandomUniform"] == 16 * N and took["h"] == took["drawn/mul"] == took["drawn"] == 0
+
+
 def test_small_arrays_are_not_asked_about(graph: Any, plain: Any) -> None:
     h = tf.negative(tf.exp(tf.random_uniform([N - 1]), name="a"), name="b")
     with tf.Session(config=plain) as session:
@@ -197,6 +204,7 @@ def test_every_kernel_gives_the_same_bits_in_place(row: Any, dtype: Any) -> None
         inputs[1] = inputs[1][0, 0, 0].copy()
     attrs = {"T": dtype, "N": len(inputs)}
     function = row.factory(registry.Node("n", row.op, attrs, "", np, None, "", ("x", "y")[: len(inputs)]))  # type: ignore[arg-type]
+    assert fused_machine.wait(120)  # what works step by step is in place from then on
     with np.errstate(all="ignore"):
         plain = function(*inputs)
         for i in row.in_place:

@@ -44,13 +44,13 @@ def may_be_variables(view: View) -> set[str]:
 def _reached(view: View, clean: bool) -> set[str]:
     """clean: stacks and TensorArrays hold no variable."""
     found: set[str] = set()
+    asked = [op for op in view.ops.values() if not op.pure or op.row is None or op.row.aliases]
+    asked = [op for op in asked if not op.op.startswith(_GIVES_NEW) and not (clean and op.row and op.row.plain)]
     size = -1
     while size != len(found):  # again, because of the edges that close loops
         size = len(found)
-        for op in view.ops.values():
-            if op.op.startswith(_GIVES_NEW) or (clean and op.row is not None and op.row.plain):
-                continue
-            if not op.pure or (op.row is not None and op.row.aliases and any(producer(e) in found for e in op.data)):
+        for op in asked:
+            if not op.pure or any(producer(e) in found for e in op.data):
                 found.add(op.name)
     return found
 

@@ -13,7 +13,7 @@ from sparkflow_runtime.kernels.registry import Node
 from sparkflow_runtime.master.passes.contexts import OUTSIDE, Context
 from sparkflow_runtime.master.passes.symbols import Shapes, repeated_axes, words
 from sparkflow_runtime.master.passes.view import Op, View, producer
-from sparkflow_runtime.wire.attrs import encode, node_attrs
+from sparkflow_runtime.wire.attrs import encode, kernel_attrs
 from sparkflow_runtime.wire.dtypes import as_dtype
 from sparkflow_runtime.wire.edges import edge
 from sparkflow_runtime.wire.protos import NodeDef
@@ -80,7 +80,7 @@ class Folder:
             return None
         row = op.row
         assert row is not None, "pure ops have a kernel"
-        node = Node(op.name, op.op, node_attrs(op.proto), op.device, np, None, "", tuple(op.data))  # type: ignore[arg-type]
+        node = Node(op.name, op.op, kernel_attrs(op.proto), op.device, np, None, "", tuple(op.data))  # type: ignore[arg-type]
         try:
             with np.errstate(all="ignore"):
                 found = row.factory(node)(*inputs)

@@ -27,6 +27,7 @@ def spelled(edge: str) -> str:
     return edge[:-2] if edge.endswith(":0") else edge
 
 
+@lru_cache(1 << 15)
 def producer(edge: str) -> str:
     return edge.partition(":")[0]
 
@@ -34,7 +35,19 @@ def producer(edge: str) -> str:
 class Op:
     """One node. `data` and `control` may be changed; attributes are read through `attr` and replaced with `set`."""
 
-    __slots__ = ("_given", "_shapes_known", "changed", "control", "data", "device", "name", "op", "proto", "row")
+    __slots__ = (
+        "_given",
+        "_shapes_known",
+        "changed",
+        "control",
+        "data",
+        "device",
+        "name",
+        "op",
+        "proto",
+        "pure",
+        "row",
+    )
 
     def __init__(self, proto: NodeDef):
         self.proto, self.name, self.op, self.device = proto, proto.name, proto.op, proto.device
@@ -43,13 +56,9 @@ class Op:
         self.data = [spelled(e) for e in inputs if e[0] != "^"]
         self._given = tuple(self.data), tuple(self.control)
         self.row = _row(self.op)
+        self.pure = _is_pure(self.row)  # the value depends on the inputs alone, and computing it does nothing else
         self._shapes_known = True
         self.changed: dict[str, Any] = {}
-
-    @property
-    def pure(self) -> bool:
-        """Whether the value depends on the inputs alone and computing it does nothing else."""
-        return self.row is not None and not (self.row.stateful or self.row.is_async or self.row.refs)
 
     def attr(self, name: str, default: Any = None) -> Any:
         if name in self.changed:
@@ -59,6 +68,7 @@ class Op:
     def become(self, op: str, data: list[str]) -> None:
         """Let it compute something else of the same type and shape."""
         self.op, self.data, self.row = op, data, _row(op)
+        self.pure = _is_pure(self.row)
 
     def set(self, name: str, value: Any) -> None:
         self.changed[name] = value
@@ -114,6 +124,10 @@ def _row(op: str) -> registry.Kernel | None:
         return registry.find(op, "CPU")
     except UnimplementedError:
         return None
+
+
+def _is_pure(row: registry.Kernel | None) -> bool:
+    return row is not None and not (row.stateful or row.is_async or row.refs)
 
 
 def _moved_label(label: bytes, moved: Mapping[str, str]) -> bytes:
@@ -183,8 +197,9 @@ class View:
         found: dict[str, list[Op]] = {name: [] for name in self.ops}
         for op in self.ops.values():
             for edge in op.data:
-                if producer(edge) in found:  # the producer of a fed edge may not be there
-                    found[producer(edge)].append(op)
+                users = found.get(producer(edge))
+                if users is not None:  # the producer of a fed edge may not be there
+                    users.append(op)
         return found
 
     @property

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from sparkflow_runtime.master.collector import paused
+from sparkflow_runtime.wire.collector import paused
 
 
 def test_pauses_of_several_threads_end_with_the_last():

@@ -1,0 +1,27 @@
+"""Python's cyclic garbage collector, kept from looking at what is being made and will live.
+
+Importing this library, building a graph and compiling it make tens of thousands of small objects that stay, and each
+few of them start a collection that looks at all of them again: a tenth of the time of an import, an eighth of compiling
+a graph of 9,000 nodes, half of the nodes' way to the runtime.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_found: list[bool] = []  # of each pause that lasts, in any thread: whether the collector was on
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """The last pause to end turns it on again, if it was on. Who ends first may take away what another has found;
+    only one of them has found it on."""
+    _found.append(gc.isenabled())
+    gc.disable()
+    try:
+        yield
+    finally:
+        if _found.pop():
+            gc.enable()
