@@ -41,9 +41,9 @@ def second_half(table: pa.Table, what: str) -> list[pd.DataFrame]:
     "what, message",
     [
         ("type", "Column 'user' has type double, and the table said int64: the type changed on the way"),
-        ("text", "Column 'x' has type .*string"),
+        ("text", "[Cc]olumn '?x'? (has type .*string|with type object)"),
         ("null", r"Column 'late'.* is null at row \d+ of its partition"),
-        ("gone", "x"),
+        ("gone", "Column 'x' is missing"),
     ],
 )
 @pytest.mark.parametrize("ordered", [pytest.param(True, marks=pytest.mark.soak), False])
@@ -54,7 +54,7 @@ def test_a_partition_of_dask_that_differs(
 
     assert clusters.dask is not None
     frames = second_half(small_table(), what)
-    frame = dd.from_map(frames.__getitem__, [0, 1], meta=frames[0].iloc[:0], enforce_metadata=False)
+    frame = dd.from_map(lambda i: frames[i], [0, 1], meta=frames[0].iloc[:0], enforce_metadata=False)
     options = {"partition_by": "row", "order_by": "row"} if ordered else {}
     with pytest.raises(INVALID, match=message):
         tf.dask.train(
@@ -117,9 +117,9 @@ def test_a_stream_whose_folder_cannot_be_written_or_holds_another_model(
         streamed(clusters, tmp_path, tmp_path / "notes", []).awaitTermination()
     (tmp_path / "checkpoints").unlink()
     clusters.train("local", small_table(), tmp_path / "checkpoints", epochs=1)
-    stream = streamed(clusters, tmp_path, tmp_path / "notes", [])
-    with pytest.raises(tf.errors.OpError, match="another"):
-        stream.awaitTermination()
+    with pytest.raises(tf.errors.FailedPreconditionError, match="that has made 1 epochs and was no stream"):
+        streamed(clusters, tmp_path, tmp_path / "notes", [])
+    assert not (tmp_path / "checkpoints" / "stream").exists()
     none_left()
 
 
@@ -128,7 +128,7 @@ def test_a_stream_that_is_scored(clusters: Any, tmp_path: Path) -> None:
     write(tmp_path / "table", 0)
     model = tf.local.train(
         pa.table({"row": np.arange(ROWS)}), counting_model(), label=None, features=["row"], workers=1, ps=1, sync=True,
-        checkpoint_dir=str(tmp_path / "model"), batch_size=64, validation=0.0,
+        checkpoint_dir=str(tmp_path / "model"), batch_size=64, validation=0.0, uneven="join",
         params={"rows": ROWS, "kill": [], "notes": "", "strategy": "ps"},
     )  # fmt: skip
     source = (
@@ -146,7 +146,7 @@ def test_a_stream_that_is_scored(clusters: Any, tmp_path: Path) -> None:
     assert found["row"].tolist() == list(range(0, ROWS, 3))
     np.testing.assert_allclose(found["uses"], -1.0)
     with pytest.raises(INVALID, match="already has a column 'uses'"):
-        model.transform(source.withColumnRenamed("row", "uses"))
+        model.transform(source.selectExpr("row", "1 uses"))
     pq.write_table(pa.table({"row": pa.array([1, 4, None, 7])}), tmp_path / "table" / "1.parquet")
     with pytest.raises(INVALID, match=r"^Column 'row' .*is null at row"):
         run()
