@@ -10,8 +10,9 @@ import logging
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -31,7 +32,7 @@ from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
 from sparkflow_connectors.rows import frame_pieces
 from sparkflow_connectors.saved import load_model
-from sparkflow_connectors.schema import check_partitioning, resolve
+from sparkflow_connectors.schema import check_name, check_partitioning, resolve
 from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
@@ -166,7 +167,7 @@ def _computed(client: Client, ddf: Any, usable: Sequence[str], watch: _Watch) ->
     while True:
         failed = next((f for f in futures if f.status in ("error", "cancelled", "lost")), None)
         if failed is not None:
-            raise _failure(failed)
+            raise _missing(_failure(failed), ddf.columns)
         ready = sum(f.done() for f in futures)
         if ready == len(futures):
             return futures
@@ -179,6 +180,19 @@ def _computed(client: Client, ddf: Any, usable: Sequence[str], watch: _Watch) ->
             )
         patience.say("waiting for the table: %d of %d partitions are computed", ready, len(futures))
         time.sleep(_POLL_S)
+
+
+def _missing(error: BaseException, columns: Iterable[str]) -> BaseException:
+    """The error of a partition, said in our words where a column is what it lacks."""
+    gone = [name for name in columns if isinstance(error, KeyError) and repr(name) in str(error)]
+    if not gone:
+        return error
+    found = InvalidArgumentError(
+        f"Column {gone[0]!r} is missing in a partition of the table ({error}): it has other columns than the table. "
+        "Make all partitions alike"
+    )
+    found.__cause__ = error
+    return found
 
 
 def _failure(future: Future) -> BaseException:
@@ -273,6 +287,8 @@ def _rows(
     job: Job, rank: int, frames: list[Any], partition_by: str | None, order_by: str | None
 ) -> Iterator[pd.DataFrame]:
     """This worker's rows: its partitions as they are, or all rows that are its own in their order."""
+    for frame, read in product(frames, job.columns.read):  # joined, those that lack it would have nulls
+        check_name(list(frame.columns), read)
     if partition_by is None and order_by is None:
         yield from frames
         return

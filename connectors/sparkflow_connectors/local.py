@@ -17,7 +17,7 @@ from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.pace import check_rows
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
-from sparkflow_connectors.rows import pieces_of
+from sparkflow_connectors.rows import pieces_of, table_of
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
 from sparkflow_connectors.tfrecord import read_tfrecord
@@ -65,7 +65,7 @@ def as_table(data: Any) -> pa.Table:
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if type(data).__module__.partition(".")[0] == "pandas":
-        return pa.Table.from_pandas(data, preserve_index=False)
+        return table_of(data)
     raise InvalidArgumentError(f"Expected an Arrow table or a pandas DataFrame, got {type(data).__name__}")
 
 

@@ -1,8 +1,9 @@
-"""Arrow batches to records and back, column by column: no Python object a row, except in SequenceExample."""
+"""Arrow batches to records and back, column by column: no Python object a row, except to write SequenceExample."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from sparkflow_connectors.record_types import (
     leaves,
     value_type,
 )
-from sparkflow_connectors.record_values import Where, cast, flat, lists_of, nested, numbers, text, typed
+from sparkflow_connectors.record_values import Inside, Where, cast, flat, lists_of, nested, numbers, text, typed
 from sparkflow_runtime.records.example import (
     BYTES_LIST,
     MISSING,
@@ -34,6 +35,7 @@ from sparkflow_runtime.records.example import (
 from sparkflow_runtime.records.example_encode import Feature, encode
 from sparkflow_runtime.records.files import Block
 from sparkflow_runtime.records.framing import framed
+from sparkflow_runtime.records.sequences import FeatureList, feature_lists
 from sparkflow_runtime.records.spans import gathered
 
 # ---------------------------------------------------------------------- batches to records
@@ -86,8 +88,10 @@ class Decoder:
 
     def __init__(self, schema: pa.Schema, record_type: str = EXAMPLE):
         self.schema, self.record_type = schema, record_type
-        self._fields = list(leaves(schema))
-        self._keys = Keys.of([f.name.encode() for f in self._fields])
+        self._leaves = list(leaves(schema))
+        self._lists = [f for f in self._leaves if depth_of(f.type) == 2]  # in SequenceExample alone
+        self._fields = [f for f in self._leaves if depth_of(f.type) < 2]
+        self._keys, self._list_keys = (Keys.of([f.name.encode() for f in some]) for some in (self._fields, self._lists))
         self._room = Room()
         self._singles = [0 if depth_of(f.type) else int(kind_of(f.type) or 0) for f in self._fields]
 
@@ -98,14 +102,18 @@ class Decoder:
             data, ends = gathered(block.buffer, block.starts, block.ends)
             array = _text_array(data, ends, None, self.schema.field(0).type, "")
             return pa.record_batch([array], schema=self.schema)
-        if self.record_type != EXAMPLE:
-            return record_sequences.decoded(block, self.schema, where)
         try:
             found = index(block.buffer, block.starts, block.ends, self._keys, self._singles, self._room)
-            arrays = iter(_Columns(found, self._fields, where).arrays())
+            plain, lists = iter(_Columns(found, self._fields, where).arrays()), self._lists_of(block, where)
+            arrays = iter([next(lists if depth_of(f.type) == 2 else plain) for f in self._leaves])
         except BadMessage as error:
-            raise DataLossError(f"{where.record(error.index)} is no tf.train.Example") from None
+            raise DataLossError(f"{where.record(error.index)} is no tf.train.{self.record_type}") from None
         return pa.record_batch([nested(f.type, arrays) for f in self.schema], schema=self.schema)
+
+    def _lists_of(self, block: Block, where: Where) -> Iterator[pa.Array]:
+        if self._lists:
+            found = feature_lists(block.buffer, block.starts, block.ends, self._list_keys)
+            yield from map(partial(_lists_of_lists, where=where), found, self._lists)
 
 
 class _Columns:
@@ -152,6 +160,20 @@ class _Columns:
             i = int(np.argmax(counts > 1))
             raise self._where.has_several(i, field, int(counts[i]))
         return _values(self._found, values, field.type, field.name, counts == 0)
+
+
+def _lists_of_lists(found: FeatureList, field: pa.Field, where: Where) -> pa.Array:
+    if found.missing.any() and not field.nullable:
+        raise where.lacks(int(np.argmax(found.missing)), field)
+    kinds = found.features.kinds
+    kinds[kinds == MISSING] = int(kind_of(value_type(field.type)) or 0)  # a feature of no kind is an empty list
+    inner = field.type.value_field.with_name(field.name)
+    try:
+        lists = _Columns(found.features, [inner], Inside(where, found.message)).arrays()[0]
+    except BadMessage as error:
+        raise BadMessage(found.message(error.index)) from None
+    array = lists_of(found.counts, lists, found.missing, field.type.value_field)
+    return array if array.type == field.type else array.cast(field.type)
 
 
 def _values(

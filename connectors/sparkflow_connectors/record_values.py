@@ -40,6 +40,16 @@ class Where:
         )
 
 
+class Inside(Where):
+    """The same for the features of feature lists. message: which record has a feature."""
+
+    def __init__(self, whole: Where, message: Callable[[int], int]):
+        self._whole, self._message = whole, message
+
+    def record(self, i: int) -> str:
+        return self._whole.record(self._message(i))
+
+
 def flat(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
     for field, column in zip(batch.schema, batch.columns):
         yield from unpacked(field.name, column)

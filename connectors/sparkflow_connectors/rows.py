@@ -18,6 +18,7 @@ from sparkflow_connectors.job import Job
 from sparkflow_connectors.layout import Component, Piece
 from sparkflow_connectors.packing import Packing
 from sparkflow_connectors.schema import Columns, arrays, check_batch, check_keys
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Keys = Mapping[str, str | None]
 _READ_SHARE, _READ_ROWS = 4, 1 << 18  # of `feed_bytes` and at the most, what is read of a file at once
@@ -81,12 +82,23 @@ def frame_pieces(frames: Iterable[Any], job: Job) -> Iterator[Piece]:
     for frame in frames:
         found = _arrays_of_numpy(frame, job.columns, row)
         if rest := [name for name, source in job.columns.read.items() if not found.keys() >= source.tensors.keys()]:
-            others, table = job.columns.only(rest), pa.Table.from_pandas(frame[rest], preserve_index=False)
+            others, table = job.columns.only(rest), table_of(frame[rest])
             check_batch(table, others, row)
             found.update(arrays(table, others, row))
         if len(frame):
             yield job.layout.piece(found)
         row += len(frame)
+
+
+def table_of(frame: Any) -> pa.Table:
+    """A pandas frame in Arrow. Raises InvalidArgumentError on a column whose values are not of one type."""
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        said = ": ".join(str(part) for part in reversed(error.args))
+        raise InvalidArgumentError(
+            f"A column of the table has values of several types, or of one that Arrow has not: {said}. Cast it first"
+        ) from error
 
 
 def _arrays_of_numpy(frame: Any, columns: Columns, first_row: int) -> dict[str, np.ndarray]:

@@ -15,9 +15,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
+from sparkflow_connectors.directory import locked
 from sparkflow_connectors.ledger import saved_epoch
 from sparkflow_connectors.model import Model
-from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
+from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
 
 _OFFSETS = "stream"  # Spark's own notes of the stream, in the checkpoint directory
 # What follows from the stream; and there is no best of epochs that were judged by different rows.
@@ -49,6 +50,16 @@ class TrainingStream:
         self.query.stop()
 
 
+def _check_notes(checkpoint_dir: str, offsets: str) -> None:
+    """Raises FailedPreconditionError where a stream would begin with a micro-batch that the checkpoint counts done."""
+    if (epochs := saved_epoch(checkpoint_dir)) and not os.path.isdir(offsets):
+        raise FailedPreconditionError(
+            f"{checkpoint_dir} holds the checkpoint of a training that has made {epochs} epochs and was no stream, or "
+            f"whose notes {offsets} are gone: as many micro-batches would be passed over. Give another checkpoint_dir; "
+            "a model function can begin with those variables by tf.train.init_from_checkpoint"
+        )
+
+
 def stream(
     train: Callable[..., Model],
     df: DataFrame,
@@ -72,6 +83,9 @@ def stream(
             raise InvalidArgumentError(
                 f"train_stream has no {name}: each micro-batch is an epoch, and the last is the best"
             )
+    offsets = os.path.join(os.path.abspath(checkpoint_dir), _OFFSETS)
+    with locked(os.fspath(checkpoint_dir)):  # before Spark writes its notes there
+        _check_notes(os.fspath(checkpoint_dir), offsets)
     found = TrainingStream()
 
     def each(batch: DataFrame, number: int) -> None:
@@ -87,7 +101,6 @@ def stream(
             found._error = error
             raise
 
-    offsets = os.path.join(os.path.abspath(checkpoint_dir), _OFFSETS)
     writer = df.writeStream.foreachBatch(each).option("checkpointLocation", offsets)
     found.query = (writer.trigger(**trigger) if trigger else writer).start()
     return found

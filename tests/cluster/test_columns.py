@@ -149,6 +149,10 @@ def test_spark_scores_once_whatever_follows(frame: Any, folder: str) -> None:
     twice = model.transform(frame, fetches={"score": "score"}).withColumnRenamed("score", "first")
     both = model.transform(twice, fetches={"again": "score", "text": "said"}).where("first != again")
     assert both.columns[-2:] == ["again", "text"] and both.count() == 0
+    cached = frame.cache()
+    assert "Filter (SPARK_PARTITION_ID() >= 0)" in plan_of(model.transform(cached)), "by rows, not by column batches"
+    assert model.transform(cached).count() == frame.count() == ROWS
+    cached.unpersist()
 
 
 def test_tasks_read_files_that_they_score(clusters: Any, folder: str, tmp_path: Path) -> None:

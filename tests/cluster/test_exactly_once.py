@@ -132,27 +132,29 @@ def test_a_training_on_parquet_files_uses_each_row_once_an_epoch(
 
 _EVERY_DAY = {("pad", 200, "ps"), ("pad", 0, "all_reduce"), ("join", 0, "ps"), ("join", 200, "all_reduce"),
               ("drop", 200, "ps"), ("drop", 0, "ps")}  # fmt: skip
+_ENGINES = ("local", "dask", "spark")
 
 
 @pytest.mark.parametrize(
-    ("uneven", "small", "strategy"),
+    ("uneven", "small", "strategy", "engine"),
     [
-        pytest.param(*case, marks=[] if case in _EVERY_DAY else [pytest.mark.soak])
+        pytest.param(*case, engine, marks=[] if engine == "local" and case in _EVERY_DAY else [pytest.mark.soak])
         for case in product(["pad", "join", "drop"], [200, 0], ["ps", "all_reduce"])
+        for engine in _ENGINES
     ],
 )
 def test_uneven_partitions_neither_hang_nor_lose_rows(
-    clusters: Any, tmp_path: Path, none_left: Any, uneven: str, small: int, strategy: str
+    clusters: Any, tmp_path: Path, none_left: Any, uneven: str, small: int, strategy: str, engine: str
 ) -> None:
     row = np.arange(ROWS)
-    data = pa.table({"row": row, "part": (row < small).astype(np.int64)})
+    data = clusters.frame(engine, pa.table({"row": row, "part": (row < small).astype(np.int64)}))
     options = {"partition_by": "part", "uneven": uneven, "validation": 0.0, "feed_bytes": 8192, "strategy": strategy}
     if uneven == "drop" and not small:
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"partitions \[1\] have no full batch of 64 rows"):
-            uses(clusters, "local", data, tmp_path, [], **options)
+            uses(clusters, engine, data, tmp_path, [], **options)
         none_left()
         return
-    used, _ = uses(clusters, "local", data, tmp_path, [], **options)
+    used, _ = uses(clusters, engine, data, tmp_path, [], **options)
     scale = 2.0 if strategy == "all_reduce" else 1.0  # there, the mean is over all workers
     own, others = used[small:] * scale, used[:small] * scale
     if uneven == "join":

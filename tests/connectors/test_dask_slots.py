@@ -182,7 +182,7 @@ class Computing:
 
 def _compute(lost: dict[int, str], *statuses: str) -> Any:
     client: Any = Computing(*statuses)
-    return dask._computed(client, None, [], SimpleNamespace(lost=lambda: lost))  # type: ignore[arg-type]
+    return dask._computed(client, SimpleNamespace(columns=["x"]), [], SimpleNamespace(lost=lambda: lost))
 
 
 def test_a_table_is_waited_for_while_it_can_still_come(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,25 @@ def test_every_type_comes_back(record_type: str) -> None:
         assert Decoder(schema, record_type).batch(block(encoded(part, record_type))).to_pylist() == part.to_pylist()
 
 
+def test_sequences_in_forms_that_others_write() -> None:
+    """A feature of no kind is an empty list, and the last of two lists of one name counts."""
+    first, second = tf.train.SequenceExample(), tf.train.SequenceExample()
+    first.feature_lists.feature_list["a"].feature.add().int64_list.value.append(5)
+    first.feature_lists.feature_list["other"].feature.add().float_list.value.append(1.0)
+    second.feature_lists.feature_list["a"].feature.add()
+    second.feature_lists.feature_list["a"].feature.add().int64_list.value.extend([-1, 2**40])
+    second.context.feature["c"].bytes_list.value.append(b"x")
+    rows = [first.SerializeToString() + second.SerializeToString(), second.SerializeToString(), b""]
+    data = block(encoded(pa.record_batch([pa.array(rows)], names=["b"]), "ByteArray"))
+    schema = pa.schema([("a", pa.list_(pa.list_(pa.int64()))), ("c", pa.string())])
+    found = Decoder(schema, "SequenceExample").batch(data).to_pylist()
+    assert found == [{"a": [[], [-1, 2**40]], "c": "x"}] * 2 + [{"a": None, "c": None}]
+    wrong = pa.schema([("a", pa.list_(pa.list_(pa.float32())))])
+    message = rf"f: the record at byte {12 + len(rows[0]) + 4}: feature 'a' holds int64, the schema says list"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        Decoder(wrong, "SequenceExample").batch(Block(data.buffer, data.starts[1:], data.ends[1:], 0), "f")
+
+
 def test_what_stands_in_the_messages() -> None:
     batch = batch_of(COLUMNS)
     first = tf.train.Example.FromString(block(encoded(batch)).records()[0])
