@@ -203,7 +203,7 @@ def _whole_is_same(sizes: tuple[int, int, int], turned_a: bool, turned_b: bool, 
         return False
     drawn, size = np.random.default_rng(0), max(m, n)
     a, b = (
-        drawn.random(shape[::-1] if turned else shape, np.float32).astype(dtype) - dtype.type(0.5)
+        drawn.random(shape[::-1] if turned else shape, dtype) - dtype.type(0.5)  # all digits, or sums come out exact
         for shape, turned in (((m, k), turned_a), ((k, n), turned_b))
     )
     a, b = a.T if turned_a else a, b.T if turned_b else b
