@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -14,6 +13,7 @@ from sparkflow.framework.collections import Collections
 from sparkflow.framework.operation import Operation, Tensor
 from sparkflow.framework.registry import OpSpec, lookup
 from sparkflow.framework.shapes import show
+from sparkflow.framework.user_frame import user_frame
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.devices import DeviceSpec, canonical, merge
@@ -62,7 +62,7 @@ class Graph(Collections):
             attrs = {**attrs, "container": self._container}
         full_name = name[:-1] if name and name.endswith("/") else self.unique_name(name or op_type)
         op = Operation(self, op_type, full_name, inputs, {**spec.defaults, **attrs}, spec)
-        op.traceback_frame = _user_frame()
+        op.traceback_frame = user_frame()
         self._apply_scopes(op)
         for name, value in self._attr_stack[-1].items() if self._attr_stack else ():
             op.attrs.setdefault(name, value)
@@ -364,8 +364,6 @@ def _shapes_attr(shapes: tuple[Any, ...]) -> AttrValue:
 _default: ContextVar[Graph | None] = ContextVar("sparkflow_default_graph", default=None)
 _session: ContextVar[Any] = ContextVar("sparkflow_default_session", default=None)
 _global_graph: list[Graph] = [Graph()]
-_PACKAGE = __name__.partition(".")[0]
-_own_files: dict[str, bool] = {}  # whether a source file is of this package
 
 
 def default_session() -> Any:
@@ -389,19 +387,3 @@ def reset_default_graph() -> None:
     if _default.get() is not None:
         raise AssertionError("Do not use tf.reset_default_graph() inside a `with graph.as_default()` block")
     _global_graph[0] = Graph()
-
-
-def _user_frame() -> tuple[str, int] | None:
-    """(file, line) of the nearest caller outside this package, for error messages."""
-    frame: Any = sys._getframe(2)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        own = _own_files.get(file)
-        if own is None:
-            own = frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE
-            if file[:1] != "<":  # generated code has one name everywhere
-                _own_files[file] = own
-        if not own:
-            break
-        frame = frame.f_back
-    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
