@@ -7,7 +7,6 @@ from os import PathLike, fspath
 from types import TracebackType
 from typing import Any
 
-from sparkflow_runtime.records.files import RecordFile, RecordWriter
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
@@ -36,6 +35,8 @@ class TFRecordWriter:
     """Writes records of bytes to `path`; a context manager."""
 
     def __init__(self, path: str | PathLike[str], options: TFRecordOptions | str | int | None = None):
+        from sparkflow_runtime.records.files import RecordWriter  # and with it the compiled loops and the kernels
+
         self._writer = RecordWriter(fspath(path), _compression(options))
 
     def __enter__(self) -> TFRecordWriter:
@@ -65,6 +66,8 @@ def tf_record_iterator(
     path: str | PathLike[str], options: TFRecordOptions | str | int | None = None
 ) -> Iterator[bytes]:
     """The records of a file. Raises NotFoundError, and DataLossError with the position of what is damaged."""
+    from sparkflow_runtime.records.files import RecordFile
+
     with RecordFile(fspath(path), _compression(options)) as file:
         for block in file.blocks():
             yield from block.records()

@@ -17,3 +17,15 @@ FIRST = [
 def test_the_first_import_of_a_process(module: str) -> None:
     done = subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_graph_needs_no_runtime() -> None:
+    """The runtime is half of all modules: the first session or server imports it."""
+    code = (
+        "import sys, sparkflow as tf; x = tf.placeholder(tf.float32, [2]); tf.gradients(tf.square(x), x); "
+        "found = {m for m in sys.modules if m.startswith(('sparkflow_runtime', 'crc32c'))}; "
+        "print([m for m in found if not m.startswith('sparkflow_runtime.wire')]); "
+        "print(tf.Session().run(x, {x: [1, 2]}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "['sparkflow_runtime']\n[1. 2.]\n", done.stderr

@@ -7,16 +7,19 @@ import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparkflow.framework.graph import Graph, default_session, get_default_graph, session_as_default
 from sparkflow.session.feeds import checked, fed_tensor, feeds_of
 from sparkflow.session.fetches import FetchPlan, FetchPlans
-from sparkflow_runtime.session import AnyPartialRun, AnySession, DeviceAttributes, open_session, paused, reset
+from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.wire.protos import ConfigProto
+
+if TYPE_CHECKING:  # half of all modules: the first session imports them, who only builds graphs never does
+    from sparkflow_runtime.session import AnyPartialRun, AnySession, DeviceAttributes
 
 
 class Session:
@@ -40,6 +43,8 @@ class Session:
         self._graph = graph or get_default_graph()
         self.sess_str = target or ""
         self._config = config
+        with paused():
+            from sparkflow_runtime.session import open_session
         self._runtime: AnySession = open_session(self.sess_str, config)
         self._plans = FetchPlans(self._graph)
         self._sent = 0
@@ -65,6 +70,8 @@ class Session:
     def reset(target: str, containers: Sequence[str] | None = None, config: ConfigProto | None = None) -> None:
         """Drop the variables and queues of these containers (of all) in the cluster of `target`, and end every session
         there: their next run raises AbortedError. Sessions without a target own what they use and are not touched."""
+        from sparkflow_runtime.session import reset
+
         reset(target, list(containers or ()), config)
 
     # ------------------------------------------------------------------ running

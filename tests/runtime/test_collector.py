@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import weakref
 
 import pytest
 
@@ -37,3 +38,34 @@ def test_an_error_ends_a_pause_and_what_was_off_stays_off():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_the_many_objects_of_a_pause_are_old_afterwards_and_still_collected():
+    class Loop:
+        def __init__(self):
+            self.me = self
+
+    gc.collect()
+    with paused():
+        kept = [Loop() for _ in range(20_000)]
+        born = gc.get_count()[0]
+    assert born > 20_000 > 1_000 > gc.get_count()[0]
+    assert gc.get_freeze_count() == 0
+    young = {id(o) for generation in (0, 1) for o in gc.get_objects(generation)}
+    assert id(kept[0]) not in young
+    watched = weakref.ref(kept[0])
+    del kept
+    gc.collect()
+    assert watched() is None
+
+
+def test_what_a_program_froze_stays_frozen():
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with paused():
+            kept = [[i] for i in range(20_000)]
+        assert gc.get_freeze_count() == frozen
+        assert len(kept) == 20_000
+    finally:
+        gc.unfreeze()
