@@ -8,16 +8,17 @@ is named: its NodeDef is left on the error as `failed_node`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels import fused_machine
+from sparkflow_runtime.kernels.fused_machine import Machine, Member
+from sparkflow_runtime.kernels.fused_steps import PARAMETERS
 from sparkflow_runtime.kernels.parallel import runs, share
 from sparkflow_runtime.kernels.registry import Function, Node, bound, find
-from sparkflow_runtime.wire.attrs import kernel_attrs
+from sparkflow_runtime.wire.attrs import decode, kernel_attrs
 from sparkflow_runtime.wire.edges import data_inputs
 from sparkflow_runtime.wire.protos import NodeDef
 
@@ -26,30 +27,32 @@ _LARGE, _BLOCK = 1 << 18, 1 << 15  # elements: from where threads pay, and what 
 MOST_INPUTS = 64  # of a node
 
 
-@dataclass
 class Body:
-    """The nodes of a fused node, in order. sources: of each, (True, i) its i-th member or (False, i) its i-th input."""
+    """The nodes of a fused node, in order. sources: of each, (True, i) its i-th member or (False, i) its i-th input.
 
-    nodes: list[NodeDef]
-    functions: list[Function]
-    attrs: list[dict[str, Any]]
-    sources: list[list[tuple[bool, int]]]
-    outputs: list[int]
+    What only running them one by one needs is made when that is asked for: most bodies never are."""
 
-    @classmethod
-    def of(cls, node: Node) -> Body:
-        nodes = [NodeDef.FromString(_raw(text)) for text in node.attrs["_nodes"]]
-        member = {n.name: i for i, n in enumerate(nodes)}
+    def __init__(self, node: Node):
+        self._node = node
+        self.nodes = [NodeDef.FromString(_raw(text)) for text in node.attrs["_nodes"]]
+        member = {n.name: i for i, n in enumerate(self.nodes)}
         given = {e: i for i, e in enumerate(node.attrs["_inputs"])}
-        attrs = [kernel_attrs(n) for n in nodes]
-        functions = [_function(n, a, node) for n, a in zip(nodes, attrs)]
-        sources = [[(e in member, member.get(e, given.get(e, -1))) for e in data_inputs(n)] for n in nodes]
-        return cls(nodes, functions, attrs, sources, [member[name] for name in node.attrs["_outputs"]])
+        self.sources: list[list[tuple[bool, int]]] = [
+            [(e in member, member.get(e, given.get(e, -1))) for e in data_inputs(n)] for n in self.nodes
+        ]
+        self.outputs: list[int] = [member[name] for name in node.attrs["_outputs"]]
+
+    @cached_property
+    def attrs(self) -> list[dict[str, Any]]:
+        return [kernel_attrs(n) for n in self.nodes]
+
+    @cached_property
+    def functions(self) -> list[Function]:
+        return [_function(n, a, self._node) for n, a in zip(self.nodes, self.attrs)]
 
     @cached_property
     def _run(self) -> Callable[[Sequence[Any]], list[Any]]:
-        """Straight-line code, one line a node: what the nodes cost by themselves, and nothing more. Most bodies never
-        need it, as the machine runs them."""
+        """Straight-line code, one line a node: what the nodes cost by themselves, and nothing more."""
         lines = ["def run(x):"]
         for i, sources in enumerate(self.sources):
             args = ", ".join(f"t{k}" if inside else f"x[{k}]" for inside, k in sources)
@@ -83,13 +86,15 @@ def _function(proto: NodeDef, attrs: dict[str, Any], node: Node) -> Function:
     return row.factory(Node(proto.name, proto.op, attrs, node.device, node.xp, node.resources, node.task, inputs))
 
 
+def _parameters(node: NodeDef) -> dict[str, Any]:
+    return {name: decode(node.attr[name]) for name in PARAMETERS if name in node.attr}
+
+
 @bound("_Fused", multi=True, stateful=False, in_place=tuple(range(MOST_INPUTS)))
 def _fused(node: Node) -> Callable[..., Any]:
-    body = Body.of(node)
-    members = [
-        fused_machine.Member(n.op, attrs, sources) for n, attrs, sources in zip(body.nodes, body.attrs, body.sources)
-    ]
-    machine = fused_machine.Machine(members, body.outputs, len(node.inputs))
+    body = Body(node)
+    members = [Member.of(n.op, sources, _parameters(n)) for n, sources in zip(body.nodes, body.sources)]
+    machine = Machine(members, body.outputs, len(node.inputs))
     fused_machine.prepare()
 
     def run(*inputs: Any, out: Any = None) -> Any:
@@ -102,7 +107,7 @@ def _fused(node: Node) -> Callable[..., Any]:
 @bound("_FusedMatMul", "_FusedConv2D", stateful=False)
 def _fused_product(node: Node) -> Callable[..., Any]:
     """The bias is added and the activation taken in the product's own memory."""
-    body, xp = Body.of(node), node.xp
+    body, xp = Body(node), node.xp
     product, bias_at = body.functions[0], next(i for inside, i in body.sources[1] if not inside)
     a, b = (i for _, i in body.sources[0])
     activate = _IN_PLACE[body.nodes[2].op](xp) if len(body.nodes) > 2 else None

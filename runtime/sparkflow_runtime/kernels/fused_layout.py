@@ -4,6 +4,7 @@ the tables that `fused_native` reads."""
 from __future__ import annotations
 
 import ctypes
+from functools import lru_cache
 
 import numpy as np
 
@@ -25,6 +26,7 @@ def room_bytes(operands: int, registers: int) -> int:
     return 128 + WORK + 6 * 8 * operands + 8 * BLOCK * (registers + operands)
 
 
+@lru_cache(maxsize=1024)
 def loop_of(ufunc: np.ufunc, types: str) -> tuple[int, int]:
     """(address, data) of a ufunc's inner loop for 'ff->f'. Raises KeyError where it has none."""
     if types not in ufunc.types:

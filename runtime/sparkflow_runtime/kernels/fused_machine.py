@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from threading import Event, Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparkflow_runtime.kernels import fused_layout as layout
 from sparkflow_runtime.kernels import machine_code
 from sparkflow_runtime.kernels.compiled import SWITCH, in_background, make_ready
-from sparkflow_runtime.kernels.fused_steps import Operand, Step, Tracer, Unsupported, trace
+from sparkflow_runtime.kernels.fused_steps import PARAMETERS, Operand, Step, Tracer, Unsupported, trace
 from sparkflow_runtime.kernels.machine_code import Source
 from sparkflow_runtime.kernels.parallel import scratch_at
 
@@ -29,11 +30,17 @@ _MAX_REFUSED = 32  # a node whose inputs are never taken is not asked for ever
 _ARRAY = id(np.ndarray)
 
 
-@dataclass
-class Member:
+class Member(NamedTuple):
+    """One op of a program. sources: (True, i) the result of the i-th member, (False, i) the i-th input. parameters: the
+    attributes that its recipe may look at."""
+
     op: str
-    attrs: dict[str, Any]
-    sources: list[tuple[bool, int]]
+    sources: tuple[tuple[bool, int], ...]
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, op: str, sources: Iterable[tuple[bool, int]], attrs: Mapping[str, Any]) -> Member:
+        return cls(op, tuple(sources), tuple((name, attrs[name]) for name in PARAMETERS if name in attrs))
 
 
 @dataclass
@@ -52,7 +59,7 @@ class Program:
 
 class Machine:
     def __init__(self, members: Sequence[Member], outputs: Sequence[int], inputs: int):
-        self._members, self._outputs, self._inputs = members, outputs, inputs
+        self._structure, self._inputs = (tuple(members), tuple(outputs)), inputs
         self._programs: dict[Any, Program | None] = {}
         self._last: Program | None = None
         self._refused = 0  # calls in a row
@@ -89,24 +96,29 @@ class Machine:
         if key not in self._programs:
             if len(self._programs) >= _MAX_PROGRAMS:
                 return None
-            self._programs[key] = self._compile(key)
+            self._programs[key] = _compile(*self._structure, key)
         self._last = self._programs[key]
         return self._last
 
-    def _compile(self, key: Sequence[tuple[np.dtype[Any], bool]]) -> Program | None:
-        tracer = Tracer()
-        given = [Operand("input", i, dtype, full) for i, (dtype, full) in enumerate(key)]
-        values: list[Operand] = []
-        try:
-            for member in self._members:
-                args = [values[i] if inside else given[i] for inside, i in member.sources]
-                values.append(trace(tracer, member.op, member.attrs, args))
-            results = [values[i] for i in self._outputs]
-            if not any(full for _, full in key) or not all(r.kind == "step" and r.full for r in results):
-                return None
-            return _Writer(tracer, given, results).program(next(i for i, (_, full) in enumerate(key) if full))
-        except (Unsupported, KeyError):
+
+@lru_cache(maxsize=256)
+def _compile(
+    members: tuple[Member, ...], outputs: tuple[int, ...], key: tuple[tuple[np.dtype[Any], bool], ...]
+) -> Program | None:
+    """One program for all nodes that are made alike, as the layers and unrolled steps of a model are."""
+    tracer = Tracer()
+    given = [Operand("input", i, dtype, full) for i, (dtype, full) in enumerate(key)]
+    values: list[Operand] = []
+    try:
+        for member in members:
+            args = [values[i] if inside else given[i] for inside, i in member.sources]
+            values.append(trace(tracer, member.op, dict(member.parameters), args))
+        results = [values[i] for i in outputs]
+        if not any(full for _, full in key) or not all(r.kind == "step" and r.full for r in results):
             return None
+        return _Writer(tracer, given, results).program(next(i for i, (_, full) in enumerate(key) if full))
+    except (Unsupported, KeyError):
+        return None
 
 
 def _outputs(program: Program, shape: tuple[int, ...], inputs: tuple[Any, ...], free: Any) -> tuple[np.ndarray, ...]:
@@ -254,8 +266,8 @@ def _gives_the_same_bits(code: Any) -> bool:
     """Whether a program over an array, a row and a scalar gives what the ufuncs give."""
     x = np.linspace(-3, 3, 3000, dtype=np.float32).reshape(300, 10)
     row, one = np.arange(10, dtype=np.float32), np.float32(0.5)
-    members = [Member("Mul", {}, [(False, 0), (False, 1)]), Member("Tanh", {}, [(True, 0)])]
-    members += [Member("AddV2", {}, [(True, 1), (False, 2)])]
+    members = [Member("Mul", ((False, 0), (False, 1))), Member("Tanh", ((True, 0),))]
+    members += [Member("AddV2", ((True, 1), (False, 2)))]
     machine = Machine(members, [2, 1], 3)
     program = machine._program_for((x, row, one))
     if program is None or not x.flags.c_contiguous:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,7 @@ class Tracer:
         return out
 
 
+@lru_cache(maxsize=1024)
 def _result(name: str, dtype: np.dtype[Any], count: int) -> np.dtype[Any]:
     """The type of a ufunc's result. Raises Unsupported where numpy has no loop for the very types."""
     wanted = dtype.char * count + "->"
@@ -185,12 +187,14 @@ def _one_less(t: Tracer, x: Operand) -> Operand:
 
 
 def trace(t: Tracer, op: str, attrs: dict[str, Any], args: Sequence[Operand]) -> Operand:
-    """Write down the steps of one op. Raises Unsupported where its kernel might refuse the arguments' shapes."""
+    """Write down the steps of one op; attrs: those of PARAMETERS that it has. Raises Unsupported where its kernel might
+    refuse the arguments' shapes."""
     if (op == "Select" or op.endswith("Grad")) and not all(a.full for a in args):
         raise Unsupported(f"{op} wants arguments of one shape")
     return RECIPES[op](t, attrs, *args)
 
 
+PARAMETERS = ("alpha",)  # the attributes that recipes look at
 RECIPES: dict[str, Recipe] = {
     **{
         op: _ufunc(name)

@@ -46,7 +46,7 @@ def _(a: Any, b: Any, out: Any) -> None:
 @bound("_FusedUpdate", refs=EVERY_INPUT)
 def _fused_update(node: Node) -> Callable[..., Variable]:
     """Members: MatMul, and the dense update that takes it."""
-    body, xp = Body.of(node), node.xp
+    body, xp = Body(node), node.xp
     updater = Updater(xp, body.nodes[1].op, body.attrs[1])
     thin_product.prepare()
     update, inputs_at = updater.update, [i for _, i in body.sources[1]]

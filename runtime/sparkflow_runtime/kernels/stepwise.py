@@ -29,7 +29,7 @@ def stepwise(op: str, inputs: int = 1) -> Callable[[Function], Function]:
             whole = partial(fn, node.xp, **{name: node.attrs[name] for name in wanted if name in node.attrs})
             if node.xp is not np:
                 return lambda *arrays, out=None: whole(*arrays)
-            machine = Machine([Member(op, node.attrs, [(False, i) for i in range(inputs)])], [0], inputs)
+            machine = Machine([Member.of(op, [(False, i) for i in range(inputs)], node.attrs)], [0], inputs)
             prepare()
 
             def run(*arrays: Any, out: Any = None) -> Any:

@@ -84,6 +84,7 @@ class _Compiler:
         self.constants: dict[str, Any] = {}
         self.aliasing: set[str] = set()  # nodes whose output may be memory that outlives the step
         self.fed_tensors = set(self.feeds)
+        self.fed_nodes = {parse(f)[0] for f in self.feeds}
         self.guess = ScalarGuess(self.fed_tensors, self.constants) if operators else None
         self.lines: dict[str, int] = {}  # node -> its line within its segment
 
@@ -151,7 +152,9 @@ class _Compiler:
         return self.entries[root]
 
     def _is_fed(self, e: str) -> bool:
-        return bool(self.fed_tensors) and not is_control(e) and "{}:{}".format(*parse(e)) in self.fed_tensors
+        if e in self.fed_nodes:  # its first output
+            return f"{e}:0" in self.fed_tensors
+        return ":" in e and e in self.fed_tensors
 
     def _bundle_unit(self, node: NodeDef, table: dict[int, int], kind: str, peer_attr: str) -> int:
         bundle, peer = self.attrs[node.name]["_bundle"], self.attrs[node.name][peer_attr]

@@ -45,6 +45,8 @@ class Scene:
         found = self.constant(edge)
         if found is None or found.dtype.kind not in "iufb" or found.size == 0:
             return False
+        if found.item(0) != value:
+            return False
         same = bool((found == value).all()) and not (value == 0 and np.signbit(found).any() != np.signbit(value))
         return same and self.keeps_shape(op, other)
 

@@ -61,7 +61,7 @@ class Folder:
     def _outputs(self, op: Op, view: View, shapes: Shapes, known: dict[str, Any]) -> list[Any] | None:
         if op.op in _NEVER or not op.pure or op.control:
             return None
-        if any(edge(op.name, port) in view.feeds for port in range(_ports(op))):
+        if view.feeds and any(edge(op.name, port) in view.feeds for port in range(_ports(op))):
             return None
         from_shapes = _by_shapes(op, view, shapes)
         if from_shapes is not None:
@@ -141,7 +141,7 @@ def _ports(op: Op) -> int:
 def _array(known: dict[str, Any], e: str) -> Any:
     """The array of a known edge; a Const's is decoded when it is first used."""
     if isinstance(known[e], Op):
-        known[e] = known[e].attr("value")
+        known[e] = known[e].value
     return known[e]
 
 

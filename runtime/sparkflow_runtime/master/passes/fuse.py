@@ -36,6 +36,7 @@ ELEMENTWISE = words(
     "SigmoidGrad TanhGrad SqrtGrad RsqrtGrad ReciprocalGrad"
 )
 _TYPES = frozenset(["float32", "float64", "int32", "int64", "bool"])
+_ENUMS = frozenset(as_dtype(name).as_datatype_enum for name in _TYPES)
 _HIDDEN = frozenset([SHAPES, "_class", CARRIED])
 _SWAPPED = "_swap_to_host"  # says which inputs of this node, so it stays one
 _MAX_MEMBERS, _MAX_INPUTS = 64, 64
@@ -72,9 +73,10 @@ class _Group:
 def fuse(view: View) -> None:
     """Replace MatMul chains first, then elementwise groups where that pays."""
     join_adam(view)
-    _fuse_products(view, _events(view))
-    _fuse_updates(view, _events(view))
-    groups = _grown(view, _events(view))
+    events = _events(view)
+    _fuse_products(view, events)
+    _fuse_updates(view, events)
+    groups = _grown(view, events)
     _replace(view, [(g.members, "_Fused") for g in groups if _pays(g)])
 
 
@@ -90,7 +92,10 @@ def _pays(group: _Group) -> bool:
 
 
 def _events(view: View) -> dict[str, int]:
-    """The asynchronous ops that come before each node, as bits."""
+    """The asynchronous ops that come before each node, as bits. A fused node keeps its last member's name and has that
+    one's bits, which are those of all its members."""
+    if all(op.row is not None and not op.row.is_async for op in view.ops.values()):
+        return dict.fromkeys(view.ops, 0)
     found: dict[str, int] = {}
     count = 0
     for op in view.ops.values():
@@ -110,7 +115,8 @@ def _grown(view: View, events: dict[str, int]) -> list[_Group]:
     groups: list[_Group] = []
     kept, apart = view.kept, view.gates | _apart(view)
     for op in view.ops.values():
-        sources = {id(g): g for e in op.data if (g := of.get(producer(e))) is not None and g.open}
+        found = [of.get(e) or of.get(producer(e)) for e in op.data]
+        sources = {id(g): g for g in found if g is not None and g.open}
         joined = None
         if _fusable(op, view, apart):
             ready = [g for g in sources.values() if events[g.members[0].name] == events[op.name]]
@@ -146,7 +152,13 @@ def _fusable(op: Op, view: View, apart: set[str]) -> bool:
     shape = view.shapes.of(op.name)
     if shape is None or shape == ():  # single numbers are fast as they are (kernels/scalars.py)
         return False
-    return op.name not in apart and _type_of(op) in _TYPES
+    return op.name not in apart and _has_loops(op)
+
+
+def _has_loops(op: Op) -> bool:
+    if "T" in op.changed or "T" not in op.proto.attr:
+        return _type_of(op) in _TYPES
+    return op.proto.attr["T"].type in _ENUMS
 
 
 def _type_of(op: Op) -> str:
@@ -165,11 +177,11 @@ def _join(op: Op, sources: list[_Group], view: View, of: dict[str, _Group]) -> _
     for other in others:
         if len(first.members) + len(other.members) < _MAX_MEMBERS and _may_be_equal(first.shape, other.shape):
             _merge(first, other, of)
-    inputs = first.inputs.union(e for e in op.data if of.get(producer(e)) is not first)
-    if len(first.members) >= _MAX_MEMBERS or len(inputs) > _MAX_INPUTS:
+    new = {e for e in op.data if e not in first.inputs and of.get(producer(e)) is not first}
+    if len(first.members) >= _MAX_MEMBERS or len(first.inputs) + len(new) > _MAX_INPUTS:
         return None
     first.members.append(op)
-    first.inputs = inputs
+    first.inputs |= new
     return first
 
 
@@ -235,6 +247,8 @@ def _is_bias(add: Op, product: Op, view: View) -> bool:
 
 
 def _fuse_updates(view: View, events: dict[str, int]) -> None:
+    if all(op.op not in DENSE_UPDATES for op in view.ops.values()):
+        return
     users, kept, gates = view.consumers(), view.kept, view.gates
     pairs: list[tuple[list[Op], str]] = []
     for op in view.ops.values():
@@ -314,11 +328,12 @@ def _describe_outputs(proto: NodeDef, members: list[Op]) -> None:
 
 def _body(op: Op) -> NodeDef:
     """The node without what only concerns its place in the graph."""
-    proto = NodeDef(name=op.name, op=op.op, device=op.device)
-    proto.input.extend(op.data)
-    for name, attr in op.proto.attr.items():
-        if name not in _HIDDEN:
-            proto.attr[name].CopyFrom(attr)
+    proto = NodeDef()
+    proto.CopyFrom(op.proto)
+    proto.name, proto.op, proto.device = op.name, op.op, op.device
+    proto.input[:] = op.data
+    for name in _HIDDEN:
+        proto.attr.pop(name, None)
     for name, value in op.changed.items():
         proto.attr[name].CopyFrom(encode(value))
     return proto

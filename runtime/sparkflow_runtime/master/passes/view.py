@@ -38,6 +38,7 @@ class Op:
     __slots__ = (
         "_given",
         "_shapes_known",
+        "_value",
         "changed",
         "control",
         "data",
@@ -52,18 +53,27 @@ class Op:
     def __init__(self, proto: NodeDef):
         self.proto, self.name, self.op, self.device = proto, proto.name, proto.op, proto.device
         inputs = list(proto.input)
-        self.control = [e[1:] for e in inputs if e[0] == "^"]
-        self.data = [spelled(e) for e in inputs if e[0] != "^"]
+        controlled = bool(inputs) and inputs[-1][0] == "^"  # control inputs are the last ones
+        self.control = [e[1:] for e in inputs if e[0] == "^"] if controlled else []
+        self.data = [spelled(e) for e in inputs[: len(inputs) - len(self.control)]]
         self._given = tuple(self.data), tuple(self.control)
         self.row = _row(self.op)
         self.pure = _is_pure(self.row)  # the value depends on the inputs alone, and computing it does nothing else
         self._shapes_known = True
+        self._value: Any = None
         self.changed: dict[str, Any] = {}
 
     def attr(self, name: str, default: Any = None) -> Any:
         if name in self.changed:
             return self.changed[name]
         return decode(self.proto.attr[name]) if name in self.proto.attr else default
+
+    @property
+    def value(self) -> Any:
+        """A Const's array, decoded once."""
+        if self._value is None:
+            self._value = self.attr("value")
+        return self._value
 
     def become(self, op: str, data: list[str]) -> None:
         """Let it compute something else of the same type and shape."""
@@ -197,7 +207,9 @@ class View:
         found: dict[str, list[Op]] = {name: [] for name in self.ops}
         for op in self.ops.values():
             for edge in op.data:
-                users = found.get(producer(edge))
+                users = found.get(edge)  # most edges are of port 0 and so called as their producer
+                if users is None:
+                    users = found.get(producer(edge))
                 if users is not None:  # the producer of a fed edge may not be there
                     users.append(op)
         return found
@@ -213,7 +225,7 @@ class View:
         op = self.ops.get(edge)
         if op is None or op.op != "Const" or edge in self.feeds or not self.only_inside(op):
             return None
-        return op.attr("value") if self.context(op.name) == inside else None
+        return op.value if self.context(op.name) == inside else None
 
     def only_inside(self, op: Op) -> bool:
         """Whether a node waits for others only in order to be inside of a cond or a loop, as constants there do."""
@@ -249,15 +261,22 @@ class View:
         """Leave out what no fetch or target needs any more. Fed edges need nobody."""
         if self.changes == self._pruned_at:
             return
-        todo = [producer(e) for e in self.fetches - self.feeds] + list(self.targets)
+        ops, feeds = self.ops, self.feeds
+        todo = [*(self.fetches - feeds), *self.targets]  # nodes, and edges, which mostly are called as their nodes
         keep: set[str] = set()
         while todo:
             name = todo.pop()
-            if name not in keep:
-                keep.add(name)
-                op = self.ops[name]
-                todo += [producer(e) for e in op.data if e not in self.feeds]
-                todo += op.control
+            if name in keep:
+                continue
+            op = ops.get(name)
+            if op is None:
+                name = producer(name)
+                if name in keep:
+                    continue
+                op = ops[name]
+            keep.add(name)
+            todo += [e for e in op.data if e not in feeds] if feeds else op.data
+            todo += op.control
         self.drop([name for name in self.ops if name not in keep])
         self._pruned_at = self.changes
 
@@ -271,6 +290,8 @@ def _last(edge: str, edges: Mapping[str, str]) -> str:
 def in_order(ops: dict[str, Op]) -> dict[str, Op]:
     """Every producer before its consumers, otherwise as given. The inputs of a Merge that come from a NextIteration
     close a loop and do not count."""
+    if _is_in_order(ops):
+        return ops
     ordered: dict[str, Op] = {}
     for root in ops:
         stack = [root]
@@ -289,6 +310,19 @@ def in_order(ops: dict[str, Op]) -> dict[str, Op]:
                 ordered[name] = op
                 stack.pop()
     return ordered
+
+
+def _is_in_order(ops: dict[str, Op]) -> bool:
+    """As graphs without loops are, which are written down as they were made."""
+    seen: set[str] = set()
+    for name, op in ops.items():
+        for e in op.data:
+            if e not in seen and (source := producer(e)) not in seen and source in ops:
+                return False
+        if op.control and any(c not in seen and c in ops for c in op.control):
+            return False
+        seen.add(name)
+    return True
 
 
 def _before(op: Op, ops: dict[str, Op]) -> list[str]:
