@@ -16,6 +16,7 @@ from typing import NamedTuple
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.passes.arithmetic import arithmetic
 from sparkflow_runtime.master.passes.common import common_subexpressions
+from sparkflow_runtime.master.passes.control_hops import shorten_control
 from sparkflow_runtime.master.passes.delay import delay
 from sparkflow_runtime.master.passes.dependencies import dependencies
 from sparkflow_runtime.master.passes.distinct_rows import distinct_rows
@@ -76,6 +77,7 @@ class PlacedPass(NamedTuple):
 
 
 PLACED_PASSES = (
+    PlacedPass("control_hops", lambda graph, of: shorten_control(graph, of.kept)),
     PlacedPass("distinct_rows", lambda graph, of: distinct_rows(graph, of.feeds, of.kept)),
     PlacedPass("embeddings", lambda graph, of: fuse_embeddings(graph, of.feeds, of.kept)),
     PlacedPass("joint_takes", lambda graph, of: joint_takes(graph, of.feeds, of.kept)),

@@ -23,6 +23,7 @@ class Settings:
     common_subexpressions: bool = True
     layout: bool = True
     fusion: bool = True
+    control_hops: bool = True  # between tasks
     distinct_rows: bool = True  # of look-ups in tables of another task
     embeddings: bool = True  # look-ups in many tables and their updates
     joint_takes: bool = True  # of accumulators
@@ -76,6 +77,7 @@ class Settings:
 
 _TOGGLES = {
     "dependencies": "dependency_optimization",
+    "control_hops": "dependency_optimization",
     "constant_folding": "constant_folding",
     "arithmetic": "arithmetic_optimization",
     "common_subexpressions": "common_subgraph_elimination",
@@ -91,6 +93,7 @@ _TOGGLES = {
 # What RewriterConfig.optimizers calls them; TensorFlow's other ones change nothing here.
 _LISTED = {
     "dependencies": "dependency",
+    "control_hops": "dependency",
     "constant_folding": "constfold",
     "arithmetic": "arithmetic",
     "common_subexpressions": "common_subgraph_elimination",
