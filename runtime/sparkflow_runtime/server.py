@@ -25,6 +25,7 @@ from sparkflow_runtime.transport.base import Channel, dial, listen
 from sparkflow_runtime.transport.base import Options as TransportOptions
 from sparkflow_runtime.transport.peers import traffic
 from sparkflow_runtime.wire import sessions
+from sparkflow_runtime.wire.bundles import Bundle, decode_table, encode_table, tensors_of
 from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec, address_of, numbered
 from sparkflow_runtime.wire.devices import task_name, task_of
 from sparkflow_runtime.wire.errors import (
@@ -41,12 +42,12 @@ from sparkflow_runtime.wire.errors import (
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef
 from sparkflow_runtime.worker.worker import Worker
 
-REGISTER, RUN, DELIVER, ABORT, DEREGISTER, RESET, FORGET = range(1, 8)
+REGISTER, RUN, DELIVER, ABORT, DEREGISTER, RESET, FORGET, DELIVER_ALL = range(1, 9)
 COLLECTIVE, TRAFFIC = 64, 65
-_RUN_META = struct.Struct("<QQ")  # handle, step id
+_RUN_META = struct.Struct("<QQ")  # handle, step id; then a table of the bundles that come with it (wire/bundles)
 _DELIVER_META = struct.Struct("<QQ")  # step id, bundle; then a _NUMBER for the iteration of each loop around it
 _NUMBER = struct.Struct("<Q")
-_STEP_META = struct.Struct("<Q")
+_STEP_META = struct.Struct("<Q")  # of DELIVER_ALL: step id, then a table of bundles
 _REGISTER_TIMEOUT_S = 120.0
 
 _log = logging.getLogger(__name__)
@@ -186,9 +187,11 @@ class Server:
                     return self._cluster.task_address(job, index)
         raise NotFoundError(f"{self.name}: the cluster has no {task}; it is {self._cluster}")
 
-    def _push(
-        self, task: str, step_id: int, bundle: int, tensors: Sequence[Any], iterations: tuple[int, ...] = ()
-    ) -> None:
+    def _push(self, task: str, step_id: int, bundles: Sequence[Bundle], iterations: tuple[int, ...] = ()) -> None:
+        if len(bundles) > 1:
+            self.channel(task).push(DELIVER_ALL, _STEP_META.pack(step_id) + encode_table(bundles), tensors_of(bundles))
+            return
+        ((bundle, tensors),) = bundles
         meta = _DELIVER_META.pack(step_id, bundle)
         if iterations:
             meta += b"".join(map(_NUMBER.pack, iterations))
@@ -213,6 +216,10 @@ class Server:
             step_id, bundle = _DELIVER_META.unpack_from(meta)
             iterations = tuple(n for (n,) in _NUMBER.iter_unpack(meta[_DELIVER_META.size :]))
             self.worker.rendezvous.deliver(step_id, bundle, tensors, iterations)
+        elif method == DELIVER_ALL:
+            step_id = _STEP_META.unpack_from(meta)[0]
+            for bundle, own in decode_table(meta[_STEP_META.size :], tensors)[1]:
+                self.worker.rendezvous.deliver(step_id, bundle, own)
         elif method == COLLECTIVE:
             self._collectives.on_message(channel.peer, meta, tensors)
         elif method == TRAFFIC:
@@ -254,7 +261,8 @@ class Server:
         reply(_STEP_META.pack(handle))
 
     def _run(self, channel: Channel, meta: bytes, tensors: list[Any], reply: Any) -> None:
-        handle, step_id = _RUN_META.unpack(meta)
+        handle, step_id = _RUN_META.unpack_from(meta)
+        feeds, bundles = decode_table(meta[_RUN_META.size :], tensors)
         with self._lock:
             self._steps.setdefault(channel, set()).add(step_id)
 
@@ -264,7 +272,7 @@ class Server:
             reply(tensors=fetched or (), error=error)
 
         try:
-            self.worker.start(handle, step_id, tensors, finish)
+            self.worker.start(handle, step_id, feeds, finish, bundles)
         except OpError:
             with self._lock:
                 self._steps[channel].discard(step_id)
@@ -326,11 +334,14 @@ class RemoteTask:
 
         return handle
 
-    def start(self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None]) -> None:
+    def start(
+        self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None], bundles: Sequence[Bundle] = ()
+    ) -> None:
         def replied(error: OpError | None, meta: bytes, tensors: list[Any]) -> None:
             done(error, tensors)
 
-        self._server.channel(self.name).call_async(RUN, _RUN_META.pack(handle, step_id), feeds, replied)
+        meta = _RUN_META.pack(handle, step_id) + encode_table(bundles)
+        self._server.channel(self.name).call_async(RUN, meta, [*feeds, *tensors_of(bundles)], replied)
 
     def abort(self, step_id: int, error: OpError) -> None:
         channel = self._server._channels.get(self.name)

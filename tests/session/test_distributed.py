@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import struct
 import threading
 import time
 from typing import Any
@@ -12,6 +13,10 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.session.server import Server
+from sparkflow_runtime.master.compiled import Compiled
+from sparkflow_runtime.server import DELIVER_ALL, RUN
+from sparkflow_runtime.wire.bundles import encode_table
+from sparkflow_runtime.wire.protos import GraphDef
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 
@@ -63,25 +68,74 @@ def test_state_outlives_sessions_and_is_shared_by_masters(cluster: Any) -> None:
         assert session.run(v0).tolist() == [1, 2]
 
 
-def test_fifty_slots_travel_as_three_messages_a_step(cluster: Any, graph: Any) -> None:
-    """Ids out, rows back, gradients out: whatever the number of tables."""
-    servers = cluster(ps=1, worker=1)
-    with tf.device(PS):
+def test_fifty_slots_on_two_servers_travel_as_two_messages_a_step(cluster: Any, graph: Any) -> None:
+    """The run request with the ids, and the gradients; back come the rows with the dense variables, and the reply:
+    whatever the number of tables."""
+    servers = cluster(ps=2, worker=1)
+    with tf.device(tf.train.replica_device_setter(ps_tasks=2, worker_device=WORKER)):
+        count = tf.train.get_or_create_global_step()
         tables = [tf.Variable(np.ones((10, 4), np.float32)) for _ in range(50)]
-    with tf.device(WORKER):
+        dense = [tf.Variable(np.float32(1)) for _ in range(4)]
         ids = tf.placeholder(tf.int64, [None])
-        loss = tf.add_n([tf.reduce_sum(tf.nn.embedding_lookup(t, ids)) for t in tables])
-        step = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        rows = tf.add_n([tf.reduce_sum(tf.nn.embedding_lookup(t, ids)) for t in tables])
+        step = tf.train.GradientDescentOptimizer(0.1).minimize(tf.square(tf.add_n(dense) * rows), count)
     with tf.Session(servers["worker0"].target) as session:
         session.run(tf.global_variables_initializer())
         session.run(step, {ids: [1, 2]})
-        channel = servers["worker0"]._runtime.channel("/job:ps/replica:0/task:0")
-        before = dict(channel.counters)
+        channels = [servers["worker0"]._runtime.channel(f"/job:ps/replica:0/task:{i}") for i in range(2)]
+        before = [dict(channel.counters) for channel in channels]
         for _ in range(10):
             session.run(step, {ids: [1, 2]})
-        sent, received = (channel.counters[k] - before[k] for k in ("frames_sent", "frames_received"))
-    assert sent <= 10 * 3 + 2, "the run request, the ids, the gradients"
-    assert received <= 10 * 2 + 2, "the rows, the reply"
+        for channel, old in zip(channels, before):
+            sent, received = (channel.counters[k] - old[k] for k in ("frames_sent", "frames_received"))
+            assert 20 <= sent <= 22 and 20 <= received <= 22, "but for heartbeats"
+        assert session.run(count) == 11
+
+
+def test_a_step_that_fails_before_it_sends_ends_at_once_everywhere(cluster: Any, graph: Any) -> None:
+    """The server's part begins with the ids, which are never made."""
+    servers = cluster(ps=1, worker=1)
+    with tf.device(PS):
+        table = tf.Variable(np.ones((10, 4), np.float32))
+    with tf.device(WORKER):
+        x = tf.placeholder(tf.int64, [None])
+        rows = tf.reduce_sum(tf.nn.embedding_lookup(table, tf.reshape(x, [2]) + 1))
+    with tf.Session(servers["worker0"].target) as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(rows, {x: [1, 2]}) == 8
+        for _ in range(3):
+            start = time.monotonic()
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                session.run(rows, {x: [1, 2, 3]})
+            assert time.monotonic() - start < 2
+        assert session.run(rows, {x: [1, 2]}) == 8
+        assert not servers["ps0"]._runtime.worker.rendezvous._steps
+
+
+def test_a_table_of_bundles_that_is_wrong_is_refused(cluster: Any, graph: Any, caplog: Any) -> None:
+    servers = cluster(ps=1, worker=1)
+    with tf.device(PS):
+        v = tf.Variable(3.0)
+    with tf.Session(servers["worker0"].target) as session:
+        session.run(tf.global_variables_initializer())
+        channel = servers["worker0"]._runtime.channel("/job:ps/replica:0/task:0")
+        lies = encode_table([(7, [1, 2, 3])])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="1 bundles of 3 tensors, and 1 came"):
+            channel.call(RUN, struct.pack("<QQ", 1, 5) + lies, [np.zeros(2)], 5.0)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="no multiple of 12"):
+            channel.call(RUN, struct.pack("<QQ", 1, 5) + lies[:-1], [np.zeros(2)], 5.0)
+        channel.push(DELIVER_ALL, struct.pack("<Q", 5) + lies, [np.zeros(2)])
+        assert session.run(v) == 3.0, "it keeps serving"
+
+
+def test_parts_that_would_begin_late_are_not_held_back() -> None:
+    made = Compiled(None, [], 0, 0, {}, {}, GraphDef())
+    made.opening = frozenset(["/job:ps/replica:0/task:0"])
+    for took_s in [1.0] * 8 + [1e-4] + [1.0] * 8:
+        made.opening_took(took_s)
+    assert made.opening
+    made.opening_took(1.0)
+    assert not made.opening
 
 
 def test_an_error_of_another_task_arrives_as_itself(cluster: Any, graph: Any) -> None:

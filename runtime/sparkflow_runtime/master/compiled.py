@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Event, Lock
 from typing import Any, Protocol
 
+from sparkflow_runtime.wire.bundles import Bundle
 from sparkflow_runtime.wire.errors import OpError
 from sparkflow_runtime.wire.protos import GraphDef
 
+_LATE_S, _MOST_LATE = 5e-3, 8
+
 
 class OwnStep(Protocol):
+    def opens(self, openings: Mapping[str, Callable[[Sequence[Bundle]], None]]) -> None: ...
+
     def run(self, timeout_s: float | None = None) -> list[Any]: ...
 
     def cancel(self, error: OpError) -> None: ...
@@ -27,7 +32,11 @@ class Task(Protocol):
     ) -> Callable[[], int]:
         """Have the task compile a part; a function that waits for its handle."""
 
-    def start(self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None]) -> None: ...
+    def start(
+        self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None], bundles: Sequence[Bundle] = ()
+    ) -> None:
+        """bundles: the first that this task's own part has for it."""
+        ...
 
     def abort(self, step_id: int, error: OpError) -> None: ...
 
@@ -49,6 +58,8 @@ class OwnTask(Protocol):
     def run_straight(self, handle: int, feeds: list[Any]) -> Any: ...
 
     def begin(self, handle: int, step_id: int, feeds: list[Any], halted: Any = None) -> Any: ...
+
+    def opening_peers(self, handle: int) -> frozenset[str]: ...
 
     def deregister(self, session: str) -> None: ...
 
@@ -99,6 +110,15 @@ class Compiled:
     one_at_a_time: Lock | None = None  # of a traced signature: its parts record one step at a time
     measured_s: list[float] = field(default_factory=list)  # its steps
     edges: tuple[Sequence[str], Sequence[str]] = ((), ())  # what is fed and fetched
+    opening: frozenset[str] = frozenset()  # the tasks whose part begins with a bundle of the own part
+    _late_openings: int = 0
+
+    def opening_took(self, took_s: float) -> None:
+        """After how much of a step the own part had a bundle for a part that it held back. Where that is long, step
+        after step, the parts had better begin with the step."""
+        self._late_openings = self._late_openings + 1 if took_s > _LATE_S else 0
+        if self._late_openings > _MOST_LATE:
+            self.opening = frozenset()
 
     @cached_property
     def all_here(self) -> bool:

@@ -181,6 +181,8 @@ class Master:
         made = Compiled(own, others, len(feeds), len(fetches), direct, parts, placed, Lock() if trace else None)
         made.edges = feeds, fetches
         if own is not None:
+            made.opening = self._own.opening_peers(own.handle) & {p.name for p in others}
+        if own is not None:
             weakref.finalize(made, forget_parts, self._open, [(self._own, own.handle)]).atexit = False
         return made
 

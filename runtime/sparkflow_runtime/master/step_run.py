@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Condition
 from typing import Any
 
 from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part
+from sparkflow_runtime.wire.bundles import Bundle
 from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, OpError
 
 _ABORT_GRACE_S, _REASONS_S = 5.0, 1.0  # how long tasks may take to say that they stopped, and for what they waited
@@ -34,7 +35,7 @@ class StepRun:
         if own is not None:
             self._begin_own(own)
         try:
-            for part in self._compiled.others:
+            for part in self._held_back():
                 self._start(part)
             if own is not None and self._own_step is not None:
                 self._run_own(own, timeout_s)
@@ -52,10 +53,28 @@ class StepRun:
         if error is not None:  # aborted meanwhile, when there was no step to cancel
             begun.cancel(error)
 
-    def _start(self, part: Part) -> None:
+    def _held_back(self) -> list[Part]:
+        """The parts that begin now. The others begin with the first bundles that the own part has for them: one message
+        less, and what they send back at once goes in one, too."""
+        others, compiled = self._compiled.others, self._compiled
+        if self._own_step is None or not compiled.opening:
+            return others
+        began_s = time.perf_counter()
+
+        def opening(part: Part) -> Callable[[Sequence[Bundle]], None]:
+            def start(bundles: Sequence[Bundle]) -> None:
+                compiled.opening_took(time.perf_counter() - began_s)
+                self._start(part, bundles)
+
+            return start
+
+        self._own_step.opens({p.name: opening(p) for p in others if p.name in compiled.opening})
+        return [p for p in others if p.name not in compiled.opening]
+
+    def _start(self, part: Part, bundles: Sequence[Bundle] = ()) -> None:
         try:
             done = self._done_of(part)
-            part.task.start(part.handle, self.step_id, [self._feeds[i] for i in part.feeds], done)  # type: ignore[union-attr]
+            part.task.start(part.handle, self.step_id, [self._feeds[i] for i in part.feeds], done, bundles)  # type: ignore[union-attr]
         except OpError as error:
             done(error, None)
 
@@ -67,7 +86,8 @@ class StepRun:
                     self._results.append((part, values or []))
                 elif self._late and isinstance(error, DeadlineExceededError):
                     self._reasons[part.name] = error.message
-                self._wake.notify_all()
+                if error is not None or not self._waiting:
+                    self._wake.notify_all()
             if error is not None:
                 self.abort(error)
 

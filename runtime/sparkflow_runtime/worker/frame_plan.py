@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from sparkflow_runtime.kernels.compression import carried_as
@@ -68,6 +69,10 @@ class FramePlan(Plan):
     arriving: dict[int, list[Entry]] = field(default_factory=dict)  # receiving unit outside of loops -> its _Recv nodes
     inside: dict[int, Inside] = field(default_factory=dict)  # receiving unit in a loop -> what it expects
     leaving: dict[int, list[Entry]] = field(default_factory=dict)  # sending unit -> its _Send nodes
+
+    @cached_property
+    def opening_peers(self) -> frozenset[str]:
+        return frozenset()
 
 
 def compile_any(

@@ -74,7 +74,7 @@ class FrameStep(Step):
         except BaseException as error:
             self._fail(locate(error, token.entry.node))
             if not isinstance(error, Exception):
-                self._stop_running(0, False)
+                self._stop_running((), False)
                 raise
         with self._wake:
             self._running = False
@@ -314,7 +314,7 @@ class FrameStep(Step):
         tensors = [NOTHING if v is DEAD else read(v) for v, m in zip(values, members) if m.slot is not None]
         if unit.members is not None:
             tensors.insert(0, np.array([v is not DEAD for v in values], np.uint8))
-        self._push(unit, tensors, at[1])
+        self._push([unit], [tensors], at[1])
 
     def _take(self, token: Token) -> Any:
         """The output of a _Recv in a loop, or _LATER."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from threading import Condition, Timer
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparkflow_runtime.kernels.compression import narrowed
+from sparkflow_runtime.wire.bundles import Bundle
 from sparkflow_runtime.wire.control_flow import DEAD
 from sparkflow_runtime.wire.errors import (
     CancelledError,
@@ -30,8 +31,9 @@ from sparkflow_runtime.worker.codegen import Segment
 from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, completes, got, holds
 
 Done = Callable[["OpError | None", "list[Any] | None"], None]
-# (task, step id, bundle, tensors, the iteration of each loop that the bundle is in)
-Sender = Callable[[str, int, int, list[Any], tuple[int, ...]], None]
+# (task, step id, bundles, the iteration of each loop that they are in)
+Sender = Callable[[str, int, Sequence[Bundle], tuple[int, ...]], None]
+Opening = Callable[[Sequence[Bundle]], None]
 
 NOTHING = np.empty(0, np.uint8)  # travels where a value is dead
 _ERRORS = {
@@ -72,6 +74,7 @@ class Step:
         self._arrived: set[int] = set()
         self._waiting: dict[int, str] = {}
         self._cancels: dict[int, Callable[[OpError], None]] = {}
+        self._openings: dict[str, Opening] = {}
         self._next_token = 0
         self.error: OpError | None = None
 
@@ -81,19 +84,31 @@ class Step:
         self._ready.extend([ready for index in halted.done for ready in self._completed(index)])
         self._ready = deque(index for index in self._ready if index not in halted.done)
 
+    def opens(self, openings: Mapping[str, Opening]) -> None:
+        """Tasks whose share of the step begins with the first bundles that they get from this one, which go into these
+        functions instead; with none before this step waits or ends. Before it runs."""
+        self._openings.update(openings)
+
+    def _open(self) -> None:
+        while self._openings:
+            self._openings.popitem()[1](())
+
     # ------------------------------------------------------------------ running
 
     def run(self, timeout_s: float | None = None) -> list[Any]:
         """Run to the end in this thread. Raises the step's first error; DeadlineExceededError says what did not
         come."""
-        if timeout_s is None or self.plan.stop is None:
-            return self._run(timeout_s)
-        timer = Timer(timeout_s, lambda: self.cancel(self._late(timeout_s)))
-        timer.start()
         try:
-            return self._run(timeout_s)
+            if timeout_s is None or self.plan.stop is None:
+                return self._run(timeout_s)
+            timer = Timer(timeout_s, lambda: self.cancel(self._late(timeout_s)))
+            timer.start()
+            try:
+                return self._run(timeout_s)
+            finally:
+                timer.cancel()
         finally:
-            timer.cancel()
+            self._open()
 
     def _late(self, timeout_s: float) -> DeadlineExceededError:
         what = "It is still in a loop" if self._running and not self._waiting else self.describe()
@@ -103,6 +118,7 @@ class Step:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             self._drain()
+            self._open()
             with self._wake:
                 if self._over():
                     break
@@ -152,12 +168,13 @@ class Step:
 
     def _run_unit(self, index: int) -> None:
         unit = self.plan.units[index]
-        done = True
+        done, indices = True, [index]
         try:
             if unit.kind == SEGMENT:
                 unit.segment.run(self.values)  # type: ignore[union-attr]
             elif unit.kind == SEND:
-                self._send_bundle(unit)
+                indices += self._ready_too(unit.peer)
+                self._send_bundles([self.plan.units[i] for i in indices])
             elif unit.kind == WAIT:
                 done = completes(unit, self.values)
                 if not done:
@@ -165,21 +182,38 @@ class Step:
         except BaseException as error:
             self._fail(self._located(error, unit))
             if not isinstance(error, Exception):
-                self._stop_running(index, False)
+                self._stop_running((), False)
                 raise
             done = False
-        self._stop_running(index, done)
+        self._stop_running(indices, done)
 
-    def _send_bundle(self, unit: Unit) -> None:
-        self._push(unit, self._outgoing(unit))
+    def _ready_too(self, peer: str) -> list[int]:
+        """The other bundles that may leave for a task now: they go in the same message."""
+        units = self.plan.units
+        with self._wake:
+            found = [i for i in self._ready if units[i].kind == SEND and units[i].peer == peer]
+            for index in found:
+                self._ready.remove(index)
+        return found
 
-    def _push(self, unit: Unit, tensors: list[Any], iterations: tuple[int, ...] = ()) -> None:
-        recorder, start_ns = self.plan.recorder, time.perf_counter_ns()
-        if unit.carried:
-            tensors = narrowed(tensors, unit.carried)
-        self._send(unit.peer, self.step_id, unit.bundle, tensors, iterations)  # type: ignore[misc]
+    def _send_bundles(self, units: Sequence[Unit]) -> None:
+        self._push(units, [self._outgoing(unit) for unit in units])
+
+    def _push(self, units: Sequence[Unit], data: Sequence[list[Any]], iterations: tuple[int, ...] = ()) -> None:
+        """Send bundles, all to one task."""
+        recorder, start_ns, peer = self.plan.recorder, time.perf_counter_ns(), units[0].peer
+        data = [narrowed(tensors, u.carried) if u.carried else tensors for u, tensors in zip(units, data)]
+        bundles = [(u.bundle, tensors) for u, tensors in zip(units, data)]
+        opening = self._openings.pop(peer, None)
+        if opening is not None and not iterations:
+            opening(bundles)
+        else:
+            if opening is not None:
+                opening(())
+            self._send(peer, self.step_id, bundles, iterations)  # type: ignore[misc]
         if recorder is not None:
-            recorder.transfer("_Send", unit.bundle, unit.peer, start_ns, tensors)
+            for number, tensors in bundles:
+                recorder.transfer("_Send", number, peer, start_ns, tensors)
 
     def _outgoing(self, unit: Unit) -> list[Any]:
         if unit.members is None:
@@ -189,10 +223,11 @@ class Step:
         tensors = [NOTHING if g[0] is not None and values[g[0]] is DEAD else got(g, values) for g in unit.getters]
         return [live, *tensors]
 
-    def _stop_running(self, index: int, done: bool) -> None:
+    def _stop_running(self, indices: Sequence[int], done: bool) -> None:
         with self._wake:
             if done:
-                self._ready.extend(self._completed(index))
+                for index in indices:
+                    self._ready.extend(self._completed(index))
             self._running = False
 
     def _completed(self, index: int) -> list[int]:

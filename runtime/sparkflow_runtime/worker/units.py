@@ -115,6 +115,24 @@ class Plan:
     recorder: Recorder | None = None  # of a traced plan: its step stats are the last value that collect returns
 
     @cached_property
+    def opening_peers(self) -> frozenset[str]:
+        """The tasks that get a bundle before anything has to be waited for."""
+        pending = [u.pending for u in self.units]
+        ready = [i for i, left in enumerate(pending) if not left]
+        found = set()
+        while ready:
+            unit = self.units[ready.pop()]
+            if unit.kind not in (SEGMENT, SEND):
+                continue
+            if unit.kind == SEND:
+                found.add(unit.peer)
+            for successor in unit.successors:
+                pending[successor] -= 1
+                if not pending[successor]:
+                    ready.append(successor)
+        return frozenset(found)
+
+    @cached_property
     def blas(self) -> Callable[[], AbstractContextManager[Any]]:
         """What a run is inside of: BLAS without threads of its own, where it multiplies."""
         return blas_alone if any(node.op in _MULTIPLIES for node in self.nodes.values()) else nullcontext

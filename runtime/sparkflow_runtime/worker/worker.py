@@ -12,6 +12,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.registry import Kernel, Node
 from sparkflow_runtime.resources.manager import ResourceManager
+from sparkflow_runtime.wire.bundles import Bundle
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.edges import data_inputs
 from sparkflow_runtime.wire.errors import AbortedError, NotFoundError, OpError
@@ -23,7 +24,7 @@ from sparkflow_runtime.worker.step import Done, Halted, Sender, Step, run_straig
 from sparkflow_runtime.worker.tracing import Recorder
 from sparkflow_runtime.worker.units import Plan
 
-Push = Callable[[str, int, int, Sequence[Any], tuple[int, ...]], None]
+Push = Callable[[str, int, Sequence[Bundle], tuple[int, ...]], None]
 
 
 @dataclass
@@ -37,8 +38,8 @@ def one_lane() -> int:
 
 
 class Worker:
-    """One task. `push(task, step_id, bundle, tensors, iterations)` carries a bundle to another task; `lanes()` is how
-    many threads a step may use for calls that do not need each other."""
+    """One task. `push(task, step_id, bundles, iterations)` carries bundles to another task; `lanes()` is how many
+    threads a step may use for calls that do not need each other."""
 
     def __init__(self, name: str, push: Push | None = None, lanes: Callable[[], int] = one_lane):
         self.name, self._push, self._lanes = name, push, lanes
@@ -135,8 +136,13 @@ class Worker:
         self.rendezvous.begin(step_id, step)
         return step
 
-    def start(self, handle: int, step_id: int, feeds: list[Any], finish: Done) -> None:
-        """A step on behalf of another task: runs in the threads that make its units ready."""
+    def opening_peers(self, handle: int) -> frozenset[str]:
+        """The tasks that a part sends to before it waits for anything."""
+        part = self._parts.get(handle)
+        return part.plan.opening_peers if part is not None else frozenset()
+
+    def start(self, handle: int, step_id: int, feeds: list[Any], finish: Done, bundles: Sequence[Bundle] = ()) -> None:
+        """A step on behalf of another task: runs in the threads that make its units ready. bundles: its first ones."""
 
         def ended(error: OpError | None, fetched: list[Any] | None) -> None:
             self.rendezvous.end(step_id)
@@ -147,15 +153,18 @@ class Worker:
             ended(AbortedError(f"Step {step_id} was aborted before it began"), None)
             return
         self.rendezvous.begin(step_id, step)
+        for bundle, tensors in bundles:
+            step.receive(bundle, tensors)
         step.start()
 
-    def _send(self, task: str, step_id: int, bundle: int, tensors: list[Any], iterations: tuple[int, ...]) -> None:
+    def _send(self, task: str, step_id: int, bundles: Sequence[Bundle], iterations: tuple[int, ...]) -> None:
         if task == self.name:
-            self.rendezvous.deliver(step_id, bundle, tensors, iterations)
+            for bundle, tensors in bundles:
+                self.rendezvous.deliver(step_id, bundle, tensors, iterations)
         elif self._push is None:
             raise NotFoundError(f"{self.name} has no way to reach {task}: this session is not part of a cluster")
         else:
-            self._push(task, step_id, bundle, tensors, iterations)
+            self._push(task, step_id, bundles, iterations)
 
 
 def _step(plan: Plan, step_id: int, feeds: list[Any], send: Sender, finish: Done | None = None) -> Step:
