@@ -18,26 +18,24 @@ from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 def shorten_control(graph: GraphDef, kept: Collection[str] = ()) -> GraphDef:
     """A placed graph, the same order of effects. kept: nodes that are fetched or run by name, which stay. One with
     control flow stays as it is."""
-    if len({task_of(n.device) for n in graph.node}) < 2 or control_flow.has_control_flow(graph.node):
-        return graph
-    joints = {n.name for n in graph.node if _is_joint(n) and n.name not in kept}
-    if not joints:
+    joints = {n.name: n for n in graph.node if n.op == "NoOp" and _is_joint(n) and n.name not in kept}
+    if not joints or len({n.device for n in graph.node}) < 2 or control_flow.has_control_flow(graph.node):
         return graph
     devices = {n.name: n.device for n in graph.node}
-    users: dict[str, list[str]] = {name: [] for name in joints}
+    users: dict[str, list[str]] = {f"^{name}": [] for name in joints}
     for node in graph.node:
         for e in node.input:
-            if is_control(e) and node_name(e) in users:
-                users[node_name(e)].append(node.name)
+            if e in users:
+                users[e].append(node.name)
     moved = {}
-    for node in graph.node:
-        if node.name in joints and (device := _better(node, users[node.name], devices)):
-            moved[node.name] = devices[node.name] = device
+    for name, node in joints.items():
+        if device := _better(node, users[f"^{name}"], devices):
+            moved[name] = devices[name] = device
     return _with_devices(graph, moved) if moved else graph
 
 
 def _is_joint(node: NodeDef) -> bool:
-    return node.op == "NoOp" and bool(node.input) and all(map(is_control, node.input))
+    return bool(node.input) and all(map(is_control, node.input))
 
 
 def _better(node: NodeDef, users: list[str], devices: dict[str, str]) -> str | None:
