@@ -29,3 +29,10 @@ def test_a_graph_needs_no_runtime() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "['sparkflow_runtime']\n[1. 2.]\n", done.stderr
+
+
+def test_what_few_servers_need_is_imported_when_they_do() -> None:
+    code = "import sys, sparkflow.session.server as s; s.Server.create_local_server(); "
+    code += "print(*{'ssl', 'crc32c', 'email', 'asyncio'} & {*sys.modules}); import os; sys.stdout.flush(); os._exit(0)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -20,6 +20,7 @@ from typing import Any
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog, TaggedRunMetadata
 
 from sparkflow.framework.graph import Graph
+from sparkflow_runtime.wire.checksums import crc32c
 from sparkflow_runtime.wire.protos import GraphDef, Summary
 
 _count = itertools.count()
@@ -27,8 +28,6 @@ _open_writers: weakref.WeakSet[FileWriter] = weakref.WeakSet()
 
 
 def _masked_crc(data: bytes) -> bytes:
-    from crc32c import crc32c  # dear to import: its command line and importlib.metadata come along
-
     crc = crc32c(data)
     return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
 

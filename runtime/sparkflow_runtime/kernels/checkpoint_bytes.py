@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from crc32c import crc32c
 
 from sparkflow_runtime.kernels.two_ways import PAGE_BYTES, TwoWays, aligned
+from sparkflow_runtime.wire.checksums import crc32c
 
 _CHUNK_BYTES = 1 << 20  # copied, summed and written while it is in the processor's cache
 _READ_BYTES = 1 << 18  # read and summed

@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from crc32c import crc32c
 
 from sparkflow_runtime.records.native import byte_at
 from sparkflow_runtime.records.native import teach as teach_bytes
+from sparkflow_runtime.wire.checksums import crc32c
 
 _POLYNOMIAL = 0x82F63B78
 _MASK_DELTA = 0xA282EAD8

@@ -12,7 +12,7 @@ import time
 import weakref
 from typing import Any
 
-from sparkflow_runtime.transport import addresses, handshake, tls
+from sparkflow_runtime.transport import addresses, handshake
 from sparkflow_runtime.transport.base import Channel, Handler, Listener, Options, register_scheme
 from sparkflow_runtime.transport.channel import SocketChannel
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, OpError, UnavailableError
@@ -129,7 +129,9 @@ def _secure(sock: Any, options: Options, listening: bool, deadline: float) -> tu
     """The socket below the handshake, with TLS where that is wanted, and what binds the proofs to it."""
     if options.tls is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return sock, b""
-    secured = tls.secure(sock, options.tls, listening, deadline)
+    from sparkflow_runtime.transport.tls_socket import secure  # Python's ssl is dear to import
+
+    secured = secure(sock, options.tls, listening, deadline)
     return secured, secured.binding
 
 

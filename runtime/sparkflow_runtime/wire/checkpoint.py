@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sparkflow_runtime.wire.checksums import crc32c
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
 
 VERSION = 1
@@ -125,8 +126,6 @@ def encode(index: Index) -> bytes:
 
 
 def _body_crc(body: dict[str, Any]) -> int:
-    from crc32c import crc32c  # dear to import, and a graph alone has no use for it
-
     return int(crc32c(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()))
 
 

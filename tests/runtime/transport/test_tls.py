@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.transport import Options, Tls, handshake
-from sparkflow_runtime.transport import tls as tls_module
+from sparkflow_runtime.transport import Options, Tls, handshake, tls_socket
 from sparkflow_runtime.wire.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
@@ -143,8 +142,8 @@ def test_a_stranger_in_the_middle_with_a_certificate_of_its_own(net: Net, files:
 
         def pass_on() -> None:
             deadline = time.monotonic() + WAIT_S
-            near = tls_module.secure(middle.accept()[0], tls(files, "b").tls, True, deadline)  # type: ignore[arg-type]
-            far = tls_module.secure(
+            near = tls_socket.secure(middle.accept()[0], tls(files, "b").tls, True, deadline)  # type: ignore[arg-type]
+            far = tls_socket.secure(
                 socket.create_connection((host, int(port))),
                 tls(files, "b").tls,
                 False,
