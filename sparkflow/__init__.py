@@ -12,7 +12,7 @@ from typing import Any
 from sparkflow_runtime.wire.collector import paused as _paused
 
 _importing = _ExitStack()  # an import that fails closes it too, with its last reference
-_importing.enter_context(_paused())
+_importing.enter_context(_paused(for_good=True))
 
 from sparkflow import (
     bitwise,

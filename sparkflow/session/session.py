@@ -43,7 +43,7 @@ class Session:
         self._graph = graph or get_default_graph()
         self.sess_str = target or ""
         self._config = config
-        with paused():
+        with paused(for_good=True):
             from sparkflow_runtime.session import open_session
         self._runtime: AnySession = open_session(self.sess_str, config)
         self._plans = FetchPlans(self._graph)

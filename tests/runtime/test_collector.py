@@ -40,13 +40,13 @@ def test_an_error_ends_a_pause_and_what_was_off_stays_off():
         gc.enable()
 
 
-def test_the_many_objects_of_a_pause_are_old_afterwards_and_still_collected():
+def test_what_is_made_for_good_is_old_afterwards_and_still_collected():
     class Loop:
         def __init__(self):
             self.me = self
 
     gc.collect()
-    with paused():
+    with paused(for_good=True):
         kept = [Loop() for _ in range(20_000)]
         born = gc.get_count()[0]
     assert born > 20_000 > 1_000 > gc.get_count()[0]
@@ -63,7 +63,7 @@ def test_what_a_program_froze_stays_frozen():
     gc.freeze()
     try:
         frozen = gc.get_freeze_count()
-        with paused():
+        with paused(for_good=True):
             kept = [[i] for i in range(20_000)]
         assert gc.get_freeze_count() == frozen
         assert len(kept) == 20_000
