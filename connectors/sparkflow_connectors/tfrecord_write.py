@@ -23,6 +23,7 @@ from sparkflow.errors import (
     AlreadyExistsError,
     FailedPreconditionError,
     InvalidArgumentError,
+    NotFoundError,
     PermissionDeniedError,
     ResourceExhaustedError,
 )
@@ -102,7 +103,7 @@ class FolderWriter:
                 for folder, rows in self._split(batch):
                     name = os.path.join(folder, file)
                     if name not in open_files:
-                        self._made(os.path.join(self.temporary, folder))
+                        self._part_folder(folder)
                         open_files[name] = RecordWriter(os.path.join(self.temporary, name), self.compression)
                     open_files[name].write_framed(encoded(rows, self.record_type))
             for writer in open_files.values():
@@ -111,7 +112,13 @@ class FolderWriter:
             for name, writer in open_files.items():
                 with suppress(OSError):  # the disk is full: what is left is removed
                     writer.close()
-                os.unlink(os.path.join(self.temporary, name))
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self.temporary, name))
+            if isinstance(error, FileNotFoundError | NotFoundError) and not os.path.isdir(self.temporary):
+                raise FailedPreconditionError(
+                    f"{self.temporary} is gone: the writing is over, as another attempt of part {part} was quicker or "
+                    "another part failed"
+                ) from None
             if isinstance(error, OSError):
                 raise ResourceExhaustedError(
                     f"{self.temporary}: part {part} could not be written: {error}. Nothing of it is left"
@@ -135,12 +142,27 @@ class FolderWriter:
                 unfinished = os.path.join(self.temporary, name)
                 Path(unfinished).write_text(text, encoding="utf-8")
                 os.replace(unfinished, os.path.join(self.path, name))
-            shutil.rmtree(self.temporary, ignore_errors=True)
+            self._end()
 
     def abort(self) -> None:
-        shutil.rmtree(self.temporary, ignore_errors=True)
+        self._end()
         with suppress(OSError):  # something is in it, or another writer has taken it away
             os.rmdir(self.path)
+
+    def _end(self) -> None:
+        """Take `temporary` away, by another name first: a task that still writes makes nothing new in it then."""
+        gone = f"{self.temporary}-gone"
+        with suppress(OSError):  # it was never made
+            os.rename(self.temporary, gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def _part_folder(self, folder: str) -> None:
+        """A partition's folder below `temporary`, which is there until the writing is over."""
+        at = self.temporary
+        for name in Path(folder).parts:
+            at = os.path.join(at, name)
+            with suppress(FileExistsError):
+                os.mkdir(at)
 
     def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows of each partition folder."""

@@ -124,6 +124,28 @@ def test_what_is_not_committed_is_not_read(tmp_path: Path) -> None:
     assert read_tfrecord(folder).num_rows == 7
 
 
+@pytest.mark.parametrize("partition_by", [[], ["day"]])
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_a_task_that_goes_on_after_the_end_leaves_nothing(tmp_path: Path, partition_by: list[str], end: str) -> None:
+    """A slower attempt of a part, or a task of a job that has failed, which Spark has not killed yet."""
+    folder = tmp_path / "out"
+    writer = FolderWriter(str(folder), table().schema, "append", partition_by=partition_by)
+    writer.begin()
+    kept = writer.write(iter(table(4).to_batches()), 0, "1")
+
+    def late(before: int) -> Any:
+        yield from table(before).to_batches()
+        if os.path.exists(writer.temporary):
+            writer.commit(kept) if end == "commit" else writer.abort()
+        yield from table(9).slice(1).to_batches()
+
+    with pytest.raises(tf.errors.FailedPreconditionError, match="is gone: the writing is over"):
+        writer.write(late(0), 0, "2")
+    assert not list(folder.glob("_temporary*")) and folder.exists() == (end == "commit")
+    if end == "commit":
+        assert read_tfrecord(str(folder)).num_rows == 4
+
+
 def test_a_full_disk(tmp_path: Path) -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full here")
