@@ -140,6 +140,28 @@ def from_json(text: str, path: str) -> tuple[pa.Schema, str]:
         raise InvalidArgumentError(f"{path} is no schema that this version can read: {error!r}") from None
 
 
+def joined(there: pa.Schema, more: pa.Schema) -> pa.Schema | None:
+    """What a folder with rows of both holds; they differ in nothing but whether a value may be null. Otherwise None."""
+    if there.names != more.names:
+        return None
+    fields = [field for a, b in zip(there, more, strict=True) if (field := _joined(a, b)) is not None]
+    return pa.schema(fields) if len(fields) == len(there) else None
+
+
+def _joined(a: pa.Field, b: pa.Field) -> pa.Field | None:
+    """With the first one's name for the values of a list, which is no part of its type."""
+    dtype: pa.DataType | None = None
+    if is_list(a.type) and is_list(b.type):
+        inner = _joined(a.type.value_field, b.type.value_field)
+        dtype = None if inner is None else pa.list_(inner)
+    elif pa.types.is_struct(a.type) and pa.types.is_struct(b.type):
+        within = joined(pa.schema([*a.type]), pa.schema([*b.type]))
+        dtype = None if within is None else pa.struct([*within])
+    elif _type(a.type) == _type(b.type):
+        dtype = _read_type(_type(a.type))
+    return None if dtype is None else pa.field(a.name, dtype, a.nullable or b.nullable)
+
+
 def _field(field: pa.Field) -> dict[str, Any]:
     return {"name": field.name, "nullable": field.nullable, "type": _type(field.type)}
 

@@ -28,7 +28,7 @@ from sparkflow.errors import (
     ResourceExhaustedError,
 )
 from sparkflow_connectors.record_batches import encoded
-from sparkflow_connectors.record_types import EXAMPLE, SIDECAR, check_schema, to_json
+from sparkflow_connectors.record_types import EXAMPLE, SIDECAR, check_schema, joined, to_json
 from sparkflow_connectors.tfrecord import BATCH_ROWS, NULL_PARTITION, SUFFIXES, compression_of, files_of, sidecar_of
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.files import RecordWriter
@@ -79,18 +79,22 @@ class FolderWriter:
         self._check()
         self._made(self.temporary)
 
-    def _check(self) -> None:
-        """What is there already."""
+    def _check(self) -> pa.Schema:
+        """What is there already; the schema of that and of what is added."""
         if not os.path.isdir(self.path) or not any(files_of(self.path)):
-            return
+            return self.schema
         if self.mode == "error":
             raise AlreadyExistsError(f"{self.path} has record files already; mode='append' or 'overwrite' goes on")
         there = sidecar_of(self.path)
-        if self.mode == "append" and there is not None and there != (self.schema, self.record_type):
+        if self.mode == "overwrite" or there is None:
+            return self.schema
+        schema = joined(there[0], self.schema) if there[1] == self.record_type else None
+        if schema is None:
             raise InvalidArgumentError(
                 f"{self.path} holds {there[1]} of {_line(there[0])}; what is appended is {self.record_type} of "
                 f"{_line(self.schema)}"
             )
+        return schema
 
     def write(self, batches: Iterator[pa.RecordBatch], part: int, attempt: str = "") -> list[str]:
         """One part; the files that it made, below `temporary`. attempt: which, of several that may run at once. Of a
@@ -130,7 +134,7 @@ class FolderWriter:
         """Show these files, then the sidecar and `_SUCCESS`. Of writers that commit at once one does so after the
         other. Raises as `begin` where another was quicker, with what the mode or the schema does not allow."""
         with _held(self.path):
-            self._check()
+            schema = self._check()
             if self.mode == "overwrite":
                 for name in os.listdir(self.path):
                     if not name.startswith(_TEMPORARY):
@@ -138,7 +142,7 @@ class FolderWriter:
             for name in files:
                 self._made(os.path.join(self.path, os.path.dirname(name)))
                 os.replace(os.path.join(self.temporary, name), os.path.join(self.path, name))
-            for name, text in ((SIDECAR, to_json(self.schema, self.record_type)), ("_SUCCESS", "")):
+            for name, text in ((SIDECAR, to_json(schema, self.record_type)), ("_SUCCESS", "")):
                 unfinished = os.path.join(self.temporary, name)
                 Path(unfinished).write_text(text, encoding="utf-8")
                 os.replace(unfinished, os.path.join(self.path, name))

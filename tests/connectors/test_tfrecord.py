@@ -82,6 +82,25 @@ def test_modes(tmp_path: Path) -> None:
     assert read_tfrecord(folder).equals(table(2).select(["id"]))
 
 
+def test_appending_where_only_nulls_or_the_form_of_lists_differ(tmp_path: Path) -> None:
+    folder = str(tmp_path / "out")
+    firm = pa.schema([pa.field("a", pa.int64(), False), ("s", pa.struct([pa.field("b", pa.int8(), False)]))])
+    loose = pa.schema([("a", pa.int64()), pa.field("s", pa.struct([("b", pa.int8())]), False)])
+    to_tfrecord(pa.table({"a": [1], "s": [{"b": 2}]}, firm), folder)
+    to_tfrecord(pa.table({"a": [None], "s": [{"b": None}]}, loose), folder, "append")
+    to_tfrecord(pa.table({"a": [3], "s": [{"b": 4}]}, firm), folder, "append")
+    found = read_tfrecord(folder)
+    assert found.schema == pa.schema([("a", pa.int64()), ("s", pa.struct([("b", pa.int8())]))])
+    assert sorted(str(row) for row in found["a"].to_pylist()) == ["1", "3", "None"]
+    fixed = pa.table({"v": pa.array([[1.0, 2.0]], pa.list_(pa.float32(), 2)), "c": pa.array([b"ab"], pa.binary(2))})
+    for mode in ("error", "append"):
+        to_tfrecord(fixed, f"{folder}2", mode)
+    assert read_tfrecord(f"{folder}2").to_pylist() == 2 * fixed.to_pylist()
+    for other in ({"c": [b"ab"], "v": [[1.0]]}, {"v": [["1"]], "c": [b"ab"]}, {"v": [1.0], "c": [b"ab"]}):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="what is appended is Example of"):
+            to_tfrecord(pa.table(other), f"{folder}2", "append")
+
+
 def test_writers_of_one_folder_at_once(tmp_path: Path) -> None:
     folder, tables = str(tmp_path / "out"), [pa.table({"id": range(10 * k, 10 * k + 10)}) for k in range(6)]
     with ThreadPoolExecutor(6) as pool:
