@@ -34,6 +34,7 @@ from sparkflow_connectors.spark_errors import name_errors
 from sparkflow_connectors.spark_files import parallelism, parquet_files
 from sparkflow_connectors.spark_schema import arrow_schema
 from sparkflow_connectors.spark_stream import TrainingStream, stream
+from sparkflow_connectors.spark_tfrecord import register_tfrecord
 from sparkflow_connectors.spark_transform import transform
 from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
@@ -315,6 +316,6 @@ def write_variables(path: str, tables: Mapping[str, DataFrame], base: str | None
 
 
 __all__ = [
-    "Column", "SparkEngine", "TrainingStream", "load_model", "session", "train", "train_stream", "transform",
-    "variable_table", "write_variables",
+    "Column", "SparkEngine", "TrainingStream", "load_model", "register_tfrecord", "session", "train", "train_stream",
+    "transform", "variable_table", "write_variables",
 ]  # fmt: skip

@@ -32,6 +32,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
+from pyspark.sql.utils import is_remote
 
 from sparkflow.errors import InvalidArgumentError
 from sparkflow_connectors.record_types import EXAMPLE
@@ -164,7 +165,11 @@ class _Writer(DataSourceArrowWriter):
 
 
 def register_tfrecord(spark: Any) -> None:
-    """For a session that did not find the source by itself (sparkflow was installed or shipped after it began)."""
+    """For a session that did not find the source by itself (sparkflow was installed or shipped after it began), and in
+    a Python thread of one's own: Spark looks for such sources in the session of the thread that asks, and a new thread
+    has none (DATA_SOURCE_NOT_FOUND, seen in 4.3). It has this one from then on."""
+    if not is_remote():
+        spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
     for source in (TFRecordSource, TFRecordsSource):
         spark.dataSource.register(source)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,47 @@ def test_spark_says_what_is_wrong_and_leaves_nothing(clusters: Any, tmp_path: Pa
     with pytest.raises(tf.errors.DataLossError, match=f"^{path}: the file ends inside the record that begins at byte"):
         spark.read.format("tfrecord").load(str(folder)).selectExpr("sum(id)").collect()
     assert spark.read.format("tfrecord").option("onError", "skip").load(str(folder)).count() == 99
+
+
+def dying(mark: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Passes batches on; in one task, once, every Python of that executor is killed after the third."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import psutil
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        for n, batch in enumerate(batches):
+            yield batch
+            if n == 2 and context.partitionId() == 1 and not mark.exists():
+                mark.touch()
+                daemon: Any = psutil.Process().parent()
+                for process in [*daemon.children(), daemon]:  # the writer's, and this one
+                    process.kill()
+
+    return run
+
+
+def test_jobs_that_append_at_once_and_a_task_that_is_killed(clusters: Any, tmp_path: Path) -> None:
+    spark, folder, rows = clusters.spark, tmp_path / "out", 30_000
+
+    def append(job: int) -> None:
+        tf.spark.register_tfrecord(spark)  # a new thread has no session
+        frame = spark.range(job * rows, (job + 1) * rows, 1, 3)
+        if job == 0:
+            frame = frame.mapInArrow(dying(tmp_path / "killed"), "id long")
+        frame.write.format("tfrecord").mode("append").save(str(folder))
+
+    before = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 1000)
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(append, range(3)))
+    finally:
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", before)
+    assert (tmp_path / "killed").exists()
+    assert sorted(tf.local.read_tfrecord(str(folder))["id"].to_pylist()) == list(range(3 * rows))
+    assert len(list(folder.iterdir())) == 9 + 2, "nothing of the killed attempt"
 
 
 def test_dask_writes_and_reads(clusters: Any, tmp_path: Path) -> None:
