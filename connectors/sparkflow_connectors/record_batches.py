@@ -1,4 +1,4 @@
-"""Arrow batches to records and back, column by column: no Python object a row, except to write SequenceExample."""
+"""Arrow batches to records and back, column by column: no Python object a row."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from sparkflow.errors import DataLossError, InvalidArgumentError
+from sparkflow.errors import DataLossError
 from sparkflow_connectors import record_sequences
 from sparkflow_connectors.record_types import (
     BYTE_ARRAY,
     EXAMPLE,
     depth_of,
-    is_list,
     is_text,
     kind_of,
     leaves,
     value_type,
 )
-from sparkflow_connectors.record_values import Inside, Where, cast, flat, lists_of, nested, numbers, text, typed
+from sparkflow_connectors.record_values import Inside, Where, cast, feature, flat, lists_of, nested, text, typed
 from sparkflow_runtime.records.example import (
-    BYTES_LIST,
     MISSING,
     BadMessage,
     Index,
@@ -32,7 +29,7 @@ from sparkflow_runtime.records.example import (
     Room,
     index,
 )
-from sparkflow_runtime.records.example_encode import Feature, encode
+from sparkflow_runtime.records.example_encode import encode
 from sparkflow_runtime.records.files import Block
 from sparkflow_runtime.records.framing import framed
 from sparkflow_runtime.records.sequences import FeatureList, feature_lists
@@ -48,32 +45,8 @@ def encoded(batch: pa.RecordBatch, record_type: str = EXAMPLE) -> np.ndarray:
         return framed(*text(batch.column(0), batch.schema.field(0).name))
     if record_type != EXAMPLE:
         return record_sequences.encoded(batch)
-    features = [_feature(name, array) for name, array in flat(batch)]
+    features = [feature(name, array) for name, array in flat(batch)]
     return encode(features, batch.num_rows, framed=True)[0]
-
-
-def _feature(name: str, array: pa.Array) -> Feature:
-    present = None if not array.null_count else np.asarray(array.is_valid())
-    if is_list(array.type):
-        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-        values = array.flatten()
-        if values.null_count:
-            row = int(np.searchsorted(np.cumsum(lengths), np.flatnonzero(~np.asarray(values.is_valid()))[0], "right"))
-            raise InvalidArgumentError(
-                f"column {name!r}: row {row} of the batch has a null inside its list, which a feature cannot hold"
-            )
-    else:
-        lengths = None if present is None else present.astype(np.int64)
-        values = array.drop_null()
-    offsets = None
-    if lengths is not None:
-        offsets = np.zeros(len(array) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-    kind = kind_of(values.type)
-    if kind == BYTES_LIST:
-        data, ends = text(values, name)
-        return Feature(name.encode(), kind, data, offsets, present, ends)
-    return Feature(name.encode(), int(kind or 0), numbers(values, int(kind or 0), name), offsets, present)
 
 
 # ---------------------------------------------------------------------- records to batches

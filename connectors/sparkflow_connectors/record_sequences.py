@@ -1,52 +1,52 @@
-"""Arrow batches to SequenceExample messages, a message at a time by protobuf's own classes."""
+"""Arrow batches to SequenceExample messages: lists of lists are feature lists, everything else is context.
+
+The features of a list are written first, as messages of their own; to protobuf a list of them is a list of strings.
+"""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkflow.errors import InvalidArgumentError
-from sparkflow.train import SequenceExample
-from sparkflow_connectors.record_types import depth_of, kind_of, value_type
-from sparkflow_connectors.record_values import flat, mapped, plain
-from sparkflow_runtime.records.framing import frame
-
-_LISTS = ("", "bytes_list", "float_list", "int64_list")
-_PLAIN = (pa.null(), pa.binary(), pa.float32(), pa.int64())
+from sparkflow_connectors.record_types import depth_of
+from sparkflow_connectors.record_values import feature, flat
+from sparkflow_runtime.records.example_encode import (
+    EXAMPLE_TAG,
+    MESSAGES,
+    SEQUENCES_TAG,
+    Feature,
+    encode,
+    feature_messages,
+)
+from sparkflow_runtime.records.framing import framed
+from sparkflow_runtime.records.spans import gathered
 
 
 def encoded(batch: pa.RecordBatch) -> np.ndarray:
-    """Lists of lists are feature lists, everything else is context."""
-    columns = []
-    for name, array in flat(batch):
-        kind = int(kind_of(value_type(array.type)) or 0)
-        rows = mapped(array, partial(plain, kind=kind, name=name)).to_pylist()
-        columns.append((name, depth_of(array.type), _LISTS[kind], rows))
-    out = []
-    for i in range(batch.num_rows):
-        message = SequenceExample()
-        for name, depth, kind_name, rows in columns:
-            if rows[i] is not None:
-                _add(message, name, depth, kind_name, rows[i])
-        out.append(frame(message.SerializeToString()))
-    return np.frombuffer(b"".join(out), np.uint8)
+    """The rows as they stand in a TFRecord file, uint8. Raises InvalidArgumentError on a null inside a list."""
+    columns = list(flat(batch))
+    context = _part([feature(n, a) for n, a in columns if depth_of(a.type) < 2], len(batch), EXAMPLE_TAG)
+    lists = _part([_list(n, a) for n, a in columns if depth_of(a.type) == 2], len(batch), SEQUENCES_TAG)
+    bounds = np.stack([context[1], lists[1] + len(context[0])], 1)  # a message is a part of each
+    data, offsets = gathered(np.concatenate([context[0], lists[0]]), bounds[:-1].ravel(), bounds[1:].ravel())
+    return framed(data, offsets[::2])
 
 
-def _add(message: Any, name: str, depth: int, kind: str, value: Any) -> None:
-    try:
-        if depth < 2:
-            _extend(getattr(message.context.feature[name], kind), value if depth else [value])
-            return
-        features = message.feature_lists.feature_list[name].feature
-        for inner in value:
-            _extend(getattr(features.add(), kind), inner)
-    except TypeError:
-        raise InvalidArgumentError(f"column {name!r}: a null inside a list cannot be in a feature") from None
+def _part(features: list[Feature], messages: int, tag: int) -> tuple[np.ndarray, np.ndarray]:
+    """As `encode`; nothing of no columns."""
+    if not features:
+        return np.empty(0, np.uint8), np.zeros(messages + 1, np.int64)
+    return encode(features, messages, tag=tag)
 
 
-def _extend(target: Any, values: Any) -> None:
-    target.SetInParent()  # an empty list has a type too
-    target.value.extend(values)
+def _list(name: str, array: pa.Array) -> Feature:
+    features = array.flatten()
+    if features.null_count or features.flatten().null_count:
+        raise InvalidArgumentError(f"column {name!r}: a null inside a list cannot be in a feature")
+    offsets = np.zeros(len(array) + 1, np.int64)
+    np.cumsum(pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False), out=offsets[1:])
+    data, ends = feature_messages(feature(name, features), len(features))
+    present = None if not array.null_count else np.asarray(array.is_valid())
+    return Feature(name.encode(), MESSAGES, data, offsets, present, ends)

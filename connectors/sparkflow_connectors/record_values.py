@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkflow.errors import InvalidArgumentError
-from sparkflow_connectors.record_types import is_list, is_text
-from sparkflow_runtime.records.example import INT64_LIST, KIND_NAMES
+from sparkflow_connectors.record_types import is_list, kind_of
+from sparkflow_runtime.records.example import BYTES_LIST, INT64_LIST, KIND_NAMES
+from sparkflow_runtime.records.example_encode import Feature
 from sparkflow_runtime.records.files import Block
 from sparkflow_runtime.records.framing import HEADER
 
@@ -75,6 +76,31 @@ def nested(dtype: pa.DataType, arrays: Iterator[pa.Array]) -> pa.Array:
     return pa.StructArray.from_arrays(fields, fields=list(dtype), mask=null)
 
 
+def feature(name: str, array: pa.Array) -> Feature:
+    """A column of values or of lists. Raises InvalidArgumentError on a null inside a list."""
+    present = None if not array.null_count else np.asarray(array.is_valid())
+    if is_list(array.type):
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+        values = array.flatten()
+        if values.null_count:
+            row = int(np.searchsorted(np.cumsum(lengths), np.flatnonzero(~np.asarray(values.is_valid()))[0], "right"))
+            raise InvalidArgumentError(
+                f"column {name!r}: row {row} of the batch has a null inside its list, which a feature cannot hold"
+            )
+    else:
+        lengths = None if present is None else present.astype(np.int64)
+        values = array.drop_null()
+    offsets = None
+    if lengths is not None:
+        offsets = np.zeros(len(array) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+    kind = kind_of(values.type)
+    if kind == BYTES_LIST:
+        data, ends = text(values, name)
+        return Feature(name.encode(), kind, data, offsets, present, ends)
+    return Feature(name.encode(), int(kind or 0), numbers(values, int(kind or 0), name), offsets, present)
+
+
 def numbers(values: pa.Array, kind: int, name: str) -> np.ndarray:
     if kind == INT64_LIST:
         if pa.types.is_date32(values.type) or pa.types.is_time32(values.type):
@@ -121,26 +147,3 @@ def lists_of(lengths: np.ndarray, values: pa.Array, missing: np.ndarray | None, 
     np.cumsum(lengths, out=offsets[1:])
     mask = pa.array(missing) if missing is not None and missing.any() else None
     return pa.ListArray.from_arrays(offsets, values, type=pa.list_(field.with_type(values.type)), mask=mask)
-
-
-def mapped(array: pa.Array, change: Callable[[pa.Array], pa.Array], field: pa.Field | None = None) -> pa.Array:
-    """The same lists around changed values; field: what they are to be."""
-    if not is_list(array.type):
-        return change(array)
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-    inner = field.type.value_field if field is not None else pa.field("element", pa.null())
-    values = mapped(array.flatten(), change, inner if field is not None else None)
-    return lists_of(lengths, values, np.asarray(array.is_null()), inner)
-
-
-def plain(array: pa.Array, kind: int, name: str) -> pa.Array:
-    """int64, float32 or binary."""
-    if is_text(array.type):
-        return array.cast(pa.binary())
-    valid = array.drop_null()
-    found = numbers(valid, kind, name)
-    if len(valid) == len(array):
-        return pa.array(found)
-    whole = np.zeros(len(array), found.dtype)
-    whole[np.asarray(array.is_valid())] = found
-    return pa.array(whole, mask=np.asarray(array.is_null()))

@@ -3,7 +3,8 @@
     python tests/benchmarks/bench_records.py
 
 keys40: a label, 13 floats and 26 integers, each a feature of its own; packed: three features; half missing: of the 40;
-floats, ints: 200 a record; strings: five of 300 bytes; words: 20 a record. Sums are checked.
+floats, ints: 200 a record; strings: five of 300 bytes; words: 20 a record; sequences: SequenceExample of two feature
+lists of 5 x 8. Sums are checked.
 """
 
 from __future__ import annotations
@@ -48,11 +49,17 @@ def batches() -> dict[str, pa.RecordBatch]:
         "words": pa.record_batch(
             {"w": _lists(np.array(["word", "of", "some"], object)[rng.integers(0, 3, 20 * ROWS)], 20)}
         ),
+        "sequences": pa.record_batch(
+            {
+                "f": _lists(_lists(rng.standard_normal(40 * ROWS).astype(np.float32), 8), 5),
+                "i": _lists(_lists(rng.integers(0, 1 << 20, 40 * ROWS), 8), 5),
+            }
+        ),
     }
 
 
-def _lists(values: np.ndarray, size: int) -> pa.Array:
-    flat = pa.array(values)
+def _lists(values: np.ndarray | pa.Array, size: int) -> pa.Array:
+    flat = values if isinstance(values, pa.Array) else pa.array(values)
     return pa.FixedSizeListArray.from_arrays(flat, size).cast(pa.list_(flat.type))
 
 
@@ -81,17 +88,18 @@ def best_s(work: Callable[[], Any]) -> float:
 
 def main() -> None:
     for name, batch in batches().items():
-        data = encoded(batch)
-        write = best_s(lambda batch=batch: encoded(batch))
-        rates = f"write {ROWS / write / 1e6:.2f}, read {ROWS / reading_s(batch, data) / 1e6:.2f} M/s"
+        kind = "SequenceExample" if name == "sequences" else "Example"
+        data = encoded(batch, kind)
+        write = best_s(lambda batch=batch, kind=kind: encoded(batch, kind))
+        rates = f"write {ROWS / write / 1e6:.2f}, read {ROWS / reading_s(batch, data, kind) / 1e6:.2f} M/s"
         print(f"{name}: {len(data) / ROWS:.0f} bytes a record, {rates}", flush=True)
         if name == "keys40":
             reading = ROWS / reading_s(batch, in_other_order(data)) / 1e6
             print(f"{name}, each record in an order of its own: read {reading:.2f} M/s", flush=True)
 
 
-def reading_s(batch: pa.RecordBatch, data: np.ndarray) -> float:
-    decoder, buffer = Decoder(batch.schema), np.frombuffer(bytearray(data), np.uint8)
+def reading_s(batch: pa.RecordBatch, data: np.ndarray, kind: str = "Example") -> float:
+    decoder, buffer = Decoder(batch.schema, kind), np.frombuffer(bytearray(data), np.uint8)
 
     def decode() -> pa.RecordBatch:
         found = frames(buffer)

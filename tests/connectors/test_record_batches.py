@@ -68,6 +68,44 @@ def test_every_type_comes_back(record_type: str) -> None:
         assert Decoder(schema, record_type).batch(block(encoded(part, record_type))).to_pylist() == part.to_pylist()
 
 
+def test_sequences_are_the_messages_of_protobuf() -> None:
+    """In all sizes of lists and names, with what is absent absent."""
+    rng, rows = np.random.default_rng(1), 60
+
+    def lists(make: Any) -> list[Any]:
+        sizes = [None, 0, 1, 3, 40]
+        return [None if (n := rng.choice(sizes)) is None else [make() for _ in range(n)] for _ in range(rows)]
+
+    def floats() -> list[float]:
+        return rng.standard_normal(rng.choice([0, 1, 200])).astype(np.float32).tolist()
+
+    def ints() -> list[int]:
+        return rng.integers(-(2**62), 2**62, rng.integers(4)).tolist()
+
+    columns = {
+        "f": (pa.list_(pa.list_(pa.float32())), lists(floats)),
+        "ü" * 80: (pa.list_(pa.list_(pa.int64())), lists(ints)),
+        "s": (pa.list_(pa.list_(pa.binary())), lists(lambda: [bytes(300), b"", b"a"][: rng.integers(4)])),
+        "c": (pa.list_(pa.int64()), lists(lambda: int(rng.integers(9)))),
+    }
+    batch = batch_of(columns)
+    found = block(encoded(batch, "SequenceExample"))
+    for row, start, end in zip(batch.to_pylist(), found.starts, found.ends, strict=True):
+        expected = tf.train.SequenceExample()
+        for (name, value), kind in zip(row.items(), ("float_list", "int64_list", "bytes_list", "int64_list")):
+            if value is not None and name != "c":
+                features = expected.feature_lists.feature_list[name].feature
+                for inner in value:
+                    getattr(added := features.add(), kind).value.extend(inner)
+                    getattr(added, kind).SetInParent()
+            elif value is not None:
+                expected.context.feature[name].int64_list.value.extend(value)
+                expected.context.feature[name].int64_list.SetInParent()
+        expected.context.SetInParent(), expected.feature_lists.SetInParent()
+        written = found.buffer[start:end].tobytes()
+        assert tf.train.SequenceExample.FromString(written) == expected and len(written) == expected.ByteSize()
+
+
 def test_sequences_in_forms_that_others_write() -> None:
     """A feature of no kind is an empty list, and the last of two lists of one name counts."""
     first, second = tf.train.SequenceExample(), tf.train.SequenceExample()

@@ -1,4 +1,4 @@
-"""The loop that writes tf.train.Example messages, framed as in a TFRecord file or bare."""
+"""The loops that write tf.train.Example messages, framed as in a TFRecord file or bare, and features by themselves."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sparkflow_runtime.records.varints import put_varint, spread, varint_size
 # message has one value, of its own number. HEAD8: where the bytes before the Feature of an entry of less than 128 bytes
 # stand, but for the entry's length; after them is room for a word.
 KIND, VALUES, OFFSETS, PRESENT, ENDS, HEAD, HEAD_END, HEAD8, WIDTH = range(9)
+MESSAGES = 4  # a kind beside those of Feature: strings that are features themselves, in a FeatureList
 
 
 def _string_bytes(ends: Any, first: int, last: int) -> int:
@@ -37,7 +38,7 @@ def unsigned(value: int) -> int:
 
 
 def _put_values(out: Any, at: int, kind: int, values: Any, ends: Any, first: int, last: int) -> int:
-    if kind == 1:
+    if kind == 1 or kind == MESSAGES:
         for k in range(first, last):
             start, length = word_at(ends, k), word_at(ends, k + 1) - word_at(ends, k)
             set_byte(out, at, 10)
@@ -95,12 +96,8 @@ def _put_feature(out: Any, at: int, table: Any, heads: Any, i: int) -> int:
         single = _put_single(out, at, table, heads, first)
         if single >= 0:
             return single
-    if kind == 1:
-        listed = payload = _string_bytes(ends, first, last)
-    else:
-        payload = 4 * (last - first) if kind == 2 else _int_bytes(values, first, last)
-        listed = 1 + varint_size(payload) + payload if payload else 0
-    feature = 1 + varint_size(listed) + listed
+    payload, listed = _sizes(kind, values, ends, first, last)
+    feature = listed if kind == MESSAGES else 1 + varint_size(listed) + listed
     head, head_size = word_at(table, HEAD), word_at(table, HEAD_END) - word_at(table, HEAD)
     set_byte(out, at, 10)
     at = put_varint(out, at + 1, head_size + 1 + varint_size(feature) + feature)
@@ -109,12 +106,28 @@ def _put_feature(out: Any, at: int, table: Any, heads: Any, i: int) -> int:
     at += head_size
     set_byte(out, at, 18)
     at = put_varint(out, at + 1, feature)
+    if kind != MESSAGES:
+        at = _put_list_head(out, at, kind, payload, listed)
+    return _put_values(out, at, kind, values, ends, first, last)
+
+
+def _sizes(kind: int, values: Any, ends: Any, first: int, last: int) -> tuple[int, int]:
+    """Bytes of the values, and of the list with its tags."""
+    if kind == 1 or kind == MESSAGES:
+        listed = payload = _string_bytes(ends, first, last)
+    else:
+        payload = 4 * (last - first) if kind == 2 else _int_bytes(values, first, last)
+        listed = 1 + varint_size(payload) + payload if payload else 0
+    return payload, listed
+
+
+def _put_list_head(out: Any, at: int, kind: int, payload: int, listed: int) -> int:
     set_byte(out, at, kind << 3 | 2)
     at = put_varint(out, at + 1, listed)
     if kind != 1 and payload:
         set_byte(out, at, 10)
         at = put_varint(out, at + 1, payload)
-    return _put_values(out, at, kind, values, ends, first, last)
+    return at
 
 
 def _teach() -> None:
@@ -131,14 +144,15 @@ def _teach() -> None:
 
         return same_bits
 
-    for function in (_string_bytes, _int_bytes, _put_values, _put_single, _put_feature):
+    functions: list[Any] = [_string_bytes, _int_bytes, _sizes, _put_list_head, _put_values, _put_single, _put_feature]
+    for function in functions:
         register_jitable(function)
 
 
-@compiled(["int64(int64[:,::1], uint8[::1], boolean, uint8[::1], int64[::1])"], before=_teach)
-def rows(table: Any, heads: Any, framed: bool, out: Any, ends: Any) -> int:
-    """Write messages one after the other; ends[i]: where message i (with its frame) ends. How much was written; `out`
-    must have room for it all."""
+@compiled(["int64(int64[:,::1], uint8[::1], boolean, int64, uint8[::1], int64[::1])"], before=_teach)
+def rows(table: Any, heads: Any, framed: bool, tag: int, out: Any, ends: Any) -> int:
+    """Write messages one after the other, each a map of features with this tag before it; ends[i]: where message i
+    (with its frame) ends. How much was written; `out` must have room for it all."""
     view, names, features = raw(out), raw(heads), raw(table)
     at, guess = 0, 2  # bytes that the size of a message takes: those of the one before, mostly
     for i in range(len(ends)):
@@ -155,7 +169,7 @@ def rows(table: Any, heads: Any, framed: bool, out: Any, ends: Any) -> int:
             guess = varint_size(size)
             move(view, body, size, view, start + 1 + guess)
             at = start + 1 + guess + size
-        set_byte(view, start, 10)
+        set_byte(view, start, tag)
         put_varint(view, start + 1, size)
         if framed:
             length = at - start
@@ -164,5 +178,21 @@ def rows(table: Any, heads: Any, framed: bool, out: Any, ends: Any) -> int:
             set_uint32(view, start - 4, crc_of(view, start - 12, start - 4))
             set_uint32(view, at, crc_of(view, start, at))
             at += 4
+        ends[i] = at
+    return at
+
+
+@compiled(["int64(int64[:,::1], uint8[::1], int64[::1])"], before=_teach)
+def features(table: Any, out: Any, ends: Any) -> int:
+    """Write the values of each message as a tf.train.Feature; ends[i]: where it ends. As `rows`, of one feature."""
+    view, row, at = raw(out), raw(table), 0
+    kind, values, strings = word_at(row, KIND), word_at(row, VALUES), word_at(row, ENDS)
+    for i in range(len(ends)):
+        first, last = i, i + 1
+        if word_at(row, OFFSETS):
+            first, last = word_at(word_at(row, OFFSETS), i), word_at(word_at(row, OFFSETS), i + 1)
+        payload, listed = _sizes(kind, values, strings, first, last)
+        at = _put_list_head(view, at, kind, payload, listed)
+        at = _put_values(view, at, kind, values, strings, first, last)
         ends[i] = at
     return at

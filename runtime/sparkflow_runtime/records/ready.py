@@ -15,6 +15,7 @@ LOOPS = (
     example_loops.floats,
     example_loops.ints,
     example_loops.byte_spans,
+    encode_loops.features,
     encode_loops.rows,
     fingerprints._all,
 )
