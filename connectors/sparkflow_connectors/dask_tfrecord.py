@@ -10,6 +10,7 @@ import dask.dataframe as dd
 import pandas as pd
 import pyarrow as pa
 
+from sparkflow.errors import InvalidArgumentError
 from sparkflow_connectors.record_types import EXAMPLE
 from sparkflow_connectors.tfrecord import Dataset, Options, open_tfrecord
 from sparkflow_connectors.tfrecord_write import FolderWriter
@@ -52,7 +53,16 @@ def to_tfrecord(
 
 
 def _write(part: pd.DataFrame, number: int, writer: FolderWriter) -> list[str]:
-    table = pa.Table.from_pandas(part, writer.schema, preserve_index=False)
+    """Raises InvalidArgumentError where the partition is not as the frame says."""
+    if missing := [name for name in writer.schema.names if name not in part.columns]:
+        raise InvalidArgumentError(
+            f"Column {missing[0]!r} is missing in partition {number}, which has {', '.join(map(str, part.columns))}"
+        )
+    try:
+        table = pa.Table.from_pandas(part, writer.schema, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        told = ": ".join(map(str, error.args[::-1]))
+        raise InvalidArgumentError(f"Partition {number} is not of the types that the frame says: {told}") from None
     return writer.write(iter(table.to_batches(max_chunksize=10_000)), number)
 
 

@@ -109,3 +109,24 @@ def test_dask_writes_and_reads(clusters: Any, tmp_path: Path) -> None:
         tf.dask.to_tfrecord(clusters.frame("dask", table), folder)
     with pytest.raises(tf.errors.InvalidArgumentError, match="column 'y' is missing"):
         tf.dask.read_tfrecord(folder, columns=["y"])
+
+
+@pytest.mark.parametrize(
+    "second, message",
+    [
+        ({"v": ["a"]}, "^Partition 1 is not of the types that the frame says: Conversion failed for column v"),
+        ({"w": [1]}, "^Column 'v' is missing in partition 1, which has w"),
+    ],
+)
+def test_a_partition_of_dask_that_differs_is_not_written(
+    clusters: Any, tmp_path: Path, second: dict[str, Any], message: str
+) -> None:
+    import dask.dataframe as dd
+    import pandas as pd
+
+    clusters.dask  # noqa: B018 - the cluster that computes
+    frames = [pd.DataFrame({"v": [1, 2]}), pd.DataFrame(second)]
+    frame = dd.from_map(lambda i: frames[i], [0, 1], meta=frames[0].iloc[:0], enforce_metadata=False)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        tf.dask.to_tfrecord(frame, str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
