@@ -16,7 +16,10 @@ Traceback (most recent call last):
 sparkflow_runtime.wire.errors.InvalidArgumentError: """
 
 
-@pytest.mark.parametrize("after", ["", "\n SQLSTATE: 38000", "\n\nJVM stacktrace:\njava.lang.Error: x\n\tat y"])
+JVM = "\n\nJVM stacktrace:\njava.lang.Error: x\n\tat y"
+
+
+@pytest.mark.parametrize("after", ["", "\n SQLSTATE: 38000", JVM, f"\n SQLSTATE: 38000{JVM}"])
 def test_the_short_message(after: str) -> None:
     found = named(RuntimeError(f"{TASK}Column 'x' is null\nat row 7{after}"))
     assert isinstance(found, tf.errors.InvalidArgumentError) and str(found) == "Column 'x' is null\nat row 7"
