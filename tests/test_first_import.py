@@ -36,3 +36,15 @@ def test_what_few_servers_need_is_imported_when_they_do() -> None:
     code += "print(*{'ssl', 'crc32c', 'email', 'asyncio'} & {*sys.modules}); import os; sys.stdout.flush(); os._exit(0)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_only_the_import_is_made_old() -> None:
+    """Sessions and servers come and go: what is young beside them stays young, so that it is collected in time."""
+    code = (
+        "import gc, sparkflow as tf; from sparkflow.session.server import Server; tf.Session(); "
+        "Server.create_local_server().stop(); gc.collect(); gc.disable(); young = []; tf.Session(); "
+        "Server.create_local_server().stop(); "
+        "print(any(o is young for generation in (0, 1) for o in gc.get_objects(generation)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr

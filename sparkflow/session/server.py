@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sparkflow.session.runtime import runtime
 from sparkflow_runtime.wire import server_def as server_defs
 from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec, numbered
-from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
 from sparkflow_runtime.wire.protos import ConfigProto
 
-if TYPE_CHECKING:  # the first server imports it, as the first session does
+if TYPE_CHECKING:
     from sparkflow_runtime.server import Server as RuntimeServer
 
 
@@ -62,7 +61,7 @@ class Server:
         """A server on a free port of `host`, before the cluster is known; `join_cluster` tells it."""
         server = cls.__new__(cls)
         server._job, server._index, server._protocol, server._config = job_name, task_index, SCHEMES[0], None
-        server._runtime = _runtime().Server(job_name, task_index, f"{host}:0", secret, keepalive_s)
+        server._runtime = runtime("server").Server(job_name, task_index, f"{host}:0", secret, keepalive_s)
         server._cluster = ClusterSpec({})
         return server
 
@@ -101,10 +100,10 @@ class Server:
         """Serve from now on; nothing happens if it does."""
         if self._runtime is not None:
             return
-        from sparkflow_runtime.threads import obey
-
-        obey(self._config, "the Server's ConfigProto")
-        self._runtime = _runtime().Server(self._job, self._index, self._bind_at, self._secret, config=self._config)
+        runtime("threads").obey(self._config, "the Server's ConfigProto")
+        self._runtime = runtime("server").Server(
+            self._job, self._index, self._bind_at, self._secret, config=self._config
+        )
         if self._bind_at.endswith(":0"):
             self._cluster = self._cluster.with_address(self._job, self._index, self._runtime.address)
         self._runtime.join_cluster(self._cluster)
@@ -131,19 +130,14 @@ def traffic_of(address: str) -> dict[str, dict[str, int]]:
 
     Raises UnavailableError where no server is there, UnauthenticatedError where the secret is wrong.
     """
-    return _runtime().traffic_of(address, secret_of_environment())
-
-
-def _runtime() -> Any:
-    with paused(for_good=True):
-        return import_module("sparkflow_runtime.server")
+    found: dict[str, dict[str, int]] = runtime("server").traffic_of(address, secret_of_environment())
+    return found
 
 
 def secret_of_environment() -> bytes | None:
     """What SPARKFLOW_SECRET says, which all tasks of a job share."""
-    from sparkflow_runtime.dialling import secret_of_environment as found
-
-    return found()
+    found: bytes | None = runtime("dialling").secret_of_environment()
+    return found
 
 
 def _only(found: list[Any], what: str) -> Any:

@@ -14,11 +14,12 @@ import numpy as np
 from sparkflow.framework.graph import Graph, default_session, get_default_graph, session_as_default
 from sparkflow.session.feeds import checked, fed_tensor, feeds_of
 from sparkflow.session.fetches import FetchPlan, FetchPlans
+from sparkflow.session.runtime import runtime
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.wire.protos import ConfigProto
 
-if TYPE_CHECKING:  # half of all modules: the first session imports them, who only builds graphs never does
+if TYPE_CHECKING:
     from sparkflow_runtime.session import AnyPartialRun, AnySession, DeviceAttributes
 
 
@@ -43,9 +44,7 @@ class Session:
         self._graph = graph or get_default_graph()
         self.sess_str = target or ""
         self._config = config
-        with paused(for_good=True):
-            from sparkflow_runtime.session import open_session
-        self._runtime: AnySession = open_session(self.sess_str, config)
+        self._runtime: AnySession = runtime("session").open_session(self.sess_str, config)
         self._plans = FetchPlans(self._graph)
         self._sent = 0
         self._lock = Lock()
@@ -70,9 +69,7 @@ class Session:
     def reset(target: str, containers: Sequence[str] | None = None, config: ConfigProto | None = None) -> None:
         """Drop the variables and queues of these containers (of all) in the cluster of `target`, and end every session
         there: their next run raises AbortedError. Sessions without a target own what they use and are not touched."""
-        from sparkflow_runtime.session import reset
-
-        reset(target, list(containers or ()), config)
+        runtime("session").reset(target, list(containers or ()), config)
 
     # ------------------------------------------------------------------ running
 

@@ -92,7 +92,7 @@ class Machine:
             shape = np.broadcast_shapes(*(x.shape for x in inputs))
         except ValueError:  # one of the nodes will say so
             return None
-        key = tuple((x.dtype, x.shape == shape) for x in inputs)
+        key = tuple((x.dtype, id(x.dtype), x.shape == shape) for x in inputs)  # an unpickled dtype is not numpy's own
         if key not in self._programs:
             if len(self._programs) >= _MAX_PROGRAMS:
                 return None
@@ -103,20 +103,20 @@ class Machine:
 
 @lru_cache(maxsize=256)
 def _compile(
-    members: tuple[Member, ...], outputs: tuple[int, ...], key: tuple[tuple[np.dtype[Any], bool], ...]
+    members: tuple[Member, ...], outputs: tuple[int, ...], key: tuple[tuple[np.dtype[Any], int, bool], ...]
 ) -> Program | None:
     """One program for all nodes that are made alike, as the layers and unrolled steps of a model are."""
     tracer = Tracer()
-    given = [Operand("input", i, dtype, full) for i, (dtype, full) in enumerate(key)]
+    given = [Operand("input", i, dtype, full) for i, (dtype, _, full) in enumerate(key)]
     values: list[Operand] = []
     try:
         for member in members:
             args = [values[i] if inside else given[i] for inside, i in member.sources]
             values.append(trace(tracer, member.op, dict(member.parameters), args))
         results = [values[i] for i in outputs]
-        if not any(full for _, full in key) or not all(r.kind == "step" and r.full for r in results):
+        if not any(full for _, _, full in key) or not all(r.kind == "step" and r.full for r in results):
             return None
-        return _Writer(tracer, given, results).program(next(i for i, (_, full) in enumerate(key) if full))
+        return _Writer(tracer, given, results).program(next(i for i, (_, _, full) in enumerate(key) if full))
     except (Unsupported, KeyError):
         return None
 

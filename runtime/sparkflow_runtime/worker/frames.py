@@ -32,7 +32,8 @@ from sparkflow_runtime.worker.frame_plan import (
 )
 from sparkflow_runtime.worker.frame_state import Frame, Iteration, Outputs, Token
 from sparkflow_runtime.worker.frame_transfers import NOT_YET, At, Inbox, Outbox
-from sparkflow_runtime.worker.step import NOTHING, Done, Sender, Step, locate
+from sparkflow_runtime.worker.locate import locate
+from sparkflow_runtime.worker.step import NOTHING, Done, Sender, Step
 
 
 class FrameStep(Step):

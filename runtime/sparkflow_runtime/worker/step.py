@@ -19,15 +19,11 @@ from sparkflow_runtime.kernels.compression import narrowed
 from sparkflow_runtime.wire.bundles import Bundle
 from sparkflow_runtime.wire.control_flow import DEAD
 from sparkflow_runtime.wire.errors import (
-    CancelledError,
     DeadlineExceededError,
     InternalError,
-    InvalidArgumentError,
     OpError,
-    ResourceExhaustedError,
 )
-from sparkflow_runtime.wire.protos import NodeDef
-from sparkflow_runtime.worker.codegen import Segment
+from sparkflow_runtime.worker.locate import failing_node, locate
 from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, completes, got, holds
 
 Done = Callable[["OpError | None", "list[Any] | None"], None]
@@ -36,13 +32,6 @@ Sender = Callable[[str, int, Sequence[Bundle], tuple[int, ...]], None]
 Opening = Callable[[Sequence[Bundle]], None]
 
 NOTHING = np.empty(0, np.uint8)  # travels where a value is dead
-_ERRORS = {
-    MemoryError: ResourceExhaustedError,
-    ValueError: InvalidArgumentError,
-    IndexError: InvalidArgumentError,
-    OverflowError: InvalidArgumentError,
-    ZeroDivisionError: InvalidArgumentError,
-}
 
 
 class Halted(NamedTuple):
@@ -348,36 +337,7 @@ class Step:
     # ------------------------------------------------------------------ errors
 
     def _located(self, error: BaseException, unit: Unit) -> OpError:
-        name = _failing_node(error, unit.segment) if unit.segment is not None else unit.label
-        return locate(error, self.plan.nodes.get(name or ""))
-
-
-def locate(error: BaseException, node: NodeDef | None) -> OpError:
-    """The error as an OpError that names its node, op and device."""
-    if isinstance(error, OpError):
-        found = error
-    elif isinstance(error, Exception):
-        kind = next((cls for base, cls in _ERRORS.items() if isinstance(error, base)), InternalError)
-        text = str(error) if kind is InvalidArgumentError else f"{type(error).__name__}: {error}"
-        found = kind(None, None, text)
-        found.__cause__ = error
-    else:
-        found = CancelledError(f"Interrupted by {type(error).__name__}")
-    node = getattr(error, "failed_node", node)  # of several in one
-    node = found.node_def or node  # a kernel may have named its own
-    if node is not None and found.device is None:
-        found.node_def, found.device = node, node.device
-        found.message = f"{found.message}\n\t [[node {node.name} ({node.op}) on {node.device}]]"
-    return found
-
-
-def _failing_node(error: BaseException, segment: Segment) -> str | None:
-    traceback = error.__traceback__
-    while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == segment.filename:
-            return segment.nodes.get(traceback.tb_lineno)
-        traceback = traceback.tb_next
-    return None
+        return locate(error, self.plan.nodes.get(failing_node(error, unit)))
 
 
 def _free(values: list[Any], unit: Unit) -> None:
@@ -403,7 +363,6 @@ def run_straight(plan: Plan, feeds: list[Any]) -> list[Any] | Halted:
                 if unit.frees:
                     _free(values, unit)
     except Exception as error:
-        name = _failing_node(error, unit.segment) if unit.segment is not None else unit.label
-        found = locate(error, plan.nodes.get(name or ""))
+        found = locate(error, plan.nodes.get(failing_node(error, unit)))
         raise found from (error if found is not error else error.__cause__)
     return plan.collect(values)

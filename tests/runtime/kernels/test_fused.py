@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -248,3 +249,20 @@ def test_a_layer_that_fails_names_its_product(graph: Any) -> None:
     out = tf.nn.relu(tf.matmul(px, pw, name="product") + tf.ones([4]))
     with pytest.raises(InvalidArgumentError, match=r"node product \(MatMul\)"):
         run_in_session(out, {px: np.ones((2, 3)), pw: np.ones((5, 4))})
+
+
+def test_programs_are_shared_by_nodes_that_are_alike_and_by_no_others() -> None:
+    x = np.linspace(-2, 2, 40, dtype=np.float32)
+    for alpha in (0.25, 0.5, 0.25):
+        member = Member.of("LeakyRelu", [(False, 0)], {"alpha": alpha, "T": as_dtype("float32")})
+        found = Machine([member], [0], 1).run((x,))
+        assert found is not None and same(found[0], np.maximum(x, x * np.float32(alpha)))
+
+
+def test_a_dtype_that_is_not_numpys_own() -> None:
+    """As arrays have that came by pickle: a node that met such a one first spoils no other node's program."""
+    own, other = np.linspace(0, 1, 40, dtype=np.float32), pickle.loads(pickle.dumps(np.ones(40, np.float32)))
+    members = [Member("Square", ((False, 0),)), Member("Rint", ((True, 0),))]
+    for x in (other, own, other):
+        found = Machine(members, [1], 1).run((x,))
+        assert found is not None and same(np.asarray(found[0]), np.rint(np.square(np.asarray(x))))
