@@ -247,6 +247,18 @@ def _matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool = False, transpose_b: 
     return _product(xp, a, b)
 
 
+@kernel("_ColumnsTogether")
+def _columns_together(xp: Any, x: Any) -> Any:
+    """The same matrix, with the items of a column side by side in memory."""
+    if xp is not np or x.ndim != 2 or not x.flags.c_contiguous:
+        return xp.asfortranarray(x)
+    made = np.empty(x.shape[::-1], x.dtype)
+    rows = max(1, (32 if x.strides[0] % 4096 == 0 else 64) // x.itemsize)  # whose lines stay in the first cache
+    for at in range(0, len(x), rows):
+        made[:, at : at + rows] = x[at : at + rows].T
+    return made.T
+
+
 def _product(xp: Any, a: Any, b: Any) -> Any:
     """In the type of the operands: of bfloat16 numpy's product is float32."""
     if xp is np and a.ndim == b.ndim == 2 and a.dtype == b.dtype and a.dtype.char in "fd":

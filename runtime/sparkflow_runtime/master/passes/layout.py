@@ -1,4 +1,5 @@
-"""Layout: channels last everywhere; no transposes that undo each other, with elementwise ops between them or none."""
+"""Layout: channels last everywhere; no transposes that undo each other, with elementwise ops between them or none;
+matrices that a loop multiplies by in the order in which the product reads them."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from sparkflow_runtime.master.passes.channels_last import channels_last
 from sparkflow_runtime.master.passes.fold import constant_op
+from sparkflow_runtime.master.passes.loop_products import lay_out_once
 from sparkflow_runtime.master.passes.symbols import words
 from sparkflow_runtime.master.passes.view import Op, View
 
@@ -43,6 +45,7 @@ def layout(view: View) -> None:
         view.free = view.free.union(new)
     view.redirect(edges)
     view.prune()
+    lay_out_once(view)
 
 
 def _perm(op: Op, view: View) -> list[int] | None:

@@ -177,3 +177,42 @@ def test_what_is_the_same_in_all_iterations_is_computed_once() -> None:
 
     counts = _ops_run(make)
     assert counts["Exp"] == 1 and counts["_Fused"] == 5
+
+
+def _nested_products() -> tuple[Any, dict[Any, Any]]:
+    """One matrix, transposed, in two products of an inner loop and one of the outer, and another on the left."""
+    x, w = tf.placeholder(tf.float32, [24, 40]), tf.placeholder(tf.float32, [40, 40])
+
+    def outer(t: Any, y: Any) -> Any:
+        def inner(u: Any, z: Any) -> Any:
+            z = tf.tanh(tf.matmul(z, w, transpose_b=True) - tf.matmul(tf.sin(z), w, transpose_b=True))
+            return u + 1, tf.transpose(tf.matmul(w, z, transpose_a=True, transpose_b=True))
+
+        _, y = tf.while_loop(lambda u, z: u < 2, inner, [tf.constant(0), y])
+        return t + 1, tf.matmul(y, w, transpose_b=True)
+
+    _, y = tf.while_loop(lambda t, y: t < 3, outer, [tf.constant(0), x])
+    rng = np.random.default_rng(4)
+    return [y], {x: rng.normal(size=(24, 40)), w: rng.normal(size=(40, 40)) * 0.2}
+
+
+def test_a_matrix_that_stays_is_laid_out_once_a_loop() -> None:
+    counts = _ops_run(lstm)
+    assert counts["_ColumnsTogether"] == 1, "the gradient's product with the weights"
+    counts = _ops_run(_nested_products)
+    assert counts["MatMul"] == 3 + 2 * 9 and 1 <= counts["_ColumnsTogether"] <= 1 + 2 * 3
+    laid, not_laid = (np.frombuffer(results(_nested_products, *off)[0], np.float32) for off in ([], TOGGLES))
+    np.testing.assert_allclose(laid, not_laid, rtol=1e-4, atol=1e-4)  # BLAS may add up in another order
+
+
+@pytest.mark.parametrize(("rows", "laid"), [(2, 0), (20, 1), (None, 1)])
+def test_products_with_few_vectors_stay(rows: int | None, laid: int) -> None:
+    def make() -> Any:
+        x, w = tf.placeholder(tf.float32, [rows, 40]), tf.placeholder(tf.float64, [40, 40])
+        turned = tf.cast(w, tf.float32)
+        _, y = tf.while_loop(
+            lambda t, y: t < 3, lambda t, y: (t + 1, tf.matmul(y, turned, transpose_b=True)), [tf.constant(0), x]
+        )
+        return y, {x: np.ones((rows or 9, 40)), w: np.ones((40, 40))}
+
+    assert _ops_run(make).get("_ColumnsTogether", 0) == laid
