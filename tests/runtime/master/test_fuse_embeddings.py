@@ -112,6 +112,28 @@ def test_the_slices_of_a_concat_become_one() -> None:
     assert not {"Slice", "ConcatOffset", "ShapeN"} & ops(out).keys()
 
 
+def test_slices_by_constants_become_one_each_axis() -> None:
+    """Where the widths are known: the gradient of a concat, and parts that somebody cuts by hand."""
+    value = np.arange(60, dtype=np.float32).reshape(4, 15)
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [None, 15], "x")
+        columns = [tf.slice(x, [0, b], [-1, n], f"c{b}") for b, n in ((0, 2), (3, 12), (2, 1))]
+        rows = [tf.slice(x, [b, 0], [n, -1], f"r{b}") for b, n in ((0, 1), (2, 2), (3, 0))]
+        alone = tf.slice(x, [1, 1], [2, 2], "alone")
+        kept = tf.slice(x, [0, 7], [-1, 2], "kept")
+        tensors = [tf.identity(t) for t in (*columns, *rows, alone, kept)]
+        nodes = {n.name: n for n in tf.get_default_graph().as_graph_def().node}
+        placed = place(prune(nodes, [x.name], [t.name for t in tensors], []), [CPU], CPU)
+        out = verify(fuse_concat_grad(placed, [x.name], ["kept"]), ["x"])
+        found = session.run(tensors, {x: value})
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"Slice: .*\[0, 2, 3\].* within the shape \(2, 15\)"):
+            session.run(tensors[3:6], {x: value[:2]})
+    assert (ops(out)["_Slices"], ops(out)["Slice"]) == (2, 2)
+    wanted = [value[:, :2], value[:, 3:], value[:, 2:3], value[:1], value[2:], value[3:3], value[1:3, 1:3]]
+    for one, other in zip(found, [*wanted, value[:, 7:9]]):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_what_is_asked_for_by_name_stays() -> None:
     with tf.Graph().as_default():
         _, _, train, _ = model(tf.train.AdagradOptimizer(0.1))

@@ -175,7 +175,17 @@ def _reshaped_twice(op: Op, scene: Scene) -> str | None:
     shape = scene.op(op.data[1])
     if shape is not None and shape.op == "Shape" and _same(scene, shape.data[0], op.data[0]):
         return op.data[0]
-    return op.data[0] if scene.keeps_shape(op, op.data[0]) else None
+    return op.data[0] if scene.keeps_shape(op, op.data[0]) or _asks_for_its_shape(op, scene) else None
+
+
+def _asks_for_its_shape(op: Op, scene: Scene) -> bool:
+    """Whether the wanted shape is a constant that says what is known of the tensor's own: [-1, 16] of [?, 16]."""
+    dims, wanted = scene.shapes.of(op.data[0]), scene.constant(op.data[1])
+    if dims is None or wanted is None or len(dims) != len(wanted):
+        return False
+    open_axes = [i for i, want in enumerate(wanted.tolist()) if want == -1]
+    rest = [(d, want) for d, want in zip(dims, wanted.tolist()) if want != -1]
+    return len(open_axes) <= 1 and all(d == want and want > 0 for d, want in rest)
 
 
 @rule("BroadcastTo")

@@ -214,6 +214,22 @@ def test_one_op_undoes_another(node: Made, graph_def: Made, const: Made, optimiz
     assert list(found["r2"].input) == ["x", "s2"] and not {"wide", "back", "r1", "n2", "n1"} & set(found)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "goes"), [([-1, 16], True), ([-1], False), ([-1, -1], False), ([16, -1], False), ([2, 16], False)]
+)
+def test_a_reshape_to_what_is_known_anyway(
+    node: Made, graph_def: Made, const: Made, optimized: Made, wanted: list[int], goes: bool
+) -> None:
+    graph = graph_def(
+        node("x", "Placeholder", dtype=float32, _output_shapes=shaped(None, 16)),
+        const("s", wanted, dtype=np.int32),
+        node("r", "Reshape", "x", "s", **F),
+        node("out", "Neg", "r", **F),
+    )
+    found = optimized(graph, "arithmetic", fetches=["out:0"])
+    assert list(found["out"].input) == ["x" if goes else "r"]
+
+
 def test_narrow_casts_stay(node: Made, graph_def: Made, optimized: Made) -> None:
     graph = graph_def(
         node("x", "Placeholder", dtype=float64),
