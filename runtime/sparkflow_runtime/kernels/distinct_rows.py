@@ -17,7 +17,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels import row_loops
 from sparkflow_runtime.kernels.distinct_loops import merge_rows, number_ids, sum_to_distinct
-from sparkflow_runtime.kernels.memory import copying, memory, position, rows_ready, stride
+from sparkflow_runtime.kernels.memory import copying, memory, position, positions, rows_ready, stride
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, asynchronous, bound
 from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
 from sparkflow_runtime.kernels.sum_loops import sum_rows
@@ -75,7 +75,7 @@ def _gather_distinct(node: Node) -> Callable[..., Array]:
             pieces = [t[ids[a:b].view(np.int64)].reshape(-1) for t, a, b in zip(tables, begins.tolist(), ends.tolist())]
             return np.concatenate(pieces, out=out)
         to = unsigned(at[:-1]) + np.uint64(position(out))
-        row_loops.gather_rows(copying(out.dtype), unsigned(places(tables)), widths, ids, begins, ends, to, widths)
+        row_loops.gather_rows(copying(out.dtype), places(tables), widths, ids, begins, ends, to, widths)
         return out
 
     return run
@@ -195,7 +195,7 @@ class _Separate:
     def __init__(self, grads: Sequence[Array]):
         self._grads = [g if rows_ready(g) else np.ascontiguousarray(g) for g in grads]
         self.widths = np.array([math.prod(g.shape[1:]) for g in grads])
-        self.at, self.steps = [position(g) for g in self._grads], [stride(g) for g in self._grads]
+        self.at, self.steps = positions(self._grads), [stride(g) for g in self._grads]
 
     def arrays(self) -> Sequence[Array]:
         return self._grads
@@ -291,7 +291,7 @@ def _merged(given: Sequence[tuple[Any, list[Any]]]) -> list[list[Array]]:
     distinct, times = np.empty_like(ids), np.empty_like(ids)
     heads = np.empty(max(16, 4 * int(np.diff(firsts).max())), np.uint64)
     sums[0] = position(out)
-    at = unsigned([position(values) for _, values in padded])
+    at = positions([values for _, values in padded])
     mean = given[0][0].reduction == "MEAN"
     merge_rows(memory(dtype), unsigned(widths), ids, starts, at, sums, distinct, counts, times, heads, int(mean))
     begins, numbers = (sums - sums[0]).tolist(), distinct.view(np.int64)

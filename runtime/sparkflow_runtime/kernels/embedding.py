@@ -52,7 +52,7 @@ class _Lookups:
         if row_loops.first_outside(flat, starts[:-1], starts[1:], sizes) >= 0:
             self.one_by_one(tables, ids)  # says which
         widths = unsigned([math.prod(t.shape[1:]) for t in tables])
-        where = unsigned(self._places(tables))
+        where = self._places(tables)
         at, every = unsigned(begins) + np.uint64(position(out)), unsigned(steps)
 
         def work(mine: Sequence[tuple[int, int]]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from sparkflow_runtime.kernels import registry, row_loops, rules, update_loops
 from sparkflow_runtime.kernels.compiled import Compiled
 from sparkflow_runtime.kernels.host import check_indices
-from sparkflow_runtime.kernels.memory import copying, memory, position, rows_ready, stride
+from sparkflow_runtime.kernels.memory import copying, memory, position, positions, rows_ready, stride
 from sparkflow_runtime.kernels.parallel import scratch, share
 from sparkflow_runtime.kernels.row_loops import unsigned
 from sparkflow_runtime.kernels.sorting import unique_parts
@@ -83,12 +83,13 @@ class Places:
 
     def __init__(self) -> None:
         self._seen: list[weakref.ref[Any]] = []
-        self._positions: list[int] = []
+        self._positions = np.empty(0, np.uint64)
 
-    def __call__(self, arrays: Sequence[Array]) -> list[int]:
+    def __call__(self, arrays: Sequence[Array]) -> Array:
+        """As uint64; not to be changed."""
         if len(self._seen) != len(arrays) or any(s() is not a for s, a in zip(self._seen, arrays)):
             self._seen = [weakref.ref(a) for a in arrays]
-            self._positions = [position(a) for a in arrays]
+            self._positions = positions(arrays)
         return self._positions
 
 
@@ -151,7 +152,7 @@ class Updater:
         if row_loops.first_outside(ids, starts[:-1], starts[1:], sizes) >= 0:
             _check(tables, indices, names)
         widths = unsigned([math.prod(held[0].shape[1:]) for held in tables])
-        at, steps = unsigned([position(g) for g in grads]), unsigned([stride(g) for g in grads])
+        at, steps = positions(grads), unsigned([stride(g) for g in grads])
         rows = _Rows(tables[0][0].dtype, widths, ids, starts, at, steps)
         if how == "summed":
             self._summed(self._refs(tables), rows, scalars)
@@ -169,7 +170,7 @@ class Updater:
         return all(a.dtype is dtype and a.flags.carray for held in tables for a in held)
 
     def _refs(self, tables: Sequence[list[Array]]) -> Array:
-        return unsigned(self._places([a for held in tables for a in held])).reshape(len(tables), -1)
+        return self._places([a for held in tables for a in held]).reshape(len(tables), -1)
 
     def _factors(self, scalars: Sequence[Array], dtype: Any) -> Array:
         return np.array([*map(float, scalars), *self._flag], dtype)

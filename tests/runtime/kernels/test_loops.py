@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sparkflow_runtime.kernels import memory as memory_module
 from sparkflow_runtime.kernels import row_loops, update_loops
 from sparkflow_runtime.kernels.compiled import Compiled
-from sparkflow_runtime.kernels.memory import memory, position, rows_ready, stride
+from sparkflow_runtime.kernels.memory import memory, position, positions, rows_ready, stride
 from sparkflow_runtime.kernels.row_loops import unsigned
 
 COUNTS, SIZES, WIDTHS = [40, 0, 300, 1, 7], [9, 4, 1000, 1, 3], [16, 3, 8, 5, 1]
@@ -44,6 +45,16 @@ def test_memory_is_the_arrays_own() -> None:
     np.testing.assert_array_equal(memory(x.dtype)[at : at + 12], x.ravel())
     row_loops.rows_at(memory(x.dtype), at, 2, 2, 4)[...] = -1
     assert x.tolist() == [[-1, -1, 2, 3], [-1, -1, 6, 7], [8, 9, 10, 11]]
+
+
+@pytest.mark.parametrize("item", ["f4", "f8"])
+def test_many_positions_at_once(item: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = np.zeros((6, 8), item)
+    arrays = [whole, whole[2:, 3:], whole[::-1], whole.reshape(-1)[5:], np.zeros((0, 3), item), np.zeros((), item)]
+    assert positions(arrays).dtype == np.uint64
+    assert positions(arrays).tolist() == [position(a) for a in arrays] and positions([]).tolist() == []
+    monkeypatch.setattr(memory_module, "_finds_data", lambda: False)
+    assert positions(arrays).tolist() == [position(a) for a in arrays] and positions([]).dtype == np.uint64
 
 
 def test_rows_that_lie_in_one_piece() -> None:
