@@ -248,8 +248,9 @@ def _matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool = False, transpose_b: 
 
 
 @kernel("_ColumnsTogether")
-def _columns_together(xp: Any, x: Any) -> Any:
-    """The same matrix, with the items of a column side by side in memory."""
+def _columns_together(xp: Any, x: Any, *, first: int = 0, rows: int = -1) -> Any:
+    """A matrix, or the given rows of it, with the items of a column side by side in memory."""
+    x = x[first : first + rows] if rows >= 0 else x
     if xp is not np or x.ndim != 2 or not x.flags.c_contiguous:
         return xp.asfortranarray(x)
     made = np.empty(x.shape[::-1], x.dtype)

@@ -2,7 +2,8 @@
 
 BLAS packs such a matrix anew in every iteration. Laid out in memory the other way round, once a loop, it is read as it
 lies: 32 x 128 by the transpose of 192 x 128 takes 16 us instead of 29 (2 cores of an AMD EPYC, Zen 4). The value stays
-the same, only its strides change, so MatMul keeps its attributes.
+the same, only its strides change, so MatMul keeps its attributes. Where but some columns of the product are used, as
+those of the state where the input beside it needs no gradient, only their part of the matrix is laid out.
 """
 
 from __future__ import annotations
@@ -24,20 +25,33 @@ def lay_out_once(view: View) -> None:
     if not products:
         return
     same = once_a_loop(view.ops, dict(view.inside))
+    users = view.consumers()
     new: dict[str, Op] = {}
+    instead: dict[str, str] = {}  # products that are gone
     for op in products:
         stays = [producer(e) in same and e not in view.feeds for e in op.data]
         if all(stays) or op.name in view.feeds:
             continue
         for side, name in enumerate(_SIDES):
             if stays[side] and op.attr(name) and not _is_few(view, op, side):
-                laid = _laid(op, op.data[side])
+                cut = _only_use(view, op, users[op.name]) if side == 1 else None
+                laid = _laid(op, op.data[side], *(cut[1:] if cut else (0, -1)))
                 new.setdefault(laid.name, laid)
-                op.data[side] = laid.name
+                if cut is None:
+                    op.data[side] = laid.name
+                else:
+                    cut[0].become("MatMul", [op.data[0], laid.name])
+                    for attr in _SIDES:
+                        cut[0].set(attr, op.attr(attr))
+                    instead[op.name] = cut[0].name
+    if instead:
+        for op in view.ops.values():  # what waited for the whole product
+            op.control = [instead.get(c, c) for c in op.control]
     if new:
         view.ops = dict(_before_users(view.ops, new))
         view.inside = contexts(view.ops)
         view.changes += len(new)
+        view.prune()
 
 
 def _is_few(view: View, op: Op, side: int) -> bool:
@@ -47,9 +61,28 @@ def _is_few(view: View, op: Op, side: int) -> bool:
     return isinstance(size, int) and size < _FEW
 
 
-def _laid(op: Op, e: str) -> Op:
-    node = NodeDef(name=f"{e.replace(':', '/')}/columns_together", op="_ColumnsTogether", device=op.device, input=[e])
-    node.attr["T"].CopyFrom(encode(op.attr("T")))
+def _only_use(view: View, op: Op, users: list[Op]) -> tuple[Op, int, int] | None:
+    """(the Slice, first column, columns) where nothing else takes the product, and that some of its columns only."""
+    if len(users) != 1 or users[0].op != "Slice" or users[0].control or op.name in view.kept:
+        return None
+    cut = users[0]
+    inside = view.context(cut.name)
+    if cut.name in view.feeds or cut.data[0] != op.name or inside is None or inside != view.context(op.name):
+        return None
+    begin, size = (view.constant(e, inside) for e in cut.data[1:])
+    if begin is None or size is None or begin.tolist()[:1] != [0] or size.tolist()[:1] != [-1] or len(size) != 2:
+        return None
+    shape = view.shapes.of(op.name)
+    first, count = int(begin[1]), int(size[1])
+    columns = shape[1] if shape is not None and len(shape) == 2 else None
+    return (cut, first, count) if isinstance(columns, int) and 0 <= first <= first + count <= columns else None
+
+
+def _laid(op: Op, e: str, first: int, rows: int) -> Op:
+    name = f"{e.replace(':', '/')}/columns_together" + (f"_{first}_{rows}" if rows >= 0 else "")
+    node = NodeDef(name=name, op="_ColumnsTogether", device=op.device, input=[e])
+    for attr, value in (("T", op.attr("T")), ("first", first), ("rows", rows)):
+        node.attr[attr].CopyFrom(encode(value))
     return Op(node)
 
 
