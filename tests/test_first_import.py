@@ -10,6 +10,7 @@ import pytest
 FIRST = [
     "sparkflow_connectors.job", "sparkflow_connectors.column_types", "sparkflow_connectors.packing",
     "sparkflow_connectors.model", "sparkflow_runtime.records.ready", "sparkflow_runtime.wire.dtypes",
+    "sparkflow_connectors.spark_tfrecord", "sparkflow_runtime.kernels.table", "sparkflow_runtime.records.example",
 ]  # fmt: skip
 
 
@@ -48,3 +49,13 @@ def test_only_the_import_is_made_old() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "True\n", done.stderr
+
+
+def test_record_files_need_neither_graphs_nor_kernels() -> None:
+    """Spark starts a process for each step of planning a read or a write, and each imports this first."""
+    code = (
+        "import sys, sparkflow_connectors.spark_tfrecord; "
+        "print(*{'sparkflow', 'sparkflow_runtime.kernels.registry', 'pandas', 'numba'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "\n", done.stderr

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkflow.errors import DataLossError
 from sparkflow_connectors import record_sequences
 from sparkflow_connectors.record_types import (
     BYTE_ARRAY,
@@ -34,6 +33,7 @@ from sparkflow_runtime.records.files import Block
 from sparkflow_runtime.records.framing import framed
 from sparkflow_runtime.records.sequences import FeatureList, feature_lists
 from sparkflow_runtime.records.spans import gathered
+from sparkflow_runtime.wire.errors import DataLossError
 
 # ---------------------------------------------------------------------- batches to records
 

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkflow.errors import InvalidArgumentError
 from sparkflow_connectors.record_types import depth_of
 from sparkflow_connectors.record_values import feature, flat
 from sparkflow_runtime.records.example_encode import (
@@ -22,6 +21,7 @@ from sparkflow_runtime.records.example_encode import (
 )
 from sparkflow_runtime.records.framing import framed
 from sparkflow_runtime.records.spans import gathered
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
 def encoded(batch: pa.RecordBatch) -> np.ndarray:

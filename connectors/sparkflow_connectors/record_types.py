@@ -24,8 +24,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkflow.errors import InvalidArgumentError
 from sparkflow_runtime.records.example import BYTES_LIST, FLOAT_LIST, INT64_LIST
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 SIDECAR = "_sparkflow_schema.json"
 EXAMPLE, SEQUENCE_EXAMPLE, BYTE_ARRAY = "Example", "SequenceExample", "ByteArray"

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkflow.errors import InvalidArgumentError
 from sparkflow_connectors.record_types import is_list, kind_of
 from sparkflow_runtime.records.example import BYTES_LIST, INT64_LIST, KIND_NAMES
 from sparkflow_runtime.records.example_encode import Feature
 from sparkflow_runtime.records.files import Block
 from sparkflow_runtime.records.framing import HEADER
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
 class Where:

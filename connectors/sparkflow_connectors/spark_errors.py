@@ -15,8 +15,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from sparkflow import errors
-from sparkflow.errors import OpError
+from sparkflow_runtime.wire import errors
+from sparkflow_runtime.wire.errors import OpError
 
 _OURS = re.compile(r"^sparkflow\w*(?:\.\w+)*\.(\w+Error): ", re.MULTILINE)
 _AFTER = re.compile(r"\n\n(?:JVM stacktrace:|The above exception|During handling)|\s*SQLSTATE: \w{5}(?=\s|$)")

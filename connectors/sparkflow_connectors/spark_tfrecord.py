@@ -34,12 +34,12 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 from pyspark.sql.utils import is_remote
 
-from sparkflow.errors import InvalidArgumentError
 from sparkflow_connectors.record_types import EXAMPLE
 from sparkflow_connectors.spark_errors import name_errors
 from sparkflow_connectors.spark_schema import in_zone
 from sparkflow_connectors.tfrecord import Counts, Dataset, Options, open_tfrecord
 from sparkflow_connectors.tfrecord_write import FolderWriter
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _PARTITION_BYTES = 128 << 20  # of small files that one task reads
 _arrow_schema = in_zone(to_arrow_schema, "UTC")

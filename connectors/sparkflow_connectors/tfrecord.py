@@ -16,10 +16,6 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from sparkflow.errors import (
-    InvalidArgumentError,
-    NotFoundError,
-)
 from sparkflow_connectors.record_batches import Decoder
 from sparkflow_connectors.record_types import (
     BYTE_ARRAY,
@@ -32,6 +28,10 @@ from sparkflow_connectors.record_types import (
 from sparkflow_connectors.tfrecord_infer import Inference
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.files import Block, RecordFile
+from sparkflow_runtime.wire.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+)
 
 CODECS = {"": "", "none": "", "gzip": "GZIP", "zlib": "ZLIB", "deflate": "ZLIB"}
 SUFFIXES = {"": "", "GZIP": ".gz", "ZLIB": ".zlib"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from sparkflow.errors import DataLossError, InvalidArgumentError
-from sparkflow.train import Example, SequenceExample
 from sparkflow_connectors.record_types import EXAMPLE
 from sparkflow_connectors.record_values import Where
 from sparkflow_runtime.records.files import Block
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
+from sparkflow_runtime.wire.example_proto import Example, SequenceExample
 
 _TYPES = {"int64_list": pa.int64(), "float_list": pa.float32(), "bytes_list": pa.string()}
 _UNKNOWN = ""

@@ -19,7 +19,12 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkflow.errors import (
+from sparkflow_connectors.record_batches import encoded
+from sparkflow_connectors.record_types import EXAMPLE, SIDECAR, check_schema, joined, to_json
+from sparkflow_connectors.tfrecord import BATCH_ROWS, NULL_PARTITION, SUFFIXES, compression_of, files_of, sidecar_of
+from sparkflow_runtime.records import ready
+from sparkflow_runtime.records.files import RecordWriter
+from sparkflow_runtime.wire.errors import (
     AlreadyExistsError,
     FailedPreconditionError,
     InvalidArgumentError,
@@ -27,11 +32,6 @@ from sparkflow.errors import (
     PermissionDeniedError,
     ResourceExhaustedError,
 )
-from sparkflow_connectors.record_batches import encoded
-from sparkflow_connectors.record_types import EXAMPLE, SIDECAR, check_schema, joined, to_json
-from sparkflow_connectors.tfrecord import BATCH_ROWS, NULL_PARTITION, SUFFIXES, compression_of, files_of, sidecar_of
-from sparkflow_runtime.records import ready
-from sparkflow_runtime.records.files import RecordWriter
 
 _TEMPORARY = "_temporary"
 MODES = ("error", "append", "overwrite")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-import sparkflow_runtime.kernels  # noqa: F401  (fills the kernel table)
+import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.master.compiled import Task
 from sparkflow_runtime.master.master import Master
 from sparkflow_runtime.master.passes import Report, Settings

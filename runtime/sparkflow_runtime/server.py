@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-import sparkflow_runtime.kernels  # noqa: F401  (fills the kernel table)
+import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.clients import Clients
 from sparkflow_runtime.dialling import dial_near, near_url, patiently, secret_of_environment
 from sparkflow_runtime.memory import keep_freed_memory

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-import sparkflow_runtime.kernels  # noqa: F401
+import sparkflow_runtime.kernels.table  # noqa: F401
 from sparkflow_runtime.kernels import fused_machine
 from sparkflow_runtime.kernels.fused_machine import Machine, Member
 from sparkflow_runtime.kernels.fused_steps import RECIPES

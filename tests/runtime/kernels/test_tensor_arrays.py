@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import sparkflow_runtime.kernels  # noqa: F401
+import sparkflow_runtime.kernels.table  # noqa: F401
 from sparkflow_runtime.kernels.registry import Node, find
 from sparkflow_runtime.resources.manager import ResourceManager
 from sparkflow_runtime.wire.attrs import Shape

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import sparkflow_runtime.kernels  # noqa: F401
+import sparkflow_runtime.kernels.table  # noqa: F401
 from sparkflow_runtime.master.partition import partition
 from sparkflow_runtime.master.place import place
 from sparkflow_runtime.master.prune import prune

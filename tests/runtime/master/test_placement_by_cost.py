@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import sparkflow_runtime.kernels  # noqa: F401
+import sparkflow_runtime.kernels.table  # noqa: F401
 from sparkflow_runtime.master.cost_model import MESSAGE_S, CostModel
 from sparkflow_runtime.master.place import place
 from sparkflow_runtime.master.simulate import simulate

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import sparkflow_runtime.kernels  # noqa: F401
+import sparkflow_runtime.kernels.table  # noqa: F401
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.kernels.registry import Node, asynchronous, bound, kernel
 from sparkflow_runtime.wire.dtypes import float32

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import sparkflow_runtime.kernels  # noqa: F401
+import sparkflow_runtime.kernels.table  # noqa: F401
 from sparkflow_runtime.master.passes import Optimizer, Settings
 from sparkflow_runtime.wire.edges import parse, verify
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
