@@ -35,9 +35,10 @@ else
 	@$(BIN)/python examples/flights.py --cluster $(CLUSTER) $(ARGS)
 endif
 
-test: .venv/.stamp ## run every test but the soak tests (ARGS="-k name")
+# Two processes: one runs the clusters' tests, which mostly wait, and the other all else.
+test: .venv/.stamp ## run every test but the soak tests (ARGS="-k name"; ARGS="-n 0" in one process)
 	@echo "==> pytest"
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
 
 lint: .venv/.stamp ## ruff's rules, ruff's format, mypy
 	@echo "==> ruff check" && $(BIN)/ruff check .

@@ -13,6 +13,19 @@ from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file's tests stay in one process, and those of clusters in one, for they share a Spark and a Dask."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "clusters" if "/cluster/" in file else file
+
+    return ByFile(config, log)
+
+
 @pytest.fixture
 def graph() -> Iterator[Graph]:
     with Graph().as_default() as g:
