@@ -223,6 +223,7 @@ from sparkflow.ops.state import (
     scatter_update,
 )
 from sparkflow.ops.tensor_array import TensorArray
+from sparkflow.ops.variable_reports import assert_variables_initialized, report_uninitialized_variables
 from sparkflow.ops.variable_scope import (
     AUTO_REUSE,
     VariableScope,
@@ -235,7 +236,6 @@ from sparkflow.ops.variable_scope import (
 from sparkflow.ops.variables import (
     Variable,
     all_variables,
-    assert_variables_initialized,
     global_variables,
     global_variables_initializer,
     initialize_all_variables,
@@ -246,7 +246,6 @@ from sparkflow.ops.variables import (
     local_variables_initializer,
     model_variables,
     moving_average_variables,
-    report_uninitialized_variables,
     trainable_variables,
     variables_initializer,
 )

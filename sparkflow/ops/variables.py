@@ -12,7 +12,7 @@ from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.framework.operation import Reference
 from sparkflow.framework.shapes import TensorShape
-from sparkflow.ops import array_join, array_scatter, array_slice, control_flow, operators, state
+from sparkflow.ops import array_scatter, array_slice, control_flow, operators, state
 from sparkflow.ops.control_flow_cond import cond
 from sparkflow.ops.initial_values import of_initial_values
 from sparkflow_runtime.wire.dtypes import DType, as_dtype
@@ -371,26 +371,3 @@ def is_variable_initialized(variable: Any) -> Tensor:
     reference = convert_to_tensor(variable, as_ref=True)
     with reference.graph.colocate_with(reference.op):
         return state.is_variable_initialized(reference)
-
-
-def report_uninitialized_variables(
-    var_list: Iterable[Any] | None = None, name: str = "report_uninitialized_variables"
-) -> Tensor:
-    """1-D string tensor: the names (without ':0') of the variables not yet assigned; global and local ones by
-    default."""
-    found = global_variables() + local_variables() if var_list is None else list(var_list)
-    graph = get_default_graph()
-    with graph.name_scope(name):
-        if not found:
-            return convert_to_tensor([], dtype=as_dtype("string"))
-        missing = [apply_op("LogicalNot", [is_variable_initialized(v)]) for v in found]
-        names = convert_to_tensor([v.op.name for v in found])
-        return array_slice.boolean_mask(names, array_join.stack(missing))
-
-
-def assert_variables_initialized(var_list: Iterable[Any] | None = None) -> Tensor | None:
-    """The tensor of report_uninitialized_variables with its shape left open; None where there are no variables."""
-    found = global_variables() + local_variables() if var_list is None else list(var_list)
-    if not found:
-        return None
-    return report_uninitialized_variables(found)

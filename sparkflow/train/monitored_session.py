@@ -226,7 +226,7 @@ class _MonitoredSession:
                 self._lose(error)
 
     def _lose(self, error: Exception) -> None:
-        _log.info("A task went away; the session is made anew: %s", error)
+        _log.warning("A task went away; the session is made anew: %s", error)
         lost, self._runs = self._runs, None
         if lost is not None:
             try:

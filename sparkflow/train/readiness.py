@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.ops import array_join, variables
+from sparkflow.ops.variable_reports import report_uninitialized_variables
 
 _MADE = "readiness"
 
@@ -15,7 +16,7 @@ def global_variables_missing() -> Tensor:
     key = tuple(v.op.name for v in found)
     if key not in made:
         with graph.control_dependencies(None):  # what asks first may stand under others
-            made[key] = variables.report_uninitialized_variables(found, "report_uninitialized_global_variables")
+            made[key] = report_uninitialized_variables(found, "report_uninitialized_global_variables")
     return made[key]
 
 
@@ -25,4 +26,4 @@ def variables_missing() -> Tensor:
     missing = global_variables_missing()
     if not local:
         return missing
-    return array_join.concat([missing, variables.report_uninitialized_variables(local)], 0)
+    return array_join.concat([missing, report_uninitialized_variables(local)], 0)

@@ -97,6 +97,21 @@ def test_tasks_with_holes_between_their_indices(stopped: Any) -> None:
             assert session.run(y) == 2
 
 
+def test_servers_say_what_is_missing_in_one_tensor_each(stopped: Any) -> None:
+    cluster = {"ps": [free_address(), free_address()], "worker": [free_address()]}
+    stopped += [tf.train.Server(cluster, "ps", i) for i in range(2)] + [tf.train.Server(cluster, "worker", 0)]
+    with tf.Graph().as_default() as graph:
+        with tf.device(tf.train.replica_device_setter(cluster=cluster)):
+            made = [tf.Variable(1.0, name=name) for name in "abcde"]
+        report = tf.report_uninitialized_variables()
+        packs = [op.device for op in graph.get_operations() if op.type == "Pack"]
+        assert packs == ["/job:ps/task:0", "/job:ps/task:1"]
+        with tf.Session(stopped[-1].target) as session:
+            assert session.run(report).tolist() == [b"a", b"b", b"c", b"d", b"e"]
+            session.run([made[1].initializer, made[2].initializer])
+            assert session.run(report).tolist() == [b"a", b"d", b"e"]
+
+
 def test_refusals() -> None:
     two = {"ps": ["127.0.0.1:0"], "worker": ["127.0.0.1:0", "127.0.0.1:0"]}
     with pytest.raises(tf.errors.InvalidArgumentError, match="job_name must be given"):

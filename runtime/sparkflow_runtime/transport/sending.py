@@ -1,8 +1,9 @@
 """The sending half of a socket: whole frames, from many threads, in order.
 
-Whoever holds the lock sends first what earlier senders owe (`_owed`), so a frame is never cut by another. Two ways
-in: `send` waits for the peer, until a deadline; `post` never waits, for threads that others wait for: what the
-socket does not take at once is copied, and a writer thread (started when first needed) sends it.
+Whoever holds the lock sends first what earlier senders owe (`_owed`), and puts the rest of a frame it began before what
+others posted meanwhile, so a frame is never cut by another. Two ways in: `send` waits for the peer, until a deadline;
+`post` never waits, for threads that others wait for: what the socket does not take at once is copied, and a writer
+thread (started when first needed) sends it.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class Sender:
             begun = self.bytes_sent > before
             if begun:
                 self.frames_sent += 1
-                if left:  # a frame begun must end, or the stream is lost
-                    self._owed.append((memoryview(b"".join(left)), None))
+                if left:  # a frame begun must end before what others posted meanwhile, or the stream is lost
+                    self._owed.appendleft((memoryview(b"".join(left)), None))
         finally:
             self._lock.release()
         if left and not begun:
@@ -93,9 +94,10 @@ class Sender:
             self._owed.append((memoryview(b"".join(buffers)), segment))
         else:
             try:
-                left = buffers if self._owed else self._write(buffers, nbytes, 0.0, _DONTWAIT, segment)
-                if left:
-                    self._owed.append((memoryview(b"".join(left)), segment))
+                if self._owed:
+                    self._owed.append((memoryview(b"".join(buffers)), segment))
+                elif left := self._write(buffers, nbytes, 0.0, _DONTWAIT, segment):
+                    self._owed.appendleft((memoryview(b"".join(left)), segment))  # before what came meanwhile
             finally:
                 self._lock.release()
         if self._owed:

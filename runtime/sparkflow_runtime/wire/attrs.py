@@ -42,6 +42,9 @@ def encode(value: Any) -> AttrValue:
 
 def put(attr: AttrValue, value: Any) -> None:
     """`encode` into an attribute of a node that has no value yet."""
+    if type(value) is DType:  # half of all attributes
+        attr.type = value.as_datatype_enum
+        return
     kind = _KINDS.get(type(value)) or _kind_of(value)
     if kind == "list":
         attr.list.SetInParent()

@@ -62,18 +62,21 @@ def verify(graph: GraphDef, known: Collection[str] = ()) -> GraphDef:
     """
     names: set[str] = set()
     for node in graph.node:
-        if node.name in names or node.name in known:
-            raise InvalidArgumentError(f"GraphDef: two nodes are called {node.name!r}")
-        names.add(node.name)
+        name = node.name
+        if name in names or name in known:
+            raise InvalidArgumentError(f"GraphDef: two nodes are called {name!r}")
+        names.add(name)
     for node in graph.node:
+        controlled = False
         for e in node.input:
-            if node_name(e) not in names and node_name(e) not in known:
+            source, control = (e[1:], True) if e[:1] == "^" else (e, False)
+            if source not in names and node_name(e) not in names and node_name(e) not in known:
                 raise InvalidArgumentError(
                     node, None, f"Node {node.name!r} ({node.op}): its input {e!r} is not in the graph"
                 )
-        kinds = [is_control(e) for e in node.input]
-        if kinds != sorted(kinds):
-            raise InvalidArgumentError(node, None, f"Node {node.name!r}: control inputs must follow data inputs")
+            if controlled and not control:
+                raise InvalidArgumentError(node, None, f"Node {node.name!r}: control inputs must follow data inputs")
+            controlled = control
     return graph
 
 

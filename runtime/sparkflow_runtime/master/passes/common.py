@@ -14,7 +14,7 @@ _MAX_CONST_BYTES = 1 << 16
 def common_subexpressions(view: View) -> None:
     """Merge equal pure nodes: same op, attributes, inputs, control inputs and device; so they are inside of the same
     conds and loops. Fed nodes are never merged, and a fetched one stays beside the one it equals."""
-    seen = _Seen(view.one_device)
+    seen = _Seen(view)
     edges: dict[str, str] = {}
     kept, gates = view.kept, view.gates
     fed = {producer(e) for e in view.feeds}
@@ -41,8 +41,8 @@ def _merged(edge: str, edges: dict[str, str]) -> str:
 class _Seen:
     """The nodes so far. Attributes are only looked at when op and inputs are equal, which is seldom."""
 
-    def __init__(self, one_device: bool):
-        self._one_device = one_device
+    def __init__(self, view: View):
+        self._view = view
         self._by_inputs: dict[Any, Op | dict[Any, Op]] = {}
 
     def first_like(self, op: Op) -> Op:
@@ -60,5 +60,5 @@ class _Seen:
         if op.op == "Const" and attrs["value"].ByteSize() > _MAX_CONST_BYTES:
             return op.name  # equal to none but itself
         shown = [(n, a.SerializeToString(deterministic=True)) for n, a in attrs.items() if n not in _HIDDEN]
-        place = () if self._one_device else (op.device, op.labels)
+        place = () if self._view.one_device else (op.device, self._view.company(op))
         return tuple(sorted(shown)), tuple(sorted(op.control)), place, repr(sorted(op.changed.items()))

@@ -15,6 +15,7 @@ from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.passes.contexts import CONTROL_FLOW, OUTSIDE, Context, contexts
 from sparkflow_runtime.master.passes.symbols import Shapes
 from sparkflow_runtime.wire.attrs import decode, encode
+from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.errors import UnimplementedError
 from sparkflow_runtime.wire.protos import AttrValue, GraphDef, NodeDef
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
@@ -128,6 +129,12 @@ def _shapes(attr: bytes) -> list[Dims | None]:
     return [shape_tuple(shape) for shape in AttrValue.FromString(attr).list.shape]
 
 
+@lru_cache
+def _names_task(device: str) -> bool:
+    spec = DeviceSpec.from_string(device)
+    return None not in (spec.job, spec.task) and spec.device_type in (None, "CPU")
+
+
 def _row(op: str) -> registry.Kernel | None:
     """The CPU's row of the kernel table; None where it has none (the op then stays as it is)."""
     try:
@@ -239,7 +246,12 @@ class View:
 
     def same_place(self, a: Op, b: Op) -> bool:
         """Whether both ask for the same device and company, so that one may stand for the other."""
-        return self.one_device or (a.device == b.device and set(a.labels) == set(b.labels))
+        return self.one_device or (a.device == b.device and set(self.company(a)) == set(self.company(b)))
+
+    def company(self, op: Op) -> tuple[bytes, ...]:
+        """The labels that say more of where a node goes than its device does: none where that names a task, which
+        has one processor."""
+        return () if self.one_device or _names_task(op.device) else op.labels
 
     def redirect(self, edges: Mapping[str, str]) -> None:
         """Let every consumer of a key take its value instead; chains of keys are followed."""

@@ -150,6 +150,20 @@ def test_nodes_for_different_devices_stay_apart(node: Made, graph_def: Made, opt
     assert list(found["sum"].input) == ["a", "b"]
 
 
+@pytest.mark.parametrize("device, stay", [("/job:ps/task:0", "a a"), ("/job:ps", "a b"), ("", "a b")])
+def test_what_a_device_says_whole_needs_no_company(
+    node: Made, graph_def: Made, optimized: Made, device: str, stay: str
+) -> None:
+    """As the constants of all initializers of one server, each beside its own variable."""
+    nodes = [node(v, "VariableV2", device=device, dtype=float32) for v in ("v", "w")]
+    nodes += [node("x", "Placeholder", dtype=float32)]
+    for name, v in (("a", "v"), ("b", "w")):
+        nodes.append(node(name, "Neg", "x", device=device, _class=[f"loc:@{v}".encode()], **F))
+    graph = graph_def(*nodes, node("sum", "AddN", "a", "b", N=2, **F))
+    found = optimized(graph, "common_subexpressions", fetches=["sum:0"], one_device=False)
+    assert list(found["sum"].input) == stay.split()
+
+
 def test_a_fetched_twin_keeps_its_name(node: Made, graph_def: Made, optimized: Made) -> None:
     graph = graph_def(
         node("x", "Placeholder", dtype=float32),

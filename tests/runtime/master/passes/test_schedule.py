@@ -9,7 +9,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow import experimental
-from sparkflow_runtime.master.passes.schedule import _Constraints, schedule
+from sparkflow_runtime.master.passes.schedule import _at_most, _Constraints, schedule
 from sparkflow_runtime.wire.protos import RewriterConfig
 
 BIG = 32 << 20  # bytes: an order is looked for where tensors are large
@@ -95,6 +95,20 @@ def test_graphs_without_updates_or_with_branches_stay(node: Any, graph_def: Any,
 def test_small_graphs_stay(node: Any, graph_def: Any) -> None:
     graph = graph_def(node("v", "VariableV2"), node("one", "Const"), node("up", "AssignAdd", "v", "one"))
     assert schedule(graph) is graph
+
+
+def test_initializers_that_free_what_they_make_stay(node: Any, graph_def: Any) -> None:
+    """All tables together are large, and never there at once; where a view keeps them they are searched."""
+    nodes = [node("axes", "Const")]
+    for i in range(8):
+        given = sized(node(f"value{i}", "RandomUniform"), BIG // 8)
+        nodes += [given, node(f"table{i}", "VariableV2"), node(f"set{i}", "Assign", f"table{i}", f"value{i}")]
+    graph = graph_def(*nodes)
+    made = [BIG // 8 * (n.op == "RandomUniform") for n in nodes]
+    assert _at_most(graph, made, ()) == BIG // 8 and schedule(graph) is graph
+    assert _at_most(graph, made, ["value0:0"]) == 2 * BIG // 8
+    views = [node(f"view{i}", "Reshape", f"value{i}", "axes") for i in range(8)]
+    assert _at_most(graph_def(*nodes, *views), [*made, *[0] * 8], ()) == BIG
 
 
 def config(option: int) -> Any:

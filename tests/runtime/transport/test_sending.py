@@ -1,0 +1,91 @@
+"""Frames of many threads on one socket that does not take them at once."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.transport.sending import Sender
+from sparkflow_runtime.wire.errors import DeadlineExceededError
+
+
+class Narrow:
+    """A socket that takes a few bytes and is then full until it is read from; `meanwhile` runs while it is."""
+
+    def __init__(self, meanwhile: Callable[[], None]):
+        self.taken, self._meanwhile, self.full = b"", meanwhile, False
+
+    def setsockopt(self, *args: Any) -> None:
+        pass
+
+    def sendmsg(self, buffers: list[Any], ancillary: Any, flags: int) -> int:
+        if self.full:
+            meanwhile, self._meanwhile = self._meanwhile, lambda: None
+            meanwhile()
+            raise BlockingIOError
+        found = b"".join(buffers)
+        if not self.taken:
+            self.full, found = True, found[:3]
+        self.taken += found
+        return len(found)
+
+
+def told(narrow: Narrow, size: int) -> bytes:
+    narrow.full = False
+    deadline = time.monotonic() + 10
+    while len(narrow.taken) < size and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return narrow.taken
+
+
+@pytest.mark.parametrize("way", ["post", "send"])
+def test_a_frame_begun_ends_before_what_others_post_meanwhile(way: str) -> None:
+    narrow = Narrow(lambda: sender.post([b"other"], 5))
+    sender = Sender(narrow, "peer", 1 << 20)  # type: ignore[arg-type]
+    if way == "post":
+        sender.post([b"first ", b"frame;"], 12)
+    else:
+        with pytest.raises(DeadlineExceededError):
+            sender.send([b"first ", b"frame;"], 12, time.monotonic() + 0.01)
+    assert told(narrow, 17) == b"first frame;other"
+    sender.stop()
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    a, b = socket.socketpair()
+    with a, b:
+        a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        yield a, b
+
+
+def test_frames_of_many_threads_stay_whole(pair: tuple[socket.socket, socket.socket]) -> None:
+    """Some wait, some post, the peer reads slowly; every frame is its own number, over and over."""
+    frames, threads, words = 40, 4, 50_000
+    sender = Sender(pair[0], "peer", 1 << 30)
+
+    def work(index: int) -> None:
+        for k in range(frames):
+            frame = np.full(words, index * frames + k, np.int32)
+            (sender.post if index % 2 else sender.send)([frame[:100], frame[100:]], frame.nbytes)
+
+    running = [threading.Thread(target=work, args=(i,)) for i in range(threads)]
+    for one in running:
+        one.start()
+    seen = []
+    for _ in range(frames * threads):
+        found, got = np.empty(words, np.int32), 0
+        while got < found.nbytes:
+            got += pair[1].recv_into(memoryview(found).cast("B")[got:], min(9_000, found.nbytes - got))
+        assert (found == found[0]).all()
+        seen.append(int(found[0]))
+    for one in running:
+        one.join()
+    assert sorted(seen) == list(range(frames * threads))
+    sender.stop()
