@@ -100,6 +100,9 @@ class _Columns:
         out: list[Any] = [None] * len(self._fields)
         groups: dict[int, list[int]] = {}
         for c, field in enumerate(self._fields):
+            if (values := self._found.whole(c)) is not None:
+                out[c] = _values(self._found, values, field.type, field.name)
+                continue
             self._check(c, field)
             if depth_of(field.type):
                 groups.setdefault(self._kinds[c], []).append(c)

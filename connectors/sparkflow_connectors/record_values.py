@@ -132,6 +132,8 @@ def text(values: pa.Array, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def typed(array: pa.Array, dtype: pa.DataType, name: str) -> pa.Array:
     """int64, float32 or binary values as the column's type. Raises InvalidArgumentError on one that does not fit."""
+    if array.type == dtype:
+        return array
     if pa.types.is_boolean(dtype):
         return pc.not_equal(array, 0)
     if pa.types.is_decimal(dtype):

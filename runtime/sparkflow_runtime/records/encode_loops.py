@@ -13,8 +13,11 @@ from sparkflow_runtime.records.varints import put_varint, spread, varint_size
 # Columns of the table that describes a feature: its kind, the addresses of its values, offsets and presence (a byte a
 # message, or 0) and of the ends of its strings, and where its size and name begin and end in `heads`. OFFSETS 0: each
 # message has one value, of its own number. HEAD8: where the bytes before the Feature of an entry of less than 128 bytes
-# stand, but for the entry's length; after them is room for a word.
-KIND, VALUES, OFFSETS, PRESENT, ENDS, HEAD, HEAD_END, HEAD8, WIDTH = range(9)
+# stand, but for the entry's length; after them is room for a word. PLAIN: 2 or 3 of a feature that is one float or number
+# in each message, else 0; FIRST and TAIL: what its entry has in its first word and after its name, but for the bytes of
+# the payload in their lengths.
+KIND, VALUES, OFFSETS, PRESENT, ENDS, HEAD, HEAD_END, HEAD8, PLAIN, FIRST, TAIL, WIDTH = range(12)
+_LENGTHS = 1 << 8 | 1 << 24 | 1 << 40  # a byte more of the payload in the three lengths of a tail
 MESSAGES = 4  # a kind beside those of Feature: strings that are features themselves, in a FeatureList
 
 
@@ -86,6 +89,27 @@ def _put_single(out: Any, at: int, table: Any, heads: Any, k: int) -> int:
     return at + payload
 
 
+def _put_plain(out: Any, at: int, row: Any, heads: Any, i: int) -> int:
+    """The entry of a PLAIN feature; -1: its number is too long, or negative."""
+    values, name_end = word_at(row, VALUES), word_at(row, HEAD_END) - word_at(row, HEAD) + 2
+    if word_at(row, PLAIN) == 2:
+        payload, word = 4, int(uint32_at(values, 4 * i))
+    else:
+        number = word_at(values, i)
+        payload = varint_size(unsigned(number))
+        if payload > 8:
+            return -1
+        word = spread(number, payload)
+    set_word(out + at, 0, word_at(row, FIRST) + (payload << 8))
+    k = 8
+    while k < name_end:
+        set_word(out + at + k, 0, word_at(heads + word_at(row, HEAD8) + k, 0))
+        k += 8
+    set_word(out + at + name_end, 0, word_at(row, TAIL) + payload * _LENGTHS)
+    set_word(out + at + name_end + 6, 0, word)
+    return at + name_end + 6 + payload
+
+
 def _put_feature(out: Any, at: int, table: Any, heads: Any, i: int) -> int:
     """One entry of the map of features, of message i."""
     kind, values, ends = word_at(table, KIND), word_at(table, VALUES), word_at(table, ENDS)
@@ -144,7 +168,8 @@ def _teach() -> None:
 
         return same_bits
 
-    functions: list[Any] = [_string_bytes, _int_bytes, _sizes, _put_list_head, _put_values, _put_single, _put_feature]
+    functions: list[Any] = [_string_bytes, _int_bytes, _sizes, _put_list_head, _put_values, _put_single, _put_plain]
+    functions.append(_put_feature)
     for function in functions:
         register_jitable(function)
 
@@ -161,6 +186,11 @@ def rows(table: Any, heads: Any, framed: bool, tag: int, out: Any, ends: Any) ->
         at = body
         for c in range(len(table)):
             row = features + 8 * WIDTH * c
+            if word_at(row, PLAIN):
+                after = _put_plain(view, at, row, names, i)
+                if after >= 0:
+                    at = after
+                    continue
             present = word_at(row, PRESENT)
             if present == 0 or byte_at(present, i):
                 at = _put_feature(view, at, row, names, i)

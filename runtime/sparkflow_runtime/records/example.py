@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from sparkflow_runtime.records import example_loops as loops
-from sparkflow_runtime.records.example_entries import DIRECT, first_word, last_word, mixed
+from sparkflow_runtime.records.example_entries import DIRECT, FORM, first_word, form, last_word, mixed
 from sparkflow_runtime.records.native import raw
 
 MISSING, BYTES_LIST, FLOAT_LIST, INT64_LIST = 0, 1, 2, 3  # the last three: field numbers of Feature
@@ -70,6 +71,13 @@ class Index:
     _forms: np.ndarray  # kinds, with DIRECT where `_firsts` has the value itself
     _firsts: np.ndarray
     _lasts: np.ndarray
+    _whole: Sequence[bool] = ()  # of each feature that is read singly: whether every message has one value of it
+
+    def whole(self, column: int) -> np.ndarray | None:
+        """The values of a column that was told to be read singly, if every message has one; None: see `single`."""
+        if not self._whole or not self._whole[column]:
+            return None
+        return self._direct(column, int(self._forms[column, 0]) & (DIRECT - 1))
 
     def single(self, column: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
         """(the first value of each message, counts) of a column that the index was told is read so. The rest is as
@@ -142,6 +150,11 @@ class Room:
         return forms, words[0], words[1]
 
 
+@lru_cache(256)
+def _forms(names: tuple[bytes, ...], kinds: tuple[int, ...]) -> np.ndarray:
+    return np.array([form(n, k) for n, k in zip(names, kinds, strict=True)], np.int64).reshape(-1, FORM)
+
+
 def index(
     buffer: np.ndarray,
     starts: np.ndarray,
@@ -156,11 +169,16 @@ def index(
     n, k = len(starts), len(keys.names)
     # Rows of 4,096 bytes would all want the same lines of the cache.
     forms, firsts, lasts = (room or Room()).take(k, n + 8)
-    wanted, after = np.array(singles or [MISSING] * k, np.int64), np.full(k + 1, -1, np.int64)
+    kinds = tuple(singles) or (MISSING,) * k
+    wanted, after = np.array(kinds, np.int64), np.full(k + 1, -1, np.int64)
     for places in (firsts, lasts):
         places[wanted == MISSING] = 0
-    bad = loops.index(buffer, starts, ends, keys.text, keys.begins, keys.slots, after, wanted, forms, firsts, lasts)
+    bad = loops.index(
+        buffer, starts, ends, keys.text, keys.begins, keys.slots, after, wanted, _forms(keys.names, kinds), forms,
+        firsts, lasts,
+    )  # fmt: skip
     if bad >= 0:
         raise BadMessage(int(bad))
     forms = forms[:, :n]
-    return Index(keys, buffer, forms & (DIRECT - 1), forms, firsts, lasts)
+    whole = (forms == (wanted | DIRECT).astype(np.uint8)[:, None]).all(1).tolist() if n and singles else ()
+    return Index(keys, buffer, forms & (DIRECT - 1), forms, firsts, lasts, whole)

@@ -62,7 +62,7 @@ def encode(
     table = np.zeros((len(features), loops.WIDTH), np.int64)
     for row, feature, begin, end, word in zip(table, features, begins, begins[1:], first_word.tolist()):
         by_words = end - begin < _MOST_BY_WORDS and feature.kind != MESSAGES
-        row[:] = (*_places(feature), begin, end, word if by_words else -1)
+        row[:] = (*_places(feature), begin, end, word if by_words else -1, *_plain(feature, end - begin, by_words))
     most = messages * (6 + (HEADER + FOOTER) * framed + sum(_MOST_AROUND + len(h) for h in heads)) + 32
     most += sum(_most_of(f, messages) for f in features)
     out, offsets = np.empty(most, np.uint8), np.zeros(messages + 1, np.int64)
@@ -73,11 +73,20 @@ def encode(
 
 def feature_messages(feature: Feature, messages: int) -> tuple[np.ndarray, np.ndarray]:
     """(uint8, offsets): the values of message i, which all have some, as a tf.train.Feature of their own."""
-    table = np.array([(*_places(feature), 0, 0, -1)], np.int64)
+    table = np.array([(*_places(feature), 0, 0, -1, 0, 0, 0)], np.int64)
     out = np.empty(messages * _MOST_AROUND + _most_of(feature, messages) + 32, np.uint8)
     offsets = np.zeros(messages + 1, np.int64)
     used = loops.features(table, out, offsets[1:])
     return out[:used], offsets
+
+
+def _plain(feature: Feature, head_size: int, by_words: bool) -> tuple[int, int, int]:
+    """PLAIN, FIRST and TAIL of its row."""
+    one = feature.offsets is None and feature.present is None and feature.kind in (FLOAT_LIST, INT64_LIST)
+    if not one or not by_words:
+        return 0, 0, 0
+    first = int.from_bytes((bytes([10, head_size + 6]) + _head(feature.name) + bytes(4))[:8], "little", signed=True)
+    return feature.kind, first, 18 | 4 << 8 | (feature.kind << 3 | 2) << 16 | 2 << 24 | 10 << 32
 
 
 def _places(feature: Feature) -> tuple[int, ...]:

@@ -2,7 +2,8 @@
 
 Nearly every writer gives an entry one form: key, then a Feature with one list and nothing else, all in less than 128
 bytes. Its six tags and lengths are then two words, which are compared as a whole, and so is the key. A list that is one
-value is read on the way. Whatever looks otherwise goes the long way, field by field.
+value is read on the way: of a key that is expected, all that stands before the value is known but for three lengths,
+which follow from each other (`form`). Whatever looks otherwise goes the long way, field by field.
 """
 
 from __future__ import annotations
@@ -15,6 +16,13 @@ from sparkflow_runtime.records.native import byte_at, uint32_at, word_at
 from sparkflow_runtime.records.varints import BYTES, joined, signed, skip, span, varint
 
 DIRECT = 16  # set in a kind: `first` is the one value itself, or the one string begins there
+# The words of a key's form: how an entry begins that has this key and one value of the kind that is wanted. HEAD,
+# SECOND and TAIL are what stands at its beginning, in the eight bytes up to the key's end (at SECOND_AT) and after the
+# key, all but the lengths; the masks leave those out, and what is beyond the key.
+HEAD, HEAD_MASK, SIZE, SECOND_AT, SECOND, SECOND_MASK, TAIL, KIND, FORM = range(9)
+_LENGTHS = 1 << 8 | 1 << 24 | 1 << 40  # a byte more of the value in the three lengths of a tail
+_TAIL = (1 << 48) - 1
+REACH = 160  # bytes from an entry's beginning that may be read of one in the usual form
 _U64 = (1 << 64) - 1
 _MIX, _MIX_LAST = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
 
@@ -67,10 +75,6 @@ def find(buffer: Any, at: int, size: int, limit: int, names: Any, begins: Any, s
     return -1
 
 
-def is_it(buffer: Any, at: int, size: int, limit: int, names: Any, begins: Any, column: int) -> bool:
-    return _is_key(buffer, at, size, first_word(buffer, at, size, limit), names, begins, column)
-
-
 def quick(buffer: Any, at: int, end: int, limit: int) -> tuple[int, int]:
     """(size of the key, end of the entry) of an entry in the usual form, whose key begins at `at` + 4; (-1, 0): it has
     another one, or is too near the end of the buffer to be read by words."""
@@ -87,6 +91,41 @@ def quick(buffer: Any, at: int, end: int, limit: int) -> tuple[int, int]:
         return -1, 0
     kind = tail >> 19 & 31
     return (size, last) if 1 <= kind <= 3 else (-1, 0)
+
+
+def form(name: bytes, kind: int) -> list[int]:
+    """Of an entry with this key (of one over 110 bytes, nothing is alike) and one value of this kind, as int64."""
+    size = len(name)
+    if size > 110:
+        return [0, 255, *[0] * (FORM - 2)]
+    entry, second_at = bytes([10, 0, 10, size]) + name + bytes(8), max(size - 4, 0)
+    mask = 0 if size <= 4 else _U64 - 255 if size == 5 else _U64  # at 1 is the length
+    head, second = (int.from_bytes(entry[at : at + 8], "little") for at in (0, second_at))
+    tail = 18 | 4 << 8 | (kind << 3 | 2) << 16 | 2 << 24 | 10 << 32 if kind else 0
+    head_mask = (1 << 8 * min(8, 4 + size)) - 1 - (127 << 8)
+    words = (head, head_mask, size, second_at, second & mask, mask, tail, kind)
+    return [word - (1 << 64) if word >> 63 else word for word in words]
+
+
+def has_key(buffer: Any, at: int, form: Any, names: Any, begins: Any, column: int) -> bool:
+    """Whether the entry at `at`, REACH before the end of the buffer, has that key, and is less than 128 bytes long."""
+    head, second = word_at(buffer + at, 0), word_at(buffer + at + word_at(form, SECOND_AT), 0)
+    wrong = (head ^ word_at(form, HEAD)) & word_at(form, HEAD_MASK)
+    wrong |= (second & word_at(form, SECOND_MASK)) ^ word_at(form, SECOND)
+    if wrong != 0:
+        return False
+    size = word_at(form, SIZE)
+    return size <= 12 or _is_key(buffer, at + 4, size, word_at(buffer + at + 4, 0), names, begins, column)
+
+
+def alone(buffer: Any, at: int, end: int, form: Any) -> int:
+    """The bytes of the one value in an entry that `has_key`; 0 where it has not one value of the form's kind."""
+    length = byte_at(buffer, at + 1)
+    size = length - word_at(form, SIZE) - 8
+    tail = word_at(buffer + at + 4 + word_at(form, SIZE), 0)
+    if (tail ^ (word_at(form, TAIL) + size * _LENGTHS)) & _TAIL != 0 or size < 1 or at + 2 + length > end:
+        return 0
+    return size
 
 
 def place(buffer: Any, value: int, last: int, wanted: int) -> tuple[int, int]:
@@ -160,5 +199,5 @@ def teach() -> None:
 
         return hashed
 
-    for function in (first_word, last_word, _is_key, find, is_it, quick, place, feature, entry):
+    for function in (first_word, last_word, _is_key, find, has_key, alone, quick, place, feature, entry):
         register_jitable(function)

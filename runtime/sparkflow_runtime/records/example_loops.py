@@ -5,9 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow_runtime.kernels.compiled import compiled
-from sparkflow_runtime.records.example_entries import DIRECT, entry, feature, find, is_it, place, quick, teach
+from sparkflow_runtime.records.example_entries import (
+    DIRECT,
+    FORM,
+    KIND,
+    REACH,
+    SIZE,
+    alone,
+    entry,
+    feature,
+    find,
+    has_key,
+    place,
+    quick,
+    teach,
+)
 from sparkflow_runtime.records.native import raw, set_byte, set_word, uint32_at, word_at
-from sparkflow_runtime.records.varints import FIXED32, VARINT, skip, span, varint
+from sparkflow_runtime.records.varints import FIXED32, VARINT, joined, skip, span, varint
 
 BYTES_DIRECT = DIRECT + 1
 
@@ -16,23 +30,37 @@ def _teach() -> None:
     from numba.extending import register_jitable
 
     teach()
-    for function in (_features, _any_form):
+    for function in (_features, _number, _any_form):
         register_jitable(function)
 
 
 def _features(
     buffer: Any, at: int, end: int, limit: int, names: Any, begins: Any, slots: Any, last_slot: int, after: Any,
-    wanted: Any, i: int, n: int, kinds: Any, firsts: Any, lasts: Any,
+    wanted: Any, forms: Any, i: int, n: int, kinds: Any, firsts: Any, lasts: Any,
 ) -> int:  # fmt: skip
     """Fill in message i from its Features in buffer[at:end]; the end, or -1 where they are none."""
     if at < 0:
         return -1
     before = 0  # the column of the entry before, plus 1
     while at < end:
+        column, known = word_at(after, before), False
+        if column >= 0 and at + REACH <= limit:
+            form = forms + 8 * FORM * column
+            known = has_key(buffer, at, form, names, begins, column)
+            payload = alone(buffer, at, end, form) if known else 0
+            if payload > 0:
+                value, cell, kind = at + 10 + word_at(form, SIZE), column * n + i, word_at(form, KIND)
+                number = _number(buffer, value, payload, kind)
+                if number >= 0:
+                    set_byte(kinds, cell, kind | DIRECT)
+                    set_word(firsts, cell, number)
+                    if kind == 1:
+                        set_word(lasts, cell, value + payload)
+                    before, at = column + 1, value + payload
+                    continue
         size, last = quick(buffer, at, end, limit)
         if size >= 0:
-            column = word_at(after, before)
-            if column < 0 or not is_it(buffer, at + 4, size, limit, names, begins, column):
+            if not known:
                 column = find(buffer, at + 4, size, limit, names, begins, slots, last_slot)
                 set_word(after, before, column)
             if column >= 0:
@@ -58,6 +86,16 @@ def _features(
     return at
 
 
+def _number(buffer: Any, at: int, size: int, kind: int) -> int:
+    """What `firsts` has for the one value in `size` bytes: a string's place, a float's bits or a number; -1: it is none
+    of these, or a number that is negative or too long for a word."""
+    if kind == 3:
+        return joined(word_at(buffer + at, 0), size) if size <= 8 else -1
+    if kind == 1:
+        return at
+    return int(uint32_at(buffer, at)) if size == 4 else -1
+
+
 def _any_form(
     buffer: Any, at: int, end: int, limit: int, names: Any, begins: Any, slots: Any, last_slot: int, i: int, n: int,
     kinds: Any, firsts: Any, lasts: Any,
@@ -81,7 +119,7 @@ def _any_form(
 _TYPES = "uint8[::1], int64[::1], int64[::1], uint8[::1], int64[::1], int64[::1], int64[::1], int64[::1]"
 
 
-@compiled([f"int64({_TYPES}, uint8[:,::1], int64[:,::1], int64[:,::1])"], before=_teach)
+@compiled([f"int64({_TYPES}, int64[:,::1], uint8[:,::1], int64[:,::1], int64[:,::1])"], before=_teach)
 def index(
     buffer: Any,
     starts: Any,
@@ -91,6 +129,7 @@ def index(
     slots: Any,
     after: Any,
     wanted: Any,
+    forms: Any,
     kinds: Any,
     firsts: Any,
     lasts: Any,
@@ -99,10 +138,10 @@ def index(
 
     after: which key came after each, at [0] the first one, in the messages before; those of one writer mostly keep
     their order, with gaps. wanted: the kind of which single values are read at once, by key; then `kinds` has DIRECT,
-    and `firsts` the value.
+    and `firsts` the value. forms: of each key and its kind.
     """
-    bytes_, names_, begins_, slots_, after_, wanted_ = (
-        raw(buffer), raw(names), raw(begins), raw(slots), raw(after), raw(wanted)
+    bytes_, names_, begins_, slots_, after_, wanted_, forms_ = (
+        raw(buffer), raw(names), raw(begins), raw(slots), raw(after), raw(wanted), raw(forms)
     )  # fmt: skip
     kinds_, firsts_, lasts_, n, limit, last_slot = (
         raw(kinds), raw(firsts), raw(lasts), kinds.shape[1], len(buffer), len(slots) - 1
@@ -114,8 +153,8 @@ def index(
             if at >= 0 and tag == 10:
                 at, last = span(bytes_, at, end)
                 at = _features(
-                    bytes_, at, last, limit, names_, begins_, slots_, last_slot, after_, wanted_, i, n, kinds_,
-                    firsts_, lasts_,
+                    bytes_, at, last, limit, names_, begins_, slots_, last_slot, after_, wanted_, forms_, i, n,
+                    kinds_, firsts_, lasts_,
                 )  # fmt: skip
             elif at >= 0:
                 at = skip(bytes_, at, end, tag & 7)

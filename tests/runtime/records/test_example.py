@@ -108,7 +108,7 @@ def test_single_values_are_read_on_the_way(version: str, given_messages: Any, ra
                     assert (bytes(buffer[got[0] : got[1]]) if kind == BYTES_LIST else got) == wanted[0]
 
 
-@pytest.mark.parametrize("size", [1, 7, 8, 9, 16, 17, 100, 109, 110, 127, 128, 300])
+@pytest.mark.parametrize("size", [1, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 100, 109, 110, 127, 128, 300])
 def test_names_of_any_length_and_numbers_of_any_size(version: str, size: int) -> None:
     name, n = b"k" * (size - 1) + b"z", 64
     ints = np.array([(1 << k) - (k % 2) for k in range(63)] + [-5], np.int64)
@@ -131,6 +131,46 @@ def test_names_of_any_length_and_numbers_of_any_size(version: str, size: int) ->
     for i in range(n):
         kept = proto.Example.FromString(bytes(data[at[i] : at[i + 1]])).features.feature
         assert list(kept[(name + b"s").decode()].bytes_list.value) == [texts[i]]
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 6, 8, 12, 13, 21, 110])
+def test_a_key_that_is_like_the_expected_one_is_another(version: str, size: int) -> None:
+    name = bytes(range(97, 97 + 26)) * 5
+    names = [name[:size], *(name[:k] + b"-" + name[k + 1 : size] for k in range(size)), name[:size], name[: size + 1]]
+    messages = [message({n.decode(): ("int64_list", [7])}) for n in names] + [bytes(200)]
+    buffer, starts, ends = joined(messages)
+    found = index(buffer, starts[:-1].copy(), ends[:-1].copy(), Keys.of([name[:size]]), [INT64_LIST])
+    assert found.kinds[0].tolist() == [INT64_LIST, *[MISSING] * size, INT64_LIST, MISSING]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 69), st.integers(0, 255), st.sampled_from([[INT64_LIST, BYTES_LIST, FLOAT_LIST], []]))
+def test_damage_is_the_same_on_both_ways(version: str, at: int, byte: int, kinds: list[int]) -> None:
+    """By words, where there is room behind a message and its keys are expected, and field by field."""
+    whole = message({"number": ("int64_list", [2**40]), "b": ("bytes_list", [b"x" * 20]), "c": ("float_list", [1.0])})
+    changed = bytearray(whole)
+    changed[at % len(whole)] = byte
+    keys, read = Keys.of([b"number", b"b", b"c"]), []
+    for messages in ([whole, bytes(changed), bytes(200)], [bytes(changed)]):
+        buffer, starts, ends = joined(messages)
+        at = min(1, len(messages) - 1)
+        try:
+            found = index(buffer, starts[: at + 1].copy(), ends[: at + 1].copy(), keys, kinds)
+            columns: list[Any] = [found.kinds[:, at].tolist()]
+            for column, kind in enumerate(kinds or [INT64_LIST, BYTES_LIST, FLOAT_LIST]):
+                if found.kinds[column, at] != kind:
+                    continue
+                if kinds:
+                    values, counts = (x[at : at + 1] for x in found.single(column, kind))
+                    values = values if counts[0] else values[:0]
+                else:
+                    values, counts = found.ragged([column], kind)[0][0], found.counts([column], kind)[0]
+                    values = values[len(values) - int(counts[at]) :]
+                columns.append((values - (starts[at] if kind == BYTES_LIST else 0)).tobytes())
+            read.append(columns)
+        except BadMessage:
+            read.append(["bad"])
+    assert read[0] == read[1]
 
 
 def test_numbers_that_are_not_packed_and_unknown_fields(version: str) -> None:
