@@ -8,8 +8,10 @@
 share: the time of the forward pass alone over that of transform, with all that a table needs on its way: of Spark,
 reading it, handing it over, taking predictions back, making rows of them, and starting the job. The two compete for
 the same two processors, so no overlap hides that. share_by_cpu: the same of processor time, of all processes; it is
-the one to go by on a machine that does other work. of_floor: the forward pass plus the same job with zeros in its
-place, over transform: what is not won because rows have to go to Python and back (not of files).
+the one to go by on a machine that does other work. cpu_us_a_row: what they took of it, and in the same run, of Spark,
+what it takes whoever scores: read, the rows alone, without Python; identity, all columns through a mapInArrow that
+gives back what it was given. carry: the job of transform with zeros in the place of the forward pass (not of files).
+of_read, of_identity, of_carry: the forward pass plus that, over transform, by the clock.
 
 The model: 13 floats and 26 embeddings (a table of 100,000 rows of 16) into 256-128-1. --layers 256,128 is its size: the
 less it computes, the more the ways there and back count. One JSON line; --spark needs Java and memory for two tasks.
@@ -129,6 +131,7 @@ def in_spark(model: Any, rows: int, rounds: int, files: str | None = None) -> np
 
     ensure_java()
     from pyspark.sql import SparkSession
+    from pyspark.sql import functions as F
 
     settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "2g"}
     spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
@@ -157,8 +160,15 @@ def in_spark(model: Any, rows: int, rounds: int, files: str | None = None) -> np
     def carry() -> None:
         carried(model, frame).write.format("noop").mode("overwrite").save()
 
+    def read() -> None:
+        spark_alone = frame.where(F.spark_partition_id() >= 0).select("*", F.expr("I0 + 1 as p"))
+        spark_alone.write.format("noop").mode("overwrite").save()
+
+    def identity() -> None:
+        frame.mapInArrow(lambda batches: batches, frame.schema).write.format("noop").mode("overwrite").save()
+
     # The arrays take time to make, and the job to start: what no row takes is not the forward pass.
-    works = [lambda: compute(0), lambda: compute(rows // 2), transform]
+    works = [lambda: compute(0), lambda: compute(rows // 2), transform, read, identity]
     works += [] if files else [carry]
     nothing, whole, *others = best_s(*works, rounds=rounds)
     spark.stop()
@@ -207,10 +217,12 @@ def main() -> None:
     (alone, alone_cpu), (transform, transform_cpu), *rest = measured.tolist()
     rates = {"forward_rows_per_s": round(args.rows / alone), "transform_rows_per_s": round(args.rows / transform)}
     shares = {"share": round(alone / transform, 3), "share_by_cpu": round(alone_cpu / transform_cpu, 3)}
-    for carry, carry_cpu in rest:
-        shares |= {"of_floor": round((alone + carry) / transform, 3)}
-        shares |= {"of_floor_by_cpu": round((alone_cpu + carry_cpu) / transform_cpu, 3)}
-    print(json.dumps({"where": where, **rates, **shares}))
+    taken = {"forward": alone_cpu, "transform": transform_cpu}
+    for name, (floor, floor_cpu) in zip(("read", "identity", "carry"), rest):
+        shares[f"of_{name}"] = round((alone + floor) / transform, 3)
+        taken[name] = floor_cpu
+    by_row = {name: round(cpu / args.rows * 1e6, 2) for name, cpu in taken.items()}
+    print(json.dumps({"where": where, **rates, **shares, "cpu_us_a_row": by_row}))
 
 
 if __name__ == "__main__":

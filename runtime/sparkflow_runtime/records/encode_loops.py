@@ -13,9 +13,9 @@ from sparkflow_runtime.records.varints import put_varint, spread, varint_size
 # Columns of the table that describes a feature: its kind, the addresses of its values, offsets and presence (a byte a
 # message, or 0) and of the ends of its strings, and where its size and name begin and end in `heads`. OFFSETS 0: each
 # message has one value, of its own number. HEAD8: where the bytes before the Feature of an entry of less than 128 bytes
-# stand, but for the entry's length; after them is room for a word. PLAIN: 2 or 3 of a feature that is one float or number
-# in each message, else 0; FIRST and TAIL: what its entry has in its first word and after its name, but for the bytes of
-# the payload in their lengths.
+# stand, but for the entry's length; after them is room for a word. PLAIN: 2 or 3 of a feature that is one float or
+# number in each message, else 0; FIRST and TAIL: what its entry has in its first word and after its name, but for the
+# bytes of the payload in their lengths.
 KIND, VALUES, OFFSETS, PRESENT, ENDS, HEAD, HEAD_END, HEAD8, PLAIN, FIRST, TAIL, WIDTH = range(12)
 _LENGTHS = 1 << 8 | 1 << 24 | 1 << 40  # a byte more of the payload in the three lengths of a tail
 MESSAGES = 4  # a kind beside those of Feature: strings that are features themselves, in a FeatureList
