@@ -12,6 +12,7 @@ from sparkflow.ops.parsing import (
     VarLenFeature,
     decode_csv,
     parse_example,
+    parse_sequence_example,
     parse_single_example,
     parse_single_sequence_example,
 )

@@ -32,7 +32,9 @@ _only(
     "InvertPermutation.T LinSpace.Tidx ListDiff.out_idx LowerBound.out_type MatrixBandPart.Tindex Max.Tidx "
     "MaxPoolGradGradWithArgmax.Targmax MaxPoolGradWithArgmax.Targmax MaxPoolWithArgmax.Targmax Mean.Tidx Min.Tidx "
     "MirrorPad.Tpaddings MirrorPadGrad.Tpaddings Multinomial.output_dtype Pad.Tpaddings PadV2.Tpaddings "
-    "ParseExampleV2.ragged_split_types Prod.Tidx RandomGamma.S RandomPoissonV2.S RandomStandardNormal.T "
+    "ParseExampleV2.ragged_split_types ParseSequenceExampleV2.context_ragged_split_types "
+    "ParseSequenceExampleV2.feature_list_ragged_split_types "
+    "Prod.Tidx RandomGamma.S RandomPoissonV2.S RandomStandardNormal.T "
     "RandomUniform.T RandomUniformInt.Tout RandomUniformInt.T Reshape.Tshape ReverseSequence.Tlen ReverseV2.Tidx "
     "Roll.Tshift Roll.Taxis ScatterAdd.Tindices ScatterDiv.Tindices ScatterMax.Tindices ScatterMin.Tindices "
     "ScatterMul.Tindices ScatterNdAdd.Tindices ScatterNdSub.Tindices ScatterNdUpdate.Tindices ScatterSub.Tindices "
@@ -131,7 +133,10 @@ _only(
 _only(
     "float32 int64 string",
     "ParseExample.sparse_types ParseExample.Tdense ParseExampleV2.Tdense ParseExampleV2.sparse_types "
-    "ParseExampleV2.ragged_value_types ParseSingleExample.sparse_types ParseSingleExample.Tdense "
+    "ParseExampleV2.ragged_value_types ParseSequenceExampleV2.context_ragged_value_types "
+    "ParseSequenceExampleV2.Tcontext_dense ParseSequenceExampleV2.context_sparse_types "
+    "ParseSequenceExampleV2.feature_list_dense_types ParseSequenceExampleV2.feature_list_sparse_types "
+    "ParseSequenceExampleV2.feature_list_ragged_value_types ParseSingleExample.sparse_types ParseSingleExample.Tdense "
     "ParseSingleSequenceExample.context_sparse_types ParseSingleSequenceExample.Tcontext_dense "
     "ParseSingleSequenceExample.feature_list_dense_types ParseSingleSequenceExample.feature_list_sparse_types",
 )

@@ -85,6 +85,21 @@ def _parsed_sequence(op: Operation) -> list[Dims]:
     return [*first, *context, *second, *lists]
 
 
+def _parsed_sequences(op: Operation) -> list[Dims]:
+    a, rows = op.attrs, op.inputs[0].shape.dims_
+    ragged = len(a["context_ragged_value_types"]), len(a["feature_list_ragged_value_types"])
+    if rows is None or any(ragged):
+        lists_of = 3 * len(a["feature_list_sparse_types"]) + 2 * len(a["feature_list_dense_types"]) + 3 * ragged[1]
+        return [None] * (3 * len(a["context_sparse_types"]) + len(a["Tcontext_dense"]) + 2 * ragged[0] + lists_of)
+    n = len(rows)
+    c, f, d = len(a["context_sparse_types"]), len(a["feature_list_sparse_types"]), len(a["feature_list_dense_types"])
+    context: list[Dims] = [(*rows, *(s.dims or ())) for s in a["context_dense_shapes"]]
+    lists: list[Dims] = [(*rows, None, *(s.dims or ())) for s in a["feature_list_dense_shapes"]]
+    first: list[Dims] = [(None, n + 1)] * c + [(None,)] * c + [(n + 1,)] * c
+    second: list[Dims] = [(None, n + 2)] * f + [(None,)] * f + [(n + 2,)] * f
+    return [*first, *context, *second, *lists, *[rows] * d]
+
+
 op(
     "ParseExample",
     "serialized: string, names: string, sparse_keys: Nsparse * string, dense_keys: Ndense * string, "
@@ -117,6 +132,24 @@ op(
     "feature_list_sparse_values: [feature_list_sparse_types], "
     "feature_list_sparse_shapes: Nfeature_list_sparse * int64, feature_list_dense_values: [feature_list_dense_types]",
     _parsed_sequence,
+)
+op(  # ragged features are refused when it runs
+    "ParseSequenceExampleV2",
+    "serialized: string, debug_name: string, context_sparse_keys: string, context_dense_keys: string, "
+    "context_ragged_keys: string, feature_list_sparse_keys: string, feature_list_dense_keys: string, "
+    "feature_list_ragged_keys: string, feature_list_dense_missing_assumed_empty: bool, "
+    "context_dense_defaults: [Tcontext_dense] -> "
+    "context_sparse_indices: Ncontext_sparse * int64, context_sparse_values: [context_sparse_types], "
+    "context_sparse_shapes: Ncontext_sparse * int64, context_dense_values: [Tcontext_dense], "
+    "context_ragged_values: [context_ragged_value_types], context_ragged_row_splits: [context_ragged_split_types], "
+    "feature_list_sparse_indices: Nfeature_list_sparse * int64, "
+    "feature_list_sparse_values: [feature_list_sparse_types], "
+    "feature_list_sparse_shapes: Nfeature_list_sparse * int64, feature_list_dense_values: [feature_list_dense_types], "
+    "feature_list_dense_lengths: Nfeature_list_dense * int64, "
+    "feature_list_ragged_values: [feature_list_ragged_value_types], "
+    "feature_list_ragged_outer_splits: [feature_list_ragged_split_types], "
+    "feature_list_ragged_inner_splits: [feature_list_ragged_split_types]",
+    _parsed_sequences,
 )
 op(
     "DecodeCSV", "records: string, record_defaults: [OUT_TYPE] -> output: [OUT_TYPE]",
@@ -254,6 +287,42 @@ def _outputs(spec: _Spec, found: list[Tensor]) -> tuple[dict[str, SparseTensor],
     return sparse, dict(zip(spec.dense, found[3 * s :]))
 
 
+class _Sequences:
+    """What a SequenceExample is to give: the context's features, and lists of features by name."""
+
+    def __init__(self, context_features: Features | None, sequence_features: Features | None):
+        if not context_features and not sequence_features:
+            raise ValueError("Missing features.")
+        self.context = _Spec(context_features) if context_features else None
+        types, dims, self.defaults = self.context.dense_attrs() if self.context else ([], [], [])
+        lists = dict(sorted((sequence_features or {}).items()))
+        wrong = [k for k, f in lists.items() if not isinstance(f, FixedLenSequenceFeature | VarLenFeature)]
+        if wrong:
+            raise ValueError(f"Feature {wrong[0]!r}: a sequence is a FixedLenSequenceFeature or a VarLenFeature")
+        self.dense = {k: f for k, f in lists.items() if isinstance(f, FixedLenSequenceFeature)}
+        self.sparse = {k: f for k, f in lists.items() if isinstance(f, VarLenFeature)}
+        self.context_sparse = dict(self.context.sparse) if self.context else {}
+        self.context_dense = list(self.context.dense) if self.context else []
+        self.attrs = {
+            "Ncontext_sparse": len(self.context_sparse), "Nfeature_list_sparse": len(self.sparse),
+            "Nfeature_list_dense": len(self.dense), "context_sparse_types": list(self.context_sparse.values()),
+            "Tcontext_dense": types, "context_dense_shapes": dims,
+            "feature_list_sparse_types": [_stored(k, f.dtype) for k, f in self.sparse.items()],
+            "feature_list_dense_types": [_stored(k, f.dtype) for k, f in self.dense.items()],
+            "feature_list_dense_shapes": [Shape(TensorShape(f.shape).dims_) for f in self.dense.values()],
+        }  # fmt: skip
+
+    def collected(self, found: list[Tensor]) -> tuple[dict[str, Any], dict[str, Any], list[Tensor]]:
+        """(context, sequences, what an op gives beside them)."""
+        c, s, d = len(self.context_sparse), len(self.sparse), len(self.context_dense)
+        first, rest = found[: 3 * c + d], found[3 * c + d :]
+        own = self.context.collected(*_outputs(self.context, first)) if self.context else {}
+        sequences: dict[str, Any] = {
+            k: SparseTensor(rest[i], rest[s + i], rest[2 * s + i]) for i, k in enumerate(self.sparse)
+        }
+        return own, sequences | dict(zip(self.dense, rest[3 * s :])), rest[3 * s + len(self.dense) :]
+
+
 def parse_single_sequence_example(
     serialized: Any,
     context_features: Features | None = None,
@@ -263,37 +332,42 @@ def parse_single_sequence_example(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(context, sequences) of one serialized tf.train.SequenceExample. sequence_features: FixedLenSequenceFeature
     ([steps, ...shape]) or VarLenFeature (SparseTensor [steps, most])."""
-    if not context_features and not sequence_features:
-        raise ValueError("Missing features.")
-    context = _Spec(context_features) if context_features else None
-    types, dims, defaults = context.dense_attrs() if context else ([], [], [])
-    lists = dict(sorted((sequence_features or {}).items()))
-    wrong = [k for k, f in lists.items() if not isinstance(f, FixedLenSequenceFeature | VarLenFeature)]
-    if wrong:
-        raise ValueError(f"Feature {wrong[0]!r}: a sequence is a FixedLenSequenceFeature or a VarLenFeature")
-    dense = {k: f for k, f in lists.items() if isinstance(f, FixedLenSequenceFeature)}
-    sparse = {k: f for k, f in lists.items() if isinstance(f, VarLenFeature)}
-    context_sparse = dict(context.sparse) if context else {}
-    context_keys = list(context.dense) if context else []
-    may_miss = np.array([k for k, f in dense.items() if f.allow_missing], object)
-    attrs = {
-        "Ncontext_sparse": len(context_sparse), "Ncontext_dense": len(context_keys),
-        "Nfeature_list_sparse": len(sparse), "Nfeature_list_dense": len(dense),
-        "context_sparse_types": list(context_sparse.values()), "Tcontext_dense": types, "context_dense_shapes": dims,
-        "feature_list_sparse_types": [_stored(k, f.dtype) for k, f in sparse.items()],
-        "feature_list_dense_types": [_stored(k, f.dtype) for k, f in dense.items()],
-        "feature_list_dense_shapes": [Shape(TensorShape(f.shape).dims_) for f in dense.values()],
-    }  # fmt: skip
+    spec = _Sequences(context_features, sequence_features)
+    may_miss = np.array([k for k, f in spec.dense.items() if f.allow_missing], object)
     inputs = [
-        serialized, convert_to_tensor(may_miss, "string"), list(context_sparse), context_keys, list(sparse),
-        list(dense), defaults, "" if example_name is None else example_name,
+        serialized, convert_to_tensor(may_miss, "string"), list(spec.context_sparse), spec.context_dense,
+        list(spec.sparse), list(spec.dense), spec.defaults, "" if example_name is None else example_name,
     ]  # fmt: skip
+    attrs = spec.attrs | {"Ncontext_dense": len(spec.context_dense)}
     found = apply_op("ParseSingleSequenceExample", inputs, attrs, name or "ParseSingleSequenceExample")
-    c, s, d = len(context_sparse), len(sparse), len(context_keys)
-    first, rest = found[: 3 * c + d], found[3 * c + d :]
-    own = context.collected(*_outputs(context, first)) if context else {}
-    sequences: dict[str, Any] = {k: SparseTensor(rest[i], rest[s + i], rest[2 * s + i]) for i, k in enumerate(sparse)}
-    return own, sequences | dict(zip(dense, rest[3 * s :]))
+    return spec.collected(found)[:2]
+
+
+def parse_sequence_example(
+    serialized: Any,
+    context_features: Features | None = None,
+    sequence_features: Features | None = None,
+    example_names: Any = None,
+    name: str | None = None,
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]:
+    """(context, sequences, lengths) of serialized tf.train.SequenceExample messages [n].
+
+    sequence_features: FixedLenSequenceFeature ([n, most steps, ...shape], filled up with zeros or empty strings;
+    lengths has the steps of each message, int64 [n]) or VarLenFeature (SparseTensor [n, most steps, most]). Raises
+    InvalidArgumentError in the step as `parse_example` does.
+    """
+    spec = _Sequences(context_features, sequence_features)
+    names = np.empty(0, object) if example_names is None else example_names
+    keys = [list(spec.context_sparse), spec.context_dense, [], list(spec.sparse), list(spec.dense), []]
+    may_miss = convert_to_tensor(np.array([f.allow_missing for f in spec.dense.values()], bool))
+    texts = [convert_to_tensor(np.array(k, object), "string") for k in keys]
+    ragged = ("context_ragged_value_types", "context_ragged_split_types", "feature_list_ragged_value_types",
+              "feature_list_ragged_split_types")  # fmt: skip
+    inputs = [serialized, convert_to_tensor(names, "string"), *texts, may_miss, spec.defaults]
+    attrs = spec.attrs | {key: [] for key in ragged}
+    found = apply_op("ParseSequenceExampleV2", inputs, attrs, name or "ParseSequenceExample")
+    own, sequences, lengths = spec.collected(found)
+    return own, sequences, dict(zip(spec.dense, lengths))
 
 
 def decode_csv(

@@ -121,6 +121,44 @@ def test_sequences(graph: Any) -> None:
         run(missing)
 
 
+def test_many_sequences(graph: Any) -> None:
+    def message(steps: list[list[float]] | None, words: list[list[bytes]]) -> bytes:
+        made = tf.train.SequenceExample()
+        made.context.feature["n"].int64_list.value.append(len(words))
+        for vector in steps or []:
+            made.feature_lists.feature_list["v"].feature.add().float_list.value.extend(vector)
+        made.feature_lists.feature_list["w"].SetInParent()
+        for some in words:
+            made.feature_lists.feature_list["w"].feature.add().bytes_list.value.extend(some)
+        return bytes(made.SerializeToString())
+
+    messages = [message([[1, 2], [3, 4]], [[b"a"], []]), message(None, []), message([[5, 6]], [[b"b", b"c"]])]
+    given = tf.placeholder(tf.string, [None])
+    context, sequences, lengths = tf.io.parse_sequence_example(
+        given, {"n": tf.FixedLenFeature([], tf.int64), "x": tf.VarLenFeature(tf.float32)},
+        {"v": tf.FixedLenSequenceFeature([2], tf.float32, allow_missing=True), "w": tf.VarLenFeature(tf.string)},
+    )  # fmt: skip
+    assert sequences["v"].shape.as_list() == [None, None, 2] and lengths["v"].shape.as_list() == [None]
+    with tf.Session() as session:
+        c, s, n = session.run((context, sequences, lengths), {given: messages})
+        assert c["n"].tolist() == [2, 0, 1] and c["x"].dense_shape.tolist() == [3, 0]
+        assert s["v"].tolist() == [[[1, 2], [3, 4]], [[0, 0], [0, 0]], [[5, 6], [0, 0]]] and n["v"].tolist() == [
+            2,
+            0,
+            1,
+        ]
+        assert s["w"].indices.tolist() == [[0, 0, 0], [2, 0, 0], [2, 0, 1]] and s["w"].dense_shape.tolist() == [3, 2, 2]
+        assert session.run(sequences["v"], {given: np.empty(0, object)}).shape == (0, 0, 2)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"Feature list: v, Index: 1: Number of values != exp"):
+            session.run(sequences["v"], {given: [messages[0], message([[1, 2], [3]], [])]})
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Feature list: w: Data types don't match"):
+            wrong = tf.train.SequenceExample.FromString(messages[0])
+            wrong.feature_lists.feature_list["w"].feature[0].int64_list.value.append(1)
+            session.run(sequences["w"], {given: [wrong.SerializeToString()]})
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Could not parse SequenceExample input, value: b'x"):
+            session.run(lengths["v"], {given: [messages[0], b"x" * 9]})
+
+
 def test_lines(graph: Any) -> None:
     lines = tf.constant([["1,a,2.5", '-2,"b,""q""",'], [",c d,1e3", "4,,NA"]])
     columns = tf.decode_csv(lines, [[7], ["x"], tf.constant([], tf.float32)], na_value="NA")

@@ -22,35 +22,43 @@ from sparkflow_runtime.records.example import (
     Keys,
     index,
 )
+from sparkflow_runtime.records.example_entries import REACH
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.tensor_proto import as_bytes
 
 _CPU = ("CPU",)
 _KINDS = {"string": BYTES_LIST, "float32": FLOAT_LIST, "int64": INT64_LIST}
-_DTYPES: dict[int, Any] = {BYTES_LIST: object, FLOAT_LIST: np.float32, INT64_LIST: np.int64}
+DTYPES: dict[int, Any] = {BYTES_LIST: object, FLOAT_LIST: np.float32, INT64_LIST: np.int64}
 
 
-def _kinds(types: Sequence[Any]) -> list[int]:
+def kinds_of(types: Sequence[Any]) -> list[int]:
     return [_KINDS[t.name] for t in types]
 
 
 class Examples:
     """Serialized messages of one call, and what errors call them."""
 
-    def __init__(self, serialized: Any, names: Any, keys: tuple[bytes, ...], singles: Sequence[int] = ()):
-        messages = [as_bytes(m) for m in np.asarray(serialized, object).ravel()]
-        self.count = len(messages)
+    def __init__(
+        self, serialized: Any, names: Any, keys: tuple[bytes, ...], singles: Sequence[int] = (), what: str = "example"
+    ):
+        self._messages = [as_bytes(m) for m in np.asarray(serialized, object).ravel()]
+        self.count, self._what = len(self._messages), what
         self._names = [as_bytes(n).decode(errors="replace") for n in np.asarray(names, object).ravel()]
-        ends = np.cumsum(np.fromiter(map(len, messages), np.int64, len(messages)))
-        starts = np.concatenate([[0], ends[:-1]]).astype(np.int64) if messages else ends
-        buffer = np.frombuffer(bytearray(b"".join(messages) or b"\0"), np.uint8)
+        lengths = np.fromiter(map(len, self._messages), np.int64, self.count)
+        self.ends = np.cumsum(lengths)
+        self.starts = self.ends - lengths
+        # With room behind the last one, so that it is read by words too.
+        buffer = np.frombuffer(bytearray(b"".join([*self._messages, bytes(REACH)])), np.uint8)
         try:
-            self.found: Index = index(buffer, starts, ends, _keys(keys), singles)
+            self.found: Index = index(buffer, self.starts, self.ends, keys_of(keys), singles)
         except BadMessage as error:
-            shown = messages[error.index][:40]
-            raise InvalidArgumentError(
-                f"Could not parse example input, value: {shown!r} ({self.who(error.index)}, message {error.index})"
-            ) from None
+            raise self.unreadable(error.index) from None
+
+    def unreadable(self, i: int) -> InvalidArgumentError:
+        shown = self._messages[i][:40]
+        return InvalidArgumentError(
+            f"Could not parse {self._what} input, value: {shown!r} ({self.who(i)}, message {i})"
+        )
 
     def who(self, i: int) -> str:
         return f"Name: {self._names[i] if i < len(self._names) else '<unknown>'}"
@@ -77,7 +85,7 @@ class Examples:
 
 
 @lru_cache(256)
-def _keys(names: tuple[bytes, ...]) -> Keys:
+def keys_of(names: tuple[bytes, ...]) -> Keys:
     try:
         return Keys.of(names)
     except ValueError as error:
@@ -97,12 +105,14 @@ class Dense:
     def is_single(self) -> bool:
         return self.size == 1 and not self.varies
 
-    def check_default(self, default: np.ndarray, key: str) -> None:
+    def check_default(self, default: np.ndarray, examples: Examples) -> None:
         if self.varies and default.size > 1:
+            key = examples.key(self.column)
             raise InvalidArgumentError(
                 f"dense_shape of {key!r} varies: its default must be one value, got {default.size}"
             )
         if not self.varies and default.size not in (0, self.size):
+            key = examples.key(self.column)
             raise InvalidArgumentError(
                 f"the default of {key!r} has shape {list(default.shape)}, its dense_shape is {list(self.dims)}"
             )
@@ -144,20 +154,24 @@ class Dense:
         if self.kind == BYTES_LIST:
             values = examples.strings(values)
         filler = default.ravel()[0] if default.size else (b"" if self.kind == BYTES_LIST else 0)
-        out = np.full((examples.count, most), filler, _DTYPES[self.kind])
+        out = np.full((examples.count, most), filler, DTYPES[self.kind])
         out[np.arange(most) < lengths[:, None]] = values
         rest = [int(d or 0) for d in self.dims[1:]]
         return out.reshape(examples.count, most // self.size if self.size else 0, *rest)
 
 
-def _dense(examples: Examples, wanted: list[Dense], defaults: Sequence[Any]) -> list[np.ndarray]:
+def dense_columns(examples: Examples, wanted: list[Dense], defaults: Sequence[Any]) -> list[np.ndarray]:
     """Features of one kind and size are read in one go."""
     out: list[Any] = [None] * len(wanted)
     groups: dict[tuple[int, int], list[int]] = {}
     for place, one in enumerate(wanted):
-        examples.check_kind(one.column, one.kind)
         default = np.asarray(defaults[place])
-        one.check_default(default, examples.key(one.column))
+        one.check_default(default, examples)
+        if one.is_single and (found := examples.found.whole(one.column)) is not None:
+            found = examples.strings(found) if one.kind == BYTES_LIST else found
+            out[place] = found.reshape(examples.count, *one.dims)
+            continue
+        examples.check_kind(one.column, one.kind)
         if one.varies:
             out[place] = one.padded(examples, default)
         elif one.is_single:
@@ -172,7 +186,7 @@ def _dense(examples: Examples, wanted: list[Dense], defaults: Sequence[Any]) -> 
     return out
 
 
-def _sparse(examples: Examples, columns: Sequence[int], kinds: Sequence[int]) -> list[tuple[Any, Any, Any]]:
+def sparse_columns(examples: Examples, columns: Sequence[int], kinds: Sequence[int]) -> list[tuple[Any, Any, Any]]:
     """(indices [n, 2], values [n], shape [2]) of each."""
     out = []
     for column, kind in zip(columns, kinds):
@@ -194,16 +208,16 @@ Parsed = tuple[list[tuple[Any, Any, Any]], list[np.ndarray]]
 def _parse(
     node: Node, sparse_kinds: list[int], dense_kinds: list[int]
 ) -> Callable[[Any, Any, Sequence[bytes], Sequence[bytes], Sequence[Any]], Parsed]:
+    first = len(sparse_kinds)
     shapes = [s.dims for s in node.attrs["dense_shapes"]]
+    wanted = [Dense(first + i, k, d) for i, (k, d) in enumerate(zip(dense_kinds, shapes))]
+    singles = [MISSING] * first + [one.kind if one.is_single else MISSING for one in wanted]
 
     def run(
         serialized: Any, names: Any, sparse_keys: Sequence[bytes], dense_keys: Sequence[bytes], defaults: Sequence[Any]
     ) -> Parsed:
-        first = len(sparse_keys)
-        wanted = [Dense(first + i, k, d) for i, (k, d) in enumerate(zip(dense_kinds, shapes))]
-        singles = [MISSING] * first + [one.kind if one.is_single else MISSING for one in wanted]
         examples = Examples(serialized, names, (*sparse_keys, *dense_keys), singles)
-        return _sparse(examples, range(first), sparse_kinds), _dense(examples, wanted, defaults)
+        return sparse_columns(examples, range(first), sparse_kinds), dense_columns(examples, wanted, defaults)
 
     return run
 
@@ -212,21 +226,21 @@ def _flat(sparse: list[tuple[Any, Any, Any]], dense: list[np.ndarray]) -> list[A
     return [s[0] for s in sparse] + [s[1] for s in sparse] + [s[2] for s in sparse] + dense
 
 
-def _text(key: Any) -> bytes:
+def text(key: Any) -> bytes:
     return as_bytes(np.asarray(key, object).item())
 
 
-def _texts(keys: Any) -> list[bytes]:
+def texts(keys: Any) -> list[bytes]:
     return [as_bytes(k) for k in np.asarray(keys, object).ravel()]
 
 
 @bound("ParseExample", multi=True, devices=_CPU)
 def _parse_example(node: Node) -> Callable[..., Any]:
-    sparse_kinds, dense_kinds = _kinds(node.attrs["sparse_types"]), _kinds(node.attrs["Tdense"])
+    sparse_kinds, dense_kinds = kinds_of(node.attrs["sparse_types"]), kinds_of(node.attrs["Tdense"])
     parse, s, d = _parse(node, sparse_kinds, dense_kinds), len(sparse_kinds), len(dense_kinds)
 
     def run(serialized: Any, names: Any, *rest: Any) -> list[Any]:
-        sparse_keys, dense_keys = [_text(k) for k in rest[:s]], [_text(k) for k in rest[s : s + d]]
+        sparse_keys, dense_keys = [text(k) for k in rest[:s]], [text(k) for k in rest[s : s + d]]
         return _flat(*parse(serialized, names, sparse_keys, dense_keys, rest[s + d :]))
 
     return run
@@ -236,11 +250,11 @@ def _parse_example(node: Node) -> Callable[..., Any]:
 def _parse_example_v2(node: Node) -> Callable[..., Any]:
     if node.attr("ragged_value_types"):
         raise InvalidArgumentError(f"{node.name}: ParseExampleV2 with ragged features is not supported")
-    parse = _parse(node, _kinds(node.attrs["sparse_types"]), _kinds(node.attrs["Tdense"]))
+    parse = _parse(node, kinds_of(node.attrs["sparse_types"]), kinds_of(node.attrs["Tdense"]))
 
     def run(serialized: Any, names: Any, sparse_keys: Any, dense_keys: Any, _ragged: Any, *defaults: Any) -> list[Any]:
         single = np.ndim(serialized) == 0
-        sparse, dense = parse(serialized, names, _texts(sparse_keys), _texts(dense_keys), defaults)
+        sparse, dense = parse(serialized, names, texts(sparse_keys), texts(dense_keys), defaults)
         return _single(sparse, dense) if single else _flat(sparse, dense)
 
     return run
@@ -248,8 +262,8 @@ def _parse_example_v2(node: Node) -> Callable[..., Any]:
 
 @bound("ParseSingleExample", multi=True, devices=_CPU)
 def _parse_single_example(node: Node) -> Callable[..., Any]:
-    parse = _parse(node, _kinds(node.attrs["sparse_types"]), _kinds(node.attrs["Tdense"]))
-    sparse_keys, dense_keys = _texts(node.attrs["sparse_keys"]), _texts(node.attrs["dense_keys"])
+    parse = _parse(node, kinds_of(node.attrs["sparse_types"]), kinds_of(node.attrs["Tdense"]))
+    sparse_keys, dense_keys = texts(node.attrs["sparse_keys"]), texts(node.attrs["dense_keys"])
     return lambda serialized, *defaults: _single(*parse(serialized, [], sparse_keys, dense_keys, defaults))
 
 
@@ -306,12 +320,12 @@ def _plain_columns(
     if len(columns) != len(types) or any(b"" in column or missing in column for column in columns):
         return None
     try:
-        return [_numbers_or_texts(column, kind).reshape(array.shape) for column, kind in zip(columns, types)]
+        return [_numbers_ortexts(column, kind).reshape(array.shape) for column, kind in zip(columns, types)]
     except (ValueError, OverflowError):
         return None
 
 
-def _numbers_or_texts(column: Sequence[bytes], kind: Any) -> np.ndarray:
+def _numbers_ortexts(column: Sequence[bytes], kind: Any) -> np.ndarray:
     if kind.name == "string":
         return np.fromiter(column, object, len(column))
     if kind.name.startswith("float"):

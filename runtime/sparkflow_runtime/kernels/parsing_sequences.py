@@ -1,118 +1,184 @@
-"""SequenceExample messages as columns, one message at a time by protobuf's own classes."""
+"""SequenceExample messages as columns: the context as of an Example, and lists of features with their steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
-from sparkflow_runtime.kernels.registry import Node, bound
+from sparkflow_runtime.kernels.parsing import (
+    DTYPES,
+    Dense,
+    Examples,
+    dense_columns,
+    keys_of,
+    kinds_of,
+    sparse_columns,
+    text,
+    texts,
+)
+from sparkflow_runtime.kernels.registry import Node, bound, prepares
+from sparkflow_runtime.records import ready
+from sparkflow_runtime.records.example import BYTES_LIST, KIND_NAMES, MISSING, BadMessage
+from sparkflow_runtime.records.sequences import FeatureList, feature_lists
 from sparkflow_runtime.wire.errors import InvalidArgumentError
-from sparkflow_runtime.wire.example_proto import SequenceExample
-from sparkflow_runtime.wire.tensor_proto import as_bytes
 
-_LISTS = {"string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
+_SINGLE, _MANY = "ParseSingleSequenceExample", "ParseSequenceExampleV2"
 
 
-def _texts(values: Any) -> list[str]:
-    return [as_bytes(np.asarray(v, object).item()).decode() for v in values]
+class _Lists:
+    """The feature lists of some messages."""
 
-
-def _values(feature: Any, kind: Any, what: str) -> np.ndarray:
-    found, wanted = feature.WhichOneof("kind"), _LISTS[kind.name]
-    if found not in (None, wanted):
-        raise InvalidArgumentError(f"{what}: Data types don't match. Expected type: {kind.name} but it is a {found}")
-    out = np.empty(len(getattr(feature, wanted).value), kind.np)
-    out[:] = list(getattr(feature, wanted).value)
-    return out
-
-
-def _shaped(values: np.ndarray, dims: tuple[int, ...], what: str) -> np.ndarray:
-    if values.size != np.prod(dims, dtype=np.int64):
-        raise InvalidArgumentError(
-            f"{what}: Number of values != expected. values size: {values.size} but output shape: {list(dims)}"
-        )
-    return values.reshape(dims)
-
-
-def _sparse(lists: list[np.ndarray], kind: Any, nested: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    lengths = np.array([len(v) for v in lists], np.int64)
-    values = np.concatenate(lists) if lists else np.empty(0, kind.np)
-    within = np.concatenate([np.arange(n) for n in lengths]) if lists else np.empty(0, np.int64)
-    most = lengths.max(initial=0)
-    if not nested:
-        return within[:, None].astype(np.int64), values, np.array([most], np.int64)
-    rows = np.repeat(np.arange(len(lists)), lengths)
-    return np.stack([rows, within.astype(np.int64)], 1), values, np.array([len(lists), most], np.int64)
-
-
-@bound("ParseSingleSequenceExample", multi=True, devices=("CPU",))
-def _parse(node: Node) -> Callable[..., Any]:
-    a = node.attrs
-    counts = [len(a["context_sparse_types"]), len(a["Tcontext_dense"]), len(a["feature_list_sparse_types"]),
-              len(a["feature_list_dense_types"])]  # fmt: skip
-    context_dims = [s.dims for s in a["context_dense_shapes"]]
-    list_dims = [s.dims for s in a["feature_list_dense_shapes"]]
-
-    def run(serialized: Any, may_miss: Any, *rest: Any) -> list[Any]:
-        given, parts = list(rest), []
-        for count in counts:
-            parts.append(_texts(given[:count]))
-            given = given[count:]
-        defaults, name = given[: counts[1]], as_bytes(np.asarray(given[-1], object).item()).decode()
-        who = f"Name: {name or '<unknown>'}"
+    def __init__(self, examples: Examples, keys: Sequence[bytes]):
+        self._examples, self._names = examples, [k.decode(errors="replace") for k in keys]
+        given = (examples.found.buffer, examples.starts, examples.ends)
         try:
-            message = SequenceExample.FromString(as_bytes(np.asarray(serialized, object).item()))
-        except DecodeError:
-            raise InvalidArgumentError(f"{who}: Could not parse SequenceExample input") from None
-        context, lists = message.context.feature, message.feature_lists.feature_list
-        sparse = [_context_sparse(context, k, t, who) for k, t in zip(parts[0], a["context_sparse_types"])]
-        dense = [
-            _context_dense(context, k, t, d, default, who)
-            for k, t, d, default in zip(parts[1], a["Tcontext_dense"], context_dims, defaults)
+            self._lists = feature_lists(*given, keys_of(tuple(keys))) if keys else []
+        except BadMessage as error:
+            raise examples.unreadable(error.index) from None
+
+    def sparse(self, column: int, kind: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(indices [n, 3]: message, step, place; values [n]; shape [3])."""
+        found = self._checked(column, kind)
+        try:
+            (values,), (lengths,) = found.features.ragged([0], kind)
+        except BadMessage as error:
+            raise self._examples.unreadable(found.message(error.index)) from None
+        if kind == BYTES_LIST:
+            values = self._examples.strings(values)
+        steps = found.counts
+        places = [np.repeat(np.arange(len(steps)), steps), _within(steps)]
+        indices = np.stack([*(np.repeat(p, lengths) for p in places), _within(lengths)], 1)
+        return indices, values, np.array([len(steps), steps.max(initial=0), lengths.max(initial=0)], np.int64)
+
+    def dense(self, column: int, kind: int, dims: tuple[int, ...], may_miss: bool) -> tuple[np.ndarray, np.ndarray]:
+        """([messages, most steps, *dims], filled up with zeros or empty strings; int64[messages], the steps)."""
+        found, key, size = self._checked(column, kind), self._names[column], int(np.prod(dims, dtype=np.int64))
+        if not may_miss and found.missing.any():
+            raise InvalidArgumentError(
+                f"{self._who(int(np.argmax(found.missing)))}, Feature list '{key}' is required but could not be found. "
+                " Did you mean to include it in feature_list_dense_missing_assumed_empty or "
+                "feature_list_dense_defaults?"
+            )
+        try:
+            (values,), (lengths,) = found.features.dense([0], kind, size)
+        except BadMessage as error:
+            raise self._examples.unreadable(found.message(error.index)) from None
+        if (lengths != size).any():
+            i = int(np.argmax(lengths != size))
+            message = found.message(i)
+            raise InvalidArgumentError(
+                f"{self._who(message)}, Feature list: {key}, Index: {i - int(found.counts[:message].sum())}: Number of "
+                f"values != expected. values size: {lengths[i]} but output shape: {list(dims)}"
+            )
+        if kind == BYTES_LIST:
+            values = self._examples.strings(values.reshape(-1, 2)).reshape(-1, size)
+        steps = found.counts
+        most = int(steps.max(initial=0))
+        out = np.full((len(steps), most, size), b"" if kind == BYTES_LIST else 0, DTYPES[kind])
+        out[np.arange(most) < steps[:, None]] = values
+        return out.reshape(len(steps), most, *dims), steps
+
+    def _checked(self, column: int, kind: int) -> FeatureList:
+        found = self._lists[column]
+        kinds = found.features.kinds[0]
+        wrong = (kinds != kind) & (kinds != MISSING)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise InvalidArgumentError(
+                f"{self._who(found.message(i))}, Feature list: {self._names[column]}: Data types don't match. Expected "
+                f"type: {KIND_NAMES[kind]} but it is a {KIND_NAMES[kinds[i]]}"
+            )
+        return found
+
+    def _who(self, message: int) -> str:
+        return self._examples.who(message)
+
+
+def _within(lengths: np.ndarray) -> np.ndarray:
+    """0 .. n - 1 for each n, one after the other."""
+    return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+
+Keys4 = tuple[list[bytes], list[bytes], list[bytes], list[bytes]]
+Groups = list[list[Any]]
+
+
+def _parser(node: Node) -> Callable[[Any, Any, Keys4, Sequence[bool], Sequence[Any]], Groups]:
+    """A function of messages, their names, the keys (context: sparse, dense; lists: sparse, dense), which of the last
+    may be missing, and defaults. Gives the context's indices, values, shapes and dense values, the same of the lists,
+    and the steps of the dense ones."""
+    a = node.attrs
+    types = [
+        a["context_sparse_types"],
+        a["Tcontext_dense"],
+        a["feature_list_sparse_types"],
+        a["feature_list_dense_types"],
+    ]
+    context_sparse, context_dense, list_sparse, list_dense = map(kinds_of, types)
+    context_dims, list_dims = ([s.dims for s in a[f"{of}_dense_shapes"]] for of in ("context", "feature_list"))
+    first = len(context_sparse)
+    wanted = [Dense(first + i, k, d) for i, (k, d) in enumerate(zip(context_dense, context_dims))]
+    singles = [MISSING] * first + [one.kind if one.is_single else MISSING for one in wanted]
+
+    def run(serialized: Any, names: Any, keys: Keys4, may_miss: Sequence[bool], defaults: Sequence[Any]) -> Groups:
+        examples = Examples(serialized, names, (*keys[0], *keys[1]), singles, "SequenceExample")
+        lists = _Lists(examples, [*keys[2], *keys[3]])
+        sparse = sparse_columns(examples, range(first), context_sparse)
+        dense = dense_columns(examples, wanted, defaults)
+        in_lists = [lists.sparse(i, kind) for i, kind in enumerate(list_sparse)]
+        filled = [
+            lists.dense(len(keys[2]) + i, kind, dims, missing)
+            for i, (kind, dims, missing) in enumerate(zip(list_dense, list_dims, may_miss))
         ]
-        list_sparse = [
-            _sparse(_listed(lists, k, t, f"{who}, Feature list: {k}"), t, True)
-            for k, t in zip(parts[2], a["feature_list_sparse_types"])
-        ]
-        empty = {as_bytes(k).decode() for k in np.asarray(may_miss, object).ravel()}
-        list_dense = [
-            _list_dense(lists, k, t, d, k in empty, who)
-            for k, t, d in zip(parts[3], a["feature_list_dense_types"], list_dims)
-        ]
-        flat = [[s[i] for s in group] for group in (sparse, list_sparse) for i in range(3)]
-        return [*flat[0], *flat[1], *flat[2], *dense, *flat[3], *flat[4], *flat[5], *list_dense]
+        groups = [[s[i] for s in group] for group in (sparse, in_lists) for i in range(3)]
+        return [*groups[:3], dense, *groups[3:], [v for v, _ in filled], [n for _, n in filled]]
 
     return run
 
 
-def _listed(lists: Any, key: str, kind: Any, what: str) -> list[np.ndarray]:
-    return [_values(f, kind, what) for f in lists[key].feature] if key in lists else []
+def _of_one(groups: Groups) -> Groups:
+    """The same of a batch of one message, without its first dimension."""
+    ci, cv, cs, dense, li, lv, ls, filled, steps = groups
+    return [
+        [i[:, 1:] for i in ci], cv, [s[1:] for s in cs], [d[0] for d in dense],
+        [i[:, 1:] for i in li], lv, [s[1:] for s in ls], [f[0] for f in filled], [n[0] for n in steps],
+    ]  # fmt: skip
 
 
-def _context_sparse(context: Any, key: str, kind: Any, who: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    found = [_values(context[key], kind, f"{who}, Context feature: {key}")] if key in context else []
-    return _sparse(found, kind, False)
+@bound(_SINGLE, multi=True, devices=("CPU",))
+def _parse_single(node: Node) -> Callable[..., Any]:
+    a, parse = node.attrs, _parser(node)
+    counts = [len(a["context_sparse_types"]), len(a["Tcontext_dense"]), len(a["feature_list_sparse_types"]),
+              len(a["feature_list_dense_types"])]  # fmt: skip
+    ends = np.cumsum(counts).tolist()
+
+    def run(serialized: Any, may_miss: Any, *rest: Any) -> list[Any]:
+        keys = [[text(k) for k in rest[end - n : end]] for n, end in zip(counts, ends)]
+        empty, name = set(texts(may_miss)), text(rest[-1])
+        missing = [k in empty for k in keys[3]]
+        found = parse(
+            serialized, [name] if name else [], (keys[0], keys[1], keys[2], keys[3]), missing, rest[ends[-1] : -1]
+        )
+        return [value for group in _of_one(found)[:-1] for value in group]
+
+    return run
 
 
-def _context_dense(context: Any, key: str, kind: Any, dims: Any, default: Any, who: str) -> np.ndarray:
-    if key in context:
-        return _shaped(_values(context[key], kind, f"{who}, Context feature: {key}"), dims, f"{who}, Key: {key}")
-    if np.size(default) == 0 and np.prod(dims, dtype=np.int64) != 0:
-        raise InvalidArgumentError(f"{who}, Context feature '{key}' is required but could not be found.")
-    return np.asarray(default).reshape(dims)
+@bound(_MANY, multi=True, devices=("CPU",))
+def _parse_many(node: Node) -> Callable[..., Any]:
+    if node.attr("context_ragged_value_types") or node.attr("feature_list_ragged_value_types"):
+        raise InvalidArgumentError(f"{node.name}: {_MANY} with ragged features is not supported")
+    parse = _parser(node)
+
+    def run(serialized: Any, names: Any, *rest: Any) -> list[Any]:
+        context_sparse, context_dense, _, list_sparse, list_dense, _ = map(texts, rest[:6])
+        keys = (context_sparse, context_dense, list_sparse, list_dense)
+        found = parse(serialized, names, keys, np.asarray(rest[6], bool).ravel().tolist(), rest[7:])
+        return [value for group in (_of_one(found) if np.ndim(serialized) == 0 else found) for value in group]
+
+    return run
 
 
-def _list_dense(lists: Any, key: str, kind: Any, dims: Any, may_miss: bool, who: str) -> np.ndarray:
-    if key not in lists:
-        if not may_miss:
-            raise InvalidArgumentError(
-                f"{who}, Feature list '{key}' is required but could not be found.  Did you mean to include it in "
-                "feature_list_dense_missing_assumed_empty or feature_list_dense_defaults?"
-            )
-        return np.empty((0, *dims), kind.np)
-    what = f"{who}, Feature list: {key}"
-    rows = [_shaped(_values(f, kind, what), dims, f"{what}, Index: {i}") for i, f in enumerate(lists[key].feature)]
-    return np.stack(rows) if rows else np.empty((0, *dims), kind.np)
+prepares(ready.prepare, _SINGLE, _MANY)

@@ -93,8 +93,38 @@ expression(
     [SEQUENCE],
     _sequences,
     ops=("ParseSingleSequenceExample",),
-    one_way="TensorFlow makes a ParseSequenceExampleV2 of it, which sparkflow does not have",
 )
+
+
+def _sequence_of(steps: int, words: int | None) -> bytes:
+    message = train.SequenceExample()
+    message.context.feature["n"].int64_list.value.append(steps)
+    message.context.feature["tags"].bytes_list.value.extend([b"t"] * (steps % 3))
+    for step in range(steps):
+        message.feature_lists.feature_list["v"].feature.add().float_list.value.extend([step, -step, 0.5])
+        message.feature_lists.feature_list["i"].feature.add().int64_list.value.append(-step << 40)
+    for step in range(words or 0):
+        message.feature_lists.feature_list["w"].feature.add().bytes_list.value.extend([b"w"] * step)
+    if words is not None:
+        message.feature_lists.feature_list["w"].SetInParent()
+    return bytes(message.SerializeToString())
+
+
+def _many_sequences(tf: Any, messages: Any) -> list[Any]:
+    context, sequences, lengths = tf.io.parse_sequence_example(
+        tf.reshape(messages, [-1]),
+        {"n": tf.FixedLenFeature([], tf.int64), "tags": tf.VarLenFeature(tf.string),
+         "more": tf.FixedLenFeature([2], tf.float32, [0.5, 1.5])},
+        {"v": tf.FixedLenSequenceFeature([3], tf.float32, allow_missing=True), "w": tf.VarLenFeature(tf.string),
+         "i": tf.FixedLenSequenceFeature([], tf.int64, allow_missing=True), "none": tf.VarLenFeature(tf.int64)},
+    )  # fmt: skip
+    return _flat(context) + _flat(sequences) + _flat(lengths)
+
+
+MANY_SEQUENCES = np.empty(6, object)
+MANY_SEQUENCES[:] = [_sequence_of(s, w) for s, w in ((3, 2), (0, None), (1, 0), (7, 4), (20, 1), (0, 3))]
+expression("parse-sequences", [MANY_SEQUENCES], _many_sequences, ops=("ParseSequenceExampleV2",))
+expression("parse-sequences-one", [MANY_SEQUENCES[:1]], _many_sequences)
 LINES = strings("1,a,2.5,", '-2,"b,""q""",,9', ",c d,1e3,NA", " 4 ,,NA,7")
 expression(
     "decode-csv",
