@@ -24,6 +24,7 @@ from distributed import Client, Future, Queue, default_client, get_worker
 
 from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
+from sparkflow_connectors.dask_schema import arrow_schema
 from sparkflow_connectors.dask_slots import Liveness, Patience, Slots, silence_s, within, workers_now
 from sparkflow_connectors.dask_tfrecord import read_tfrecord, to_tfrecord
 from sparkflow_connectors.job import Job
@@ -38,7 +39,6 @@ from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
 
 _POLL_S = 0.05
-_LOOK_AT_ROWS = 20
 _LOOK_EVERY_S = 1.0
 _CANCEL_S = 4.0
 _CHILDREN_S = 2.0
@@ -76,19 +76,6 @@ def train(
         raise InvalidArgumentError(f"order_by: column {order_by!r} is missing; the table has {', '.join(schema.names)}")
     needed = list(dict.fromkeys([*columns.read, *(c for c in (partition_by, order_by) if c is not None)]))
     return launch.train(DaskEngine(client or default_client(), ddf[needed], partition_by, order_by), job)
-
-
-def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
-    """The types of its columns (of these names, or all). What `object` columns hold, lists or bytes or decimals, only
-    rows tell: the first ones of the table are computed where there is such a column."""
-    wanted = ddf if names is None else ddf[list(names)]
-    sample = wanted._meta_nonempty
-    if any(dtype.name == "object" for dtype in sample.dtypes):
-        first = wanted.head(_LOOK_AT_ROWS, compute=True)
-        if not first.notna().any().all():  # a partition without a row, or without a value in some column
-            first = wanted.head(_LOOK_AT_ROWS, npartitions=-1, compute=True)
-        sample = first if len(first) else sample
-    return pa.Schema.from_pandas(sample, preserve_index=False)
 
 
 class DaskEngine:

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from sparkflow.errors import InvalidArgumentError
+from sparkflow_connectors.dask_schema import arrow_schema
 from sparkflow_connectors.record_types import EXAMPLE
 from sparkflow_connectors.tfrecord import Dataset, Options, open_tfrecord
 from sparkflow_connectors.tfrecord_write import FolderWriter
@@ -41,7 +42,7 @@ def to_tfrecord(
 ) -> None:
     """One file a partition (and partition folder), written by the workers, shown all at once by this process. The index
     is left out. Raises what FolderWriter raises; nothing is left of a failed writing."""
-    schema = pa.Schema.from_pandas(ddf._meta_nonempty, preserve_index=False).remove_metadata()
+    schema = arrow_schema(ddf).remove_metadata()
     writer = FolderWriter(path, schema, mode, record_type, codec, partition_by)
     writer.begin()
     try:

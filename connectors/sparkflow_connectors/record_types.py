@@ -7,6 +7,7 @@ The table is that of spark-tensorflow-connector and spark-tfrecord, so that each
 | bool, int8..int64, uint8..uint32, date32 (days), timestamp (its unit), time | int64_list |
 | float16, float32, float64, decimal | float_list (32 bits: doubles and decimals lose digits) |
 | string, binary | bytes_list |
+| dictionary of these | the same; comes back as its values |
 | list of these | the same, many values |
 | list of lists of these | a feature list; record type SequenceExample alone |
 | struct | its fields, each a feature named "struct.field" |
@@ -56,6 +57,17 @@ def is_text(dtype: pa.DataType) -> bool:
     )
 
 
+def plain(schema: pa.Schema) -> pa.Schema:
+    """The schema with dictionaries (categories) as their values, and views of strings and bytes as these."""
+
+    def of(dtype: pa.DataType) -> pa.DataType:
+        if pa.types.is_dictionary(dtype):
+            return of(dtype.value_type)
+        return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(dtype, dtype)
+
+    return pa.schema([field.with_type(of(field.type)) for field in schema])
+
+
 def is_list(dtype: pa.DataType) -> bool:
     return bool(pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype))
 
@@ -99,10 +111,11 @@ def check_schema(schema: pa.Schema, record_type: str) -> None:
             )
         return
     deepest = 2 if record_type == SEQUENCE_EXAMPLE else 1
-    names = [field.name for field in leaves(schema)]
-    for name in names:
-        if names.count(name) > 1:
+    names = set[str]()
+    for name in (field.name for field in leaves(schema)):
+        if name in names:
             raise InvalidArgumentError(f"column {name!r}: two columns would be the feature of that name")
+        names.add(name)
     for field in leaves(schema):
         if kind_of(value_type(field.type)) is None or depth_of(field.type) > deepest:
             why = (

@@ -91,14 +91,24 @@ def frame_pieces(frames: Iterable[Any], job: Job) -> Iterator[Piece]:
 
 
 def table_of(frame: Any) -> pa.Table:
-    """A pandas frame in Arrow. Raises InvalidArgumentError on a column whose values are not of one type."""
+    """A pandas frame in Arrow. Raises InvalidArgumentError on a column whose values are not of one type, or of one that
+    Arrow has not."""
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (pa.ArrowException, TypeError, ValueError) as error:
         said = ": ".join(str(part) for part in reversed(error.args))
         raise InvalidArgumentError(
-            f"A column of the table has values of several types, or of one that Arrow has not: {said}. Cast it first"
+            f"{_odd_column(frame)} has values of several types, or of one that Arrow has not: {said}. Cast it first"
         ) from error
+
+
+def _odd_column(frame: Any) -> str:
+    for i, name in enumerate(frame.columns):
+        try:
+            pa.Array.from_pandas(frame.iloc[:, i])
+        except (pa.ArrowException, TypeError, ValueError):
+            return f"Column {name!r} ({frame.dtypes.iloc[i]})"
+    return "A column of the table"
 
 
 def _arrays_of_numpy(frame: Any, columns: Columns, first_row: int) -> dict[str, np.ndarray]:

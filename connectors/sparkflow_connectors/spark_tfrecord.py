@@ -23,6 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -65,7 +66,7 @@ class TFRecordSource(DataSource):
         columns = [c.strip() for c in option.get("partitionby", "").split(",") if c.strip()]
         writer = FolderWriter(
             _local(self._path()),
-            _arrow_schema(schema),
+            _of_columns(schema),
             "overwrite" if overwrite else "append",
             option.get("recordtype", EXAMPLE),
             option.get("codec", ""),
@@ -172,6 +173,22 @@ def register_tfrecord(spark: Any) -> None:
         spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
     for source in (TFRecordSource, TFRecordsSource):
         spark.dataSource.register(source)
+
+
+def _of_columns(schema: StructType) -> pa.Schema:
+    """In Arrow. Raises InvalidArgumentError on a column of which Spark gives a task nothing, or not what it is."""
+    for field in schema.fields:
+        try:
+            _arrow_schema(StructType([field]))
+            known = field.dataType.simpleString() != "variant"
+        except PySparkException:
+            known = False
+        if not known:
+            raise InvalidArgumentError(
+                f"column {field.name!r}: {field.dataType.simpleString()} cannot be written as a record; it has no "
+                "feature type"
+            )
+    return _arrow_schema(schema)
 
 
 def _local(path: str) -> str:

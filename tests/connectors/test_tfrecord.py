@@ -46,6 +46,31 @@ def test_round_trip(tmp_path: Path, codec: str, record_type: str) -> None:
     )
 
 
+def test_categories_and_views_come_back_as_values(tmp_path: Path) -> None:
+    there = pa.array(["a", None, "b"])
+    to_tfrecord(
+        pa.table({"c": there.dictionary_encode(), "v": there.cast(pa.string_view()), "n": pa.array([1, 2, 1])}),
+        str(tmp_path / "out"),
+        partition_by=["n"],
+    )
+    found = read_tfrecord(str(tmp_path / "out")).sort_by([("n", "ascending"), ("c", "ascending")])
+    assert found.column("c").to_pylist() == found.column("v").to_pylist() == ["a", "b", None]
+    assert found.schema.field("c").type == pa.string()
+
+
+def test_dask_columns_of_categories_and_objects(tmp_path: Path) -> None:
+    import dask
+    import dask.dataframe as dd
+    import pandas as pd
+
+    frame = pd.DataFrame({"c": pd.Categorical(list("abca")), "o": [[1], [], [2, 3], [4]], "n": [1, 2, 3, 4]})
+    frame["n"] = frame["n"].astype("Int64").where(frame["n"] != 3)
+    with dask.config.set({"dataframe.convert-string": False, "scheduler": "threads"}):
+        tf.dask.to_tfrecord(dd.from_pandas(frame, npartitions=2), str(tmp_path / "out"))
+    found = read_tfrecord(str(tmp_path / "out")).sort_by("c").to_pydict()
+    assert found["c"] == list("aabc") and found["n"] == [1, 4, 2, None] and found["o"] == [[1], [4], [], [2, 3]]
+
+
 def test_an_empty_table_keeps_its_schema(tmp_path: Path) -> None:
     to_tfrecord(table(0), str(tmp_path / "out"))
     assert read_tfrecord(str(tmp_path / "out")).equals(table(0))

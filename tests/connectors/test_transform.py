@@ -126,6 +126,16 @@ def test_a_table_that_does_not_match(export: str) -> None:
     assert cast.transform(wide)["score"].to_pylist() == model.transform(TABLE)["score"].to_pylist()
 
 
+def test_a_pandas_column_that_arrow_has_not(export: str) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame({name: np.zeros(2) for name in tf.local.load_model(export).columns.sources})
+    name = frame.columns[0]
+    frame[name] = frame[name].astype("Sparse[float32]")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"Column '{name}' .*Cast it first"):
+        tf.local.load_model(export).transform(frame)
+
+
 def test_models_that_cannot_be_loaded(export: str, tmp_path: Path) -> None:
     prefix = os.path.join(os.path.dirname(export), "ckpt", "model-7")
     load = tf.local.load_model

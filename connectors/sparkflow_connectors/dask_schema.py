@@ -1,0 +1,33 @@
+"""The types of a Dask DataFrame's columns."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sparkflow_connectors.rows import table_of
+
+_LOOK_AT_ROWS = 20
+
+
+def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
+    """The types of its columns (of these names, or all). What `object` columns hold, lists or bytes or decimals, only
+    rows tell: the first ones of the table are computed where there is such a column."""
+    wanted = ddf if names is None else ddf[list(names)]
+    sample = wanted._meta_nonempty
+    if any(dtype.name == "object" for dtype in sample.dtypes):
+        first = _first_rows(wanted, 1)
+        if not first.notna().any().all():  # a partition without a row, or without a value in some column
+            first = _first_rows(wanted, -1)
+        sample = first if len(first) else sample
+    return table_of(sample).schema
+
+
+def _first_rows(ddf: Any, partitions: int) -> Any:
+    """Of the first partitions (-1: of all); that there may be fewer rows is no news."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Insufficient elements for `head`")
+        return ddf.head(_LOOK_AT_ROWS, npartitions=partitions, compute=True)
