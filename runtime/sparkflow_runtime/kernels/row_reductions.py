@@ -13,6 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.compiled import Compiled, compiled
 from sparkflow_runtime.kernels.exp_loops import in_parts, largest, ordered, total, totals
+from sparkflow_runtime.kernels.sum_loops import FLOAT_TYPES
 
 _WORTH = 1 << 12  # elements
 _SHORT = 24  # rows of so many elements are reduced side by side
@@ -101,7 +102,7 @@ _UFUNCS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 def reduced(name: str, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
     """numpy's sum, max or min of an array over some axes; None where numpy's own is as fast."""
-    if not isinstance(x, np.ndarray) or x.size < _WORTH or x.dtype.name not in _KINDS or not x.flags.c_contiguous:
+    if not isinstance(x, np.ndarray) or x.size < _WORTH or x.dtype not in FLOAT_TYPES or not x.flags.c_contiguous:
         return None
     over = sorted({a % x.ndim for a in axes})
     if over != list(range(over[0], over[0] + len(over))):
