@@ -19,8 +19,7 @@ class LazyAdamOptimizer(AdamOptimizer):
     """Adam that, of a sparse gradient, moves the rows of this gradient alone, and their m and v."""
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        power1, power2 = (as_var_type(p.value(), var) for p in self._beta_powers())
-        rate, beta1, beta2, epsilon = (as_var_type(t, var) for t in self._factors)
+        power1, power2, rate, beta1, beta2, epsilon = self._factors(var)
         rate = rate * math.sqrt(1 - power2) / (1 - power1)
         m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
         rows_m = array_slice.gather(m, grad.indices) * beta1 + grad.values * (1 - beta1)

@@ -83,12 +83,18 @@ def _first_leaf_is_text(value: Any) -> bool:
 
 
 def _string_array(value: Any) -> np.ndarray:
-    array = np.array(value, dtype=object)
+    """Bytes; text is encoded as UTF-8. An array of bytes alone is returned as it is."""
+    array = value if isinstance(value, np.ndarray) and value.dtype == object else np.array(value, dtype=object)
+    items = array.ravel().tolist()
+    kinds = set(map(type, items))
+    if kinds <= {bytes}:
+        return array
+    wrong = next((kind for kind in kinds if not issubclass(kind, (str, bytes))), None)
+    if wrong is not None:
+        item = next(item for item in items if type(item) is wrong)
+        raise TypeError(f"Expected strings, got {item!r} of type {wrong.__name__}")
     flat = np.empty(array.size, object)
-    for i, item in enumerate(array.ravel()):
-        if not isinstance(item, (str, bytes)):
-            raise TypeError(f"Expected strings, got {item!r} of type {type(item).__name__}")
-        flat[i] = item.encode() if isinstance(item, str) else item
+    flat[:] = [item.encode() if isinstance(item, str) else bytes(item) for item in items]
     return flat.reshape(array.shape)
 
 

@@ -66,7 +66,7 @@ def checked(tensor: Tensor, value: Any) -> Any:
     Raises TypeError or ValueError, naming the tensor, where dtype or shape do not fit.
     """
     want = tensor.dtype.base_dtype
-    if isinstance(value, (np.ndarray, np.generic)) and value.dtype == want.np:
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype == want.np and want is not dtypes.string:
         array: Any = value
     else:
         array = _converted(tensor, value, want)

@@ -126,7 +126,7 @@ class AdamOptimizer(Optimizer):
         name: str = "Adam",
     ):
         super().__init__(use_locking, name)
-        self._learning_rate, self._beta1, self._beta2, self._epsilon = learning_rate, beta1, beta2, epsilon
+        self._lr, self._beta1, self._beta2, self._epsilon = learning_rate, beta1, beta2, epsilon
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:
         first = min(var_list, key=lambda v: v.name)
@@ -137,26 +137,25 @@ class AdamOptimizer(Optimizer):
             self._zeros_slot(v, "v", self._name)
 
     def _prepare(self) -> None:
-        named = {
-            "learning_rate": self._learning_rate,
-            "beta1": self._beta1,
-            "beta2": self._beta2,
-            "epsilon": self._epsilon,
-        }
-        self._factors = [self._tensor(value, name) for name, value in named.items()]
+        self._lr_t = self._tensor(self._lr, "learning_rate")
+        self._beta1_t, self._beta2_t = self._tensor(self._beta1, "beta1"), self._tensor(self._beta2, "beta2")
+        self._epsilon_t = self._tensor(self._epsilon, "epsilon")
 
-    def _beta_powers(self) -> list[Variable]:
-        found = [self._get_non_slot_variable(name) for name in ("beta1_power", "beta2_power")]
-        return [v for v in found if v is not None]
+    def _get_beta_accumulators(self) -> tuple[Any, Any]:
+        """The variables beta1 ** (t + 1) and beta2 ** (t + 1) before update t; None before `_create_slots`."""
+        return self._get_non_slot_variable("beta1_power"), self._get_non_slot_variable("beta2_power")
+
+    def _factors(self, var: Variable) -> list[Tensor]:
+        """Powers of both betas, rate, betas and epsilon, in the type of var."""
+        powers = [power.value() for power in self._get_beta_accumulators()]
+        return [as_var_type(t, var) for t in (*powers, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
-        factors = [as_var_type(t, var) for t in (*(p.value() for p in self._beta_powers()), *self._factors)]
-        inputs = [var, self.get_slot(var, "m"), self.get_slot(var, "v"), *factors, grad]
+        inputs = [var, self.get_slot(var, "m"), self.get_slot(var, "v"), *self._factors(var), grad]
         return apply_op("ApplyAdam", inputs, {"use_locking": self._use_locking})
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        power1, power2 = (as_var_type(p.value(), var) for p in self._beta_powers())
-        rate, beta1, beta2, epsilon = (as_var_type(t, var) for t in self._factors)
+        power1, power2, rate, beta1, beta2, epsilon = self._factors(var)
         rate = rate * math.sqrt(1 - power2) / (1 - power1)
         m = self._decayed(self.get_slot(var, "m"), beta1, grad.indices, grad.values * (1 - beta1))
         v = self._decayed(self.get_slot(var, "v"), beta2, grad.indices, grad.values * grad.values * (1 - beta2))
@@ -171,9 +170,10 @@ class AdamOptimizer(Optimizer):
 
     def _finish(self, update_ops: list[Operation], name_scope: str) -> Operation:
         """The powers of the betas move on when all updates have used them."""
-        graph, powers = get_default_graph(), self._beta_powers()
+        graph, powers = get_default_graph(), self._get_beta_accumulators()
         with graph.control_dependencies(update_ops), graph.colocate_with(powers[0]):
-            moved = [p.assign(p.value() * beta, self._use_locking) for p, beta in zip(powers, self._factors[1:3])]
+            betas = (self._beta1_t, self._beta2_t)
+            moved = [p.assign(p.value() * beta, self._use_locking) for p, beta in zip(powers, betas)]
         return control_flow.group(*update_ops, *moved, name=name_scope)
 
 
@@ -225,16 +225,17 @@ class FtrlOptimizer(Optimizer):
             self._zeros_slot(v, "linear", self._linear_name or self._name)
 
     def _prepare(self) -> None:
-        self._rate = self._tensor(self._learning_rate, "learning_rate")
+        self._learning_rate_tensor = rate = self._tensor(self._learning_rate, "learning_rate")
         self._l1_tensor = self._tensor(self._l1, "l1_regularization_strength")
         # beta of the paper is an l2 penalty of beta / (2 * rate); the rate may be zero
-        self._l2_tensor = self._l2 + self._beta / (2.0 * math.maximum(self._rate, 1e-36))
+        self._l2_tensor = self._l2 + self._beta / (2.0 * math.maximum(rate, 1e-36))
         self._shrinkage_tensor = self._tensor(self._shrinkage, "l2_shrinkage_regularization_strength")
-        self._power = self._tensor(self._learning_rate_power, "learning_rate_power")
+        self._learning_rate_power_tensor = self._tensor(self._learning_rate_power, "learning_rate_power")
 
     def _inputs(self, var: Variable, gradient: list[Any]) -> list[Any]:
         shrinkage = [self._shrinkage_tensor] if self._shrinkage > 0 else []
-        factors = [self._rate, self._l1_tensor, self._l2_tensor, *shrinkage, self._power]
+        rates = [self._learning_rate_tensor, self._l1_tensor, self._l2_tensor]
+        factors = [*rates, *shrinkage, self._learning_rate_power_tensor]
         slots = [self.get_slot(var, "accum"), self.get_slot(var, "linear")]
         return [var, *slots, *gradient, *(as_var_type(f, var) for f in factors)]
 

@@ -44,17 +44,15 @@ class RMSPropOptimizer(Optimizer):
             self._zeros_slot(v, "momentum", self._name)
 
     def _prepare(self) -> None:
-        named = {
-            "learning_rate": self._learning_rate,
-            "decay": self._decay,
-            "momentum": self._momentum,
-            "epsilon": self._epsilon,
-        }
-        self._factors = [self._tensor(value, name) for name, value in named.items()]
+        self._learning_rate_tensor = self._tensor(self._learning_rate, "learning_rate")
+        self._decay_tensor = self._tensor(self._decay, "decay")
+        self._momentum_tensor = self._tensor(self._momentum, "momentum")
+        self._epsilon_tensor = self._tensor(self._epsilon, "epsilon")
 
     def _inputs(self, var: Variable) -> list[Any]:
         slots = ("mg", "rms", "momentum") if self._centered else ("rms", "momentum")
-        return [var, *(self.get_slot(var, s) for s in slots), *(as_var_type(t, var) for t in self._factors)]
+        factors = (self._learning_rate_tensor, self._decay_tensor, self._momentum_tensor, self._epsilon_tensor)
+        return [var, *(self.get_slot(var, s) for s in slots), *(as_var_type(t, var) for t in factors)]
 
     def _op_type(self) -> str:
         return "ApplyCenteredRMSProp" if self._centered else "ApplyRMSProp"
@@ -90,12 +88,12 @@ class AdadeltaOptimizer(Optimizer):
             self._zeros_slot(v, "accum_update", self._name)
 
     def _prepare(self) -> None:
-        named = {"lr": self._lr, "rho": self._rho, "epsilon": self._epsilon}
-        self._factors = [self._tensor(value, name) for name, value in named.items()]
+        self._lr_t, self._rho_t = self._tensor(self._lr, "lr"), self._tensor(self._rho, "rho")
+        self._epsilon_t = self._tensor(self._epsilon, "epsilon")
 
     def _inputs(self, var: Variable) -> list[Any]:
         slots = [self.get_slot(var, "accum"), self.get_slot(var, "accum_update")]
-        return [var, *slots, *(as_var_type(t, var) for t in self._factors)]
+        return [var, *slots, *(as_var_type(t, var) for t in (self._lr_t, self._rho_t, self._epsilon_t))]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
         return apply_op("ApplyAdadelta", [*self._inputs(var), grad], {"use_locking": self._use_locking})

@@ -59,6 +59,18 @@ def test_bad_feeds_are_refused_before_anything_runs(graph: Any, value: Any, erro
         session.run(x, {x: value})
 
 
+@pytest.mark.parametrize(
+    "value", [["ä", b"b"], np.array(["ä", "b"]), np.array(["ä", b"b"], object), [np.str_("ä"), "b"]]
+)
+def test_fed_text_is_utf8(graph: Any, value: Any) -> None:
+    x = tf.placeholder(tf.string, [2], name="x")
+    with tf.Session() as session:
+        fed = session.run([x, tf.strings.length(x)], {x: value})
+        assert (fed[0].tolist(), fed[1].tolist()) == ([b"\xc3\xa4", b"b"], [2, 1])
+        with pytest.raises(TypeError, match=r"x:0.*strings, got 3 of type int"):
+            session.run(x, {x: np.array(["a", 3], object)})
+
+
 def test_integers_are_not_cut_from_floats(graph: Any) -> None:
     x = tf.placeholder(tf.int32, [], name="x")
     with tf.Session() as session:

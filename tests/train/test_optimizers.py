@@ -307,3 +307,31 @@ def test_refusals(graph: Graph) -> None:
     with pytest.raises(NotImplementedError, match="_apply_dense"):
         tf.train.Optimizer(False, "none").apply_gradients([(tf.constant(1.0), w)])
     assert sgd.compute_gradients(w * 2.0)[1] == (None, i)
+
+
+def test_subclass_of_adam(graph: Graph) -> None:
+    """People's own lazy Adam reads the tensors and accumulators by TensorFlow's private names."""
+
+    class Lazy(tf.train.AdamOptimizer):
+        def _apply_sparse(self, grad: Any, var: Any) -> Any:
+            power1, power2 = (tf.cast(p, var.dtype.base_dtype) for p in self._get_beta_accumulators())
+            rate = tf.cast(self._lr_t, var.dtype.base_dtype) * tf.sqrt(1 - power2) / (1 - power1)
+            m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+            rows_m = self._beta1_t * tf.gather(m, grad.indices) + (1 - self._beta1_t) * grad.values
+            rows_v = self._beta2_t * tf.gather(v, grad.indices) + (1 - self._beta2_t) * tf.square(grad.values)
+            step = rate * rows_m / (tf.sqrt(rows_v) + self._epsilon_t)
+            moved = tf.scatter_update(m, grad.indices, rows_m), tf.scatter_update(v, grad.indices, rows_v)
+            return tf.group(tf.scatter_sub(var, grad.indices, step), *moved)
+
+    tables = [tf.get_variable(n, initializer=np.ones((5, 2), np.float32)) for n in "ab"]
+    trains = [
+        kind(0.1).minimize(tf.reduce_sum(tf.square(tf.gather(table, [1, 3, 1]))), var_list=[table])
+        for kind, table in zip((Lazy, tf.contrib.opt.LazyAdamOptimizer), tables)
+    ]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(3):
+            session.run(trains)
+        mine, theirs = session.run(tables)
+    np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+    assert (mine[[0, 2, 4]] == 1).all() and (mine[[1, 3]] < 0.8).all()

@@ -29,6 +29,8 @@ from threading import Event, Lock, Thread
 from types import FunctionType
 from typing import Any, Protocol
 
+import numpy as np
+
 from sparkflow_runtime.kernels import machine_code
 from sparkflow_runtime.kernels.machine_code import Source
 
@@ -55,6 +57,17 @@ class Work(Protocol):
         """Have numba build it in this process."""
 
 
+class Stack:
+    """Cleared float32 memory of a loop's own stack, of a shape: LLVM knows that no argument lies in it. It is one of
+    the loop's `parts`, is called by the loop itself and not by a part, and once; in Python it makes an array."""
+
+    def __init__(self, name: str, *shape: int):
+        self.__name__, self.shape = name, shape
+
+    def __call__(self) -> np.ndarray:
+        return np.zeros(self.shape, np.float32)
+
+
 class Compiled:
     """A loop with its numpy version; calling it runs whichever is ready. Only listed signatures are ever compiled:
     other argument types are the caller's mistake once the machine code is in use."""
@@ -65,11 +78,10 @@ class Compiled:
         signatures: Sequence[str],
         before: Callable[[], None] | None = None,
         nogil: bool = True,
-        uses: Sequence[Callable[..., Any]] = (),
         parts: Sequence[Callable[..., Any]] = (),
     ):
         self.loop, self.name, self._before, self.nogil = loop, loop.__qualname__, before, nogil
-        self._uses, self._parts = uses, parts
+        self._parts = parts
         self.sources = [Source(loop.__module__, loop.__qualname__, s) for s in signatures]
         self.numpy: Callable[..., Any] = loop
         self._call: Callable[..., Any] = self._first
@@ -103,12 +115,12 @@ class Compiled:
 
     @property
     def _ours(self) -> bool:
-        return self._alone and self.loop.__module__.startswith(_OURS) and "<locals>" not in self.name
+        return self._alone and machine_code.is_ours(self.loop.__module__) and "<locals>" not in self.name
 
     @property
     def _alone(self) -> bool:
         """Whether it can be machine code that needs nothing else."""
-        return self._before is None and not self._uses and all(source.fits for source in self.sources)
+        return all(source.fits for source in self.sources)
 
     @property
     def ahead(self) -> str | None:
@@ -132,6 +144,8 @@ class Compiled:
         from sparkflow_runtime.kernels.machine_build import build, build_and_keep
 
         make = build_and_keep if self._ours else build
+        if self._before is not None:
+            self._before()
         loop = self._with_parts(self._parts) if self._parts else self.loop
         codes = [make(loop, source) for source in self.sources]
         if not all(codes):
@@ -155,7 +169,7 @@ class Compiled:
 
         if self._before is not None:
             self._before()
-        loop = self._with_parts([*self._parts, *self._uses])
+        loop = self._with_parts(self._parts)
         signatures = [source.signature for source in self.sources]
         try:
             return numba.njit(signatures, nogil=self.nogil, cache=True, **OPTIONS)(loop)
@@ -167,11 +181,12 @@ class Compiled:
         """numba wants what a loop calls compiled too; everybody else wants it as it is."""
         import numba
 
-        from sparkflow_runtime.kernels.machine_build import OPTIONS
+        from sparkflow_runtime.kernels.machine_build import OPTIONS, on_stack
 
         known: dict[str, Any] = {}
         for one in parts:
-            known[one.__name__] = numba.njit(nogil=self.nogil, **OPTIONS)(_with(one, known))
+            jit = on_stack if isinstance(one, Stack) else numba.njit(nogil=self.nogil, **OPTIONS)
+            known[one.__name__] = jit(one if isinstance(one, Stack) else _with(one, known))
         return _with(self.loop, known) if known else self.loop
 
     def _set(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -197,19 +212,18 @@ def compiled(
     signatures: Sequence[str],
     before: Callable[[], None] | None = None,
     nogil: bool = True,
-    uses: Sequence[Callable[..., Any]] = (),
     parts: Sequence[Callable[..., Any]] = (),
 ) -> Callable[[Callable[..., Any]], Compiled]:
     """Register a loop, to be compiled for these numba signatures.
 
-    before: called ahead of that, to teach numba what the loop calls. uses: functions of its own module that it calls,
-    each after those that it calls itself. Either leaves the loop to numba and its cache. parts: the same of functions
-    of numbers alone, its own module's or imported by name from a kernel module; they become part of the machine code.
+    before: called ahead of that, to teach numba what the loop calls. parts: functions that it calls, each after those
+    that it calls itself, its own module's or imported by name from a module of kernels or records; they become part of
+    the machine code.
     nogil: False for one that is over before another thread could use the GIL.
     """
 
     def register(loop: Callable[..., Any]) -> Compiled:
-        found = Compiled(loop, signatures, before, nogil, uses, parts)
+        found = Compiled(loop, signatures, before, nogil, parts)
         _LOOPS.append(found)
         return found
 

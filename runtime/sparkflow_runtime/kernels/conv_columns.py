@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sparkflow_runtime.kernels.parallel import runs, scratch, share
+from sparkflow_runtime.kernels.parallel import product, runs, scratch, share
 from sparkflow_runtime.kernels.window_loops import gather_columns, scatter_columns
 from sparkflow_runtime.kernels.windows import Window
 
@@ -84,6 +84,8 @@ def by_input(dy: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
     """Threads take whole images: blocks of one image overlap."""
     images, weights = dy.shape[0], w.reshape(-1, w.shape[-1]).T
     rows, each = dy.reshape(-1, dy.shape[4]), int(np.prod(win.out))
+    if win.trivial:
+        return product(rows, weights).reshape(images, *win.size, w.shape[-2])
     dx = np.zeros((images, *win.size, w.shape[-2]), dy.dtype)
 
     def work(mine: Sequence[int]) -> None:
@@ -93,10 +95,7 @@ def by_input(dy: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
                 np.matmul(rows[first : first + count], weights, out=columns)
                 scatter_columns(dx, columns, win.numbers, first)
 
-    if win.trivial:
-        np.matmul(rows, weights, out=dx.reshape(-1, dx.shape[4]))
-    else:
-        share(work, range(images))
+    share(work, range(images))
     return dx
 
 
@@ -110,9 +109,9 @@ def by_filter(x: np.ndarray, dy: np.ndarray, win: Window) -> np.ndarray:
     def work(mine: Sequence[int]) -> None:
         for lane in mine:
             for first, count in blocks[lane :: len(lanes)]:
-                product = scratch("product", shape, x.dtype)
-                np.matmul(_columns(x, win, first, count).T, rows[first : first + count], out=product)
-                lanes[lane] += product
+                part = scratch("product", shape, x.dtype)
+                np.matmul(_columns(x, win, first, count).T, rows[first : first + count], out=part)
+                lanes[lane] += part
 
     share(work, range(len(lanes)))
     return lanes.sum(0).reshape(*win.taps, x.shape[4], dy.shape[4])

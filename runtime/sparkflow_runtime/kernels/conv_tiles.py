@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.kernels.compiled import Stack, compiled
 
 _A, _B = np.float32(3 / 4), np.float32(3 / 2)  # the points; then their squares and cubes
 _A2, _B2, _A3, _B3 = np.float32(9 / 16), np.float32(9 / 4), np.float32(27 / 64), np.float32(27 / 8)
@@ -22,6 +22,7 @@ _STRIP, _NONE = (
     np.uint64(64),
     np.uint64(0),
 )  # channels at a time; unsigned, or each index is asked whether it is below 0
+_strip = Stack("_strip", 36, int(_STRIP))  # of a tile
 
 
 # ---------------------------------------------------------------------- the maps
@@ -76,13 +77,13 @@ _IN = "Array(float32, {}, 'C', readonly=True)"
 _TILES = f"void({_IN.format(4)}, float32[:,:,::1], int64, int64, int64, int64, int64, int64, int64)"
 
 
-@compiled([_TILES], uses=[inputs])
+@compiled([_TILES], parts=[inputs, _strip])
 def tiles_in(x: Any, v: Any, first: Any, start: Any, stop: Any, down: Any, across: Any, top: Any, left: Any) -> None:
     """v[:, i] = B' d B for i from start to stop, d the 6 x 6 cells of tile `first + i`.
 
     Tiles lie `down` by `across` over each image, 4 cells apart; `top` and `left` are the cells of padding before it."""
     _, height, width, channels = x.shape
-    t = np.zeros((36, _STRIP), np.float32)
+    t = _strip()
     for i in range(start, stop):
         n, place = divmod(first + i, down * across)
         h0, w0 = place // across * 4 - top, place % across * 4 - left
@@ -128,12 +129,14 @@ def _(x: Any, v: Any, first: Any, start: Any, stop: Any, *grid: Any) -> None:
     _six(v)[:, :, start:stop] = _twice(inputs, _cells(x, 6, first + start, stop - start, *grid))
 
 
-@compiled([f"void({_IN.format(3)}, float32[:,:,:,::1], int64, int64, int64, int64, int64, int64)"], uses=[outputs])
+@compiled(
+    [f"void({_IN.format(3)}, float32[:,:,:,::1], int64, int64, int64, int64, int64, int64)"], parts=[outputs, _strip]
+)
 def tiles_out(m: Any, y: Any, first: Any, start: Any, stop: Any, down: Any, across: Any, channel: Any) -> None:
     """The 4 x 4 cells of tile `first + i` of y, from that channel on, = A' m[:, i] A; cells outside are left out."""
     _, height, width, _ = y.shape
     channels, base = np.uint64(m.shape[2]), np.uint64(channel)
-    t = np.zeros((36, _STRIP), np.float32)
+    t = _strip()
     for i in range(start, stop):
         n, place = divmod(first + i, down * across)
         h0, w0 = place // across * 4, place % across * 4
@@ -171,11 +174,11 @@ def _(m: Any, y: Any, first: Any, start: Any, stop: Any, down: Any, across: Any,
         part[n[inside], h[inside], w[inside]] = cells[a, b, inside]
 
 
-@compiled([_TILES], uses=[outputs_back])
+@compiled([_TILES], parts=[outputs_back, _strip])
 def tiles_back(y: Any, u: Any, first: Any, start: Any, stop: Any, down: Any, across: Any, top: Any, left: Any) -> None:
     """u[:, i] = A d A', d the 4 x 4 cells of tile `first + i`: the transpose of `tiles_out`. top and left are 0."""
     _, height, width, channels = y.shape
-    t = np.zeros((36, _STRIP), np.float32)
+    t = _strip()
     for i in range(start, stop):
         n, place = divmod(first + i, down * across)
         h0, w0 = place // across * 4 - top, place % across * 4 - left
@@ -213,11 +216,11 @@ def _(y: Any, u: Any, first: Any, start: Any, stop: Any, *grid: Any) -> None:
 # ---------------------------------------------------------------------- filters
 
 
-@compiled([f"void({_IN.format(4)}, float32[:,:,::1], int64, int64, int64, int64, int64)"], uses=[filters])
+@compiled([f"void({_IN.format(4)}, float32[:,:,::1], int64, int64, int64, int64, int64)"], parts=[filters, _strip])
 def filter_in(w: Any, u: Any, flip: Any, inner: Any, outer: Any, start: Any, stop: Any) -> None:
     """u[:, c] = G w[:, :, inner + c, outer:] G' for c from start to stop; flip: of the filter turned by 180 degrees."""
     channels, base = np.uint64(u.shape[2]), np.uint64(outer)
-    t = np.zeros((36, _STRIP), np.float32)
+    t = _strip()
     for i in range(start, stop):
         for c0 in range(_NONE, channels, _STRIP):
             some = min(_STRIP, channels - c0)
@@ -247,11 +250,11 @@ def _(w: Any, u: Any, flip: Any, inner: Any, outer: Any, start: Any, stop: Any) 
     _six(u)[:, :, start:stop] = _twice(filters, g)
 
 
-@compiled([f"void({_IN.format(3)}, float32[:,:,:,::1], int64, int64)"], uses=[filters_back])
+@compiled([f"void({_IN.format(3)}, float32[:,:,:,::1], int64, int64)"], parts=[filters_back, _strip])
 def filter_back(m: Any, dw: Any, start: Any, stop: Any) -> None:
     """dw[:, :, c] = G' m[:, c] G for c from start to stop: the transpose of `filter_in`."""
     channels = np.uint64(m.shape[2])
-    t = np.zeros((36, _STRIP), np.float32)
+    t = _strip()
     for i in range(start, stop):
         for c0 in range(_NONE, channels, _STRIP):
             some = min(_STRIP, channels - c0)

@@ -49,7 +49,7 @@ def add_products(into: Any, flat: Any, other: Any, numbers: Any, span: Any, widt
         at += numbers[5]
 
 
-@compiled(_signatures(_FIVE, _TWO, "{0}[:,::1]"), uses=[met, add_products])
+@compiled(_signatures(_FIVE, _TWO, "{0}[:,::1]"), parts=[met, add_products])
 def filtered(x: Any, w: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
     """y[output] += x[cell] w[tap], for the rows of outputs from `start` to `stop`."""
     flat = x.reshape(-1)
@@ -68,7 +68,7 @@ def _(x: Any, w: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
         y5[outputs] += x[a:b][cells] * w[tap, : x.shape[4]]
 
 
-@compiled(_signatures("{0}[:,:,:,:,::1]", _TWO, _TWO), uses=[met])
+@compiled(_signatures("{0}[:,:,:,:,::1]", _TWO, _TWO), parts=[met])
 def spread_back(dx: Any, w: Any, dy: Any, numbers: Any, start: Any, stop: Any) -> None:
     """dx[cell] += dy[output] w[tap], for the rows of outputs from `start` to `stop`: whole images."""
     channels, width, flat = np.uint64(dx.shape[4]), dx.shape[3], dx.reshape(-1)
@@ -96,7 +96,7 @@ def _(dx: Any, w: Any, dy: Any, numbers: Any, start: Any, stop: Any) -> None:
         dx[a:b][cells] += dy5[outputs] * w[tap, : dx.shape[4]]
 
 
-@compiled(_signatures(_FIVE, _TWO, "{0}[:,::1]"), uses=[met, add_products])
+@compiled(_signatures(_FIVE, _TWO, "{0}[:,::1]"), parts=[met, add_products])
 def filter_gradient(x: Any, dy: Any, sums: Any, numbers: Any, start: Any, stop: Any) -> None:
     """sums[tap] += x[cell] dy[output], of zeros, for each output of a row, for the taps from `start` to `stop`."""
     flat = x.reshape(-1)

@@ -20,7 +20,7 @@ from sparkflow_runtime.kernels.distinct_loops import merge_rows, number_ids, sum
 from sparkflow_runtime.kernels.memory import copying, memory, position, positions, rows_ready, stride
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, asynchronous, bound
 from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
-from sparkflow_runtime.kernels.sum_loops import sum_rows
+from sparkflow_runtime.kernels.sum_loops import FLOAT_TYPES, sum_rows
 from sparkflow_runtime.kernels.updates import Places, flat_ids
 from sparkflow_runtime.resources.accumulators import Accumulator, JointTake, SparseAccumulator
 from sparkflow_runtime.resources.groups import as_op_error
@@ -167,7 +167,7 @@ def _sum_to_distinct(node: Node) -> Callable[..., Array]:
         begins, ends, mine = (ends - sizes)[of], ends[of], counts[of]
         _check_heights(node, grads, sizes[of])
         rows = _Columns(grads[0], columns, widths) if columns is not None else _Separate(grads)
-        if grads[0].dtype.name not in FLOATS:
+        if grads[0].dtype not in FLOAT_TYPES:
             parts = zip(rows.arrays(), begins.tolist(), ends.tolist(), mine.tolist())
             return np.concatenate([sum_rows(np, g, places[a:b], count).reshape(-1) for g, a, b, count in parts])
         to = np.concatenate(([0], np.cumsum(mine * rows.widths)))

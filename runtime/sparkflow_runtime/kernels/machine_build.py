@@ -20,8 +20,9 @@ import llvmlite.binding as llvm
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
+from numba.np import arrayobj
 
 from sparkflow_runtime.kernels.machine_code import ENTRY, REFUSED, Source, keep, lock_file, read, target_machine
 
@@ -29,7 +30,8 @@ OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}  # a divis
 _NICE = 5
 _HEAD = object.__basicsize__
 _OUTSIDE = re.compile(r"^declare (?:noalias )?(?P<type>[\w*]+) @(?P<name>[\w.]+)\((?P<args>[^)]*)\).*$", re.MULTILINE)
-_ERRORS = re.compile(r"(numba_|Py|NRT_(?!MemInfo_alloc|Allocate|Realloc))")
+_ERRORS = re.compile(r"(numba_(?!attempt_nocopy)|Py|NRT_(?!MemInfo_alloc|Allocate|Realloc))")
+_RESHAPE = "numba_attempt_nocopy_reshape"
 _LIBC = {"memset", "memcpy", "memmove", "sqrt", "sqrtf", "abort"}
 
 # ---------------------------------------------------------------------- memory by address
@@ -88,6 +90,63 @@ def _unpacking(loop: Callable[..., Any], source: Source) -> Callable[..., int]:
     return space["entry"]
 
 
+def on_stack(wanted: Any) -> Any:
+    """What a loop calls for memory of its own stack: an array of a compiled.Stack's shape."""
+    kind = types.Array(types.float32, len(wanted.shape), "C")
+
+    def typed(typingctx: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            one, number = ir.FloatType(), ir.IntType(64)
+            room = cgutils.alloca_once(builder, ir.ArrayType(one, int(np.prod(wanted.shape))))
+            builder.store(ir.Constant(room.type.pointee, None), room)
+            array = context.make_array(kind)(context, builder)
+            strides = [4 * int(np.prod(wanted.shape[i + 1 :])) for i in range(len(wanted.shape))]
+            arrayobj.populate_array(
+                array,
+                builder.bitcast(room, one.as_pointer()),
+                [number(n) for n in wanted.shape],
+                [number(n) for n in strides],
+                number(4),
+                meminfo=None,
+            )
+            return array._getvalue()
+
+        return kind(), generate
+
+    return intrinsic(typed)
+
+
+# Views of contiguous arrays, which all arrays of machine code are; numba's own is a function of its library.
+_RESHAPED = """
+define internal i32 @numba_attempt_nocopy_reshape(i64 %nd, ptr %dims, ptr %strides, i64 %newnd, ptr %newdims,
+                                                  ptr %newstrides, i64 %itemsize, i32 %fortran) {
+begin:
+  %outer = load i64, ptr %strides
+  %count = load i64, ptr %dims
+  %whole = mul i64 %outer, %count
+  br label %next
+next:
+  %left = phi i64 [ %newnd, %begin ], [ %at, %axis ]
+  %stride = phi i64 [ %itemsize, %begin ], [ %more, %axis ]
+  %over = icmp eq i64 %left, 0
+  br i1 %over, label %end, label %axis
+axis:
+  %at = sub i64 %left, 1
+  %into = getelementptr i64, ptr %newstrides, i64 %at
+  store i64 %stride, ptr %into
+  %from = getelementptr i64, ptr %newdims, i64 %at
+  %size = load i64, ptr %from
+  %more = mul i64 %stride, %size
+  br label %next
+end:
+  %same = icmp eq i64 %stride, %whole
+  %rows = icmp eq i32 %fortran, 0
+  %fits = and i1 %same, %rows
+  %answer = zext i1 %fits to i32
+  ret i32 %answer
+}
+"""
+
 # ---------------------------------------------------------------------- building
 
 
@@ -103,10 +162,12 @@ def build(loop: Callable[..., Any], source: Source) -> bytes:
 def _alone(text: str, entry: str) -> str:
     """The module without anything that only numba's runtime has; '' where it needs that."""
     missing = {m["name"] for m in _OUTSIDE.finditer(text)}
-    if any(not (name in _LIBC or name.startswith("llvm.") or _ERRORS.match(name)) for name in missing):
+    if any(not (name in (*_LIBC, _RESHAPE) or name.startswith("llvm.") or _ERRORS.match(name)) for name in missing):
         return ""
 
     def ended(found: re.Match[str]) -> str:
+        if found["name"] == _RESHAPE:
+            return _RESHAPED
         if not _ERRORS.match(found["name"]):
             return found[0]
         head = f"define internal {found['type']} @{found['name']}({found['args']})"

@@ -27,7 +27,8 @@ import numpy as np
 ENTRY = "sparkflow_entry"
 REFUSED = -(1 << 63)
 _FOLDER = "NUMBA_CACHE_DIR"
-_NEIGHBOUR = re.compile(r"^from (sparkflow_runtime\.kernels\.\w+) import", re.MULTILINE)
+_OURS = r"sparkflow_runtime\.(?:kernels|records)\.\w+"
+_NEIGHBOUR = re.compile(rf"^from ({_OURS}) import", re.MULTILINE)
 
 
 class Argument(NamedTuple):
@@ -64,6 +65,11 @@ def _argument(text: str) -> Argument:
     if text == "int64":
         return Argument(text, -1)
     raise ValueError(f"{text!r} is no argument of machine code")
+
+
+def is_ours(module: str) -> bool:
+    """Whether machine code of that module is kept on disk."""
+    return re.fullmatch(_OURS, module) is not None
 
 
 # ---------------------------------------------------------------------- on disk
@@ -148,7 +154,7 @@ def _machine() -> tuple[str, ...]:
 
 @lru_cache
 def _texts(module: str) -> str:
-    """The module's own text and that of the kernel modules it imports from."""
+    """The module's own text and that of the modules of kernels and records it imports from."""
     own = _text(module)
     return own + "".join(_text(other) for other in sorted(set(_NEIGHBOUR.findall(own))))
 

@@ -9,6 +9,7 @@ import numpy as np
 from sparkflow_runtime.kernels.compiled import compiled
 
 _KINDS = ("float32", "float64", "int32", "int64")
+_TYPES = tuple(map(np.dtype, _KINDS))
 _ROWS, _FLAT = "Array({0}, 2, 'C', readonly=True)", "Array({0}, 1, 'C', readonly=True)"
 MOST = 64  # so many of the largest the loop keeps in order as it goes; more are sorted for
 _WORTH = 1 << 12  # elements
@@ -16,7 +17,7 @@ _WORTH = 1 << 12  # elements
 
 def choose(condition: Any, a: Any, b: Any) -> Any:
     """a where the condition holds, else b: arrays of one shape and type."""
-    worth = condition.size >= _WORTH and a.dtype.name in _KINDS and condition.shape == a.shape == b.shape
+    worth = condition.size >= _WORTH and a.dtype in _TYPES and condition.shape == a.shape == b.shape
     if not worth or a.dtype != b.dtype or condition.dtype != np.bool_:
         return np.where(condition, a, b)
     out = np.empty(a.shape, a.dtype)
@@ -47,7 +48,7 @@ def largest(x: Any, count: int) -> tuple[Any, Any]:
 
 
 def handles(x: Any, count: int) -> bool:
-    return count <= MOST and x.dtype.name in _KINDS
+    return count <= MOST and x.dtype in _TYPES
 
 
 @compiled([f"void({_ROWS}, {{0}}[:,::1], int64[:,::1])".format(kind) for kind in _KINDS])

@@ -13,6 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.compiled import Compiled, compiled
 from sparkflow_runtime.kernels.exp_loops import in_parts, largest, ordered, total, totals
+from sparkflow_runtime.kernels.sum_loops import FLOAT_TYPES
 
 _WORTH = 1 << 12  # elements
 _SHORT = 24  # rows of so many elements are reduced side by side
@@ -22,7 +23,11 @@ _KINDS = ("float32", "float64")
 _ROWS, _VECTOR = "Array({0}, 2, 'C', readonly=True)", "Array({0}, 1, 'C', readonly=True)"
 _SIDE_BY_SIDE = [f"void({_ROWS}, {{0}}[::1], int64, int64)".format(kind) for kind in _KINDS]
 _SIGNED = [f"void({_ROWS}, {_VECTOR}, {{0}}[::1], int64, int64)".format(kind) for kind in _KINDS]
+_COLUMNS = "Array({0}, 3, 'C', readonly=True)"
+_FOLDED = [f"void({_COLUMNS}, {{0}}[:,::1], int64, int64)".format(kind) for kind in _KINDS]
+_FOLDED_SIGNED = [f"void({_COLUMNS}, {_VECTOR}, {{0}}[:,::1], int64, int64)".format(kind) for kind in _KINDS]
 _BLOCK = 512  # rows
+_SHARED = 1 << 20  # elements of columns from which a second thread pays
 
 
 @compiled(_SIDE_BY_SIDE)
@@ -96,12 +101,55 @@ def _(x: Any, sign: Any, out: Any, start: Any, stop: Any) -> None:
     out[start:stop] = np.where(np.isnan(x[start:stop]).any(1), np.float32(np.nan), most) * sign
 
 
+@compiled(_FOLDED)
+def column_sums(x: Any, out: Any, start: Any, stop: Any) -> None:
+    for r in range(start, stop):
+        for j in range(np.uint64(x.shape[2])):
+            out[r, j] = x[r, 0, j]
+        for k in range(1, x.shape[1]):
+            for j in range(np.uint64(x.shape[2])):
+                out[r, j] += x[r, k, j]
+
+
+@column_sums.otherwise
+def _(x: Any, out: Any, start: Any, stop: Any) -> None:
+    out, x = out[start:stop], x[start:stop]
+    out[:] = x[:, 0]
+    for k in range(1, x.shape[1]):
+        out += x[:, k]
+
+
+@compiled(_FOLDED_SIGNED)
+def column_maxima(x: Any, sign: Any, out: Any, start: Any, stop: Any) -> None:
+    """Of x times 1 or -1, and that times it again."""
+    by = sign[0]
+    for r in range(start, stop):
+        for j in range(np.uint64(x.shape[2])):
+            out[r, j] = x[r, 0, j] * by
+        for k in range(1, x.shape[1]):
+            for j in range(np.uint64(x.shape[2])):
+                new, old = x[r, k, j] * by, out[r, j]
+                out[r, j] = new if new > old or new != new else old
+        for j in range(np.uint64(x.shape[2])):
+            out[r, j] *= by
+
+
+@column_maxima.otherwise
+def _(x: Any, sign: Any, out: Any, start: Any, stop: Any) -> None:
+    out, x = out[start:stop], x[start:stop] * sign
+    out[:] = x[:, 0]
+    for k in range(1, x.shape[1]):
+        new = x[:, k]
+        out[:] = np.where((new > out) | (new != new), new, out)
+    out *= sign
+
+
 _UFUNCS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 
 def reduced(name: str, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
     """numpy's sum, max or min of an array over some axes; None where numpy's own is as fast."""
-    if not isinstance(x, np.ndarray) or x.size < _WORTH or x.dtype.name not in _KINDS or not x.flags.c_contiguous:
+    if not isinstance(x, np.ndarray) or x.size < _WORTH or x.dtype not in FLOAT_TYPES or not x.flags.c_contiguous:
         return None
     over = sorted({a % x.ndim for a in axes})
     if over != list(range(over[0], over[0] + len(over))):
@@ -113,14 +161,18 @@ def reduced(name: str, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
     return found.reshape([1 if a in over else size for a, size in enumerate(x.shape) if keep or a not in over])
 
 
+def _loop_of(name: str, loops: tuple[Compiled, Compiled], dtype: Any) -> tuple[Compiled, list[np.ndarray]]:
+    """(the loop of sums or of extremes, its sign)."""
+    return (loops[0], []) if name == "sum" else (loops[1], [np.full(1, 1 if name == "max" else -1, dtype)])
+
+
 def _of_rows(name: str, x: np.ndarray, each: int) -> np.ndarray | None:
-    sums, short = name == "sum", each <= _SHORT
+    short = each <= _SHORT
     if not short and (each >= _LONG[name] or x.dtype != np.float32):
         return None
-    loop: Compiled = (short_sums if short else long_sums) if sums else (short_maxima if short else long_maxima)
+    loop, signs = _loop_of(name, (short_sums, short_maxima) if short else (long_sums, long_maxima), x.dtype)
     rows = x.reshape(-1, each)
     out = np.empty(len(rows), x.dtype)
-    signs = [] if sums else [np.full(1, 1 if name == "max" else -1, x.dtype)]
     in_parts(loop, len(rows), each, rows, *signs, out)
     return out
 
@@ -128,8 +180,17 @@ def _of_rows(name: str, x: np.ndarray, each: int) -> np.ndarray | None:
 def _of_columns(name: str, x: np.ndarray, outer: int, high: int) -> np.ndarray | None:
     """Some rows as one long row, so that numpy has long rows to add up; then the parts of that."""
     width, reduce = x.size // (outer * high), _UFUNCS[name].reduce
-    if width >= _NARROW or high < _HIGH:
+    if width >= _NARROW or high < 2:
         return None
+    if high < _HIGH:
+        loop, signs = _loop_of(name, (column_sums, column_maxima), x.dtype)
+        out = np.empty((outer, width), x.dtype)
+        arrays = (x.reshape(outer, high, width), *signs, out)
+        if x.size < _SHARED:
+            loop(*arrays, 0, outer)
+        else:
+            in_parts(loop, outer, high * width, *arrays)
+        return out
     fold = min(_WIDE // width, math.isqrt(high))
     most = high // fold * fold
     rows = x.reshape(outer, high, width)

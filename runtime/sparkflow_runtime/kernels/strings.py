@@ -16,6 +16,7 @@ from sparkflow_runtime.kernels.host import host, ints
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.records import hashes
 from sparkflow_runtime.records.fingerprints import fingerprints_of
+from sparkflow_runtime.records.sip_hashes import sip_hashes_of
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.tensor_proto import as_bytes
@@ -181,7 +182,9 @@ def _legacy(xp: Any, x: Any, *, num_buckets: int) -> Any:
 def _strong(xp: Any, x: Any, *, num_buckets: int, key: Any) -> Any:
     if len(key) != 2:
         raise InvalidArgumentError(f"Key must have 2 elements, got {list(key)}")
-    return each(x, lambda s: hashes.sip_hash(s, *key) % num_buckets, np.int64)
+    array = texts(x)
+    found = sip_hashes_of(array.ravel().tolist(), *key) % np.uint64(num_buckets)
+    return found.astype(np.int64).reshape(array.shape)
 
 
 # ---------------------------------------------------------------------- parts

@@ -85,7 +85,7 @@ def inside_of_row(numbers: Any, width: Any, tap: Any, begin: Any, end: Any) -> A
     return min(first, end), max(min(first, end), min(last, end))
 
 
-@compiled(_signatures(_IN, "{0}[:,::1]", more=1), uses=[place, row_of_cells, inside_of_row])
+@compiled(_signatures(_IN, "{0}[:,::1]", more=1), parts=[place, row_of_cells, inside_of_row])
 def gather_columns(x: Any, columns: Any, numbers: Any, first: Any) -> None:
     """columns[i] = the cells that output `first + i` sees, tap by tap; 0 where they lie outside."""
     channels, flat, into = np.uint64(x.shape[4]), x.reshape(-1), columns.reshape(-1)
@@ -153,7 +153,7 @@ def _(x: Any, columns: Any, numbers: Any, first: Any) -> None:
 
 
 @compiled(
-    [*(t.replace("int64, int64)", "int64)") for t in _signatures(_OUT, _IN.replace("5", "2")))], uses=[place, cell]
+    [*(t.replace("int64, int64)", "int64)") for t in _signatures(_OUT, _IN.replace("5", "2")))], parts=[place, cell]
 )
 def scatter_columns(x: Any, columns: Any, numbers: Any, first: Any) -> None:
     """Add columns[i] back to the cells that output `first + i` sees."""
@@ -182,7 +182,7 @@ def _(x: Any, columns: Any, numbers: Any, first: Any) -> None:
 # ---------------------------------------------------------------------- means
 
 
-@compiled(_signatures(_IN, _OUT), uses=[place, cell])
+@compiled(_signatures(_IN, _OUT), parts=[place, cell])
 def means(x: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
     """y = the mean of the cells that each output sees, padding aside."""
     cells, made, each = x.reshape(-1, x.shape[4]), y.reshape(-1, x.shape[4]), y.size // (len(y) * x.shape[4])
@@ -225,7 +225,7 @@ def seen(numbers: Any, shape: Any, output: Any) -> Any:
     return count
 
 
-@compiled(_signatures(_IN, _OUT), uses=[place, cell, seen])
+@compiled(_signatures(_IN, _OUT), parts=[place, cell, seen])
 def spread_means(dy: Any, dx: Any, numbers: Any, start: Any, stop: Any) -> None:
     """Give each cell of a window its share of dy."""
     given, made, each = dy.reshape(-1, dx.shape[4]), dx.reshape(-1, dx.shape[4]), dy.size // (len(dy) * dx.shape[4])

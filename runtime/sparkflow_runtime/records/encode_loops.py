@@ -174,7 +174,7 @@ def _teach() -> None:
         register_jitable(function)
 
 
-@compiled(["int64(int64[:,::1], uint8[::1], boolean, int64, uint8[::1], int64[::1])"], before=_teach)
+@compiled(["int64(int64[:,::1], uint8[::1], int64, int64, uint8[::1], int64[::1])"], before=_teach)
 def rows(table: Any, heads: Any, framed: bool, tag: int, out: Any, ends: Any) -> int:
     """Write messages one after the other, each a map of features with this tag before it; ends[i]: where message i
     (with its frame) ends. How much was written; `out` must have room for it all."""

@@ -104,7 +104,7 @@ def _longer(s: int, n: int) -> Any:
 @compiled(
     ["void(int64, int64[::1], uint64[::1])"],
     before=native.teach,
-    uses=(_rotated, _shifted, _mixed, _up_to_16, _up_to_32, _up_to_64, _weak, _longer),
+    parts=(_rotated, _shifted, _mixed, _up_to_16, _up_to_32, _up_to_64, _weak, _longer),
 )
 def _all(data: int, offsets: Any, out: Any) -> None:
     for i in range(len(out)):

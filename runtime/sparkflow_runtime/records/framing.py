@@ -29,7 +29,7 @@ class Frames(NamedTuple):
 _BAD = ("", "the checksum of the length", "the checksum of the record")
 
 
-@compiled(["int64(uint8[::1], boolean, int64[::1], int64[::1], int64[::1])"], before=teach)
+@compiled(["int64(uint8[::1], int64, int64[::1], int64[::1], int64[::1])"], before=teach)
 def _walk(buffer: Any, verify: bool, starts: Any, ends: Any, told: Any) -> int:
     """Fill in where whole records start and end, as long as there is room; how many. told: how far it came, and the
     position in _BAD of what stopped it."""

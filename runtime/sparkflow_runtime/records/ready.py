@@ -28,7 +28,7 @@ def prepare() -> None:
 
 
 def wait(timeout_s: float = 60.0) -> None:
-    """Have them compiled (or loaded: a second the first time on a machine, less later) and wait for it. After
+    """Have them compiled (or loaded: seconds the first time on a machine, milliseconds later) and wait for it. After
     `timeout_s` the slow versions do the work."""
     if os.environ.get(SWITCH) == "0":
         return

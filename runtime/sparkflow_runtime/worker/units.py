@@ -21,7 +21,8 @@ from sparkflow_runtime.worker.codegen import Segment, read
 from sparkflow_runtime.worker.tracing import Recorder
 
 SEGMENT, WAIT, RECEIVE, SEND = "segment", "wait", "receive", "send"
-_MULTIPLIES = frozenset(("MatMul", "BatchMatMul", "BatchMatMulV2", "_FusedMatMul", "_FusedUpdate"))
+_CONVOLVES = {f"Conv{n}D{way}" for n in (2, 3) for way in ("", "BackpropInput", "BackpropFilter")}
+_MULTIPLIES = {"MatMul", "BatchMatMul", "_FusedMatMul", "_FusedUpdate"} | _CONVOLVES
 Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
 
 
@@ -135,7 +136,11 @@ class Plan:
     @cached_property
     def blas(self) -> Callable[[], AbstractContextManager[Any]]:
         """What a run is inside of: BLAS without threads of its own, where it multiplies."""
-        return blas_alone if any(node.op in _MULTIPLIES for node in self.nodes.values()) else nullcontext
+        return (
+            blas_alone
+            if any(node.op.removesuffix("V2") in _MULTIPLIES for node in self.nodes.values())
+            else nullcontext
+        )
 
     def collect(self, values: list[Any]) -> list[Any]:
         """The fetched values; what may be a variable's own memory is copied, so that later steps do not change it."""

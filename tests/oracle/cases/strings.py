@@ -38,6 +38,11 @@ for _op in ("StringToHashBucket", "StringToHashBucketFast"):
         _op, ("string",), lambda d: [(f"n{n}", [strings("x" * n)], {"num_buckets": 1 << 62}) for n in range(0, 200, 3)]
     )
 cases("StringToHashBucketStrong", ("string",), _plain(num_buckets=1 << 40, key=[123456789, -5]))
+cases(
+    "StringToHashBucketStrong",
+    ("string",),
+    lambda d: [(f"n{n}", [strings("\xff" * n)], {"num_buckets": 1 << 62, "key": [n, 1 << 62]}) for n in range(18)],
+)
 for _pad in (True, False):
     cases("EncodeBase64", ("string",), _plain(f"pad{_pad}", pad=_pad))
 cases(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.kernels import machine_build, machine_code, row_loops
-from sparkflow_runtime.kernels.compiled import Compiled, registered
+from sparkflow_runtime.kernels.compiled import Compiled, Stack, registered
 from sparkflow_runtime.kernels.machine_code import Argument, Source
 
 
@@ -38,12 +38,12 @@ OF_ANY_STRIDES = {"thin_product"}  # left to numba
 
 
 @pytest.mark.parametrize("loop", registered(), ids=lambda loop: loop.name)
-def test_kernels_loops_have_arguments_that_machine_code_takes(loop: Compiled) -> None:
-    ours = all(source.module.startswith("sparkflow_runtime.kernels.") for source in loop.sources)
+def test_loops_have_arguments_that_machine_code_takes(loop: Compiled) -> None:
+    ours = all(machine_code.is_ours(source.module) for source in loop.sources)
     assert not ours or all(source.fits for source in loop.sources) or loop.name in OF_ANY_STRIDES
 
 
-def test_a_loop_that_numba_is_taught_for_is_left_to_numba() -> None:
+def test_numba_is_taught_before_it_builds() -> None:
     taught: list[int] = []
     loop = Compiled(_scaled, _SIGNATURES[:1], before=lambda: taught.append(1))
     assert loop.ahead is None and not loop.load()
@@ -65,6 +65,18 @@ def _growing(out: Any, x: Any, by: Any) -> None:
         room[j] = x[0, j]
     for j in range(by):
         out[0, by - 1 - j] = room[j]
+
+
+_TILE = Stack("_TILE", 4, 8)
+
+
+def _doubled(out: Any, x: Any, by: Any) -> int:
+    tile, flat = _TILE(), x.reshape(-1)
+    for j in range(by):
+        tile[j // 8, j % 8] += 2 * flat[j]
+    for j in range(by):
+        out[0, j] = tile[j // 8, j % 8]
+    return int(tile[3, 7])
 
 
 _SIGNATURES = [f"int64({t}[:,::1], Array({t}, 2, 'C', readonly=True), int64)" for t in ("float32", "float64")]
@@ -107,6 +119,16 @@ def test_a_loop_that_makes_arrays_is_left_to_numba() -> None:
     x, out = np.arange(3, dtype=np.float32).reshape(1, 3), np.zeros((1, 3), np.float32)
     loop.compile()(out, x, 3)
     assert out.tolist() == [[2, 1, 0]]
+
+
+def test_memory_of_the_stack_and_views_need_no_numba() -> None:
+    loop = Compiled(_doubled, _SIGNATURES[:1], parts=[_TILE])
+    call, x = loop.compile(), np.arange(30, dtype=np.float32).reshape(5, 6)
+    assert all(loop.build_ahead())
+    for fill in (1.0, 0.0):  # the second finds the stack cleared
+        out = np.zeros((1, 32), np.float32)
+        assert call(out, x + np.float32(fill), 30) == 0
+        assert out[0].tolist() == [*(2 * (i + fill) for i in range(30)), 0, 0]
 
 
 def test_a_child_builds_what_this_process_loads_without_numba(tmp_path: Path) -> None:

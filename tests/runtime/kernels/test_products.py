@@ -9,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import sparkflow as tf
-from sparkflow_runtime.kernels import few_rows, parallel
+from sparkflow_runtime.kernels import conv_columns, few_rows, parallel
 
 SHAPES = [(512, 300, 200), (128, 784, 512), (100, 400, 700), (3, 2000, 3000), (700, 4000, 3), (40, 40, 40)]
 
@@ -98,3 +98,26 @@ def test_a_step_that_multiplies_leaves_blas_as_it_was(graph: Any) -> None:
     with parallel.blas_alone() as had:
         seen = _threads()
     assert _threads() == before and had == max(before) and set(seen) == {1}
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_blas_is_alone_in_a_step_of_convolutions(graph: Any, monkeypatch: pytest.MonkeyPatch, rank: int) -> None:
+    """Its own threads would wait by spinning beside those that share out the blocks, before and after each of them."""
+    users: list[int] = []
+    monkeypatch.setattr(conv_columns, "scratch", lambda *args: users.append(parallel._blas.users) or scratch(*args))
+    scratch = parallel.scratch
+    x, w = tf.Variable(tf.ones([1, *[4] * rank, 2])), tf.Variable(tf.ones([*[2] * rank, 2, 3]))
+    y = (tf.nn.conv2d if rank == 2 else tf.nn.conv3d)(x, w, [1] * (rank + 2), "SAME")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for step in [y, *tf.gradients(y, [x, w], tf.stop_gradient(tf.ones_like(y)))]:
+            session.run(step)
+    assert len(users) >= 3 and min(users) > 0
+
+
+def test_input_gradient_of_single_cells_is_one_product(graph: Any) -> None:
+    x, w = np.ones((2, 5, 5, 3), np.float32), np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4)
+    given = np.random.default_rng(0).random((2, 5, 5, 4), np.float32)
+    with tf.Session() as session:
+        found = session.run(tf.nn.conv2d_backprop_input(x.shape, w, given, [1, 1, 1, 1], "SAME"))
+    np.testing.assert_allclose(found, given @ w[0, 0].T, rtol=1e-6)

@@ -46,6 +46,26 @@ def test_both_versions(name: str, loop: Any, kind: str, shape: tuple[int, int]) 
     assert (np.abs(one[fine] - wanted[fine]) <= near[fine]).all()
 
 
+@pytest.mark.parametrize("name", ["sum", "max", "min"])
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 2, 5), (31, 12, 12), (5, 63, 40), (4, 7, 127)])
+def test_both_versions_of_columns(name: str, kind: str, shape: tuple[int, ...]) -> None:
+    x, made = values(kind, *shape), []
+    loop: Any = rows.column_sums if name == "sum" else rows.column_maxima
+    signs = [] if name == "sum" else [np.full(1, 1 if name == "max" else -1, kind)]
+    for version in (loop.compile(), loop.numpy):
+        out = np.zeros((shape[0], shape[2]), kind)
+        with np.errstate(all="ignore"):
+            version(x, *signs, out, 0, shape[0] // 2)
+            version(x, *signs, out, shape[0] // 2, shape[0])
+        made.append(out)
+    one, other = made
+    np.testing.assert_array_equal(one, other)
+    assert one[one == one].tobytes() == other[one == one].tobytes()
+    with np.errstate(all="ignore"):  # numpy adds up columns in the same order
+        np.testing.assert_array_equal(one, getattr(np, name)(x, 1))
+
+
 SHAPES = [((400, 5, 4), (1, 2)), ((400, 5, 4), (2,)), ((99, 50), (1,)), ((5000, 3), (0,)), ((70, 30, 4), (0, 1))]
 SHAPES += [
     ((64, 64, 1), (0,)),
@@ -54,6 +74,11 @@ SHAPES += [
     ((4097, 1), (0,)),
     ((3, 2000, 2), (1,)),
     ((4, 65, 64, 3), (1, 2)),
+    ((40, 12, 12), (1,)),
+    ((9, 63, 20), (1,)),
+    ((20, 7, 5, 12), (1, 2)),
+    ((2, 64, 127), (0,)),
+    ((700, 60, 30), (1,)),
 ]
 
 

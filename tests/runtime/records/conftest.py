@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sparkflow_runtime.records.ready import LOOPS
+from sparkflow_runtime.records import ready, sip_hashes
+
+LOOPS = (*ready.LOOPS, sip_hashes._all)
 
 
 @pytest.fixture(params=["machine code", "python"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sparkflow_runtime.records.fingerprints import fingerprints, fingerprints_of
-from sparkflow_runtime.records.hashes import fingerprint64
+from sparkflow_runtime.records.hashes import fingerprint64, sip_hash
+from sparkflow_runtime.records.sip_hashes import sip_hashes_of
 
 TEXTS = [bytes((7 * n + k) % 256 for k in range(n)) for n in [*range(140), 191, 192, 193, 256, 1000]]
 
@@ -24,3 +25,15 @@ def test_what_tensorflow_documents() -> None:
 def test_lists_of_strings() -> None:
     assert fingerprints_of(TEXTS).tolist() == [fingerprint64(t) for t in TEXTS]
     assert fingerprints_of([]).tolist() == [] and fingerprints_of([b""]).tolist() == [fingerprint64(b"")]
+
+
+def test_strong_hashes_of_every_length(version: str) -> None:
+    for key in ((0, 0), (0x0706050403020100, 0x0F0E0D0C0B0A0908), (-1, 1 << 63)):
+        assert sip_hashes_of(TEXTS, *key).tolist() == [sip_hash(t, *key) for t in TEXTS]
+    assert sip_hashes_of([], 1, 2).tolist() == []
+
+
+def test_a_strong_hash_of_its_paper() -> None:
+    """Aumasson and Bernstein 2012, appendix A."""
+    key = 0x0706050403020100, 0x0F0E0D0C0B0A0908
+    assert sip_hashes_of([bytes(range(15))], *key).tolist() == [0xA129CA6149BE45E5]
