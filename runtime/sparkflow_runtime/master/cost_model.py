@@ -10,7 +10,7 @@ from sparkflow_runtime.wire.protos import CostGraphDef, GraphDef, NodeDef, StepS
 from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 from sparkflow_runtime.wire.sizes import output_bytes as static_bytes
 
-# A message between processes of one host, and what one carries a second (docs/performance.md, the transport's table).
+# A message between processes of one host, and what one carries a second (docs/performance.md, "Between tasks").
 MESSAGE_S, BYTES_PER_S = 60e-6, 5e9
 # A kernel call of a segment, and how fast an unmeasured one goes through its output.
 CALL_S, GUESSED_BYTES_PER_S = 1e-6, 2e9
