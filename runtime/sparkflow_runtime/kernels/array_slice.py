@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from sparkflow_runtime.kernels.distinct_loops import distinct_of, number_ids
 from sparkflow_runtime.kernels.host import check_indices, host, ints, one_int
 from sparkflow_runtime.kernels.pick_loops import choose
-from sparkflow_runtime.kernels.registry import kernel, prepares
+from sparkflow_runtime.kernels.registry import Node, bound, kernel, prepares
 from sparkflow_runtime.kernels.sorting import unique_parts
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.wire.dtypes import DType
@@ -30,6 +31,29 @@ def _slice(xp: Any, x: Any, begin: Any, size: Any) -> Any:
     if not lies_within:
         raise InvalidArgumentError(f"Slice: begin {starts} and size {sizes} do not lie within the shape {x.shape}")
     return x[tuple(parts)]
+
+
+@bound("_Slices", multi=True, aliases=True, stateful=False)
+def _slices(node: Node) -> Callable[..., list[Any]]:
+    """Parts of one array along an axis: output i has sizes[i] of it from begins[i] on, and of the others `rest`, -1 for
+    all there is."""
+    axis, sizes = int(node.attrs["axis"]), [*map(int, node.attrs["rest"])]
+    parts = [*zip(map(int, node.attrs["begins"]), map(int, node.attrs["sizes"]))]
+    needed = max(begin + size for begin, size in parts)
+    whole = [size == -1 for size in sizes[:axis]] + [False] + [size == -1 for size in sizes[axis:]]
+    sizes.insert(axis, needed)
+    lead = [slice(None if all_ else size) for all_, size in zip(whole, sizes)]
+    keys = [(*lead[:axis], slice(begin, begin + size), *lead[axis + 1 :]) for begin, size in parts]
+
+    def run(x: Any) -> list[Any]:
+        if len(sizes) != x.ndim or any(size > n for size, n in zip(sizes, x.shape)):
+            raise InvalidArgumentError(
+                f"Slice: parts that begin at {[begin for begin, _ in parts]} and have the sizes "
+                f"{[size for _, size in parts]} along axis {axis}, of {sizes}, do not lie within the shape {x.shape}"
+            )
+        return [x[key] for key in keys]
+
+    return run
 
 
 def _index(begin: Any, end: Any, strides: Any, masks: dict[str, int]) -> tuple[Any, ...]:

@@ -141,26 +141,3 @@ def _fused_concat_grad(node: Node) -> Callable[..., Sequence[Array]]:
         return found
 
     return run
-
-
-@bound("_Slices", multi=True, aliases=True, stateful=False)
-def _slices(node: Node) -> Callable[..., Sequence[Array]]:
-    """Parts of one array along an axis: output i has sizes[i] of it from begins[i] on, and of the others `rest`, -1 for
-    all there is."""
-    axis, sizes = int(node.attrs["axis"]), [*map(int, node.attrs["rest"])]
-    parts = [*zip(map(int, node.attrs["begins"]), map(int, node.attrs["sizes"]))]
-    needed = max(begin + size for begin, size in parts)
-    whole = [size == -1 for size in sizes[:axis]] + [False] + [size == -1 for size in sizes[axis:]]
-    sizes.insert(axis, needed)
-    lead = [slice(None if all_ else size) for all_, size in zip(whole, sizes)]
-    keys = [(*lead[:axis], slice(begin, begin + size), *lead[axis + 1 :]) for begin, size in parts]
-
-    def run(x: Array) -> Sequence[Array]:
-        if len(sizes) != x.ndim or any(size > n for size, n in zip(sizes, x.shape)):
-            raise InvalidArgumentError(
-                f"Slice: parts that begin at {[begin for begin, _ in parts]} and have the sizes "
-                f"{[size for _, size in parts]} along axis {axis}, of {sizes}, do not lie within the shape {x.shape}"
-            )
-        return [x[key] for key in keys]
-
-    return run

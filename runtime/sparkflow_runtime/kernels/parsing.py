@@ -320,12 +320,12 @@ def _plain_columns(
     if len(columns) != len(types) or any(b"" in column or missing in column for column in columns):
         return None
     try:
-        return [_numbers_ortexts(column, kind).reshape(array.shape) for column, kind in zip(columns, types)]
+        return [_numbers_or_texts(column, kind).reshape(array.shape) for column, kind in zip(columns, types)]
     except (ValueError, OverflowError):
         return None
 
 
-def _numbers_ortexts(column: Sequence[bytes], kind: Any) -> np.ndarray:
+def _numbers_or_texts(column: Sequence[bytes], kind: Any) -> np.ndarray:
     if kind.name == "string":
         return np.fromiter(column, object, len(column))
     if kind.name.startswith("float"):
