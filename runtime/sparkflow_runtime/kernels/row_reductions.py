@@ -111,12 +111,7 @@ def column_sums(x: Any, out: Any, start: Any, stop: Any) -> None:
                 out[r, j] += x[r, k, j]
 
 
-@column_sums.otherwise
-def _(x: Any, out: Any, start: Any, stop: Any) -> None:
-    out, x = out[start:stop], x[start:stop]
-    out[:] = x[:, 0]
-    for k in range(1, x.shape[1]):
-        out += x[:, k]
+column_sums.otherwise(short_sums.numpy)  # along the second axis too
 
 
 @compiled(_FOLDED_SIGNED)
@@ -134,14 +129,7 @@ def column_maxima(x: Any, sign: Any, out: Any, start: Any, stop: Any) -> None:
             out[r, j] *= by
 
 
-@column_maxima.otherwise
-def _(x: Any, sign: Any, out: Any, start: Any, stop: Any) -> None:
-    out, x = out[start:stop], x[start:stop] * sign
-    out[:] = x[:, 0]
-    for k in range(1, x.shape[1]):
-        new = x[:, k]
-        out[:] = np.where((new > out) | (new != new), new, out)
-    out *= sign
+column_maxima.otherwise(short_maxima.numpy)
 
 
 _UFUNCS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
