@@ -94,6 +94,7 @@ PYTHON_LOWEST ?= python3.11 python3
 
 .venv/.stamp: pyproject.toml
 	$(call make_venv,.venv,$(PYTHON),v >= (3$(comma) 11),3.11 or newer,-e '.[test]',pyproject.toml,PYTHON)
+	@$(BIN)/python -m sparkflow compile || echo "==> going on without them: numpy does their work"
 
 .venv-lowest/.stamp: pyproject.toml conf/lowest.txt
 	$(call make_venv,.venv-lowest,$(PYTHON_LOWEST),v == (3$(comma) 11),3.11,-e '.[test$(comma)notebook]' -c conf/lowest.txt,$^,PYTHON_LOWEST)

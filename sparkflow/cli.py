@@ -23,6 +23,7 @@ class Command(NamedTuple):
 
 COMMANDS = [
     Command("doctor", "sparkflow.doctor", "say what this machine gives sparkflow, and what slows it down"),
+    Command("compile", "sparkflow.compile_command", "build the machine code of all loops for this machine"),
     Command("traffic", "sparkflow.traffic_command", "say what a running task has exchanged with each of its peers"),
     Command("graph", "sparkflow.graph_command", "explain what is done to a graph before it runs"),
     Command("schema", "sparkflow.schema_command", "say which tensors the columns of a table are"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow import cli
+from sparkflow import cli, compile_command
 from sparkflow.session.server import Server
 from sparkflow_runtime import environment, memory, threads
 from sparkflow_runtime.dialling import SECRET_VARIABLE
@@ -110,3 +110,17 @@ def test_traffic(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     finally:
         for server in servers:
             server.stop()
+
+
+def test_compile_says_what_it_built(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = [["m:one", "m:two"], ["m:two"], []]
+    monkeypatch.setattr(compile_command, "missing", lambda: missing.pop(0))
+    monkeypatch.setattr(compile_command, "build", lambda names, jobs: f"{names} with {jobs}: no memory")
+    assert cli.main(["compile", "--jobs", "3"]) == 1
+    said = capsys.readouterr()
+    assert "1 loops were built" in said.out
+    assert "1 could not be built: m:two\n['m:one', 'm:two'] with 3: no memory" in said.err
+    assert cli.main(["compile"]) == 0
+    assert "there already" in capsys.readouterr().out
+    assert cli.main(["compile", "--jobs", "0"]) == 1
+    assert "--jobs must be positive, got 0" in capsys.readouterr().err

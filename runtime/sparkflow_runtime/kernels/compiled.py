@@ -27,18 +27,22 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 from types import FunctionType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from sparkflow_runtime.kernels import machine_code
 from sparkflow_runtime.kernels.machine_code import Source
 
+if TYPE_CHECKING:
+    from subprocess import Popen
+
 _log = logging.getLogger(__name__)
 
 SWITCH = "SPARKFLOW_NUMBA"  # "0": numpy versions only; "wait": compile before the first call
 _OURS = "sparkflow_runtime.kernels."
-_BUILDER = "import sys; sys.path[:] = {path!r}; from {ours}machine_build import main; main({names!r})"
+_NICE = 5  # the step goes on with the numpy versions, and goes first
+_BUILDER = "import sys; sys.path[:] = {path!r}; from {ours}machine_build import main; main({names!r}, {nice})"
 
 
 class Work(Protocol):
@@ -47,8 +51,16 @@ class Work(Protocol):
     name: str
 
     @property
-    def ahead(self) -> str | None:
-        """Where a child process finds it (module:attribute); None where that would be of no use."""
+    def sources(self) -> Sequence[Source]:
+        """The functions it is made of."""
+
+    @property
+    def where(self) -> str:
+        """module:attribute, by which a child process finds it."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether its machine code is kept on disk, so that a child process can build it."""
 
     def load(self) -> bool:
         """Take the machine code from disk; whether it was there."""
@@ -114,7 +126,11 @@ class Compiled:
             in_background(self)
 
     @property
-    def _ours(self) -> bool:
+    def where(self) -> str:
+        return f"{self.loop.__module__}:{self.name}"
+
+    @property
+    def kept(self) -> bool:
         return self._alone and machine_code.is_ours(self.loop.__module__) and "<locals>" not in self.name
 
     @property
@@ -122,13 +138,8 @@ class Compiled:
         """Whether it can be machine code that needs nothing else."""
         return all(source.fits for source in self.sources)
 
-    @property
-    def ahead(self) -> str | None:
-        missing = self._ours and any(machine_code.read(source) is None for source in self.sources)
-        return f"{self.loop.__module__}:{self.name}" if missing else None
-
     def load(self) -> bool:
-        codes = [machine_code.read(source) for source in self.sources] if self._ours else [None]
+        codes = [machine_code.read(source) for source in self.sources] if self.kept else [None]
         if not all(codes):  # not built yet, or of no use without numba
             return False
         self._use([code for code in codes if code])
@@ -143,7 +154,7 @@ class Compiled:
         """The object files, kept for other processes too; numba's own cache has what cannot be one."""
         from sparkflow_runtime.kernels.machine_build import build, build_and_keep
 
-        make = build_and_keep if self._ours else build
+        make = build_and_keep if self.kept else build
         if self._before is not None:
             self._before()
         loop = self._with_parts(self._parts) if self._parts else self.loop
@@ -234,6 +245,11 @@ def registered() -> list[Compiled]:
     return list(_LOOPS)
 
 
+def lacking(work: Work) -> bool:
+    """Whether its machine code could be on disk, and is not."""
+    return work.kept and any(machine_code.read(source) is None for source in work.sources)
+
+
 # ---------------------------------------------------------------------- the background
 
 _queue: SimpleQueue[Work] = SimpleQueue()
@@ -264,9 +280,8 @@ def _serve() -> None:
         except Empty:
             pass
         missing = [work for work in works if not _done(work, work.load)]
-        ahead = [work.ahead for work in missing if work.ahead is not None]
-        if ahead:
-            _in_child(ahead)
+        if names := [work.where for work in missing if lacking(work)]:
+            _in_child(names)
         for work in missing:
             _done(work, lambda work=work: make_ready(work))  # type: ignore[misc]
 
@@ -281,16 +296,22 @@ def _done(work: Work, do: Callable[[], bool | None]) -> bool:
 
 
 def _in_child(names: Sequence[str]) -> None:
-    """Have a child process build these and keep them on disk. Whatever it does not bring about is built here."""
-    import subprocess  # seldom needed, and dear to import
-
-    code = _BUILDER.format(ours=_OURS, path=sys.path, names=list(names))
+    """Have a child process build these. Whatever it does not bring about is built here."""
     try:
-        quiet = subprocess.DEVNULL
-        child = subprocess.run(
-            [sys.executable, "-c", code], stdin=quiet, stdout=quiet, stderr=subprocess.PIPE, check=False
-        )
-        if child.returncode:
-            _log.info("Compiling in a child process failed:\n%s", child.stderr.decode(errors="replace"))
+        building = child(names, _NICE)
+        said = building.communicate()[1]
+        if building.returncode:
+            _log.info("Compiling in a child process failed:\n%s", said)
     except (OSError, ValueError) as error:
         _log.info("No child process to compile in: %s", error)
+
+
+def child(names: Sequence[str], nice: int = 0) -> Popen[str]:
+    """A process that builds these (module:attribute), keeps them on disk, and tells stderr what went wrong. nice: it
+    gives way to others, as os.nice says."""
+    import subprocess  # seldom needed, and dear to import
+
+    code = _BUILDER.format(ours=_OURS, path=sys.path, names=list(names), nice=nice)
+    quiet, pipe = subprocess.DEVNULL, subprocess.PIPE
+    command = [sys.executable, "-c", code]
+    return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=pipe, text=True, errors="replace")

@@ -48,6 +48,7 @@ class Crew:
     """One for the process. `helpers`: threads beside the caller's."""
 
     name = "The code of the kernels' threads"
+    where, kept = f"{__name__}:crew", True
     sources = (_source("serve", 2), _source("run", 3), _source("multiply", 8), _source("add", 8))
 
     def __init__(self) -> None:
@@ -79,10 +80,6 @@ class Crew:
             make_ready(self)
         else:
             in_background(self)
-
-    @property
-    def ahead(self) -> str | None:
-        return f"{__name__}:crew"
 
     def load(self) -> bool:
         codes = [machine_code.read(source) for source in self.sources]

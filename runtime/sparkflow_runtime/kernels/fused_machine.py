@@ -67,7 +67,7 @@ class Machine:
     def run(self, inputs: tuple[Any, ...], free: Any = None) -> list[Any] | None:
         """The outputs, or None where these inputs are not for the machine. free: one of the inputs, whose memory an
         output may take."""
-        code = _interpreter.code
+        code = interpreter.code
         if code is None or self._refused > _MAX_REFUSED:
             return None
         program = self._last or self._program_for(inputs)
@@ -207,8 +207,8 @@ class _Interpreter:
     """The machine code, from the moment it is there and has passed its check."""
 
     name = "The interpreter of fused nodes"
-    ahead = "sparkflow_runtime.kernels.fused_machine:_interpreter"
-    source = Source("sparkflow_runtime.kernels.fused_native", "run", f"int64({', '.join(['int64'] * 8)})")
+    where, kept = f"{__name__}:interpreter", True
+    sources = (Source("sparkflow_runtime.kernels.fused_native", "run", f"int64({', '.join(['int64'] * 8)})"),)
 
     def __init__(self) -> None:
         self.code: Any = None
@@ -227,7 +227,7 @@ class _Interpreter:
             in_background(self)
 
     def load(self) -> bool:
-        code = machine_code.read(self.source)
+        code = machine_code.read(self.sources[0])
         if code:
             self._use(code)
         return bool(code)
@@ -238,11 +238,11 @@ class _Interpreter:
     def build_ahead(self) -> bytes:
         from sparkflow_runtime.kernels import fused_native, machine_build
 
-        return machine_build.build_and_keep(fused_native.run, self.source)
+        return machine_build.build_and_keep(fused_native.run, self.sources[0])
 
     def _use(self, code: bytes) -> None:
         try:
-            function = machine_code.load(code, len(self.source.arguments))
+            function = machine_code.load(code, len(self.sources[0].arguments))
             if _gives_the_same_bits(function):
                 self.code = function
             else:
@@ -257,9 +257,9 @@ class _Interpreter:
         return self.code is not None
 
 
-_interpreter = _Interpreter()
-prepare = _interpreter.prepare
-wait = _interpreter.wait
+interpreter = _Interpreter()
+prepare = interpreter.prepare
+wait = interpreter.wait
 
 
 def _gives_the_same_bits(code: Any) -> bool:

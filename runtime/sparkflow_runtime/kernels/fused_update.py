@@ -21,7 +21,7 @@ from sparkflow_runtime.resources.variables import Variable
 
 _BLOCK = 1 << 17  # items of a gradient at once
 _THIN = 8  # columns of the first factor up to which BLAS is no help
-_SIGNATURE = "void(Array({0}, 2, 'A', readonly=True), Array({0}, 2, 'C', readonly=True), {0}[:, ::1])"
+_SIGNATURE = "void(Array({0}, 2, 'C', readonly=True), Array({0}, 2, 'C', readonly=True), {0}[:, ::1])"
 
 
 @compiled([_SIGNATURE.format(kind) for kind in ("float32", "float64")])
@@ -94,7 +94,11 @@ def _change_by_product(a: np.ndarray, b: np.ndarray, change: Callable[[int, np.n
     def work(blocks: Sequence[tuple[int, int]]) -> None:
         for first, count in blocks:
             grad = scratch("gradient", (count, columns), a.dtype)
-            (thin_product if thin else np.matmul)(a[first : first + count], b, grad)
+            rows = a[first : first + count]
+            if thin:
+                thin_product(np.ascontiguousarray(rows), b, grad)
+            else:
+                np.matmul(rows, b, grad)
             change(first * columns, grad)
 
     share(work, runs(a.shape[0], max(16, _BLOCK // columns)))

@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
@@ -27,7 +26,6 @@ from numba.np import arrayobj
 from sparkflow_runtime.kernels.machine_code import ENTRY, REFUSED, Source, keep, lock_file, read, target_machine
 
 OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}  # a division by 0 is inf, as numpy's
-_NICE = 5
 _HEAD = object.__basicsize__
 _OUTSIDE = re.compile(r"^declare (?:noalias )?(?P<type>[\w*]+) @(?P<name>[\w.]+)\((?P<args>[^)]*)\).*$", re.MULTILINE)
 _ERRORS = re.compile(r"(numba_(?!attempt_nocopy)|Py|NRT_(?!MemInfo_alloc|Allocate|Realloc))")
@@ -187,13 +185,13 @@ def build_and_keep(loop: Callable[..., Any], source: Source) -> bytes:
     return code
 
 
-def main(names: Sequence[str]) -> None:
-    """Build what these name (module:attribute), as the child of a process that goes on meanwhile.
+def main(names: Sequence[str], nice: int) -> None:
+    """Build what these name (module:attribute), as a child process that is so much nicer than others.
 
     Servers and workers that start together on a host want the same loops: what another child is at is left to it.
     """
     with contextlib.suppress(OSError):
-        os.nice(_NICE)  # the step goes on with the numpy versions, and goes first
+        os.nice(nice)
     others = [name for name in names if not _built_alone(name, wait=False)]
     for name in others:
         _built_alone(name, wait=True)
@@ -225,7 +223,3 @@ def held(name: str, wait: bool) -> Iterator[bool]:
         except OSError:  # a file system without locks
             pass
         yield True
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -77,30 +77,34 @@ def is_ours(module: str) -> bool:
 
 def read(source: Source) -> bytes | None:
     """An object file; nothing (b"") where the loop needs numba's runtime; None where none was kept."""
-    path = _path(source)
-    try:
-        return None if path is None else path.read_bytes()
-    except OSError:
-        return None
+    name = _name(source)
+    for folder in _folders(os.environ.get(_FOLDER, "")):
+        try:
+            return (folder / name).read_bytes()
+        except OSError:
+            continue
+    return None
 
 
 def keep(source: Source, code: bytes) -> bool:
     """Whether it was kept for other processes."""
-    path = _path(source)
+    folder = folder_to_keep_in()
+    if folder is None:
+        return False
     try:
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = path.with_suffix(f".{os.getpid()}")
-            unfinished.write_bytes(code)
-            unfinished.replace(path)
-        return path is not None
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / _name(source)
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished.write_bytes(code)
+        unfinished.replace(path)
     except OSError:
         return False
+    return True
 
 
 def lock_file(name: str) -> Path | None:
     """The file whose lock the one that builds `name` has; None where nothing is kept, or nothing can be written."""
-    folder = _folder(os.environ.get(_FOLDER, ""))
+    folder = folder_to_keep_in()
     if folder is None:
         return None
     try:
@@ -112,21 +116,29 @@ def lock_file(name: str) -> Path | None:
     return path
 
 
-def _path(source: Source) -> Path | None:
-    folder = _folder(os.environ.get(_FOLDER, ""))
-    if folder is None:
-        return None
+def folder_to_keep_in() -> Path | None:
+    """The first that can be written to; None where there is none."""
+    return _writable(os.environ.get(_FOLDER, ""))
+
+
+def _name(source: Source) -> str:
     key = hashlib.sha256(repr((source, _machine(), _texts(source.module))).encode()).hexdigest()
-    return folder / f"{source.module.rpartition('.')[2]}.{source.name}.{key[:24]}.o"
+    return f"{source.module.rpartition('.')[2]}.{source.name}.{key[:24]}.o"
+
+
+def _folders(wanted: str) -> tuple[Path, ...]:
+    """What the user says; or beside the source, where an administrator has left it for all, and the user's cache."""
+    if wanted:
+        return (Path(wanted),)
+    home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "sparkflow"
+    return (Path(__file__).parent / "__pycache__", home)
 
 
 @lru_cache
-def _folder(wanted: str) -> Path | None:
-    """The first of these that can be written to: what the user says, beside the source, the user's cache."""
+def _writable(wanted: str) -> Path | None:
     if wanted:
         return Path(wanted)
-    home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "sparkflow"
-    for folder in (Path(__file__).parent / "__pycache__", home):
+    for folder in _folders(wanted):
         held = next((f for f in (folder, *folder.parents) if f.exists()), None)
         if held is not None and os.access(held, os.W_OK):
             return folder
@@ -155,11 +167,12 @@ def _machine() -> tuple[str, ...]:
 @lru_cache
 def _texts(module: str) -> str:
     """The module's own text and that of the modules of kernels and records it imports from."""
-    own = _text(module)
-    return own + "".join(_text(other) for other in sorted(set(_NEIGHBOUR.findall(own))))
+    own = text(module)
+    return own + "".join(text(other) for other in sorted(set(_NEIGHBOUR.findall(own))))
 
 
-def _text(module: str) -> str:
+def text(module: str) -> str:
+    """Of a module, which need not be imported."""
     spec = find_spec(module)
     return Path(spec.origin).read_text() if spec is not None and spec.origin else ""
 

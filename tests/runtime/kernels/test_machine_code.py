@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.kernels import machine_build, machine_code, row_loops
+from sparkflow_runtime.kernels import machine_ahead, machine_build, machine_code, row_loops
 from sparkflow_runtime.kernels.compiled import Compiled, Stack, registered
 from sparkflow_runtime.kernels.machine_code import Argument, Source
 
@@ -34,19 +34,16 @@ def test_other_arguments_are_refused(kind: str) -> None:
         assert _source(f"void({kind})").arguments
 
 
-OF_ANY_STRIDES = {"thin_product"}  # left to numba
-
-
 @pytest.mark.parametrize("loop", registered(), ids=lambda loop: loop.name)
 def test_loops_have_arguments_that_machine_code_takes(loop: Compiled) -> None:
     ours = all(machine_code.is_ours(source.module) for source in loop.sources)
-    assert not ours or all(source.fits for source in loop.sources) or loop.name in OF_ANY_STRIDES
+    assert not ours or all(source.fits for source in loop.sources)
 
 
 def test_numba_is_taught_before_it_builds() -> None:
     taught: list[int] = []
     loop = Compiled(_scaled, _SIGNATURES[:1], before=lambda: taught.append(1))
-    assert loop.ahead is None and not loop.load()
+    assert not loop.kept and not loop.load()
     x, out = np.ones((1, 2), np.float32), np.zeros((1, 2), np.float32)
     assert loop.compile()(out, x, 2) == 1
     assert taught == [1] and out.tolist() == [[2, 2]]
@@ -171,6 +168,32 @@ class _Noted:
 
     def build_ahead(self) -> None:
         self.built.append(self.name)
+
+
+def test_what_lies_beside_the_package_is_found_by_those_who_cannot_write_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    everybody, own = tmp_path / "everybody", tmp_path / "own"
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(machine_code, "_folders", lambda wanted: (everybody, own))
+    source = row_loops.first_outside.sources[0]
+    for folder, code in ((own, b"own"), (everybody, b"everybody's")):
+        monkeypatch.setattr(machine_code, "_writable", lambda wanted, folder=folder: folder)
+        assert machine_code.keep(source, code)
+        assert machine_code.read(source) == code
+
+
+def test_every_loop_can_be_built_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    names = machine_ahead.missing()
+    modules = {name.partition(":")[0] for name in names}
+    assert {f"sparkflow_runtime.kernels.{m}" for m in ("row_loops", "crew", "fused_machine")} <= modules
+    assert "sparkflow_runtime.records.example_loops" in modules and len(names) == len(set(names)) > 80
+    two = ["sparkflow_runtime.kernels.row_loops:first_outside", "sparkflow_runtime.kernels.update_loops:momentum"]
+    assert set(two) <= set(names)
+    assert machine_ahead.build(two, 2) == ""
+    assert set(machine_ahead.missing()) == set(names) - set(two)
+    assert "no_such_loop" in machine_ahead.build(["sparkflow_runtime.kernels.row_loops:no_such_loop"], 1)
 
 
 def test_no_place_for_files_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,43 @@
+"""`sparkflow compile`: the machine code of all loops, built before a program needs it.
+
+Without it the first programs on a machine build what they use beside their steps, which are slower meanwhile. Run it
+where an image or an environment for a cluster is made, on a processor of the cluster's kind, as the user who may write
+there: the code lies beside the package, and goes along.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from sparkflow.session.environment import build, folder_to_keep_in, missing, processors
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes at once (default: one a processor)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints how many loops were built, and where they lie; the exit status is 1 where one could not be."""
+    jobs = processors() if arguments.jobs is None else arguments.jobs
+    if jobs < 1:
+        return _failed(f"--jobs must be positive, got {jobs}")
+    folder = folder_to_keep_in()
+    if folder is None:
+        return _failed("no folder can be written to; let NUMBA_CACHE_DIR name one")
+    names = missing()
+    if not names:
+        print(f"Every loop is there already, in {folder} or beside the package")
+        return 0
+    print(f"Building {len(names)} loops with {jobs} processes (once for a machine; a minute or two) ...", flush=True)
+    begin = time.monotonic()
+    said = build(names, jobs)
+    left = missing()
+    print(f"{len(names) - len(left)} loops were built in {time.monotonic() - begin:.0f} s, in {folder}")
+    return _failed(f"{len(left)} could not be built: {', '.join(left)}\n{said}") if left else 0
+
+
+def _failed(message: str) -> int:
+    print(f"sparkflow compile: {message}", file=sys.stderr)
+    return 1
