@@ -211,6 +211,58 @@ class Compiled:
         return self._call != self.numpy and self._ready.wait(max(timeout_s, 0.0))
 
 
+class Native:
+    """Functions of addresses and numbers, made of a module that is written for numba. They have no numpy version:
+    who wants them looks whether `functions` are there, and does without them where they are not."""
+
+    kept = True
+
+    def __init__(self, name: str, where: str, module: str, **arguments: int):
+        """arguments: how many each of the functions takes; their order is that of `functions`."""
+        self.name, self.where, self._module = name, where, module
+        kinds = {function: ", ".join(["int64"] * count) for function, count in arguments.items()}
+        self.sources = [Source(module, function, f"int64({inside})") for function, inside in kinds.items()]
+        self.functions: list[Callable[..., int]] = []
+        self._asked, self._asking = False, Lock()
+
+    def prepare(self) -> None:
+        """Have them made ready in the background; nothing waits for it."""
+        mode = os.environ.get(SWITCH, "1")
+        with self._asking:
+            if self._asked or mode == "0":
+                return
+            self._asked = True
+        if mode == "wait":
+            make_ready(self)
+        else:
+            in_background(self)
+
+    def load(self) -> bool:
+        codes = [machine_code.read(source) for source in self.sources]
+        if all(codes):
+            self._use([code for code in codes if code])
+        return all(codes)
+
+    def compile(self) -> None:
+        self._use(self.build_ahead())
+
+    def build_ahead(self) -> list[bytes]:
+        from importlib import import_module
+
+        from sparkflow_runtime.kernels.machine_build import build_and_keep
+
+        module = import_module(self._module)
+        return [build_and_keep(getattr(module, source.name), source) for source in self.sources]
+
+    def _use(self, codes: Sequence[bytes]) -> None:
+        found = [machine_code.load(code, len(source.arguments)) for code, source in zip(codes, self.sources)]
+        self.functions = found if self._works(found) else []
+
+    def _works(self, functions: list[Callable[..., int]]) -> bool:
+        """Whether they do what they should here; says so where not."""
+        return True
+
+
 _LOOPS: list[Compiled] = []
 
 

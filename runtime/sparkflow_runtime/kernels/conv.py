@@ -1,7 +1,8 @@
 """Convolutions and their gradients: Conv2D, Conv3D, and depthwise ones.
 
 How one is computed follows from shapes and dtype alone: Winograd's way for 3 x 3 float32 windows (conv_winograd.py),
-columns for other float32 and float64 ones (conv_columns.py), a product a tap for everything else (conv_taps.py).
+directly for others of float32 (conv_direct.py), columns for what that leaves and float64 (conv_columns.py), a product a
+tap for everything else (conv_taps.py).
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import conv_columns, conv_taps, conv_winograd
+from sparkflow_runtime.kernels import conv_columns, conv_direct, conv_taps, conv_winograd
 from sparkflow_runtime.kernels.host import ints
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.windows import Sliding, Window
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Function = Callable[..., Any]
+_WINOGRAD_CHANNELS = 32  # of the input and of the output, from which on its fewer products outweigh its transforms
 
 
 def _is_narrow(dtype: Any) -> bool:
@@ -25,17 +27,21 @@ def _is_narrow(dtype: Any) -> bool:
     return dtype.itemsize == 2 and dtype.kind not in "iu"
 
 
-def _way(xp: Any, x: Any, w: Any, win: Window) -> Any:
-    """The module that computes this one."""
+def _way(xp: Any, x: Any, w: Any, win: Window, back: bool = False) -> Any:
+    """The module that computes this one. back: for the gradient of the input; x is dy then."""
     if xp is not np or x.dtype not in (np.float32, np.float64) or not x.size or not w.size or 0 in win.out:
         return None
-    return conv_winograd if conv_winograd.fits(x, w, win) else conv_columns
+    directly = conv_direct.fits(x, w, win, back)
+    if conv_winograd.fits(x, w, win) and (not directly or min(w.shape[-2:]) >= _WINOGRAD_CHANNELS):
+        return conv_winograd
+    return conv_direct if directly else conv_columns
 
 
 def _prepare(node: Node) -> None:
     if node.xp is np:
         conv_columns.prepare()
         conv_winograd.prepare()
+        conv_direct.prepare()
 
 
 def _forward_of(xp: Any, x: Any, w: Any, win: Window) -> Any:
@@ -48,7 +54,7 @@ def _forward_of(xp: Any, x: Any, w: Any, win: Window) -> Any:
 def _by_input_of(xp: Any, dy: Any, w: Any, win: Window) -> Any:
     if _is_narrow(dy.dtype):
         return conv_taps.by_input(xp, dy.astype(np.float32), w.astype(np.float32), win).astype(dy.dtype)
-    way = _way(xp, dy, w, win)
+    way = _way(xp, dy, w, win, back=True)
     return way.by_input(dy, w, win) if way else conv_taps.by_input(xp, dy, w, win)
 
 

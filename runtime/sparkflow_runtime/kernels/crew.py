@@ -11,17 +11,16 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import Lock, Thread
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels import crew_layout as layout
-from sparkflow_runtime.kernels import machine_code, registry
-from sparkflow_runtime.kernels.compiled import SWITCH, in_background, make_ready
+from sparkflow_runtime.kernels import registry
+from sparkflow_runtime.kernels.compiled import Native
 from sparkflow_runtime.kernels.fused_layout import loop_of
-from sparkflow_runtime.kernels.machine_code import Source
 
 _log = logging.getLogger(__name__)
 _PATIENCE_NS = 100_000  # how long a thread looks for work before it sleeps: longer than what lies between two products
@@ -34,25 +33,18 @@ _LIBC = {
 }
 
 
-def _source(name: str, arguments: int) -> Source:
-    return Source(_MODULE, name, f"int64({', '.join(['int64'] * arguments)})")
-
-
 def _for_ever(memory: np.ndarray) -> np.ndarray:
     """Memory that is never freed: threads look at it to the end of the process, after Python's."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
     return memory
 
 
-class Crew:
+class Crew(Native):
     """One for the process. `helpers`: threads beside the caller's."""
 
-    name = "The code of the kernels' threads"
-    where, kept = f"{__name__}:crew", True
-    sources = (_source("serve", 2), _source("run", 3), _source("multiply", 8), _source("add", 8))
-
     def __init__(self) -> None:
-        self._lock, self._asked, self._functions = Lock(), False, list[Callable[..., int]]()
+        name, where = "The code of the kernels' threads", f"{__name__}:crew"
+        super().__init__(name, where, _MODULE, serve=2, run=3, multiply=8, add=8)
         self._loops: dict[Any, tuple[int, int]] = {}
         self._additions: dict[Any, tuple[int, int]] = {}
         self._begin_anew()
@@ -68,47 +60,20 @@ class Crew:
         words[layout.PATIENCE_NS // 8] = _PATIENCE_NS
         libc.sem_init(ctypes.c_void_p(self._state + layout.SEMAPHORE), 0, 0)
 
-    # ------------------------------------------------------------------ made ready in the background
-
-    def prepare(self) -> None:
-        mode = os.environ.get(SWITCH, "1")
-        with self._lock:
-            if self._asked or mode == "0":
-                return
-            self._asked = True
-        if mode == "wait":
-            make_ready(self)
-        else:
-            in_background(self)
-
-    def load(self) -> bool:
-        codes = [machine_code.read(source) for source in self.sources]
-        if all(codes):
-            self._use([code for code in codes if code])
-        return all(codes)
-
-    def compile(self) -> None:
-        self._use(self.build_ahead())
-
-    def build_ahead(self) -> list[bytes]:
-        from sparkflow_runtime.kernels import crew_native, machine_build
-
-        return [machine_build.build_and_keep(getattr(crew_native, s.name), s) for s in self.sources]
-
-    def _use(self, codes: Sequence[bytes]) -> None:
-        functions = [machine_code.load(code, len(s.arguments)) for code, s in zip(codes, self.sources)]
+    def _works(self, functions: list[Callable[..., int]]) -> bool:
         loops = {np.dtype(t): loop_of(np.matmul, f"{t}{t}->{t}") for t in "fd"}
-        if _gives_the_same_bits(functions[2], self._state, loops):
-            self._additions = {np.dtype(t): loop_of(np.add, f"{t}{t}->{t}") for t in "fd"}
-            self._functions, self._loops = functions, loops
-        else:
+        if not _gives_the_same_bits(functions[2], self._state, loops):
             _log.warning("Products use slower threads: this numpy's loops are not laid out as expected")
+            return False
+        self._additions = {np.dtype(t): loop_of(np.add, f"{t}{t}->{t}") for t in "fd"}
+        self._loops = loops
+        return True
 
     # ------------------------------------------------------------------ work
 
     def ready(self, threads: int) -> bool:
         """Whether there is a crew that may use this many threads, the caller's own among them."""
-        if threads < 2 or not self._functions:
+        if threads < 2 or not self.functions:
             return False
         if self.helpers == 0:
             self._start(threads - 1)
@@ -121,12 +86,12 @@ class Crew:
             for _ in range(helpers):
                 room = _for_ever(np.zeros(2, np.int64))
                 arguments = (self._state, room.ctypes.data)
-                Thread(target=self._functions[0], args=arguments, name="sparkflow-crew", daemon=True).start()
+                Thread(target=self.functions[0], args=arguments, name="sparkflow-crew", daemon=True).start()
             self.helpers = helpers
 
     def run(self, table: np.ndarray) -> None:
         """Do the blocks that are the rows of a table (crew_layout.py); `ready` has been asked."""
-        self._functions[1](self._state, table.ctypes.data, len(table))
+        self.functions[1](self._state, table.ctypes.data, len(table))
 
     def multiply(self, a: np.ndarray, b: np.ndarray, out: np.ndarray, length: int, room: int) -> bool:
         """out = a @ b in blocks of `length` of out's rows, or of its columns where it has more of them. False where
@@ -134,7 +99,7 @@ class Crew:
         found = self._loops.get(a.dtype)
         if found is None or not (a.flags.aligned and b.flags.aligned):
             return False
-        self._functions[2](self._state, room, *found, id(a), id(b), id(out), length)
+        self.functions[2](self._state, room, *found, id(a), id(b), id(out), length)
         return True
 
     def add(self, held: np.ndarray, value: np.ndarray, room: int) -> bool:
@@ -143,7 +108,7 @@ class Crew:
         ready = held.flags.c_contiguous and value.flags.c_contiguous and held.flags.aligned and value.flags.aligned
         if found is None or not ready:
             return False
-        self._functions[3](self._state, room, *found, id(held), id(value), held.size, held.itemsize)
+        self.functions[3](self._state, room, *found, id(held), id(value), held.size, held.itemsize)
         return True
 
 

@@ -8,20 +8,17 @@ match, a type without a loop) gives None, and the caller runs node by node.
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from threading import Event, Lock
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparkflow_runtime.kernels import fused_layout as layout
-from sparkflow_runtime.kernels import machine_code
-from sparkflow_runtime.kernels.compiled import SWITCH, in_background, make_ready
+from sparkflow_runtime.kernels.compiled import Native
 from sparkflow_runtime.kernels.fused_steps import PARAMETERS, Operand, Step, Tracer, Unsupported, trace
-from sparkflow_runtime.kernels.machine_code import Source
 from sparkflow_runtime.kernels.parallel import scratch_at
 
 _log = logging.getLogger(__name__)
@@ -203,52 +200,27 @@ class _Writer:
 # ---------------------------------------------------------------------- made ready in the background
 
 
-class _Interpreter:
+class _Interpreter(Native):
     """The machine code, from the moment it is there and has passed its check."""
 
-    name = "The interpreter of fused nodes"
-    where, kept = f"{__name__}:interpreter", True
-    sources = (Source("sparkflow_runtime.kernels.fused_native", "run", f"int64({', '.join(['int64'] * 8)})"),)
-
     def __init__(self) -> None:
+        name, where = "The interpreter of fused nodes", f"{__name__}:interpreter"
+        super().__init__(name, where, "sparkflow_runtime.kernels.fused_native", run=8)
         self.code: Any = None
-        self._asked, self._lock, self._done = False, Lock(), Event()
+        self._done = Event()
 
-    def prepare(self) -> None:
-        """Have it made ready in the background; nothing waits for it."""
-        mode = os.environ.get(SWITCH, "1")
-        with self._lock:
-            if self._asked or mode == "0":
-                return
-            self._asked = True
-        if mode == "wait":
-            make_ready(self)
-        else:
-            in_background(self)
-
-    def load(self) -> bool:
-        code = machine_code.read(self.sources[0])
-        if code:
-            self._use(code)
-        return bool(code)
-
-    def compile(self) -> None:
-        self._use(self.build_ahead())
-
-    def build_ahead(self) -> bytes:
-        from sparkflow_runtime.kernels import fused_native, machine_build
-
-        return machine_build.build_and_keep(fused_native.run, self.sources[0])
-
-    def _use(self, code: bytes) -> None:
+    def _use(self, codes: Sequence[bytes]) -> None:
         try:
-            function = machine_code.load(code, len(self.sources[0].arguments))
-            if _gives_the_same_bits(function):
-                self.code = function
-            else:
-                _log.warning("Fused nodes run node by node: this numpy's loops are not laid out as expected")
+            super()._use(codes)
+            self.code = self.functions[0] if self.functions else None
         finally:
             self._done.set()
+
+    def _works(self, functions: list[Callable[..., int]]) -> bool:
+        right = _gives_the_same_bits(functions[0])
+        if not right:
+            _log.warning("Fused nodes run node by node: this numpy's loops are not laid out as expected")
+        return right
 
     def wait(self, timeout_s: float) -> bool:
         """Whether it is in use, after waiting for it."""

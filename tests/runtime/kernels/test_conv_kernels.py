@@ -11,15 +11,20 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from sparkflow_runtime.kernels import (
+    compiled,
     conv_columns,
+    conv_direct,
     conv_taps,
     conv_tiles,
     conv_winograd,
+    machine_code,
     max_pool_loops,
     nn_loops,
     parallel,
     window_loops,
 )
+from sparkflow_runtime.kernels.conv_direct_layout import lanes
+from sparkflow_runtime.kernels.machine_code import load
 from sparkflow_runtime.kernels.windows import Window
 from sparkflow_runtime.wire.windows import slide
 
@@ -91,6 +96,78 @@ def test_winograd_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert conv_winograd.fits(normal(1, 1, 6, 6, 16), w, win)
     monkeypatch.setenv("SPARKFLOW_WINOGRAD", "0")
     assert not conv_winograd.fits(normal(1, 1, 6, 6, 16), w, win)
+
+
+# ---------------------------------------------------------------------- direct
+
+
+@pytest.fixture(scope="module")
+def direct() -> Any:
+    """The module, with its machine code in use whatever this process began with."""
+    known = conv_direct.direct.functions
+    if not lanes():
+        pytest.skip("this processor has no vectors that are multiplied and added in one")
+    codes = conv_direct.direct.build_ahead()
+    sources = conv_direct.direct.sources
+    conv_direct.direct.functions = [load(code, len(source.arguments)) for code, source in zip(codes, sources)]
+    yield conv_direct
+    conv_direct.direct.functions = known
+
+
+DIRECT = [
+    *WINDOWS[:5],
+    window((1, 28, 28), (1, 5, 5)),
+    window((1, 40, 13), (1, 3, 13), padding="VALID"),  # the filter spans the width
+    window((7, 8, 9), (3, 3, 3)),
+    window((1, 30, 30), (1, 7, 7), (1, 2, 2)),
+    window((1, 8, 8), (1, 2, 2), (1, 3, 3)),  # cells that no tap meets
+    window((1, 90, 70), (1, 5, 5), (1, 2, 1)),  # parts of an image
+    window((3, 40, 50), (2, 3, 3)),
+]
+
+
+@pytest.mark.parametrize("win", DIRECT)
+@pytest.mark.parametrize("images, inner, outer", [(3, 2, 5), (9, 16, 32), (2, 3, 48), (1, 40, 20), (1, 80, 17)])
+def test_directly_is_a_sum_of_products(direct: Any, win: Window, images: int, inner: int, outer: int) -> None:
+    x, w, dy = normal(images, *win.size, inner), normal(*win.taps, inner, outer), normal(images, *win.out, outer)
+    exact = [a.astype(np.float64) for a in (x, w, dy)]
+    ways = [
+        (direct.forward(x, w, win), conv_taps.forward(np, exact[0], exact[1], win)),
+        (direct.by_filter(x, dy, win), conv_taps.by_filter(np, exact[0], exact[2], win)),
+    ]
+    if max(win.strides) == 1 or max(win.dilations) == 1:
+        ways.append((direct.by_input(dy, w, win), conv_taps.by_input(np, exact[2], exact[1], win)))
+    for got, want in ways:
+        np.testing.assert_allclose(got, want, rtol=0, atol=8e-6 * np.abs(want).max())
+
+
+def test_directly_where_it_pays(direct: Any) -> None:
+    w, narrow = normal(1, 5, 5, 3, 16), window((1, 28, 3), (1, 5, 5))
+    wide, pointwise = window((1, 28, 28), (1, 5, 5)), window((1, 28, 28), (1, 1, 1))
+    assert direct.fits(normal(2, *wide.size, 3), w, wide)
+    assert not direct.fits(normal(2, *wide.size, 3).astype(np.float64), w, wide)
+    assert not direct.fits(normal(2, *wide.out, 16), w, wide, back=True), "three channels are a part of a vector"
+    assert not direct.fits(normal(2, *narrow.size, 3), w, narrow)
+    assert not direct.fits(normal(2, *pointwise.size, 3), normal(1, 1, 1, 3, 16), pointwise)
+
+
+def test_a_process_keeps_to_what_it_began_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another process builds meanwhile would round sums otherwise in the middle of a training."""
+    asked: list[Any] = []
+    monkeypatch.setattr(compiled, "in_background", asked.append)
+    monkeypatch.setattr(conv_direct, "lanes", lambda: 8)
+    monkeypatch.delenv("SPARKFLOW_NUMBA", raising=False)
+    late = conv_direct._Direct()
+    monkeypatch.setattr(machine_code, "read", lambda source: None)
+    late.prepare()
+    assert asked == [late] and not late.functions
+    monkeypatch.setattr(machine_code, "read", lambda source: b"code")
+    monkeypatch.setattr(machine_code, "load", lambda code, arguments: len)
+    late.prepare()
+    assert late.load() and not late.functions
+    early = conv_direct._Direct()
+    early.prepare()
+    assert early.functions == [len, len] and asked == [late]
 
 
 # ---------------------------------------------------------------------- both versions of a loop
@@ -229,17 +306,20 @@ def _with_threads(monkeypatch: pytest.MonkeyPatch, count: int, compute: Callable
 
 
 @pytest.mark.parametrize("channels", [16, 144])
-def test_the_number_of_threads_does_not_change_the_bits(monkeypatch: pytest.MonkeyPatch, channels: int) -> None:
+def test_the_number_of_threads_does_not_change_the_bits(
+    monkeypatch: pytest.MonkeyPatch, direct: Any, channels: int
+) -> None:
     same, strided = window((1, 48, 48), (1, 3, 3)), window((1, 48, 48), (1, 3, 3), (1, 2, 2))
 
     def compute() -> list[bytes]:
         found = []
-        for way, win in ((conv_winograd, same), (conv_columns, strided)):
+        for way, win in ((conv_winograd, same), (conv_columns, strided), (direct, strided)):
             found += [way.forward(x, w, win), way.by_input(dy[way], w, win), way.by_filter(x, dy[way], win)]
         return [a.tobytes() for a in found]
 
     x, w = normal(3, *same.size, channels), normal(1, 3, 3, channels, channels)
     dy = {conv_winograd: normal(3, *same.out, channels), conv_columns: normal(3, *strided.out, channels)}
+    dy[direct] = dy[conv_columns]
     monkeypatch.setattr(parallel._blas, "libraries", lambda: [])
     with threadpool_limits(1):
         assert _with_threads(monkeypatch, 1, compute) == _with_threads(monkeypatch, 4, compute)

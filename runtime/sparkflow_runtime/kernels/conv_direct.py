@@ -1,0 +1,283 @@
+"""Direct convolution of float32: no matrix of columns, and sums that stay in registers (conv_direct_native.py).
+
+A filter's row over the input is one run of numbers side by side, so that a filter of 5 x 5 x 16 is five runs of 80. The
+gradient of the input is a convolution too, of dy with the filter turned round; with a stride it is one for each phase
+of the stride, with every stride-th tap.
+
+Rounding: every sum is one chain of products from the first tap to the last, so that against float64 the largest error
+is 5e-7 to 3e-6 of the largest output, as with Winograd's way, where columns have 2e-7 to 8e-7.
+
+Whether a process computes so is settled when its first convolution is made: where the machine code is not on disk by
+then, this process goes another way to its end, and leaves the code for later ones. So a graph's sums are rounded alike
+from its first step to its last.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise, product
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+
+from sparkflow_runtime.kernels.compiled import SWITCH, Native
+from sparkflow_runtime.kernels.conv_direct_layout import OFFSETS, lanes
+from sparkflow_runtime.kernels.parallel import scratch_at, share
+from sparkflow_runtime.kernels.windows import Triple, Window
+
+_BLOCK_BYTES = 1 << 18  # of padded images that are worked on at once
+_PARTS = 8  # into which a batch is divided at least, for the threads
+_LINE = 64  # bytes: what follows the padded input begins on a cache line of its own
+_SMALL = 1 << 16  # weights of a filter of which several partial gradients may be held
+_MIN_WIDE, _MIN_MADE = 4, 4  # outputs of a row, and channels, below which tiles are mostly empty
+
+
+class _Direct(Native):
+    def __init__(self) -> None:
+        module = "sparkflow_runtime.kernels.conv_direct_native"
+        super().__init__("Direct convolution", f"{__name__}:direct", module, forward=8, gradient=8)
+        self._settled, self._settling = False, Lock()
+
+    @property
+    def kept(self) -> bool:  # type: ignore[override]
+        return bool(lanes())
+
+    def prepare(self) -> None:
+        """Settle it, and have the code built where it is missing."""
+        with self._settling:
+            if self._settled or not self.kept:
+                return
+            mode = os.environ.get(SWITCH, "1")
+            if mode == "wait":
+                super().prepare()
+            elif mode != "0":
+                self.load()
+            self._settled = True
+        if not self.functions:
+            super().prepare()
+
+    def _use(self, codes: Sequence[bytes]) -> None:
+        if not self._settled:
+            super()._use(codes)
+
+
+direct = _Direct()
+prepare = direct.prepare
+
+
+class _Walk(NamedTuple):
+    """What of a Window this needs, with no channels wasted: an axis that the filter spans whole is part of those."""
+
+    size: Triple
+    taps: Triple
+    strides: Triple
+    dilations: Triple
+    before: Triple  # below 0: so many cells are never met
+    out: Triple
+
+    @classmethod
+    def of(cls, win: Window) -> tuple[_Walk, bool]:
+        """(the walk, whether width has become part of the channels)."""
+        walk = cls(win.size, win.taps, win.strides, win.dilations, win.before, win.out)
+        spanned = win.out[2] == 1 and win.taps[2] == win.size[2] and win.before[2] == 0 and win.dilations[2] == 1
+        if not spanned:
+            return walk, False
+        fill = (1, 1, 1, 1, 0, 1)
+        return cls(*((first, *axes[:2]) for first, axes in zip(fill, walk))), True
+
+    @property
+    def span(self) -> Triple:
+        """Cells from the first tap to the last."""
+        d, h, w = ((t - 1) * n + 1 for t, n in zip(self.taps, self.dilations))
+        return d, h, w
+
+    def needs(self, outputs: Triple) -> Triple:
+        """Cells that so many neighbouring outputs see."""
+        d, h, w = ((n - 1) * s + span for n, s, span in zip(outputs, self.strides, self.span))
+        return d, h, w
+
+
+def fits(x: np.ndarray, w: np.ndarray, win: Window, back: bool = False) -> bool:
+    """Whether this way is open, and pays. back: for the gradient of the input; x is dy then."""
+    if not direct.functions or x.dtype != np.float32 or win.trivial:
+        return False
+    walk, _ = _Walk.of(win)
+    wide, made = walk.out[2], w.shape[-1]
+    if back:
+        wide, made = walk.size[2] // walk.strides[2], w.shape[-2]
+        if max(walk.strides) > 1 and max(walk.dilations) > 1:
+            return False
+    return wide >= _MIN_WIDE and made >= _MIN_MADE
+
+
+# ---------------------------------------------------------------------- plans
+
+
+class _Plan(NamedTuple):
+    words: np.ndarray  # conv_direct_layout.py
+    pieces: int
+    room: int  # bytes of words and padded input
+    made: int  # bytes of a piece's output
+
+    def divided(self, parts: int) -> list[tuple[int, int]]:
+        """(first, last) of each part's pieces."""
+        ends = [i * self.pieces // parts for i in range(parts + 1)]
+        return [(first, last) for first, last in pairwise(ends) if last > first]
+
+
+@lru_cache(256)
+def _plan(walk: _Walk, images: int, channels: int, made: int, out_bytes: tuple[int, ...]) -> _Plan:
+    """For a batch of inputs, and outputs whose cells lie `out_bytes` apart."""
+    group, axis, along = _division(walk, images, channels)
+    parts = -(-walk.out[axis - 1] // along)
+    outputs = list(walk.out)
+    outputs[axis - 1] = along
+    taps = walk.taps if walk.dilations[2] != 1 else (*walk.taps[:2], 1)
+    length = channels * walk.taps[2] // taps[2]
+    cells = [t * n for tap in np.ndindex(*taps) for t, n in zip(tap, walk.dilations)]
+    division = [group, axis, along, parts]
+    size, first = [images, *walk.size, 4 * channels], [-b for b in walk.before]
+    filter_runs = [int(np.prod(taps)), length, *cells]
+    words = [*division, *size, *first, *walk.strides, *walk.span, *walk.out, *out_bytes, made, *filter_runs]
+    seen = group * int(np.prod(walk.needs((outputs[0], outputs[1], outputs[2])))) * 4 * channels
+    room = 8 * (OFFSETS + len(cells) // 3) + seen + _LINE
+    return _Plan(
+        np.array(words, np.int64), -(-images // group) * parts, room, group * int(np.prod(outputs)) * 4 * _filled(made)
+    )
+
+
+def _division(walk: _Walk, images: int, channels: int) -> tuple[int, int, int]:
+    """(images of a piece, the axis that is divided, outputs of a piece along it): whole images, several where they are
+    small; where there are few, or they are large, parts of one."""
+    axis = 1 if walk.out[0] > 1 else 2
+    seen = walk.needs(walk.out)
+    whole = 4 * channels * int(np.prod(seen))
+    along, span, stride = walk.out[axis - 1], walk.span[axis - 1], walk.strides[axis - 1]
+    if images >= _PARTS and whole <= 2 * _BLOCK_BYTES:
+        return max(1, min(-(-images // _PARTS), _BLOCK_BYTES // whole)), axis, along
+    cells = max(_BLOCK_BYTES // (whole // seen[axis - 1]), 2 * span)
+    return 1, axis, max(1, min((cells - span) // stride + 1, -(-along * images // _PARTS), along))
+
+
+def _filled(channels: int) -> int:
+    """Channels of whole vectors."""
+    return -(-channels // lanes()) * lanes()
+
+
+def _packed(w: np.ndarray) -> np.ndarray:
+    """Weights [taps and channels, made] two vectors of made channels after another, the last ones filled with zeros."""
+    pair, made = 2 * lanes(), _filled(w.shape[1])
+    if made != w.shape[1]:
+        filled = np.zeros((len(w), made), np.float32)
+        filled[:, : w.shape[1]] = w
+        w = filled
+    return np.concatenate([w[:, first : first + pair].reshape(-1) for first in range(0, made, pair)])
+
+
+def _at(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _room(plan: _Plan) -> tuple[int, int]:
+    """(the thread's room, where in it an output goes)."""
+    room = scratch_at("direct convolution", plan.room + plan.made)
+    return room, room + plan.room
+
+
+# ---------------------------------------------------------------------- the three
+
+
+def _convolve(x: np.ndarray, w: np.ndarray, walk: _Walk, y: np.ndarray) -> None:
+    """y = x convolved with w [taps and channels, made]; y's rows need not lie side by side."""
+    plan = _plan(walk, len(x), x.shape[4], y.shape[4], y.strides[:4])
+    weights = _packed(w)
+    addresses = _at(x), _at(weights), _at(y), _at(plan.words)
+
+    def work(parts: Sequence[tuple[int, int]]) -> None:
+        for first, last in parts:
+            direct.functions[0](*addresses, first, last, *_room(plan))
+
+    share(work, plan.divided(_PARTS))
+
+
+def forward(x: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
+    y = np.empty((len(x), *win.out, w.shape[-1]), np.float32)
+    walk, flat = _Walk.of(win)
+    x5, y5 = (_widthless(x), _rowless(y)) if flat else (x, y)
+    _convolve(x5, w.reshape(-1, w.shape[-1]), walk, y5)
+    return y
+
+
+def by_input(dy: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
+    dx = np.empty((len(dy), *win.size, w.shape[-2]), np.float32)
+    walk, flat = _Walk.of(win)
+    dy5, dx5 = (_rowless(dy), _widthless(dx)) if flat else (dy, dx)
+    w5 = w.reshape(*walk.taps, -1, w.shape[-1])
+    for cells, taps, back in _phases(walk):
+        part, used = dx5[(slice(None), *cells)], w5[taps]
+        if used.size == 0:
+            part[:] = 0
+        elif part.size:
+            turned = used[::-1, ::-1, ::-1].swapaxes(3, 4)
+            _convolve(dy5, turned.reshape(-1, turned.shape[4]), back, part)
+    return dx
+
+
+def _phases(walk: _Walk) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...], _Walk]]:
+    """For each phase of the strides: (cells of the input, the taps that meet them, the walk over dy for those)."""
+    axes = [
+        [_phase(phase, size, *of_axis) for phase in range(stride)]
+        for size, stride, *of_axis in zip(walk.size, walk.strides, walk.strides, walk.taps, walk.dilations, walk.before)
+    ]
+    for found in product(*axes):
+        cells, taps, counts, before, out = zip(*found)
+        yield cells, taps, _Walk(walk.out, counts, (1, 1, 1), walk.dilations, before, out)
+
+
+def _phase(
+    phase: int, size: int, stride: int, taps: int, dilation: int, before: int
+) -> tuple[slice, slice, int, int, int]:
+    first = (phase - before) % stride
+    count = len(range(phase, taps, stride))
+    # Tap `phase + stride * j` of output o meets cell `first + stride * m` where o = m + shift - j.
+    shift = (first + before - phase) // stride
+    return (
+        slice(first, None, stride),
+        slice(phase, None, stride),
+        count,
+        (count - 1) * dilation - shift,
+        len(range(first, size, stride)),
+    )
+
+
+def by_filter(x: np.ndarray, dy: np.ndarray, win: Window) -> np.ndarray:
+    """In a fixed number of partial sums, so that the number of threads does not change the bits."""
+    walk, flat = _Walk.of(win)
+    x5, dy5 = (_widthless(x), _rowless(dy)) if flat else (x, dy)
+    made, weights = dy.shape[4], int(np.prod(walk.taps)) * x5.shape[4]
+    plan = _plan(walk, len(x), x5.shape[4], made, dy5.strides[:4])
+    parts = plan.divided(_PARTS if weights * made <= _SMALL else 2)
+    sums = np.zeros((len(parts), weights, _filled(made)), np.float32)
+    addresses = _at(x5), _at(dy5)
+
+    def work(mine: Sequence[int]) -> None:
+        for part in mine:
+            direct.functions[1](*addresses, _at(sums[part]), _at(plan.words), *parts[part], *_room(plan))
+
+    share(work, range(len(parts)))
+    return np.ascontiguousarray(sums.sum(0)[:, :made]).reshape(*win.taps, x.shape[4], made)
+
+
+def _widthless(x: np.ndarray) -> np.ndarray:
+    """An input whose width is part of its channels."""
+    n, d, h, w, c = x.shape
+    return x.reshape(n, 1, d, h, w * c)
+
+
+def _rowless(y: np.ndarray) -> np.ndarray:
+    """Its outputs, which are one wide."""
+    n, d, h, _, c = y.shape
+    return y.reshape(n, 1, d, h, c)
