@@ -349,6 +349,9 @@ def _done(work: Work, do: Callable[[], bool | None]) -> bool:
 
 def _in_child(names: Sequence[str]) -> None:
     """Have a child process build these. Whatever it does not bring about is built here."""
+    _log.info(
+        "Building %d loops beside the steps, once for this machine (`sparkflow compile` does so ahead)", len(names)
+    )
     try:
         building = child(names, _NICE)
         said = building.communicate()[1]

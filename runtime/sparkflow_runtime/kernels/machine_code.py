@@ -28,7 +28,8 @@ ENTRY = "sparkflow_entry"
 REFUSED = -(1 << 63)
 _FOLDER = "NUMBA_CACHE_DIR"
 _OURS = r"sparkflow_runtime\.(?:kernels|records)\.\w+"
-_NEIGHBOUR = re.compile(rf"^from ({_OURS}) import", re.MULTILINE)
+_REGISTRY = r"sparkflow_runtime\.kernels\.compiled"  # which every loop is listed with, and none is made of
+_NEIGHBOUR = re.compile(rf"^from (?!{_REGISTRY} )({_OURS}) import", re.MULTILINE)
 
 
 class Argument(NamedTuple):

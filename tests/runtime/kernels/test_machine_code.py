@@ -214,3 +214,12 @@ def test_another_text_is_other_code(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert machine_code.read(source) == b"code"
     monkeypatch.setattr(machine_code, "_texts", lambda module: "changed")
     assert machine_code.read(source) is None
+
+
+def test_code_depends_on_the_text_of_what_it_is_made_of() -> None:
+    ours = "sparkflow_runtime.kernels"
+    native, layout, build = (machine_code.text(f"{ours}.{m}") for m in ("crew_native", "crew_layout", "machine_build"))
+    assert machine_code._texts(f"{ours}.crew_native") == native + layout + build
+    assert machine_code._texts(f"{ours}.window_loops") == machine_code.text(f"{ours}.window_loops"), (
+        "not on `compiled`'s"
+    )
