@@ -29,7 +29,8 @@ from sparkflow_runtime.kernels.parallel import scratch_at, share
 from sparkflow_runtime.kernels.windows import Triple, Window
 
 _BLOCK_BYTES = 1 << 18  # of padded images that are worked on at once
-_PARTS = 8  # into which a batch is divided at least, for the threads
+_PARTS = 32  # into which a batch is divided at least, for the threads
+_SUMS = 8  # the same for the gradient of a filter, which has a partial sum for each
 _LINE = 64  # bytes: what follows the padded input begins on a cache line of its own
 _SMALL = 1 << 16  # weights of a filter of which several partial gradients may be held
 _MIN_WIDE, _MIN_MADE = 4, 4  # outputs of a row, and channels, below which tiles are mostly empty
@@ -129,9 +130,9 @@ class _Plan(NamedTuple):
 
 
 @lru_cache(256)
-def _plan(walk: _Walk, images: int, channels: int, made: int, out_bytes: tuple[int, ...]) -> _Plan:
-    """For a batch of inputs, and outputs whose cells lie `out_bytes` apart."""
-    group, axis, along = _division(walk, images, channels)
+def _plan(walk: _Walk, images: int, channels: int, made: int, out_bytes: tuple[int, ...], least: int) -> _Plan:
+    """For a batch of inputs, and outputs whose cells lie `out_bytes` apart, in `least` pieces or more."""
+    group, axis, along = _division(walk, images, channels, least)
     parts = -(-walk.out[axis - 1] // along)
     outputs = list(walk.out)
     outputs[axis - 1] = along
@@ -149,17 +150,17 @@ def _plan(walk: _Walk, images: int, channels: int, made: int, out_bytes: tuple[i
     )
 
 
-def _division(walk: _Walk, images: int, channels: int) -> tuple[int, int, int]:
+def _division(walk: _Walk, images: int, channels: int, least: int) -> tuple[int, int, int]:
     """(images of a piece, the axis that is divided, outputs of a piece along it): whole images, several where they are
     small; where there are few, or they are large, parts of one."""
     axis = 1 if walk.out[0] > 1 else 2
     seen = walk.needs(walk.out)
     whole = 4 * channels * int(np.prod(seen))
     along, span, stride = walk.out[axis - 1], walk.span[axis - 1], walk.strides[axis - 1]
-    if images >= _PARTS and whole <= 2 * _BLOCK_BYTES:
-        return max(1, min(-(-images // _PARTS), _BLOCK_BYTES // whole)), axis, along
+    if images >= least and whole <= 2 * _BLOCK_BYTES:
+        return max(1, min(-(-images // least), _BLOCK_BYTES // whole)), axis, along
     cells = max(_BLOCK_BYTES // (whole // seen[axis - 1]), 2 * span)
-    return 1, axis, max(1, min((cells - span) // stride + 1, -(-along * images // _PARTS), along))
+    return 1, axis, max(1, min((cells - span) // stride + 1, -(-along * images // least), along))
 
 
 def _filled(channels: int) -> int:
@@ -192,13 +193,12 @@ def _room(plan: _Plan) -> tuple[int, int]:
 
 def _convolve(x: np.ndarray, w: np.ndarray, walk: _Walk, y: np.ndarray) -> None:
     """y = x convolved with w [taps and channels, made]; y's rows need not lie side by side."""
-    plan = _plan(walk, len(x), x.shape[4], y.shape[4], y.strides[:4])
+    plan = _plan(walk, len(x), x.shape[4], y.shape[4], y.strides[:4], _PARTS)
     weights = _packed(w)
     addresses = _at(x), _at(weights), _at(y), _at(plan.words)
 
     def work(parts: Sequence[tuple[int, int]]) -> None:
-        for first, last in parts:
-            direct.functions[0](*addresses, first, last, *_room(plan))
+        direct.functions[0](*addresses, parts[0][0], parts[-1][1], *_room(plan))
 
     share(work, plan.divided(_PARTS))
 
@@ -258,8 +258,8 @@ def by_filter(x: np.ndarray, dy: np.ndarray, win: Window) -> np.ndarray:
     walk, flat = _Walk.of(win)
     x5, dy5 = (_widthless(x), _rowless(dy)) if flat else (x, dy)
     made, weights = dy.shape[4], int(np.prod(walk.taps)) * x5.shape[4]
-    plan = _plan(walk, len(x), x5.shape[4], made, dy5.strides[:4])
-    parts = plan.divided(_PARTS if weights * made <= _SMALL else 2)
+    plan = _plan(walk, len(x), x5.shape[4], made, dy5.strides[:4], _SUMS)
+    parts = plan.divided(_SUMS if weights * made <= _SMALL else 2)
     sums = np.zeros((len(parts), weights, _filled(made)), np.float32)
     addresses = _at(x5), _at(dy5)
 
