@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import struct
 import threading
 import time
@@ -90,6 +91,38 @@ def test_fifty_slots_on_two_servers_travel_as_two_messages_a_step(cluster: Any, 
             sent, received = (channel.counters[k] - old[k] for k in ("frames_sent", "frames_received"))
             assert 20 <= sent <= 22 and 20 <= received <= 22, "but for heartbeats"
         assert session.run(count) == 11
+
+
+class Interrupted(BaseException):
+    """As KeyboardInterrupt, which would end the tests."""
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_an_interrupted_step_ends_at_every_task(cluster: Any, graph: Any, own: bool) -> None:
+    """Or the dequeue that waits at the server would take the next element for nobody."""
+    servers = cluster(ps=1, worker=1)
+    with tf.device(PS):
+        queue = tf.FIFOQueue(10, [tf.float32], shapes=[[]])
+        item, put, size = queue.dequeue(), queue.enqueue([1.0]), queue.size()
+    with tf.device(WORKER):
+        got = item + 1.0 if own else item
+
+    def interrupt(*_: Any) -> None:
+        raise Interrupted
+
+    with tf.Session(servers["worker0"].target) as session:
+        session.run(size)
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            for _ in range(3):
+                with pytest.raises(Interrupted):
+                    signal.setitimer(signal.ITIMER_REAL, 0.1)
+                    session.run(got)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        session.run(put)
+        time.sleep(0.1)
+        assert session.run(size) == 1 and session.run(got) == (2 if own else 1)
 
 
 def test_a_step_that_fails_before_it_sends_ends_at_once_everywhere(cluster: Any, graph: Any) -> None:

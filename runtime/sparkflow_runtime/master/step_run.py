@@ -40,6 +40,9 @@ class StepRun:
             if own is not None and self._own_step is not None:
                 self._run_own(own, timeout_s)
             self._await_others(deadline, timeout_s)
+        except BaseException as error:  # Ctrl-C, wherever it comes: what still waits must take nothing any more
+            self.abort(AbortedError(f"Interrupted by {type(error).__name__}"))
+            raise
         finally:
             task.rendezvous.end(self.step_id)
         if self._error is not None:
@@ -98,9 +101,6 @@ class StepRun:
             self._results.append((own, self._own_step.run(timeout_s)))  # type: ignore[union-attr]
         except OpError as error:
             self.abort(error)
-        except BaseException as error:
-            self.abort(AbortedError(f"Interrupted by {type(error).__name__}"))
-            raise
 
     def abort(self, error: OpError) -> None:
         """The first error wins; every other part is told to stop."""

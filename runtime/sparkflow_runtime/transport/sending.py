@@ -1,9 +1,12 @@
 """The sending half of a socket: whole frames, from many threads, in order.
 
-Whoever holds the lock sends first what earlier senders owe (`_owed`), and puts the rest of a frame it began before what
-others posted meanwhile, so a frame is never cut by another. Two ways in: `send` waits for the peer, until a deadline;
+The frame that is being sent stands first in what is owed (`_owed`), and whoever holds the lock pays in that order, so a
+frame is never cut by another, nor does it stay half sent. Two ways in: `send` waits for the peer, until a deadline;
 `post` never waits, for threads that others wait for: what the socket does not take at once is copied, and a writer
 thread (started when first needed) sends it.
+
+An exception from a signal's handler (Ctrl-C) comes between any call and the use of what it returned. So taking the
+lock, and noting what the kernel took, are one call into C each; the rest of an interrupted frame is owed.
 """
 
 from __future__ import annotations
@@ -39,6 +42,33 @@ class BacklogError(Exception):
     """So much waits to be sent already that no more is kept."""
 
 
+class _Frame:
+    """What is to be sent, and how much of it the kernel has taken, call by call. kept: it is a copy, not the
+    caller's arrays."""
+
+    __slots__ = ("buffers", "kept", "nbytes", "segment", "taken")
+
+    def __init__(self, buffers: Sequence[Buffer], nbytes: int, segment: Segment | None, kept: bool = False):
+        self.buffers = [b"".join(buffers)] if kept or nbytes <= _JOIN_BYTES else list(buffers)
+        self.nbytes, self.segment, self.kept = nbytes, segment, kept
+        self.taken: list[int] = []
+
+    def left(self) -> tuple[list[Buffer], int]:
+        """(the buffers, how many bytes) still to be sent."""
+        if not self.taken:
+            return self.buffers[:], self.nbytes
+        if self.segment is not None:
+            self.segment.sent()
+        todo, sent = self.buffers[:], sum(self.taken)
+        return todo[_skip(todo, 0, sent) :], self.nbytes - sent
+
+    def keep(self) -> None:
+        if not self.kept:
+            todo, nbytes = self.left()
+            block: list[Buffer] = [b"".join(todo)]
+            self.buffers, self.nbytes, self.taken, self.kept = block, nbytes, [], True
+
+
 class Sender:
     """bytes_sent, frames_sent: what the socket took. Raises OSError where the connection is gone."""
 
@@ -46,7 +76,7 @@ class Sender:
         """max_owed_bytes: of frames that `post` keeps for a peer that does not read them."""
         self._sock, self._name, self._max_owed_bytes = sock, name, max_owed_bytes
         self._lock = threading.Lock()
-        self._owed: deque[tuple[memoryview, Segment | None]] = deque()
+        self._owed: deque[_Frame] = deque()
         self._wake: SimpleQueue[bool] = SimpleQueue()
         self._writer: threading.Thread | None = None
         self.bytes_sent = self.frames_sent = 0
@@ -60,25 +90,41 @@ class Sender:
 
         segment: holds the frame's payload; its descriptor travels with the first byte, if it has not yet.
         """
-        if not self._lock.acquire(timeout=-1 if deadline is None else max(0.0, deadline - time.monotonic())):
-            raise NotBegunError("another thread's message was still being sent")
+        frame, whole = _Frame(buffers, nbytes, segment), False
+        held: list[bool] = []
         try:
+            timeout_s = -1 if deadline is None else max(0.0, deadline - time.monotonic())
+            held.extend(map(self._lock.acquire, (True,), (timeout_s,)))
+            if not held[0]:
+                raise NotBegunError("another thread's message was still being sent")
             if self._owed and not self._pay(deadline):
                 raise NotBegunError("the peer did not read what was sent before")
-            before = self.bytes_sent
-            left = self._write(buffers, nbytes, deadline, _NOSIGNAL, segment)
-            begun = self.bytes_sent > before
-            if begun:
-                self.frames_sent += 1
-                if left:  # a frame begun must end before what others posted meanwhile, or the stream is lost
-                    self._owed.appendleft((memoryview(b"".join(left)), None))
+            self._owed.appendleft(frame)
+            whole = self._send(frame, deadline, _NOSIGNAL)
+        except OSError:
+            self._owed.clear()
+            raise
         finally:
-            self._lock.release()
-        if left and not begun:
-            raise NotBegunError("the peer did not read it")
-        if left:
-            self._wake_writer()
+            if held and held[0]:
+                try:
+                    self._leave(frame, whole)
+                finally:
+                    self._lock.release()
+        if whole:
+            self.frames_sent += 1
+        elif frame.kept:
             raise DeadlineExceededError("the peer did not read it")
+        else:
+            raise NotBegunError("the peer did not read it")
+
+    def _leave(self, frame: _Frame, whole: bool) -> None:
+        """What has not begun is nobody's; the rest of what has is owed."""
+        if self._owed and self._owed[0] is frame:
+            if whole or not frame.taken:
+                self._owed.popleft()
+            else:
+                frame.keep()
+                self._wake_writer()
 
     def post(self, buffers: Sequence[Buffer], nbytes: int, segment: Segment | None = None) -> None:
         """Never blocks; what the socket does not take now is copied and sent by the writer thread.
@@ -86,22 +132,30 @@ class Sender:
         Raises BacklogError where so much is waiting that this frame would pass the limit.
         """
         if self._owed:
-            waiting = sum(block.nbytes for block, _ in list(self._owed))
+            waiting = sum(frame.nbytes for frame in list(self._owed) if frame.kept)
             if waiting + nbytes > self._max_owed_bytes:
                 raise BacklogError(f"{waiting} bytes wait for it, and at most {self._max_owed_bytes} may")
         self.frames_sent += 1
-        if self._owed or not self._lock.acquire(blocking=False):
-            self._owed.append((memoryview(b"".join(buffers)), segment))
-        else:
-            try:
-                if self._owed:
-                    self._owed.append((memoryview(b"".join(buffers)), segment))
-                elif left := self._write(buffers, nbytes, 0.0, _DONTWAIT, segment):
-                    self._owed.appendleft((memoryview(b"".join(left)), segment))  # before what came meanwhile
-            finally:
+        held: list[bool] = []
+        try:
+            if not self._owed:
+                held.extend(map(self._lock.acquire, (False,)))
+            if self._owed or not held[0]:
+                self._owed.append(_Frame(buffers, nbytes, segment, kept=True))
+            else:
+                self._post(_Frame(buffers, nbytes, segment))
+        finally:
+            if held and held[0]:
                 self._lock.release()
         if self._owed:
             self._wake_writer()
+
+    def _post(self, frame: _Frame) -> None:
+        self._owed.appendleft(frame)  # before what comes meanwhile
+        if self._send(frame, 0.0, _DONTWAIT):
+            self._owed.popleft()
+        else:
+            frame.keep()
 
     def offer(self, frame: bytes) -> None:
         """Sends a small frame if nobody is sending: bytes under way say as much as a heartbeat."""
@@ -114,7 +168,7 @@ class Sender:
         if self._lock.acquire(timeout=_FAREWELL_S):
             try:
                 if self._pay(deadline):
-                    self._write([frame], len(frame), 0.0, _DONTWAIT)
+                    self._send(_Frame([frame], len(frame), None), 0.0, _DONTWAIT)
             finally:
                 self._lock.release()
 
@@ -128,40 +182,31 @@ class Sender:
             self._owed.clear()
         self._wake.put(False)
 
-    def _write(
-        self,
-        buffers: Sequence[Buffer],
-        nbytes: int,
-        deadline: float | None,
-        flags: int,
-        segment: Segment | None = None,
-    ) -> list[Buffer]:
-        """Sends; returns what is left at the deadline (0.0: at the first byte that would wait)."""
-        if nbytes <= _JOIN_BYTES:
-            buffers = [b"".join(buffers)]
-        todo, at = list(buffers), 0
-        while True:
+    def _send(self, frame: _Frame, deadline: float | None, flags: int) -> bool:
+        """Sends what is left of a frame; False at the deadline (0.0: at the first byte that would wait). The lock is
+        held."""
+        (todo, left), at, segment = frame.left(), 0, frame.segment
+        while left:
             try:
-                sent = self._sock.sendmsg(todo[at : at + _IOV_MAX], _descriptor(segment), flags)
+                buffers = todo[at : at + _IOV_MAX]
+                frame.taken.extend(map(self._sock.sendmsg, (buffers,), (_descriptor(segment),), (flags,)))
+                sent = frame.taken[-1]
                 if segment is not None:
                     segment.sent()
             except BlockingIOError:
                 sent = 0
             self.bytes_sent += sent
-            nbytes -= sent
-            if not nbytes:
-                return []
-            at = _skip(todo, at, sent)
-            if deadline is not None and time.monotonic() >= deadline and not (deadline == 0.0 and sent):
-                return todo[at:]
+            left -= sent
+            if left:
+                at = _skip(todo, at, sent)
+                if deadline is not None and time.monotonic() >= deadline and not (deadline == 0.0 and sent):
+                    return False
+        return True
 
     def _pay(self, deadline: float | None) -> bool:
         """Sends what is owed; False where the deadline came first. The lock is held."""
         while self._owed:
-            block, segment = self._owed[0]
-            left = self._write([block], block.nbytes, deadline, _NOSIGNAL, segment)
-            if left:
-                self._owed[0] = memoryview(left[0]), segment
+            if not self._send(self._owed[0], deadline, _NOSIGNAL):
                 return False
             self._owed.popleft()
         return True

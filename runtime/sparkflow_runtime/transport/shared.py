@@ -113,7 +113,11 @@ class Lender:
                 return None, dropped
             segment.lend()
             self.bytes_lent += nbytes
-        segment.write(payload)
+        try:
+            segment.write(payload)
+        except BaseException:  # interrupted: it is nobody's
+            self.give_up(segment)
+            raise
         return segment, dropped
 
     def give_up(self, segment: Segment) -> None:

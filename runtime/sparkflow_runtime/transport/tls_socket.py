@@ -136,8 +136,19 @@ class TlsSocket:
         """How many of the first bytes are on their way. Raises BlockingIOError where none could be.
 
         What is encrypted must be sent, whatever the caller does next: so once a part has been encrypted it is said to
-        be sent but for its last byte, with which the caller comes back until the socket has taken it all.
+        be sent but for its last byte, with which the caller comes back until the socket has taken it all. What is
+        interrupted between (Ctrl-C) may have sent a part that nobody knows of: that ends the connection.
         """
+        try:
+            return self._sendmsg(buffers, flags)
+        except BlockingIOError:
+            raise
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self._raw.shutdown(socket.SHUT_RDWR)
+            raise
+
+    def _sendmsg(self, buffers: Sequence[Any], flags: int) -> int:
         if not self._claimed:
             data = _first_bytes(buffers)
             self._unsent, self._claimed = memoryview(self._encrypted(data)), len(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 import time
@@ -63,6 +64,57 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     with a, b:
         a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         yield a, b
+
+
+class Interrupted(BaseException):
+    """As KeyboardInterrupt, which would end the tests."""
+
+
+def test_an_interrupted_send_leaves_whole_frames(pair: tuple[socket.socket, socket.socket]) -> None:
+    """A signal's exception comes at any point of a send: what has left of the frame is ended by its rest, before
+    anything else is sent."""
+    frames, words, interrupted = 300, 20_000, 0
+    sender, seen = Sender(pair[0], "peer", 1 << 30), []
+
+    def read() -> None:
+        while not seen or seen[-1] >= 0:
+            found, got = np.empty(words, np.int32), 0
+            while got < found.nbytes:
+                got += pair[1].recv_into(memoryview(found).cast("B")[got:], min(9_000, found.nbytes - got))
+            seen.append(int(found[0]) if (found == found[0]).all() else -2)
+
+    def interrupt(*_: Any) -> None:
+        raise Interrupted
+
+    def post() -> None:
+        for k in range(frames):
+            sender.post([np.full(words, frames + k, np.int32)], 4 * words)
+            time.sleep(0.001)
+
+    reader, posted = threading.Thread(target=read), threading.Thread(target=post)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    reader.start()
+    posted.start()
+    try:
+        for k in range(frames):
+            frame = np.full(words, k, np.int32)
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + 7 * k % 400))
+                sender.send([frame[:100], frame[100:]], frame.nbytes)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupted:
+                interrupted += 1
+            frame[:] = -3  # the caller's again
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    posted.join()
+    sender.send([np.full(words, -1, np.int32)], 4 * words)
+    reader.join()
+    sent = [number for number in seen[:-1] if number < frames]
+    assert seen[-1] == -1 and sent == sorted(set(sent)) and len(sent) >= frames - interrupted > 0, seen
+    assert [number for number in seen if number >= frames] == [*range(frames, 2 * frames)] and interrupted
+    sender.stop()
 
 
 def test_frames_of_many_threads_stay_whole(pair: tuple[socket.socket, socket.socket]) -> None:
