@@ -87,7 +87,7 @@ def gather_rows(
                 source, target = table + ids[first + i] * width, out + i * step
                 for k in range(width):
                     memory[target + k] = memory[source + k]
-    return touched
+    return touched >> 1  # any number but the one that means refused arguments (machine_code)
 
 
 @gather_rows.otherwise

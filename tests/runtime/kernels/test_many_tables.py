@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.kernels import embedding, updates
+from sparkflow_runtime.kernels import embedding, row_loops, updates
 from sparkflow_runtime.kernels.registry import Node, find
 from sparkflow_runtime.kernels.updates import Updater
 from sparkflow_runtime.resources.manager import ResourceManager
@@ -57,3 +57,13 @@ def test_look_ups_side_by_side(shared: int, monkeypatch: Any) -> None:
     np.testing.assert_array_equal(joined, np.concatenate([t[i] for t, i in zip(tables, ids)], 1))
     for part, table, mine in zip(columns, tables, ids, strict=True):
         np.testing.assert_array_equal(part, table[mine])
+
+
+def test_rows_whose_bits_differ_in_the_sign_alone() -> None:
+    """0.0 beside -0.0, as an optimizer with a penalty leaves them: no value of a row is an error."""
+    tables = [np.array([[0.0, -0.0], [0.0, 1.0]]), np.array([[2.0]])]
+    row_loops.gather_rows.wait(60)
+    node = Node("n", "_FusedGather", {"N": 2}, "CPU", np, ResourceManager())
+    rows, others = find(node.op, "CPU").factory(node)(*tables, np.array([0]), np.array([0, 0]))
+    assert rows.tolist() == [[0, 0]] and np.signbit(rows).tolist() == [[False, True]]
+    assert others.tolist() == [[2], [2]]
