@@ -55,9 +55,7 @@ class _Frame:
 
     def left(self) -> tuple[list[Buffer], int]:
         """(the buffers, how many bytes) still to be sent."""
-        if not self.taken:
-            return self.buffers[:], self.nbytes
-        if self.segment is not None:
+        if self.segment is not None and self.taken:
             self.segment.sent()
         todo, sent = self.buffers[:], sum(self.taken)
         return todo[_skip(todo, 0, sent) :], self.nbytes - sent
@@ -90,41 +88,47 @@ class Sender:
 
         segment: holds the frame's payload; its descriptor travels with the first byte, if it has not yet.
         """
-        frame, whole = _Frame(buffers, nbytes, segment), False
+        frame = _Frame(buffers, nbytes, segment)
+        if deadline is None:
+            with self._lock:
+                self._begin(frame, None)
+            return
         held: list[bool] = []
         try:
-            timeout_s = -1 if deadline is None else max(0.0, deadline - time.monotonic())
-            held.extend(map(self._lock.acquire, (True,), (timeout_s,)))
+            held.extend(map(self._lock.acquire, (True,), (max(0.0, deadline - time.monotonic()),)))
             if not held[0]:
                 raise NotBegunError("another thread's message was still being sent")
+            self._begin(frame, deadline)
+        finally:
+            if held and held[0]:
+                self._lock.release()
+
+    def _begin(self, frame: _Frame, deadline: float | None) -> None:
+        """`send` of a frame, with the lock held."""
+        try:
             if self._owed and not self._pay(deadline):
                 raise NotBegunError("the peer did not read what was sent before")
             self._owed.appendleft(frame)
-            whole = self._send(frame, deadline, _NOSIGNAL)
+            if not self._send(frame, deadline, _NOSIGNAL):
+                begun = DeadlineExceededError if frame.taken else NotBegunError
+                raise begun("the peer did not read it")
+            self._owed.popleft()
         except OSError:
             self._owed.clear()
             raise
-        finally:
-            if held and held[0]:
-                try:
-                    self._leave(frame, whole)
-                finally:
-                    self._lock.release()
-        if whole:
-            self.frames_sent += 1
-        elif frame.kept:
-            raise DeadlineExceededError("the peer did not read it")
-        else:
-            raise NotBegunError("the peer did not read it")
+        except BaseException:
+            self._leave(frame)
+            raise
+        self.frames_sent += 1
 
-    def _leave(self, frame: _Frame, whole: bool) -> None:
-        """What has not begun is nobody's; the rest of what has is owed."""
+    def _leave(self, frame: _Frame) -> None:
+        """The rest of what has begun is owed; what has not is nobody's."""
         if self._owed and self._owed[0] is frame:
-            if whole or not frame.taken:
-                self._owed.popleft()
-            else:
+            if frame.taken:
                 frame.keep()
                 self._wake_writer()
+            else:
+                self._owed.popleft()
 
     def post(self, buffers: Sequence[Buffer], nbytes: int, segment: Segment | None = None) -> None:
         """Never blocks; what the socket does not take now is copied and sent by the writer thread.
@@ -185,12 +189,13 @@ class Sender:
     def _send(self, frame: _Frame, deadline: float | None, flags: int) -> bool:
         """Sends what is left of a frame; False at the deadline (0.0: at the first byte that would wait). The lock is
         held."""
-        (todo, left), at, segment = frame.left(), 0, frame.segment
+        at, segment, taken = 0, frame.segment, frame.taken
+        todo, left = frame.left() if taken else (frame.buffers[:], frame.nbytes)
         while left:
             try:
-                buffers = todo[at : at + _IOV_MAX]
-                frame.taken.extend(map(self._sock.sendmsg, (buffers,), (_descriptor(segment),), (flags,)))
-                sent = frame.taken[-1]
+                beside = () if segment is None else _descriptor(segment)
+                taken.extend(map(self._sock.sendmsg, (todo[at : at + _IOV_MAX],), (beside,), (flags,)))
+                sent = taken[-1]
                 if segment is not None:
                     segment.sent()
             except BlockingIOError:
@@ -236,9 +241,9 @@ _STARTING = threading.Lock()
 _Ancillary = Sequence[tuple[int, int, array.array]]
 
 
-def _descriptor(segment: Segment | None) -> _Ancillary:
+def _descriptor(segment: Segment) -> _Ancillary:
     """What goes beside the next byte: a descriptor that the receiver does not have."""
-    if segment is None or segment.fd < 0:
+    if segment.fd < 0:
         return ()
     return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [segment.fd]))]
 

@@ -43,6 +43,7 @@ _WORD_BYTES, _FIXED_WORDS = 8, 3
 _ENTRY_BYTES = (_FIXED_WORDS * _WORD_BYTES, (_FIXED_WORDS + MAX_NDIM) * _WORD_BYTES)
 _JOIN_META_BYTES = 64 << 10  # a longer meta travels as its own buffer
 _CACHED_TABLE_BYTES = 32 << 10  # steps repeat their tables: small ones are checked once
+_MANY = 8  # tensors of a frame from which on its table is kept
 _PADS = [bytes(n) for n in range(ALIGN_BYTES)]
 
 # Never a dtype of Python objects: its buffer holds addresses, which mean nothing elsewhere and much harm when believed.
@@ -50,6 +51,7 @@ _NUMPY = {t.as_datatype_enum: t.np for t in dtypes.ALL.values() if not t.np.haso
 _ENUM = {np_type: enum for enum, np_type in _NUMPY.items()}
 _STRING = dtypes.string.as_datatype_enum
 _NO_BUFFER = {dtypes.bfloat16.as_datatype_enum}  # numpy exports no Python buffer of these: they are sent as bytes
+_LYING = {np_type for np_type, enum in _ENUM.items() if enum not in _NO_BUFFER}
 _LENGTH = np.dtype("<u8")
 
 Buffer = Any  # bytes, or an array in C order that exports its memory
@@ -116,6 +118,18 @@ def encode(kind: int, method: int, call_id: int, meta: bytes = b"", tensors: Seq
     UTF-8). Raises InvalidArgumentError on another dtype, on ndim above 32, and on a size that `parse_header` would
     refuse.
     """
+    again = _laid_again(tensors) if len(tensors) >= _MANY else None
+    table, payload, payload_bytes = again or _laid_out(tensors)
+    if len(meta) > MAX_META_BYTES or len(tensors) > MAX_TENSORS or payload_bytes > MAX_PAYLOAD_BYTES:
+        raise _too_big(len(meta), len(tensors), payload_bytes, MAX_PAYLOAD_BYTES)
+    header = _HEADER.pack(MAGIC, VERSION, kind, method, call_id, len(meta), len(tensors), len(table), payload_bytes)
+    if len(meta) > _JOIN_META_BYTES:
+        return [header, meta, table, *payload]
+    return [header + meta + table, *payload]
+
+
+def _laid_out(tensors: Sequence[Any]) -> tuple[bytes, list[Buffer], int]:
+    """The table, the payload and its bytes."""
     words: list[int] = []
     payload: list[Buffer] = []
     offset = gap = 0
@@ -136,13 +150,39 @@ def encode(kind: int, method: int, call_id: int, meta: bytes = b"", tensors: Seq
             payload.append(data)
         offset += nbytes
         gap = -nbytes % ALIGN_BYTES
-    if len(meta) > MAX_META_BYTES or len(tensors) > MAX_TENSORS or offset > MAX_PAYLOAD_BYTES:
-        raise _too_big(len(meta), len(tensors), offset, MAX_PAYLOAD_BYTES)
-    table = struct.pack(f"<{len(words)}Q", *words)
-    header = _HEADER.pack(MAGIC, VERSION, kind, method, call_id, len(meta), len(tensors), len(table), offset)
-    if len(meta) > _JOIN_META_BYTES:
-        return [header, meta, table, *payload]
-    return [header + meta + table, *payload]
+    return struct.pack(f"<{len(words)}Q", *words), payload, offset
+
+
+def _laid_again(tensors: Sequence[Any]) -> tuple[bytes, list[Buffer], int] | None:
+    """As `_laid_out`, of arrays whose dtypes and shapes are known: steps repeat them. None where they do not lie as
+    they are sent."""
+    if set(map(type, tensors)) != {np.ndarray} or not all([tensor.flags.c_contiguous for tensor in tensors]):
+        return None
+    known = _table_of(tuple([tensor.dtype for tensor in tensors]), tuple([tensor.shape for tensor in tensors]))
+    if known is None:
+        return None
+    table, pads, payload_bytes = known
+    payload = [part for pair in zip(pads, tensors) for part in pair] if pads else list(tensors)
+    return table, payload, payload_bytes
+
+
+@lru_cache(maxsize=64)
+def _table_of(
+    dtypes: tuple[np.dtype[Any], ...], shapes: tuple[tuple[int, ...], ...]
+) -> tuple[bytes, list[bytes], int] | None:
+    """(the table, the gap before each array where there are gaps, the payload's bytes); None where an array is not sent
+    as it lies."""
+    if not _LYING.issuperset(dtypes) or max(map(len, shapes)) > MAX_NDIM:
+        return None
+    sizes = [prod(shape) * dtype.itemsize for dtype, shape in zip(dtypes, shapes)]
+    gaps = [0, *(-size % ALIGN_BYTES for size in sizes[:-1])]
+    words: list[int] = []
+    offset = 0
+    for dtype, shape, size, gap in zip(dtypes, shapes, sizes, gaps):
+        offset += gap
+        words += (_ENUM[dtype] | len(shape) << 8, *shape, offset, size)
+        offset += size
+    return struct.pack(f"<{len(words)}Q", *words), [_PADS[gap] for gap in gaps] if any(gaps) else [], offset
 
 
 def frame_bytes(buffers: Sequence[Buffer]) -> int:

@@ -126,6 +126,30 @@ def test_many_tensors() -> None:
     assert all(map(same, round_trip(*arrays), arrays))
 
 
+@pytest.mark.parametrize("odd", [None, "strings", "reversed", "swapped", "number", "bfloat16", "empty", "gap"])
+def test_a_table_that_is_known_is_the_same(odd: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames of many tensors keep their tables by dtypes and shapes: the bytes are those of any other frame."""
+    others = {
+        "strings": np.array([b"a", b"bc"], object),
+        "reversed": np.arange(9.0)[::-1],
+        "swapped": np.arange(4, dtype=">f4"),
+        "number": 7,
+        "bfloat16": np.ones(3, ml_dtypes.bfloat16),
+        "empty": np.ones((0, 3), np.int8),
+        "gap": np.ones(5, np.int8),
+    }
+    for shift in range(3):
+        tensors: list[object] = [np.full((2, 16), i + shift, np.float32) for i in range(12)]
+        if odd is not None:
+            tensors[5:5] = [others[odd]]
+        known = b"".join(frames.encode(frames.PUSH, 1, 0, b"meta", tensors))
+        with monkeypatch.context() as patch:
+            patch.setattr(frames, "_MANY", 1 << 30)
+            assert known == b"".join(frames.encode(frames.PUSH, 1, 0, b"meta", tensors))
+        for got, expected in zip(unpack(known)[1], tensors, strict=True):
+            assert got.shape == np.shape(expected) and got.tolist() == np.asarray(expected).tolist()
+
+
 @pytest.mark.parametrize(
     "tensor",
     [
