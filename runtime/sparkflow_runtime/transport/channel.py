@@ -18,7 +18,7 @@ from sparkflow_runtime.transport import keepalive, peers, shared
 from sparkflow_runtime.transport.base import Channel, Done, Handler, Options
 from sparkflow_runtime.transport.handshake import Peer
 from sparkflow_runtime.transport.receiving import Receiver
-from sparkflow_runtime.transport.sending import BacklogError, NotBegunError, Sender
+from sparkflow_runtime.transport.sending import BacklogError, Sender
 from sparkflow_runtime.wire import frames
 from sparkflow_runtime.wire.errors import (
     DataLossError,
@@ -103,12 +103,16 @@ class SocketChannel(Channel):
         if self._error is not None:
             raise self._gone(method)
         nbytes, start = frames.frame_bytes(buffers), time.monotonic()
-        segment = None
+        segment, posted = None, False
         try:
             if self._lender is not None and nbytes >= shared.MIN_BYTES:
-                buffers, nbytes, segment = self._place(self._lender, buffers, nbytes)
+                head, segment = self._place(self._lender, buffers, nbytes)
+                self._forget_dropped(self._lender)
+                if segment is not None:
+                    buffers, nbytes = head, sum(map(len, head))
             if threading.get_ident() in _READERS:
                 self._sender.post(buffers, nbytes, segment)
+                posted = True
             else:
                 self._sender.send(buffers, nbytes, deadline, segment)
         except OSError as e:
@@ -117,24 +121,22 @@ class SocketChannel(Channel):
             self.close(f"the peer does not read: {e}")
             raise self._gone(method) from e
         except DeadlineExceededError as e:
-            if segment is not None and isinstance(e, NotBegunError):
-                self._lender.give_up(segment)  # type: ignore[union-attr]
             raise self._late(method, start, f"{nbytes} bytes not sent, {e}") from None
+        finally:
+            if segment is not None and not (segment.named or posted):
+                self._lender.give_up(segment)  # type: ignore[union-attr]
 
+    @staticmethod
     def _place(
-        self, lender: shared.Lender, buffers: list[frames.Buffer], nbytes: int
-    ) -> tuple[list[frames.Buffer], int, shared.Segment | None]:
+        lender: shared.Lender, buffers: list[frames.Buffer], nbytes: int
+    ) -> tuple[list[frames.Buffer], shared.Segment | None]:
         """The frame with its payload in shared memory, if it is large and finds room there."""
         head, payload = frames.split(buffers)
         payload_bytes = nbytes - sum(map(len, head))
-        if payload_bytes < shared.MIN_BYTES:
-            return buffers, nbytes, None
-        segment, dropped = lender.place(payload, payload_bytes)
-        self._give_up(dropped)
-        if segment is None:
-            return buffers, nbytes, None
-        head = frames.with_payload_at(head, frames.Place(segment.number, segment.fd >= 0))
-        return head, sum(map(len, head)), segment
+        segment = lender.place(payload, payload_bytes) if payload_bytes >= shared.MIN_BYTES else None
+        if segment is not None:
+            head = frames.with_payload_at(head, frames.Place(segment.number, segment.fd >= 0))
+        return head, segment
 
     def _gone(self, method: int, otherwise: str = "") -> UnavailableError:
         return UnavailableError(f"Method {method} to {self}: {self._reason or otherwise}")
@@ -144,9 +146,11 @@ class SocketChannel(Channel):
             f"Method {method} to {self}: {what} in {time.monotonic() - start:.3g} s. Look for an earlier error there"
         )
 
-    def _give_up(self, segments: list[int]) -> None:
-        for number in segments:
-            self._sender.post([bytes(frames.encode(frames.FORGET, 0, number)[0])], frames.HEADER_BYTES)
+    def _forget_dropped(self, lender: shared.Lender) -> None:
+        while lender.dropped:
+            with contextlib.suppress(IndexError):  # another thread was faster
+                number = lender.dropped.popleft().number
+                self._sender.post([bytes(frames.encode(frames.FORGET, 0, number)[0])], frames.HEADER_BYTES)
 
     def _answer(
         self, call_id: int, method: int, meta: bytes, tensors: Sequence[Any], error: BaseException | None
@@ -284,7 +288,8 @@ class SocketChannel(Channel):
         with contextlib.suppress(OSError):
             self._sender.offer(_HEARTBEAT)
             if self._lender is not None:
-                self._give_up(self._lender.trim(time.monotonic()))
+                self._lender.trim(time.monotonic())
+                self._forget_dropped(self._lender)
 
     def silent(self, silent_s: float) -> None:
         self._end(

@@ -17,6 +17,7 @@ import mmap
 import os
 import time
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any
@@ -39,10 +40,13 @@ _FREE, _LENT = 0, 1
 
 
 class Segment:
-    """One file of shared memory, as its owner sees it. fd: to be sent with the first frame that names it, then -1."""
+    """One file of shared memory, as its owner sees it. fd: to be sent with the first frame that names it, then -1.
+    named: whether the frame that it was lent for has begun to leave."""
+
+    fd, named = -1, True
 
     def __init__(self, number: int, size: int):
-        self.number, self.size, self.fd, self.used_at = number, size, -1, 0.0
+        self.number, self.size, self.used_at = number, size, 0.0
         self.fd = os.memfd_create("sparkflow", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(self.fd, size + _MARK_BYTES)
@@ -60,7 +64,7 @@ class Segment:
         return self._memory[self.size] == _FREE
 
     def lend(self) -> None:
-        self.used_at = time.monotonic()
+        self.used_at, self.named = time.monotonic(), False
         self._memory[self.size] = _LENT
 
     def take_back(self) -> None:
@@ -78,6 +82,7 @@ class Segment:
 
     def sent(self) -> None:
         """The receiver will have the descriptor."""
+        self.named = True
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -101,16 +106,16 @@ class Lender:
         self._limit_bytes = limit_bytes
         self._lock = Lock()
         self._segments: dict[int, Segment] = {}
+        self._dropped: deque[Segment] = deque()
         self._next = 0
         self.bytes_lent = 0
 
-    def place(self, payload: Sequence[frames.Buffer], nbytes: int) -> tuple[Segment | None, list[int]]:
-        """A segment that holds the payload, now lent (None: there is no room), and the numbers of those given up."""
-        dropped: list[int] = []
+    def place(self, payload: Sequence[frames.Buffer], nbytes: int) -> Segment | None:
+        """A segment that holds the payload, now lent; None where there is no room."""
         with self._lock:
-            segment = self._find(nbytes) or self._make(nbytes, dropped)
+            segment = self._find(nbytes) or self._make(nbytes)
             if segment is None:
-                return None, dropped
+                return None
             segment.lend()
             self.bytes_lent += nbytes
         try:
@@ -118,7 +123,12 @@ class Lender:
         except BaseException:  # interrupted: it is nobody's
             self.give_up(segment)
             raise
-        return segment, dropped
+        return segment
+
+    @property
+    def dropped(self) -> deque[Segment]:
+        """Those that the receiver is to be told to forget; an interrupt loses none."""
+        return self._dropped
 
     def give_up(self, segment: Segment) -> None:
         """After `place`: its frame did not leave. One that the receiver never heard of is no longer kept."""
@@ -127,15 +137,15 @@ class Lender:
                 self._segments.pop(segment.number, None)
             segment.take_back()
 
-    def trim(self, now: float) -> list[int]:
-        """Give up what was not used for IDLE_S; the numbers of those segments."""
-        if not self._segments:
-            return []
-        with self._lock:
-            idle = [s for s in self._segments.values() if s.fd < 0 and s.free and now - s.used_at > IDLE_S]
-            for segment in idle:
-                del self._segments[segment.number]
-        return [segment.number for segment in idle]
+    def trim(self, now: float) -> None:
+        """Drop what was not used for IDLE_S."""
+        if self._segments:
+            with self._lock:
+                idle = [s for s in self._segments.values() if s.fd < 0 and s.free and now - s.used_at > IDLE_S]
+                self._drop(idle)
+
+    def _drop(self, segments: Sequence[Segment]) -> None:
+        self._dropped.extend(map(self._segments.pop, [segment.number for segment in segments]))
 
     def close(self) -> None:
         with self._lock:
@@ -146,7 +156,7 @@ class Lender:
         fitting = [s for s in self._segments.values() if nbytes <= s.size <= _WASTE * nbytes and s.free]
         return min(fitting, key=lambda s: s.size, default=None)
 
-    def _make(self, nbytes: int, dropped: list[int]) -> Segment | None:
+    def _make(self, nbytes: int) -> Segment | None:
         size = size_class(max(nbytes, _SMALLEST_BYTES))
         if size > self._limit_bytes:
             return None
@@ -154,8 +164,7 @@ class Lender:
             idle = next((s for s in self._segments.values() if s.fd < 0 and s.free), None)
             if idle is None:
                 return None
-            del self._segments[idle.number]
-            dropped.append(idle.number)
+            self._drop([idle])
         try:
             segment = Segment(self._next, size)
         except OSError:  # no descriptor or no memory to be had: the socket needs neither

@@ -6,8 +6,10 @@ import fcntl
 import gc
 import os
 import socket
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +141,33 @@ def test_many_threads_share_the_segments(unix: Net) -> None:
 
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(work, range(8)))
+
+
+class Interrupted(BaseException):
+    """As KeyboardInterrupt, which would end the tests."""
+
+
+@pytest.mark.parametrize("where", ["write", "send"])
+def test_an_interrupted_send_gives_its_segment_back(unix: Net, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """What it dropped to make room is forgotten there all the same: else one segment would be too many."""
+    there, own = unix.pair(Echo()), threading.current_thread()
+    monkeypatch.setattr(shared, "MAX_SEGMENTS", 4)
+    owner: Any = shared.Segment if where == "write" else there._sender
+    as_before = getattr(owner, where)
+
+    def interrupted(*inputs: Any) -> None:
+        if threading.current_thread() is own:
+            raise Interrupted
+        as_before(*inputs)
+
+    for k in range(20):
+        size = (1 << 18) * (1 + 5 * (k % 7))  # of other sizes: idle segments make room
+        with monkeypatch.context() as patch, suppress(Interrupted):
+            patch.setattr(owner, where, interrupted)
+            there.call(1, b"", [np.zeros(size, np.float32)], WAIT_S)
+        tensor = np.full(size, k, np.float32)
+        assert (there.call(1, b"", [tensor], WAIT_S)[1][0] == tensor).all()
+    assert there.counters["bytes_lent"] > there.counters["bytes_sent"] and there.error is None
 
 
 def test_what_arrived_outlives_the_channel(unix: Net) -> None:
