@@ -80,7 +80,8 @@ mod = floormod
 
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x + y, elementwise with broadcasting; strings are put one after the other."""
-    text = isinstance(x, (str, bytes)) or getattr(x, "dtype", None) == dtypes.string
+    dtype = getattr(x, "dtype", None)  # of a variable: of references
+    text = isinstance(x, (str, bytes)) or getattr(dtype, "base_dtype", dtype) == dtypes.string
     return apply_op("Add" if text else "AddV2", [x, y], name=name or "Add")
 
 

@@ -156,3 +156,12 @@ def test_a_variable_may_change_shape_when_told_so(graph: Graph) -> None:
         sess.run(w.initializer)
         sess.run(grown)
         assert sess.run(w).shape == (2,)
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_variables_of_text_are_joined(use_resource: bool) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        v = tf.get_variable("v", initializer=tf.constant(["a", "b"]), use_resource=use_resource)
+        session.run(v.initializer)
+        assert session.run(v + "x").tolist() == [b"ax", b"bx"]
+        assert session.run("x" + v).tolist() == [b"xa", b"xb"]
