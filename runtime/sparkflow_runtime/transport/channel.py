@@ -94,8 +94,9 @@ class SocketChannel(Channel):
         self._pending[call_id] = method, done
         try:
             self._send(buffers, method, deadline)
-        except BaseException:
-            if self._pending.pop(call_id, None) is not None:
+        except BaseException as error:
+            unanswered = self._pending.pop(call_id, None) is not None
+            if unanswered or not isinstance(error, Exception):  # Ctrl-C: whatever has come of the call
                 raise
         return call_id  # where the channel ended meanwhile, `done` has been told
 

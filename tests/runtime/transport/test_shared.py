@@ -170,6 +170,22 @@ def test_an_interrupted_send_gives_its_segment_back(unix: Net, monkeypatch: pyte
     assert there.counters["bytes_lent"] > there.counters["bytes_sent"] and there.error is None
 
 
+def test_an_interrupt_is_raised_though_the_reply_has_come(unix: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = unix.pair(Echo())
+    send = there._sender.send
+
+    def interrupted(*inputs: Any) -> None:
+        send(*inputs)
+        eventually(lambda: not there._pending)
+        raise Interrupted
+
+    monkeypatch.setattr(there._sender, "send", interrupted)
+    with pytest.raises(Interrupted):
+        there.call(1, b"", [LARGE[:10]], WAIT_S)
+    monkeypatch.undo()
+    assert (there.call(1, b"", [LARGE[:10]], WAIT_S)[1][0] == LARGE[:10]).all()
+
+
 def test_what_arrived_outlives_the_channel(unix: Net) -> None:
     there = unix.pair()
     (got,) = there.call(1, b"", [LARGE], WAIT_S)[1]
