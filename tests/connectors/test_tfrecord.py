@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,24 @@ def test_categories_and_views_come_back_as_values(tmp_path: Path) -> None:
     found = read_tfrecord(str(tmp_path / "out")).sort_by([("n", "ascending"), ("c", "ascending")])
     assert found.column("c").to_pylist() == found.column("v").to_pylist() == ["a", "b", None]
     assert found.schema.field("c").type == pa.string()
+
+
+def test_lists_of_categories_and_long_decimals_come_back(tmp_path: Path) -> None:
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array(["a", "b"]))
+    table = pa.table(
+        {
+            "w": pa.ListArray.from_arrays([0, 2, 3], words),
+            "v": pa.array([["a"], None], pa.list_(pa.string_view())),
+            "s": pa.array([{"x": b"1"}, None], pa.struct([("x", pa.binary_view())])),
+            "d": pa.array([Decimal("1.5"), None], pa.decimal256(50, 1)),
+            "u": pa.array([b"0" * 16, None], pa.uuid()),
+        }
+    )
+    to_tfrecord(table, str(tmp_path / "out"))
+    found = read_tfrecord(str(tmp_path / "out"))
+    assert found.drop("u").to_pylist() == table.drop("u").to_pylist()
+    assert found.column("u").to_pylist() == [b"0" * 16, None]
+    assert found.schema.field("d").type == pa.decimal256(50, 1)
 
 
 def test_dask_columns_of_categories_and_objects(tmp_path: Path) -> None:
