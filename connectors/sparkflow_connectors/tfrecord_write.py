@@ -241,7 +241,11 @@ def _held(folder: str) -> Iterator[None]:
 
 
 def _folder_value(value: object) -> str:
-    return NULL_PARTITION if value is None else quote(str(value), safe="")
+    """As Spark and Hive write it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = value if isinstance(value, bytes) else str(value)
+    return NULL_PARTITION if value is None else quote(text, safe="")
 
 
 def _line(schema: pa.Schema) -> str:

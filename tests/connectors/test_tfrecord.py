@@ -282,6 +282,47 @@ def test_a_schema_out_of_foreign_files(tmp_path: Path) -> None:
         read_tfrecord([path, other], sample=1)
 
 
+def test_a_schema_that_grows_from_file_to_file(tmp_path: Path) -> None:
+    """Few records are looked at, but not only those of the first file."""
+    for k in range(5):
+        more = {} if k < 4 else {"new": ("float_list", [0.5])}
+        write(tmp_path / f"{k}.tfrecord", *[example(n=("int64_list", [k]), **more)] * 4)
+    assert open_tfrecord(str(tmp_path), Options(sample=5)).schema.names == ["n", "new"]
+    assert open_tfrecord(str(tmp_path), Options(sample=2)).schema.names == ["n", "new"]
+    assert open_tfrecord(str(tmp_path), Options(sample=1)).schema.names == ["n"]
+    assert read_tfrecord(str(tmp_path), sample=3)["new"].to_pylist() == [None] * 16 + [0.5] * 4
+
+
+def test_a_value_that_the_schema_has_no_room_for(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tfrecord", *(example(n=("int64_list", [1 << 40 if i == 5 else i])) for i in range(9)))
+    at = 5 * (os.path.getsize(path) - 5) // 9  # the sixth record is five bytes longer
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=rf"a\.tfrecord: the record at byte {at}: column 'n': Integer value 1099"
+    ):
+        read_tfrecord(path, schema=pa.schema([("n", pa.int8())]))
+
+
+def test_folders_named_by_values_of_any_type(tmp_path: Path) -> None:
+    values = {
+        "flag": [True, None, False], "raw": [b"x", b"\xff/=", None],
+        "at": [dt.datetime(2026, 1, 1, 2, tzinfo=dt.UTC)] * 3,
+        "price": [Decimal("1.50"), None, Decimal("-2")], "word": ["", "007", "\u00b2"],
+    }  # fmt: skip
+    table = pa.table({"n": [1, 2, 3], **values})
+    for name in values:
+        to_tfrecord(table.select(["n", name]), str(tmp_path / name), partition_by=[name])
+        found = read_tfrecord(str(tmp_path / name)).sort_by("n")
+        assert found.to_pylist() == table.select(["n", name]).to_pylist()
+    assert (tmp_path / "flag" / "flag=true").is_dir()
+    (tmp_path / "word" / "_sparkflow_schema.json").unlink()
+    assert read_tfrecord(str(tmp_path / "word")).sort_by("n")["word"].to_pylist() == ["", "007", "\u00b2"]
+    wrong = pa.schema([("n", pa.int64()), ("word", pa.int8())])
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"word=/part-.*: partition column 'word': Failed to parse"
+    ):
+        read_tfrecord(str(tmp_path / "word"), schema=wrong)
+
+
 def test_folders_that_contradict_each_other(tmp_path: Path) -> None:
     for name, dtype in (("a", pa.int16()), ("b", pa.int32())):
         to_tfrecord(pa.table({"n": pa.array([1], dtype)}), str(tmp_path / name))
