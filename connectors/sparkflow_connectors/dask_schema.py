@@ -16,9 +16,10 @@ _LOOK_AT_ROWS = 20
 def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
     """The types of its columns (of these names, or all). What `object` columns hold, lists or bytes or decimals, only
     rows tell: the first ones of the table are computed where there is such a column."""
-    wanted = ddf if names is None else ddf[list(names)]
-    sample = wanted._meta_nonempty
+    sample = ddf._meta if names is None else ddf._meta[list(names)]
     if any(dtype.name == "object" for dtype in sample.dtypes):
+        wanted = ddf if names is None else ddf[list(names)]
+        sample = wanted._meta_nonempty
         first = _first_rows(wanted, 1)
         if not first.notna().any().all():  # a partition without a row, or without a value in some column
             first = _first_rows(wanted, -1)
