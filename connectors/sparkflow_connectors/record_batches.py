@@ -42,7 +42,7 @@ from sparkflow_runtime.records.example import (
 from sparkflow_runtime.records.example_encode import encode
 from sparkflow_runtime.records.files import Block
 from sparkflow_runtime.records.framing import framed
-from sparkflow_runtime.records.sequences import FeatureList, feature_lists
+from sparkflow_runtime.records.sequences import FeatureList, feature_lists, places
 from sparkflow_runtime.records.spans import gathered
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
 
@@ -105,7 +105,7 @@ class Decoder:
 
     def _lists_of(self, block: Block, where: Where) -> Iterator[pa.Array]:
         if self._lists:
-            found = feature_lists(block.buffer, block.starts, block.ends, self._list_keys)
+            found = feature_lists(places(block.buffer, block.starts, block.ends, self._list_keys))
             yield from map(partial(_lists_of_lists, where=where), found, self._lists)
 
 
