@@ -24,7 +24,15 @@ def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
         if not first.notna().any().all():  # a partition without a row, or without a value in some column
             first = _first_rows(wanted, -1)
         sample = first if len(first) else sample
-    return table_of(sample).schema
+    found = table_of(sample).schema
+    return pa.schema([_with_room(field, sample[field.name]) for field in found])
+
+
+def _with_room(field: pa.Field, column: Any) -> pa.Field:
+    """Of decimals that are objects, a few rows tell how many digits follow the point, but not how many there are."""
+    if column.dtype.name == "object" and pa.types.is_decimal(field.type):
+        return field.with_type(pa.decimal128(38, field.type.scale))
+    return field
 
 
 def _first_rows(ddf: Any, partitions: int) -> Any:

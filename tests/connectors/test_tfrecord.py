@@ -90,6 +90,17 @@ def test_dask_columns_of_categories_and_objects(tmp_path: Path) -> None:
     assert found["c"] == list("aabc") and found["n"] == [1, 4, 2, None] and found["o"] == [[1], [4], [], [2, 3]]
 
 
+def test_dask_decimals_that_grow_after_the_first_rows(tmp_path: Path) -> None:
+    import dask
+    import dask.dataframe as dd
+    import pandas as pd
+
+    prices = [Decimal(10**i).scaleb(-2) for i in range(7) for _ in range(9)]
+    with dask.config.set({"dataframe.convert-string": False, "scheduler": "threads"}):
+        tf.dask.to_tfrecord(dd.from_pandas(pd.DataFrame({"price": prices}), npartitions=3), str(tmp_path / "out"))
+    assert read_tfrecord(str(tmp_path / "out"))["price"].to_pylist() == prices
+
+
 def test_an_empty_table_keeps_its_schema(tmp_path: Path) -> None:
     to_tfrecord(table(0), str(tmp_path / "out"))
     assert read_tfrecord(str(tmp_path / "out")).equals(table(0))
