@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from sparkflow_connectors.columns import DENSE, RAGGED, SPARSE, Column
+from sparkflow_connectors.plain_types import plain_type
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -44,35 +45,41 @@ class Source:
 
     def __post_init__(self) -> None:
         _ = self.tensors, self.dtype
-        self._check_default()
+        self._check_fill("default", self.column.default)
+        self._check_fill("pad", self.column.pad)
 
     @property
     def name(self) -> str:
         return self.column.name
 
+    @cached_property
+    def plain(self) -> pa.DataType:
+        """The type in its plain form, see plain_types.py."""
+        return plain_type(self.arrow)
+
     @property
     def is_vector(self) -> bool:
-        return is_vector(self.arrow)
+        return is_vector(self.plain)
 
     @property
     def is_many(self) -> bool:
         """Whether a row has any number of values."""
-        return self.is_vector or self.as_bytes or is_list(self.arrow)
+        return self.is_vector or self.as_bytes or is_list(self.plain)
 
     @property
     def as_bytes(self) -> bool:
         """Whether it is bytes that count as numbers."""
-        return self.column.cast == dtypes.uint8 and is_binary(self.arrow)
+        return self.column.cast == dtypes.uint8 and is_binary(self.plain)
 
     @cached_property
     def leaf(self) -> pa.DataType:
         """The type of the values."""
-        found = pa.float64() if self.is_vector else self.arrow
+        found = pa.float64() if self.is_vector else self.plain
         if self.as_bytes:
             return pa.uint8()
         while is_list(found):
             found = found.value_type
-        return found.value_type if pa.types.is_dictionary(found) else found
+        return found
 
     @cached_property
     def dtype(self) -> DType:
@@ -88,15 +95,18 @@ class Source:
             raise self._refusal(f"which cannot be cast to {column.cast.name}; numbers can, to numbers")
         return found if column.cast is None else column.cast
 
-    def _check_default(self) -> None:
-        default, dtype = self.column.default, self.dtype
-        if default is None or self.column.is_by_id:
+    def _check_fill(self, what: str, value: Any) -> None:
+        """What stands for a null, or at the end of a list: strings of a column that is looked up are, too."""
+        dtype = self.dtype
+        if value is None or (self.column.is_by_id and (what == "default" or isinstance(value, str))):
             return
         try:
-            pa.scalar(default, pa.binary() if dtype is dtypes.string else pa.from_numpy_dtype(dtype.np))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
+            pa.scalar(value, pa.binary() if dtype is dtypes.string else pa.from_numpy_dtype(dtype.np))
+            if dtype.is_integer and value != int(value):
+                raise ValueError("it is no whole number")
+        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError, ValueError) as error:
             raise InvalidArgumentError(
-                f"Column {self.name!r}: its default {default!r} is no {dtype.name}: {error}"
+                f"Column {self.name!r}: its {what} {value!r} is no {dtype.name}: {error}"
             ) from None
 
     @cached_property
@@ -108,7 +118,7 @@ class Source:
             raise self._refusal(f"which is no list: it cannot be {kind}")
         if kind == RAGGED and self.is_vector:
             raise self._refusal("which can be dense or sparse")
-        if is_list(self.arrow) and is_list(self.arrow.value_type):
+        if self._of_lists:
             raise self._refusal(f"lists of lists, which cannot be {kind}; flatten them")
         if self.is_vector:
             _ = self.shape  # its size must be known
@@ -124,7 +134,7 @@ class Source:
     def shape(self) -> tuple[int, ...]:
         """Of a row, where it is dense; of a sparse vector, its size."""
         given = self.column.shape
-        fixed = _fixed_sizes(self.arrow)
+        fixed = _fixed_sizes(self.arrow) or _fixed_sizes(self.plain)
         if fixed:
             if given is not None and math.prod(given) != math.prod(fixed):
                 raise self._refusal(f"which has {math.prod(fixed)} values a row, and its shape is {list(given)}")
@@ -133,13 +143,33 @@ class Source:
             if given:
                 raise self._refusal(f"which is one value a row, and its shape is {list(given)}")
             return ()
+        depth = len(self.inner_sizes(())) + 1
         if given is None:
-            what = "Column(..., shape=[n])"
-            also = "" if self.is_vector else ', or kind="sparse" or "ragged"'
+            what = f"Column(..., shape=[{', '.join('nmkl'[:depth])}])"
+            also = "" if self.is_vector or self._of_lists else ', or kind="sparse" or "ragged"'
             raise self._refusal(f"of any length: say how long it is, by {what}{also}")
-        if is_list(self.arrow) and is_list(self.arrow.value_type):
-            raise self._refusal("lists of lists have no shape; flatten them")
+        if self._of_lists:
+            self._check_nested(tuple(given), depth)
         return tuple(given)
+
+    @property
+    def _of_lists(self) -> bool:
+        return is_list(self.plain) and is_list(self.plain.value_type)
+
+    def _check_nested(self, shape: tuple[int, ...], depth: int) -> None:
+        if len(shape) != depth or self.inner_sizes(shape[1:]) != shape[1:]:
+            raise self._refusal(f"lists of lists {depth} deep, and its shape is {list(shape)}")
+        if self.column.pad is not None or self.column.truncate:
+            raise self._refusal("lists of lists, which are neither padded nor truncated; flatten them")
+
+    def inner_sizes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """How many values each list inside a row's has: as its type says, else as `shape` does."""
+        found, kind = list[int](), self.plain.value_type if is_list(self.plain) else self.plain
+        while is_list(kind):
+            fixed = pa.types.is_fixed_size_list(kind)
+            found.append(kind.list_size if fixed else shape[len(found)] if len(found) < len(shape) else 0)
+            kind = kind.value_type
+        return tuple(found)
 
     def _refusal(self, why: str) -> InvalidArgumentError:
         return InvalidArgumentError(f"Column {self.name!r} has type {show(self.arrow)}, {why}")
@@ -225,6 +255,8 @@ def _unit_of(leaf: pa.DataType) -> str:
 
 
 def _fixed_sizes(kind: pa.DataType) -> tuple[int, ...]:
+    if isinstance(kind, pa.FixedShapeTensorType):
+        return tuple(kind.shape)
     sizes = []
     while pa.types.is_fixed_size_list(kind):
         sizes.append(kind.list_size)

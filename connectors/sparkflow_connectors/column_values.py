@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from sparkflow_connectors.column_types import INDICES, LENGTH, Source, is_list, is_text
 from sparkflow_connectors.columns import DENSE, Column
+from sparkflow_connectors.plain_types import plain_array
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.fingerprints import fingerprints
 from sparkflow_runtime.wire.dtypes import DType
@@ -37,8 +38,7 @@ def values_of(source: Source, array: pa.Array, where: Where) -> dict[str, np.nda
 
     Raises InvalidArgumentError on a null without a default, a list of another length, a number that does not fit.
     """
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = plain_array(array)
     if source.is_vector and not is_list(array.type):
         return _vectors(source, array, where)
     if source.as_bytes:
@@ -63,7 +63,31 @@ def _as_lists(array: pa.Array) -> pa.Array:
 
 
 def _opened(source: Source, array: pa.Array, where: Where) -> Lists:
-    """Of lists of lists, whose sizes are fixed, all the values of a row."""
+    """Of lists of lists, all the values of a row."""
+    lists = _of_rows(source, array, where)
+    for size in source.inner_sizes(source.shape[1:] if source.column.kind == DENSE else ()):
+        lists = _without_inner(source, lists, size, where)
+    return lists
+
+
+def _without_inner(source: Source, lists: Lists, size: int, where: Where) -> Lists:
+    """The values of lists, each of which has to have `size` of them, in the place of the lists."""
+    inner = lists.values
+    if not inner.null_count and pa.types.is_fixed_size_list(inner.type):
+        return lists._replace(values=inner.flatten(), offsets=lists.offsets * size)
+    lengths = pc.fill_null(pc.list_value_length(inner), -1).to_numpy(zero_copy_only=False)
+    if (lengths != size).any():
+        at = int(np.argmax(lengths != size))
+        row = where(int(np.searchsorted(lists.offsets, at, "right")) - 1)
+        found = "a null" if lengths[at] < 0 else f"one of {lengths[at]} values"
+        raise InvalidArgumentError(
+            f"Column {source.name!r} has {found} among its lists of lists at {row}, and its shape is "
+            f"{list(source.shape)}. Drop or fill such rows"
+        )
+    return lists._replace(values=inner.flatten(), offsets=lists.offsets * size)
+
+
+def _of_rows(source: Source, array: pa.Array, where: Where) -> Lists:
     valid = None
     if array.null_count:
         valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -73,11 +97,6 @@ def _opened(source: Source, array: pa.Array, where: Where) -> Lists:
     if pa.types.is_fixed_size_list(array.type):
         lengths = np.full(rows, array.type.list_size, np.int64)
         array = array.flatten() if valid is None else array.drop_null().flatten()
-        while is_list(array.type):
-            if array.null_count:
-                raise InvalidArgumentError(f"Column {source.name!r} has a null inside its lists. Drop or fill nulls")
-            lengths *= array.type.list_size
-            array = array.flatten()
         if valid is not None:
             lengths[~valid] = 0
         offsets = np.zeros(rows + 1, np.int64)
@@ -102,9 +121,10 @@ def _dense(source: Source, flat: np.ndarray, lists: Lists, where: Where) -> dict
             f"Column {source.name!r} has {lengths[row]} values at {where(row)}, and its shape is {list(source.shape)}. "
             "Give it a pad value for shorter rows, truncate=True for longer ones, or make it sparse or ragged"
         )
-    out = _padded(flat, lists.offsets, size, 0 if column.pad is None else column.pad)
+    out = _padded(flat, lists.offsets, size, 0 if column.pad is None else _in_unit(column, column.pad))
     if lists.valid is not None:
-        out[~lists.valid] = column.pad if column.pad is not None else column.default
+        default = str(column.default) if column.is_by_id else column.default
+        out[~lists.valid] = _in_unit(column, default if column.pad is None else column.pad)
     return {source.name: out.reshape(rows, *source.shape)}
 
 
@@ -137,7 +157,7 @@ def _width(source: Source, lengths: np.ndarray, where: Where) -> int:
 def _padded(flat: np.ndarray, offsets: np.ndarray, width: int, pad: Any) -> np.ndarray:
     """[rows, width]: the first values of each row, then pad."""
     lengths = np.diff(offsets)
-    out = np.full((len(lengths), width), _as_object(pad) if flat.dtype == object else pad, flat.dtype)
+    out = np.full((len(lengths), width), pad, flat.dtype)
     if (lengths > width).any():
         place = np.arange(len(flat)) - np.repeat(offsets[:-1], lengths)
         flat = flat[place < width]
@@ -194,10 +214,7 @@ def _lengths(lists: pa.Array) -> np.ndarray:
 
 def _leaf(source: Source, array: pa.Array) -> pa.Array:
     """Values of the tensor's type; a null stays one."""
-    column = source.column
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    kind = array.type
+    column, kind = source.column, array.type
     if source.as_bytes:
         return array
     if column.is_by_id:
@@ -218,6 +235,13 @@ def _cast(name: str, array: pa.Array, dtype: DType) -> pa.Array:
         return array.cast(pa.from_numpy_dtype(dtype.np), safe=dtype.is_integer)  # what becomes a float is rounded
     except pa.ArrowInvalid as error:
         raise InvalidArgumentError(f"Column {name!r} cannot be cast to {dtype.name}: {error}") from None
+
+
+def _in_unit(column: Column, value: Any) -> Any:
+    """As the tensor has it: a string of a column that is looked up is looked up."""
+    if column.is_by_id and isinstance(value, str):
+        return _ids(column, pa.array([value]))[0].as_py()
+    return _as_object(value)
 
 
 def _ids(column: Column, array: pa.Array) -> pa.Array:

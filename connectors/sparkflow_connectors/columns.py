@@ -12,7 +12,7 @@
 | time32; time64, duration | int32; int64, in the type's unit, sharing Arrow's memory |
 | string | int64: an id by `vocabulary` or `hash_buckets`; string (its UTF-8) without either; a copy |
 | binary (images) | string: the bytes as they are; a copy. cast=uint8: a list of bytes, sharing memory |
-| dictionary (pandas' categories) | as the values' type; a copy |
+| dictionary (pandas' categories), views, extension types | as the plain type, see plain_types.py |
 | list of any of these | dense: [*shape] a row, sharing memory where every row has so many; sparse, ragged: any number |
 | fixed-size lists, also of each other | [sizes] a row, sharing memory |
 | ML vector (Spark's VectorUDT) | float64 [n] a row; sparse: its indices and values |
@@ -41,7 +41,8 @@ class Column:
     vector gets it in each place (dense) or is empty (padded, sparse, ragged). None: a null is an error.
     cast: the dtype to cast numbers to; one that a whole number does not fit in is an error, floats are rounded.
     shape: of a row of a dense list or vector. Lists of another length are an error, unless `pad` (fills the end of
-    shorter ones) or truncate=True (drops the end of longer ones) says otherwise.
+    shorter ones; a string of a column by vocabulary or hash is looked up) or truncate=True (drops the end of longer
+    ones) says otherwise. Of lists of lists it has a size for each depth, and all have these sizes.
     kind: "dense"; "sparse": the model gets a SparseTensor [rows, length] (of a vector: [rows, its size]); "ragged": it
     gets Ragged(values, row_splits).
     length: the most values that a row of a sparse or ragged column may have (truncate=True drops more): rows on their

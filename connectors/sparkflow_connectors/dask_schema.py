@@ -16,14 +16,23 @@ _LOOK_AT_ROWS = 20
 def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
     """The types of its columns (of these names, or all). What `object` columns hold, lists or bytes or decimals, only
     rows tell: the first ones of the table are computed where there is such a column."""
-    wanted = ddf if names is None else ddf[list(names)]
-    sample = wanted._meta_nonempty
+    sample = ddf._meta if names is None else ddf._meta[list(names)]
     if any(dtype.name == "object" for dtype in sample.dtypes):
+        wanted = ddf if names is None else ddf[list(names)]
+        sample = wanted._meta_nonempty
         first = _first_rows(wanted, 1)
         if not first.notna().any().all():  # a partition without a row, or without a value in some column
             first = _first_rows(wanted, -1)
         sample = first if len(first) else sample
-    return table_of(sample).schema
+    found = table_of(sample).schema
+    return pa.schema([_with_room(field, sample[field.name]) for field in found])
+
+
+def _with_room(field: pa.Field, column: Any) -> pa.Field:
+    """Of decimals that are objects, a few rows tell how many digits follow the point, but not how many there are."""
+    if column.dtype.name == "object" and pa.types.is_decimal(field.type):
+        return field.with_type(pa.decimal128(38, field.type.scale))
+    return field
 
 
 def _first_rows(ddf: Any, partitions: int) -> Any:

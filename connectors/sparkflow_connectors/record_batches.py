@@ -19,7 +19,18 @@ from sparkflow_connectors.record_types import (
     leaves,
     value_type,
 )
-from sparkflow_connectors.record_values import Inside, Where, cast, feature, flat, lists_of, nested, text, typed
+from sparkflow_connectors.record_values import (
+    DoesNotFit,
+    Inside,
+    Where,
+    cast,
+    feature,
+    flat,
+    lists_of,
+    nested,
+    text,
+    typed,
+)
 from sparkflow_runtime.records.example import (
     MISSING,
     BadMessage,
@@ -31,9 +42,9 @@ from sparkflow_runtime.records.example import (
 from sparkflow_runtime.records.example_encode import encode
 from sparkflow_runtime.records.files import Block
 from sparkflow_runtime.records.framing import framed
-from sparkflow_runtime.records.sequences import FeatureList, feature_lists
+from sparkflow_runtime.records.sequences import FeatureList, feature_lists, places
 from sparkflow_runtime.records.spans import gathered
-from sparkflow_runtime.wire.errors import DataLossError
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
 
 # ---------------------------------------------------------------------- batches to records
 
@@ -71,6 +82,15 @@ class Decoder:
     def batch(self, block: Block, path: str = "") -> pa.RecordBatch:
         """path: for messages. Raises DataLossError on a record that is no Example."""
         where = Where(block, path)
+        try:
+            return self._batch(block, where)
+        except DoesNotFit as error:
+            if (half := len(block.starts) // 2) > 0:  # until it is known in which record
+                for part in (slice(half), slice(half, None)):
+                    self.batch(block._replace(starts=block.starts[part], ends=block.ends[part]), path)
+            raise InvalidArgumentError(f"{where.record(0)}: {error.message}") from None
+
+    def _batch(self, block: Block, where: Where) -> pa.RecordBatch:
         if self.record_type == BYTE_ARRAY:
             data, ends = gathered(block.buffer, block.starts, block.ends)
             array = _text_array(data, ends, None, self.schema.field(0).type, "")
@@ -85,7 +105,7 @@ class Decoder:
 
     def _lists_of(self, block: Block, where: Where) -> Iterator[pa.Array]:
         if self._lists:
-            found = feature_lists(block.buffer, block.starts, block.ends, self._list_keys)
+            found = feature_lists(places(block.buffer, block.starts, block.ends, self._list_keys))
             yield from map(partial(_lists_of_lists, where=where), found, self._lists)
 
 

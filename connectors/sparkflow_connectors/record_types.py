@@ -7,7 +7,7 @@ The table is that of spark-tensorflow-connector and spark-tfrecord, so that each
 | bool, int8..int64, uint8..uint32, date32 (days), timestamp (its unit), time | int64_list |
 | float16, float32, float64, decimal | float_list (32 bits: doubles and decimals lose digits) |
 | string, binary | bytes_list |
-| dictionary of these | the same; comes back as its values |
+| other forms of these (plain_types.py: categories, views) | the same; come back as the plain type |
 | list of these | the same, many values |
 | list of lists of these | a feature list; record type SequenceExample alone |
 | struct | its fields, each a feature named "struct.field" |
@@ -55,17 +55,6 @@ def is_text(dtype: pa.DataType) -> bool:
         or types.is_large_binary(dtype)
         or types.is_fixed_size_binary(dtype)
     )
-
-
-def plain(schema: pa.Schema) -> pa.Schema:
-    """The schema with dictionaries (categories) as their values, and views of strings and bytes as these."""
-
-    def of(dtype: pa.DataType) -> pa.DataType:
-        if pa.types.is_dictionary(dtype):
-            return of(dtype.value_type)
-        return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(dtype, dtype)
-
-    return pa.schema([field.with_type(of(field.type)) for field in schema])
 
 
 def is_list(dtype: pa.DataType) -> bool:
@@ -120,7 +109,7 @@ def check_schema(schema: pa.Schema, record_type: str) -> None:
         if kind_of(value_type(field.type)) is None or depth_of(field.type) > deepest:
             why = (
                 "lists of lists need recordType SequenceExample"
-                if depth_of(field.type) == 2
+                if depth_of(field.type) == 2 > deepest
                 else "it has no feature type"
             )
             raise InvalidArgumentError(f"column {field.name!r}: {field.type} cannot be written as {record_type}; {why}")
@@ -193,7 +182,7 @@ def _type(dtype: pa.DataType) -> Any:
     if pa.types.is_time(dtype):
         return {"time": dtype.unit}
     if pa.types.is_decimal(dtype):
-        return {"decimal": [dtype.precision, dtype.scale]}
+        return {"decimal": [dtype.precision, dtype.scale]}  # more than 38 digits are a decimal256
     return "binary" if pa.types.is_fixed_size_binary(dtype) else str(dtype)
 
 
@@ -208,4 +197,5 @@ def _read_type(given: Any) -> pa.DataType:
         return pa.timestamp(given["timestamp"], given["tz"])
     if "time" in given:
         return pa.time32(given["time"]) if given["time"] in ("s", "ms") else pa.time64(given["time"])
-    return pa.decimal128(*given["decimal"])
+    precision, scale = given["decimal"]
+    return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)

@@ -16,6 +16,10 @@ from sparkflow_runtime.records.framing import HEADER
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
+class DoesNotFit(InvalidArgumentError):
+    """A value that the column's type has not. It names the column; who reads it adds where it stands."""
+
+
 class Where:
     """Names records of a block in messages."""
 
@@ -116,7 +120,7 @@ def cast(values: pa.Array, dtype: pa.DataType, name: str) -> pa.Array:
     try:
         return values.cast(dtype)
     except pa.ArrowInvalid as error:
-        raise InvalidArgumentError(f"column {name!r}: {error}") from None
+        raise DoesNotFit(f"column {name!r}: {error}") from None
 
 
 def text(values: pa.Array, name: str) -> tuple[np.ndarray, np.ndarray]:

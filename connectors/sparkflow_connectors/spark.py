@@ -81,7 +81,8 @@ def train(
             rows = _partitioned(df, job.workers, partition_by, order_by).selectExpr(*expressions)
         else:
             rows = df.selectExpr(*expressions).repartition(job.workers)  # packed, rows are half as large on their way
-        source = Packed(packing, keys)
+        source = Packed(packing, keys, rows.columns)
+        rows = rows.toDF(*(f"c{i}" for i in range(len(rows.columns))))  # mapInArrow finds no name with a dot in it
     else:
         rows = df.sparkSession.range(0, job.workers, 1, job.workers)
     return launch.train(SparkEngine(df.sparkSession, rows, slots, source), job)
@@ -124,8 +125,8 @@ def _partitioned(df: DataFrame, workers: int, partition_by: str | None, order_by
     if partition_by is None:
         df = df.repartition(workers)
     else:
-        df = df.repartitionById(workers, F.pmod(F.col(partition_by), F.lit(workers)).cast("int"))
-    return df.sortWithinPartitions(order_by) if order_by else df
+        df = df.repartitionById(workers, F.pmod(F.col(quoted(partition_by)), F.lit(workers)).cast("int"))
+    return df.sortWithinPartitions(F.col(quoted(order_by))) if order_by else df
 
 
 def session(name: str = "sparkflow", master: str | None = None) -> SparkSession:
@@ -148,13 +149,15 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Packed:
-    """From Spark. keys: columns beside the job's, by what they are for."""
+    """From Spark. keys: columns beside the job's, by what they are for. names: what the columns of batches are."""
 
     packing: Packing
     keys: Mapping[str, str]
+    names: list[str]
 
     def pieces(self, job: Job, rank: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
-        return packed_pieces(batches, job, self.packing, self.keys)
+        named = (batch.rename_columns(self.names) for batch in batches)
+        return packed_pieces(named, job, self.packing, self.keys)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """TFRecord files as a Spark data source, without a jar.
 
-    spark.read.format("tfrecord").load("folder")
+    spark.read.format("tfrecord").load("folder")  # or several: load(["one", "other"])
     df.write.format("tfrecord").mode("overwrite").option("codec", "gzip").option("partitionBy", "day").save("folder")
 
 Options of reading: recordType, codec, onError (raise, skip), sampleSize; of writing: recordType, codec, partitionBy
@@ -16,6 +16,7 @@ to it (seen in 4.3: rows were missing). To read one partition, load its folder.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 _PARTITION_BYTES = 128 << 20  # of small files that one task reads
 _arrow_schema = in_zone(to_arrow_schema, "UTC")
 name_errors()
-_KNOWN = {"path", "recordtype", "codec", "onerror", "samplesize", "partitionby"}
+_KNOWN = {"path", "paths", "recordtype", "codec", "onerror", "samplesize", "partitionby"}
 
 
 class TFRecordSource(DataSource):
@@ -85,7 +86,12 @@ class TFRecordSource(DataSource):
             sample=int(option.get("samplesize", Options.sample)),
             schema=given,
         )
-        return open_tfrecord(_local(self._path()), asked)
+        return open_tfrecord([*map(_local, self._paths())], asked)
+
+    def _paths(self) -> list[str]:
+        """`load([...])` of several gives them as JSON."""
+        several = self.options.get("paths")
+        return list(json.loads(several)) if several else [self._path()]
 
     def _path(self) -> str:
         path = self.options.get("path")

@@ -8,7 +8,9 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +26,7 @@ from sparkflow_connectors.record_types import (
     RECORD_TYPES,
     SIDECAR,
     from_json,
+    is_text,
 )
 from sparkflow_connectors.tfrecord_infer import Inference
 from sparkflow_runtime.records import ready
@@ -37,12 +40,16 @@ CODECS = {"": "", "none": "", "gzip": "GZIP", "zlib": "ZLIB", "deflate": "ZLIB"}
 SUFFIXES = {"": "", "GZIP": ".gz", "ZLIB": ".zlib"}
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 BATCH_ROWS = 10_000
+_SAMPLE_FILES = 64
+log = logging.getLogger("sparkflow")
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
 class Options:
     """How records are read. on_error: 'raise', or 'skip' what is damaged and count it. sample: how many records the
-    schema is inferred from; 0: all. codec: of files whose names do not tell."""
+    schema is inferred from, spread over the files (64 of them at the most); 0: all. codec: of files whose names do not
+    tell."""
 
     record_type: str = ""  # '': what the sidecar says, else Example
     schema: pa.Schema | None = None
@@ -94,6 +101,8 @@ class Dataset:
                 for block in file.blocks():
                     yield from self._of_block(block, path, inside, wanted, counts)
                 counts.damaged += file.skipped
+                if file.skipped:
+                    log.warning("%s: %d damaged places were left out (on_error='skip')", path, file.skipped)
 
     def _of_block(
         self, block: Block, path: str, inside: Decoder, wanted: pa.Schema, counts: Counts
@@ -104,7 +113,7 @@ class Dataset:
             counts.records += len(part.starts)
             values = self.partitions.get(path, {})
             arrays = [
-                _repeated(values[f.name], f, len(part.starts)) if f.name in values else batch.column(f.name)
+                _repeated(values[f.name], f, len(part.starts), path) if f.name in values else batch.column(f.name)
                 for f in wanted
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=wanted) if arrays else batch
@@ -185,7 +194,7 @@ def files_of(root: str) -> Iterator[tuple[str, dict[str, str | None]]]:
 
 def _partition_value(part: str) -> tuple[str, str | None]:
     name, _, value = part.partition("=")
-    return unquote(name), None if value == NULL_PARTITION else unquote(value)
+    return unquote(name), None if value == NULL_PARTITION else unquote(value, errors="surrogateescape")
 
 
 def sidecar_of(root: str) -> tuple[pa.Schema, str] | None:
@@ -203,24 +212,41 @@ def _with_partitions(schema: pa.Schema, found: list[tuple[str, dict[str, str | N
         for name, value in values.items():
             columns.setdefault(name, []).append(value)
     for name, given in columns.items():
-        whole = all(v is None or v.lstrip("-").isdigit() for v in given)
+        whole = all(v is None or _WHOLE.fullmatch(v) for v in given)
         if name not in schema.names:
             schema = schema.append(pa.field(name, pa.int64() if whole else pa.string()))
     return schema
 
 
-def _repeated(value: str | None, column: pa.Field, rows: int) -> pa.Array:
+def _repeated(value: str | None, column: pa.Field, rows: int, path: str) -> pa.Array:
     if value is None:
         return pa.nulls(rows, column.type)
-    return pa.repeat(pa.scalar(value).cast(column.type), rows)
+    text = pa.scalar(value.encode(errors="surrogateescape"))
+    try:
+        return pa.repeat((text if is_text(column.type) else text.cast(pa.string())).cast(column.type), rows)
+    except pa.ArrowInvalid as error:
+        raise InvalidArgumentError(f"{path}: partition column {column.name!r}: {error}") from None
 
 
 def _inferred(files: list[str], record_type: str, options: Options) -> pa.Schema:
     inference, left = Inference(record_type), options.sample or None
-    for path in files:
+    some = files if left is None else _spread(files, min(left, _SAMPLE_FILES))
+    for number, path in enumerate(some):
+        share = None if left is None else -(-left // (len(some) - number))
         with RecordFile(path, compression_of(path, options.codec), options.on_error == "skip") as file:
             for block in file.blocks():
-                inference.add(block, path, left)
-                if left is not None and (left := left - len(block.starts)) <= 0:
-                    return inference.schema()
+                inference.add(block, path, share)
+                if share is None or left is None:
+                    continue
+                seen = min(len(block.starts), share)
+                left, share = left - seen, share - seen
+                if not share:
+                    break
     return inference.schema()
+
+
+def _spread(files: list[str], most: int) -> list[str]:
+    """At most so many of them, evenly, the first and the last among them: later files may have features more."""
+    if len(files) <= most:
+        return files
+    return [files[round(i * (len(files) - 1) / max(most - 1, 1))] for i in range(most)]

@@ -19,8 +19,9 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkflow_connectors.plain_types import plain_batch, plain_schema
 from sparkflow_connectors.record_batches import encoded
-from sparkflow_connectors.record_types import EXAMPLE, SIDECAR, check_schema, joined, plain, to_json
+from sparkflow_connectors.record_types import EXAMPLE, SIDECAR, check_schema, joined, to_json
 from sparkflow_connectors.tfrecord import BATCH_ROWS, NULL_PARTITION, SUFFIXES, compression_of, files_of, sidecar_of
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.files import RecordWriter
@@ -63,7 +64,7 @@ class FolderWriter:
             raise InvalidArgumentError(
                 f"partition_by: column {missing[0]!r} is missing; the table has {', '.join(schema.names)}"
             )
-        self.schema = schema = plain(schema)
+        self.schema = schema = plain_schema(schema)
         self.inside = pa.schema([f for f in schema if f.name not in self.partition_by])
         if not len(self.inside):
             raise InvalidArgumentError("partition_by names every column: nothing is left for the records")
@@ -104,7 +105,7 @@ class FolderWriter:
         open_files: dict[str, RecordWriter] = {}
         try:
             for batch in batches:
-                for folder, rows in self._split(batch.cast(self.schema)):
+                for folder, rows in self._split(plain_batch(batch).cast(self.schema)):
                     name = os.path.join(folder, file)
                     if name not in open_files:
                         self._part_folder(folder)
@@ -240,7 +241,11 @@ def _held(folder: str) -> Iterator[None]:
 
 
 def _folder_value(value: object) -> str:
-    return NULL_PARTITION if value is None else quote(str(value), safe="")
+    """As Spark and Hive write it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = value if isinstance(value, bytes) else str(value)
+    return NULL_PARTITION if value is None else quote(text, safe="")
 
 
 def _line(schema: pa.Schema) -> str:

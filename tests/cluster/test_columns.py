@@ -378,6 +378,35 @@ def test_a_training_begins_with_rows_of_a_table(
     none_left()
 
 
+def test_a_training_reads_columns_of_any_name_and_lists_of_lists(clusters: Any, tmp_path: Path, none_left: Any) -> None:
+    """Names that Spark would take for fields of structs, of packed columns, of others, and of those that order rows."""
+    frame = clusters.spark.range(0, 90, 1, 2).selectExpr(
+        "cast(id as float) `a.b`", "2 * id `größe x`", "concat('n', id) `s.t`", "id `k.1`", "-id `o ``p`",
+        "array(array(id, 1L), array(2L, 3L)) `n.n`", "cast(id as float) label",
+    )  # fmt: skip
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        seen = tf.get_variable("seen", [3], tf.float32, tf.zeros_initializer(), trainable=False)
+        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+        nested = tf.cast(tf.reduce_sum(features["n.n"][:, 0, 0]), tf.float32)
+        sums = tf.stack([tf.reduce_sum(features["a.b"]), nested, tf.cast(tf.size(features["s.t"]), tf.float32)])
+        p = features["a.b"] * w + tf.cast(features["größe x"] + features["s.t"], tf.float32) * 0.0
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            return tf.estimator.EstimatorSpec(mode, predictions={"p": p})
+        loss = tf.reduce_mean(tf.square(p - labels))
+        train_op = tf.train.GradientDescentOptimizer(0.0).minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(train_op, tf.assign_add(seen, sums)))
+
+    features = ["a.b", "größe x", Column("s.t", hash_buckets=9), Column("n.n", shape=[2, 2])]
+    model = tf.spark.train(
+        frame, model_fn, label="label", features=features, checkpoint_dir=str(tmp_path / "out"), partition_by="k.1",
+        order_by="o `p", workers=2, ps=1, batch_size=16, epochs=1, validation=0.0, uneven="join", sync=False,
+    )  # fmt: skip
+    assert model.variables()["seen"].tolist() == [89 * 45, 89 * 45, 90]
+    assert model.transform(frame).selectExpr("sum(p)").first()[0] == 0
+    none_left()
+
+
 def test_the_schema_of_a_spark_query() -> None:
     query = (
         "select 1Y a, array(1.5f) l, current_timestamp() t, cast(1 as decimal(9, 2)) d, 'x' s, binary('x') image, "

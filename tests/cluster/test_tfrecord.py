@@ -31,6 +31,11 @@ def test_spark_writes_and_reads(clusters: Any, tmp_path: Path) -> None:
     assert pruned.columns == ["i", "name"] and pruned.selectExpr("sum(i)").first()[0] == 3000 * 2999 // 2
     assert tf.local.read_tfrecord(folder, columns=["i"])["i"].to_pylist() != []
 
+    for name, rows in (("one", spark.range(3)), ("other", spark.range(3, 9))):
+        rows.write.format("tfrecord").mode("append").save(f"{tmp_path}/{name}")
+    several = spark.read.format("tfrecord").load([f"{tmp_path}/one", f"file://{tmp_path}/other"])
+    assert several.selectExpr("sum(id)").first()[0] == 36
+
     spark.range(5).write.format("tfrecord").mode("overwrite").save(folder)
     assert [r.id for r in spark.read.format("tfrecord").load(folder).orderBy("id").collect()] == [0, 1, 2, 3, 4]
 

@@ -69,6 +69,23 @@ TYPES = [
     (pa.large_list(pa.int32()), [[1, 2, 3], [4, 5]], {"shape": [2], "truncate": True}, [[1, 2], [4, 5]]),
     (pa.list_(pa.string()), [["a"], ["b", "c"]], {"shape": [2], "pad": "-"}, [[b"a", b"-"], [b"b", b"c"]]),
     (pa.list_(pa.string()), [["a"], ["b"]], {"shape": [1], "vocabulary": ["b", "a"]}, [[1], [0]]),
+    (pa.list_(pa.string()), [["a"], ["c", "b"], None],
+     {"shape": [2], "vocabulary": ["b", "a"], "pad": -2, "default": "a"}, [[1, -2], [-1, 0], [-2, -2]]),
+    (pa.list_(pa.string()), [["a"], ["c", None], None],
+     {"shape": [2], "vocabulary": ["b", "a"], "pad": "b", "num_oov_buckets": 1, "default": "a"},
+     [[1, 0], [2, 1], [0, 0]]),
+    (pa.list_(pa.string()), [["b"], None], {"shape": [1], "vocabulary": ["b", "a"], "default": "a"}, [[0], [1]]),
+    (pa.list_(pa.string()), [["b"], None], {"shape": [1], "default": "a"}, [[b"b"], [b"a"]]),
+    (pa.list_(pa.list_(pa.int8())), [[[1, 2], [3, 4]], [[5, 6], [7, 8]]], {"shape": [2, 2]},
+     [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]),
+    (pa.list_(pa.list_(pa.int8(), 2)), [[[1, 2]], None, [[5, 6]]], {"shape": [1, 2], "default": 9},
+     [[[1, 2]], [[9, 9]], [[5, 6]]]),
+    (pa.list_(pa.large_list(pa.int8()), 1), [[[1, None]], [[5, 6]]], {"shape": [1, 2], "default": 9},
+     [[[1, 9]], [[5, 6]]]),
+    (pa.string_view(), ["a", None, "b" * 20], {"default": "x"}, [b"a", b"x", b"b" * 20]),
+    (pa.binary_view(), [b"ab", b"cd"], {"shape": [2], "cast": tf.uint8}, [[97, 98], [99, 100]]),
+    (pa.list_(pa.dictionary(pa.int8(), pa.string())), [["a"], ["b"]], {"shape": [1]}, [[b"a"], [b"b"]]),
+    (pa.bool8(), [1, 0], {}, [True, False]),
     (VECTOR, [DENSE, DENSE], {"shape": [3]}, [[1, 2, 3], [1, 2, 3]]),
     (VECTOR, [SPARSE, DENSE], {"shape": [3]}, [[5, 0, 7], [1, 2, 3]]),
     (VECTOR, [SPARSE], {"shape": [3], "cast": tf.float32}, [[5, 0, 7]]),
@@ -115,6 +132,28 @@ def test_arrow_memory_is_shared(kind: pa.DataType, options: Any) -> None:
     width = leaf.bit_width // 8
     memory = np.frombuffer(flat.buffers()[1], np.dtype(f"u{width}"))
     assert len(found) == 8 and np.shares_memory(found, memory)
+
+
+def test_forms_that_arrow_makes_of_arrays() -> None:
+    """Tensors in rows have their own shape; what is stored stands for other types; ends of runs are counted."""
+    tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(12.0).reshape(3, 2, 2))
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array(["a", "b"], pa.string_view()))
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array([5, 6]))
+    ids = pa.array([b"0" * 16] * 3, pa.uuid())
+    batch = pa.record_batch([tensors, runs, ids, words], names=["t", "r", "u", "w"]).slice(1)
+    found = arrays(batch, resolve(batch.schema, None, None))
+    assert found["t"].tolist() == np.arange(4.0, 12.0).reshape(2, 2, 2).tolist()
+    assert (
+        found["r"].tolist() == [5, 6] and found["w"].tolist() == [b"b", b"a"] and found["u"].tolist() == [b"0" * 16] * 2
+    )
+    assert np.shares_memory(found["t"], tensors.storage.flatten().to_numpy())
+
+
+def test_a_pad_is_hashed_as_the_words_are() -> None:
+    words = Column("c", hash_buckets=1000, shape=[2], pad="")
+    batch = pa.record_batch({"c": pa.array([["a"], ["", "a"]])})
+    (a, padded), (empty, again) = arrays(batch, resolve(batch.schema, [words], None))["c"].tolist()
+    assert (a, padded) == (again, empty)
 
 
 def test_bytes_and_vectors_share_memory_too() -> None:
@@ -193,7 +232,16 @@ REFUSED: list[tuple[pa.DataType, Any, Any, str]] = [
     (pa.list_(pa.int32()), [[1], [1, None]], {"shape": [1], "truncate": True}, "Column 'c' is null at row 1"),
     (pa.list_(pa.int32()), [[1, 2], [1]], {"shape": [2]}, r"'c' has 1 values at row 1 of .* its shape is \[2\]"),
     (pa.list_(pa.int32()), [[1, 2], [1]], {}, "'c' has type list.* of any length: say how long"),
-    (pa.list_(pa.list_(pa.int32())), [[[1]]], {"shape": [1]}, "lists of lists have no shape; flatten"),
+    (pa.list_(pa.list_(pa.int32())), [[[1]]], {}, r"of any length: say how long it is, by Column\(..., shape=\[n, m\]"),
+    (pa.list_(pa.list_(pa.int32())), [[[1]]], {"shape": [1]}, r"lists of lists 2 deep, and its shape is \[1\]"),
+    (pa.list_(pa.list_(pa.int32(), 3)), [[[1] * 3]], {"shape": [1, 2]}, r"2 deep, and its shape is \[1, 2\]"),
+    (pa.list_(pa.list_(pa.int32())), [[[1]]], {"shape": [2, 1], "pad": 0}, "are neither padded nor truncated"),
+    (pa.list_(pa.list_(pa.int32())), [[[1]], [[1, 2]]], {"shape": [1, 1]}, "one of 2 values among .* at row 1"),
+    (pa.list_(pa.list_(pa.int32())), [[[1]], [None]], {"shape": [1, 1]}, "'c' has a null among its lists .* at row 1"),
+    (pa.list_(pa.list_(pa.int32())), [[[1]], [[1]] * 2], {"shape": [1, 1]}, "has 2 values at row 1 of its partition"),
+    (pa.list_(pa.int32()), [[1]], {"shape": [2], "pad": "x"}, "its pad 'x' is no int32"),
+    (pa.int32(), [None], {"default": 0.5}, "its default 0.5 is no int32: it is no whole number"),
+    (pa.list_view(pa.int32()), [[1]], {"shape": [1]}, "has type list_view.*, which has no dtype; convert it first"),
     (pa.list_(pa.int32(), 2), [[1, 2]], {"shape": [3]}, r"has 2 values a row, and its shape is \[3\]"),
     (pa.int32(), [1], {"shape": [1]}, "one value a row, and its shape is"),
     (pa.int32(), [1], {"kind": "sparse"}, "is no list: it cannot be sparse"),

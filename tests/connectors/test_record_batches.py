@@ -182,6 +182,7 @@ def test_records_of_another_kind(record_type: str) -> None:
         ([("a", pa.list_(pa.list_(pa.int64())))], "Example", "'a': .* lists of lists need recordType Seq"),
         ([("a", pa.map_(pa.string(), pa.int64()))], "Example", "column 'a': map.* cannot be written as Example"),
         ([("a", pa.duration("s"))], "Example", "column 'a': duration"),
+        ([("a", pa.list_(pa.list_(pa.duration("s"))))], "SequenceExample", "as SequenceExample; it has no feature ty"),
         ([("a.b", pa.int64()), ("a", pa.struct([("b", pa.int64())]))], "Example", "column 'a.b': two columns would be"),
         ([("a", pa.int64())], "ByteArray", "takes one binary column; the table has .*a: int64"),
         ([("a", pa.int64())], "Examples", "expected one of Example, SequenceExample, ByteArray, got 'Exampl"),

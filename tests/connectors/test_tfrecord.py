@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,24 @@ def test_categories_and_views_come_back_as_values(tmp_path: Path) -> None:
     assert found.schema.field("c").type == pa.string()
 
 
+def test_lists_of_categories_and_long_decimals_come_back(tmp_path: Path) -> None:
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array(["a", "b"]))
+    table = pa.table(
+        {
+            "w": pa.ListArray.from_arrays([0, 2, 3], words),
+            "v": pa.array([["a"], None], pa.list_(pa.string_view())),
+            "s": pa.array([{"x": b"1"}, None], pa.struct([("x", pa.binary_view())])),
+            "d": pa.array([Decimal("1.5"), None], pa.decimal256(50, 1)),
+            "u": pa.array([b"0" * 16, None], pa.uuid()),
+        }
+    )
+    to_tfrecord(table, str(tmp_path / "out"))
+    found = read_tfrecord(str(tmp_path / "out"))
+    assert found.drop("u").to_pylist() == table.drop("u").to_pylist()
+    assert found.column("u").to_pylist() == [b"0" * 16, None]
+    assert found.schema.field("d").type == pa.decimal256(50, 1)
+
+
 def test_dask_columns_of_categories_and_objects(tmp_path: Path) -> None:
     import dask
     import dask.dataframe as dd
@@ -69,6 +88,17 @@ def test_dask_columns_of_categories_and_objects(tmp_path: Path) -> None:
         tf.dask.to_tfrecord(dd.from_pandas(frame, npartitions=2), str(tmp_path / "out"))
     found = read_tfrecord(str(tmp_path / "out")).sort_by("c").to_pydict()
     assert found["c"] == list("aabc") and found["n"] == [1, 4, 2, None] and found["o"] == [[1], [4], [], [2, 3]]
+
+
+def test_dask_decimals_that_grow_after_the_first_rows(tmp_path: Path) -> None:
+    import dask
+    import dask.dataframe as dd
+    import pandas as pd
+
+    prices = [Decimal(10**i).scaleb(-2) for i in range(7) for _ in range(9)]
+    with dask.config.set({"dataframe.convert-string": False, "scheduler": "threads"}):
+        tf.dask.to_tfrecord(dd.from_pandas(pd.DataFrame({"price": prices}), npartitions=3), str(tmp_path / "out"))
+    assert read_tfrecord(str(tmp_path / "out"))["price"].to_pylist() == prices
 
 
 def test_an_empty_table_keeps_its_schema(tmp_path: Path) -> None:
@@ -261,6 +291,47 @@ def test_a_schema_out_of_foreign_files(tmp_path: Path) -> None:
         match=r"b\.tfrecord: the record at byte 0: feature 'n' holds float",
     ):
         read_tfrecord([path, other], sample=1)
+
+
+def test_a_schema_that_grows_from_file_to_file(tmp_path: Path) -> None:
+    """Few records are looked at, but not only those of the first file."""
+    for k in range(5):
+        more = {} if k < 4 else {"new": ("float_list", [0.5])}
+        write(tmp_path / f"{k}.tfrecord", *[example(n=("int64_list", [k]), **more)] * 4)
+    assert open_tfrecord(str(tmp_path), Options(sample=5)).schema.names == ["n", "new"]
+    assert open_tfrecord(str(tmp_path), Options(sample=2)).schema.names == ["n", "new"]
+    assert open_tfrecord(str(tmp_path), Options(sample=1)).schema.names == ["n"]
+    assert read_tfrecord(str(tmp_path), sample=3)["new"].to_pylist() == [None] * 16 + [0.5] * 4
+
+
+def test_a_value_that_the_schema_has_no_room_for(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tfrecord", *(example(n=("int64_list", [1 << 40 if i == 5 else i])) for i in range(9)))
+    at = 5 * (os.path.getsize(path) - 5) // 9  # the sixth record is five bytes longer
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=rf"a\.tfrecord: the record at byte {at}: column 'n': Integer value 1099"
+    ):
+        read_tfrecord(path, schema=pa.schema([("n", pa.int8())]))
+
+
+def test_folders_named_by_values_of_any_type(tmp_path: Path) -> None:
+    values = {
+        "flag": [True, None, False], "raw": [b"x", b"\xff/=", None],
+        "at": [dt.datetime(2026, 1, 1, 2, tzinfo=dt.UTC)] * 3,
+        "price": [Decimal("1.50"), None, Decimal("-2")], "word": ["", "007", "\u00b2"],
+    }  # fmt: skip
+    table = pa.table({"n": [1, 2, 3], **values})
+    for name in values:
+        to_tfrecord(table.select(["n", name]), str(tmp_path / name), partition_by=[name])
+        found = read_tfrecord(str(tmp_path / name)).sort_by("n")
+        assert found.to_pylist() == table.select(["n", name]).to_pylist()
+    assert (tmp_path / "flag" / "flag=true").is_dir()
+    (tmp_path / "word" / "_sparkflow_schema.json").unlink()
+    assert read_tfrecord(str(tmp_path / "word")).sort_by("n")["word"].to_pylist() == ["", "007", "\u00b2"]
+    wrong = pa.schema([("n", pa.int64()), ("word", pa.int8())])
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"word=/part-.*: partition column 'word': Failed to parse"
+    ):
+        read_tfrecord(str(tmp_path / "word"), schema=wrong)
 
 
 def test_folders_that_contradict_each_other(tmp_path: Path) -> None:

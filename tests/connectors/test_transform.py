@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +66,22 @@ def test_many_rows_are_scored_in_parts(export: str) -> None:
     model, x = tf.local.load_model(export), np.random.default_rng(0).normal(size=(40_000, 2)).astype(np.float32)
     table = pa.table({"x": pa.FixedSizeListArray.from_arrays(x.ravel(), 2)})
     scored = model.transform(table)
-    assert scored["score"].num_chunks == 3
+    assert [len(chunk) for chunk in scored["score"].chunks] == [13334, 13334, 13332]
     np.testing.assert_allclose(np.stack(scored["score"].to_numpy()), np.maximum(x @ W, 0), rtol=1e-5)
     rows = [*x[:20_000].tolist(), None]
     with pytest.raises(INVALID, match="is null at row 20000 of its partition"):
         model.transform(pa.table({"x": pa.array(rows, pa.list_(pa.float32()))}))
+
+
+def test_dask_tells_models_apart(export: str) -> None:
+    """By what they read and compute, not by how their training went."""
+    from dask.base import tokenize
+
+    model = tf.local.load_model(export)
+    assert tokenize(model) == tokenize(tf.local.load_model(export)) == tokenize(replace(model, figures={"loss": 1.0}))
+    filled = tf.local.load_model(export, {"x": Column("x", default=0.5)})
+    others = [filled, model.fetching({"other": "score"}), tf.local.load_model(export, {"x": "y"})]
+    assert len({tokenize(one) for one in [model, *others]}) == 4
 
 
 def test_a_frame_of_no_rows_gets_its_columns(export: str) -> None:

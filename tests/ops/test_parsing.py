@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.kernels import parsing_sequences
+from sparkflow_runtime.records import sequences
 
 
 def example(**features: Any) -> bytes:
@@ -119,6 +121,51 @@ def test_sequences(graph: Any) -> None:
     missing = tf.parse_single_sequence_example(b"", None, {"v": tf.FixedLenSequenceFeature([2], tf.float32)})
     with pytest.raises(tf.errors.InvalidArgumentError, match="Feature list 'v' is required but could not be found"):
         run(missing)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_sequences_by_the_straight_way_and_by_the_other(
+    graph: Any, monkeypatch: pytest.MonkeyPatch, compiled: bool
+) -> None:
+    """Random lists, some of their numbers in forms that few write; without the straight way all is read as before."""
+    random = np.random.default_rng(0)
+
+    def message() -> bytes:
+        made = tf.train.SequenceExample()
+        lists = made.feature_lists.feature_list
+        for _ in range(random.integers(4)):
+            lists["f"].feature.add().float_list.value.extend(random.normal(size=2))
+            lists["i"].feature.add().int64_list.value.append(int(random.integers(-(2**63), 2**63 - 1)))
+            lists["b"].feature.add().bytes_list.value.extend([b"a", bytes(random.integers(0, 256, 9, np.uint8))])
+        for k in random.integers(0, 5, random.integers(4)).tolist():
+            some = lists["v"].feature.add()
+            some.int64_list.value.extend(range(k)) if k else None
+            one_by_one = b"".join(b"\x08" + bytes([n]) for n in range(k))  # numbers that are not packed
+            feature = b"\x1a" + bytes([len(one_by_one)]) + one_by_one + b"\x28\x07"  # and a field that nobody knows
+            lists["u"].feature.add().MergeFromString(feature)
+            lists["w"].feature.add().float_list.value.extend([0.5] * k)
+        return bytes(made.SerializeToString())
+
+    fixed, many = tf.FixedLenSequenceFeature, tf.VarLenFeature
+    spec = {
+        "f": fixed([2], tf.float32, allow_missing=True), "i": fixed([], tf.int64, allow_missing=True),
+        "b": fixed([1, 2], tf.string, allow_missing=True), "none": fixed([3, 0], tf.float32, allow_missing=True),
+        "v": many(tf.int64), "u": many(tf.int64), "w": many(tf.float32), "no": many(tf.string),
+    }  # fmt: skip
+    given = tf.placeholder(tf.string, [None])
+    _, parsed, lengths = tf.io.parse_sequence_example(given, None, spec)
+    tensors = [*parsed.values(), *lengths.values()]
+    for loop in () if compiled else sequences.LOOPS:
+        monkeypatch.setattr(loop, "_call", loop.numpy)
+    with tf.Session() as session:
+        for count in (0, 1, 40):
+            messages = np.array([message() for _ in range(count)], object)
+            straight = session.run(tensors, {given: messages})
+            with monkeypatch.context() as patch:
+                patch.setattr(parsing_sequences, "straight", lambda *_: None)
+                other = session.run(tensors, {given: messages})
+            for one, two in zip(tf.nest.flatten(straight), tf.nest.flatten(other), strict=True):
+                assert one.dtype == two.dtype and one.shape == two.shape and one.tolist() == two.tolist()
 
 
 def test_many_sequences(graph: Any) -> None:

@@ -41,7 +41,8 @@ class Examples:
     def __init__(
         self, serialized: Any, names: Any, keys: tuple[bytes, ...], singles: Sequence[int] = (), what: str = "example"
     ):
-        self._messages = [as_bytes(m) for m in np.asarray(serialized, object).ravel()]
+        given = np.asarray(serialized, object).ravel().tolist()
+        self._messages = [m if type(m) is bytes else as_bytes(m) for m in given]
         self.count, self._what = len(self._messages), what
         self._names = [as_bytes(n).decode(errors="replace") for n in np.asarray(names, object).ravel()]
         lengths = np.fromiter(map(len, self._messages), np.int64, self.count)
@@ -227,7 +228,7 @@ def _flat(sparse: list[tuple[Any, Any, Any]], dense: list[np.ndarray]) -> list[A
 
 
 def text(key: Any) -> bytes:
-    return as_bytes(np.asarray(key, object).item())
+    return as_bytes(key.item() if isinstance(key, np.ndarray) else np.asarray(key, object).item())
 
 
 def texts(keys: Any) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,25 +22,31 @@ from sparkflow_runtime.kernels.parsing import (
 from sparkflow_runtime.kernels.registry import Node, bound, prepares
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.example import BYTES_LIST, KIND_NAMES, MISSING, BadMessage
-from sparkflow_runtime.records.sequences import FeatureList, feature_lists
+from sparkflow_runtime.records.sequences import LOOPS, FeatureList, feature_lists, places, straight
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _SINGLE, _MANY = "ParseSingleSequenceExample", "ParseSequenceExampleV2"
 
 
 class _Lists:
-    """The feature lists of some messages."""
+    """The feature lists of some messages. kinds, sizes: as of `straight`."""
 
-    def __init__(self, examples: Examples, keys: Sequence[bytes]):
-        self._examples, self._names = examples, [k.decode(errors="replace") for k in keys]
-        given = (examples.found.buffer, examples.starts, examples.ends)
+    def __init__(self, examples: Examples, keys: Sequence[bytes], kinds: np.ndarray, sizes: np.ndarray):
+        self._examples, self._keys = examples, keys
         try:
-            self._lists = feature_lists(*given, keys_of(tuple(keys))) if keys else []
+            self._places = places(examples.found.buffer, examples.starts, examples.ends, keys_of(tuple(keys)))
+            self._straight = straight(self._places, kinds, sizes)
+            self._lists = feature_lists(self._places) if self._straight is None else []
         except BadMessage as error:
             raise examples.unreadable(error.index) from None
 
     def sparse(self, column: int, kind: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(indices [n, 3]: message, step, place; values [n]; shape [3])."""
+        if self._straight is not None:
+            values, indices = self._straight.sparse(column)
+            values = self._examples.strings(values) if kind == BYTES_LIST else values
+            most, steps = indices[:, 2].max(initial=-1) + 1, self._straight.steps[column]
+            return indices, values, np.array([len(steps), steps.max(initial=0), most], np.int64)
         found = self._checked(column, kind)
         try:
             (values,), (lengths,) = found.features.ragged([0], kind)
@@ -54,13 +61,26 @@ class _Lists:
 
     def dense(self, column: int, kind: int, dims: tuple[int, ...], may_miss: bool) -> tuple[np.ndarray, np.ndarray]:
         """([messages, most steps, *dims], filled up with zeros or empty strings; int64[messages], the steps)."""
-        found, key, size = self._checked(column, kind), self._names[column], int(np.prod(dims, dtype=np.int64))
-        if not may_miss and found.missing.any():
+        size, missing = math.prod(dims), self._places.missing[column]
+        if self._straight is None:
+            self._checked(column, kind)
+        if not may_miss and missing.any():
             raise InvalidArgumentError(
-                f"{self._who(int(np.argmax(found.missing)))}, Feature list '{key}' is required but could not be found. "
-                " Did you mean to include it in feature_list_dense_missing_assumed_empty or "
+                f"{self._who(int(np.argmax(missing)))}, Feature list '{self._name(column)}' is required but could not "
+                "be found.  Did you mean to include it in feature_list_dense_missing_assumed_empty or "
                 "feature_list_dense_defaults?"
             )
+        if self._straight is None:
+            return self._dense_of_odd(column, kind, dims, size)
+        steps, out = self._straight.steps[column], self._straight.dense(column, size)
+        shape = (*out.shape[:2], *dims)
+        if kind == BYTES_LIST:
+            out = self._examples.strings(out.reshape(-1, 2))
+        return out.reshape(shape), steps
+
+    def _dense_of_odd(self, column: int, kind: int, dims: tuple[int, ...], size: int) -> tuple[np.ndarray, np.ndarray]:
+        """The same where a feature of one of the lists is not as it should be."""
+        found, key = self._checked(column, kind), self._name(column)
         try:
             (values,), (lengths,) = found.features.dense([0], kind, size)
         except BadMessage as error:
@@ -87,10 +107,13 @@ class _Lists:
         if wrong.any():
             i = int(np.argmax(wrong))
             raise InvalidArgumentError(
-                f"{self._who(found.message(i))}, Feature list: {self._names[column]}: Data types don't match. Expected "
+                f"{self._who(found.message(i))}, Feature list: {self._name(column)}: Data types don't match. Expected "
                 f"type: {KIND_NAMES[kind]} but it is a {KIND_NAMES[kinds[i]]}"
             )
         return found
+
+    def _name(self, column: int) -> str:
+        return self._keys[column].decode(errors="replace")
 
     def _who(self, message: int) -> str:
         return self._examples.who(message)
@@ -121,10 +144,12 @@ def _parser(node: Node) -> Callable[[Any, Any, Keys4, Sequence[bool], Sequence[A
     first = len(context_sparse)
     wanted = [Dense(first + i, k, d) for i, (k, d) in enumerate(zip(context_dense, context_dims))]
     singles = [MISSING] * first + [one.kind if one.is_single else MISSING for one in wanted]
+    kinds = np.array([*list_sparse, *list_dense], np.int64)
+    sizes = np.array([-1] * len(list_sparse) + [math.prod(dims) for dims in list_dims], np.int64)
 
     def run(serialized: Any, names: Any, keys: Keys4, may_miss: Sequence[bool], defaults: Sequence[Any]) -> Groups:
         examples = Examples(serialized, names, (*keys[0], *keys[1]), singles, "SequenceExample")
-        lists = _Lists(examples, [*keys[2], *keys[3]])
+        lists = _Lists(examples, [*keys[2], *keys[3]], kinds, sizes)
         sparse = sparse_columns(examples, range(first), context_sparse)
         dense = dense_columns(examples, wanted, defaults)
         in_lists = [lists.sparse(i, kind) for i, kind in enumerate(list_sparse)]
@@ -181,4 +206,10 @@ def _parse_many(node: Node) -> Callable[..., Any]:
     return run
 
 
-prepares(ready.prepare, _SINGLE, _MANY)
+def _prepare() -> None:
+    ready.prepare()
+    for loop in LOOPS:
+        loop.prepare()
+
+
+prepares(_prepare, _SINGLE, _MANY)

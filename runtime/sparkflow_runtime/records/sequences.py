@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
-from sparkflow_runtime.records.example import BYTES_LIST, BadMessage, Index, Keys
+from sparkflow_runtime.records import sequence_loops as loops
+from sparkflow_runtime.records.example import BYTES_LIST, FLOAT_LIST, BadMessage, Index, Keys
 from sparkflow_runtime.records.example_entries import entry, feature, find, teach
 from sparkflow_runtime.records.native import raw
 from sparkflow_runtime.records.varints import skip, span, varint
@@ -31,7 +32,48 @@ class FeatureList(NamedTuple):
         return int(np.searchsorted(np.cumsum(self.counts), feature, "right"))
 
 
-def feature_lists(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray, keys: Keys) -> list[FeatureList]:
+class Lists(NamedTuple):
+    """Where the feature lists of messages lie, [list, message], and which are missing."""
+
+    keys: Keys
+    buffer: np.ndarray
+    missing: np.ndarray
+    firsts: np.ndarray
+    lasts: np.ndarray
+
+
+class Straight(NamedTuple):
+    """The same where every feature is of its list's kind and size. steps, values: int64[list, message], how many
+    features and values there are."""
+
+    lists: Lists
+    kinds: np.ndarray
+    steps: np.ndarray
+    values: np.ndarray
+
+    def dense(self, column: int, size: int) -> np.ndarray:
+        """[messages, most steps, size], filled up with zeros. Strings: [..., 2], where each starts and ends."""
+        steps = self.steps[column]
+        shape = (len(steps), int(steps.max(initial=0)), size)
+        return self._filled(column, shape, shape[1] * size, _NO_INDICES)
+
+    def sparse(self, column: int) -> tuple[np.ndarray, np.ndarray]:
+        """(values, strings as above; int64[values, 3], the message, step and place of each)."""
+        total = int(self.values[column].sum())
+        indices = np.empty((total, 3), np.int64)
+        return self._filled(column, (total,), -1, indices), indices
+
+    def _filled(self, column: int, shape: tuple[int, ...], room: int, indices: np.ndarray) -> np.ndarray:
+        kind, (_, buffer, _, firsts, lasts) = int(self.kinds[column]), self.lists
+        out = np.zeros((*shape, 2) if kind == BYTES_LIST else shape, np.float32 if kind == FLOAT_LIST else np.int64)
+        loops.fill(buffer, firsts[column], lasts[column], kind, room, out.reshape(-1).view(np.uint8), indices)
+        return out
+
+
+_NO_INDICES = np.empty((0, 3), np.int64)
+
+
+def places(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray, keys: Keys) -> Lists:
     """Of each key, in messages buffer[starts[i]:ends[i]]; buffer: uint8, contiguous and writable. Raises BadMessage."""
     shape = (len(keys.names), len(starts))
     firsts, lasts = np.full(shape, -1, np.int64), np.zeros(shape, np.int64)
@@ -40,6 +82,20 @@ def feature_lists(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray, keys
         raise BadMessage(int(bad))
     missing = firsts < 0
     firsts[missing] = 0
+    return Lists(keys, buffer, missing, firsts, lasts)
+
+
+def straight(lists: Lists, kinds: np.ndarray, sizes: np.ndarray) -> Straight | None:
+    """kinds, sizes: int64 of each list; size -1: any number of values. None where a feature is not as they say."""
+    steps, values = np.empty_like(lists.firsts), np.empty_like(lists.firsts)
+    odd = loops.count(lists.buffer, lists.firsts, lists.lasts, kinds, sizes, steps, values)
+    return None if odd else Straight(lists, kinds, steps, values)
+
+
+def feature_lists(lists: Lists) -> list[FeatureList]:
+    """Of each key. Raises BadMessage."""
+    keys, buffer, missing, firsts, lasts = lists
+    shape = firsts.shape
     # A FeatureList has its features as a BytesList has its strings: to protobuf they are one.
     kinds = np.full(shape, BYTES_LIST, np.uint8)
     spans, counts = Index(keys, buffer, kinds, kinds, firsts, lasts).ragged(range(shape[0]), BYTES_LIST)
@@ -103,3 +159,6 @@ def _features(buffer: Any, starts: Any, ends: Any, kinds: Any, firsts: Any, last
             return i
         kinds[0, i], firsts[0, i], lasts[0, i] = kind, first, last
     return -1
+
+
+LOOPS = (_lists, _features, loops.count, loops.fill)
