@@ -92,10 +92,7 @@ def safe_embedding_lookup_sparse(
             weights, _ = sparse.sparse_fill_empty_rows(weights, 1.0)
         out = embedding_lookup_sparse(embedding_weights, ids, weights, partition_strategy, None, combiner, max_norm)
         if default_id is None:
-            rank = len(out._shape or (None, None))
-            mask = array.reshape(empty, [-1] + [1] * (rank - 1))
-            mask = math.logical_or(mask, array.zeros_like(out, dtype=dtypes.bool_))
-            out = array_select.where(mask, array.zeros_like(out), out)
+            out = array_select.where(empty, array.zeros_like(out), out)
         found, whole = array.identity(out, name=scope), ids.shape.dims_
         if whole and found._shape is not None:
             found.set_shape((whole[0], *found._shape[1:]))

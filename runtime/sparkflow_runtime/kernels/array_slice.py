@@ -276,10 +276,15 @@ def _one_hot(xp: Any, indices: Any, depth: Any, on: Any, off: Any, *, axis: int 
 _IDS = (np.dtype(np.int32), np.dtype(np.int64))
 
 
-@kernel("Unique", multi=True)
-def _unique(xp: Any, x: Any, *, out_idx: DType) -> Any:
+def unique(xp: Any, x: Any, out_idx: DType) -> tuple[Any, Any]:
+    """(the values in order of first appearance, which of them each is)."""
     values, inverse = distinct_of(x) if xp is np and x.ndim == 1 and x.dtype in _IDS else unique_parts(xp, x)[:2]
     return values, inverse.astype(out_idx.np, copy=False)
+
+
+@kernel("Unique", multi=True)
+def _unique(xp: Any, x: Any, *, out_idx: DType) -> Any:
+    return unique(xp, x, out_idx)
 
 
 prepares(number_ids.prepare, "Unique")

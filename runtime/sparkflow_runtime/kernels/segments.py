@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from sparkflow_runtime.kernels import segment_loops
 from sparkflow_runtime.kernels.host import check_indices, one_int
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.kernels.sorting import grouped
@@ -102,41 +103,58 @@ for _kind in _COMBINE:
 # ---------------------------------------------------------------------- of rows that indices pick
 
 
+_DIVIDED = {"Sum": segment_loops.SUM, "Mean": segment_loops.MEAN, "SqrtN": segment_loops.SQRT_N}
+
+
 def _weights(xp: Any, kind: str, ids: Any, count: int, dtype: Any) -> Any:
     """What each segment's sum is divided by."""
     rows = xp.maximum(xp.bincount(ids, minlength=count), 1)
     return (rows if kind == "Mean" else xp.sqrt(rows)).astype(dtype)
 
 
+def sums_of_picked(xp: Any, kind: str, data: Any, indices: Any, ids: Any, num_segments: Any = None) -> Any:
+    """The rows that indices pick, summed by segment."""
+    op, count = f"SparseSegment{kind}", max(0, int(ids[-1]) + 1) if ids.size else 0
+    wanted = count if num_segments is None else one_int(num_segments)
+    if segment_loops.handles(xp, data) and ids.ndim == 1 and indices.shape == ids.shape and wanted >= count:
+        total, bad = segment_loops.picked_sums(data, indices, ids, wanted, _DIVIDED[kind])
+        if bad < 0:
+            return total
+    check_indices(indices, len(data), op)
+    rows = data[indices]
+    _check_sorted(op, rows, ids)
+    if wanted < count:
+        raise InvalidArgumentError(f"{op}: segment ids must be < num_segments")
+    wide = np.float32 if data.dtype.itemsize == 2 and data.dtype.kind not in "iu" else data.dtype
+    total = sum_rows(xp, rows.astype(wide, copy=False), ids, wanted)
+    if kind != "Sum":
+        total /= _weights(xp, kind, ids, wanted, wide).reshape(-1, *[1] * (data.ndim - 1))
+    return total.astype(data.dtype, copy=False)
+
+
+def gradients_of_picked(
+    xp: Any, kind: str, grad: Any, indices: Any, ids: Any, size: Any, skipped: Any = None
+) -> Any:  # fmt: skip
+    """The way back. skipped (bool): segments that give nothing."""
+    if segment_loops.handles(xp, grad) and ids.ndim == 1 and indices.shape == ids.shape:
+        out, bad = segment_loops.picked_gradients(grad, indices, ids, one_int(size), _DIVIDED[kind], skipped)
+        if bad < 0:
+            return out
+    check_indices(ids, len(grad), f"SparseSegment{kind}Grad: segment_ids")
+    check_indices(indices, one_int(size), f"SparseSegment{kind}Grad")
+    if kind != "Sum":
+        grad = grad / _weights(xp, kind, ids, len(grad), grad.dtype).reshape(-1, *[1] * (grad.ndim - 1))
+    rows = grad[ids]
+    if skipped is not None:
+        rows[skipped[ids]] = 0
+    return sum_rows(xp, rows, indices, one_int(size))
+
+
 def _picked(kind: str) -> None:
     op = f"SparseSegment{kind}"
-
-    def run(xp: Any, data: Any, indices: Any, ids: Any, num_segments: Any = None) -> Any:
-        check_indices(indices, len(data), op)
-        rows = data[indices]
-        _check_sorted(op, rows, ids)
-        count = int(ids[-1]) + 1 if len(ids) else 0
-        if num_segments is not None:
-            if one_int(num_segments) < count:
-                raise InvalidArgumentError(f"{op}: segment ids must be < num_segments")
-            count = one_int(num_segments)
-        wide = np.float32 if data.dtype.itemsize == 2 and data.dtype.kind not in "iu" else data.dtype
-        total = sum_rows(xp, rows.astype(wide, copy=False), ids, count)
-        if kind != "Sum":
-            total /= _weights(xp, kind, ids, count, wide).reshape(-1, *[1] * (data.ndim - 1))
-        return total.astype(data.dtype, copy=False)
-
-    kernel(op, f"{op}WithNumSegments")(run)
-
-    def back(xp: Any, grad: Any, indices: Any, ids: Any, size: Any) -> Any:
-        check_indices(ids, len(grad), f"{op}Grad: segment_ids")
-        check_indices(indices, one_int(size), f"{op}Grad")
-        if kind != "Sum":
-            grad = grad / _weights(xp, kind, ids, len(grad), grad.dtype).reshape(-1, *[1] * (grad.ndim - 1))
-        return sum_rows(xp, grad[ids], indices, one_int(size))
-
-    kernel(f"{op}Grad")(back)
+    kernel(op, f"{op}WithNumSegments")(lambda xp, *inputs: sums_of_picked(xp, kind, *inputs))
+    kernel(f"{op}Grad")(lambda xp, *inputs: gradients_of_picked(xp, kind, *inputs))
 
 
-for _kind in ("Sum", "Mean", "SqrtN"):
+for _kind in _DIVIDED:
     _picked(_kind)

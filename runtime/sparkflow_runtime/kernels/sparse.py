@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.fill_loops import entries_of_rows, filled
 from sparkflow_runtime.kernels.host import ints, one_int
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
-def _check(op: str, indices: Any, values: Any, shape: Any) -> None:
+def check_parts(op: str, indices: Any, values: Any, shape: Any) -> None:
+    """That they are those of one sparse tensor."""
     sizes = ints(shape)
     if indices.ndim != 2 or values.shape != indices.shape[:1] or indices.shape[1] != len(sizes):
         raise InvalidArgumentError(
@@ -55,7 +57,7 @@ def _nothing(values: Any) -> Any:
 def _matmul(
     xp: Any, indices: Any, values: Any, shape: Any, b: Any, *, adjoint_a: bool = False, adjoint_b: bool = False
 ) -> Any:
-    _check("SparseTensorDenseMatMul", indices, values, shape)
+    check_parts("SparseTensorDenseMatMul", indices, values, shape)
     sizes = ints(shape)
     rows, columns = indices[:, 0], indices[:, 1]
     if adjoint_a:
@@ -95,7 +97,7 @@ def _to_dense(
 
 @kernel("SparseTensorDenseAdd")
 def _dense_add(xp: Any, indices: Any, values: Any, shape: Any, b: Any) -> Any:
-    _check("SparseTensorDenseAdd", indices, values, shape)
+    check_parts("SparseTensorDenseAdd", indices, values, shape)
     if ints(shape) != b.shape:
         raise InvalidArgumentError(f"Dimensions {list(ints(shape))} of a and {list(b.shape)} of b must be equal")
     _inside("SparseTensorDenseAdd", indices, b.shape)
@@ -106,7 +108,7 @@ def _dense_add(xp: Any, indices: Any, values: Any, shape: Any, b: Any) -> Any:
 
 def _cwise(op: str, combine: Any) -> None:
     def run(xp: Any, indices: Any, values: Any, shape: Any, dense: Any) -> Any:
-        _check(op, indices, values, shape)
+        check_parts(op, indices, values, shape)
         try:
             whole = xp.broadcast_to(dense, ints(shape))
         except ValueError:
@@ -126,7 +128,7 @@ _cwise("SparseDenseCwiseDiv", lambda xp, a, b: a / b if a.dtype.kind not in "iu"
 
 @kernel("SparseReorder", multi=True)
 def _reorder(xp: Any, indices: Any, values: Any, shape: Any) -> Any:
-    _check("SparseReorder", indices, values, shape)
+    check_parts("SparseReorder", indices, values, shape)
     order = xp.argsort(_flat(xp, indices, ints(shape)), kind="stable")
     return indices[order], values[order]
 
@@ -159,8 +161,8 @@ def _merged(xp: Any, a: Any, b: Any, sizes: tuple[int, ...]) -> tuple[Any, Any, 
 
 @kernel("SparseAdd", multi=True)
 def _add(xp: Any, ai: Any, av: Any, ashape: Any, bi: Any, bv: Any, bshape: Any, thresh: Any) -> Any:
-    _check("SparseAdd", ai, av, ashape)
-    _check("SparseAdd", bi, bv, bshape)
+    check_parts("SparseAdd", ai, av, ashape)
+    check_parts("SparseAdd", bi, bv, bshape)
     sizes = ints(ashape)
     if sizes != ints(bshape):
         raise InvalidArgumentError(f"Operands' shapes do not match: {list(sizes)} and {list(ints(bshape))}")
@@ -208,7 +210,7 @@ _extreme("SparseSparseMinimum", "minimum")
 
 def _reduced(xp: Any, op: str, indices: Any, values: Any, shape: Any, axes: Any) -> Any:
     """(the reduced axes, the places that have values, their values)."""
-    _check(op, indices, values, shape)
+    check_parts(op, indices, values, shape)
     sizes = ints(shape)
     if any(not -len(sizes) <= a < len(sizes) for a in ints(axes)):
         raise InvalidArgumentError(f"{op}: axes {ints(axes)} are out of range for shape {list(sizes)}")
@@ -247,7 +249,7 @@ _reduction("SparseReduceMax")
 
 @kernel("SparseSoftmax")
 def _softmax(xp: Any, indices: Any, values: Any, shape: Any) -> Any:
-    _check("SparseSoftmax", indices, values, shape)
+    check_parts("SparseSoftmax", indices, values, shape)
     sizes = ints(shape)
     if len(sizes) < 2:
         raise InvalidArgumentError(f"SparseSoftmax: the rank must be at least 2, got shape {list(sizes)}")
@@ -285,7 +287,7 @@ def _concat(xp: Any, *inputs: Any, concat_dim: int, N: int) -> Any:
 
 @kernel("SparseSlice", multi=True)
 def _slice(xp: Any, indices: Any, values: Any, shape: Any, start: Any, size: Any) -> Any:
-    _check("SparseSlice", indices, values, shape)
+    check_parts("SparseSlice", indices, values, shape)
     begin, end = xp.asarray(start), xp.minimum(xp.asarray(start) + xp.asarray(size), xp.asarray(shape))
     kept = ((indices >= begin) & (indices < end)).all(axis=1)
     return indices[kept] - begin, values[kept], xp.maximum(end - begin, 0)
@@ -319,22 +321,12 @@ def _split(xp: Any, axis: Any, indices: Any, values: Any, shape: Any, *, num_spl
 
 @kernel("SparseFillEmptyRows", multi=True)
 def _fill_empty_rows(xp: Any, indices: Any, values: Any, shape: Any, default: Any) -> Any:
-    _check("SparseFillEmptyRows", indices, values, shape)
-    sizes = ints(shape)
-    rows = sizes[0] if sizes else 0
-    own = indices[:, 0]
-    if own.size and (int(own.min()) < 0 or int(own.max()) >= rows):
-        raise InvalidArgumentError(f"SparseFillEmptyRows: indices(:, 0) must lie in [0, {rows})")
-    empty = xp.ones(rows, bool)
-    empty[own] = False
-    missing = xp.flatnonzero(empty)
-    added = xp.zeros((len(missing), indices.shape[1]), indices.dtype)
-    added[:, 0] = missing
-    filled = xp.full(len(missing), default, values.dtype)
-    order = xp.argsort(xp.concatenate([own, missing]), kind="stable")
-    back = xp.empty(len(order), xp.int64)
-    back[order] = xp.arange(len(order))
-    return xp.concatenate([indices, added])[order], xp.concatenate([values, filled])[order], empty, back[: len(own)]
+    check_parts("SparseFillEmptyRows", indices, values, shape)
+    rows, places, empty = map(xp.asarray, entries_of_rows(indices, shape))
+    whole = xp.zeros((len(rows), indices.shape[1]), indices.dtype)
+    whole[:, 0] = rows
+    whole[places] = indices
+    return whole, filled(xp, values, places, len(rows), default), empty, places
 
 
 @kernel("SparseFillEmptyRowsGrad", multi=True)

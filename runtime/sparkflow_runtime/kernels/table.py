@@ -8,6 +8,7 @@ from sparkflow_runtime.kernels import (
     array_odds,
     array_scatter,
     array_slice,
+    bags,
     candidates,
     collective,
     constant,

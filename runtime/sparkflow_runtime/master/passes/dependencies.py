@@ -18,6 +18,7 @@ from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.edges import CARRIED
 
 _HANDS_ON = frozenset(["Identity", "StopGradient", "PreventGradient"])
+_CHECKS = frozenset(["CheckNumerics", "CheckNumericsV2", "EnsureShape"])  # pure, and run for the error they may raise
 _GIVES_NEW = ("Placeholder", "Random", "TruncatedNormal", "QueueDequeue")  # have an effect, or none but an error
 _MAX_BITS = 1 << 31  # of all the sets of anchors together; a graph beyond that keeps its control edges
 _MAX_DIRECT = 3  # edges that may take the place of one
@@ -71,11 +72,17 @@ def _thin_control(view: View, aliases: set[str]) -> None:
             op.control = _needed(op, bits, before, anchors, view, held)
         for name in op.control:
             bits |= before.get(name, 0)
-        if reads or not (pure or _passes_on(op, view)) or (op.op != "NoOp" and op.op != "Const" and not users[op.name]):
+        if reads or not (pure or _passes_on(op, view)) or (not users[op.name] and not _needless(op, pure, kept_names)):
             bits |= 1 << len(anchors)
             anchors.append(op.name)
         before[op.name] = bits
         budget -= len(anchors)
+
+
+def _needless(op: Op, pure: bool, kept: Collection[str]) -> bool:
+    """Of a node of which nobody takes a value: whether it may as well not run, such as the part of a gradient that no
+    variable needs and that the other parts were told to wait for."""
+    return op.op == "NoOp" or op.op == "Const" or (pure and op.op not in _CHECKS and op.name not in kept)
 
 
 def _movable(op: Op, view: View) -> bool:

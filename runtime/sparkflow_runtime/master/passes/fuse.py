@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from sparkflow_runtime.master.passes.bags import join_bags
 from sparkflow_runtime.master.passes.contexts import OUTSIDE, once_a_loop
 from sparkflow_runtime.master.passes.decayed_adam import join_adam
 from sparkflow_runtime.master.passes.symbols import Symbols, words
@@ -73,6 +74,7 @@ class _Group:
 def fuse(view: View) -> None:
     """Replace MatMul chains first, then elementwise groups where that pays."""
     join_adam(view)
+    join_bags(view)
     events = _events(view)
     _fuse_products(view, events)
     _fuse_updates(view, events)

@@ -34,7 +34,8 @@ _UPDATES: dict[str, tuple[int, int, int, tuple[str, ...]]] = {
 }
 
 # (op, whether at its first output): no id is there twice
-_DISTINCT = {("Unique", True), ("SparseAccumulatorTakeGradient", True), ("_SplitIds", True), ("_SplitIds", False)}
+_DISTINCT = {(op, True) for op in ("Unique", "_BagIds", "SparseAccumulatorTakeGradient", "_SplitIds")}
+_DISTINCT.add(("_SplitIds", False))
 
 
 def fuse_embeddings(graph: GraphDef, feeds: Collection[str] = (), kept: Collection[str] = ()) -> GraphDef:

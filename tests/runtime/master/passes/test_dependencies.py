@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.dtypes import bool_, float32, int32
@@ -36,6 +37,22 @@ def test_an_update_still_waits_for_the_last_read(node: Made, graph_def: Made, op
     assert set(found) == {"w", "w/read", "x", "dy", "dx", "dw", "update", "out"}
     assert list(found["update"].input) == ["w", "dw", "^dx"]
     assert list(found["out"].input) == ["dx"]
+
+
+@pytest.mark.parametrize("unused", ["Exp", "CheckNumerics"])
+def test_a_gradient_that_nobody_takes(node: Made, graph_def: Made, optimized: Made, unused: str) -> None:
+    """It goes, with the edge that says to wait for it; one that is there for its error stays."""
+    graph = graph_def(
+        node("x", "Placeholder", dtype=float32),
+        node("a", unused, "x", **F, **({"message": b""} if unused == "CheckNumerics" else {})),
+        node("b", "Neg", "x", **F),
+        node("group", "NoOp", "^a", "^b"),
+        node("b/gated", "Identity", "b", "^group", **F),
+        node("out", "Square", "b/gated", **F),
+    )
+    found = optimized(graph, "dependencies", fetches=["out:0"])
+    assert ("a" in found) == (unused == "CheckNumerics")
+    assert found["out"].input[0] == "b"
 
 
 def test_order_of_effects_stays(node: Made, graph_def: Made, optimized: Made) -> None:

@@ -1,0 +1,46 @@
+"""Look-ups of bags of ids, in the nodes that master/passes/bags.py makes of feature columns' graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow_runtime.kernels.array_slice import unique
+from sparkflow_runtime.kernels.fill_loops import entries_of_rows, filled
+from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.segments import gradients_of_picked, sums_of_picked
+from sparkflow_runtime.kernels.sparse import check_parts
+from sparkflow_runtime.wire.dtypes import DType
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+
+@kernel("_BagIds", multi=True)
+def _bag_ids(
+    xp: Any, indices: Any, ids: Any, shape: Any, default: Any, *, only_known: bool, out_idx: DType, row_type: DType
+) -> Any:
+    """(the distinct ids, which of them each entry has, which rows were empty, each entry's row); the entries are in the
+    order of rows, and a row without one has got the default. only_known: without the negative ids."""
+    check_parts("SparseFillEmptyRows", indices, ids, shape)
+    if only_known and ids.size and ids.min() < 0:
+        known = ids >= 0
+        indices, ids = indices[known], ids[known]
+    rows, places, empty = map(xp.asarray, entries_of_rows(indices, shape))
+    distinct, where = unique(xp, filled(xp, ids, places, len(rows), default), out_idx)
+    return distinct, where, empty, rows.astype(row_type.np, copy=False)
+
+
+@kernel("_BagSums")
+def _bag_sums(xp: Any, data: Any, indices: Any, ids: Any, empty: Any, *, kind: str) -> Any:
+    """Each bag's rows summed, divided as `kind` says; zeros for what was empty."""
+    total = sums_of_picked(xp, kind, data, indices, ids)
+    if len(total) != len(empty):
+        raise InvalidArgumentError(f"Select: {len(empty)} rows that may be empty do not fit {len(total)} segments")
+    total[empty] = 0
+    return total
+
+
+@kernel("_BagGradients")
+def _bag_gradients(xp: Any, grad: Any, indices: Any, ids: Any, size: Any, empty: Any, *, kind: str) -> Any:
+    """The way back to the rows; what was empty gives nothing."""
+    if len(empty) != len(grad):
+        raise InvalidArgumentError(f"Select: {len(empty)} rows that may be empty do not fit {len(grad)} gradients")
+    return gradients_of_picked(xp, kind, grad, indices, ids, size, empty)

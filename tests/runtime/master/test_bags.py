@@ -1,0 +1,99 @@
+"""Look-ups of bags of ids in three nodes each: the same bits, and only where nobody can tell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow_runtime.master.passes.bags import join_bags
+from sparkflow_runtime.master.passes.view import View
+from sparkflow_runtime.master.prune import prune
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.protos import RewriterConfig
+
+WORDS = np.array([["a", "b"], ["", ""], ["c", ""], ["zz", "a"], ["", "b"]])
+NUMBERS = np.array([[1, -1], [-1, -1], [4, 1], [-1, 3], [0, 0]])
+WEIGHTS = np.where(NUMBERS < 0, 0, NUMBERS / 2 - 0.25).astype(np.float32)  # 0 is no weight; two are negative
+
+
+def model(combiner: str = "mean", weighted: bool = False) -> tuple[Any, Any, Any]:
+    """The loss, the update and the features of look-ups in every kind of categorical column."""
+    fc = tf.feature_column
+    words, numbers = tf.placeholder(tf.string, [None, 2], "words"), tf.placeholder(tf.int64, [None, 2], "numbers")
+    weights = tf.placeholder(tf.float32, [None, 2], "weights")
+    number = fc.categorical_column_with_identity("numbers", 5)
+    columns = [
+        fc.categorical_column_with_hash_bucket("words", 7),
+        fc.categorical_column_with_vocabulary_list("again", ["a", "b"], default_value=-1),
+        fc.crossed_column(["words", number], 11),
+        number,
+    ]
+    if weighted:
+        columns.append(fc.weighted_categorical_column(number, "weights"))
+    features = {"words": words, "again": words, "numbers": numbers, "weights": tf.identity(weights)}
+    embeddings = [fc.embedding_column(c, 3, combiner=combiner) for c in columns]
+    deep = fc.input_layer(features, embeddings)
+    wide = fc.linear_model(features, columns, sparse_combiner=combiner)
+    loss = tf.reduce_sum(tf.square(deep)) + tf.reduce_sum(tf.square(wide - 1.0))
+    return loss, tf.train.AdagradOptimizer(0.1).minimize(loss), (words, numbers, weights)
+
+
+def trained(remapping: Any, combiner: str, weighted: bool) -> list[bytes]:
+    config = tf.ConfigProto()
+    config.graph_options.rewrite_options.remapping = remapping
+    with tf.Graph().as_default(), tf.Session(config=config) as session:
+        tf.set_random_seed(1)
+        loss, train, (words, numbers, weights) = model(combiner, weighted)
+        session.run([tf.global_variables_initializer(), tf.tables_initializer()])
+        out = []
+        for rows in (slice(None), slice(1, 3), slice(0), slice(1, 2)):
+            feeds = {words: WORDS[rows], numbers: NUMBERS[rows], weights: WEIGHTS[rows]}
+            out.append(session.run([loss, train], feeds)[0].tobytes())
+        return out + [v.tobytes() for v in session.run(tf.global_variables())]
+
+
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_training_gives_the_same_bits(combiner: str, weighted: bool) -> None:
+    assert trained(RewriterConfig.ON, combiner, weighted) == trained(RewriterConfig.OFF, combiner, weighted)
+
+
+def joined(fetches: list[str], targets: list[str] = []) -> Counter[str]:  # noqa: B006
+    feeds = ["words:0", "numbers:0"]
+    nodes = {n.name: n for n in tf.get_default_graph().as_graph_def(add_shapes=True).node}
+    view = View.of(prune(nodes, feeds, fetches, targets), feeds, fetches, targets, sources=nodes)
+    join_bags(view)
+    return Counter(op.op for op in view.ops.values())
+
+
+def test_what_is_joined() -> None:
+    with tf.Graph().as_default():
+        loss, _, _ = model()
+        found = joined([loss.name])
+        assert found["_BagIds"] == found["_BagSums"] == 8
+        assert not {"SparseFillEmptyRows", "Unique", "Select", "SparseSegmentMean"} & found.keys()
+        gradients = tf.gradients(loss, tf.trainable_variables())
+        assert joined([g.values.name for g in gradients if isinstance(g, tf.IndexedSlices)])["_BagGradients"] == 8
+
+
+@pytest.mark.parametrize("op", ["Unique", "SparseFillEmptyRows", "SparseSegmentMean"])
+def test_what_is_fetched_stays(op: str) -> None:
+    with tf.Graph().as_default():
+        loss, _, _ = model()
+        node = next(n for n in tf.get_default_graph().get_operations() if n.type == op)
+        assert joined([loss.name, node.outputs[0].name])[op] == 1
+
+
+@pytest.mark.parametrize("remapping", [RewriterConfig.ON, RewriterConfig.OFF])
+def test_rows_that_are_none(remapping: Any) -> None:
+    config = tf.ConfigProto()
+    config.graph_options.rewrite_options.remapping = remapping
+    with tf.Graph().as_default(), tf.Session(config=config) as session:
+        ids = tf.SparseTensor([[0, 0], [3, 0]], tf.constant([1, 2], tf.int64), [2, 1])
+        found = tf.nn.safe_embedding_lookup_sparse(tf.ones([4, 2]), ids)
+        with pytest.raises(InvalidArgumentError, match=r"SparseFillEmptyRows: indices\(:, 0\) must lie in \[0, 2\)"):
+            session.run(found)
