@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.host import host, ints, one_int
-from sparkflow_runtime.kernels.registry import Function, kernel
+from sparkflow_runtime.kernels.registry import Function, Node, kernel, knowing
 from sparkflow_runtime.kernels.row_loops import columns_ready, join_columns
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -31,7 +31,11 @@ def _fill(xp: Any, dims: Any, value: Any) -> Any:
         raise InvalidArgumentError(f"Fill: dims must be a vector of sizes of at least 0, got {host(dims).tolist()}")
     if getattr(value, "shape", ()) != ():
         raise InvalidArgumentError(f"Fill: value must be a scalar, got shape {value.shape}")
-    return xp.full(shape, value, value.dtype if hasattr(value, "dtype") else object)
+    if not hasattr(value, "dtype") or value.dtype.kind == "O":
+        return xp.full(shape, value, object)
+    out = xp.empty(shape, value.dtype)
+    out[...] = value
+    return out
 
 
 def _constant_like(value: int, text: bytes) -> Function:
@@ -78,6 +82,19 @@ def _sizes_of_nothing(old: tuple[int, ...], wanted: tuple[int, ...]) -> list[int
 kernel("ExpandDims", aliases=True)(lambda xp, x, dim: xp.expand_dims(x, one_int(dim)))
 
 
+@knowing((1,), "ExpandDims")
+def _known_expand_dims(node: Node, dim: Any) -> Function:
+    at = one_int(dim)
+    whole = (slice(None),) * (at if at >= 0 else -1 - at)
+    key = (*whole, None) if at >= 0 else (..., None, *whole)
+
+    def run(x: Any, _: Any) -> Any:
+        fits = isinstance(x, np.ndarray) and x.ndim >= len(whole)
+        return x[key] if fits else node.xp.expand_dims(x, at)  # which says what does not
+
+    return run
+
+
 @kernel("Squeeze", aliases=True)
 def _squeeze(xp: Any, x: Any, *, squeeze_dims: Any = ()) -> Any:
     axes = tuple(squeeze_dims) or None
@@ -89,6 +106,12 @@ def _squeeze(xp: Any, x: Any, *, squeeze_dims: Any = ()) -> Any:
 # ---------------------------------------------------------------------- layout
 
 kernel("Transpose", aliases=True)(lambda xp, x, perm: xp.transpose(x, ints(perm)))
+
+
+@knowing((1,), "Transpose")
+def _known_transpose(node: Node, perm: Any) -> Function:
+    axes = ints(perm)
+    return lambda x, _: node.xp.transpose(x, axes)
 
 
 kernel("ConjugateTranspose")(lambda xp, x, perm: xp.conj(xp.transpose(x, ints(perm))))
@@ -183,7 +206,16 @@ _MANY = 8  # columns that a loop of ours joins faster
 
 @kernel("ConcatV2", aliases=True)
 def _concat(xp: Any, *inputs: Any) -> Any:
-    values, axis = inputs[:-1], one_int(inputs[-1])
+    return _joined(xp, inputs[:-1], one_int(inputs[-1]))
+
+
+@knowing((-1,), "ConcatV2")
+def _known_concat(node: Node, axis: Any) -> Function:
+    at, xp = one_int(axis), node.xp
+    return lambda *inputs: _joined(xp, inputs[:-1], at)
+
+
+def _joined(xp: Any, values: tuple[Any, ...], axis: int) -> Any:
     if len(values) == 1:
         return values[0]
     if len(values) >= _MANY and xp is np and axis in (1, -1) and columns_ready(values):

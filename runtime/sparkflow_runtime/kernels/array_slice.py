@@ -11,7 +11,7 @@ import numpy as np
 from sparkflow_runtime.kernels.distinct_loops import distinct_of, number_ids
 from sparkflow_runtime.kernels.host import check_indices, host, ints, one_int
 from sparkflow_runtime.kernels.pick_loops import choose
-from sparkflow_runtime.kernels.registry import Node, bound, kernel, prepares
+from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel, knowing, prepares
 from sparkflow_runtime.kernels.sorting import unique_parts
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.wire.dtypes import DType
@@ -98,10 +98,24 @@ def _strided_slice(
     shrink_axis_mask: int = 0,
 ) -> Any:
     key = _index(begin, end, strides, _masks(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask))
+    return _at(x, key, begin)
+
+
+def _at(x: Any, key: tuple[Any, ...], begin: Any) -> Any:
     try:
         return x[key]
     except IndexError as error:
         raise InvalidArgumentError(f"StridedSlice: {error} (shape {x.shape}, begin {ints(begin)})") from None
+
+
+@knowing((1, 2, 3), "StridedSlice")
+def _known_slice(node: Node, begin: Any, end: Any, strides: Any) -> Function | None:
+    names = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+    try:
+        key = _index(begin, end, strides, _masks(*(node.attr(f"{name}_mask", 0) for name in names)))
+    except InvalidArgumentError:  # to be said when it is run
+        return None
+    return lambda x, *_: _at(x, key, begin)
 
 
 @kernel("StridedSliceGrad")
@@ -132,21 +146,36 @@ def _strided_slice_grad(
 
 def _take(xp: Any, x: Any, indices: Any, axis: int) -> Any:
     """xp.take, but for one string, which numpy gives as bytes."""
-    found = xp.take(x, indices, axis)
+    found = x.take(indices, axis)
     return found if hasattr(found, "dtype") else np.asarray(found, object)
 
 
 @kernel("GatherV2")
 def _gather(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: int = 0) -> Any:
     at = one_int(axis)
-    if not -params.ndim <= at < params.ndim:
-        raise InvalidArgumentError(f"GatherV2: axis {at} is out of range for params of shape {params.shape}")
-    check_indices(indices, params.shape[at], "GatherV2")
+    _check_gather(params, indices, at)
     return (
         _batched_take(xp, params, indices, at % params.ndim, batch_dims)
         if batch_dims
         else _take(xp, params, indices, at)
     )
+
+
+def _check_gather(params: Any, indices: Any, at: int) -> None:
+    if not -params.ndim <= at < params.ndim:
+        raise InvalidArgumentError(f"GatherV2: axis {at} is out of range for params of shape {params.shape}")
+    check_indices(indices, params.shape[at], "GatherV2")
+
+
+@knowing((2,), "GatherV2")
+def _known_gather(node: Node, axis: Any) -> Function | None:
+    at = one_int(axis)
+
+    def run(params: Any, indices: Any, _: Any) -> Any:
+        _check_gather(params, indices, at)
+        return _take(node.xp, params, indices, at)
+
+    return None if node.attr("batch_dims", 0) else run
 
 
 def _batched_take(xp: Any, params: Any, indices: Any, axis: int, batch_dims: int) -> Any:

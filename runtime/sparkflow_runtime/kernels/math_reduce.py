@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.host import check_indices, ints, one_int
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.registry import Function, Node, kernel, knowing
 from sparkflow_runtime.kernels.row_reductions import reduced
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.wire.dtypes import DType
@@ -19,15 +19,22 @@ Reduce = Callable[[Any, Any, Any, bool], Any]
 
 
 def _reduction(op: str, reduce: Reduce) -> None:
-    def run(xp: Any, x: Any, axes: Any, *, keep_dims: bool = False) -> Any:
-        axis = ints(axes)
-        if any(not -x.ndim <= a < x.ndim for a in axis):
+    def over(xp: Any, x: Any, axis: tuple[int, ...], keep_dims: bool) -> Any:
+        if not axis:
+            return xp.abs(x).astype(x.dtype) if op == "EuclideanNorm" else x  # numpy's sum makes 0.0 of -0.0
+        if max(axis) >= x.ndim or min(axis) < -x.ndim:
             raise InvalidArgumentError(f"{op}: axes {axis} are out of range for shape {x.shape}")
-        if not axis and op == "EuclideanNorm":
-            return xp.abs(x).astype(x.dtype)
-        return reduce(xp, x, axis, keep_dims) if axis else x  # numpy's sum over no axis makes 0.0 of -0.0
+        return reduce(xp, x, axis, keep_dims)
+
+    def run(xp: Any, x: Any, axes: Any, *, keep_dims: bool = False) -> Any:
+        return over(xp, x, ints(axes), keep_dims)
+
+    def known(node: Node, axes: Any) -> Function:
+        axis, keep, xp = ints(axes), node.attr("keep_dims", False), node.xp
+        return lambda x, _: over(xp, x, axis, keep)
 
     kernel(op, aliases=True)(run)
+    knowing((1,), op)(known)
 
 
 def _mean(xp: Any, x: Any, axis: Any, keep: bool) -> Any:
@@ -58,7 +65,8 @@ def _extreme(name: str) -> Reduce:
             found = reduced(name, x, axis, keep)
             if found is not None:
                 return found
-            return getattr(xp, name)(x, axis, keepdims=keep)
+            ufunc = np.maximum if name == "max" else np.minimum
+            return ufunc.reduce(x, axis, keepdims=keep) if xp is np else getattr(xp, name)(x, axis, keepdims=keep)
         return getattr(xp, name)(x, axis, keepdims=keep, initial=_end(x.dtype, name == "min"))
 
     return reduce
@@ -73,7 +81,11 @@ def _end(dtype: Any, high: bool) -> Any:
 
 def _sum(xp: Any, x: Any, axis: Any, keep: bool) -> Any:
     found = reduced("sum", x, axis, keep)
-    return xp.sum(x, axis, dtype=x.dtype, keepdims=keep) if found is None else found
+    if found is not None:
+        return found
+    if xp is np:  # numpy's own `sum` asks many things first
+        return np.add.reduce(x, axis, x.dtype, keepdims=keep)
+    return xp.sum(x, axis, dtype=x.dtype, keepdims=keep)
 
 
 _reduction("Sum", _sum)
@@ -112,6 +124,9 @@ def _broadcast_args(xp: Any, s0: Any, s1: Any) -> Any:
 # ---------------------------------------------------------------------- positions and running sums
 
 
+_FEW = 1 << 12  # elements: all of them are asked sooner than some are picked
+
+
 def _position(op: str, name: str, nothing: float) -> None:
     """What is not a number is never the extreme; numpy's position is that of the first nan, where there is one."""
 
@@ -123,7 +138,7 @@ def _position(op: str, name: str, nothing: float) -> None:
             raise InvalidArgumentError(f"{op}: axis {at} of shape {x.shape} is empty")
         found = getattr(xp, name)(x, at)
         if x.dtype.kind not in "iub" and found.size:
-            picked = xp.take_along_axis(x, xp.expand_dims(found, at), at)
+            picked = x if x.size < _FEW else xp.take_along_axis(x, xp.expand_dims(found, at), at)
             if bool(xp.isnan(picked).any()):
                 found = getattr(xp, name)(xp.where(xp.isnan(x), x.dtype.type(nothing), x), at)
         return found.astype(output_type.np)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -175,6 +175,33 @@ def asynchronous(
         return factory
 
     return register
+
+
+Knowing = Callable[..., "Function | None"]
+_KNOWING: dict[str, tuple[tuple[int, ...], Knowing]] = {}
+
+
+def knowing(positions: tuple[int, ...], *ops: str) -> Callable[[Knowing], Knowing]:
+    """Register `factory(node, *values) -> fn(*inputs)` for a pure kernel whose inputs at these positions (-1: the last)
+    are constants, as axes and shapes mostly are: what they mean is worked out once. None: the kernel as it is."""
+
+    def register(factory: Knowing) -> Knowing:
+        _KNOWING.update((op, (positions, factory)) for op in ops)
+        return factory
+
+    return register
+
+
+def with_constants(row: Kernel, inputs: int, value: Callable[[int], Any]) -> Kernel:
+    """The row for a node of so many inputs that uses what is known of them. value: of a position, None where it is no
+    constant."""
+    if row.op not in _KNOWING:
+        return row
+    positions, make = _KNOWING[row.op]
+    values = [value(p % inputs) for p in positions if -inputs <= p < inputs]
+    if len(values) < len(positions) or any(v is None for v in values):
+        return row
+    return replace(row, factory=lambda node: make(node, *values) or row.factory(node))
 
 
 _EARLY: dict[str, list[Callable[[], None]]] = {}

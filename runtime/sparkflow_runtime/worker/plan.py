@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow_runtime.kernels.compression import carried_as
-from sparkflow_runtime.kernels.registry import VARIABLES, Kernel, Prompt, find
+from sparkflow_runtime.kernels.registry import VARIABLES, Kernel, Prompt, find, with_constants
 from sparkflow_runtime.kernels.scalars import Form
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import control_flow as cf
@@ -324,7 +324,18 @@ class _Compiler:
         return Call(node.name, self._function(node, row), args, stores, in_place, is_pure, node.op in VARIABLES)
 
     def _function(self, node: NodeDef, row: Kernel) -> Any:
-        return self.forms.get(node.name) or self.bind(node, row, self.attrs[node.name])
+        if node.name in self.forms:
+            return self.forms[node.name]
+        if row is self.kernels[node.name]:
+            inputs = data_inputs(node)
+            row = with_constants(row, len(inputs), lambda i: self._constant(inputs[i]))
+        return self.bind(node, row, self.attrs[node.name])
+
+    def _constant(self, e: str) -> Any:
+        """The value of an edge that is the same in every step, in a loop or a branch too; or None."""
+        name = node_name(e)
+        is_constant = not self._is_fed(e) and name in self.nodes and self.nodes[name].op == "Const"
+        return self.attrs[name]["value"] if is_constant else None
 
     @property
     def forms(self) -> dict[str, Form]:
