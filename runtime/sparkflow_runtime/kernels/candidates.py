@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.distinct_loops import distinct_of
 from sparkflow_runtime.kernels.host import host
 from sparkflow_runtime.kernels.random import generator
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
@@ -110,15 +111,12 @@ def _draws(distribution: _Distribution, rng: Any, n: int, unique: bool) -> tuple
     """(the classes, how many draws it took)."""
     if not unique:
         return np.asarray(distribution.draw(rng, n)), n
-    seen: dict[int, None] = {}
-    tries = 0
-    while len(seen) < n:
-        for c in np.asarray(distribution.draw(rng, max(16, n))).tolist():
-            tries += 1
-            seen.setdefault(c)
-            if len(seen) == n:
-                break
-    return np.array(list(seen), np.int64), tries
+    drawn = np.asarray(distribution.draw(rng, max(16, n)))
+    while True:
+        distinct, places = distinct_of(drawn)
+        if len(distinct) >= n:
+            return distinct[:n].astype(np.int64), int(np.argmax(places == n - 1)) + 1
+        drawn = np.concatenate([drawn, distribution.draw(rng, max(16, n))])
 
 
 def _expected(p: np.ndarray, n: int, tries: int, unique: bool) -> np.ndarray:

@@ -6,12 +6,13 @@ never exists as a whole. Source: Chellapilla et al. 2006.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from sparkflow_runtime.kernels.parallel import product, runs, scratch, share
-from sparkflow_runtime.kernels.window_loops import gather_columns, scatter_columns
+from sparkflow_runtime.kernels.window_loops import gather_columns, gather_taps, scatter_columns
 from sparkflow_runtime.kernels.windows import Window
 
 _BLOCK_BYTES = 1 << 19
@@ -21,6 +22,7 @@ _SMALL = 1 << 16  # weights of a filter of which several partial gradients may b
 
 def prepare() -> None:
     gather_columns.prepare()
+    gather_taps.prepare()
     scatter_columns.prepare()
 
 
@@ -31,19 +33,19 @@ def _rows(width: int, itemsize: int) -> int:
 
 def _narrow(x: np.ndarray, win: Window) -> bool:
     """Whether what a window sees side by side is too little to be copied output by output."""
-    whole = int(np.prod(win.out)) * int(np.prod(win.taps)) * x.shape[4] * x.itemsize
+    whole = math.prod(win.out) * math.prod(win.taps) * x.shape[4] * x.itemsize
     return win.taps[2] * x.shape[4] < _FEW and win.strides == (1, 1, 1) and 0 < whole <= _IMAGE_BYTES
 
 
 def _blocks(x: np.ndarray, win: Window, width: int) -> list[tuple[int, int]]:
     """Runs of outputs; of whole images where those go tap by tap."""
-    each, length = int(np.prod(win.out)), _rows(width, x.itemsize)
+    each, length = math.prod(win.out), _rows(width, x.itemsize)
     return runs(x.shape[0] * each, max(1, length // each) * each if _narrow(x, win) else length)
 
 
 def _tap_by_tap(x: np.ndarray, win: Window, first: int, count: int) -> np.ndarray:
     """The columns of whole images, turned: of each tap and channel one long row, which is copied by rows of images."""
-    each = int(np.prod(win.out))
+    each = math.prod(win.out)
     images = x[first // each : (first + count) // each]
     sizes = [n + b + a for n, b, a in zip(win.size, win.before, win.after)]
     padded = scratch("padded", (x.shape[4], len(images), *sizes), x.dtype)
@@ -51,11 +53,9 @@ def _tap_by_tap(x: np.ndarray, win: Window, first: int, count: int) -> np.ndarra
     padded[(slice(None), slice(None), *(slice(b, b + n) for b, n in zip(win.before, win.size)))] = np.moveaxis(
         images, 4, 0
     )
-    columns = scratch("columns", (int(np.prod(win.taps)), x.shape[4], len(images), *win.out), x.dtype)
-    for row, tap in zip(columns, np.ndindex(*win.taps)):
-        cells = (slice(t * d, t * d + n) for t, d, n in zip(tap, win.dilations, win.out))
-        row[:] = padded[(slice(None), slice(None), *cells)]
-    return columns.reshape(-1, count).T
+    columns = scratch("columns", (math.prod(win.taps) * x.shape[4], count), x.dtype)
+    gather_taps(padded, columns.reshape(-1), win.numbers)
+    return columns.T
 
 
 def _columns(x: np.ndarray, win: Window, first: int, count: int) -> np.ndarray:
@@ -63,13 +63,13 @@ def _columns(x: np.ndarray, win: Window, first: int, count: int) -> np.ndarray:
         return x.reshape(-1, x.shape[4])[first : first + count]
     if _narrow(x, win):
         return _tap_by_tap(x, win, first, count)
-    columns = scratch("columns", (count, int(np.prod(win.taps)) * x.shape[4]), x.dtype)
+    columns = scratch("columns", (count, math.prod(win.taps) * x.shape[4]), x.dtype)
     gather_columns(x, columns, win.numbers, first)
     return columns
 
 
 def forward(x: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
-    outputs, weights = x.shape[0] * int(np.prod(win.out)), w.reshape(-1, w.shape[-1])
+    outputs, weights = x.shape[0] * math.prod(win.out), w.reshape(-1, w.shape[-1])
     y = np.empty((outputs, w.shape[-1]), x.dtype)
 
     def work(blocks: Sequence[tuple[int, int]]) -> None:
@@ -81,27 +81,27 @@ def forward(x: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
 
 
 def by_input(dy: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
-    """Threads take whole images: blocks of one image overlap."""
+    """Threads take whole images, several small ones at once: blocks of one image overlap."""
     images, weights = dy.shape[0], w.reshape(-1, w.shape[-1]).T
-    rows, each = dy.reshape(-1, dy.shape[4]), int(np.prod(win.out))
+    rows, each = dy.reshape(-1, dy.shape[4]), math.prod(win.out)
     if win.trivial:
         return product(rows, weights).reshape(images, *win.size, w.shape[-2])
-    dx = np.zeros((images, *win.size, w.shape[-2]), dy.dtype)
+    dx, length = np.zeros((images, *win.size, w.shape[-2]), dy.dtype), _rows(weights.shape[1], dy.itemsize)
 
-    def work(mine: Sequence[int]) -> None:
-        for image in mine:
-            for first, count in runs(each, _rows(weights.shape[1], dy.itemsize), image * each):
+    def work(groups: Sequence[tuple[int, int]]) -> None:
+        for image, number in groups:
+            for first, count in runs(number * each, length, image * each):
                 columns = scratch("columns", (count, weights.shape[1]), dy.dtype)
                 np.matmul(rows[first : first + count], weights, out=columns)
                 scatter_columns(dx, columns, win.numbers, first)
 
-    share(work, range(images))
+    share(work, runs(images, max(1, length // each)))
     return dx
 
 
 def by_filter(x: np.ndarray, dy: np.ndarray, win: Window) -> np.ndarray:
     """In a fixed number of partial sums, so that the number of threads does not change the bits."""
-    rows, width = dy.reshape(-1, dy.shape[4]), int(np.prod(win.taps)) * x.shape[4]
+    rows, width = dy.reshape(-1, dy.shape[4]), math.prod(win.taps) * x.shape[4]
     blocks = _blocks(x, win, width)
     shape = (width, dy.shape[4])
     lanes = np.zeros((min(8 if width * dy.shape[4] <= _SMALL else 2, len(blocks)), *shape), x.dtype)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.host import check_indices, ints, one_int
 from sparkflow_runtime.kernels.registry import Function, Node, kernel, knowing
-from sparkflow_runtime.kernels.row_reductions import reduced
+from sparkflow_runtime.kernels.row_reductions import UFUNCS, reduced
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -65,8 +65,9 @@ def _extreme(name: str) -> Reduce:
             found = reduced(name, x, axis, keep)
             if found is not None:
                 return found
-            ufunc = np.maximum if name == "max" else np.minimum
-            return ufunc.reduce(x, axis, keepdims=keep) if xp is np else getattr(xp, name)(x, axis, keepdims=keep)
+            if xp is np:
+                return UFUNCS[name].reduce(x, axis, None, None, keep)
+            return getattr(xp, name)(x, axis, keepdims=keep)
         return getattr(xp, name)(x, axis, keepdims=keep, initial=_end(x.dtype, name == "min"))
 
     return reduce
@@ -84,7 +85,7 @@ def _sum(xp: Any, x: Any, axis: Any, keep: bool) -> Any:
     if found is not None:
         return found
     if xp is np:  # numpy's own `sum` asks many things first
-        return np.add.reduce(x, axis, x.dtype, keepdims=keep)
+        return UFUNCS["sum"].reduce(x, axis, x.dtype, None, keep)
     return xp.sum(x, axis, dtype=x.dtype, keepdims=keep)
 
 

@@ -13,6 +13,7 @@ it.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import threading
 from collections import deque
@@ -284,7 +285,7 @@ _local = threading.local()
 def scratch(name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
     """Uninitialised memory that this thread reuses under `name`: valid until the next call with that name."""
     dtype = np.dtype(dtype)
-    size = int(np.prod(shape)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     held = _local.__dict__.get(name)
     if held is None or held.size < size:
         held = _local.__dict__[name] = np.empty(size, np.uint8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -240,7 +241,7 @@ def _max_pool_with_argmax(node: Node) -> Function:
 
 def _checked_places(node: Node, xp: Any, argmax: Any, shape: tuple[int, ...]) -> Any:
     """argmax as indices of the whole flat batch."""
-    cells = int(np.prod(shape[1:]))
+    cells = math.prod(shape[1:])
     flat = argmax.reshape(shape[0], -1).astype(np.int64)
     if not node.attr("include_batch_in_index"):
         flat = flat + (xp.arange(shape[0]) * cells)[:, None]

@@ -132,7 +132,7 @@ def column_maxima(x: Any, sign: Any, out: Any, start: Any, stop: Any) -> None:
 column_maxima.otherwise(short_maxima.numpy)
 
 
-_UFUNCS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+UFUNCS: dict[str, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 
 def reduced(name: str, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
@@ -167,7 +167,7 @@ def _of_rows(name: str, x: np.ndarray, each: int) -> np.ndarray | None:
 
 def _of_columns(name: str, x: np.ndarray, outer: int, high: int) -> np.ndarray | None:
     """Some rows as one long row, so that numpy has long rows to add up; then the parts of that."""
-    width, reduce = x.size // (outer * high), _UFUNCS[name].reduce
+    width, reduce = x.size // (outer * high), UFUNCS[name].reduce
     if width >= _NARROW or high < 2:
         return None
     if high < _HIGH:
@@ -184,4 +184,4 @@ def _of_columns(name: str, x: np.ndarray, outer: int, high: int) -> np.ndarray |
     rows = x.reshape(outer, high, width)
     parts = reduce(rows[:, :most].reshape(outer, -1, fold * width), 1).reshape(outer, fold, width)
     found = reduce(parts, 1)
-    return found if most == high else _UFUNCS[name](found, reduce(rows[:, most:], 1))
+    return found if most == high else UFUNCS[name](found, reduce(rows[:, most:], 1))

@@ -152,22 +152,61 @@ def _(x: Any, columns: Any, numbers: Any, first: Any) -> None:
         columns[inside, i * channels : (i + 1) * channels] = x[cells]
 
 
+@compiled(_signatures(_IN, "{0}[::1]", more=0))
+def gather_taps(padded: Any, columns: Any, numbers: Any) -> None:
+    """Of each tap and channel one long row: what it sees of [channels, images, *padded space] with strides of 1, output
+    by output."""
+    flat, to, width = padded.reshape(-1), np.uint64(0), np.uint64(numbers[14])
+    for td in range(numbers[0]):
+        for th in range(numbers[1]):
+            for tw in range(numbers[2]):
+                for plane in range(padded.shape[0] * padded.shape[1]):
+                    for od in range(numbers[12]):
+                        depth = plane * padded.shape[2] + od + td * numbers[6]
+                        row = depth * padded.shape[3] + th * numbers[7]
+                        for oh in range(numbers[13]):
+                            at = np.uint64((row + oh) * padded.shape[4] + tw * numbers[8])
+                            for k in range(width):
+                                columns[to + k] = flat[at + k]
+                            to += width
+
+
+@gather_taps.otherwise
+def _(padded: Any, columns: Any, numbers: Any) -> None:
+    taps, _, dilations, _, out = (row.tolist() for row in numbers.reshape(5, 3))
+    rows = columns.reshape(-1, *padded.shape[:2], *out)
+    for row, tap in zip(rows, np.ndindex(*taps)):
+        row[:] = padded[(..., *(slice(t * d, t * d + n) for t, d, n in zip(tap, dilations, out)))]
+
+
 @compiled(
-    [*(t.replace("int64, int64)", "int64)") for t in _signatures(_OUT, _IN.replace("5", "2")))], parts=[place, cell]
+    [*(t.replace("int64, int64)", "int64)") for t in _signatures(_OUT, _IN.replace("5", "2")))],
+    parts=[place, row_of_cells],
 )
 def scatter_columns(x: Any, columns: Any, numbers: Any, first: Any) -> None:
     """Add columns[i] back to the cells that output `first + i` sees."""
-    channels, cells = x.shape[4], x.reshape(-1, x.shape[4])
+    channels, flat, parts = np.uint64(x.shape[4]), x.reshape(-1), columns.reshape(-1)
+    taps_w, width = numbers[2], np.uint64(columns.shape[1])
+    run = channels * np.uint64(taps_w)
     for i in range(columns.shape[0]):
-        output, column = place(numbers, first + i), np.uint64(0)
+        at, column = place(numbers, first + i), np.uint64(i) * width
+        left = at[3] * numbers[5] - numbers[11]
+        whole = numbers[8] == 1 and left >= 0 and left + taps_w <= x.shape[3]
         for td in range(numbers[0]):
             for th in range(numbers[1]):
-                for tw in range(numbers[2]):
-                    at = cell(numbers, x.shape, output, td, th, tw)
-                    if at >= 0:
-                        for c in range(np.uint64(channels)):
-                            cells[at, c] += columns[i, column + c]
-                    column += np.uint64(channels)
+                row = row_of_cells(numbers, x.shape, at, td, th)
+                if row >= 0 and whole:
+                    here = np.uint64(row + left) * channels  # the row of taps is one piece of memory
+                    for c in range(run):
+                        flat[here + c] += parts[column + c]
+                elif row >= 0:
+                    for tw in range(taps_w):
+                        w = left + tw * numbers[8]
+                        if 0 <= w < x.shape[3]:
+                            here, there = np.uint64(row + w) * channels, column + np.uint64(tw) * channels
+                            for c in range(channels):
+                                flat[here + c] += parts[there + c]
+                column += run
 
 
 @scatter_columns.otherwise

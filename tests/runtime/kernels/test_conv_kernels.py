@@ -271,21 +271,52 @@ def test_maxima_of_any_window() -> None:
         assert results[0][1].tobytes() == results[1][1].tobytes(), (numbers, x.shape, once)
 
 
+def any_window(drawn: np.random.Generator, strides: Any = None) -> tuple[Any, Any, Any]:
+    """Of an input, how many outputs it has, and its numbers. Taps, strides and dilations in any mix; padding wider than
+    the input."""
+    taps, dilations = drawn.integers(1, [3, 5, 6]), drawn.integers(1, 3, 3)
+    strides = drawn.integers(1, 4, 3) if strides is None else np.array(strides)
+    before, out = drawn.integers(0, (taps - 1) * dilations + 2), drawn.integers(1, [4, 7, 9])
+    x = normal(2, *drawn.integers(1, [3, 8, 9]), drawn.integers(1, 5))
+    return x, 2 * out.prod(), np.concatenate([taps, strides, dilations, before, out])
+
+
 def test_columns_of_any_window_from_anywhere() -> None:
-    """Taps, strides and dilations in any mix; padding wider than the input; blocks that begin and end within a row."""
-    drawn, gather = np.random.default_rng(1), conv_columns.gather_columns
-    compiled = gather.compile()
+    """Blocks that begin and end within a row, there and back."""
+    drawn, gather, scatter = np.random.default_rng(1), conv_columns.gather_columns, conv_columns.scatter_columns
+    gathered, scattered = gather.compile(), scatter.compile()
     for _ in range(400):
-        taps, strides, dilations = drawn.integers(1, [3, 5, 6]), drawn.integers(1, 4, 3), drawn.integers(1, 3, 3)
-        before, out = drawn.integers(0, (taps - 1) * dilations + 2), drawn.integers(1, [4, 7, 9])
-        x = normal(2, *drawn.integers(1, [3, 8, 9]), drawn.integers(1, 5))
-        first = drawn.integers(0, 2 * out.prod())
-        shape = drawn.integers(1, 2 * out.prod() - first + 1), taps.prod() * x.shape[4]
-        numbers = np.concatenate([taps, strides, dilations, before, out])
+        x, outputs, numbers = any_window(drawn)
+        first = int(drawn.integers(0, outputs))
+        shape = drawn.integers(1, outputs - first + 1), numbers[:3].prod() * x.shape[4]
         found, expected = np.full(shape, 7, np.float32), np.full(shape, 7, np.float32)
-        compiled(x, found, numbers, int(first))
-        gather.numpy(x, expected, numbers, int(first))
+        gathered(x, found, numbers, first)
+        gather.numpy(x, expected, numbers, first)
         assert found.tobytes() == expected.tobytes(), (numbers, x.shape, first)
+        into, columns = [x.copy(), x.copy()], normal(*shape)
+        scattered(into[0], columns, numbers, first)
+        scatter.numpy(into[1], columns, numbers, first)
+        assert into[0].tobytes() == into[1].tobytes(), (numbers, x.shape, first)
+
+
+def test_taps_of_any_window() -> None:
+    drawn, gather = np.random.default_rng(2), conv_columns.gather_taps
+    gathered = gather.compile()
+    for _ in range(200):
+        _, _, numbers = any_window(drawn, (1, 1, 1))
+        taps, _, dilations, _, out = numbers.reshape(5, 3)
+        padded = normal(*drawn.integers(1, 4, 2), *(out + (taps - 1) * dilations + drawn.integers(0, 3, 3)))
+        found = [np.empty(taps.prod() * padded.shape[0] * padded.shape[1] * out.prod(), np.float32) for _ in range(2)]
+        gathered(padded, found[0], numbers)
+        gather.numpy(padded, found[1], numbers)
+        assert found[0].tobytes() == found[1].tobytes(), (numbers, padded.shape)
+
+
+def test_small_images_go_back_several_at_once() -> None:
+    win = window((1, 5, 4), (1, 3, 2), (1, 2, 1))
+    dy, w = normal(700, *win.out, 7).astype(np.float64), normal(*win.taps, 3, 7).astype(np.float64)
+    whole = conv_columns.by_input(dy, w, win)
+    np.testing.assert_allclose(whole, conv_taps.by_input(np, dy, w, win), rtol=1e-12, atol=1e-12)
 
 
 def _same_but_for_nan(a: np.ndarray, b: np.ndarray) -> bool:
