@@ -229,6 +229,8 @@ def _joined(xp: Any, values: tuple[Any, ...], axis: int) -> Any:
 
 @kernel("Pack")
 def _pack(xp: Any, *values: Any, axis: int = 0) -> Any:
+    if xp is np and axis in (0, -1) and all(not v.ndim and v.dtype.kind in "iuf" for v in values):
+        return np.array(values, values[0].dtype)  # numbers, as shapes are made of
     try:
         return xp.stack(values, axis)
     except ValueError:

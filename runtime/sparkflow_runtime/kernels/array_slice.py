@@ -296,8 +296,11 @@ def _one_hot(xp: Any, indices: Any, depth: Any, on: Any, off: Any, *, axis: int 
     count = one_int(depth)
     out = xp.full((indices.size, count), off, on.dtype)
     flat = indices.reshape(-1)
-    inside = xp.flatnonzero((flat >= 0) & (flat < count))
-    out[inside, flat[inside]] = on
+    inside = (flat >= 0) & (flat < count)
+    rows = xp.arange(flat.size)
+    if not inside.all():
+        rows, flat = rows[inside], flat[inside]
+    out[rows, flat] = on
     out = out.reshape(*indices.shape, count)
     return out if at == indices.ndim else xp.ascontiguousarray(xp.moveaxis(out, -1, at))
 

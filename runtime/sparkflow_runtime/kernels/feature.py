@@ -7,23 +7,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow_runtime.kernels.compiled import compiled
 from sparkflow_runtime.kernels.host import host
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.registry import Node, bound, kernel
 from sparkflow_runtime.records.fingerprints import fingerprints_of
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _MULTIPLIER = np.uint64(0xC6A4A7935BD1E995)
+_47 = np.uint64(47)
 _JOINT = b"_X_"
 
 
-@kernel("Bucketize")
-def _bucketize(xp: Any, x: Any, *, boundaries: Sequence[float]) -> Any:
+@bound("Bucketize", stateful=False)
+def _bucketize(node: Node) -> Callable[[Any], Any]:
     """How many boundaries, which are float32, are at most x; compared as C++ compares them."""
-    edges = xp.asarray(boundaries, np.float32)
-    if bool((edges[1:] < edges[:-1]).any()):
-        raise InvalidArgumentError(f"Bucketize: expected sorted boundaries, got {list(boundaries)}")
-    values = x if x.dtype == np.float64 else x.astype(np.float32)
-    return xp.searchsorted(edges, values, side="right").astype(np.int32)
+    boundaries = node.attrs["boundaries"]
+    edges = node.xp.asarray(boundaries, np.float32)
+    ascend = not bool((edges[1:] < edges[:-1]).any())
+
+    def run(x: Any) -> Any:
+        if not ascend:
+            raise InvalidArgumentError(f"Bucketize: expected sorted boundaries, got {list(boundaries)}")
+        values = x if x.dtype == np.float64 else x.astype(np.float32, copy=False)
+        return edges.searchsorted(values, side="right").astype(np.int32)
+
+    return run
 
 
 class _Column(NamedTuple):
@@ -60,6 +68,10 @@ def _rows(shapes: Sequence[Any], dense: Sequence[Any]) -> int:
 def _crossed(columns: Sequence[_Column], finish: Callable[[list[np.ndarray]], np.ndarray]) -> tuple[Any, Any, Any]:
     """The products of each row's features, the last column's turning fastest."""
     rows = len(columns[0].counts)
+    if all(len(c.values) == rows and c.counts.all() for c in columns):  # one of each in every row
+        indices = np.zeros((rows, 2), np.int64)
+        indices[:, 0] = np.arange(rows)
+        return indices, finish([c.values for c in columns]), np.array([rows, min(rows, 1)], np.int64)
     counts = np.prod([c.counts for c in columns], axis=0, dtype=np.int64)
     row = np.repeat(np.arange(rows), counts)
     place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -78,21 +90,29 @@ def _hashes(values: np.ndarray) -> np.ndarray:
     return values.astype(np.int64).view(np.uint64)
 
 
-def _mixed(x: np.ndarray) -> np.ndarray:
-    return x ^ (x >> np.uint64(47))
+def _mixed(x: Any) -> Any:
+    return x ^ (x >> _47)
 
 
-def _joined_hash(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """FingerprintCat64: one hash of two, in which their order counts."""
+@compiled(["void(uint64[::1], uint64[::1])"], parts=[_mixed])
+def join_hashes(found: Any, more: Any) -> None:
+    """FingerprintCat64, in place: one hash of two, in which their order counts."""
+    for i in range(np.uint64(found.shape[0])):
+        joined = (found[i] ^ _MULTIPLIER) ^ (_mixed(more[i] * _MULTIPLIER) * _MULTIPLIER)
+        found[i] = _mixed(_mixed(joined * _MULTIPLIER) * _MULTIPLIER)
+
+
+@join_hashes.otherwise
+def _(found: Any, more: Any) -> None:
     with np.errstate(over="ignore"):
-        found = (a ^ _MULTIPLIER) ^ (_mixed(b * _MULTIPLIER) * _MULTIPLIER)
-        return _mixed(_mixed(found * _MULTIPLIER) * _MULTIPLIER)
+        joined = (found ^ _MULTIPLIER) ^ (_mixed(more * _MULTIPLIER) * _MULTIPLIER)
+        found[:] = _mixed(_mixed(joined * _MULTIPLIER) * _MULTIPLIER)
 
 
 def _hashed(parts: list[np.ndarray], key: int, num_buckets: int) -> np.ndarray:
     found = np.full(len(parts[0]), key & (2**64 - 1), np.uint64)
     for part in parts:
-        found = _joined_hash(found, part)
+        join_hashes(found, np.array(part))  # an array that may be read-only would be another type
     return (found % np.uint64(num_buckets or 2**63 - 1)).astype(np.int64)
 
 
