@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sparkflow_runtime.kernels.parallel import product, runs, scratch, share
-from sparkflow_runtime.kernels.window_loops import gather_columns, gather_taps, scatter_columns
+from sparkflow_runtime.kernels.window_loops import gather_columns, gather_taps, scatter_columns, turn_channels
 from sparkflow_runtime.kernels.windows import Window
 
 _BLOCK_BYTES = 1 << 19
@@ -24,6 +24,7 @@ def prepare() -> None:
     gather_columns.prepare()
     gather_taps.prepare()
     scatter_columns.prepare()
+    turn_channels.prepare()
 
 
 def _rows(width: int, itemsize: int) -> int:
@@ -50,9 +51,7 @@ def _tap_by_tap(x: np.ndarray, win: Window, first: int, count: int) -> np.ndarra
     sizes = [n + b + a for n, b, a in zip(win.size, win.before, win.after)]
     padded = scratch("padded", (x.shape[4], len(images), *sizes), x.dtype)
     padded[:] = 0
-    padded[(slice(None), slice(None), *(slice(b, b + n) for b, n in zip(win.before, win.size)))] = np.moveaxis(
-        images, 4, 0
-    )
+    turn_channels(images, padded, win.numbers)
     columns = scratch("columns", (math.prod(win.taps) * x.shape[4], count), x.dtype)
     gather_taps(padded, columns.reshape(-1), win.numbers)
     return columns.T

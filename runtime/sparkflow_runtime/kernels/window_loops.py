@@ -152,6 +152,28 @@ def _(x: Any, columns: Any, numbers: Any, first: Any) -> None:
         columns[inside, i * channels : (i + 1) * channels] = x[cells]
 
 
+@compiled(_signatures(_IN, _OUT, more=0))
+def turn_channels(x: Any, padded: Any, numbers: Any) -> None:
+    """Images into the middle of [channels, images, *padded space]."""
+    channels, width, flat, into = np.uint64(x.shape[4]), np.uint64(x.shape[3]), x.reshape(-1), padded.reshape(-1)
+    here = np.uint64(0)
+    for n in range(x.shape[0]):
+        for d in range(x.shape[1]):
+            for h in range(x.shape[2]):
+                for c in range(x.shape[4]):
+                    plane = (c * padded.shape[1] + n) * padded.shape[2] + d + numbers[9]
+                    there = np.uint64((plane * padded.shape[3] + h + numbers[10]) * padded.shape[4] + numbers[11])
+                    for w in range(width):
+                        into[there + w] = flat[here + w * channels + np.uint64(c)]
+                here += width * channels
+
+
+@turn_channels.otherwise
+def _(x: Any, padded: Any, numbers: Any) -> None:
+    space = [slice(b, b + n) for b, n in zip(numbers[9:12].tolist(), x.shape[1:4])]
+    padded[(..., *space)] = np.moveaxis(x, 4, 0)
+
+
 @compiled(_signatures(_IN, "{0}[::1]", more=0))
 def gather_taps(padded: Any, columns: Any, numbers: Any) -> None:
     """Of each tap and channel one long row: what it sees of [channels, images, *padded space] with strides of 1, output

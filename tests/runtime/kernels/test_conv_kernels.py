@@ -312,6 +312,18 @@ def test_taps_of_any_window() -> None:
         assert found[0].tobytes() == found[1].tobytes(), (numbers, padded.shape)
 
 
+def test_channels_come_first() -> None:
+    drawn, turn = np.random.default_rng(3), conv_columns.turn_channels
+    turned = turn.compile()
+    for _ in range(50):
+        x, _, numbers = any_window(drawn)
+        sizes = numbers[9:12] + x.shape[1:4] + drawn.integers(0, 3, 3)
+        found, wanted = (np.zeros((x.shape[4], len(x), *sizes), np.float32) for _ in range(2))
+        turned(x, found, numbers)
+        turn.numpy(x, wanted, numbers)
+        assert found.tobytes() == wanted.tobytes() and found.any(), (numbers, x.shape)
+
+
 def test_small_images_go_back_several_at_once() -> None:
     win = window((1, 5, 4), (1, 3, 2), (1, 2, 1))
     dy, w = normal(700, *win.out, 7).astype(np.float64), normal(*win.taps, 3, 7).astype(np.float64)
