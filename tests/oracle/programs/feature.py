@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from tests.oracle.cases.values import i64, strings
-from tests.oracle.compare import EXACT
+from tests.oracle.compare import EXACT, SUM
 from tests.oracle.programs.api import expression
 
 _WORDS = strings("a", "b", "", "zz", "one", "two").reshape(3, 2)
+_TABLE = np.linspace(-1, 2, 20, dtype=np.float32).reshape(5, 4)
 _NUMBERS = i64([1, -2, 3], [4, 5, 600], [0, 7, 8])
 
 
@@ -39,4 +40,26 @@ expression(
     lambda tf, *xs: [tf.strings.format("{}~{}", [x, x], summarize=n) for x in xs for n in (1, 3, -1)],
     ops=("StringFormat",),
     tolerance=EXACT,
+)
+
+
+def _bags(tf: Any, ids: Any, weights: Any, table: Any) -> list[Any]:
+    """Bags of which some are empty, or have ids and weights that do not count, and the gradient of the table."""
+    at = np.array([[0, 0], [0, 1], [2, 0], [3, 1], [3, 0], [5, 0]], np.int64)
+    given, weighted = (tf.SparseTensor(at, values, [7, 2]) for values in (ids, weights))
+    found = []
+    for combiner in ("sum", "mean", "sqrtn"):
+        for weight in (None, weighted):
+            for default in (None, 2):
+                rows = tf.nn.safe_embedding_lookup_sparse(table, given, weight, combiner, default)
+                found += [rows, tf.convert_to_tensor(tf.gradients(tf.reduce_sum(rows * rows), table)[0])]
+    return found
+
+
+expression(
+    "bags-of-ids",
+    [i64([3, -1, 0, 3, 1, -4]), np.array([0.5, 2, 1, -1, 3, 0], np.float32), _TABLE],
+    _bags,
+    ops=("SparseFillEmptyRows", "SparseSegmentMean", "SparseSegmentSum", "SparseSegmentSqrtN"),
+    tolerance=SUM,
 )
