@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import sparse_products
 from sparkflow_runtime.kernels.fill_loops import entries_of_rows, filled
 from sparkflow_runtime.kernels.host import ints, one_int
 from sparkflow_runtime.kernels.registry import kernel
@@ -59,16 +60,20 @@ def _matmul(
 ) -> Any:
     check_parts("SparseTensorDenseMatMul", indices, values, shape)
     sizes = ints(shape)
-    rows, columns = indices[:, 0], indices[:, 1]
-    if adjoint_a:
-        rows, columns, sizes, values = columns, rows, sizes[::-1], xp.conj(values)
+    side = 1 if adjoint_a else 0
+    sizes = sizes[::-1] if adjoint_a else sizes
     b = xp.conj(b.T) if adjoint_b else b
     if b.ndim != 2 or sizes[1] != len(b):
         raise InvalidArgumentError(
             f"Cannot multiply A and B because inner dimension does not match: {sizes[1]} vs. {len(b)}"
         )
+    if sparse_products.handles(xp, values, b):
+        out, outside = sparse_products.product(indices, values, b, sizes[0], side)
+        if outside < 0:
+            return out
+    rows, columns = indices[:, side], indices[:, 1 - side]
     _inside("SparseTensorDenseMatMul", xp.stack([rows, columns], 1), sizes)
-    return sum_rows(xp, values[:, None] * b[columns], rows, sizes[0])
+    return sum_rows(xp, (xp.conj(values) if adjoint_a else values)[:, None] * b[columns], rows, sizes[0])
 
 
 @kernel("SparseToDense")
