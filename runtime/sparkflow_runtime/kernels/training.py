@@ -1,7 +1,7 @@
 """The optimizers' update steps as kernels. Their formulas are in rules and update_loops.
 
 A dense op changes whole variables, a Sparse* op the rows that `indices` names, one after the other where one repeats.
-`_FusedSparseApply` stands for many of one Sparse* op with the same factors (master/passes/fuse_embeddings.py).
+`_FusedSparseApply` and `_FusedApply` stand for many of one op with the same factors (master/passes/fuse_embeddings.py).
 """
 
 from __future__ import annotations
@@ -45,6 +45,27 @@ def _sparse_apply(node: Node) -> Callable[..., Variable]:
         scalars = _scalars(node, inputs, {*range(num_refs), grad_at, indices_at})
         _update_tables(node, updater, node.op, [refs], [grad], [indices], scalars, "")
         return refs[0]
+
+    return run
+
+
+@bound("_FusedApply", refs=EVERY_INPUT, multi=True)
+def _fused_apply(node: Node) -> Callable[..., Sequence[Variable]]:
+    """Inputs: N variables, N of each slot, the op's factors, N gradients. Attributes: N, op, and those of the op."""
+    op, n = node.attrs["op"], node.attrs["N"]
+    updater = Updater(node.xp, op, node.attrs)
+    num_refs = updater.update.num_refs
+
+    def run(*inputs: Any) -> Sequence[Variable]:
+        refs = [inputs[t : num_refs * n : n] for t in range(n)]
+        values = [i.read() if type(i) is Variable else i for i in inputs[num_refs * n :]]
+        scalars, grads = _scalars(node, values[:-n], set()), [node.xp.asarray(g) for g in values[-n:]]
+        with _locked_all([mine[0] for mine in refs]):
+            tables = [[ref.read() for ref in mine] for mine in refs]
+            for mine, held, grad in zip(refs, tables, grads):
+                _check_same_shape(op, mine, held, grad.shape)
+            updater.dense_tables(tables, grads, scalars)
+        return inputs[:n]
 
     return run
 

@@ -115,6 +115,17 @@ class Updater:
         with self._lock:
             self._blocks.run(self._refs([held]), grad, factors)
 
+    def dense_tables(self, tables: Sequence[list[Array]], grads: Sequence[Array], scalars: Sequence[Array]) -> None:
+        """As `dense`, of several variables in one call of the loop."""
+        if not self._compiles(tables, scalars) or not all(g.flags.carray for g in grads):
+            for held, grad in zip(tables, grads):
+                self.dense(held, grad, scalars)
+            return
+        dtype = tables[0][0].dtype
+        batch = unsigned([[grad.size, 0, 1, position(grad), 0] for grad in grads])
+        with self._lock:
+            self._loop(memory(dtype), self._refs(tables), batch, np.zeros(1, np.uint64), self._factors(scalars, dtype))
+
     def by_parts(self, held: list[Array], scalars: Sequence[Array]) -> Callable[[int, Array], None] | None:
         """A function (first item, the gradient of the items from there on) that changes them, for any thread; None
         where the loop does not take these arrays."""

@@ -1,4 +1,4 @@
-"""Look-ups in many tables become one node, and so do the sparse updates of many tables.
+"""Look-ups in many tables become one node, and so do the sparse updates of many tables and those of small variables.
 
 - GatherV2 along axis 0, of tables of one type on one device: `_FusedGather`, one call for all of them. Where their rows
   only meet in a ConcatV2 of columns, that is part of it (`_FusedGatherConcat`): rows are gathered to where they belong,
@@ -6,6 +6,8 @@
 - SparseApply* of one kind with the same factors: `_FusedSparseApply`. The Unique and UnsortedSegmentSum that an
   optimizer puts before it (rows of one index are summed first) become part of it too, and so does a single one. Where
   no id can be there twice, they only go away.
+- Apply* of one kind with the same factors, of variables so small that the call takes longer than the update:
+  `_FusedApply`.
 
 Nodes become one only where nothing can tell the difference (regions.py). What is fetched, fed or run keeps its name.
 """
@@ -13,11 +15,14 @@ Nodes become one only where nothing can tell the difference (regions.py). What i
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from sparkflow_runtime.kernels import registry
+from sparkflow_runtime.master.passes.fuse import DENSE_UPDATES
 from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.master.passes.row_sums import RowSum, RowSums, constant
 from sparkflow_runtime.wire import attrs as wire_attrs
@@ -33,6 +38,9 @@ _UPDATES: dict[str, tuple[int, int, int, tuple[str, ...]]] = {
     "SparseApplyRMSProp": (3, 7, 8, ()),
 }
 
+_SMALL = 1 << 15  # items of a variable: from there an update may have several threads
+_FLAGS = ("use_nesterov", "update_slots")
+
 # (op, whether at its first output): no id is there twice
 _DISTINCT = {(op, True) for op in ("Unique", "_BagIds", "SparseAccumulatorTakeGradient", "_SplitIds")}
 _DISTINCT.add(("_SplitIds", False))
@@ -40,7 +48,7 @@ _DISTINCT.add(("_SplitIds", False))
 
 def fuse_embeddings(graph: GraphDef, feeds: Collection[str] = (), kept: Collection[str] = ()) -> GraphDef:
     """A placed graph with its look-ups and sparse updates fused. kept: nodes that are fetched or run by name."""
-    if not any(n.op in _UPDATES or n.op == "GatherV2" for n in graph.node):
+    if not any(n.op in _UPDATES or n.op in DENSE_UPDATES or n.op == "GatherV2" for n in graph.node):
         return graph
     return _Fuser(graph, set(feeds), set(kept)).fused()
 
@@ -58,6 +66,14 @@ class _Update(NamedTuple):
     indices: str
     how: str  # "summed": ids repeat, and rows of one are summed first; "distinct": none repeats; "": one by one
     swallowed: tuple[str, ...]  # Unique and the others that go with it
+    key: tuple[Any, ...]
+
+
+class _Dense(NamedTuple):
+    node: NodeDef
+    refs: tuple[str, ...]
+    grad: str
+    factors: tuple[str, ...]
     key: tuple[Any, ...]
 
 
@@ -80,13 +96,17 @@ class _Fuser:
     def fused(self) -> GraphDef:
         lookups = [one for n in self.graph.node if n.op == "GatherV2" and (one := self._lookup(n))]
         updates = [it for n in self.graph.node if n.op in _UPDATES and (it := self._update(n))]
-        names = {one.node.name for one in lookups} | {it.node.name for it in updates}
-        self.level = self.regions.levels(names.__contains__)
+        dense = [small for n in self.graph.node if n.op in DENSE_UPDATES and (small := self._small_update(n))]
+        found: list[Any] = [*lookups, *updates, *dense]
+        self.level = self.regions.levels({one.node.name for one in found}.__contains__)
         for group in self._groups(lookups):
             self._fuse_lookups(group)
         for updates_group in self._groups(updates):
             if len(updates_group) > 1 or updates_group[0].how:
                 self._fuse_updates(updates_group)
+        for dense_group in self._groups(dense):
+            if len(dense_group) > 1:
+                self._fuse_small_updates(dense_group)
         return self._rewritten() if self.gone else self.graph
 
     def _groups(self, found: list[Any]) -> list[list[Any]]:
@@ -122,6 +142,19 @@ class _Fuser:
         rows, ids, how, swallowed = self._summed(node, grad, indices)
         key = (node.op, node.attr["T"].type, factors, attrs, how)
         return _Update(node, rows, ids, how, swallowed, key)
+
+    def _small_update(self, node: NodeDef) -> _Dense | None:
+        inputs, num_refs, grad_at = data_inputs(node), len(registry.ref_positions(node.op)), DENSE_UPDATES[node.op]
+        variable = self.nodes.get(node_name(inputs[0]))
+        if not self._free(node) or variable is None or variable.op not in registry.VARIABLES:
+            return None
+        dims = [d.size for d in variable.attr["shape"].shape.dim]
+        if variable.attr["shape"].shape.unknown_rank or min(dims, default=1) < 0 or math.prod(dims) >= _SMALL:
+            return None
+        factors = tuple(e for i, e in enumerate(inputs) if i >= num_refs and i != grad_at)
+        flags = tuple((n, node.attr[n].b) for n in _FLAGS if n in node.attr)
+        key = (node.op, node.attr["T"].type, factors, flags)
+        return _Dense(node, tuple(inputs[:num_refs]), inputs[grad_at], factors, key)
 
     def _summed(self, node: NodeDef, grad: str, indices: str) -> tuple[str, str, str, tuple[str, ...]]:
         """(rows, ids, how they are, what goes with them): of a gradient that is the sum of rows by id, the rows before
@@ -273,6 +306,16 @@ class _Fuser:
         all_inputs = refs + factors + [one.grad for one in group] + [one.indices for one in group]
         swallowed = [self.nodes[n] for one in group for n in one.swallowed]
         name = self._make("_FusedSparseApply", [*(one.node for one in group), *swallowed], all_inputs, attrs)
+        for port, one in enumerate(group):
+            self._replace(one.node.name, edge(name, port), name)
+
+    def _fuse_small_updates(self, group: list[_Dense]) -> None:
+        first = group[0]
+        refs = [one.refs[r] for r in range(len(first.refs)) for one in group]
+        attrs = {"N": len(group), "op": first.node.op}
+        attrs |= {n: first.node.attr[n].b for n in _FLAGS if n in first.node.attr}
+        inputs = [*refs, *first.factors, *(one.grad for one in group)]
+        name = self._make("_FusedApply", [one.node for one in group], inputs, attrs)
         for port, one in enumerate(group):
             self._replace(one.node.name, edge(name, port), name)
 
