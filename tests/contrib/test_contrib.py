@@ -63,7 +63,7 @@ def test_fully_connected_names_weights_and_biases(graph: Any) -> None:
     assert [v.name for v in tf.trainable_variables()] == ["fully_connected/weights:0", "fully_connected/biases:0"]
     assert tf.model_variables() == tf.trainable_variables()
     (value, weights) = _values(y, tf.trainable_variables()[0], feeds={x: np.ones((2, 4))})
-    np.testing.assert_allclose(value, np.ones((2, 4)) @ weights + 1, rtol=1e-6)
+    np.testing.assert_allclose(value, np.ones((2, 4)) @ weights + 1, rtol=1e-6, atol=1e-6)
 
 
 def test_reuse_shares(graph: Any) -> None:

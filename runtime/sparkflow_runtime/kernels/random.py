@@ -16,11 +16,15 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 _WORD = 2**64
 
 
+def _unseeded() -> np.random.Philox:
+    return np.random.Philox()
+
+
 def generator(node: Node) -> np.random.Generator:
     """Keyed by the node's two seeds; (0, 0) is seeded afresh from the system."""
     seeds = node.attr("seed", 0), node.attr("seed2", 0)
     if seeds == (0, 0):
-        return np.random.Generator(np.random.Philox())
+        return np.random.Generator(_unseeded())
     return np.random.Generator(np.random.Philox(key=[s % _WORD for s in seeds]))
 
 
