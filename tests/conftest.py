@@ -58,10 +58,13 @@ def graph_def_fixture() -> Any:
 
 
 @pytest.fixture(autouse=True)
-def same_values_in_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def same_values_in_every_run() -> Iterator[None]:
     """What is drawn without a seed comes from one sequence, so that no test passes, or fails, by luck."""
     keys = count(1)
-    monkeypatch.setattr(random, "_unseeded", lambda: np.random.Philox(key=next(keys)))
+    # Not the fixture: what a test patches must be undone before the fixtures of its file end, not after.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(random, "_unseeded", lambda: np.random.Philox(key=next(keys)))
+        yield
 
 
 @pytest.fixture(name="cluster")
