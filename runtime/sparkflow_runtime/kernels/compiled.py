@@ -224,6 +224,7 @@ class Native:
         self.sources = [Source(module, function, f"int64({inside})") for function, inside in kinds.items()]
         self.functions: list[Callable[..., int]] = []
         self._asked, self._asking = False, Lock()
+        _NATIVES.append(self)
 
     def prepare(self) -> None:
         """Have them made ready in the background; nothing waits for it."""
@@ -264,6 +265,7 @@ class Native:
 
 
 _LOOPS: list[Compiled] = []
+_NATIVES: list[Native] = []
 
 
 def _with(function: Callable[..., Any], names: dict[str, Any]) -> FunctionType:
@@ -295,6 +297,10 @@ def compiled(
 
 def registered() -> list[Compiled]:
     return list(_LOOPS)
+
+
+def natives() -> list[Native]:
+    return list(_NATIVES)
 
 
 def lacking(work: Work) -> bool:

@@ -8,9 +8,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from sparkflow_runtime.kernels import compiled, machine_code
-from sparkflow_runtime.kernels.crew import crew
-from sparkflow_runtime.kernels.fused_machine import interpreter
 
+_MAKES_SOME = ("@compiled(", "(Native)")  # in the text of a module
 _PACKAGES = ("sparkflow_runtime.kernels", "sparkflow_runtime.records")
 
 
@@ -18,7 +17,8 @@ def works() -> list[compiled.Work]:
     """Every loop that is kept as machine code."""
     for module in _modules_with_loops():
         import_module(module)
-    return [*(loop for loop in compiled.registered() if loop.kept), crew, interpreter]
+    found: list[compiled.Work] = [*compiled.registered(), *compiled.natives()]
+    return [work for work in found if work.kept]
 
 
 def missing() -> list[str]:
@@ -38,5 +38,5 @@ def build(names: list[str], processes: int) -> str:
 def _modules_with_loops() -> Iterator[str]:
     for package in _PACKAGES:
         for module in iter_modules(import_module(package).__path__, f"{package}."):
-            if "@compiled(" in machine_code.text(module.name):
+            if any(sign in machine_code.text(module.name) for sign in _MAKES_SOME):
                 yield module.name

@@ -1,0 +1,162 @@
+"""The tiles of direct convolution, in LLVM's terms: outputs that stay in registers while all of their taps are added.
+
+A tile is a few neighbours in a row (up to TILE) by one or two vectors of channels. Its inner loop multiplies numbers of
+the input, one a neighbour, with a vector of weights: as many multiplications as the processor can do, and no matrix of
+columns in between. numba cannot promise that the sums stay in registers, so they are not left to it.
+
+Addresses and strides are in bytes; conv_direct_layout.py says what lies in a piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+from llvmlite import ir
+from numba import njit
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from sparkflow_runtime.kernels.conv_direct_layout import HIGH, IMAGES, WIDE, X_H, X_N, X_W, Y_H, Y_N, Y_W, lanes, tile
+from sparkflow_runtime.kernels.machine_build import OPTIONS
+
+LANES, TILE = lanes(), tile()
+I64, _I32, _F32 = ir.IntType(64), ir.IntType(32), ir.FloatType()
+_VECTOR = ir.VectorType(_F32, LANES)
+_NONE = ir.Constant(_VECTOR, None)
+BYTES = 4 * LANES
+
+
+def at(builder: Any, address: Any, kind: Any) -> Any:
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+def _vector(builder: Any, address: Any) -> Any:
+    loaded = builder.load(at(builder, address, _VECTOR))
+    loaded.align = 4
+    return loaded
+
+
+def _keep_vector(builder: Any, value: Any, address: Any) -> None:
+    builder.store(value, at(builder, address, _VECTOR)).align = 4
+
+
+def _everywhere(builder: Any, address: Any) -> Any:
+    """The number at an address, in all lanes."""
+    nothing = ir.Constant(_VECTOR, ir.Undefined)
+    first = builder.insert_element(nothing, builder.load(at(builder, address, _F32)), _I32(0))
+    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_I32, LANES), None))
+
+
+def _multiply_add(builder: Any, a: Any, b: Any, sums: Any) -> None:
+    """sums += a * b, rounded once."""
+    name, module = f"llvm.fma.v{LANES}f32", builder.module
+    known = module.globals.get(name) or ir.Function(module, ir.FunctionType(_VECTOR, [_VECTOR] * 3), name)
+    builder.store(builder.call(known, [a, b, builder.load(sums)]), sums)
+
+
+def _sums(builder: Any, rows: int, vectors: int) -> list[list[Any]]:
+    return [[cgutils.alloca_once(builder, _VECTOR) for _ in range(vectors)] for _ in range(rows)]
+
+
+def _plus(builder: Any, address: Any, count: Any, by: int) -> Any:
+    return builder.add(address, builder.mul(count, I64(by)))
+
+
+def _neighbours(builder: Any, first: Any, step: Any, count: int) -> list[Any]:
+    """first + i * step, where two of three are an addition of their own: there are not registers enough for all."""
+    twice = builder.mul(step, I64(2))
+    found: list[Any] = []
+    for i in range(count):
+        third = _plus(builder, first, step, i - i % 3) if i % 3 == 0 else found[-(i % 3)]
+        found.append(third if i % 3 == 0 else builder.add(third, step if i % 3 == 1 else twice))
+    return found
+
+
+def _forward_tile(count: int, vectors: int) -> Any:
+    """y = for `count` neighbours of a row the sums over `runs` runs of `length` numbers side by side; the weights of
+    all runs lie one after the other."""
+
+    def typed(typing: Any, x: Any, step: Any, table: Any, runs: Any, length: Any, w: Any, y: Any, y_step: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            x, step, table, runs, length, w, y, y_step = args
+            sums = _sums(builder, count, vectors)
+            for one in chain(*sums):
+                builder.store(_NONE, one)
+            with cgutils.for_range(builder, runs) as run:
+                offset = builder.load(at(builder, _plus(builder, table, run.index, 8), I64))
+                begin = builder.add(x, offset)
+                weights = _plus(builder, w, builder.mul(run.index, length), BYTES * vectors)
+                with cgutils.for_range(builder, length) as number:
+                    here = _neighbours(builder, _plus(builder, begin, number.index, 4), step, count)
+                    there = _plus(builder, weights, number.index, BYTES * vectors)
+                    factors = [_vector(builder, builder.add(there, I64(BYTES * v))) for v in range(vectors)]
+                    for address, row in zip(here, sums):
+                        value = _everywhere(builder, address)
+                        for factor, one in zip(factors, row):
+                            _multiply_add(builder, value, factor, one)
+            for i, row in enumerate(sums):
+                for v, one in enumerate(row):
+                    place = builder.add(_plus(builder, y, y_step, i), I64(BYTES * v))
+                    _keep_vector(builder, builder.load(one), place)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 8), generate
+
+    return intrinsic(typed)
+
+
+def _gradient_tile(count: int, vectors: int) -> Any:
+    """out += for `count` weights side by side the sums over the outputs at one depth of all images of a piece."""
+
+    def typed(typing: Any, x: Any, y: Any, piece: Any, out: Any, out_step: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            x, y, piece, out, out_step = args
+            x_image, x_row, x_step, y_image, y_row, y_step, images, high, wide = (
+                builder.load(at(builder, builder.add(piece, I64(8 * word)), I64))
+                for word in (X_N, X_H, X_W, Y_N, Y_H, Y_W, IMAGES, HIGH, WIDE)
+            )
+            sums = _sums(builder, count, vectors)
+            places = [
+                [builder.add(_plus(builder, out, out_step, i), I64(BYTES * v)) for v in range(vectors)]
+                for i in range(count)
+            ]
+            for place, one in zip(chain(*places), chain(*sums)):
+                builder.store(_vector(builder, place), one)
+            with (
+                cgutils.for_range(builder, images) as image,
+                cgutils.for_range(builder, high) as row,
+            ):
+                here = builder.add(x, builder.mul(image.index, x_image))
+                here = builder.add(here, builder.mul(row.index, x_row))
+                there = builder.add(y, builder.mul(image.index, y_image))
+                there = builder.add(there, builder.mul(row.index, y_row))
+                with cgutils.for_range(builder, wide) as column:
+                    mine = builder.add(there, builder.mul(column.index, y_step))
+                    factors = [_vector(builder, builder.add(mine, I64(BYTES * v))) for v in range(vectors)]
+                    first = builder.add(here, builder.mul(column.index, x_step))
+                    for i, of_weight in enumerate(sums):
+                        value = _everywhere(builder, builder.add(first, I64(4 * i)))
+                        for factor, one in zip(factors, of_weight):
+                            _multiply_add(builder, value, factor, one)
+            for place, one in zip(chain(*places), chain(*sums)):
+                _keep_vector(builder, builder.load(one), place)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 5), generate
+
+    return intrinsic(typed)
+
+
+def _by_count(make: Callable[[int, int], Any], vectors: int, arguments: int) -> Any:
+    """A function that takes how many neighbours there are, and then what a tile takes."""
+    names = ", ".join(f"a{i}" for i in range(arguments))
+    space: dict[str, Any] = {f"tile{n}": make(n, vectors) for n in range(1, TILE + 1)}
+    cases = "".join(f"    if count == {n}:\n        tile{n}({names})\n" for n in range(1, TILE + 1))
+    exec(f"def choose(count, {names}):\n{cases}", space)  # our own text: numbered names only
+    return njit(**OPTIONS)(space["choose"])
+
+
+forward_1, forward_2 = (_by_count(_forward_tile, vectors, 8) for vectors in (1, 2))
+gradient_1, gradient_2 = (_by_count(_gradient_tile, vectors, 5) for vectors in (1, 2))
