@@ -224,7 +224,7 @@ class Native:
         self.sources = [Source(module, function, f"int64({inside})") for function, inside in kinds.items()]
         self.functions: list[Callable[..., int]] = []
         self._asked, self._asking = False, Lock()
-        _NATIVES.append(self)
+        _NATIVES.setdefault(where, self)  # which stands for all that are made of the same
 
     def prepare(self) -> None:
         """Have them made ready in the background; nothing waits for it."""
@@ -265,7 +265,7 @@ class Native:
 
 
 _LOOPS: list[Compiled] = []
-_NATIVES: list[Native] = []
+_NATIVES: dict[str, Native] = {}
 
 
 def _with(function: Callable[..., Any], names: dict[str, Any]) -> FunctionType:
@@ -300,7 +300,7 @@ def registered() -> list[Compiled]:
 
 
 def natives() -> list[Native]:
-    return list(_NATIVES)
+    return list(_NATIVES.values())
 
 
 def lacking(work: Work) -> bool:
