@@ -10,7 +10,7 @@ from sparkflow.framework.registry import OpSpec
 from sparkflow.framework.shapes import Dims, TensorShape
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.dtypes import DType
-from sparkflow_runtime.wire.protos import AttrValue, NodeDef
+from sparkflow_runtime.wire.protos import AttrValue, NodeDef, OpDef
 
 if TYPE_CHECKING:
     from sparkflow.framework.graph import Graph
@@ -164,6 +164,13 @@ class Operation:
         node = NodeDef()
         self.write(node)
         return node
+
+    @property
+    def op_def(self) -> OpDef:
+        """The inputs, outputs and attributes of ops of its type."""
+        from sparkflow.framework.op_def import op_def_of  # seldom needed
+
+        return op_def_of(self)
 
     def write(self, node: NodeDef) -> None:
         """Make an empty node this one."""

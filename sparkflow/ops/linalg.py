@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from sparkflow.framework import shapes
 from sparkflow.framework.apply import apply_op, convert_to_tensor
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
-from sparkflow.ops import array, math, math_reduce, rules
+from sparkflow.ops import array, array_join, array_select, array_slice, math, math_reduce, rules
 from sparkflow.ops.linalg_parts import matrix_diag, matrix_diag_part, matrix_set_diag, matrix_transpose
 from sparkflow.ops.math_special import real
 from sparkflow_runtime.wire import dtypes
@@ -189,10 +191,20 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
 
 
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
-    """The sum of products over pairs of axes: the last `axes` of a with the first of b, or lists of axes of each."""
+    """The sum of products over pairs of axes: the last `axes` of a with the first of b, or lists of axes of each, which
+    a tensor may say. The shape is known as far as the ranks and the axes are.
+
+    Raises ValueError on axes that do not fit.
+    """
     with get_default_graph().name_scope(name or "Tensordot") as scope:
         a, b = math._pair(a, b)
-        of_a, of_b = _contracted(axes, rules.rank_of(a), rules.rank_of(b))
+        if isinstance(axes, Tensor) and (told := constant_value(axes)) is not None:
+            axes = told.tolist()
+        rank_a, rank_b = rules.rank_of(a), rules.rank_of(b)
+        if isinstance(axes, Tensor) or rank_a is None or rank_b is None:
+            first, second, sizes = _matrices_of_any_rank(a, b, axes)
+            return array.reshape(math.matmul(first, second), sizes, name=scope)
+        of_a, of_b = _contracted(axes, rank_a, rank_b)
         first, free_a, known_a = _as_matrix(a, of_a, False)
         second, free_b, known_b = _as_matrix(b, of_b, True)
         product = math.matmul(first, second)
@@ -201,17 +213,26 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
         return out
 
 
-def _contracted(axes: Any, rank_a: int | None, rank_b: int | None) -> tuple[list[int], list[int]]:
-    if rank_a is None or rank_b is None:
-        raise ValueError("tensordot: the ranks of a and b must be known; use set_shape")
-    if isinstance(axes, int):
+def _contracted(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], list[int]]:
+    if _is_count(axes):
         if not 0 <= axes <= min(rank_a, rank_b):
             raise ValueError(f"'axes' must be at least 0 and at most the ranks {rank_a} and {rank_b}, got {axes}")
         return list(range(rank_a - axes, rank_a)), list(range(axes))
+    of_a, of_b = _pair_of_axes(axes)
+    return [i % rank_a for i in of_a], [i % rank_b for i in of_b]
+
+
+def _is_count(axes: Any) -> bool:
+    return isinstance(axes, (int, np.integer))
+
+
+def _pair_of_axes(axes: Any) -> tuple[list[int], list[int]]:
+    if len(axes) != 2:
+        raise ValueError(f"'axes' must be an integer or have length 2, got {axes!r}")
     of_a, of_b = ([int(x)] if not hasattr(x, "__len__") else [int(i) for i in x] for x in axes)
     if len(of_a) != len(of_b):
         raise ValueError(f"tensordot: different number of contraction axes, {of_a} and {of_b}")
-    return [i % rank_a for i in of_a], [i % rank_b for i in of_b]
+    return of_a, of_b
 
 
 def _as_matrix(x: Tensor, summed: list[int], summed_first: bool) -> tuple[Tensor, Any, Any]:
@@ -226,10 +247,42 @@ def _as_matrix(x: Tensor, summed: list[int], summed_first: bool) -> tuple[Tensor
         sizes: Any = convert_to_tensor([int(d) for d in known if d is not None], dtypes.int32)
         rows, columns = shapes.product(known), shapes.product(inner)
         return array.reshape(moved, [columns, rows] if summed_first else [rows, columns]), sizes, known
+    rows_of, columns_of = (convert_to_tensor(axes, dtypes.int32) for axes in (free, summed))
+    matrix, sizes = _reshaped(x, moved, rows_of, columns_of, summed_first)
+    return matrix, sizes, known
+
+
+def _reshaped(x: Tensor, moved: Tensor, free: Tensor, summed: Tensor, summed_first: bool) -> tuple[Tensor, Tensor]:
+    """(what x is after its axes have moved, as a matrix; the sizes of the free ones)."""
     whole = array.shape(x)
-    sizes = apply_op("GatherV2", [whole, convert_to_tensor(free, dtypes.int32), 0])
-    width = math_reduce.reduce_prod(apply_op("GatherV2", [whole, convert_to_tensor(summed, dtypes.int32), 0]))
-    return array.reshape(moved, [width, -1] if summed_first else [-1, width]), sizes, known
+    sizes = array_slice.gather(whole, free)
+    height, width = (math_reduce.reduce_prod(size) for size in (sizes, array_slice.gather(whole, summed)))
+    return array.reshape(moved, [width, height] if summed_first else [height, width]), sizes
+
+
+def _matrices_of_any_rank(a: Tensor, b: Tensor, axes: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Both as matrices whose product it is, and the shape of the result."""
+    ranks = [array.rank(x) for x in (a, b)]
+    if _is_count(axes):
+        if axes < 0:
+            raise ValueError(f"'axes' must be at least 0, got {axes}")
+        summed = [math.range(ranks[0] - axes, ranks[0]), math.range(axes)]
+    elif isinstance(axes, Tensor):
+        either = math.cast(axes, dtypes.int32)
+        if rules.rank_of(axes) == 0:
+            summed = [math.range(ranks[0] - either, ranks[0]), math.range(either)]
+        else:
+            summed = [either[0], either[1]]
+    else:
+        summed = [convert_to_tensor(one, dtypes.int32) for one in _pair_of_axes(axes)]
+    found = []
+    for x, whole, some, summed_first in zip((a, b), ranks, summed, (False, True)):
+        some = math.floormod(array.reshape(some, [-1]), whole)  # a negative one counts from the end
+        free = array_select.setdiff1d(math.range(whole), some)[0]
+        moved = array.transpose(x, array_join.concat([some, free] if summed_first else [free, some], 0))
+        found.append(_reshaped(x, moved, free, some, summed_first))
+    (first, free_a), (second, free_b) = found
+    return first, second, array_join.concat([free_a, free_b], 0)
 
 
 # ---------------------------------------------------------------------- norms and the unit matrix

@@ -174,3 +174,20 @@ def test_tensors_have_no_truth_value(graph: Graph) -> None:
     a = constant([1.0, 2.0])
     with pytest.raises(TypeError, match="truth value"):
         bool(a == a and a)
+
+
+def test_operations_describe_their_type(graph: Graph) -> None:
+    told = apply_op("ConcatV2", [[constant([1.0]), constant([2.0])], 0]).op.op_def
+    assert (told.name, told.is_stateful) == ("ConcatV2", False)
+    assert [(a.name, a.type_attr, a.number_attr) for a in told.input_arg] == [
+        ("values", "T", "N"),
+        ("axis", "Tidx", ""),
+    ]
+    assert [a.name for a in told.output_arg] == ["output"]
+    assert {a.name: a.type for a in told.attr} == {"N": "int", "T": "type", "Tidx": "type"}
+    queue = tf.FIFOQueue(3, [tf.int32, tf.string]).queue_ref.op.op_def
+    assert queue.is_stateful and {a.name: a.type for a in queue.attr}["component_types"] == "list(type)"
+    conv = tf.nn.conv2d(tf.ones([1, 4, 4, 2]), tf.ones([3, 3, 2, 2]), 1, "SAME").op.op_def
+    defaults = {a.name: a for a in conv.attr}
+    assert defaults["dilations"].default_value.list.i == [1, 1, 1, 1] and defaults["padding"].type == "string"
+    assert defaults["explicit_paddings"].type == "list(int)"

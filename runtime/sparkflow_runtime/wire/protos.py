@@ -16,6 +16,7 @@ from tensorboard.compat.proto.function_pb2 import FunctionDef
 from tensorboard.compat.proto.graph_pb2 import GraphDef
 from tensorboard.compat.proto.meta_graph_pb2 import MetaGraphDef
 from tensorboard.compat.proto.node_def_pb2 import NodeDef
+from tensorboard.compat.proto.op_def_pb2 import OpDef
 from tensorboard.compat.proto.rewriter_config_pb2 import RewriterConfig
 from tensorboard.compat.proto.step_stats_pb2 import StepStats
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
@@ -34,6 +35,7 @@ __all__ = [
     "HistogramProto",
     "MetaGraphDef",
     "NodeDef",
+    "OpDef",
     "OptimizerOptions",
     "RewriterConfig",
     "RunMetadata",

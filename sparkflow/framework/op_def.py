@@ -1,0 +1,59 @@
+"""What the table of ops and an operation's own attributes say of its type, as TensorFlow's message: for tools that
+walk a graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sparkflow.framework.registry import Arg
+from sparkflow_runtime.wire import attrs
+from sparkflow_runtime.wire.dtypes import DType
+from sparkflow_runtime.wire.protos import OpDef
+
+if TYPE_CHECKING:
+    from sparkflow.framework.operation import Operation
+
+_NAMES = {"b": "bool", "i": "int", "f": "float", "s": "string", "type": "type", "shape": "shape", "tensor": "tensor"}
+_OF_EMPTY_LISTS = {"shapes": "shape", "component_types": "type", "unigrams": "float", "labels": "string"}
+
+
+def op_def_of(operation: Operation) -> OpDef:
+    """Inputs and outputs in order, then the attributes: those that types and numbers of inputs are, then the others.
+    TensorFlow's descriptions and constraints on attributes are not there."""
+    spec = operation.spec
+    made = OpDef(name=spec.name, is_stateful=spec.stateful)
+    kinds: dict[str, str] = {}
+    for args, told in ((spec.inputs, made.input_arg), (spec.outputs, made.output_arg)):
+        for arg in args:
+            _describe(arg, told.add(), kinds)
+    for key, value in {**spec.defaults, **operation.attrs}.items():
+        if not key.startswith("_"):  # hints, which any node may have
+            kinds.setdefault(key, _kind(key, value))
+    for key, kind in kinds.items():
+        attr = made.attr.add(name=key, type=kind)
+        if key in spec.defaults:
+            attr.default_value.CopyFrom(attrs.encode(spec.defaults[key]))
+    return made
+
+
+def _describe(arg: Arg, told: Any, kinds: dict[str, str]) -> None:
+    told.name, told.is_ref = arg.name, arg.is_ref
+    if arg.dtype is not None:
+        told.type = arg.dtype.as_datatype_enum
+    elif arg.type_attr and arg.is_type_list:
+        told.type_list_attr = arg.type_attr
+        kinds.setdefault(arg.type_attr, "list(type)")
+    elif arg.type_attr:
+        told.type_attr = arg.type_attr
+        kinds.setdefault(arg.type_attr, "type")
+    if arg.number_attr:
+        told.number_attr = arg.number_attr
+        kinds.setdefault(arg.number_attr, "int")
+
+
+def _kind(key: str, value: Any) -> str:
+    if not isinstance(value, (list, tuple)):
+        return _NAMES[attrs.encode(value).WhichOneof("value") or ""]
+    if not value:
+        return f"list({_OF_EMPTY_LISTS.get(key, 'int')})"
+    return "list(type)" if isinstance(value[0], DType) else f"list({_kind(key, value[0])})"
