@@ -222,7 +222,7 @@ def apply_op(op_type: str, inputs: Any = (), attrs: dict[str, Any] | None = None
     if not op.outputs:
         return op
     if any(a.is_list for a in op.spec.outputs):
-        return op.outputs
+        return list(op.outputs)  # which the caller may change
     return op.outputs[0] if len(op.outputs) == 1 else op.spec.record(*op.outputs)
 
 

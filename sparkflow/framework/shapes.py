@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -25,8 +26,34 @@ class Dimension:
 
     __index__ = __int__
 
+    def _compared(self, other: Any, compare: Callable[[Any, Any], bool]) -> Any:
+        """None, which counts as false, where either is not known."""
+        a, b = self.value, Dimension(other).value
+        return None if a is None or b is None else compare(a, b)
+
     def __eq__(self, other: object) -> Any:
-        return self.value == (other.value if isinstance(other, Dimension) else other)
+        try:
+            return self._compared(other, operator.eq)
+        except (TypeError, ValueError):
+            return NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        try:
+            return self._compared(other, operator.ne)
+        except (TypeError, ValueError):
+            return NotImplemented
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compared(other, operator.lt)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compared(other, operator.le)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compared(other, operator.gt)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compared(other, operator.ge)
 
     def __hash__(self) -> int:
         return hash(self.value)
@@ -46,25 +73,44 @@ class Dimension:
 
     assert_is_compatible_with = merge_with
 
-    def _with(self, other: Any, combine: Any) -> Dimension:
+    def _with(self, other: Any, combine: Callable[[Any, Any], int], swapped: bool = False) -> Dimension:
         a, b = self.value, Dimension(other).value
-        return Dimension(None if a is None or b is None else combine(a, b))
+        if a is None or b is None:
+            return Dimension(None)
+        return Dimension(combine(b, a) if swapped else combine(a, b))
 
     def __mul__(self, other: Any) -> Dimension:
-        return self._with(other, lambda a, b: a * b)
+        return self._with(other, operator.mul)
 
     __rmul__ = __mul__
 
     def __add__(self, other: Any) -> Dimension:
-        return self._with(other, lambda a, b: a + b)
+        return self._with(other, operator.add)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Dimension:
-        return self._with(other, lambda a, b: a - b)
+        return self._with(other, operator.sub)
+
+    def __rsub__(self, other: Any) -> Dimension:
+        return self._with(other, operator.sub, swapped=True)
 
     def __floordiv__(self, other: Any) -> Dimension:
-        return self._with(other, lambda a, b: a // b)
+        return self._with(other, operator.floordiv)
+
+    def __rfloordiv__(self, other: Any) -> Dimension:
+        return self._with(other, operator.floordiv, swapped=True)
+
+    def __mod__(self, other: Any) -> Dimension:
+        return self._with(other, operator.mod)
+
+    def __rmod__(self, other: Any) -> Dimension:
+        return self._with(other, operator.mod, swapped=True)
+
+    def __truediv__(self, other: Any) -> Dimension:
+        raise TypeError(f"A dimension is divided by //: {self} / {other} need not be a whole number")
+
+    __rtruediv__ = __truediv__
 
 
 class TensorShape:

@@ -18,6 +18,7 @@ from sparkflow.layers.conv import (
     separable_conv2d,
 )
 from sparkflow.layers.dense import Dense, Dropout, Flatten, dense, dropout, flatten
+from sparkflow.layers.input_spec import InputSpec
 from sparkflow.layers.normalization import BatchNormalization, batch_normalization
 from sparkflow.layers.pooling import (
     AveragePooling1D,

@@ -12,6 +12,7 @@ from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Graph, Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.shapes import TensorShape
+from sparkflow.layers.input_spec import InputSpec
 from sparkflow.ops.variable_scope import VariableScope, get_variable, variable_scope
 from sparkflow_runtime.wire import dtypes
 
@@ -37,7 +38,11 @@ class Layer:
         self._base_name = name or _snake_case(type(self).__name__)
         self._wanted_scope, self._reuse = _scope, _reuse
         self._scope: VariableScope | None = None
-        self._weights: list[tuple[Any, bool]] = []
+        self._trainable_weights: list[Any] = []
+        self._non_trainable_weights: list[Any] = []
+        self.input_spec: InputSpec | list[InputSpec] | None = (
+            None  # a subclass may say what it takes, before or in build
+        )
         self._losses: list[Tensor] = []
         self._updates: list[Any] = []
 
@@ -57,8 +62,10 @@ class Layer:
         first = tensors[0] if isinstance(tensors, list) else tensors
         with self._entered(first):
             if not self.built:
+                self._check(tensors)
                 self.build(TensorShape(first._shape))
                 self.built = True
+            self._check(tensors)
             out = self.call(tensors, **kwargs)
             if self.activity_regularizer is not None:
                 self.add_loss(self.activity_regularizer(out))
@@ -66,14 +73,32 @@ class Layer:
 
     apply = __call__
 
+    def _check(self, tensors: Any) -> None:
+        """Raises ValueError on inputs that do not fit input_spec."""
+        if self.input_spec is None:
+            return
+        specs, given = (v if isinstance(v, (list, tuple)) else [v] for v in (self.input_spec, tensors))
+        if len(specs) != len(given):
+            raise ValueError(f"Layer {self.name} expects {len(specs)} inputs, got {len(given)}")
+        for spec, tensor in zip(specs, given):
+            spec.check(tensor, self.name)
+
     @contextmanager
     def _entered(self, first: Tensor) -> Iterator[None]:
         """In the layer's scopes: those opened for it at the first call, entered again later."""
         if self._scope is None:
             self._dtype = self._dtype or first.dtype.base_dtype
-            opened = variable_scope(self._wanted_scope, self._base_name, reuse=self._reuse, dtype=self._dtype)
+            entered = isinstance(self._wanted_scope, VariableScope)  # by the caller, as its name scope is
+            opened = variable_scope(
+                self._wanted_scope, self._base_name, reuse=self._reuse, dtype=self._dtype,
+                auxiliary_name_scope=not entered,
+            )  # fmt: skip
             with opened as self._scope:
-                yield
+                if entered:
+                    with get_default_graph().name_scope(self._scope.original_name_scope):
+                        yield
+                else:
+                    yield
             return
         again = variable_scope(self._scope, reuse=True if self.built else self._reuse, auxiliary_name_scope=False)
         with again, get_default_graph().name_scope(self._scope.original_name_scope):
@@ -107,7 +132,7 @@ class Layer:
             **kwargs,
         )
         self._losses += losses[before:]
-        self._weights.append((variable, trained))
+        (self._trainable_weights if trained else self._non_trainable_weights).append(variable)
         return variable
 
     add_variable = add_weight
@@ -146,11 +171,11 @@ class Layer:
 
     @property
     def trainable_variables(self) -> list[Any]:
-        return [v for v, trained in self._weights if trained] if self.trainable else []
+        return list(self._trainable_weights) if self.trainable else []
 
     @property
     def non_trainable_variables(self) -> list[Any]:
-        return [v for v, trained in self._weights if not (trained and self.trainable)]
+        return [*(() if self.trainable else self._trainable_weights), *self._non_trainable_weights]
 
     @property
     def variables(self) -> list[Any]:

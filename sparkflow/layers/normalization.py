@@ -20,6 +20,7 @@ from sparkflow.ops import (
 )
 from sparkflow.ops.control_flow_cond import cond, smart_constant_value
 from sparkflow.ops.variable_scope import get_variable_scope, variable_scope
+from sparkflow_runtime.wire import dtypes
 
 
 class BatchNormalization(Layer):
@@ -92,12 +93,14 @@ class BatchNormalization(Layer):
         if self.fused and not flat:
             raise ValueError("batch_normalization: fused=True needs inputs of rank 4 and axis 1 or 3")
         self.fused = flat if self.fused is None else self.fused
-        self.gamma = self.add_weight("gamma", size, **self._of_gamma) if self.scale else None
-        self.beta = self.add_weight("beta", size, **self._of_beta) if self.center else None
+        half = self._dtype in (dtypes.float16, dtypes.bfloat16)  # of which statistics are kept in float32
+        kind = self._kind = dtypes.float32 if half else self._dtype
+        self.gamma = self.add_weight("gamma", size, kind, **self._of_gamma) if self.scale else None
+        self.beta = self.add_weight("beta", size, kind, **self._of_beta) if self.center else None
         with variable_scope(get_variable_scope(), auxiliary_name_scope=False) as scope:
             scope.set_partitioner(None)  # their updates take them whole
             self.moving_mean, self.moving_variance = (
-                self.add_weight(name, size, initializer=first, trainable=False)
+                self.add_weight(name, size, kind, initializer=first, trainable=False)
                 for name, first in zip(("moving_mean", "moving_variance"), self._of_moving)
             )
 
@@ -118,12 +121,13 @@ class BatchNormalization(Layer):
         """(y, the statistics used)."""
         mean, variance = self.moving_mean, self.moving_variance
         if training:
-            mean, variance = nn.moments(inputs, [a for a in range(len(inputs._shape)) if a != self.axis])  # type: ignore[arg-type]
+            others = [a for a in range(len(inputs._shape)) if a != self.axis]  # type: ignore[arg-type]
+            mean, variance = nn.moments(math.cast(inputs, self._kind), others)
         return self._normalized(inputs, mean, variance), mean, variance
 
     def _fused(self, inputs: Tensor, training: bool) -> tuple[Tensor, Any, Any]:
         """The same by one op, whose variance for the moving one is divided by n - 1."""
-        ones, zeros = (make([inputs._shape[self.axis]], self._dtype) for make in (array.ones, array.zeros))  # type: ignore[index]
+        ones, zeros = (make([inputs._shape[self.axis]], self._kind) for make in (array.ones, array.zeros))  # type: ignore[index]
         given = {} if training else {"mean": self.moving_mean, "variance": self.moving_variance}
         return nn_norm.fused_batch_norm(
             inputs,
@@ -148,6 +152,9 @@ class BatchNormalization(Layer):
             mean, variance, beta, gamma = (
                 None if v is None else array.reshape(v, order) for v in (mean, variance, beta, gamma)
             )
+        mean, variance, beta, gamma = (
+            None if v is None else math.cast(v, x.dtype) for v in (mean, variance, beta, gamma)
+        )
         return nn.batch_normalization(x, mean, variance, beta, gamma, self.epsilon)
 
 

@@ -127,13 +127,13 @@ def conv1d(
     """Slide filters [width, in, out] over [batch, width, in] ("NWC") or [batch, in, width] ("NCW"): a conv2d of height
     1."""
     x = convert_to_tensor(one_of("conv1d", value=value, input=input), name="value")
-    with get_default_graph().name_scope(name or "conv1d") as scope:
+    with get_default_graph().name_scope(name or "conv1d"):
         kind, axis, flat = _flat_layout("conv1d", x, data_format)
         steps, spread = (_last_of(what, v, kind) for what, v in (("stride", stride), ("dilations", dilations)))
         out = conv2d(
             array.expand_dims(x, axis), array.expand_dims(filters, 0), [1, steps], padding, True, flat, [1, spread]
         )
-        return array.squeeze(out, [axis], name=scope)
+        return array.squeeze(out, [axis])
 
 
 def _flat_layout(what: str, x: Tensor, data_format: str | None) -> tuple[str, int, str]:
@@ -161,7 +161,7 @@ def conv1d_transpose(
 ) -> Tensor:
     """The transpose of conv1d, by filters [width, out, in]."""
     x = convert_to_tensor(input, name="input")
-    with get_default_graph().name_scope(name or "conv1d_transpose") as scope:
+    with get_default_graph().name_scope(name or "conv1d_transpose"):
         kind, axis, flat = _flat_layout("conv1d_transpose", x, data_format)
         steps, spread = (_last_of(what, v, kind) for what, v in (("strides", strides), ("dilations", dilations)))
         sizes = _three(output_shape)
@@ -174,7 +174,7 @@ def conv1d_transpose(
             flat,
             dilations=[1, spread],
         )
-        return array.squeeze(out, [axis], name=scope)
+        return array.squeeze(out, [axis])
 
 
 def _three(sizes: Any) -> list[Any]:

@@ -11,7 +11,7 @@ from sparkflow.framework.constant_value import constant_value, constant_value_as
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
-from sparkflow.ops import array, rules
+from sparkflow.ops import array, array_blocks, array_slice, rules
 from sparkflow.ops.nn_window import (
     arranged,
     channel_of,
@@ -182,18 +182,19 @@ def max_pool1d(
     input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NWC", name: str | None = None
 ) -> Tensor:
     """max_pool over [batch, width, channels]."""
-    return _pool1d("max_pool1d", max_pool, input, ksize, strides, padding, data_format, name)
+    return _pool1d("max_pool1d", "MaxPool1d", max_pool, input, ksize, strides, padding, data_format, name)
 
 
 def avg_pool1d(
     input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NWC", name: str | None = None
 ) -> Tensor:
     """avg_pool over [batch, width, channels]."""
-    return _pool1d("avg_pool1d", avg_pool, input, ksize, strides, padding, data_format, name)
+    return _pool1d("avg_pool1d", "AvgPool1D", avg_pool, input, ksize, strides, padding, data_format, name)
 
 
 def _pool1d(
     what: str,
+    scope: str,
     pool: Callable[..., Tensor],
     input: Any,
     ksize: Any,
@@ -202,19 +203,19 @@ def _pool1d(
     data_format: str,
     name: str | None,
 ) -> Tensor:
-    with get_default_graph().name_scope(name or what) as scope:
+    with get_default_graph().name_scope(name or scope):
         kind = layout(what, data_format, 1)
         axis, flat = (1, "NHWC") if kind == "NWC" else (2, "NCHW")
         size, step = (max(per_axis(what, n, v, 1, kind)) for n, v in (("ksize", ksize), ("strides", strides)))
         out = pool(array.expand_dims(input, axis), [1, size], [1, step], padding, flat)
-        return array.squeeze(out, [axis], name=scope)
+        return array.squeeze(out, [axis])
 
 
 def max_pool3d(
     input: Any, ksize: Any, strides: Any, padding: str, data_format: str | None = "NDHWC", name: str | None = None
 ) -> Tensor:
     """max_pool over [batch, depth, height, width, channels]."""
-    with get_default_graph().name_scope(name or "max_pool3d") as scope:
+    with get_default_graph().name_scope(name or "MaxPool3D") as scope:
         return apply_op("MaxPool3D", [input], _attrs("max_pool3d", 3, ksize, strides, padding, data_format), scope)
 
 
@@ -222,7 +223,7 @@ def avg_pool3d(
     input: Any, ksize: Any, strides: Any, padding: str, data_format: str | None = "NDHWC", name: str | None = None
 ) -> Tensor:
     """avg_pool over [batch, depth, height, width, channels]."""
-    with get_default_graph().name_scope(name or "avg_pool3d") as scope:
+    with get_default_graph().name_scope(name or "AvgPool3D") as scope:
         return apply_op("AvgPool3D", [input], _attrs("avg_pool3d", 3, ksize, strides, padding, data_format), scope)
 
 
@@ -237,11 +238,11 @@ def pool(
     data_format: str | None = None,
     dilations: Any = None,
 ) -> Tensor:
-    """max_pool or avg_pool ("MAX", "AVG") over the one to three axes of the input. Raises ValueError on a dilation
-    above 1: pooling with holes has no op."""
-    spread = dilation_rate if dilations is None else dilations
-    if spread is not None and any(int(d) != 1 for d in (spread if hasattr(spread, "__iter__") else [spread])):
-        raise ValueError(f"pool: dilations above 1 are not supported, got {spread}")
+    """max_pool or avg_pool ("MAX", "AVG") over the one to three axes of the input. dilation_rate: the cells of a window
+    are so many apart, with strides of 1 and padding VALID.
+
+    Raises ValueError on another rank or pooling_type, and on dilations with other strides or padding.
+    """
     x = convert_to_tensor(input, name="input")
     rank = rules.rank_of(x)
     if rank not in (3, 4, 5) or pooling_type not in ("MAX", "AVG"):
@@ -258,4 +259,34 @@ def pool(
         (5, "AVG"): avg_pool3d,
     }
     kind = layout("pool", data_format, rank - 2)
-    return choose[rank, pooling_type](x, window_shape, 1 if strides is None else strides, padding, kind, name=name)
+    steps, compute = 1 if strides is None else strides, choose[rank, pooling_type]
+    spread = _each(dilation_rate if dilations is None else dilations, rank - 2)
+    if max(spread) == 1:
+        return compute(x, window_shape, steps, padding, kind, name=name)
+    if padding != "VALID" or max(_each(strides, rank - 2)) > 1:
+        raise ValueError(
+            f"pool: dilations above 1 need padding VALID and strides of 1, got padding {padding!r}, strides {strides} "
+            f"and dilations {spread}"
+        )
+    with get_default_graph().name_scope(name or f"{pooling_type.lower()}_pool"):
+        return _dilated(lambda parts: compute(parts, window_shape, 1, padding, kind), x, spread, kind)
+
+
+def _each(numbers: Any, axes: int) -> list[int]:
+    """One number for each axis; 1 by default."""
+    if numbers is None:
+        return [1] * axes
+    return [int(n) for n in numbers] if hasattr(numbers, "__iter__") else [int(numbers)] * axes
+
+
+def _dilated(compute: Callable[[Tensor], Tensor], x: Tensor, spread: list[int], kind: str) -> Tensor:
+    """Cells that are `spread` apart are neighbours in one of as many parts of the batch."""
+    planar = kind[1] == "C"
+    order = [0, *range(2, len(kind)), 1], [0, len(kind) - 1, *range(1, len(kind) - 1)]
+    last = array.transpose(x, order[0]) if planar else x
+    sizes = array_slice.slice_(array.shape(last), [1], [len(spread)])
+    paddings, crops = array_blocks.required_space_to_batch_paddings(sizes, spread)
+    parts = array_blocks.space_to_batch_nd(last, spread, paddings)
+    pooled = compute(array.transpose(parts, order[1]) if planar else parts)
+    out = array_blocks.batch_to_space_nd(array.transpose(pooled, order[0]) if planar else pooled, spread, crops)
+    return array.transpose(out, order[1]) if planar else out

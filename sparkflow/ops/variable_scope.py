@@ -137,7 +137,10 @@ class VariableScope:
             "caching_device": self.caching_device if caching_device is None else caching_device,
             "partitioner": (self.partitioner if partitioner is None else partitioner) if use_auto_partition else None,
             "validate_shape": validate_shape,
+            "use_resource": use_resource,
             "constraint": self.constraint if constraint is None else constraint,
+            "synchronization": synchronization,
+            "aggregation": aggregation,
         }
         full_name = f"{self._name}/{name}" if self._name else name
         graph = get_default_graph()
@@ -148,8 +151,29 @@ class VariableScope:
             return custom(getter, name=full_name, **arguments) if custom else getter(name=full_name, **arguments)
 
 
-def _get(store: VariableStore, name: str, **arguments: Any) -> Any:
-    return store.get_variable(name, **arguments)
+def _get(
+    store: VariableStore,
+    name: str,
+    shape: Any = None,
+    dtype: Any = float32,
+    initializer: Any = None,
+    regularizer: Any = None,
+    reuse: Any = None,
+    trainable: bool | None = None,
+    collections: Iterable[str] | None = None,
+    caching_device: Any = None,
+    partitioner: Any = None,
+    validate_shape: bool = True,
+    use_resource: bool | None = None,
+    constraint: Any = None,
+    synchronization: Any = None,
+    aggregation: Any = None,
+) -> Any:
+    """What a custom getter calls: with all that it was given, or with less."""
+    return store.get_variable(
+        name, shape, as_dtype(dtype), initializer, regularizer, AUTO_REUSE if reuse is None else reuse, trainable,
+        collections, caching_device, partitioner, validate_shape, constraint,
+    )  # fmt: skip
 
 
 def _variable_dtype(dtype: Any, initializer: Any, scope_dtype: Any) -> Any:

@@ -35,7 +35,7 @@ HOMES: dict[str, Sequence[str]] = {
     "framework.tensor_util": (_TF, "sparkflow.framework.constant_value"),
     "framework.test_util": ("sparkflow.test",),
     "layers.base": ("sparkflow.layers",),
-    "layers.convolutional": ("sparkflow.layers",),
+    "layers.convolutional": ("sparkflow.layers", "sparkflow.layers.long_names"),
     "layers.core": ("sparkflow.layers",),
     "layers.layers": ("sparkflow.layers",),
     "layers.utils": ("sparkflow.contrib.framework", "sparkflow.ops.control_flow_cond"),

@@ -191,3 +191,30 @@ def test_operations_describe_their_type(graph: Graph) -> None:
     defaults = {a.name: a for a in conv.attr}
     assert defaults["dilations"].default_value.list.i == [1, 1, 1, 1] and defaults["padding"].type == "string"
     assert defaults["explicit_paddings"].type == "list(int)"
+
+
+def test_dimensions_count_and_compare() -> None:
+    three, unknown = TensorShape([3, None])
+    assert three > 2 and three >= 3 and three < 4 and three <= 3 and three != 4 and three == 3
+    assert [int(d) for d in (7 - three, 7 // three, 7 % three, three % 2, three // 2, 2 * three + 1)] == [
+        4,
+        2,
+        1,
+        1,
+        1,
+        7,
+    ]
+    for compared in (unknown < 2, unknown >= 2, unknown == 3, unknown != 3, unknown == unknown, three == unknown):
+        assert compared is None  # nobody knows
+    assert (three * unknown).value is None and three != "a"
+    with pytest.raises(TypeError, match="divided by //"):
+        three / 2
+
+
+def test_lists_of_outputs_belong_to_who_asked(graph: Graph) -> None:
+    sizes = tf.unstack(tf.shape(tf.ones([2, 3])))
+    op = sizes[0].op
+    sizes[-1] = 4
+    assert len(op.outputs) == 2 and all(isinstance(t, tf.Tensor) for t in op.outputs)
+    with tf.Session() as session:
+        assert session.run(tf.zeros(sizes)).shape == (2, 4)

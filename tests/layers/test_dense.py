@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -65,3 +67,41 @@ def test_flatten(graph: Graph) -> None:
     open_width = tf.placeholder(tf.float32, [None, None, 2])
     with tf.Session() as sess:
         assert sess.run(layers.flatten(open_width), {open_width: np.ones((3, 5, 2))}).shape == (3, 10)
+
+
+class _Scaled(tf.layers.Layer):
+    def build(self, input_shape: Any) -> None:
+        self.by = self.add_weight("by", [int(input_shape[-1])])
+        self.input_spec = tf.layers.InputSpec(min_ndim=2, axes={-1: int(input_shape[-1])})
+        self._trainable_weights.append(tf.get_variable("own", []))
+
+    def call(self, inputs: Any, **kwargs: Any) -> Any:
+        return tf.nn.bias_add(inputs * self.by, tf.zeros_like(self.by))
+
+
+def test_a_layer_of_ones_own(graph: Graph) -> None:
+    layer = _Scaled(name="scaled")
+    assert layer(tf.ones([2, 3])).name == "scaled/BiasAdd:0"
+    assert [v.op.name for v in layer.trainable_variables] == ["scaled/by", "scaled/own"]
+    assert layer(tf.ones([4, 5, 3])).shape.as_list() == [4, 5, 3]
+    for wrong, said in (([2, 4], "axis -1 of size 3"), ([3], "min_ndim=2")):
+        with pytest.raises(ValueError, match=f"layer scaled is incompatible with the layer: expected {said}"):
+            layer(tf.ones(wrong))
+    layer.trainable = False
+    assert not layer.trainable_variables and len(layer.variables) == 2
+    layer.input_spec = [tf.layers.InputSpec("int32", ndim=1), tf.layers.InputSpec(shape=[None, 3], max_ndim=2)]
+    with pytest.raises(ValueError, match="expects 2 inputs, got 1"):
+        layer(tf.ones([2, 3]))
+    with pytest.raises(ValueError, match="expected dtype=int32"):
+        layer([tf.ones([2]), tf.ones([2, 3])])
+    with pytest.raises(ValueError, match="expected ndim=2, got"):
+        layer([tf.ones([2], tf.int32), tf.ones([3])])
+    with pytest.raises(ValueError, match=r"expected shape=\(\?, 3\)"):
+        layer([tf.ones([2], tf.int32), tf.ones([2, 4])])
+
+
+def test_a_scope_that_is_given_names_the_ops(graph: Graph) -> None:
+    with tf.variable_scope("outer") as scope:
+        y = tf.layers.Dense(2, name="outer", _scope=scope)(tf.ones([1, 3]))
+    assert y.name == "outer/BiasAdd:0"
+    assert [v.op.name for v in tf.global_variables()] == ["outer/kernel", "outer/bias"]

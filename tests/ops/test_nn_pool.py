@@ -77,6 +77,21 @@ def test_pool_by_rank(evaluate: Any, rank: int, kind: str) -> None:
     assert evaluate(lambda a: nn_pool.pool(a, [2] * (rank - 2), kind, "VALID"), x).shape == (2, *[3] * (rank - 2), 3)
 
 
+@pytest.mark.parametrize("kind", ["MAX", "AVG"])
+@pytest.mark.parametrize("planar", [False, True])
+def test_cells_of_a_window_may_be_apart(evaluate: Any, kind: str, planar: bool) -> None:
+    x = RNG.standard_normal((2, 8, 7, 3))
+    near, far = x[:, :-2], x[:, 2:]  # of a window of 2 rows, 2 apart, and of 3 columns, 1 apart
+    cells = [part[:, :, i : i + 5] for part in (near, far) for i in range(3)]
+    expected = np.max(cells, 0) if kind == "MAX" else np.mean(cells, 0)
+    order, back = ([0, 3, 1, 2], [0, 2, 3, 1]) if planar else ([0, 1, 2, 3], [0, 1, 2, 3])
+    found = evaluate(
+        lambda a: nn_pool.pool(a, [2, 3], kind, "VALID", [2, 1], data_format="NCHW" if planar else "NHWC"),
+        x.transpose(order),
+    )
+    np.testing.assert_allclose(found.transpose(back), expected, rtol=1e-12)
+
+
 def test_static_shapes_and_refusals(graph: Graph) -> None:
     x = array.placeholder("float32", [None, 7, None, 3])
     assert nn_pool.max_pool(x, 2, 2, "SAME").shape.as_list() == [None, 4, None, 3]
@@ -85,8 +100,9 @@ def test_static_shapes_and_refusals(graph: Graph) -> None:
         nn_pool.max_pool(x, [1, 2, 3], 1, "SAME")
     with pytest.raises(InvalidArgumentError, match="does not fit an axis of 7"):
         nn_pool.max_pool(x, 9, 1, "VALID")
-    with pytest.raises(ValueError, match="dilations above 1"):
-        nn_pool.pool(x, [2, 2], "MAX", "VALID", dilation_rate=[2, 2])
+    for padding, strides in (("SAME", None), ("VALID", [2, 1])):
+        with pytest.raises(ValueError, match="dilations above 1 need padding VALID and strides of 1"):
+            nn_pool.pool(x, [2, 2], "MAX", padding, dilation_rate=[2, 2], strides=strides)
 
 
 def test_pooling_channels_is_refused(evaluate: Any) -> None:

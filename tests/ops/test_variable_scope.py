@@ -168,6 +168,18 @@ def test_custom_getter(graph: Graph) -> None:
     assert seen == ["s/w"]
 
 
+def test_custom_getter_may_say_less_or_more(graph: Graph) -> None:
+    """The getter that it calls has TensorFlow's defaults, and takes what has no effect here."""
+
+    def getter(getter: Any, name: str, shape: Any, dtype: Any, *args: Any, **kwargs: Any) -> Any:
+        assert {"use_resource", "synchronization", "aggregation", "reuse", "partitioner"} <= kwargs.keys()
+        return getter(f"{name}_own", shape, dtype, tf.ones_initializer(), trainable=False, use_resource=False)
+
+    with tf.variable_scope("s", custom_getter=getter):
+        made, again = (tf.get_variable("x", [2]) for _ in range(2))
+    assert made is again and made.op.name == "s/x_own" and not tf.trainable_variables()
+
+
 def test_local_variable(graph: Graph) -> None:
     v = tf.get_local_variable("v", [1])
     assert tf.local_variables() == [v] and tf.global_variables() == [] and tf.trainable_variables() == []
