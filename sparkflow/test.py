@@ -19,6 +19,7 @@ from sparkflow.framework.graph import Graph, default_session, get_default_graph,
 from sparkflow.framework.random_seed import set_random_seed
 from sparkflow.grads.gradients import gradients
 from sparkflow.session.session import Session
+from sparkflow_runtime.wire.devices import canonical
 from sparkflow_runtime.wire.errors import OpError
 
 _SEED = 87654321
@@ -28,12 +29,13 @@ _HALF = ("float16", "bfloat16")
 class TestCase(_TestCase):
     """unittest's, with a new default graph and seed for each test."""
 
+    _cached: Session | None = None  # also of a class whose setUp is all its own
+
     def setUp(self) -> None:
         super().setUp()
         np.random.seed(_SEED)
         reset_default_graph()
         set_random_seed(_SEED)
-        self._cached: Session | None = None
 
     def tearDown(self) -> None:
         if self._cached is not None:
@@ -79,6 +81,12 @@ class TestCase(_TestCase):
         return session.run(tensors)
 
     # comparisons
+
+    assertItemsEqual = _TestCase.assertCountEqual
+
+    def assertDeviceEqual(self, device1: Any, device2: Any, msg: str | None = None) -> None:
+        """Devices by name, in any spelling."""
+        self.assertEqual(canonical(device1), canonical(device2), msg)
 
     def _array(self, value: Any) -> np.ndarray:
         return np.asarray(self.evaluate(value) if hasattr(value, "graph") else value)

@@ -24,6 +24,22 @@ def case() -> Any:
     made.tearDown()
 
 
+class Bare(tf.test.TestCase):
+    def setUp(self) -> None:
+        """All its own."""
+
+    def runTest(self) -> None:
+        self.assertDeviceEqual("/job:ps/cpu:0", "/job:ps/device:CPU:0")
+        self.assertItemsEqual([2, 1], [1, 2])
+        with self.cached_session():
+            self.assertEqual(self.evaluate(tf.constant(1)), 1)
+
+
+def test_a_set_up_of_ones_own() -> None:
+    found = Bare().run()
+    assert found is not None and found.wasSuccessful()
+
+
 def test_sessions_and_comparisons(case: Any) -> None:
     with case.session() as session:
         assert tf.get_default_session() is session

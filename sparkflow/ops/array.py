@@ -11,6 +11,7 @@ from sparkflow.framework.constant_value import constant_value, constant_value_as
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
+from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.ops import rules
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.attrs import Shape
@@ -71,9 +72,19 @@ op("Size", "input: T -> output: out_type", rules.scalar, out_type=dtypes.int32)
 op("Rank", "input: T -> output: int32", rules.scalar)
 
 
+def _sizes_of_sparse(input: Any, want: dtypes.DType) -> Tensor | None:
+    """What a sparse tensor says of itself; None of another one."""
+    if not isinstance(input, (SparseTensor, SparseTensorValue)):
+        return None
+    sizes = convert_to_tensor(input.dense_shape, dtypes.int64)
+    return sizes if want == dtypes.int64 else apply_op("Cast", [sizes], {"DstT": want})
+
+
 def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
-    """The sizes of a tensor; a constant where they are known statically."""
+    """The sizes of a tensor, which may be sparse; a constant where they are known statically."""
     want = dtypes.as_dtype(out_type)
+    if (sizes := _sizes_of_sparse(input, want)) is not None:
+        return sizes
     input = convert_to_tensor(input)
     if shapes.fully_known(input._shape):
         return constant(list(input._shape), want, name=name or "Shape")
@@ -86,8 +97,11 @@ def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
 
 
 def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
-    """The number of elements; a constant where it is known statically."""
+    """The number of elements, those of a sparse tensor that are not there too; a constant where it is known
+    statically."""
     want = dtypes.as_dtype(out_type)
+    if (sizes := _sizes_of_sparse(input, want)) is not None:
+        return apply_op("Prod", [sizes, 0], name=name)
     input = convert_to_tensor(input)
     if shapes.fully_known(input._shape):
         return constant(shapes.product(input._shape), want, name=name or "Size")
@@ -96,6 +110,8 @@ def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> T
 
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of axes; a constant where it is known statically."""
+    if (sizes := _sizes_of_sparse(input, dtypes.int64)) is not None:
+        return size(sizes, name)
     input = convert_to_tensor(input)
     if input._shape is not None:
         return constant(len(input._shape), dtypes.int32, name=name or "Rank")

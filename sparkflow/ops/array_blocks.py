@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from sparkflow.framework import shapes
 from sparkflow.framework.apply import apply_op, convert_to_tensor
 from sparkflow.framework.constant_value import constant_value
@@ -190,10 +192,16 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     return apply_op("Roll", [input, shift, axis], name=name)
 
 
+def _paddings(sizes: np.ndarray, block: np.ndarray, base: np.ndarray) -> tuple[Tensor, Tensor]:
+    extra = -(sizes + base.sum(1)) % block
+    paddings, crops = np.stack([base[:, 0], base[:, 1] + extra], 1), np.stack([np.zeros_like(extra), extra], 1)
+    return convert_to_tensor(paddings, dtypes.int32), convert_to_tensor(crops, dtypes.int32)
+
+
 def required_space_to_batch_paddings(
     input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """(paddings, crops) [axes, 2] that make the sizes multiples of block_shape, and undo it."""
+    """(paddings, crops) [axes, 2] that make the sizes multiples of block_shape, and undo it; constants of constants."""
     with get_default_graph().name_scope(name or "required_space_to_batch_paddings"):
         sizes, block = (convert_to_tensor(t, dtypes.int32) for t in (input_shape, block_shape))
         count = (block._shape or (None,))[0]
@@ -201,6 +209,9 @@ def required_space_to_batch_paddings(
             base = array.zeros([count, 2], dtypes.int32)
         else:
             base = convert_to_tensor(base_paddings, dtypes.int32)
+        known = [constant_value(t) for t in (sizes, block, base)]
+        if all(value is not None for value in known):
+            return _paddings(*known)  # type: ignore[arg-type]
         before, after = base[:, 0], base[:, 1]
         whole = math.add_n([sizes, before, after])
         extra = math.floormod(math.subtract(block, math.floormod(whole, block)), block)

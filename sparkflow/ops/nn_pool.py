@@ -284,7 +284,8 @@ def _dilated(compute: Callable[[Tensor], Tensor], x: Tensor, spread: list[int], 
     planar = kind[1] == "C"
     order = [0, *range(2, len(kind)), 1], [0, len(kind) - 1, *range(1, len(kind) - 1)]
     last = array.transpose(x, order[0]) if planar else x
-    sizes = array_slice.slice_(array.shape(last), [1], [len(spread)])
+    known = (last._shape or ())[1:-1]
+    sizes = array_slice.slice_(array.shape(last), [1], [len(spread)]) if None in known else list(known)
     paddings, crops = array_blocks.required_space_to_batch_paddings(sizes, spread)
     parts = array_blocks.space_to_batch_nd(last, spread, paddings)
     pooled = compute(array.transpose(parts, order[1]) if planar else parts)

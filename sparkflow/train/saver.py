@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os
 import threading
 import time
@@ -19,6 +20,8 @@ from sparkflow.train import checkpoint_state, meta_graph, saver_graph, training_
 from sparkflow.train.saver_graph import Saved, SaverNodes
 from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX, Index
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
+
+_log = logging.getLogger("sparkflow")
 
 
 class Saver:
@@ -53,8 +56,10 @@ class Saver:
             raise ValueError(
                 "If `var_list` is provided then build cannot be deferred. Set defer_build=False or var_list=None."
             )
-        if write_version != SaverDef.V2:
-            raise ValueError(f"Saver: only write_version V2 is supported, got {write_version}")
+        if write_version == SaverDef.V1:
+            _log.warning("Saver: write_version V1 was asked for; checkpoints have one format here, that of V2's names")
+        elif write_version != SaverDef.V2:
+            raise ValueError(f"Saver: write_version must be SaverDef.V1 or V2, got {write_version}")
         if builder is not None:
             raise ValueError("Saver: builder is not supported; leave it None")
         self._var_list, self._reshape, self._sharded = var_list, reshape, sharded

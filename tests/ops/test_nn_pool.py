@@ -90,6 +90,9 @@ def test_cells_of_a_window_may_be_apart(evaluate: Any, kind: str, planar: bool) 
         x.transpose(order),
     )
     np.testing.assert_allclose(found.transpose(back), expected, rtol=1e-12)
+    with Graph().as_default():
+        known = nn_pool.pool(array.zeros([2, 8, 7, 3]), [2, 3], kind, "VALID", [2, 1])
+        assert known.shape.as_list() == list(expected.shape)
 
 
 def test_static_shapes_and_refusals(graph: Graph) -> None:

@@ -60,6 +60,24 @@ def test_one_message(graph: Any) -> None:
     assert found["words"].indices.tolist() == [[0], [1]] and found["words"].dense_shape.tolist() == [2]
 
 
+def test_a_single_string_is_a_tensor_as_any_other(graph: Any) -> None:
+    text = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"a b"]))
+    features = tf.train.Features(feature={"text": text})
+    one = tf.train.Example(features=features).SerializeToString()
+    many = tf.train.SequenceExample(context=features).SerializeToString()
+    kind = {"text": tf.io.FixedLenFeature([], tf.string)}
+    found = [
+        tf.io.parse_single_example(one, kind)["text"],
+        tf.io.parse_example([one], kind)["text"][0],
+        tf.io.parse_single_sequence_example(many, kind)[0]["text"],
+    ]
+    with tf.Session() as session:
+        for x in found:
+            assert session.run(tf.reshape(x, [1])).tolist() == [b"a b"]
+            assert session.run(tf.string_split([x]).values).tolist() == [b"a", b"b"]
+            assert session.run(tf.where(tf.equal(x, "a b"), x, tf.constant("no"))) == b"a b"
+
+
 def test_indices_that_are_features(graph: Any) -> None:
     messages = [example(i=[4, 0], v=[1.0, 2.0]), example(i=[2], v=[3.0])]
     found = run(tf.parse_example(messages, {"s": tf.SparseFeature("i", "v", tf.float32, 6)}))["s"]

@@ -35,6 +35,9 @@ def test_fed_and_fetched() -> None:
 
 
 DENSE_RESULTS = [
+    ("shape", tf.shape, np.array([4, 5])),
+    ("size", tf.size, 20),
+    ("rank", tf.rank, 2),
     ("to_dense", tf.sparse_tensor_to_dense, DENSE),
     ("sum", tf.sparse_reduce_sum, DENSE.sum()),
     ("sum 1", lambda s: tf.sparse_reduce_sum(s, 1, keep_dims=True), DENSE.sum(1, keepdims=True)),

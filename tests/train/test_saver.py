@@ -109,6 +109,14 @@ def test_no_assign_before_all_shards_are_read(graph: Graph) -> None:
             assert checked in op.control_inputs
 
 
+def test_the_older_format_is_taken_with_a_warning(graph: Graph, caplog: pytest.LogCaptureFixture) -> None:
+    tf.get_variable("v", [2])
+    tf.train.Saver(write_version=tf.train.SaverDef.V1)
+    assert "write_version V1" in caplog.text
+    with pytest.raises(ValueError, match=r"must be SaverDef\.V1 or V2, got 7"):
+        tf.train.Saver(write_version=7)
+
+
 def test_merging_what_tasks_saved(tmp_path: Path) -> None:
     table = np.arange(12, dtype=np.float32).reshape(6, 2)
     parts = [str(tmp_path / "m_temp" / f"part-0000{i}-of-00002") for i in range(2)]

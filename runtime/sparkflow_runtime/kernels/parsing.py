@@ -270,7 +270,12 @@ def _parse_single_example(node: Node) -> Callable[..., Any]:
 
 def _single(sparse: list[tuple[Any, Any, Any]], dense: list[np.ndarray]) -> list[Any]:
     """Of a batch of one message: without its first dimension."""
-    return _flat([(i[:, 1:], v, s[1:]) for i, v, s in sparse], [d[0] for d in dense])
+    return _flat([(i[:, 1:], v, s[1:]) for i, v, s in sparse], [only(d) for d in dense])
+
+
+def only(values: np.ndarray) -> np.ndarray:
+    """Of a batch of one: an array, where an index would take a string out of it."""
+    return values.reshape(values.shape[1:])
 
 
 prepares(ready.prepare, "ParseExample", "ParseExampleV2", "ParseSingleExample")

@@ -15,6 +15,7 @@ from sparkflow_runtime.kernels.parsing import (
     dense_columns,
     keys_of,
     kinds_of,
+    only,
     sparse_columns,
     text,
     texts,
@@ -167,8 +168,8 @@ def _of_one(groups: Groups) -> Groups:
     """The same of a batch of one message, without its first dimension."""
     ci, cv, cs, dense, li, lv, ls, filled, steps = groups
     return [
-        [i[:, 1:] for i in ci], cv, [s[1:] for s in cs], [d[0] for d in dense],
-        [i[:, 1:] for i in li], lv, [s[1:] for s in ls], [f[0] for f in filled], [n[0] for n in steps],
+        [i[:, 1:] for i in ci], cv, [s[1:] for s in cs], [only(d) for d in dense],
+        [i[:, 1:] for i in li], lv, [s[1:] for s in ls], [only(f) for f in filled], [only(n) for n in steps],
     ]  # fmt: skip
 
 
