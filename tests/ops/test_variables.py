@@ -165,3 +165,18 @@ def test_variables_of_text_are_joined(use_resource: bool) -> None:
         session.run(v.initializer)
         assert session.run(v + "x").tolist() == [b"ax", b"bx"]
         assert session.run("x" + v).tolist() == [b"xa", b"xb"]
+
+
+def test_a_control_dependency_shows_what_was_assigned(graph: Any) -> None:
+    """Though the read itself waits for nothing: it gives the variable's memory."""
+    count, table = tf.Variable(1.0), tf.Variable(tf.ones([2, 2]))
+    fetched = table + 0.0
+    with tf.control_dependencies([count.assign(count * 2), table.assign(table + 3)]):
+        seen = [tf.identity(count), count + 0.5, table * 2.0]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        held = session.run([table, fetched, count])
+        for n in (1, 2, 3):
+            one, more, twice = session.run(seen)
+            assert (one, more) == (2**n, 2**n + 0.5) and (twice == 2 * (1 + 3 * n)).all()
+        assert (held[0] == 1).all() and (held[1] == 1).all() and held[2] == 1, "what was fetched is the user's"

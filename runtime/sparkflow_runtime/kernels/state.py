@@ -52,8 +52,9 @@ def _count_up_to(node: Node) -> Callable[[Variable], Any]:
             now = ref.read()
             if now >= limit:
                 raise OutOfRangeError(f"Reached limit of {limit}")
-            ref.value = np.asarray(now + 1, now.dtype)
-        return now
+            before = now.copy()
+            now += 1
+        return before
 
     return run
 
@@ -80,10 +81,11 @@ def _assign(node: Node) -> Update:
         with locked(node, ref):
             if validate:
                 _check_assignable(ref, np.shape(value))
-            if out is not None and out.base is None and out.dtype == ref.dtype.np:
-                ref.value = out  # no view: whoever reads a part of it holds this very array (see _overwrite)
+            taken = out is not None and out.base is None and out.dtype == ref.dtype.np
+            if taken and not _is_read(ref):
+                ref.value = out  # no view: whoever reads a part of it holds this very array (see _is_read)
             elif not _overwrite(ref, value):
-                ref.value = own(value, dtype=ref.dtype.np)
+                ref.value = out if taken else own(value, dtype=ref.dtype.np)
         return ref
 
     return run
@@ -100,15 +102,30 @@ def _check_assignable(ref: Variable, shape: tuple[int, ...]) -> None:
         )
 
 
-def _overwrite(ref: Variable, value: Any) -> bool:
-    """Copy into the memory held, if nothing but the variable refers to it: big arrays cost less so than new pages.
+def _is_read(ref: Variable) -> bool:
+    """Whether anybody but the variable refers to its memory.
 
-    A reader (a Send, a fetch, an op between two kernels) holds the array itself or a view whose base it is, and so
-    does `value` when it is a view of this variable. The count is two for the attribute and the call's argument.
+    A reader (a Send, a fetch, an op between two kernels) holds the array itself or a view whose base it is. The count
+    is two for the attribute and the call's argument.
     """
-    if type(ref.value) is not np.ndarray or ref.value.shape != np.shape(value) or sys.getrefcount(ref.value) > 2:
+    return sys.getrefcount(ref.value) > 2
+
+
+def _overwrite(ref: Variable, value: Any) -> bool:
+    """Copy into the memory held, where the value fits.
+
+    Who has read the variable holds this memory and so sees the new value, as in TensorFlow: `v.assign(x)` followed by
+    `v + 1` under a control dependency is x + 1, though v was read before. Big arrays cost less so than new pages, too.
+    """
+    held = ref.value
+    if not ref.initialized or held.shape != np.shape(value):
         return False
-    copy_into(ref.value, value)
+    if type(held) is np.ndarray and not held.flags.writeable:
+        return False
+    if type(held) is not np.ndarray or type(value) is not np.ndarray or held.dtype == object:
+        held[...] = value
+        return True
+    copy_into(held, value.copy() if np.may_share_memory(held, value) else value)
     return True
 
 

@@ -49,6 +49,7 @@ class _Structure(Values):
         self.names |= {"stopped": _stopped, "settled": settled}
         self.memo: dict[str, frozenset[str]] = {}
         self.items: dict[Path, dict[str, _Item]] = {}
+        self.updating: dict[Path, bool] = {}
 
     def compile(self) -> Segment:
         self.postponed = self._find_postponed()
@@ -86,7 +87,16 @@ class _Structure(Values):
         row = self.parts.kernels[node.name]
         if row.stateful or node.op in HANDS_ON or node.name not in self.used_nodes:
             return False
-        return all(self._is_invariant(e, path) for e in data_inputs(node))
+        return not self._is_updating(path) and all(self._is_invariant(e, path) for e in data_inputs(node))
+
+    def _is_updating(self, path: Path) -> bool:
+        """Whether a variable may change in a loop: what was read of it outside is its own memory, as in TensorFlow."""
+        found = self.updating.get(path)
+        if found is None:
+            rows = (self.parts.kernels.get(n.name) for n in self.loops.whole(path))
+            found = any(row is not None and row.refs and row.gives_variables for row in rows)
+            self.updating[path] = found
+        return found
 
     def _put(self, level: Path, key: str, item: _Item) -> None:
         self.items.setdefault(level, {})[key] = item

@@ -35,6 +35,41 @@ def assignments(tf: Any) -> list[Any]:
     ]
 
 
+@program("VariableV2", "Assign", tolerance=ROUNDED)
+def readers_of_an_assignment(tf: Any) -> list[Any]:
+    """What was read before is the variable's own memory, and so has what was assigned since."""
+    v, init = _variable(tf, ramp("float32", 2, 3))
+    one, init_one = _variable(tf, np.array(2.0, np.float32), "one")
+    read, before, two = tf.identity(v), v + 0.0, one.value()
+    with tf.control_dependencies([read, before, two]):
+        assigned = [v.assign(v * 2 + 1), one.assign(one + 1)]
+    with tf.control_dependencies(assigned):
+        after = [tf.identity(read), read + 0.0, tf.square(v), tf.identity(before), two * 3.0, tf.identity(one)]
+    chosen = tf.cond(tf.reduce_sum(v) < 50.0, lambda: v.assign(v * 3), lambda: v.assign(v - 1))
+    with tf.control_dependencies([chosen]):
+        after_choice = v + 0.0
+    turned = v.assign(tf.reverse(v, [0, 1]))
+    with tf.control_dependencies([turned]):
+        after_turn = v * 1.0
+    return [[init, init_one], after, after, [after_choice], [after_choice], [after_turn], [v.read_value()]]
+
+
+@program("VariableV2", "Assign", "AssignAdd", "Square", tolerance=ROUNDED)
+def readers_in_a_loop(tf: Any) -> list[Any]:
+    v, init = _variable(tf, ramp("float32", 2))
+    read = tf.identity(v)
+
+    def body(i: Any, x: Any, y: Any, z: Any) -> Any:
+        with tf.control_dependencies([v.assign(x * 2)]):
+            squared = tf.square(v)
+        with tf.control_dependencies([squared]), tf.control_dependencies([v.assign_add([1.0, 2.0])]):
+            return i + 1, read + 0.0, squared, tf.square(v)
+
+    ones = tf.ones([2])
+    out = tf.while_loop(lambda i, *_: i < 3, body, [0, ones, ones, ones], parallel_iterations=1)
+    return [[init], list(out), list(out), [v.read_value()]]
+
+
 @program("IsVariableInitialized")
 def initialized(tf: Any) -> list[Any]:
     v, init = _variable(tf, ramp("float64", 2))

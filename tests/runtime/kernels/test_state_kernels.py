@@ -48,17 +48,20 @@ def test_assign_owns_its_memory() -> None:
     np.testing.assert_array_equal(ref.value, incoming)
 
 
-def test_assign_leaves_arrays_that_readers_hold_alone() -> None:
-    assign = bind("Assign")
-    ref = variable(np.zeros(3, np.float32))
-    held = ref.read()
-    assign(ref, np.ones(3, np.float32))
-    np.testing.assert_array_equal(held, 0)
-    view = ref.read()[::-1]
-    del held
-    assign(ref, view * 2)
-    np.testing.assert_array_equal(view, 1)
-    np.testing.assert_array_equal(ref.value, 2)
+@pytest.mark.parametrize("dtype", [np.float32, object])
+def test_who_has_read_a_variable_sees_what_is_assigned(dtype: Any) -> None:
+    """Through a view as well; memory that cannot be written to, and another shape, are left alone."""
+    assign, ref = bind("Assign"), variable(np.array([0, 1, 2], dtype))
+    held, view = ref.read(), ref.read()[::-1]
+    assign(ref, np.array([3, 4, 5], dtype))
+    assert held.tolist() == [3, 4, 5] and view.tolist() == [5, 4, 3]
+    assign(ref, view)
+    assert held.tolist() == [5, 4, 3]
+    assign(ref, held * 2, held * 2)
+    assert held.tolist() == [10, 8, 6]
+    held.flags.writeable = False
+    assign(ref, np.array([1, 1, 1], dtype))
+    assert held.tolist() == [10, 8, 6] and ref.read().tolist() == [1, 1, 1]
 
 
 def test_assign_of_a_view_of_itself() -> None:
