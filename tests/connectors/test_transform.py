@@ -285,3 +285,6 @@ def test_what_is_no_table(export: str) -> None:
     dd = pytest.importorskip("dask.dataframe")
     with pytest.raises(INVALID, match=r"Expected a Dask DataFrame, got .*Series"):
         model.transform(dd.from_pandas(pd.Series([1.0], name="x"), npartitions=1))
+    spark_transform = pytest.importorskip("sparkflow_connectors.spark_transform")
+    with pytest.raises(INVALID, match=r"Expected a Spark DataFrame, got builtins\.object"):
+        spark_transform.transform(model, object())
