@@ -23,7 +23,7 @@ from sparkflow.session.environment import processors
 CALL_S, ELEMENT_S = 2e-4, 2e-3  # a call of a function, and an element made ahead, from where a thread pays
 _TASK_S = 4e-3  # what a thread takes at once: to wake one costs up to 0.1 ms
 _MOST = 16  # elements of that
-_SEEN = 3  # so many in a row; the first call of a function compiles it and says nothing
+_CALLS, _TRIED, _ELEMENTS = 8, 64, 3  # so many calls in a row, of so many at the beginning; so many elements
 _SWITCH_S = 5e-4
 AUTOTUNE = -1
 
@@ -41,10 +41,10 @@ def threads_of(num_parallel_calls: Any) -> int:
 
 
 class _Slow:
-    """Whether so many in a row took long."""
+    """Whether so many in a row took long; the first call of a function compiles it and says nothing."""
 
-    def __init__(self, least_s: float):
-        self._least_s, self._seen = least_s, -1
+    def __init__(self, least_s: float, wanted: int):
+        self._least_s, self._wanted, self._seen = least_s, wanted, -1
         self.last_s = 0.0
 
     def timed(self, make: Callable[[], Any]) -> Any:
@@ -55,17 +55,18 @@ class _Slow:
         return made
 
     def __bool__(self) -> bool:
-        return self._seen >= _SEEN
+        return self._seen >= self._wanted
 
 
 def calls(call: Callable[[Any], Any], rows: Iterable[Any], threads: int) -> Iterator[Any]:
     """call(row) of each, in order; up to `threads` of them at once where they take long."""
-    source, slow = iter(rows), _Slow(CALL_S)
-    for row in source:
+    source, slow = iter(rows), _Slow(CALL_S, _CALLS)
+    for row in islice(source, _TRIED):
         yield slow.timed(lambda row=row: call(row))  # type: ignore[misc]
-        if slow and threads > 1:
+        if slow:
             break
-    else:
+    if not slow:
+        yield from map(call, source)
         return
     switch_often()
     many = max(1, min(_MOST, round(_TASK_S / slow.last_s)))
@@ -170,7 +171,7 @@ atexit.register(_stop_all)
 
 def prefetched(rows: Iterable[Any], most: int) -> Iterator[Any]:
     """The same elements, up to `most` of them made before they are asked for where they take long."""
-    source, slow = iter(rows), _Slow(ELEMENT_S)
+    source, slow = iter(rows), _Slow(ELEMENT_S, _ELEMENTS)
     while not slow:
         row = slow.timed(lambda: next(source, _END))
         if row is _END:

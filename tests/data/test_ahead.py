@@ -83,25 +83,39 @@ def test_quick_elements_take_no_thread() -> None:
     made.close()  # type: ignore[attr-defined]
 
 
+def test_a_few_slow_calls_take_no_thread() -> None:
+    """A machine that does other work is no reason."""
+    slow = {3, 4, 5, 6, 20, 21, 22}
+
+    def call(x: int) -> int:
+        time.sleep(3 * ahead.CALL_S if x in slow else 0)
+        return x
+
+    made = ahead.calls(call, iter(range(300)), 2)
+    for i in range(200):
+        assert next(made) == i
+    assert not own_threads() and list(made) == list(range(200, 300))
+
+
 def test_calls_run_at_the_same_time(graph: Any) -> None:
     """Each waits for another: one thread alone would wait for ever."""
     both, seen = threading.Barrier(2), threading.Event()
 
     def meet(x: Any) -> Any:
         time.sleep(ahead.CALL_S)
-        if x >= 8:
+        if x >= 16:
             both.wait(30)
             seen.set()
         return x
 
-    dataset = D.range(200).map(lambda x: tf.py_func(meet, [x], tf.int64), num_parallel_calls=2).take(72).batch(8)
+    dataset = D.range(200).map(lambda x: tf.py_func(meet, [x], tf.int64), num_parallel_calls=2).take(160).batch(16)
     element = dataset.make_one_shot_iterator().get_next()
     if ahead.processors() < 2:
         pytest.skip("one processor")
     with tf.Session() as session:
         found = [session.run(element).tolist() for _ in range(3)]
         both.abort()
-    assert [x for batch in found for x in batch] == list(range(24)) and seen.is_set()
+    assert [x for batch in found for x in batch] == list(range(48)) and seen.is_set()
 
 
 @pytest.mark.usefixtures("eager")
