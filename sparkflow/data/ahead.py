@@ -11,7 +11,7 @@ import queue
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from time import perf_counter
@@ -58,65 +58,78 @@ class _Slow:
         return self._seen >= self._wanted
 
 
-def calls(call: Callable[[Any], Any], rows: Iterable[Any], threads: int) -> Iterator[Any]:
+Pair = tuple[Any, Exception | None]  # an element, or what came instead of it
+
+
+class Elements:
+    """Of pairs; where an error is in the place of an element, it is raised, and the next ones follow."""
+
+    def __init__(self, pairs: Generator[Pair, None, None]):
+        self._pairs = pairs
+
+    def __iter__(self) -> Elements:
+        return self
+
+    def __next__(self) -> Any:
+        value, error = next(self._pairs)
+        if error is not None:
+            raise error
+        return value
+
+    def close(self) -> None:
+        """Its threads end."""
+        self._pairs.close()
+
+
+def _tried(make: Callable[[], Any]) -> Pair:
+    try:
+        return make(), None
+    except StopIteration:
+        raise
+    except Exception as error:
+        return None, error
+
+
+def _pairs(source: Iterator[Any]) -> Iterator[Pair]:
+    """An iterator of rows that failed may go on, as a generator does not."""
+    while True:
+        try:
+            yield _tried(lambda: next(source))
+        except StopIteration:
+            return
+
+
+def calls(call: Callable[[Any], Any], rows: Iterable[Any], threads: int) -> Elements:
     """call(row) of each, in order; up to `threads` of them at once where they take long."""
-    source, slow = iter(rows), _Slow(CALL_S, _CALLS)
+    return Elements(_calls(call, iter(rows), threads))
+
+
+def _calls(call: Callable[[Any], Any], rows: Iterator[Any], threads: int) -> Generator[Pair, None, None]:
+    def made(row: Pair) -> Pair:
+        return row if row[1] is not None else _tried(lambda: call(row[0]))
+
+    source, slow = _pairs(rows), _Slow(CALL_S, _CALLS)
     for row in islice(source, _TRIED):
-        yield slow.timed(lambda row=row: call(row))  # type: ignore[misc]
+        yield slow.timed(lambda row=row: made(row))  # type: ignore[misc]
         if slow:
             break
     if not slow:
-        yield from map(call, source)
+        yield from map(made, source)
         return
     switch_often()
     many = max(1, min(_MOST, round(_TASK_S / slow.last_s)))
+    groups = iter(lambda: list(islice(source, many)), [])
     pool = ThreadPoolExecutor(threads, thread_name_prefix="sparkflow-map")
     try:
-        for made, error in _in_order(pool, call, _grouped(source, many), threads + 1):
-            yield from made
-            if error is not None:
-                raise error
+        running: deque[Any] = deque()
+        for group in groups:
+            running.append(pool.submit(lambda group=group: list(map(made, group))))  # type: ignore[misc]
+            if len(running) > threads:
+                yield from running.popleft().result()
+        for future in running:
+            yield from future.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-Made = tuple[list[Any], Exception | None]  # what there is, and what came then instead of more
-
-
-def _tried(elements: Iterable[Any]) -> Made:
-    made: list[Any] = []
-    try:
-        made.extend(elements)
-    except Exception as error:
-        return made, error
-    return made, None
-
-
-def _grouped(source: Iterator[Any], many: int) -> Iterator[Made]:
-    error = None
-    while error is None:
-        rows, error = _tried(islice(source, many))
-        if not rows and error is None:
-            return
-        yield rows, error
-
-
-def _in_order(
-    pool: ThreadPoolExecutor, call: Callable[[Any], Any], groups: Iterator[Made], most: int
-) -> Iterator[Made]:
-    """An error of the source comes behind the elements before it."""
-
-    def work(rows: list[Any], failed: Exception | None) -> Made:
-        made, error = _tried(map(call, rows))
-        return made, error or failed
-
-    running: deque[Any] = deque()
-    for rows, failed in groups:
-        running.append(pool.submit(work, rows, failed))
-        if len(running) >= most:
-            yield running.popleft().result()
-    for future in running:
-        yield future.result()
 
 
 # ---------------------------------------------------------------------- prefetch
@@ -136,13 +149,10 @@ class _Ahead:
         self._thread.start()
 
     def _work(self) -> None:
-        try:
-            for row in self._source:
-                if not self._given((row, None)):
-                    return
-            self._given((_END, None))
-        except BaseException as error:
-            self._given((_END, error))
+        for pair in _pairs(self._source):
+            if not self._given(pair):
+                return
+        self._given((_END, None))
 
     def _given(self, item: Any) -> bool:
         """False when it was stopped."""
@@ -169,23 +179,22 @@ def _stop_all() -> None:
 atexit.register(_stop_all)
 
 
-def prefetched(rows: Iterable[Any], most: int) -> Iterator[Any]:
+def prefetched(rows: Iterable[Any], most: int) -> Elements:
     """The same elements, up to `most` of them made before they are asked for where they take long."""
-    source, slow = iter(rows), _Slow(ELEMENT_S, _ELEMENTS)
+    return Elements(_prefetched(iter(rows), most))
+
+
+def _prefetched(source: Iterator[Any], most: int) -> Generator[Pair, None, None]:
+    pairs, slow = _pairs(source), _Slow(ELEMENT_S, _ELEMENTS)
     while not slow:
-        row = slow.timed(lambda: next(source, _END))
-        if row is _END:
+        pair = slow.timed(lambda: next(pairs, None))
+        if pair is None:
             return
-        yield row
+        yield pair
     switch_often()
     ahead = _Ahead(source, most)
     try:
-        while True:
-            row, error = ahead.made.get()
-            if error is not None:
-                raise error
-            if row is _END:
-                return
-            yield row
+        while (pair := ahead.made.get())[0] is not _END:
+            yield pair
     finally:
         ahead.stop()

@@ -357,6 +357,19 @@ class Dataset:
 
         return self._applied(function, rows, made._spec, given)
 
+    def window(self, size: int, shift: int | None = None, stride: int = 1, drop_remainder: bool = False) -> Any:
+        """Datasets of `size` elements each, for flat_map: see windows.py."""
+        from sparkflow.data.windows import Windows
+
+        return Windows(self, size, shift, stride, drop_remainder)
+
+    def reduce(self, initial_state: Any, reduce_func: Callable[[Any, Any], Any]) -> Any:
+        """The last state, as tensors: reduce_func(state, element) gives the next one. When it runs, all elements are
+        gone through."""
+        from sparkflow.data.grouping import reduced
+
+        return reduced(self, initial_state, reduce_func)
+
     # ------------------------------------------------------------------ looking at it
 
     def make_one_shot_iterator(self) -> Any:

@@ -62,6 +62,29 @@ def test_an_error_comes_in_its_place(at: int) -> None:
             for x in made:
                 seen.append(x)
         assert seen == list(range(at))
+        made.close()
+    assert not own_threads()
+
+
+@pytest.mark.usefixtures("eager")
+def test_what_comes_behind_an_error() -> None:
+    """Elements that fail leave the next ones as they are, in threads too."""
+
+    def odd(x: int) -> int:
+        if x % 2:
+            raise ValueError(f"number {x}")
+        return x
+
+    for made in (ahead.calls(odd, range(100), 2), ahead.prefetched(map(odd, range(100)), 2)):
+        found: list[Any] = []
+        while len(found) < 100:
+            try:
+                found.append(next(made))
+            except ValueError as error:
+                found.append(str(error))
+        assert found == [f"number {i}" if i % 2 else i for i in range(100)]
+        with pytest.raises(StopIteration):
+            next(made)
     assert not own_threads()
 
 
@@ -71,7 +94,7 @@ def test_threads_end_with_what_asks() -> None:
         for _ in range(20):
             next(made)
         assert own_threads()
-        made.close()  # type: ignore[attr-defined]
+        made.close()
         assert not own_threads()
 
 
@@ -80,7 +103,7 @@ def test_quick_elements_take_no_thread() -> None:
     for _ in range(200):
         next(made)
     assert not own_threads()
-    made.close()  # type: ignore[attr-defined]
+    made.close()
 
 
 def test_a_few_slow_calls_take_no_thread() -> None:
