@@ -384,7 +384,11 @@ class Dataset:
 
         return of_dataset(self, one_shot=False)
 
+    map_with_legacy_function = map
+    filter_with_legacy_function = filter
+
     output_types = property(lambda self: self._spec.pack(self._spec.types))
+    output_classes = property(lambda self: self._spec.pack([Tensor] * len(self._spec.types)))
     output_shapes = property(lambda self: self._spec.pack([TensorShape(d) for d in self._spec.dims]))
 
     def __repr__(self) -> str:

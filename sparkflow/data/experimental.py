@@ -34,7 +34,8 @@ __all__ = [
     "AUTOTUNE", "Counter", "CsvDataset", "bucket_by_sequence_length", "choose_from_datasets", "copy_to_device",
     "enumerate_dataset", "get_single_element", "group_by_window", "ignore_errors", "make_batched_features_dataset",
     "make_csv_dataset", "map_and_batch", "map_and_batch_with_legacy_function", "parallel_interleave",
-    "parse_example_dataset", "prefetch_to_device", "sample_from_datasets", "scan", "shuffle_and_repeat", "take_while", "unbatch", "unique",
+    "parse_example_dataset", "prefetch_to_device", "sample_from_datasets", "scan", "shuffle_and_repeat", "take_while",
+    "unbatch", "unique",
 ]  # fmt: skip
 
 

@@ -82,3 +82,13 @@ def test_elements_that_fail(graph: Any, calls: Any) -> None:
     checked = D.range(5).map(lambda i: tf.py_func(lambda v: np.int64(6 // (int(v) % 3)), [i], tf.int64), calls)
     assert rows_of(checked.apply(tf.data.experimental.ignore_errors(True))) == [6, 3, 6]
     assert [r.tolist() for r in rows_of(checked.apply(tf.data.experimental.ignore_errors()).batch(2))] == [[6, 3], [6]]
+
+
+def test_settings_that_change_nothing(graph: Any) -> None:
+    options = tf.data.Options()
+    options.experimental_deterministic = False
+    options.experimental_optimization.map_parallelization = True
+    options.experimental_threading.private_threadpool_size = 4
+    rows = D.range(3).map_with_legacy_function(lambda x: (x, {"a": x})).with_options(options)
+    assert rows.output_classes == (tf.Tensor, {"a": tf.Tensor}) == tf.data.get_output_classes(rows)
+    assert [int(x) for x, _ in rows_of(rows.filter_with_legacy_function(lambda x, d: x > 0))] == [1, 2]
