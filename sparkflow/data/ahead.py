@@ -12,7 +12,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import islice
 from time import perf_counter
 from typing import Any
@@ -24,7 +24,7 @@ CALL_S, ELEMENT_S = 2e-4, 2e-3  # a call of a function, and an element made ahea
 _TASK_S = 4e-3  # what a thread takes at once: to wake one costs up to 0.1 ms
 _MOST = 16  # elements of that
 _CALLS, _TRIED, _ELEMENTS = 8, 64, 3  # so many calls in a row, of so many at the beginning; so many elements
-_SWITCH_S = 5e-4
+_SWITCH_S, _STOP_S = 5e-4, 1.0
 AUTOTUNE = -1
 
 
@@ -120,16 +120,18 @@ def _calls(call: Callable[[Any], Any], rows: Iterator[Any], threads: int) -> Gen
     many = max(1, min(_MOST, round(_TASK_S / slow.last_s)))
     groups = iter(lambda: list(islice(source, many)), [])
     pool = ThreadPoolExecutor(threads, thread_name_prefix="sparkflow-map")
+    running: deque[Any] = deque()
     try:
-        running: deque[Any] = deque()
         for group in groups:
             running.append(pool.submit(lambda group=group: list(map(made, group))))  # type: ignore[misc]
             if len(running) > threads:
                 yield from running.popleft().result()
-        for future in running:
-            yield from future.result()
+        while running:
+            yield from running.popleft().result()
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)
+        if not wait(running, _STOP_S).not_done:  # else one waits for something outside
+            pool.shutdown(wait=True)
 
 
 # ---------------------------------------------------------------------- prefetch
@@ -160,9 +162,13 @@ class _Ahead:
         return not self._stopped.is_set()
 
     def stop(self) -> None:
-        """Returns when the thread has ended and what it took from is closed."""
+        """Returns when the thread has ended and what it took from is closed; one that waits for something outside (a
+        generator for messages) is left alone after a second, and ends with what it waits for or with the process."""
         self._stopped.set()
+        last_s = perf_counter() + _STOP_S
         while self._thread.is_alive():
+            if perf_counter() > last_s:
+                return
             while not self.made.empty():  # it waits for room
                 self.made.get()
             self._thread.join(0.01)

@@ -156,7 +156,26 @@ def test_a_session_ends_its_threads(graph: Any) -> None:
         assert not own_threads()
 
 
-def test_a_program_ends_while_elements_are_made() -> None:
+@pytest.mark.parametrize("end", ["", "session.close()"])
+def test_a_program_ends_while_a_generator_waits(end: str) -> None:
+    program = f"""
+import threading, time
+import sparkflow as tf
+def slow():
+    for i in range(8):
+        time.sleep(0.01)
+        yield i
+    threading.Event().wait()
+element = tf.data.Dataset.from_generator(slow, tf.int32, []).prefetch(2).make_one_shot_iterator().get_next()
+session = tf.Session()
+print([int(session.run(element)) for _ in range(8)])
+{end}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and done.stdout == f"{list(range(8))}\n" and not done.stderr
+
+
+def test_a_program_ends_while_elements_elements_are_made() -> None:
     program = """
 import time
 import sparkflow as tf
