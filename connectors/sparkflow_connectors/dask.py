@@ -347,6 +347,8 @@ async def _end_children(run_id: str) -> None:
 
 def transform(model: Model, ddf: Any) -> Any:
     """The Dask DataFrame with its predictions, scored partition by partition."""
+    if not hasattr(ddf, "to_delayed") or getattr(ddf, "ndim", 0) != 2:
+        raise InvalidArgumentError(f"Expected a Dask DataFrame, got {type(ddf).__module__}.{type(ddf).__name__}")
     model.check_names(ddf.columns)
     model.columns_of(arrow_schema(ddf, list(model.columns.sources)))
     meta = ddf._meta.assign(**{f.name: pd.Series(dtype=f.type.to_pandas_dtype()) for f in model.output_fields()})

@@ -17,11 +17,12 @@ from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.pace import check_rows
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
-from sparkflow_connectors.rows import pieces_of, table_of
+from sparkflow_connectors.record_types import EXAMPLE
+from sparkflow_connectors.rows import pieces_of, table_of, with_types
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
 from sparkflow_connectors.tfrecord import read_tfrecord
-from sparkflow_connectors.tfrecord_write import to_tfrecord
+from sparkflow_connectors.tfrecord_write import to_tfrecord as write_tfrecord
 from sparkflow_connectors.variable_tables import as_arrow as variable_table
 from sparkflow_connectors.variable_tables import write
 from sparkflow_connectors.worker_process import run_child
@@ -64,9 +65,14 @@ def as_table(data: Any) -> pa.Table:
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
-    if type(data).__module__.partition(".")[0] == "pandas":
+    if _is_frame(data):
         return table_of(data)
     raise InvalidArgumentError(f"Expected an Arrow table or a pandas DataFrame, got {type(data).__name__}")
+
+
+def _is_frame(data: Any) -> bool:
+    """A pandas DataFrame, and no Series or index."""
+    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
 
 
 def partition(table: pa.Table, workers: int, partition_by: str | None, order_by: str | None) -> list[pa.Table]:
@@ -163,7 +169,7 @@ class LocalRun:
 
 def transform(model: Model, data: Any) -> Any:
     """Predictions added to an Arrow table or a pandas DataFrame, whose index and columns stay as they are."""
-    if type(data).__module__.partition(".")[0] == "pandas":
+    if _is_frame(data):
         return with_predictions(model, data)
     table = as_table(data)
     model.check(table.schema)
@@ -173,7 +179,7 @@ def transform(model: Model, data: Any) -> Any:
 def with_predictions(model: Model, frame: Any) -> Any:
     """A pandas DataFrame with its predictions. Raises InvalidArgumentError as `Model.check` does."""
     model.check_names(frame.columns)
-    read = as_table(frame[list(model.columns.sources)])
+    read = with_types(as_table(frame[list(model.columns.sources)]), model.columns)
     if len(frame):  # pandas' types of no objects say nothing
         model.columns_of(read.schema)
         scored = _scored(model, read)
@@ -185,6 +191,20 @@ def with_predictions(model: Model, frame: Any) -> Any:
 def write_variables(path: str, tables: Mapping[str, Any], base: str | None = None) -> str:
     """Arrow tables or pandas DataFrames as a checkpoint of variables, see variable_tables.py; its prefix."""
     return write(path, {name: as_table(data) for name, data in tables.items()}, base)
+
+
+def to_tfrecord(
+    table: Any,
+    path: str,
+    mode: str = "error",
+    record_type: str = EXAMPLE,
+    codec: str = "",
+    partition_by: Sequence[str] = (),
+    rows_per_file: int = 1_000_000,
+) -> None:
+    """An Arrow table or a pandas DataFrame (without its index) as a folder of record files, see tfrecord_write.py."""
+    rows = as_table(table).replace_schema_metadata(None)
+    write_tfrecord(rows, path, mode, record_type, codec, partition_by, rows_per_file)
 
 
 def _scored(model: Model, table: pa.Table) -> pa.Table:

@@ -82,7 +82,7 @@ def frame_pieces(frames: Iterable[Any], job: Job) -> Iterator[Piece]:
     for frame in frames:
         found = _arrays_of_numpy(frame, job.columns, row)
         if rest := [name for name, source in job.columns.read.items() if not found.keys() >= source.tensors.keys()]:
-            others, table = job.columns.only(rest), table_of(frame[rest])
+            others, table = job.columns.only(rest), with_types(table_of(frame[rest]), job.columns)
             check_batch(table, others, row)
             found.update(arrays(table, others, row))
         if len(frame):
@@ -100,6 +100,15 @@ def table_of(frame: Any) -> pa.Table:
         raise InvalidArgumentError(
             f"{_odd_column(frame)} has values of several types, or of one that Arrow has not: {said}. Cast it first"
         ) from error
+
+
+def with_types(table: pa.Table, columns: Columns) -> pa.Table:
+    """Of pandas: a column of nothing but None says no type, so it has the one that is expected there."""
+    for i, field in enumerate(table.schema):
+        source = columns.sources.get(field.name)
+        if source is not None and pa.types.is_null(field.type):
+            table = table.set_column(i, field.name, pa.nulls(table.num_rows, source.plain))
+    return table
 
 
 def _odd_column(frame: Any) -> str:

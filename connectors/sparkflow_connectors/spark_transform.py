@@ -41,6 +41,8 @@ _LEAST_BYTES, _MOST_BYTES = 4 << 20, 128 << 20  # of files for a task, as Spark 
 
 def transform(model: Model, df: DataFrame) -> DataFrame:
     """The DataFrame with its predictions, scored where its partitions are."""
+    if not hasattr(df, "mapInArrow"):
+        raise InvalidArgumentError(f"Expected a Spark DataFrame, got {type(df).__module__}.{type(df).__name__}")
     name_errors()
     schema = arrow_schema(df)
     model.check(schema)

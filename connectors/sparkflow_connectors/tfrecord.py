@@ -38,6 +38,7 @@ from sparkflow_runtime.wire.errors import (
 
 CODECS = {"": "", "none": "", "gzip": "GZIP", "zlib": "ZLIB", "deflate": "ZLIB"}
 SUFFIXES = {"": "", "GZIP": ".gz", "ZLIB": ".zlib"}
+_READ_SUFFIXES = {".gz": "GZIP", ".zlib": "ZLIB", ".deflate": "ZLIB"}  # Hadoop calls the second the third
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 BATCH_ROWS = 10_000
 _SAMPLE_FILES = 64
@@ -131,7 +132,7 @@ def compression_of(path: str, codec: str = "") -> str:
         raise InvalidArgumentError(f"codec: expected one of {', '.join(c for c in CODECS if c)}, got {codec!r}")
     if codec:
         return CODECS[codec.lower()]
-    return next((name for name, suffix in SUFFIXES.items() if suffix and path.endswith(suffix)), "")
+    return next((kind for suffix, kind in _READ_SUFFIXES.items() if path.endswith(suffix)), "")
 
 
 # ---------------------------------------------------------------------- reading
@@ -211,6 +212,13 @@ def _with_partitions(schema: pa.Schema, found: list[tuple[str, dict[str, str | N
     for _, values in found:
         for name, value in values.items():
             columns.setdefault(name, []).append(value)
+    lacking = next((path for path, values in found if not values.keys() >= columns.keys()), None)
+    if lacking is not None:
+        told = ", ".join(f"{name}=..." for name in columns)
+        raise InvalidArgumentError(
+            f"{lacking} is not in folders {told}, as other files are: read those with partitions and those without "
+            "one by one"
+        )
     for name, given in columns.items():
         whole = all(v is None or _WHOLE.fullmatch(v) for v in given)
         if name not in schema.names:

@@ -59,6 +59,10 @@ class FolderWriter:
             raise InvalidArgumentError(f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
         self.path, self.mode, self.record_type = path.rstrip("/") or path, mode, record_type
         self.compression, self.partition_by = compression_of("", codec), list(partition_by)
+        if not len(schema):
+            raise InvalidArgumentError("The table has no column: there is nothing to write")
+        if twice := [c for c in self.partition_by if self.partition_by.count(c) > 1]:
+            raise InvalidArgumentError(f"partition_by: column {twice[0]!r} is named twice")
         missing = [c for c in self.partition_by if c not in schema.names]
         if missing:
             raise InvalidArgumentError(

@@ -94,32 +94,63 @@ def _assembled(name: str, table: pa.Table, base: str | None) -> np.ndarray:
             raise InvalidArgumentError(f"Variable {name!r}: its table has no column {wanted!r}")
         if table.column(wanted).null_count:
             raise InvalidArgumentError(f"Variable {name!r}: column {wanted!r} has nulls")
-    rows = np.asarray(table.column(ROW).to_numpy(), np.int64)
+    rows = _numbers_of_rows(name, table.column(ROW))
     given = _values(name, table.column(VALUE).combine_chunks())
-    counts = np.bincount(rows, minlength=1) if not (rows < 0).any() else np.zeros(1, int)
-    if (rows < 0).any() or (counts > 1).any():
-        which = rows.min() if (rows < 0).any() else int(np.argmax(counts > 1))
-        raise InvalidArgumentError(f"Variable {name!r}: row {which} is {'negative' if which < 0 else 'there twice'}")
     if base is None:
-        if len(counts) != len(rows) or not len(rows):
-            missing = int(np.argmin(counts)) if len(rows) else 0
-            raise InvalidArgumentError(
-                f"Variable {name!r}: row {missing} is missing. Give `base`, a checkpoint that has it"
-            )
-        out = np.empty_like(given)
+        out, most = np.empty_like(given), len(rows)
     else:
         out = np.array(tf.train.load_variable(base, name))
-        if given.shape[1:] != out.shape[1:] or (len(rows) and rows.max() >= len(out)):
+        most = len(out) if out.ndim else 0
+        if len(rows) and (given.shape[1:] != out.shape[1:] or rows.max() >= most):
             raise InvalidArgumentError(
                 f"Variable {name!r}: the table has rows of shape {list(given.shape[1:])} up to row "
-                f"{rows.max(initial=-1)}, and {base} has {list(out.shape)}"
+                f"{rows.max()} ({VALUE!r} is {table.column(VALUE).type}), and {base} has {list(out.shape)}"
             )
-    out[rows] = given
+    _check_rows(name, rows, most, base is None)
+    try:
+        if len(rows):
+            out[rows] = given if given.dtype == out.dtype or given.dtype.kind != "O" else _as_numbers(given, out.dtype)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"Variable {name!r}: column {VALUE!r} does not fit its dtype, {out.dtype}: {error}"
+        ) from None
     return out
+
+
+def _as_numbers(given: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Decimals, which numpy has as objects; a text is no number, whatever it says."""
+    if dtype.kind != "O" and any(isinstance(value, (str, bytes)) for value in given.reshape(-1)):
+        raise TypeError("there are strings")
+    return given.astype(dtype)
+
+
+def _check_rows(name: str, rows: np.ndarray, most: int, all_needed: bool) -> None:
+    """rows: below `most`, unless all are needed, where one beyond means that another is missing."""
+    if (rows < 0).any():
+        raise InvalidArgumentError(f"Variable {name!r}: row {rows.min()} is negative")
+    counts = np.bincount(rows[rows < most], minlength=max(1, most))
+    if (counts > 1).any():
+        raise InvalidArgumentError(f"Variable {name!r}: row {int(np.argmax(counts > 1))} is there twice")
+    if all_needed and (counts == 0).any():
+        raise InvalidArgumentError(
+            f"Variable {name!r}: row {int(np.argmin(counts))} is missing. Give `base`, a checkpoint that has it"
+        )
+
+
+def _numbers_of_rows(name: str, column: pa.ChunkedArray) -> np.ndarray:
+    """Whole numbers, also where they are kept as others (pandas makes floats of integers)."""
+    kind = column.type
+    try:
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+            raise InvalidArgumentError(f"Variable {name!r}: column {ROW!r} has type {kind}, expected whole numbers")
+        return np.asarray(column.cast(pa.int64()).to_numpy(), np.int64)
+    except pa.ArrowInvalid as error:
+        raise InvalidArgumentError(f"Variable {name!r}: column {ROW!r}: {error}") from None
 
 
 def _values(name: str, array: pa.Array) -> np.ndarray:
     shape: list[int] = []
+    rows = len(array)
     while pa.types.is_list(array.type) or pa.types.is_large_list(array.type) or pa.types.is_fixed_size_list(array.type):
         flat, count = array.flatten(), len(array)
         size = len(flat) // count if count else 0
@@ -130,4 +161,4 @@ def _values(name: str, array: pa.Array) -> np.ndarray:
         array = flat
     if array.null_count:
         raise InvalidArgumentError(f"Variable {name!r}: a value is null")
-    return np.asarray(array.to_numpy(zero_copy_only=False)).reshape(-1, *shape)
+    return np.asarray(array.to_numpy(zero_copy_only=False)).reshape(rows, *shape)

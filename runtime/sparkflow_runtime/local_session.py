@@ -60,6 +60,7 @@ class RuntimeSession:
             "log_placement": _print_placement if config.log_device_placement else None,
             "passes": replace(Settings.of(config), memory_limit_bytes=limit_bytes()),
         }
+        self._own = host is None
         self._worker = host.worker if host else Worker(LOCAL_TASK, lanes=inter_op)
         self._master = Master(self._worker, host.tasks(list(config.device_filters)) if host else {}, **options)
 
@@ -147,7 +148,10 @@ class RuntimeSession:
         return self._master.explain(feeds, fetches, targets, unknown)
 
     def close(self) -> None:
+        """What nobody can run any more lets its resources go; a Server's outlive its sessions."""
         self._master.close()
+        if self._own:
+            self._worker.resources.clear()
 
 
 def _merged(usual: ConfigProto | None, config: ConfigProto | None) -> ConfigProto:

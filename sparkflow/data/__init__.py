@@ -5,6 +5,8 @@ map, filter and flat_map are graphs of their own. What they take from the model'
 the iterator is initialized; look-up tables that are filled once are copied.
 """
 
+from types import SimpleNamespace
+
 from sparkflow.data import experimental
 from sparkflow.data.dataset import Dataset
 from sparkflow.data.iterator import Iterator
@@ -21,6 +23,18 @@ def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None
 
 def get_output_types(dataset_or_iterator: Dataset | Iterator) -> object:
     return dataset_or_iterator.output_types
+
+
+def get_output_classes(dataset_or_iterator: Dataset | Iterator) -> object:
+    return dataset_or_iterator.output_classes
+
+
+class Options:
+    """For Dataset.with_options: whatever is set, elements and their order are the same."""
+
+    def __init__(self) -> None:
+        self.experimental_optimization, self.experimental_threading = SimpleNamespace(), SimpleNamespace()
+        self.experimental_distribute, self.threading, self.autotune = (SimpleNamespace() for _ in range(3))
 
 
 def get_output_shapes(dataset_or_iterator: Dataset | Iterator) -> object:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.data import ahead, deferred
+from sparkflow.data.deferred import Bind
 from sparkflow.data.elements import Fed, Function, Given, Spec, as_value, leaves_of, spec_of, structured
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.graph import Tensor
@@ -21,13 +23,24 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 Row = list[Any]  # the leaves of one element
 Rows = Iterable[Row]
 Call = Callable[[Row], list[Any]]
+_DRAWS = 256  # random numbers that are drawn at once
 
 
 class Dataset:
-    """rows(fed) gives the elements' leaves, anew each time; tensors: what must be known before that."""
+    """rows(fed) gives the elements' leaves, anew each time; tensors: what must be known before that.
 
-    def __init__(self, spec: Spec, rows: Callable[[Fed], Rows], tensors: tuple[Tensor, ...] = ()):
-        self._spec, self._rows, self._tensors = spec, rows, tensors
+    step: where it is given, rows gives what that makes elements of, one by one or as a batch.
+    """
+
+    def __init__(
+        self, spec: Spec, rows: Callable[[Fed], Rows], tensors: tuple[Tensor, ...] = (), step: Bind | None = None
+    ):
+        self._spec, self._raw, self._tensors, self._step = spec, rows, tensors, step
+
+    def _rows(self, fed: Fed) -> Rows:
+        """The elements' leaves."""
+        rows = self._raw(fed)
+        return rows if self._step is None else map(self._step(fed).one, rows)
 
     # ------------------------------------------------------------------ sources
 
@@ -47,11 +60,13 @@ class Dataset:
         if len(counts) > 1:
             raise ValueError(f"from_tensor_slices: the components have different numbers of rows: {sorted(counts)}")
 
-        def rows(values: Fed) -> Rows:
-            arrays = [values.get(x, x) if isinstance(x, Tensor) else x for x in leaves]
-            return ([a[i] for a in arrays] for i in range(len(arrays[0])))
+        def arrays(values: Fed) -> list[Any]:
+            return [values.get(x, x) if isinstance(x, Tensor) else x for x in leaves]
 
-        return Dataset(spec.with_dims(lambda d: None if d is None else d[1:]), rows, fed)
+        def rows(values: Fed) -> Any:
+            return range(len(arrays(values)[0]))
+
+        return Dataset(spec.with_dims(lambda d: None if d is None else d[1:]), rows, fed, deferred.slices(arrays))
 
     @staticmethod
     def from_generator(
@@ -111,10 +126,20 @@ class Dataset:
     def _new(self, rows: Callable[[Rows], Rows], spec: Spec | None = None) -> Dataset:
         return Dataset(spec or self._spec, lambda fed: rows(self._rows(fed)), self._tensors)
 
-    def _given(self, given: Given, rows: Callable[..., Rows], spec: Spec | None = None) -> Dataset:
+    def _moved(self, rows: Callable[..., Rows], given: Given | None = None) -> Dataset:
+        """rows: the same ones or some of them in some order, which it does not look at; also of what was given."""
+        given = given or Given()
+        return Dataset(
+            self._spec,
+            lambda fed: rows(self._raw(fed), *given.values(fed)),
+            tuple(dict.fromkeys(self._tensors + given.tensors)),
+            self._step,
+        )
+
+    def _given(self, given: Given, rows: Callable[..., Rows], spec: Spec) -> Dataset:
         """rows: of these rows and of the values of what was given."""
         return Dataset(
-            spec or self._spec,
+            spec,
             lambda fed: rows(self._rows(fed), *given.values(fed)),
             tuple(dict.fromkeys(self._tensors + given.tensors)),
         )
@@ -139,13 +164,13 @@ class Dataset:
             (times,) = given.values(fed)
             for _ in itertools.count() if times in (None, -1) else range(int(times)):
                 empty = True
-                for row in self._rows(fed):
+                for row in self._raw(fed):
                     empty = False
                     yield row
                 if empty:
                     return
 
-        return Dataset(self._spec, rows, tuple(dict.fromkeys(self._tensors + given.tensors)))
+        return Dataset(self._spec, rows, tuple(dict.fromkeys(self._tensors + given.tensors)), self._step)
 
     def shuffle(
         self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool | None = None
@@ -155,34 +180,38 @@ class Dataset:
         rng = np.random.default_rng(None if pair == (0, 0) else [abs(s) for s in pair])
         first = int(rng.integers(2**62))
 
-        def rows(source: Rows) -> Rows:
+        def rows(source: Rows, size: Any) -> Rows:
+            if size < 1:
+                raise InvalidArgumentError(f"shuffle: buffer_size must be greater than zero, got {size}")
             own = np.random.default_rng(first) if reshuffle_each_iteration is False else rng
-            held: list[Row] = []
-            for row in source:
-                if len(held) < buffer_size:
-                    held.append(row)
-                    continue
-                i = int(own.integers(len(held)))
+            waiting = iter(source)
+            held = list(itertools.islice(waiting, int(size)))
+            count = len(held)
+            draws: list[int] = []
+            for row in waiting:
+                if not draws:
+                    draws = own.integers(count, size=_DRAWS).tolist()
+                i = draws.pop()
                 yield held[i]
                 held[i] = row
-            for i in own.permutation(len(held)):
+            for i in own.permutation(count).tolist():
                 yield held[i]
 
-        return self._new(rows)
+        return self._moved(rows, Given(buffer_size))
 
     def take(self, count: int) -> Dataset:
         """The first ones, all for -1."""
-        return self._given(Given(count), lambda rows, n: itertools.islice(rows, None if n < 0 else int(n)))
+        return self._moved(lambda rows, n: itertools.islice(rows, None if n < 0 else int(n)), Given(count))
 
     def skip(self, count: int) -> Dataset:
         """Without the first ones, none for -1."""
-        return self._given(Given(count), lambda rows, n: iter(()) if n < 0 else itertools.islice(rows, int(n), None))
+        return self._moved(lambda rows, n: iter(()) if n < 0 else itertools.islice(rows, int(n), None), Given(count))
 
     def shard(self, num_shards: int, index: int) -> Dataset:
         """Every num_shards-th one, from `index` on."""
         if not 0 <= index < num_shards:
             raise ValueError(f"shard: index must be in [0, {num_shards}), got {index}")
-        return self._new(lambda rows: itertools.islice(rows, index, None, num_shards))
+        return self._moved(lambda rows: itertools.islice(rows, index, None, num_shards))
 
     def enumerate(self, start: int = 0) -> Dataset:
         """Pairs of a number, from `start` on, and an element."""
@@ -229,8 +258,14 @@ class Dataset:
         return Dataset(self._spec, rows, self._tensors)
 
     def prefetch(self, buffer_size: Any = None) -> Dataset:
-        """The same: rows are made when they are asked for."""
-        return self
+        """The same, up to buffer_size elements being made in a thread before they are asked for, where they take long.
+
+        Elements that a batch makes at once are left to it.
+        """
+        given = Given(ahead.AUTOTUNE if buffer_size is None else buffer_size)
+        if self._step is not None or given.known == [0]:
+            return self
+        return self._given(given, lambda rows, n: ahead.prefetched(rows, int(n) if n > 0 else 2), self._spec)
 
     # ------------------------------------------------------------------ batches
 
@@ -240,17 +275,13 @@ class Dataset:
         lead = given.first if drop_remainder else None
         spec = self._spec.with_dims(lambda d: None if d is None else (lead, *d))
 
-        def rows(source: Rows, size: Any) -> Rows:
-            for group in _groups(source, int(size), drop_remainder):
-                try:
-                    yield [_stacked(column) for column in zip(*group)]
-                except ValueError:
-                    shown = [np.shape(x) for x in group[0]], [np.shape(x) for x in group[-1]]
-                    raise InvalidArgumentError(
-                        f"Cannot batch tensors with different shapes: {shown}. Use padded_batch"
-                    ) from None
+        bind = self._step or deferred.whole
 
-        return self._given(given, rows, spec)
+        def rows(fed: Fed) -> Rows:
+            (size,) = given.values(fed)
+            return map(bind(fed).many, deferred.groups(self._raw(fed), int(size), drop_remainder))
+
+        return Dataset(spec, rows, tuple(dict.fromkeys(self._tensors + given.tensors)))
 
     def padded_batch(
         self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: bool = False
@@ -263,8 +294,8 @@ class Dataset:
         given = Given(batch_size, *(nothing if padding_values is None else leaves_of(padding_values)))
 
         def rows(source: Rows, size: Any, *fill: Any) -> Rows:
-            for group in _groups(source, int(size), drop_remainder):
-                yield [_padded(c, d, v, t) for c, d, v, t in zip(zip(*group), dims, fill, kinds)]
+            for group in deferred.groups(source, int(size), drop_remainder):
+                yield [deferred.padded(c, d, v, t) for c, d, v, t in zip(zip(*group), dims, fill, kinds)]
 
         lead = given.first if drop_remainder else None
         new = tuple(None if d is None else (lead, *d) for d in dims)
@@ -273,9 +304,17 @@ class Dataset:
     # ------------------------------------------------------------------ functions
 
     def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None, deterministic: Any = None) -> Dataset:
-        """map_func of each element."""
+        """map_func of each element; up to num_parallel_calls at once where that takes long."""
         function = Function(map_func, self._spec)
-        return self._applied(function, lambda rows, call: (call(row) for row in rows), function.spec)
+        if function.takes_many:
+            tensors = tuple(dict.fromkeys(self._tensors + function.tensors))
+            return Dataset(function.spec, self._raw, tensors, deferred.mapped(self._step or deferred.whole, function))
+        threads = ahead.threads_of(num_parallel_calls)
+        return self._applied(
+            function,
+            lambda rows, call: map(call, rows) if threads < 2 else ahead.calls(call, rows, threads),
+            function.spec,
+        )
 
     def filter(self, predicate: Callable[..., Any]) -> Dataset:
         """The elements for which the predicate is true."""
@@ -318,6 +357,19 @@ class Dataset:
 
         return self._applied(function, rows, made._spec, given)
 
+    def window(self, size: int, shift: int | None = None, stride: int = 1, drop_remainder: bool = False) -> Any:
+        """Datasets of `size` elements each, for flat_map: see windows.py."""
+        from sparkflow.data.windows import Windows
+
+        return Windows(self, size, shift, stride, drop_remainder)
+
+    def reduce(self, initial_state: Any, reduce_func: Callable[[Any, Any], Any]) -> Any:
+        """The last state, as tensors: reduce_func(state, element) gives the next one. When it runs, all elements are
+        gone through."""
+        from sparkflow.data.grouping import reduced
+
+        return reduced(self, initial_state, reduce_func)
+
     # ------------------------------------------------------------------ looking at it
 
     def make_one_shot_iterator(self) -> Any:
@@ -332,7 +384,11 @@ class Dataset:
 
         return of_dataset(self, one_shot=False)
 
+    map_with_legacy_function = map
+    filter_with_legacy_function = filter
+
     output_types = property(lambda self: self._spec.pack(self._spec.types))
+    output_classes = property(lambda self: self._spec.pack([Tensor] * len(self._spec.types)))
     output_shapes = property(lambda self: self._spec.pack([TensorShape(d) for d in self._spec.dims]))
 
     def __repr__(self) -> str:
@@ -365,31 +421,3 @@ def _common(a: shapes.Dims, b: shapes.Dims) -> shapes.Dims:
     if a is None or b is None or len(a) != len(b):
         return None
     return tuple(x if x == y else None for x, y in zip(a, b))
-
-
-def _groups(source: Rows, size: int, drop: bool) -> Iterable[list[Row]]:
-    rows = iter(source)
-    while group := list(itertools.islice(rows, size)):
-        if len(group) == size or not drop:
-            yield group
-
-
-def _stacked(column: tuple[Any, ...]) -> Any:
-    if isinstance(column[0], bytes):
-        out = np.empty(len(column), object)
-        out[:] = column
-        return out
-    return np.stack(column)
-
-
-def _padded(column: tuple[Any, ...], dims: shapes.Dims, value: Any, dtype: dtypes.DType) -> Any:
-    arrays = [np.asarray(x, object if dtype is dtypes.string else None) for x in column]
-    largest = np.max([a.shape for a in arrays], axis=0).tolist() if arrays[0].ndim else []
-    sizes = [m if d is None else d for m, d in zip(largest, dims or [None] * len(largest))]
-    if any(m > s for m, s in zip(largest, sizes)):
-        raise InvalidArgumentError(f"Attempted to pad to a smaller size than the input element: {largest} > {sizes}")
-    out = np.full((len(arrays), *sizes), value, dtype.np)
-    for i, a in enumerate(arrays):
-        region: tuple[Any, ...] = (i, *(slice(n) for n in a.shape))
-        out[region] = a[()]
-    return out

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparkflow.data.function_graph import FunctionGraph
+from sparkflow.data.vectorized import Vectorized, vectorized
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.apply import as_array, convert_to_tensor
 from sparkflow.framework.constant_value import constant_value
-from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.ops import array
 from sparkflow.session.session import Session
 from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.errors import UnimplementedError
 
 Fed = Mapping[Tensor, Any]  # the values of the tensors that a recipe begins with
 
@@ -112,6 +115,15 @@ class Function:
                 self._outputs = nest.flatten(made)
         self._calls: dict[tuple[Tensor, ...], Any] = {}
 
+    @cached_property
+    def _vectorized(self) -> Vectorized | None:
+        return vectorized(self.graph, self.inputs, self._outputs)
+
+    @property
+    def takes_many(self) -> bool:
+        """Whether `bound_to_many` can be had."""
+        return self._vectorized is not None
+
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         return tuple(self.graph.captured)
@@ -121,9 +133,24 @@ class Function:
         that fed says."""
         wanted = tuple(self._outputs if fetches is None else fetches)
         if wanted not in self._calls:
-            session = Session(graph=self.graph)
-            session.run(self.graph.fillers)
             inputs = [*self.inputs, *self.graph.captured.values()]
-            self._calls[wanted] = session.make_callable(list(wanted), inputs)
+            self._calls[wanted] = _callable(self.graph, self.graph.fillers, wanted, inputs)
         call, values = self._calls[wanted], [fed[t] for t in self.graph.captured]
         return lambda leaves: call(*leaves, *values)
+
+    def bound_to_many(self, fed: Fed) -> Callable[[Sequence[Any]], list[Any]]:
+        """As `bound`, of the leaves of many elements, stacked. It may refuse what `bound` takes one by one."""
+        made = self._vectorized
+        if made is None:
+            raise UnimplementedError("This function has no form for many elements")
+        wanted = tuple(made.outputs)
+        if wanted not in self._calls:
+            self._calls[wanted] = _callable(made.graph, made.fillers, wanted, [*made.inputs, *made.captured])
+        call, values = self._calls[wanted], [fed[t] for t in self.graph.captured]
+        return lambda columns: call(*columns, *values)
+
+
+def _callable(graph: Graph, fillers: Sequence[Operation], wanted: Sequence[Tensor], inputs: list[Tensor]) -> Any:
+    session = Session(graph=graph)
+    session.run(list(fillers))
+    return session.make_callable(list(wanted), inputs)

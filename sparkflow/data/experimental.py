@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sparkflow.data.ahead import AUTOTUNE
 from sparkflow.data.csv import make_csv_dataset
 from sparkflow.data.dataset import Dataset
 from sparkflow.data.elements import Spec
@@ -15,6 +16,7 @@ from sparkflow.data.grouping import (
     enumerate_dataset,
     get_single_element,
     group_by_window,
+    ignore_errors,
     parallel_interleave,
     sample_from_datasets,
     scan,
@@ -30,12 +32,11 @@ from sparkflow_runtime.wire.dtypes import DType, as_dtype, int64
 
 __all__ = [
     "AUTOTUNE", "Counter", "CsvDataset", "bucket_by_sequence_length", "choose_from_datasets", "copy_to_device",
-    "enumerate_dataset", "get_single_element", "group_by_window", "make_batched_features_dataset", "make_csv_dataset",
-    "map_and_batch", "map_and_batch_with_legacy_function", "parallel_interleave", "parse_example_dataset",
-    "prefetch_to_device", "sample_from_datasets", "scan", "shuffle_and_repeat", "take_while", "unbatch", "unique",
+    "enumerate_dataset", "get_single_element", "group_by_window", "ignore_errors", "make_batched_features_dataset",
+    "make_csv_dataset", "map_and_batch", "map_and_batch_with_legacy_function", "parallel_interleave",
+    "parse_example_dataset", "prefetch_to_device", "sample_from_datasets", "scan", "shuffle_and_repeat", "take_while",
+    "unbatch", "unique",
 ]  # fmt: skip
-
-AUTOTUNE = -1
 
 
 def Counter(start: int = 0, step: int = 1, dtype: Any = int64) -> Dataset:
@@ -112,7 +113,8 @@ def map_and_batch(
     num_parallel_calls: Any = None,
 ) -> Callable[[Dataset], Dataset]:  # fmt: skip
     """For Dataset.apply: map, then batch."""
-    return lambda dataset: dataset.map(map_func).batch(batch_size, drop_remainder)
+    calls = num_parallel_calls if num_parallel_batches is None else int(num_parallel_batches) * int(batch_size)
+    return lambda dataset: dataset.map(map_func, calls).batch(batch_size, drop_remainder)
 
 
 map_and_batch_with_legacy_function = map_and_batch

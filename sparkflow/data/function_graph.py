@@ -13,8 +13,8 @@ from sparkflow.ops import array
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import UnimplementedError
 
-_FILLS = ("InitializeTableV2", "InitializeTableFromTextFileV2", "LookupTableImportV2")
-_TABLE = "HashTableV2"  # filled once, so a copy says what the table says
+TABLE_FILLS = ("InitializeTableV2", "InitializeTableFromTextFileV2", "LookupTableImportV2")
+TABLE_TYPE = "HashTableV2"  # filled once, so a copy says what the table says
 
 
 class FunctionGraph(Graph):
@@ -63,12 +63,12 @@ class FunctionGraph(Graph):
         return made
 
     def _table(self, handle: Tensor) -> Tensor:
-        if handle.op.type != _TABLE:
+        if handle.op.type != TABLE_TYPE:
             raise UnimplementedError(
                 f"A function of a dataset takes {handle.op.name!r} ({handle.op.type}) from the graph around it: of "
                 "resources only tables that are filled once can be taken. Apply it to the iterator's elements instead"
             )
-        fills = [op.name for op in self._outer.get_operations() if op.type in _FILLS and op.inputs[0] is handle]
+        fills = [op.name for op in self._outer.get_operations() if op.type in TABLE_FILLS and op.inputs[0] is handle]
         part = extract_sub_graph(self._outer.as_graph_def(), [handle.op.name, *fills])
         for node in part.node:
             node.device = ""

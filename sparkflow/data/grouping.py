@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -14,7 +15,9 @@ from sparkflow.framework import nest
 from sparkflow.framework.random_seed import get_seed
 from sparkflow.ops import array
 from sparkflow_runtime.wire import dtypes
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
+
+_log = logging.getLogger("sparkflow")
 
 Transformation = Callable[[Dataset], Dataset]
 
@@ -90,6 +93,49 @@ def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
         return Dataset(spec, rows, tuple(dict.fromkeys(chosen._tensors + start._tensors)))
 
     return made
+
+
+def reduced(dataset: Dataset, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
+    """Dataset.reduce. Raises TypeError where reduce_func gives a state of other types."""
+    start = Dataset.from_tensors(initial_state)
+    function = Function(reduce_func, _both(start._spec, dataset._spec))
+    if function.spec.types != start._spec.types:
+        raise TypeError(f"reduce: the state is {start._spec.types}, reduce_func gives {function.spec.types} for it")
+    tensors = tuple(dict.fromkeys(dataset._tensors + start._tensors + function.tensors))
+
+    def last(*values: Any) -> list[Any]:
+        fed = dict(zip(tensors, values))
+        call, (state,) = function.bound(fed), list(start._rows(fed))
+        for row in dataset._rows(fed):
+            state = call([*state, *row])
+        return list(state)
+
+    return _made(Spec(start._spec.like, start._spec.types, function.spec.dims), last, tensors)
+
+
+def _made(spec: Spec, function: Callable[..., list[Any]], tensors: Sequence[Any]) -> Any:
+    """What a function of the tensors' values gives, when it runs."""
+    from sparkflow.data.iterator import _element
+    from sparkflow.ops.script import py_func
+
+    return _element(spec, nest.flatten(py_func(function, list(tensors), list(spec.types))))
+
+
+def ignore_errors(log_warning: bool = False) -> Transformation:
+    """Without the elements that fail when they are made; of a generator or a file, what comes behind is lost too."""
+
+    def rows(source: Rows) -> Iterator[Row]:
+        elements = iter(source)
+        while True:
+            try:
+                yield next(elements)
+            except StopIteration:
+                return
+            except OpError as error:
+                if log_warning:
+                    _log.warning("ignore_errors: an element was left out: %s", error)
+
+    return lambda dataset: dataset._new(rows)
 
 
 def _both(one: Spec, other: Spec) -> Spec:
@@ -260,8 +306,4 @@ def get_single_element(dataset: Dataset) -> Any:
             raise InvalidArgumentError(f"Dataset had {'no' if not rows else 'more than one'} element.")
         return rows[0]
 
-    from sparkflow.data.iterator import _element
-    from sparkflow.ops.script import py_func
-
-    made = py_func(found, list(dataset._tensors), list(dataset._spec.types))
-    return _element(dataset._spec, nest.flatten(made))
+    return _made(dataset._spec, found, dataset._tensors)

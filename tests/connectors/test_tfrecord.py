@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -341,6 +343,26 @@ def test_folders_that_contradict_each_other(tmp_path: Path) -> None:
         read_tfrecord(str(tmp_path / "[ab]"))
 
 
+def test_what_a_folder_may_hold_beside(tmp_path: Path) -> None:
+    """Hidden names, empty files, Hadoop's suffix; no file outside the folders of partitions."""
+    tf.local.to_tfrecord(
+        pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "c": pd.Categorical(["x", None])}), f"{tmp_path}/t"
+    )
+    (part,) = (tmp_path / "t").glob("part-*")
+    (tmp_path / "t" / "p.tfrecord.deflate").write_bytes(zlib.compress(part.read_bytes()))
+    (tmp_path / "t" / "empty.tfrecord").touch()
+    for hidden in ("_SUCCESS", ".part.crc", "_temporary-1/x.tfrecord"):
+        (tmp_path / "t" / hidden).parent.mkdir(exist_ok=True)
+        (tmp_path / "t" / hidden).write_bytes(b"no record")
+    assert read_tfrecord(f"{tmp_path}/t").to_pydict() == {"a": [1, None] * 2, "c": ["x", None] * 2}
+    (tmp_path / "t" / "k=1").mkdir()
+    part.rename(tmp_path / "t" / "k=1" / part.name)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"empty.tfrecord is not in folders k=\.\.\., as other files"
+    ):
+        read_tfrecord(f"{tmp_path}/t")
+
+
 def test_bad_arguments(tmp_path: Path) -> None:
     for call, message in (
         (lambda: read_tfrecord(str(tmp_path / "no")), "no: no such file or directory"),
@@ -359,6 +381,9 @@ def test_bad_arguments(tmp_path: Path) -> None:
         (lambda: read_tfrecord(str(tmp_path / "out"), codec="lz4"), "codec: expected one of none, gzip, zlib, deflate"),
         (lambda: to_tfrecord(table(), str(tmp_path / "x"), mode="w"), "mode: expected one of error, append, overwrite"),
         (lambda: to_tfrecord(table(), str(tmp_path / "x"), partition_by=["z"]), "partition_by: column 'z' is missing"),
+        (lambda: to_tfrecord(table(), str(tmp_path / "x"), partition_by=["id", "id"]), "column 'id' is named twice"),
+        (lambda: to_tfrecord(pa.table({}), str(tmp_path / "x")), "The table has no column"),
+        (lambda: tf.local.to_tfrecord([1], str(tmp_path / "x")), "Expected an Arrow table or a pandas DataFrame"),
     ):
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             call()

@@ -232,16 +232,59 @@ def test_tables_that_are_no_variables(export: str, tmp_path: Path) -> None:
         (rows([-1], [1.0]), None, "row -1 is negative"),
         (rows([None], [1.0]), None, "column 'row' has nulls"),
         (rows([0, 1], [[1.0], [1.0, 2.0]]), None, "its rows have 1 to 2 values"),
-        (rows([0], [[1.0]]), prefix, r"rows of shape \[1\] up to row 0, and .* has \[2, 3\]"),
+        (rows([0], [[1.0]]), prefix, r"rows of shape \[1\] up to row 0 .* has \[2, 3\]"),
         (rows([5], [[1.0, 2.0, 3.0]]), prefix, "up to row 5"),
+        (rows([10**15], [[1.0, 2.0, 3.0]]), prefix, "up to row 1000000000000000"),
+        (rows([0, 10**15], [1.0, 2.0]), None, "row 1 is missing"),
+        (rows([0], [["a", "b", "c"]]), prefix, "'value' does not fit its dtype, float32"),
+        (rows([], []), None, "row 0 is missing"),
+        ({"w": pa.table({"row": ["1"], "value": [1.0]})}, None, "'row' has type string, expected whole numbers"),
+        ({"w": pa.table({"row": [0.5], "value": [1.0]})}, None, "column 'row': Float value 0.5"),
         ({"w": pa.table({"row": [1]})}, None, "has no column 'value'"),
         ({}, None, "no variable to write"),
     ):
         with pytest.raises(INVALID, match=message):
             tf.local.write_variables(path, tables, base)
     assert not (tmp_path / "out").exists()
+    same = tf.local.write_variables(str(tmp_path / "same"), rows([], []), prefix)
+    assert tf.train.load_variable(same, "w").tolist() == W.tolist()
     with pytest.raises(tf.errors.NotFoundError, match="has no variable 'z'; it has w"):
         tf.local.variable_table(prefix, "z")
     (tmp_path / "file").write_text("")
     with pytest.raises(tf.errors.PermissionDeniedError, match="cannot be written"):
         tf.local.write_variables(str(tmp_path / "file" / "x"), rows([0], [1.0]))
+
+
+def of_texts(folder: str, **column: Any) -> Any:
+    """The length of a string."""
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        x = tf.placeholder(tf.string, [None])
+        tf.saved_model.simple_save(session, folder, {"x": x}, {"n": tf.strings.length(x)})
+    return tf.local.load_model(folder, columns={"x": Column("x", **column)})
+
+
+def test_a_partition_of_nothing_but_none(tmp_path: Path) -> None:
+    """pandas' objects do not say then what they would be."""
+    model = of_texts(str(tmp_path / "a"), default="four")
+    frame = pd.DataFrame({"x": np.array([None, None], object)})
+    assert model.transform(frame)["n"].tolist() == [4, 4]
+    dd = pytest.importorskip("dask.dataframe")
+    delayed, config = pytest.importorskip("dask").delayed, pytest.importorskip("dask").config
+    frames = [pd.DataFrame({"x": np.array(["a", "bc"], object)}), frame]
+    with config.set({"dataframe.convert-string": False, "scheduler": "threads"}):
+        ddf = dd.from_delayed([delayed(lambda f=f: f)() for f in frames], meta=frames[0].iloc[:0])
+        assert model.transform(ddf).compute()["n"].tolist() == [1, 2, 4, 4]
+    with pytest.raises(INVALID, match=r"Column 'x' .* is null at row 0"):
+        of_texts(str(tmp_path / "b")).transform(frame)
+
+
+def test_what_is_no_table(export: str) -> None:
+    model = tf.local.load_model(export)
+    with pytest.raises(INVALID, match="Expected an Arrow table or a pandas DataFrame, got Series"):
+        model.transform(pd.Series([1.0], name="x"))
+    dd = pytest.importorskip("dask.dataframe")
+    with pytest.raises(INVALID, match=r"Expected a Dask DataFrame, got .*Series"):
+        model.transform(dd.from_pandas(pd.Series([1.0], name="x"), npartitions=1))
+    spark_transform = pytest.importorskip("sparkflow_connectors.spark_transform")
+    with pytest.raises(INVALID, match=r"Expected a Spark DataFrame, got builtins\.object"):
+        spark_transform.transform(model, object())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sparkflow_runtime.kernels.resize_loops import between, interpolated
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Function = Callable[..., Any]
+_KEPT = 16  # sizes for which a node keeps the places
 
 
 class Scaling:
@@ -63,19 +65,29 @@ class Scaling:
 @bound("ResizeBilinear", stateful=False)
 def _bilinear(node: Node) -> Function:
     scaling, xp = Scaling(node), node.xp
+    down = lru_cache(_KEPT)(scaling.between)
+    along = lru_cache(_KEPT)(lambda *sizes: _columns(scaling, *sizes))
 
     def run(images: Any, size: Any) -> Any:
         height, width, new_height, new_width = scaling.sizes(images, size)
-        places = *scaling.between(height, new_height), *scaling.between(width, new_width)
-        x = images.astype(np.float32, copy=False)
+        x = images if xp is np and images.dtype == np.uint8 else images.astype(np.float32, copy=False)
         if xp is not np:
-            return interpolated(x, *map(xp.asarray, places))
+            return interpolated(x, *map(xp.asarray, (*down(height, new_height), *down(width, new_width))))
         out = np.empty((len(x), new_height, new_width, x.shape[3]), np.float32)
         if out.size:
+            places = *down(height, new_height), *along(width, new_width, x.shape[3])
             _between(np.ascontiguousarray(x), *places, out)
         return out
 
     return run
+
+
+def _columns(scaling: Scaling, width: int, new_width: int, channels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scaling.between of the numbers in a row, channels side by side."""
+    left, right, across = scaling.between(width, new_width)
+    each = np.arange(channels)
+    begin, end = ((side[:, None] * channels + each).reshape(-1).astype(np.uint32) for side in (left, right))
+    return begin, end, np.repeat(across, channels)
 
 
 def _between(
@@ -83,9 +95,7 @@ def _between(
 ) -> None:
     """Rows as they lie in memory, channels side by side."""
     batch, height, width, channels = x.shape
-    each = np.arange(channels)
-    columns = [(side[:, None] * channels + each).reshape(-1).astype(np.uint32) for side in (left, right)]
-    whole = x.reshape(batch, height, width * channels), top, bottom, down, *columns, np.repeat(across, channels)
+    whole = x.reshape(batch, height, width * channels), top, bottom, down, left, right, across
     flat = out.reshape(batch, out.shape[1], -1)
 
     def work(mine: Sequence[tuple[int, int]]) -> None:

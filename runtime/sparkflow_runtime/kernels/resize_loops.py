@@ -10,6 +10,7 @@ from sparkflow_runtime.kernels.compiled import compiled
 
 _RUN = 12  # numbers side by side from which taking them as they lie pays
 _INTS, _FLOATS = "Array(int64, {0}, 'C', readonly=True)", "Array(float32, {0}, 'C', readonly=True)"
+_BYTES = "Array(uint8, {0}, 'C', readonly=True)"
 
 
 def _along(row: Any, left: Any, right: Any, across: Any, made: Any, run: Any) -> None:
@@ -17,21 +18,22 @@ def _along(row: Any, left: Any, right: Any, across: Any, made: Any, run: Any) ->
     length, few = np.uint64(made.shape[0]), np.uint64(run)
     if run < _RUN:
         for j in range(length):
-            a, b = row[left[j]], row[right[j]]
+            a, b = np.float32(row[left[j]]), np.float32(row[right[j]])
             made[j] = a + (b - a) * across[j]
         return
     for first in range(np.uint64(0), length, few):
         begin, end, part = np.uint64(left[first]), np.uint64(right[first]), across[first]
         for c in range(few):
-            a, b = row[begin + c], row[end + c]
+            a, b = np.float32(row[begin + c]), np.float32(row[end + c])
             made[first + c] = a + (b - a) * part
 
 
 @compiled(
     [
-        f"void({_FLOATS.format(3)}, {_INTS.format(1)}, {_INTS.format(1)}, {_FLOATS.format(1)}, "
+        f"void({images.format(3)}, {_INTS.format(1)}, {_INTS.format(1)}, {_FLOATS.format(1)}, "
         f"Array(uint32, 1, 'C', readonly=True), Array(uint32, 1, 'C', readonly=True), {_FLOATS.format(1)}, "
         "float32[:,:,::1], float32[:,::1], int64, int64, int64)"
+        for images in (_FLOATS, _BYTES)
     ],
     parts=[_along],
 )
@@ -41,9 +43,9 @@ def between(
 ) -> None:  # fmt: skip
     """Each cell of the images from `start` to `stop` between the four cells of the original around it.
 
-    x, out: [images, rows, cells of a row and their channels]; left, right, across: for each of the latter in out. A
-    row of the original that two rows need is read once; room: two rows of out. run: how many of a row lie side by side
-    in the original too.
+    x (float32 or uint8), out: [images, rows, cells of a row and their channels]; left, right, across: for each of the
+    latter in out. A row of the original that two rows need is read once; room: two rows of out. run: how many of a row
+    lie side by side in the original too.
     """
     length = np.uint64(out.shape[2])
     for n in range(np.uint64(start), np.uint64(stop)):
@@ -58,7 +60,11 @@ def between(
                     _along(x[n, np.uint64(above)], left, right, across, room[0], run)
                 held0 = above
             if held1 != below:
-                _along(x[n, np.uint64(below)], left, right, across, room[1], run)
+                if held0 == below:
+                    for j in range(length):
+                        room[1, j] = room[0, j]
+                else:
+                    _along(x[n, np.uint64(below)], left, right, across, room[1], run)
                 held1 = below
             part = down[h]
             for j in range(length):
@@ -71,7 +77,7 @@ def _(
     x: Any, top: Any, bottom: Any, down: Any, left: Any, right: Any, across: Any, out: Any, room: Any, run: Any,
     start: Any, stop: Any,
 ) -> None:  # fmt: skip
-    rows = (x[start:stop, top], x[start:stop, bottom])
+    rows = (x[start:stop, side].astype(np.float32, copy=False) for side in (top, bottom))
     upper, lower = (r[:, :, left] + (r[:, :, right] - r[:, :, left]) * across for r in rows)
     out[start:stop] = upper + (lower - upper) * down[:, None]
 

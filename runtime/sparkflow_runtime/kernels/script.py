@@ -30,6 +30,10 @@ def _array(node: Node, value: Any, want: dtypes.DType, place: int) -> Any:
 class _State(dict[str, Any]):
     """What a function keeps from one call to the next."""
 
+    def close(self, cancel_pending: bool) -> None:
+        """Threads that make elements end with what asks for them."""
+        self.clear()
+
 
 def _states(node: Node) -> tuple[Any, ...]:
     """The arguments before the inputs: nothing, a state, or what finds states by name."""

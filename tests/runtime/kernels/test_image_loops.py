@@ -14,10 +14,11 @@ from sparkflow_runtime.kernels import colour_loops, image_boxes, resize_loops
 # ---------------------------------------------------------------------- between cells
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.uint8])
 @pytest.mark.parametrize("channels", [1, 2, 13])
-def test_between_four_cells(channels: int) -> None:
+def test_between_four_cells(channels: int, kind: Any) -> None:
     rng, each = np.random.default_rng(6), np.arange(channels)
-    x = rng.standard_normal((3, 4, 5 * channels)).astype(np.float32)
+    x = (rng.random((3, 4, 5 * channels)) * 255 + 1).astype(kind)
     top = np.array([0, 1, 1, 0, 2, 3, 3])
     left, right = (rng.integers(0, 5, (9, 1)) * channels + each for _ in range(2))
     columns = left.reshape(-1).astype(np.uint32), right.reshape(-1).astype(np.uint32)
@@ -30,6 +31,18 @@ def test_between_four_cells(channels: int) -> None:
         made.append(out)
     assert made[0].tobytes() == made[1].tobytes()
     assert not made[0][2].any() and made[0][:2].all()
+
+
+def test_resizing_bytes() -> None:
+    """The same bits as of floats, also of sizes that a node has seen before."""
+    x = np.random.default_rng(1).integers(0, 256, (2, 6, 5, 3), np.uint8)
+    with tf.Graph().as_default(), tf.Session() as session:
+        fed, size = tf.placeholder(tf.uint8, [None, None, None, 3]), tf.placeholder(tf.int32, [2])
+        found = tf.image.resize_bilinear(fed, size), tf.image.resize_bilinear(tf.cast(fed, tf.float32), size)
+        for sizes in ([3, 2], [12, 10], [3, 2], [5, 7]):
+            for image in (x, x[:, :4], x[:, ::2, 1:]):
+                small, large = session.run(found, {fed: image, size: sizes})
+                assert small.tobytes() == large.tobytes() and small.shape == (2, *sizes, 3)
 
 
 @pytest.mark.parametrize("size", [[7, 9], [2, 3], [4, 5], [1, 1], [12, 2]])

@@ -1,0 +1,206 @@
+"""Elements made in threads: several calls of a function at once, and elements before they are asked for.
+
+Threads pay where an element takes long and not between Python's own steps: decoding, reading, large arrays. So the
+first elements are made by whoever asks, and threads begin where those took long. Order and elements are the same.
+"""
+
+from __future__ import annotations
+
+import atexit
+import queue
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import islice
+from time import perf_counter
+from typing import Any
+from weakref import WeakSet
+
+from sparkflow.session.environment import processors
+
+CALL_S, ELEMENT_S = 2e-4, 2e-3  # a call of a function, and an element made ahead, from where a thread pays
+_TASK_S = 4e-3  # what a thread takes at once: to wake one costs up to 0.1 ms
+_MOST = 16  # elements of that
+_CALLS, _TRIED, _ELEMENTS = 8, 64, 3  # so many calls in a row, of so many at the beginning; so many elements
+_SWITCH_S, _STOP_S = 5e-4, 1.0
+AUTOTUNE = -1
+
+
+def switch_often() -> None:
+    """Let no thread that makes elements keep the GIL from a step for longer, which Python's 5 ms would allow."""
+    sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))
+
+
+def threads_of(num_parallel_calls: Any) -> int:
+    """1: none but the caller's."""
+    if num_parallel_calls is None or not isinstance(num_parallel_calls, int):
+        return 1 if num_parallel_calls is None else processors()
+    return processors() if num_parallel_calls == AUTOTUNE else max(1, min(num_parallel_calls, 4 * processors()))
+
+
+class _Slow:
+    """Whether so many in a row took long; the first call of a function compiles it and says nothing."""
+
+    def __init__(self, least_s: float, wanted: int):
+        self._least_s, self._wanted, self._seen = least_s, wanted, -1
+        self.last_s = 0.0
+
+    def timed(self, make: Callable[[], Any]) -> Any:
+        begun = perf_counter()
+        made = make()
+        self.last_s = perf_counter() - begun
+        self._seen = self._seen + 1 if self._seen < 0 or self.last_s >= self._least_s else 0
+        return made
+
+    def __bool__(self) -> bool:
+        return self._seen >= self._wanted
+
+
+Pair = tuple[Any, Exception | None]  # an element, or what came instead of it
+
+
+class Elements:
+    """Of pairs; where an error is in the place of an element, it is raised, and the next ones follow."""
+
+    def __init__(self, pairs: Generator[Pair, None, None]):
+        self._pairs = pairs
+
+    def __iter__(self) -> Elements:
+        return self
+
+    def __next__(self) -> Any:
+        value, error = next(self._pairs)
+        if error is not None:
+            raise error
+        return value
+
+    def close(self) -> None:
+        """Its threads end."""
+        self._pairs.close()
+
+
+def _tried(make: Callable[[], Any]) -> Pair:
+    try:
+        return make(), None
+    except StopIteration:
+        raise
+    except Exception as error:
+        return None, error
+
+
+def _pairs(source: Iterator[Any]) -> Iterator[Pair]:
+    """An iterator of rows that failed may go on, as a generator does not."""
+    while True:
+        try:
+            yield _tried(lambda: next(source))
+        except StopIteration:
+            return
+
+
+def calls(call: Callable[[Any], Any], rows: Iterable[Any], threads: int) -> Elements:
+    """call(row) of each, in order; up to `threads` of them at once where they take long."""
+    return Elements(_calls(call, iter(rows), threads))
+
+
+def _calls(call: Callable[[Any], Any], rows: Iterator[Any], threads: int) -> Generator[Pair, None, None]:
+    def made(row: Pair) -> Pair:
+        return row if row[1] is not None else _tried(lambda: call(row[0]))
+
+    source, slow = _pairs(rows), _Slow(CALL_S, _CALLS)
+    for row in islice(source, _TRIED):
+        yield slow.timed(lambda row=row: made(row))  # type: ignore[misc]
+        if slow:
+            break
+    if not slow:
+        yield from map(made, source)
+        return
+    switch_often()
+    many = max(1, min(_MOST, round(_TASK_S / slow.last_s)))
+    groups = iter(lambda: list(islice(source, many)), [])
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="sparkflow-map")
+    running: deque[Any] = deque()
+    try:
+        for group in groups:
+            running.append(pool.submit(lambda group=group: list(map(made, group))))  # type: ignore[misc]
+            if len(running) > threads:
+                yield from running.popleft().result()
+        while running:
+            yield from running.popleft().result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        if not wait(running, _STOP_S).not_done:  # else one waits for something outside
+            pool.shutdown(wait=True)
+
+
+# ---------------------------------------------------------------------- prefetch
+
+_END = object()
+_RUNNING: WeakSet[_Ahead] = WeakSet()
+
+
+class _Ahead:
+    """A thread that fills a queue with what an iterator gives, until it ends or `stop`."""
+
+    def __init__(self, source: Iterator[Any], most: int):
+        self._source, self.made = source, queue.Queue[Any](most)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="sparkflow-prefetch", daemon=True)
+        _RUNNING.add(self)
+        self._thread.start()
+
+    def _work(self) -> None:
+        for pair in _pairs(self._source):
+            if not self._given(pair):
+                return
+        self._given((_END, None))
+
+    def _given(self, item: Any) -> bool:
+        """False when it was stopped."""
+        self.made.put(item)
+        return not self._stopped.is_set()
+
+    def stop(self) -> None:
+        """Returns when the thread has ended and what it took from is closed; one that waits for something outside (a
+        generator for messages) is left alone after a second, and ends with what it waits for or with the process."""
+        self._stopped.set()
+        last_s = perf_counter() + _STOP_S
+        while self._thread.is_alive():
+            if perf_counter() > last_s:
+                return
+            while not self.made.empty():  # it waits for room
+                self.made.get()
+            self._thread.join(0.01)
+        close = getattr(self._source, "close", None)
+        if close is not None:
+            close()
+
+
+def _stop_all() -> None:
+    for running in list(_RUNNING):
+        running.stop()
+
+
+atexit.register(_stop_all)
+
+
+def prefetched(rows: Iterable[Any], most: int) -> Elements:
+    """The same elements, up to `most` of them made before they are asked for where they take long."""
+    return Elements(_prefetched(iter(rows), most))
+
+
+def _prefetched(source: Iterator[Any], most: int) -> Generator[Pair, None, None]:
+    pairs, slow = _pairs(source), _Slow(ELEMENT_S, _ELEMENTS)
+    while not slow:
+        pair = slow.timed(lambda: next(pairs, None))
+        if pair is None:
+            return
+        yield pair
+    switch_often()
+    ahead = _Ahead(source, most)
+    try:
+        while (pair := ahead.made.get())[0] is not _END:
+            yield pair
+    finally:
+        ahead.stop()

@@ -1,0 +1,123 @@
+"""Datasets whose elements are worked out late: slices of arrays, and what functions of many elements at once make.
+
+Shuffling, repeating and taking change the order and number of elements and not what they are; so they are done to what
+the elements are made of, and a batch is made at once: rows of an array are taken by their numbers, a function that
+has a form for many elements (`vectorized.py`) is called once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparkflow.data.elements import Fed, Function
+from sparkflow.framework import shapes
+from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
+
+Row = list[Any]
+Columns = list[Any]
+
+
+class Step(NamedTuple):
+    """From what an element is made of to its leaves, and from a list of such to stacked leaves."""
+
+    one: Callable[[Any], Row]
+    many: Callable[[Sequence[Any]], Columns]
+
+
+Bind = Callable[[Fed], Step]
+
+
+def slices(arrays: Callable[[Fed], list[Any]]) -> Bind:
+    """From numbers of rows."""
+
+    def bind(fed: Fed) -> Step:
+        found = arrays(fed)
+        return Step(lambda i: [a[i] for a in found], lambda rows: _taken(found, rows))
+
+    return bind
+
+
+def _taken(arrays: Sequence[Any], rows: Sequence[int]) -> Columns:
+    where = np.asarray(rows, np.intp)
+    return [a.take(where, 0) for a in arrays]
+
+
+def whole(fed: Fed) -> Step:
+    """Of rows that are elements already."""
+    return Step(lambda row: row, stacked_rows)
+
+
+def mapped(first: Bind, function: Function) -> Bind:
+    """`first`, then the function. Where it refuses many at once, they are made one by one, with an error for the one
+    that is wrong."""
+
+    def bind(fed: Fed) -> Step:
+        before = first(fed)
+        call = cache(lambda: function.bound(fed))  # either is made when it is first needed
+        of_many = cache(lambda: function.bound_to_many(fed))
+
+        def one(row: Any) -> Row:
+            return call()(before.one(row))
+
+        def many(rows: Sequence[Any]) -> Columns:
+            try:
+                return of_many()(before.many(rows))
+            except (OpError, ValueError, TypeError):
+                return stacked_rows([one(row) for row in rows])
+
+        return Step(one, many)
+
+    return bind
+
+
+def stacked_rows(rows: Iterable[Row]) -> Columns:
+    """Raises InvalidArgumentError where they differ in shape."""
+    group = list(rows)
+    try:
+        return [_stacked(column) for column in zip(*group, strict=True)]
+    except ValueError:
+        shown = [np.shape(x) for x in group[0]], [np.shape(x) for x in group[-1]]
+        raise InvalidArgumentError(f"Cannot batch tensors with different shapes: {shown}. Use padded_batch") from None
+
+
+def _stacked(column: Sequence[Any]) -> Any:
+    first = column[0]
+    if isinstance(first, bytes):
+        out = np.empty(len(column), object)
+        out[:] = column
+        return out
+    if not np.ndim(first):
+        plain = getattr(first, "dtype", np.dtype(object)).kind != "O"
+        return np.array(column, first.dtype) if plain else np.stack(column)
+    if any(x.shape != first.shape for x in column):
+        raise ValueError
+    return np.concatenate(column).reshape(len(column), *first.shape)
+
+
+# ---------------------------------------------------------------------- batches
+
+
+def groups(source: Iterable[Any], size: int, drop: bool) -> Iterator[list[Any]]:
+    rows = iter(source)
+    while group := list(itertools.islice(rows, size)):
+        if len(group) == size or not drop:
+            yield group
+
+
+def padded(column: tuple[Any, ...], dims: shapes.Dims, value: Any, dtype: dtypes.DType) -> Any:
+    arrays = [np.asarray(x, object if dtype is dtypes.string else None) for x in column]
+    largest = np.max([a.shape for a in arrays], axis=0).tolist() if arrays[0].ndim else []
+    sizes = [m if d is None else d for m, d in zip(largest, dims or [None] * len(largest))]
+    if any(m > s for m, s in zip(largest, sizes)):
+        raise InvalidArgumentError(f"Attempted to pad to a smaller size than the input element: {largest} > {sizes}")
+    out = np.full((len(arrays), *sizes), value, dtype.np)
+    for i, a in enumerate(arrays):
+        region: tuple[Any, ...] = (i, *(slice(n) for n in a.shape))
+        out[region] = a[()]
+    return out

@@ -1,0 +1,80 @@
+"""Windows: the elements of a dataset as datasets of so many of them, for flat_map to make elements of."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from sparkflow.data.dataset import Dataset, Row, Rows
+from sparkflow.data.elements import Fed, Function, Spec
+from sparkflow.framework import nest
+from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
+
+
+class Windows:
+    """What Dataset.window gives: for each component of its elements a dataset of `size` of them, `stride` apart, the
+    next ones beginning `shift` elements later. At the end they are shorter, or left out with drop_remainder."""
+
+    def __init__(self, source: Dataset, size: int, shift: int | None, stride: int, drop_remainder: bool):
+        shift = size if shift is None else shift
+        for name, value in (("size", size), ("shift", shift), ("stride", stride)):
+            if int(value) < 1:
+                raise InvalidArgumentError(f"window: {name} must be greater than zero, got {value}")
+        self._source, self._cut = source, (int(size), int(shift), int(stride), bool(drop_remainder))
+
+    def flat_map(self, map_func: Callable[..., Dataset]) -> Dataset:
+        """The elements of the datasets that map_func makes of each window, one dataset after the other."""
+        spec = self._source._spec
+        tokens = Spec(spec.like, (dtypes.string,) * len(spec.types), ((),) * len(spec.types))
+        parts = {}
+
+        def of_tokens(*given: Any) -> Dataset:
+            element = given if isinstance(spec.like, tuple) and not hasattr(spec.like, "_fields") else given[0]
+            leaves = nest.flatten(element)
+            for token, kind, dims in zip(leaves, spec.types, spec.dims, strict=True):
+                parts[token] = Dataset(Spec(0, (kind,), (dims,)), lambda fed, token=token: fed[token], (token,))  # type: ignore[misc]
+            return map_func(*(nest.map_structure(parts.__getitem__, one) for one in given))
+
+        function = Function(of_tokens, tokens)
+        inner: Any = function.raw
+        if not isinstance(inner, Dataset):
+            raise TypeError(f"`map_func` must return a `Dataset` object. Got {type(inner).__name__}")
+        given = [t for t in inner._tensors if t not in parts]
+        own = tuple(function.graph.own(t) for t in given)
+
+        def rows(fed: Fed) -> Iterator[Row]:
+            values = function.bound(fed, own)
+            for window in _windows(self._source._rows(fed), *self._cut):
+                known = dict(zip(given, values([b""] * len(parts)))) if given else {}
+                yield from inner._rows({**known, **{t: [[row[i]] for row in window] for i, t in enumerate(parts)}})
+
+        return Dataset(inner._spec, rows, tuple(dict.fromkeys(self._source._tensors + function.tensors)))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(Dataset, name):
+            raise AttributeError(name)
+        raise UnimplementedError(
+            f"Dataset.window(...).{name}: of windows there is flat_map; use {name} before or after it"
+        )
+
+
+def _windows(source: Rows, size: int, shift: int, stride: int, drop: bool) -> Iterator[list[Row]]:
+    rows, held = iter(source), deque[Row]()
+    span = (size - 1) * stride + 1
+    while True:
+        held.extend(itertools.islice(rows, span - len(held)))
+        window = list(itertools.islice(held, 0, span, stride))
+        if not window or (drop and len(window) < size):
+            return
+        yield window
+        _drop(rows, shift - len(held))
+        for _ in range(min(shift, len(held))):
+            held.popleft()
+
+
+def _drop(rows: Iterable[Row], count: int) -> None:
+    for _ in itertools.islice(rows, max(0, count)):
+        pass
