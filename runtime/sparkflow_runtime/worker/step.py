@@ -321,7 +321,7 @@ class Step:
             if self._owned or self._reported or not self._over():
                 return
             self._reported = True
-        fetched = None if self.error is not None else self.plan.collect(self.values)
+        fetched = None if self.error is not None else self.plan.collect(self.values, True)
         self._finish(self.error, fetched)  # type: ignore[misc]
 
     def describe(self) -> str:
@@ -345,8 +345,8 @@ def _free(values: list[Any], unit: Unit) -> None:
         values[slot] = None
 
 
-def run_straight(plan: Plan, feeds: list[Any]) -> list[Any] | Halted:
-    """A plan in order, without the machinery of a Step, as far as nothing has to wait."""
+def run_straight(plan: Plan, feeds: list[Any], lent: bool = False) -> list[Any] | Halted:
+    """A plan in order, without the machinery of a Step, as far as nothing has to wait. lent: as Plan.collect has it."""
     values: list[Any] = [None] * plan.num_slots
     for slot, value in zip(plan.feeds, feeds, strict=True):
         values[slot] = value  # type: ignore[index]
@@ -365,4 +365,4 @@ def run_straight(plan: Plan, feeds: list[Any]) -> list[Any] | Halted:
     except Exception as error:
         found = locate(error, plan.nodes.get(failing_node(error, unit)))
         raise found from (error if found is not error else error.__cause__)
-    return plan.collect(values)
+    return plan.collect(values, lent)

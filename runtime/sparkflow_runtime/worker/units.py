@@ -13,6 +13,7 @@ import numpy as np
 from sparkflow_runtime.kernels.compression import widened
 from sparkflow_runtime.kernels.control_flow import truth
 from sparkflow_runtime.kernels.parallel import blas_alone
+from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.control_flow import DEAD
 from sparkflow_runtime.wire.edges import parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -116,6 +117,11 @@ class Plan:
     recorder: Recorder | None = None  # of a traced plan: its step stats are the last value that collect returns
 
     @cached_property
+    def is_straight(self) -> bool:
+        """Whether a run in order comes to its end: there is nothing to wait for."""
+        return self.order is not None and all(unit.segment is not None for unit in self.units)
+
+    @cached_property
     def opening_peers(self) -> frozenset[str]:
         """The tasks that get a bundle before anything has to be waited for."""
         pending = [u.pending for u in self.units]
@@ -142,14 +148,17 @@ class Plan:
             else nullcontext
         )
 
-    def collect(self, values: list[Any]) -> list[Any]:
-        """The fetched values; what may be a variable's own memory is copied, so that later steps do not change it."""
+    def collect(self, values: list[Any], lent: bool = False) -> list[Any]:
+        """The fetched values; what may be a variable's own memory is copied, so that later steps do not change it.
+        lent: not copied, for who sends them at once and keeps nothing."""
         out: list[Any] = []
         for slot, constant, copy in self.fetches:
-            value = read(values[slot]) if slot is not None else constant
-            if value is DEAD:
+            value = values[slot] if slot is not None else constant
+            if type(value) is Variable:
+                value = value.read()
+            elif value is DEAD:
                 raise self._dead_fetch(len(out))
-            out.append(value.copy() if copy and isinstance(value, np.ndarray) else value)
+            out.append(value.copy() if copy and not lent and isinstance(value, np.ndarray) else value)
         if self.recorder is not None:
             out.append(self.recorder.collect())
         return out
