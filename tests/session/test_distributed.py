@@ -47,6 +47,21 @@ def test_a_graph_over_two_tasks(cluster: Any, graph: Any) -> None:
         ]
 
 
+def test_what_is_fed_may_go_straight_on_to_another_task(cluster: Any, graph: Any) -> None:
+    servers = cluster(ps=2, worker=1)
+    with tf.device(PS):
+        x = tf.placeholder(tf.float32, [2])
+        a = tf.identity(x)
+    with tf.device("/job:ps/task:1"):
+        b = tf.stack([a, a])
+    with tf.device(WORKER):
+        c = tf.identity(b[1])
+    with tf.Session(servers["worker0"].target) as session:
+        for fetches in ([c], [b, c], [a, b, c]):
+            assert session.run(fetches, {x: [1.0, 2.0]})[-1].tolist() == [1, 2]
+        assert session.run(c, {a: [3.0, 4.0]}).tolist() == [3, 4]
+
+
 def test_state_outlives_sessions_and_is_shared_by_masters(cluster: Any) -> None:
     servers = cluster(ps=1, worker=2)
 
