@@ -24,6 +24,7 @@ from sparkflow_runtime.worker.tracing import Recorder
 SEGMENT, WAIT, RECEIVE, SEND = "segment", "wait", "receive", "send"
 _CONVOLVES = {f"Conv{n}D{way}" for n in (2, 3) for way in ("", "BackpropInput", "BackpropFilter")}
 _MULTIPLIES = {"MatMul", "BatchMatMul", "_FusedMatMul", "_FusedUpdate"} | _CONVOLVES
+_LONG_S = 5e-3  # beside it, what the hand-over to another thread costs is nothing
 Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
 
 
@@ -115,6 +116,16 @@ class Plan:
     names: list[str] = field(default_factory=list)  # of the fetches
     stop: int | None = None  # the slot of the list that ends native loops when something is in it
     recorder: Recorder | None = None  # of a traced plan: its step stats are the last value that collect returns
+    takes_long: bool = False  # as its last step did
+
+    @property
+    def wants_thread(self) -> bool:
+        """Whether a step of it on behalf of another task is for a thread of its own: it took long, or has loops."""
+        return self.takes_long or self.stop is not None
+
+    def took(self, longest_s: float) -> None:
+        """How long its last step kept a thread busy without a pause."""
+        self.takes_long = longest_s > _LONG_S
 
     @cached_property
     def is_straight(self) -> bool:

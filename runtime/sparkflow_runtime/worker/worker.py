@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -20,7 +21,7 @@ from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.worker.frame_plan import FramePlan, compile_any
 from sparkflow_runtime.worker.frames import FrameStep
 from sparkflow_runtime.worker.rendezvous import Rendezvous
-from sparkflow_runtime.worker.step import Done, Halted, Sender, Step, run_straight
+from sparkflow_runtime.worker.step import Done, Elsewhere, Halted, Sender, Step, run_straight
 from sparkflow_runtime.worker.tracing import Recorder
 from sparkflow_runtime.worker.units import Plan
 
@@ -39,10 +40,17 @@ def one_lane() -> int:
 
 class Worker:
     """One task. `push(task, step_id, bundles, iterations)` carries bundles to another task; `lanes()` is how many
-    threads a step may use for calls that do not need each other."""
+    threads a step may use for calls that do not need each other; `elsewhere(call)` has a call made by a thread that
+    does nothing else meanwhile, for steps of other tasks that loop or take long."""
 
-    def __init__(self, name: str, push: Push | None = None, lanes: Callable[[], int] = one_lane):
-        self.name, self._push, self._lanes = name, push, lanes
+    def __init__(
+        self,
+        name: str,
+        push: Push | None = None,
+        lanes: Callable[[], int] = one_lane,
+        elsewhere: Elsewhere | None = None,
+    ):
+        self.name, self._push, self._lanes, self._elsewhere = name, push, lanes, elsewhere
         self.resources = ResourceManager()
         self.rendezvous = Rendezvous()
         self.native_loops = True  # False: all control flow by the general executor, for comparisons
@@ -147,7 +155,10 @@ class Worker:
         finish(error, fetched): what is fetched may be memory of variables, and is to be sent at once."""
         plan = self._plan(handle)
         if plan.is_straight and not bundles:
-            self._run_now(plan, step_id, feeds, finish)
+            if plan.wants_thread and self._elsewhere is not None:
+                self._elsewhere(lambda: self._run_now(plan, step_id, feeds, finish))
+            else:
+                self._run_now(plan, step_id, feeds, finish)
             return
 
         def ended(error: OpError | None, fetched: list[Any] | None) -> None:
@@ -155,6 +166,7 @@ class Worker:
             finish(error, fetched)
 
         step = _step(plan, step_id, feeds, self._send, ended)
+        step.elsewhere = self._elsewhere if plan.wants_thread else None
         if self.rendezvous.ended(step_id):
             ended(_aborted(step_id), None)
             return
@@ -168,10 +180,12 @@ class Worker:
         error: OpError | None = _aborted(step_id) if self.rendezvous.ended(step_id) else None
         fetched: Any = None
         if error is None:
+            begun_s = time.perf_counter()
             try:
                 fetched = run_straight(plan, feeds, True)
             except OpError as raised:
                 error = raised
+            plan.took(time.perf_counter() - begun_s)
         finish(error, fetched)
 
     def _send(self, task: str, step_id: int, bundles: Sequence[Bundle], iterations: tuple[int, ...]) -> None:
