@@ -130,8 +130,9 @@ class RuntimeSession:
         return found.all_here and self._worker.is_straight(found.own.handle)
 
     def run_values(self, signature: tuple[Any, Any, Any], values: list[Any], step_id: int | None = None) -> list[Any]:
-        """As `run`, with the values of the feeds in order."""
-        return self._master.run(self._master.compile(*signature), values, None, step_id)
+        """As `run`, with the values of the feeds in order, for a client to whom they are sent at once: what is fetched
+        may be memory of variables."""
+        return self._master.run(self._master.compile(*signature), values, None, step_id, True)
 
     def cancel(self, step_id: int, error: OpError) -> None:
         """End that step with `error`, unless it has ended or cannot be ended."""

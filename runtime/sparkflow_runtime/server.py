@@ -20,6 +20,7 @@ from sparkflow_runtime.clients import Clients
 from sparkflow_runtime.dialling import dial_near, near_url, patiently, secret_of_environment
 from sparkflow_runtime.memory import keep_freed_memory
 from sparkflow_runtime.resources.collectives import Collectives
+from sparkflow_runtime.runners import Runners
 from sparkflow_runtime.threads import inter_op, limit, share, switch_often
 from sparkflow_runtime.transport.base import Channel, dial, listen
 from sparkflow_runtime.transport.base import Options as TransportOptions
@@ -90,7 +91,7 @@ class Server:
         self.config = config or ConfigProto()
         self.job, self.index, self.name = job, index, task_name(job, index)
         self._secret, self._options = secret, TransportOptions(keepalive_s=keepalive_s)
-        self.worker = Worker(self.name, self._push, inter_op)
+        self.worker = Worker(self.name, self._push, inter_op, Runners(f"sparkflow-steps {self.name}").submit)
         self._cluster = ClusterSpec({})
         self._collectives = Collectives(self.name, self._push_collective, self._collective_leader)
         self.worker.resources.collectives = self._collectives

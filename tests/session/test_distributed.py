@@ -47,6 +47,21 @@ def test_a_graph_over_two_tasks(cluster: Any, graph: Any) -> None:
         ]
 
 
+def test_what_is_fed_may_go_straight_on_to_another_task(cluster: Any, graph: Any) -> None:
+    servers = cluster(ps=2, worker=1)
+    with tf.device(PS):
+        x = tf.placeholder(tf.float32, [2])
+        a = tf.identity(x)
+    with tf.device("/job:ps/task:1"):
+        b = tf.stack([a, a])
+    with tf.device(WORKER):
+        c = tf.identity(b[1])
+    with tf.Session(servers["worker0"].target) as session:
+        for fetches in ([c], [b, c], [a, b, c]):
+            assert session.run(fetches, {x: [1.0, 2.0]})[-1].tolist() == [1, 2]
+        assert session.run(c, {a: [3.0, 4.0]}).tolist() == [3, 4]
+
+
 def test_state_outlives_sessions_and_is_shared_by_masters(cluster: Any) -> None:
     servers = cluster(ps=1, worker=2)
 
@@ -123,6 +138,64 @@ def test_an_interrupted_step_ends_at_every_task(cluster: Any, graph: Any, own: b
         session.run(put)
         time.sleep(0.1)
         assert session.run(size) == 1 and session.run(got) == (2 if own else 1)
+
+
+@pytest.mark.parametrize("end", ["close", "timeout"])
+def test_an_endless_loop_at_another_task_can_be_ended(cluster: Any, graph: Any, end: str) -> None:
+    """It must not keep that task from hearing what else this one says."""
+    servers = cluster(ps=1, worker=1)
+    with tf.device(PS):
+        endless = tf.while_loop(lambda i: i >= 0, lambda i: (i + 1) % 1000, [0])
+        more = tf.constant(1) + tf.placeholder(tf.int32, [])
+    feed = {more.op.inputs[1]: 1}
+    errors: list[Exception] = []
+    session = tf.Session(servers["worker0"].target)
+
+    def run() -> None:
+        try:
+            session.run(endless, options=tf.RunOptions(timeout_in_ms=500 if end == "timeout" else 60_000))
+        except tf.errors.OpError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(0.2)
+    with tf.Session(servers["worker0"].target) as other:
+        assert other.run(more, feed, options=tf.RunOptions(timeout_in_ms=20_000)) == 2, "beside the loop"
+    if end == "close":
+        session.close()
+    thread.join(20)
+    expected = tf.errors.CancelledError if end == "close" else tf.errors.DeadlineExceededError
+    assert not thread.is_alive() and isinstance(errors[0], expected)
+    session.close()
+
+
+def test_a_step_that_takes_long_keeps_nobody_waiting(cluster: Any, graph: Any) -> None:
+    """From its second time on: how long it takes is seen then."""
+    servers = cluster(ps=1, worker=1)
+    entered, leave = threading.Event(), threading.Event()
+
+    def wait(x: np.ndarray) -> np.ndarray:
+        entered.set()
+        leave.wait(20)
+        return x
+
+    with tf.device(PS):
+        quick = tf.placeholder(tf.float32, []) + 1
+        long = tf.py_func(wait, [quick], tf.float32)
+    with tf.Session(servers["worker0"].target) as session:
+        threading.Timer(0.1, leave.set).start()
+        session.run(long, {quick: 1.0})
+        entered.clear()
+        leave.clear()
+        thread = threading.Thread(target=session.run, args=(long, {quick: 1.0}))
+        thread.start()
+        assert entered.wait(20)
+        assert session.run(quick, {quick.op.inputs[0]: 1.0}, options=tf.RunOptions(timeout_in_ms=20_000)) == 2
+        assert thread.is_alive()
+        leave.set()
+        thread.join(20)
+        assert not thread.is_alive()
 
 
 def test_a_step_that_fails_before_it_sends_ends_at_once_everywhere(cluster: Any, graph: Any) -> None:

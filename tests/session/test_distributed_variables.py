@@ -136,3 +136,28 @@ def test_containers_are_shared_by_tasks_and_dropped_one_by_one(cluster: Any, gra
         assert session.run(other) == 2
         with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized"):
             session.run(mine)
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_an_index_out_of_range_names_what_the_user_wrote(cluster: Any, graph: Any, distinct: bool) -> None:
+    """Look-ups and updates of several tables are one node by then, on either side of the wire."""
+    servers = cluster(ps=1, worker=1)
+    with tf.device("/job:ps/task:0"):
+        tables = [tf.get_variable(f"t{i}", [10, 2]) for i in range(3)]
+    ids = tf.placeholder(tf.int64, [3, 4])
+    with tf.device("/job:worker/task:0"):
+        rows = [tf.nn.embedding_lookup(table, ids[i]) for i, table in enumerate(tables)]
+        loss = tf.add_n([tf.reduce_sum(tf.square(r)) for r in rows])
+        grads = [(tf.IndexedSlices(tf.ones([4, 2]), ids[i]), table) for i, table in enumerate(tables)]
+        update = tf.train.AdagradOptimizer(0.1).apply_gradients(grads)
+        train = tf.train.AdagradOptimizer(0.1, name="Other").minimize(loss)
+    bad = np.zeros([3, 4])
+    bad[1, 2] = 12
+    looked_up = "embedding_lookup_1/GatherV2"
+    with tf.Session(servers["worker0"].target) as session:
+        session.run(tf.global_variables_initializer())
+        for fetch, name in ((rows, looked_up), (train, looked_up)) if distinct else ((update, "t1"),):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=r"12 is not in \[0, 10\)") as caught:
+                session.run(fetch, {ids: bad})
+            assert name in str(caught.value) and "defined at" in str(caught.value)
+            assert caught.value.op is not None and caught.value.op.name == caught.value.node_def.name

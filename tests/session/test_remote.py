@@ -136,6 +136,27 @@ def test_one_message_each_way(tasks: Cluster, graph: Any) -> None:
     assert 50 <= after["frames_received"] - before["frames_received"] <= 52
 
 
+@pytest.mark.parametrize("master", ["ps0", "worker0"])
+@pytest.mark.parametrize("elements", [0, 3, 5_000, 1 << 20])
+def test_what_was_fetched_does_not_change_with_the_variable(
+    tasks: Cluster, graph: Any, master: str, elements: int
+) -> None:
+    """Of every size that travels in its own way: the task that has the variable sends its memory without a copy."""
+    with tf.device(PS):
+        v, w = tf.Variable(np.ones(elements, np.float32)), tf.Variable("a")
+        bump, change = tf.assign_add(v, np.ones(elements, np.float32)).op, tf.assign(w, "b").op
+    with tf.Session(tasks[master].target) as session:
+        session.run(tf.global_variables_initializer())
+        before = session.run([v, w, v.value()])
+        for _ in range(20):
+            session.run(bump)
+        session.run(change)
+        assert before[1] == b"a" and np.all(before[0] == 1) and np.all(before[2] == 1)
+        assert np.all(session.run(v) == 21) and session.run(w) == b"b"
+        before[0][:] = 7  # the client's own
+        assert np.all(session.run(v) == 21)
+
+
 def test_callables(tasks: Cluster, graph: Any) -> None:
     a, b = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [None])
     with tf.Session(tasks["worker0"].target) as session:

@@ -114,7 +114,8 @@ def _check_inside(node: Node, op: str, ids: Array, begins: Array, ends: Array, s
         table = int(np.flatnonzero((begins <= wrong) & (wrong < ends))[0])
         name = node.attr("_fused_from", [node.name] * len(sizes))[table]
         found = int(ids.view(np.int64)[wrong])
-        raise InvalidArgumentError(f"{op} {name!r}: index {found} is not in [0, {sizes[table]})")
+        text = f"{op} {name!r}: index {found} is not in [0, {sizes[table]})"
+        raise InvalidArgumentError(node.member(table, op), None, text)
 
 
 @bound("_SplitIds", multi=True, stateful=False, aliases=True, devices=_CPU)

@@ -27,7 +27,7 @@ class _Lookups:
     """Rows of N tables of one dtype by N arrays of ids."""
 
     def __init__(self, node: Node):
-        self.n, self._xp, self._places = node.attrs["N"], node.xp, Places()
+        self.n, self._node, self._xp, self._places = node.attrs["N"], node, node.xp, Places()
         for loop in (row_loops.gather_rows, row_loops.first_outside):
             loop.prepare()
 
@@ -41,8 +41,12 @@ class _Lookups:
         )
 
     def one_by_one(self, tables: Sequence[Array], ids: Sequence[Array]) -> list[Array]:
-        for table, mine in zip(tables, ids):
-            check_indices(mine, table.shape[0], "GatherV2")
+        for t, (table, mine) in enumerate(zip(tables, ids)):
+            try:
+                check_indices(mine, table.shape[0], "GatherV2")
+            except InvalidArgumentError as error:
+                error.node_def = self._node.member(t, "GatherV2")
+                raise
         return [self._xp.take(table, mine, 0) for table, mine in zip(tables, ids)]
 
     def into(self, tables: Sequence[Array], ids: Sequence[Array], out: Array, begins: Any, steps: Any) -> None:

@@ -28,6 +28,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
+from sparkflow_runtime.wire.protos import NodeDef
 
 if TYPE_CHECKING:
     from sparkflow_runtime.resources.manager import ResourceManager
@@ -77,6 +78,11 @@ class Node:
     def resource_name(self) -> str:
         """The name under which a stateful op shares its resource: shared_name, or the node's own name."""
         return self.attrs.get("shared_name") or self.name
+
+    def member(self, index: int, op: str) -> NodeDef | None:
+        """Of a node that stands for several, the one that the user wrote, for an error to name."""
+        names = self.attrs.get("_fused_from", ())
+        return NodeDef(name=names[index], op=op, device=self.device) if index < len(names) else None
 
 
 @dataclass(frozen=True)

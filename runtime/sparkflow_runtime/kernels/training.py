@@ -97,7 +97,17 @@ def _update_tables(
         for mine, held, grad, rows in zip(refs, tables, grads, indices):
             _check_rows(op, mine, held, grad, rows)
         names = [f"{op} of the rows of variable {mine[0].name!r}" for mine in refs]
-        updater.sparse(tables, grads, indices, scalars, how, names)
+        try:
+            updater.sparse(tables, grads, indices, scalars, how, names)
+        except InvalidArgumentError as error:
+            _name_member(error, node, op, tables, indices)
+            raise
+
+
+def _name_member(error: InvalidArgumentError, node: Node, op: str, tables: Any, indices: Any) -> None:
+    """Where an index of one of several updates in one is out of range: that update, as the user wrote it."""
+    outside = (rows.size and not 0 <= rows.min() <= rows.max() < len(held[0]) for held, rows in zip(tables, indices))
+    error.node_def = next((node.member(t, op) for t, wrong in enumerate(outside) if wrong), None)
 
 
 @contextmanager

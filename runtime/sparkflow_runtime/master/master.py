@@ -238,11 +238,17 @@ class Master:
     # ------------------------------------------------------------------ steps
 
     def run(
-        self, compiled: Compiled, feeds: list[Any], timeout_s: float | None = None, step_id: int | None = None
+        self,
+        compiled: Compiled,
+        feeds: list[Any],
+        timeout_s: float | None = None,
+        step_id: int | None = None,
+        lent: bool = False,
     ) -> list[Any]:
-        """The fetched values in order. Raises the first error of any task as itself. step_id: for `cancel`."""
+        """The fetched values in order. Raises the first error of any task as itself. step_id: for `cancel`. lent: they
+        are sent at once and not kept, so that they may be memory of variables."""
         if compiled.all_here:
-            found = self._run_straight(compiled.own, feeds)  # type: ignore[arg-type]
+            found = self._run_straight(compiled.own, feeds, lent)  # type: ignore[arg-type]
             if type(found) is list:
                 return found
             ((_, values),) = self._run_step(compiled, feeds, step_id or self.new_step_id(), timeout_s, found)
@@ -278,10 +284,10 @@ class Master:
                 return [(own, halted)]
         return self._run_step(compiled, feeds, step_id or self.new_step_id(), timeout_s, halted)
 
-    def _run_straight(self, own: Part, feeds: list[Any]) -> Any:
+    def _run_straight(self, own: Part, feeds: list[Any], lent: bool = False) -> Any:
         """The part's values; how far it came before it had to wait; or None, where it does not run this way."""
         try:
-            return self._own.run_straight(own.handle, feeds)
+            return self._own.run_straight(own.handle, feeds, lent)
         except AbortedError:
             self._raise_if_closed()
             raise

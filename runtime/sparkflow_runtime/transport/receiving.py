@@ -83,13 +83,12 @@ class Receiver:
 
     def _read_ahead(self, nbytes: int) -> None:
         have = self._end - self._at
-        self._ahead[:have] = self._ahead[self._at : self._end]
+        if have:
+            self._ahead[:have] = self._ahead[self._at : self._end]
         self._at, self._end = 0, have
         while self._end < nbytes:
-            if self._borrower is None:
-                self._end += self._recv(self._ahead[self._end :], 0)
-            else:
-                self._end += self._recv_with_fds(self._ahead[self._end :])
+            room = self._ahead[self._end :] if self._end else self._ahead
+            self._end += self._recv(room, 0) if self._borrower is None else self._recv_with_fds(room)
 
     def _fill(self, view: memoryview) -> None:
         got = min(len(view), self._end - self._at)

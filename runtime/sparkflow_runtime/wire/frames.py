@@ -88,17 +88,16 @@ def parse_header(data: Any, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> Heade
     """
     if len(data) < HEADER_BYTES:
         raise DataLossError(f"Frame header: {len(data)} bytes, expected {HEADER_BYTES}")
-    magic, version, kind, *fields = _HEADER.unpack_from(data)
-    header = Header(kind & ~ELSEWHERE, *fields, kind >= ELSEWHERE)  # type: ignore[call-arg]
-    _, _, _, meta_bytes, tensors, table_bytes, payload_bytes, elsewhere = header
+    magic, version, said, method, call_id, meta_bytes, tensors, table_bytes, payload_bytes = _HEADER.unpack_from(data)
+    kind, elsewhere = said & ~ELSEWHERE, said >= ELSEWHERE
     if magic != MAGIC or version != VERSION:
         raise DataLossError(
             f"Frame header: magic {magic!r} version {version}, expected {MAGIC!r} version {VERSION}. "
             "The peer is no sparkflow, another version of it, or the stream lost its place"
         )
-    if not REQUEST <= header.kind <= FORGET or elsewhere > payload_bytes:
+    if not REQUEST <= kind <= FORGET or elsewhere > payload_bytes:
         raise DataLossError(
-            f"Frame header: kind {kind:#x} with {payload_bytes} payload bytes, expected {REQUEST} to {FORGET}, and "
+            f"Frame header: kind {said:#x} with {payload_bytes} payload bytes, expected {REQUEST} to {FORGET}, and "
             f"with the bit {ELSEWHERE:#x} a payload"
         )
     if meta_bytes > MAX_META_BYTES or tensors > MAX_TENSORS or payload_bytes > max_payload_bytes:
@@ -108,7 +107,7 @@ def parse_header(data: Any, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> Heade
         raise DataLossError(
             f"Frame header: {table_bytes} table bytes and {payload_bytes} payload bytes do not fit {tensors} tensors"
         )
-    return header
+    return Header(kind, method, call_id, meta_bytes, tensors, table_bytes, payload_bytes, elsewhere)
 
 
 def encode(kind: int, method: int, call_id: int, meta: bytes = b"", tensors: Sequence[Any] = ()) -> list[Buffer]:

@@ -74,6 +74,10 @@ class FramePlan(Plan):
     def opening_peers(self) -> frozenset[str]:
         return frozenset()
 
+    @property
+    def wants_thread(self) -> bool:
+        return True
+
 
 def compile_any(
     graph: GraphDef,

@@ -2,11 +2,14 @@
 
 A step has one runner at a time. A client's step is run by the thread that called `Session.run`, which sleeps while all
 units wait; a step that another task asked for is run by whichever thread made a unit ready (usually the one that read
-the message), so a parameter server needs no thread of its own and no hand-over.
+the message), so a parameter server needs no thread of its own and no hand-over. Where it takes long, or might (it
+loops), it gets one: until the reader of messages reads on, nothing can end the step, and nothing else that the same
+peer asks for can begin.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +25,7 @@ from sparkflow_runtime.wire.errors import (
     DeadlineExceededError,
     InternalError,
     OpError,
+    ResourceExhaustedError,
 )
 from sparkflow_runtime.worker.locate import failing_node, locate
 from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, completes, got, holds
@@ -30,7 +34,9 @@ Done = Callable[["OpError | None", "list[Any] | None"], None]
 # (task, step id, bundles, the iteration of each loop that they are in)
 Sender = Callable[[str, int, Sequence[Bundle], tuple[int, ...]], None]
 Opening = Callable[[Sequence[Bundle]], None]
+Elsewhere = Callable[[Callable[[], None]], None]  # has a call made by a thread that does nothing else meanwhile
 
+_log = logging.getLogger(__name__)
 NOTHING = np.empty(0, np.uint8)  # travels where a value is dead
 
 
@@ -65,6 +71,8 @@ class Step:
         self._cancels: dict[int, Callable[[OpError], None]] = {}
         self._openings: dict[str, Opening] = {}
         self._next_token = 0
+        self.elsewhere: Elsewhere | None = None  # where its units run, if not in the threads that make them ready
+        self._longest_s = 0.0
         self.error: OpError | None = None
 
     def resume(self, halted: Halted) -> None:
@@ -140,7 +148,18 @@ class Step:
                 return
             if self._running:
                 return
+        if self.elsewhere is not None:
+            try:
+                self.elsewhere(self._work)
+                return
+            except ResourceExhaustedError as error:
+                _log.warning("Step %d runs where its messages are read: %s", self.step_id, error)
+        self._work()
+
+    def _work(self) -> None:
+        begun_s = time.perf_counter()
         self._drain()
+        self._longest_s = max(self._longest_s, time.perf_counter() - begun_s)
         self._report()
 
     def _drain(self) -> None:
@@ -321,8 +340,14 @@ class Step:
             if self._owned or self._reported or not self._over():
                 return
             self._reported = True
-        fetched = None if self.error is not None else self.plan.collect(self.values)
-        self._finish(self.error, fetched)  # type: ignore[misc]
+        self.plan.took(self._longest_s)
+        error, fetched = self.error, None
+        if error is None:
+            try:
+                fetched = self.plan.collect(self.values, True)
+            except Exception as raised:  # a fetch that is dead
+                error = locate(raised, None)
+        self._finish(error, fetched)  # type: ignore[misc]
 
     def describe(self) -> str:
         """Who has not spoken: the operations that wait and the tasks whose bundles have not come."""
@@ -345,8 +370,8 @@ def _free(values: list[Any], unit: Unit) -> None:
         values[slot] = None
 
 
-def run_straight(plan: Plan, feeds: list[Any]) -> list[Any] | Halted:
-    """A plan in order, without the machinery of a Step, as far as nothing has to wait."""
+def run_straight(plan: Plan, feeds: list[Any], lent: bool = False) -> list[Any] | Halted:
+    """A plan in order, without the machinery of a Step, as far as nothing has to wait. lent: as Plan.collect has it."""
     values: list[Any] = [None] * plan.num_slots
     for slot, value in zip(plan.feeds, feeds, strict=True):
         values[slot] = value  # type: ignore[index]
@@ -365,4 +390,4 @@ def run_straight(plan: Plan, feeds: list[Any]) -> list[Any] | Halted:
     except Exception as error:
         found = locate(error, plan.nodes.get(failing_node(error, unit)))
         raise found from (error if found is not error else error.__cause__)
-    return plan.collect(values)
+    return plan.collect(values, lent)

@@ -13,6 +13,7 @@ import numpy as np
 from sparkflow_runtime.kernels.compression import widened
 from sparkflow_runtime.kernels.control_flow import truth
 from sparkflow_runtime.kernels.parallel import blas_alone
+from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.control_flow import DEAD
 from sparkflow_runtime.wire.edges import parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -23,6 +24,7 @@ from sparkflow_runtime.worker.tracing import Recorder
 SEGMENT, WAIT, RECEIVE, SEND = "segment", "wait", "receive", "send"
 _CONVOLVES = {f"Conv{n}D{way}" for n in (2, 3) for way in ("", "BackpropInput", "BackpropFilter")}
 _MULTIPLIES = {"MatMul", "BatchMatMul", "_FusedMatMul", "_FusedUpdate"} | _CONVOLVES
+_LONG_S = 5e-3  # beside it, what the hand-over to another thread costs is nothing
 Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
 
 
@@ -114,6 +116,21 @@ class Plan:
     names: list[str] = field(default_factory=list)  # of the fetches
     stop: int | None = None  # the slot of the list that ends native loops when something is in it
     recorder: Recorder | None = None  # of a traced plan: its step stats are the last value that collect returns
+    takes_long: bool = False  # as its last step did
+
+    @property
+    def wants_thread(self) -> bool:
+        """Whether a step of it on behalf of another task is for a thread of its own: it took long, or has loops."""
+        return self.takes_long or self.stop is not None
+
+    def took(self, longest_s: float) -> None:
+        """How long its last step kept a thread busy without a pause."""
+        self.takes_long = longest_s > _LONG_S
+
+    @cached_property
+    def is_straight(self) -> bool:
+        """Whether a run in order comes to its end: there is nothing to wait for."""
+        return self.order is not None and all(unit.segment is not None for unit in self.units)
 
     @cached_property
     def opening_peers(self) -> frozenset[str]:
@@ -142,14 +159,17 @@ class Plan:
             else nullcontext
         )
 
-    def collect(self, values: list[Any]) -> list[Any]:
-        """The fetched values; what may be a variable's own memory is copied, so that later steps do not change it."""
+    def collect(self, values: list[Any], lent: bool = False) -> list[Any]:
+        """The fetched values; what may be a variable's own memory is copied, so that later steps do not change it.
+        lent: not copied, for who sends them at once and keeps nothing."""
         out: list[Any] = []
         for slot, constant, copy in self.fetches:
-            value = read(values[slot]) if slot is not None else constant
-            if value is DEAD:
+            value = values[slot] if slot is not None else constant
+            if type(value) is Variable:
+                value = value.read()
+            elif value is DEAD:
                 raise self._dead_fetch(len(out))
-            out.append(value.copy() if copy and isinstance(value, np.ndarray) else value)
+            out.append(value.copy() if copy and not lent and isinstance(value, np.ndarray) else value)
         if self.recorder is not None:
             out.append(self.recorder.collect())
         return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -20,7 +21,7 @@ from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.worker.frame_plan import FramePlan, compile_any
 from sparkflow_runtime.worker.frames import FrameStep
 from sparkflow_runtime.worker.rendezvous import Rendezvous
-from sparkflow_runtime.worker.step import Done, Halted, Sender, Step, run_straight
+from sparkflow_runtime.worker.step import Done, Elsewhere, Halted, Sender, Step, run_straight
 from sparkflow_runtime.worker.tracing import Recorder
 from sparkflow_runtime.worker.units import Plan
 
@@ -39,10 +40,17 @@ def one_lane() -> int:
 
 class Worker:
     """One task. `push(task, step_id, bundles, iterations)` carries bundles to another task; `lanes()` is how many
-    threads a step may use for calls that do not need each other."""
+    threads a step may use for calls that do not need each other; `elsewhere(call)` has a call made by a thread that
+    does nothing else meanwhile, for steps of other tasks that loop or take long."""
 
-    def __init__(self, name: str, push: Push | None = None, lanes: Callable[[], int] = one_lane):
-        self.name, self._push, self._lanes = name, push, lanes
+    def __init__(
+        self,
+        name: str,
+        push: Push | None = None,
+        lanes: Callable[[], int] = one_lane,
+        elsewhere: Elsewhere | None = None,
+    ):
+        self.name, self._push, self._lanes, self._elsewhere = name, push, lanes, elsewhere
         self.resources = ResourceManager()
         self.rendezvous = Rendezvous()
         self.native_loops = True  # False: all control flow by the general executor, for comparisons
@@ -120,13 +128,13 @@ class Worker:
     def is_straight(self, handle: int) -> bool:
         """Whether `run_straight` would run it to its end: it has nothing to wait for."""
         part = self._parts.get(handle)
-        return part is not None and part.plan.order is not None and all(u.segment for u in part.plan.units)
+        return part is not None and part.plan.is_straight
 
-    def run_straight(self, handle: int, feeds: list[Any]) -> list[Any] | Halted | None:
+    def run_straight(self, handle: int, feeds: list[Any], lent: bool = False) -> list[Any] | Halted | None:
         """Run a part that talks to nobody: the values it fetches, or how far it came before it had to wait; None when
-        the part is not of that kind."""
+        the part is not of that kind. lent: as Plan.collect has it."""
         plan = self._plan(handle)
-        return None if plan.order is None else run_straight(plan, feeds)
+        return None if plan.order is None else run_straight(plan, feeds, lent)
 
     def begin(self, handle: int, step_id: int, feeds: list[Any], halted: Halted | None = None) -> Step:
         """A step for the caller's own thread: `run()` it, then `end_step`. halted: what `run_straight` came to."""
@@ -142,20 +150,43 @@ class Worker:
         return part.plan.opening_peers if part is not None else frozenset()
 
     def start(self, handle: int, step_id: int, feeds: list[Any], finish: Done, bundles: Sequence[Bundle] = ()) -> None:
-        """A step on behalf of another task: runs in the threads that make its units ready. bundles: its first ones."""
+        """A step on behalf of another task: runs in the threads that make its units ready. bundles: its first ones.
+
+        finish(error, fetched): what is fetched may be memory of variables, and is to be sent at once."""
+        plan = self._plan(handle)
+        if plan.is_straight and not bundles:
+            if plan.wants_thread and self._elsewhere is not None:
+                self._elsewhere(lambda: self._run_now(plan, step_id, feeds, finish))
+            else:
+                self._run_now(plan, step_id, feeds, finish)
+            return
 
         def ended(error: OpError | None, fetched: list[Any] | None) -> None:
             self.rendezvous.end(step_id)
             finish(error, fetched)
 
-        step = _step(self._plan(handle), step_id, feeds, self._send, ended)
+        step = _step(plan, step_id, feeds, self._send, ended)
+        step.elsewhere = self._elsewhere if plan.wants_thread else None
         if self.rendezvous.ended(step_id):
-            ended(AbortedError(f"Step {step_id} was aborted before it began"), None)
+            ended(_aborted(step_id), None)
             return
         self.rendezvous.begin(step_id, step)
         for bundle, tensors in bundles:
             step.receive(bundle, tensors)
         step.start()
+
+    def _run_now(self, plan: Plan, step_id: int, feeds: list[Any], finish: Done) -> None:
+        """A step that waits for nothing, and so meets nobody at the rendezvous."""
+        error: OpError | None = _aborted(step_id) if self.rendezvous.ended(step_id) else None
+        fetched: Any = None
+        if error is None:
+            begun_s = time.perf_counter()
+            try:
+                fetched = run_straight(plan, feeds, True)
+            except OpError as raised:
+                error = raised
+            plan.took(time.perf_counter() - begun_s)
+        finish(error, fetched)
 
     def _send(self, task: str, step_id: int, bundles: Sequence[Bundle], iterations: tuple[int, ...]) -> None:
         if task == self.name:
@@ -165,6 +196,10 @@ class Worker:
             raise NotFoundError(f"{self.name} has no way to reach {task}: this session is not part of a cluster")
         else:
             self._push(task, step_id, bundles, iterations)
+
+
+def _aborted(step_id: int) -> AbortedError:
+    return AbortedError(f"Step {step_id} was aborted before it began")
 
 
 def _step(plan: Plan, step_id: int, feeds: list[Any], send: Sender, finish: Done | None = None) -> Step:

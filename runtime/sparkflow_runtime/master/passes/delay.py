@@ -65,7 +65,7 @@ class _Delays:
         for node in self.graph.node:
             task = task_of(node.device)
             for e in node.input:
-                if is_control(e) or "{}:{}".format(*parse(e)) in self.fed:
+                if is_control(e) or self._is_fed(e):
                     continue
                 name, port = parse(e)
                 producer = self.nodes[name]
@@ -77,13 +77,16 @@ class _Delays:
                     found.setdefault(task, {}).setdefault(tensor, _Transfer(tensor, num_bytes)).users.append(node)
         return {task: list(of.values()) for task, of in found.items()}
 
+    def _is_fed(self, e: str) -> bool:
+        return "{}:{}".format(*parse(e)) in self.fed
+
     def _is_held(self, name: str) -> bool:
         """Whether a tensor is a variable's own memory, which stays where it is in any case."""
         return self._variable(name) is not None
 
     def _variable(self, name: str) -> str | None:
         node = self.nodes[name]
-        while node.op in _HANDS_ON and not any(map(is_control, node.input)) and node.input[0] not in self.fed:
+        while node.op in _HANDS_ON and not any(map(is_control, node.input)) and not self._is_fed(node.input[0]):
             node = self.nodes[node_name(node.input[0])]
         return node.name if node.op in _VARIABLES and f"{node.name}:0" not in self.fed else None
 
