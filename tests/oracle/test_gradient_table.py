@@ -5,10 +5,11 @@ from __future__ import annotations
 import pkgutil
 from importlib import import_module
 
+from tensorflow.python.framework.ops import gradient_registry
+
 import sparkflow
 from sparkflow.framework import registry
 from sparkflow.grads.registry import listed
-from tensorflow.python.framework.ops import gradient_registry
 from tests.oracle.engines import tf
 
 

@@ -16,8 +16,6 @@ from sparkflow_runtime.kernels.stepwise import stepwise
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
-kernel("Relu", in_place=(0,))(lambda xp, x, out=None: xp.maximum(x, x.dtype.type(0), out=out))
-
 
 @stepwise("Relu6")
 def _relu6(xp: Any, x: Any) -> Any:

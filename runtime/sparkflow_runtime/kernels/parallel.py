@@ -151,7 +151,7 @@ def crew_for(work: int) -> Crew | None:
 
 # Multiplications from which a second thread pays: about 25 us of one for the crew, 100 us for threads of Python.
 _SHARED, _SHARED_SLOWLY = 1 << 21, 1 << 23
-_PER_ITEM = 32  # multiplications in the time of one addition
+PER_ITEM = 32  # multiplications in the time of one addition
 
 
 # A few rows by a turned matrix, as in the gradient of a loop: BLAS packs the large matrix again and again by its
@@ -217,7 +217,7 @@ _COPIED, _COPIED_AT_ONCE = 1 << 24, 1 << 21  # bytes
 
 def add_into(held: np.ndarray, value: np.ndarray) -> None:
     """held += value, of one shape and type; large ones in blocks."""
-    mates = crew_for(held.size * _PER_ITEM)
+    mates = crew_for(held.size * PER_ITEM)
     if mates is None or not mates.add(held, value, scratch_at("crew", ROOM_BYTES)):
         np.add(held, value, out=held)
 
