@@ -186,6 +186,25 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return in_blocks(a, b, length)
 
 
+def products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """np.matmul of stacks of matrices; many, where they are as many on both sides, in blocks of the first axis."""
+    if min(a.ndim, b.ndim) < 3 or a.shape[:-2] != b.shape[:-2] or a.dtype != b.dtype or a.dtype.char not in "fd":
+        return np.matmul(a, b)
+    if len(a) == 1 and a.ndim > 3:
+        return products(a[0], b[0])[None]
+    if len(a) < 2 or a.size * b.shape[-1] < _SHARED_SLOWLY:
+        return np.matmul(a, b)
+    out = np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
+
+    def work(mine: Sequence[tuple[int, int]]) -> None:
+        part = slice(mine[0][0], sum(mine[-1]))
+        np.matmul(a[part], b[part], out=out[part])
+
+    share(work, runs(len(a), -(-len(a) // _STACKED)))
+    return out
+
+
+_STACKED = 16  # blocks of a stack, at most
 _CHECKED = 1 << 22  # items of a matrix up to which it pays to ask
 
 
