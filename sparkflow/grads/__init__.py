@@ -24,7 +24,6 @@ from sparkflow.grads import (
     nn_norm,
     nn_pool,
     patches,
-    printing,
     quantization,
     random,
     segments,
@@ -33,4 +32,5 @@ from sparkflow.grads import (
     tables,
     tensor_array,
     tensor_list,
+    text,
 )

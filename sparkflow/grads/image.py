@@ -39,4 +39,5 @@ def _interpolated_grad(op: Operation, d: Tensor) -> tuple[Any, Any]:
     return apply_op(op.type.removesuffix("Grad"), [d, size], _scaling(op)), None
 
 
+not_differentiable("HSVToRGB")
 not_differentiable("DecodeJpeg", "DecodePng", "DecodeBmp", "DecodeGif", "EncodeJpeg", "EncodePng")

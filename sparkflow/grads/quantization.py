@@ -23,6 +23,10 @@ def _vars(op: Operation, dy: Tensor) -> Any:
     return tuple(apply_op(f"{op.type}Gradient", [dy, *op.inputs], _bits(op)))
 
 
+not_differentiable(
+    *(f"FakeQuantWithMinMax{kind}Gradient" for kind in ("Args", "Vars", "VarsPerChannel")),
+)
+
 gradient("QuantizeAndDequantizeV2")(lambda op, dy: (dy, None, None))
 
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkflow.framework.apply import constant, convert_to_tensor
+from sparkflow.framework.graph import get_default_graph
 from sparkflow.metrics.streaming import Collections, add_to, metric_variable, published, same_rank, weights_for
-from sparkflow.ops import array, math, math_reduce
+from sparkflow.ops import array, checks, math, math_reduce
 from sparkflow.ops.variable_scope import variable_scope
 from sparkflow_runtime.wire.dtypes import bool_, float32
 
@@ -87,9 +88,10 @@ def confusion_at(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """({kind: value}, {kind: update_op}), each [len(thresholds)]: a prediction is positive above the threshold.
 
-    labels: cast to bool; predictions: floats of the same shape, flattened together.
+    labels: cast to bool; predictions: floats of the same shape, flattened together. Its run raises
+    InvalidArgumentError where one is not in [0, 1].
     """
-    labels, predictions = same_rank(labels, predictions)
+    labels, predictions = same_rank(labels, _chances(predictions))
     weights = weights_for(weights, predictions)
     actual = array.reshape(math.cast(labels, bool_), [1, -1])
     limits = array.reshape(constant(list(thresholds), float32), [-1, 1])
@@ -103,6 +105,15 @@ def confusion_at(
         updates[kind] = add_to(count, math_reduce.reduce_sum(hits if row is None else hits * row, axis=1))
         values[kind] = array.identity(count)
     return values, updates
+
+
+def _chances(predictions: Any) -> Any:
+    """The predictions, once they are known to be none of logits, nan or classes."""
+    found = convert_to_tensor(predictions)
+    limits = [(checks.assert_greater_equal, 0), (checks.assert_less_equal, 1)]
+    fits = [check(found, math.cast(b, found.dtype), message="predictions must be in [0, 1]") for check, b in limits]
+    with get_default_graph().control_dependencies(fits):
+        return array.identity(found)
 
 
 def _counter_at_thresholds(kind: str) -> Any:

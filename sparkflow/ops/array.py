@@ -156,8 +156,8 @@ def _filled(value: Any, shape: Any, dtype: Any, name: str) -> Tensor:
             return constant(value, want, dims, name)
     with get_default_graph().name_scope(name) as scope:
         dims_tensor = convert_to_tensor(shape, type_of_tensors(shape, dtypes.int32), "shape_as_tensor")
-        if dims_tensor._shape == ():  # one size
-            dims_tensor = reshape(dims_tensor, [1])
+        if not dims_tensor._shape:  # a scalar, or of a rank not yet known: the size of a vector
+            dims_tensor = reshape(dims_tensor, [-1])
         return fill(dims_tensor, constant(value, want), scope)
 
 

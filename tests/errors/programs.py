@@ -545,6 +545,15 @@ def python_function(tf: Any) -> Any:
     return run(tf, tf.py_func(fails, [], tf.float32))
 
 
+@wrong("InvalidArgumentError", r"predictions must be in \[0, 1\]")
+def logits_in_auc(tf: Any) -> Any:
+    logits = tf.placeholder_with_default(np.array([0.2, 1.5], np.float32), [None])
+    _, update = tf.metrics.auc([0, 1], logits)
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        return session.run(update)
+
+
 @wrong("InvalidArgumentError", "2", "3")
 def assigned_at_run(tf: Any) -> Any:
     v = tf.Variable(tf.zeros([2]), use_resource=False)

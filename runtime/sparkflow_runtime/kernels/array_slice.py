@@ -283,7 +283,11 @@ def _chosen(xp: Any, condition: Any, t: Any, e: Any) -> Any:
 def _where(xp: Any, x: Any) -> Any:
     if not x.ndim:
         raise InvalidArgumentError("Where: condition must have at least one axis, got a scalar")
-    return xp.argwhere(x).astype(xp.int64, copy=False)
+    found = x.nonzero()  # argwhere takes three times as long for a few
+    places = xp.empty((len(found[0]), x.ndim), xp.int64)
+    for axis, along in enumerate(found):
+        places[:, axis] = along
+    return places
 
 
 @kernel("OneHot")

@@ -99,6 +99,7 @@ class Compiled:
         self._call: Callable[..., Any] = self._first
         self._asked, self._ready = False, Event()
         self._entries: list[Callable[..., int]] = []
+        self._kinds: list[list[machine_code.Argument]] = []
 
     def otherwise(self, numpy_version: Callable[..., Any]) -> Compiled:
         """Set the version that runs until the loop is compiled."""
@@ -164,6 +165,7 @@ class Compiled:
         return codes
 
     def _use(self, codes: Sequence[bytes]) -> Callable[..., Any]:
+        self._kinds = [source.arguments for source in self.sources]
         self._entries = [machine_code.load(c, len(s.arguments), self.nogil) for c, s in zip(codes, self.sources)]
         return self._set(machine_code.caller(self.name, self.sources, self._entries))
 
@@ -172,6 +174,13 @@ class Compiled:
         (machine_code.py)."""
         entries = [e for e, s in zip(self._entries, self.sources) if s.arguments[0].dtype == dtype]
         return machine_code.address(entries[0]) if entries else 0
+
+    def entry(self, arrays: Sequence[Any]) -> int:
+        """The address of the machine code that takes these arrays and then numbers; 0 where there is none."""
+        for entry, kinds in zip(self._entries, self._kinds):
+            if all(map(machine_code.takes, kinds, arrays)):
+                return machine_code.address(entry)
+        return 0
 
     def _numba(self) -> Callable[..., Any]:
         import numba

@@ -53,12 +53,17 @@ def _wide(dtype: Any) -> Any:
 
 def _by_loop(xp: Any, multiplier: int, *arrays: Any) -> bool:
     kinds = {a.dtype for a in arrays}
-    return xp is np and multiplier == 1 and kinds in ({np.dtype(np.float32)}, {np.dtype(np.float64)})
+    return xp is np and multiplier > 0 and kinds in ({np.dtype(np.float32)}, {np.dtype(np.float64)})
+
+
+def _each_filter_its_channel(x: Any, multiplier: int) -> Any:
+    """The loops know one filter a channel, so a channel is repeated for each of its filters."""
+    return np.ascontiguousarray(x if multiplier == 1 else np.repeat(x, multiplier, -1))
 
 
 def _repeated(w: Any, win: Window) -> Any:
-    """[taps, row of outputs * channels]: each filter as often as there are outputs in a row."""
-    return np.tile(w.reshape(w.shape[0] * w.shape[1], w.shape[2]), (1, max(1, win.out[2])))
+    """[taps, row of outputs * channels of output]: each filter as often as there are outputs in a row."""
+    return np.tile(w.reshape(w.shape[0] * w.shape[1], w.shape[2] * w.shape[3]), (1, max(1, win.out[2])))
 
 
 def _rows(dy: Any, win: Window) -> Any:
@@ -86,9 +91,11 @@ def _forward(node: Node) -> Function:
         channels = x5.shape[4]
         win = _window(sliding, x5.shape[1:4], channels, w.shape)
         if _by_loop(xp, w.shape[3], x5, w):
-            y = np.zeros((len(x5) * win.out[1], win.out[2] * channels), x.dtype)
-            _shared(filtered, win, _images(len(x5), win), np.ascontiguousarray(x5), _repeated(w, win), y)
-            return sliding.leave(xp, y.reshape(len(x5), *win.out, channels))
+            made = channels * w.shape[3]
+            y = np.zeros((len(x5) * win.out[1], win.out[2] * made), x.dtype)
+            of = _each_filter_its_channel(x5, w.shape[3]), _repeated(w, win)
+            _shared(filtered, win, _images(len(x5), win), *of, y)
+            return sliding.leave(xp, y.reshape(len(x5), *win.out, made))
         y = xp.zeros((len(x5), *win.out, channels, w.shape[3]), _wide(x.dtype))
         for (_, th, tw), cells, outputs in win.each_inner_tap():
             y[outputs] += x5[cells][..., None] * w[th, tw]
@@ -106,10 +113,11 @@ def _by_input(node: Node) -> Function:
         dy5 = sliding.come(xp, dy, "out_backprop")
         win = _window(sliding, size, channels, w.shape, dy5)
         _same_batch(sliding, images, dy5)
-        dx, parts = xp.zeros((images, *size, channels), _wide(dy.dtype)), _by_channel(dy5, channels)
         if _by_loop(xp, w.shape[3], dy5, w):
+            dx = np.zeros((images, *size, dy5.shape[4]), dy.dtype)
             _shared(spread_back, win, _images(images, win), dx, _repeated(w, win), _rows(dy5, win))
-            return sliding.leave(xp, dx)
+            return sliding.leave(xp, _by_channel(dx, channels).sum(-1) if w.shape[3] > 1 else dx)
+        dx, parts = xp.zeros((images, *size, channels), _wide(dy.dtype)), _by_channel(dy5, channels)
         for (_, th, tw), cells, outputs in win.each_inner_tap():
             dx[cells] += (parts[outputs] * w[th, tw]).sum(-1)
         return sliding.leave(xp, dx.astype(dy.dtype, copy=False))
@@ -127,9 +135,9 @@ def _by_filter(node: Node) -> Function:
         _same_batch(sliding, len(x5), dy5)
         dw, parts = xp.zeros(shape, _wide(x.dtype)), _by_channel(dy5, x5.shape[4])
         if _by_loop(xp, shape[3], x5, dy5):
-            sums = np.zeros((shape[0] * shape[1], win.out[2], x5.shape[4]), x.dtype)
-            rows = sums.reshape(len(sums), -1)
-            _shared(filter_gradient, win, runs(len(sums), 1), np.ascontiguousarray(x5), _rows(dy5, win), rows)
+            sums = np.zeros((shape[0] * shape[1], win.out[2], dy5.shape[4]), x.dtype)
+            of = _each_filter_its_channel(x5, shape[3]), _rows(dy5, win)
+            _shared(filter_gradient, win, runs(len(sums), 1), *of, sums.reshape(len(sums), -1))
             if win.out[2]:
                 dw[:] = np.cumsum(sums, 1, dtype=x.dtype)[:, -1].reshape(shape)
             return dw

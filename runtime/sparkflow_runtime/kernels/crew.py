@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock, Thread
 from typing import Any
 
@@ -92,6 +92,21 @@ class Crew(Native):
     def run(self, table: np.ndarray) -> None:
         """Do the blocks that are the rows of a table (crew_layout.py); `ready` has been asked."""
         self.functions[1](self._state, table.ctypes.data, len(table))
+
+    def loop(self, address: int, arrays: Sequence[np.ndarray], parts: Sequence[tuple[int, int]]) -> bool:
+        """A loop's machine code (Compiled.entry) over (first, count) of each part; its last two arguments are where a
+        part begins and ends. False where nothing was done; `ready` has been asked."""
+        held = [id(a) for a in arrays]
+        if len(held) + 2 > layout.ENTRY_ARGUMENTS:
+            return False
+        table, first = np.zeros((len(parts), layout.BLOCK_BYTES // 8), np.int64), layout.ARGS // 8
+        table[:, layout.KIND // 8], table[:, layout.FUNCTION // 8] = layout.ENTRY, address
+        table[:, first : first + len(held)] = held
+        ends = table[:, first + len(held) : first + len(held) + 2]
+        ends[:] = parts
+        ends[:, 1] += ends[:, 0]
+        self.run(table)
+        return True
 
     def multiply(self, a: np.ndarray, b: np.ndarray, out: np.ndarray, length: int, room: int) -> bool:
         """out = a @ b in blocks of `length` of out's rows, or of its columns where it has more of them. False where

@@ -13,5 +13,6 @@ STATE_BYTES = LINE * 8
 # a block: which kind of function, its address, and what it is called with
 KIND, FUNCTION, DATA, ARGS, SIZES, STEPS = 0, 8, 16, 24, 80, 120
 BLOCK_BYTES = 200  # up to 7 arguments, 5 sizes, 10 steps
-LOOP, ENTRY = 0, 1  # a ufunc's inner loop (machine_code.py); an entry of ints
+LOOP, ENTRY = 0, 1  # a ufunc's inner loop; an entry of ints (machine_code.py)
+ENTRY_ARGUMENTS = 12  # at most: an entry has no sizes and steps, so its arguments go on where those would lie
 MOST_BLOCKS = 64

@@ -25,6 +25,7 @@ from sparkflow_runtime.kernels.crew_layout import (
     CLOCK,
     DATA,
     DONE,
+    ENTRY_ARGUMENTS,
     FUNCTION,
     GOOD,
     KIND,
@@ -105,16 +106,18 @@ def _of_loop(typingctx: Any, function: Any, arrays: Any, sizes: Any, steps: Any,
     return types.void(*[types.int64] * 5), generate
 
 
-def _of_entry(typingctx: Any, function: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _call(builder, args[0], _I64, args[1:])
+def _of_entry(typingctx: Any, function: Any, args: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        words = _word(builder, given[1])
+        found = [builder.load(builder.gep(words, [ir.Constant(_I64, i)])) for i in range(ENTRY_ARGUMENTS)]
+        return _call(builder, given[0], _I64, found)
 
-    return types.int64(*[types.int64] * 7), generate
+    return types.int64(*[types.int64] * 2), generate
 
 
 call_libc: Any = intrinsic(_of_libc)  # of two ints; a function of fewer does not look at the others
 call_loop: Any = intrinsic(_of_loop)
-call_entry: Any = intrinsic(_of_entry)
+call_entry: Any = intrinsic(_of_entry)  # of the ints that lie at an address; likewise
 
 # ---------------------------------------------------------------------- the work
 
@@ -125,8 +128,7 @@ def _do(block: int) -> None:
     if get64(block + KIND) == LOOP:
         call_loop(get64(block + FUNCTION), args, block + SIZES, block + STEPS, get64(block + DATA))
     else:
-        a, b, c = get64(args), get64(args + 8), get64(args + 16)
-        call_entry(get64(block + FUNCTION), a, b, c, get64(args + 24), get64(args + 32), get64(args + 40))
+        call_entry(get64(block + FUNCTION), args)
 
 
 @numba.njit

@@ -6,13 +6,14 @@ everywhere, in loops and over arrays, within 2 units in the last place; below th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.compiled import compiled
-from sparkflow_runtime.kernels.parallel import runs, share
+from sparkflow_runtime.kernels.compiled import Compiled, compiled
+from sparkflow_runtime.kernels.crew_layout import MOST_BLOCKS
+from sparkflow_runtime.kernels.parallel import PER_ITEM, crew_for, runs, share
 
 F = np.float32
 _LOG2E, _LN2_HIGH, _LN2_LOW = F(1.4426950408889634), F(0.693359375), F(-2.12194440e-4)
@@ -23,7 +24,8 @@ _LEAST, _MOST, _BITS, _ZERO, _ONE, _INFINITE = F(-87.3), F(88.3), np.int32(23), 
 _E4, _E3, _E2, _E1, _E0 = F(0.00138143206), F(0.00836885069), F(0.0416684004), F(0.166665196), F(0.49999994)
 
 
-_SHARED = 1 << 17  # elements from which threads pay
+_SHARED = 1 << 17  # elements from which threads of Python pay
+_AT_ONCE = 1 << 15  # elements that a thread of the crew takes, or more
 
 
 def exp32(x: Any) -> Any:
@@ -56,8 +58,14 @@ def exp_of(x: np.ndarray) -> np.ndarray:
     return np.where(x <= _MOST, made, x * _INFINITE)
 
 
-def in_parts(loop: Callable[..., Any], count: int, each: int, *arrays: Any) -> None:
+def in_parts(loop: Compiled, count: int, each: int, *arrays: Any) -> None:
     """loop(*arrays, start, stop) over `count` things of `each` elements, in several threads where there are many."""
+    mates = crew_for(count * each * PER_ITEM) if count > 1 else None
+    address = loop.entry(arrays) if mates is not None else 0
+    if mates is not None and address:
+        length = max(1, _AT_ONCE // max(1, each), -(-count // MOST_BLOCKS))
+        if mates.loop(address, arrays, runs(count, length)):
+            return
     if count * each < _SHARED:
         loop(*arrays, 0, count)
         return

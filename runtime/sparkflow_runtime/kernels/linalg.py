@@ -167,25 +167,3 @@ def _cross(xp: Any, a: Any, b: Any) -> Any:
     x, y = (tuple(xp.moveaxis(v, -1, 0)) for v in (a, b))
     parts = [x[i] * y[j] - x[j] * y[i] for i, j in ((1, 2), (2, 0), (0, 1))]
     return xp.stack(parts, -1)
-
-
-@kernel("Einsum")
-def _einsum(xp: Any, *inputs: Any, equation: str) -> Any:
-    left, _, result = equation.replace(" ", "").partition("->")
-    once = "".join(dict.fromkeys(result.replace("...", "")))
-    try:
-        if len(once) == len(result.replace("...", "")):
-            return xp.asarray(xp.einsum(equation, *inputs, optimize=len(inputs) > 1)).astype(
-                inputs[0].dtype, copy=False
-            )
-        return _diagonal(xp, left, once, result, inputs)
-    except ValueError as error:
-        raise InvalidArgumentError(f"Einsum {equation!r} of {[list(x.shape) for x in inputs]}: {error}") from None
-
-
-def _diagonal(xp: Any, left: str, once: str, result: str, inputs: Any) -> Any:
-    """A label that the result has twice: values where both agree, zeros elsewhere."""
-    values = xp.einsum(f"{left}->{once}", *inputs)
-    out = xp.zeros([values.shape[once.index(c)] for c in result], values.dtype)
-    xp.einsum(f"{result}->{once}", out)[...] = values
-    return out

@@ -244,7 +244,7 @@ def _matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool = False, transpose_b: 
     a, b = a.T if transpose_a else a, b.T if transpose_b else b
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise InvalidArgumentError(f"MatMul: matrix sizes do not match: {a.shape} x {b.shape} (after the transposes)")
-    return _product(xp, a, b)
+    return product(xp, a, b)
 
 
 @kernel("_ColumnsTogether")
@@ -260,12 +260,12 @@ def _columns_together(xp: Any, x: Any, *, first: int = 0, rows: int = -1) -> Any
     return made.T
 
 
-def _product(xp: Any, a: Any, b: Any) -> Any:
+def product(xp: Any, a: Any, b: Any) -> Any:
     """In the type of the operands: of bfloat16 numpy's product is float32."""
     if xp is np and a.ndim == b.ndim == 2 and a.dtype == b.dtype and a.dtype.char in "fd":
         return few_rows.product(a, b) if few_rows.fits(a, b) else parallel.product(a, b)
-    product = xp.matmul(a, b)
-    return product if product.dtype == a.dtype else product.astype(a.dtype)
+    found = parallel.products(a, b) if xp is np else xp.matmul(a, b)
+    return found if found.dtype == a.dtype else found.astype(a.dtype)
 
 
 @kernel("BatchMatMulV2")
@@ -275,7 +275,7 @@ def _batch_matmul(xp: Any, x: Any, y: Any, *, adj_x: bool = False, adj_y: bool =
         raise InvalidArgumentError(
             f"BatchMatMulV2: inner sizes do not match: {x.shape} x {y.shape} (after the adjoints)"
         )
-    return _product(xp, x, y)
+    return product(xp, x, y)
 
 
 def _adjoint(xp: Any, x: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import exp_loops
+from sparkflow_runtime.kernels import exp_loops, norm_loops
 from sparkflow_runtime.kernels.fused_steps import SELU_ALPHA, SELU_SCALE
 from sparkflow_runtime.kernels.host import check_indices, one_int
 from sparkflow_runtime.kernels.pick_loops import count_above, handles, largest
@@ -15,8 +15,6 @@ from sparkflow_runtime.kernels.row_reductions import reduced
 from sparkflow_runtime.kernels.stepwise import stepwise
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
-
-kernel("Relu", in_place=(0,))(lambda xp, x, out=None: xp.maximum(x, x.dtype.type(0), out=out))
 
 
 @stepwise("Relu6")
@@ -91,11 +89,19 @@ def _channels(xp: Any, bias: Any, rank: int, data_format: str) -> Any:
     return bias.reshape(-1, *(1,) * (rank - 2)) if data_format == "NCHW" else bias
 
 
+_NARROW, _MANY = 128, 1 << 15  # channels up to which numpy's loops are too short, elements from which that shows
+
+
 @kernel("BiasAdd", in_place=(0,))
 def _bias_add(xp: Any, value: Any, bias: Any, out: Any = None, *, data_format: str = "NHWC") -> Any:
     axis = 1 if data_format == "NCHW" else -1
     if bias.ndim != 1 or value.ndim < 2 or value.shape[axis] != bias.shape[0]:
         raise InvalidArgumentError(f"BiasAdd: bias {bias.shape} must fit axis {axis} of value {value.shape}")
+    if axis == -1 and value.size >= _MANY and 1 < bias.size <= _NARROW and norm_loops.takes(value, bias):
+        made, whole = np.empty_like(value) if out is None else out, value.flags.c_contiguous
+        if whole and made.flags.c_contiguous:
+            norm_loops.shifted(value.reshape(-1, bias.size), bias, made)
+            return made
     return xp.add(value, _channels(xp, bias, value.ndim, data_format), out=out)
 
 
@@ -134,6 +140,7 @@ def _log_softmax(xp: Any, x: Any) -> tuple[Any, Any]:
     return (x - most) - xp.log(total), made
 
 
+prepares(norm_loops.shift.prepare, "BiasAdd")
 prepares(
     exp_loops.softmax_rows.prepare,
     "Softmax",

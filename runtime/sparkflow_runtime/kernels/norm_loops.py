@@ -63,6 +63,12 @@ def normalised(rows: np.ndarray, mean: np.ndarray, inverse: np.ndarray, offset: 
     return out
 
 
+def shifted(rows: np.ndarray, offset: np.ndarray, out: np.ndarray) -> None:
+    """out = rows + offset; they may be the same memory."""
+    pieces = Pieces(rows)
+    in_parts(shift, pieces.pieces, pieces.size, rows.reshape(-1), pieces.of(offset), out.reshape(-1))
+
+
 def gradient_sums(
     up: np.ndarray, rows: np.ndarray, mean: np.ndarray, inverse: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -155,6 +161,22 @@ def _(x: Any, mean: Any, inverse: Any, offset: Any, out: Any, start: Any, stop: 
         at = slice(first, min(first + size, x.size))
         part = slice(0, at.stop - at.start)
         out[at] = (x[at] - mean[part]) * inverse[part] + offset[part]
+
+
+@compiled([f"void({_IN}, {_IN}, float32[::1], int64, int64)"])
+def shift(x: Any, offset: Any, out: Any, start: Any, stop: Any) -> None:
+    size = offset.shape[0]
+    for first in range(start * size, min(stop * size, x.shape[0]), size):
+        for k in range(np.uint64(min(size, x.shape[0] - first))):
+            out[np.uint64(first) + k] = x[np.uint64(first) + k] + offset[k]
+
+
+@shift.otherwise
+def _(x: Any, offset: Any, out: Any, start: Any, stop: Any) -> None:
+    size = offset.size
+    for first in range(start * size, min(stop * size, x.size), size):
+        at = slice(first, min(first + size, x.size))
+        np.add(x[at], offset[: at.stop - at.start], out=out[at])
 
 
 @compiled([f"void({', '.join([_IN] * 6)}, float32[::1], int64, int64)"])

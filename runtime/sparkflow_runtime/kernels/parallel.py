@@ -151,7 +151,7 @@ def crew_for(work: int) -> Crew | None:
 
 # Multiplications from which a second thread pays: about 25 us of one for the crew, 100 us for threads of Python.
 _SHARED, _SHARED_SLOWLY = 1 << 21, 1 << 23
-_PER_ITEM = 32  # multiplications in the time of one addition
+PER_ITEM = 32  # multiplications in the time of one addition
 
 
 # A few rows by a turned matrix, as in the gradient of a loop: BLAS packs the large matrix again and again by its
@@ -186,6 +186,25 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return in_blocks(a, b, length)
 
 
+def products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """np.matmul of stacks of matrices; many, where they are as many on both sides, in blocks of the first axis."""
+    if min(a.ndim, b.ndim) < 3 or a.shape[:-2] != b.shape[:-2] or a.dtype != b.dtype or a.dtype.char not in "fd":
+        return np.matmul(a, b)
+    if len(a) == 1 and a.ndim > 3:
+        return products(a[0], b[0])[None]
+    if len(a) < 2 or a.size * b.shape[-1] < _SHARED_SLOWLY:
+        return np.matmul(a, b)
+    out = np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
+
+    def work(mine: Sequence[tuple[int, int]]) -> None:
+        part = slice(mine[0][0], sum(mine[-1]))
+        np.matmul(a[part], b[part], out=out[part])
+
+    share(work, runs(len(a), -(-len(a) // _STACKED)))
+    return out
+
+
+_STACKED = 16  # blocks of a stack, at most
 _CHECKED = 1 << 22  # items of a matrix up to which it pays to ask
 
 
@@ -217,7 +236,7 @@ _COPIED, _COPIED_AT_ONCE = 1 << 24, 1 << 21  # bytes
 
 def add_into(held: np.ndarray, value: np.ndarray) -> None:
     """held += value, of one shape and type; large ones in blocks."""
-    mates = crew_for(held.size * _PER_ITEM)
+    mates = crew_for(held.size * PER_ITEM)
     if mates is None or not mates.add(held, value, scratch_at("crew", ROOM_BYTES)):
         np.add(held, value, out=held)
 

@@ -22,6 +22,7 @@ from sparkflow_runtime.kernels import (
     decayed_adam,
     distinct_rows,
     edit_distance,
+    einsum,
     embedding,
     feature,
     files,

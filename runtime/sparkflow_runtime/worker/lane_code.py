@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sparkflow_runtime.worker.codegen import Call, Segment, local_name, read, value_of
+from sparkflow_runtime.worker.codegen import Call, Segment, local_name, read, value_of, with_room
 from sparkflow_runtime.worker.lane_schedule import Lanes, inputs_of
 from sparkflow_runtime.worker.lane_threads import meet
 
@@ -27,6 +27,7 @@ class _Writer:
                 self.readers.setdefault(j, []).append(i)
         self.lines: list[str] = []
         self.nodes: dict[int, str] = {}
+        self.sizes: dict[str, int] = {}  # calls of each function
 
     def compile(self, segment: Segment) -> Callable[[list[Any]], None]:
         main = ["def run(V):", f"    X = [None] * {len(self.calls)}"]
@@ -35,6 +36,8 @@ class _Writer:
         source = "\n" * (_FIRST_LINE - 1) + "\n".join([*self.lines, *main, "    return None"])
         exec(compile(source, segment.filename, "exec"), self.names)  # our own text: indices and k/c/t names only
         segment.nodes.update(self.nodes)
+        for name, calls in self.sizes.items():
+            with_room(self.names[name], calls)
         return self.names["run"]
 
     def _region(self, number: int, lanes: Lanes) -> list[str]:
@@ -58,6 +61,7 @@ class _Writer:
     def _function(self, name: str, lane: Sequence[int], crossing: set[int]) -> None:
         """One lane. crossing: lines whose values lanes of this region hand to each other."""
         self.lines.append(f"def {name}(V, X, take, give):")
+        self.sizes[name] = len(lane)
         own, held = set(lane), set[str]()
         last = self._last_uses(lane)
         for line in lane:

@@ -21,7 +21,7 @@ from sparkflow_runtime.wire import control_flow as cf
 from sparkflow_runtime.wire.control_flow import ALWAYS, Guard, Path
 from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, parse
 from sparkflow_runtime.wire.protos import NodeDef
-from sparkflow_runtime.worker.codegen import Segment
+from sparkflow_runtime.worker.codegen import WORTH_ROOM, Segment, with_room
 from sparkflow_runtime.worker.emit import Block, If, Line, Loop, write
 from sparkflow_runtime.worker.values import HANDS_ON, Irregular, Parts, Value, Values
 
@@ -67,7 +67,8 @@ class _Structure(Values):
         text = write("def run(V):", [*prelude, *loads, *body])
         filename = f"<sparkflow structured segment {next(_serial)}>"
         exec(compile("\n".join(text.lines), filename, "exec"), self.names)  # our own text: generated names only
-        return Segment(self.names["run"], filename, text.nodes)
+        calls = WORTH_ROOM if any(self.items) else len(text.nodes)  # where a path is not (), it is a loop's
+        return Segment(with_room(self.names["run"], calls), filename, text.nodes)
 
     # ------------------------------------------------------------------ items
 

@@ -27,3 +27,10 @@ expression("sparse-made", [np.where(_X > 0, _X, 0).astype(F)], lambda tf, x: [
     f for x in [tf.ensure_shape(x, [3, 4])] for s in [tf.sparse.from_dense(x), tf.sparse.eye(3, 5)]
     for t in [s, *(tf.sparse.expand_dims(s, axis) for axis in (0, 1, -1))] for f in [t.indices, t.values, t.dense_shape]
 ])  # fmt: skip
+expression("filled-by-sizes", [i32(3)[0]], lambda tf, n: [
+    f(size, t) for f in (tf.zeros, tf.ones) for t in (tf.float32, tf.string) for size in (n, tf.stack([n, 2]), [n, 1])
+    if t is tf.float32 or f is tf.zeros
+])  # fmt: skip
+expression("gradients-stop-at-text", [_X], lambda tf, x: [
+    y + tf.string_to_number(tf.as_string(y)) * tf.to_float(tf.strings.length(tf.as_string(y))) for y in [x * 2.0]
+], True)  # fmt: skip

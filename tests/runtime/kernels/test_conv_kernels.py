@@ -209,7 +209,8 @@ def _pools(dtype: Any) -> list[Any]:
 
 def _activations(dtype: Any) -> list[Any]:
     dy, x = normal(999, dtype=dtype), _special(normal(999, dtype=dtype))
-    return [(nn_loops.relu_grad, [dy, x, np.zeros(999, dtype), 7, 990])]
+    made = np.zeros(999, dtype)
+    return [(nn_loops.relu_grad, [dy, x, made, 7, 990]), (nn_loops.relu, [x, made, 7, 990])]
 
 
 def _winograd() -> list[Any]:

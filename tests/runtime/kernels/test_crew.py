@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.kernels import crew_layout as layout
-from sparkflow_runtime.kernels import parallel
-from sparkflow_runtime.kernels.compiled import make_ready
+from sparkflow_runtime.kernels import norm_loops, parallel
+from sparkflow_runtime.kernels.compiled import Compiled, make_ready
 from sparkflow_runtime.kernels.crew import ROOM_BYTES, Crew, in_blocks
 
 _FLOATS = (np.float32, np.float64)
@@ -73,6 +73,25 @@ def test_sums(crew: Crew, shape: tuple[int, ...], dtype: Any) -> None:
     assert crew.add(held, value, room.ctypes.data)
     assert held.tobytes() == wanted.tobytes()
     assert shape == (3,) or not crew.add(held.T, value.T, room.ctypes.data)
+
+
+def test_a_loop_in_parts(crew: Crew) -> None:
+    """Each part once, with all arguments; what does not fit the machine code is left to the caller."""
+    rng = np.random.default_rng(0)
+    up, x = rng.normal(size=(2, 70_000)).astype(np.float32)
+    vectors = rng.normal(size=(4, 512)).astype(np.float32)
+    descend = Compiled(norm_loops.descend.loop, [s.signature for s in norm_loops.descend.sources])
+    made = np.zeros_like(x)
+    arrays = [up, x, *vectors, made]
+    assert descend.entry(arrays) == 0  # not built yet
+    descend.compile()
+    assert crew.loop(descend.entry(arrays), arrays, parallel.runs(137, 5))
+    wanted = np.zeros_like(x)
+    norm_loops.descend.numpy(*arrays[:-1], wanted, 0, 137)
+    assert made.tobytes() == wanted.tobytes()
+    for other in (up[::2], up.astype(np.float64), up.reshape(-1, 1), 3):
+        assert descend.entry([other, *arrays[1:]]) == 0
+    assert not crew.loop(descend.entry(arrays), [*arrays, *arrays], [(0, 1)])
 
 
 def test_many_callers_at_once(crew: Crew) -> None:

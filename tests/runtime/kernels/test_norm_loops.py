@@ -9,7 +9,7 @@ import pytest
 
 from sparkflow_runtime.kernels import norm_loops as norm
 
-LOOPS = [norm.block_sums, norm.block_squares, norm.block_products, norm.normalise, norm.descend]
+LOOPS = [norm.block_sums, norm.block_squares, norm.block_products, norm.normalise, norm.descend, norm.shift]
 SHAPES = [(1, 1), (5, 3), (700, 64), (40, 513), (9000, 5), (131, 512), (33000, 1)]
 
 
@@ -31,6 +31,9 @@ def everything(shape: tuple[int, int]) -> list[np.ndarray]:
     mean, variance = norm.moments(x)
     inverse = (1 / np.sqrt(variance + 1e-3)).astype(np.float32)
     sums = norm.gradient_sums(up, x, mean, inverse)
+    moved = x.copy()
+    norm.shifted(moved, offset, moved)
+    assert moved.tobytes() == (x + offset).tobytes()
     return [
         mean,
         variance,

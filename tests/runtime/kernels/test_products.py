@@ -121,3 +121,14 @@ def test_input_gradient_of_single_cells_is_one_product(graph: Any) -> None:
     with tf.Session() as session:
         found = session.run(tf.nn.conv2d_backprop_input(x.shape, w, given, [1, 1, 1, 1], "SAME"))
     np.testing.assert_allclose(found, given @ w[0, 0].T, rtol=1e-6)
+
+
+@pytest.mark.parametrize("batch", [(40,), (4, 10), (1, 40)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_stacks_have_the_bits_of_one_call(batch: tuple[int, ...], turned: bool) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=(*batch, *s)).astype(np.float32) for s in ((70, 64), (64, 80)))
+    if turned:
+        a = np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2)
+    with parallel.blas_alone():
+        assert parallel.products(a, b).tobytes() == np.matmul(a, b).tobytes()
