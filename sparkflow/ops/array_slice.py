@@ -125,7 +125,8 @@ def strided_slice(
 
 
 def getitem(self: Any, key: Any) -> Tensor:
-    """x[key]: ints, slices, None, ..., and scalar tensors among them; or a boolean mask."""
+    """x[key]: ints, slices, None, ..., and scalar tensors among them; or a boolean mask. Of a variable, `x[key].assign`
+    changes that part of it."""
     tensor = convert_to_tensor(self)
     if isinstance(key, (Tensor, np.ndarray)) and key.dtype == np.bool_:
         return boolean_mask(tensor, key)
@@ -142,7 +143,14 @@ def getitem(self: Any, key: Any) -> Tensor:
         wide = any(c.dtype.base_dtype is dtypes.int64 for c in columns)
         if wide:
             columns = [c if c.dtype.size == 8 else apply_op("Cast", [c], {"DstT": dtypes.int64}) for c in columns]
-        return apply_op("StridedSlice", [tensor, *columns], masks, scope)
+        out = apply_op("StridedSlice", [tensor, *columns], masks, scope)
+    if self is not tensor and hasattr(self, "assign"):  # a variable, of which a slice can be assigned to
+
+        def assign(value: Any, name: str | None = None) -> Tensor:
+            return apply_op("StridedSliceAssign", [self, *columns, value], masks, name)
+
+        out.assign = assign
+    return out
 
 
 def _entry(key: Any) -> tuple[tuple[Any, Any, Any], tuple[str, ...]]:

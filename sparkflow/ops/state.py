@@ -53,6 +53,12 @@ op("Assign", "ref: &T, value: T -> output_ref: &T", _assign_shape, validate_shap
 op("AssignAdd", "ref: &T, value: T -> output_ref: &T", _update_shape, use_locking=False)
 op("AssignSub", "ref: &T, value: T -> output_ref: &T", _update_shape, use_locking=False)
 op("CountUpTo", "ref: &T -> output: T", _same_as_ref, stateful=True)
+op(
+    "StridedSliceAssign",
+    "ref: &T, begin: Index, end: Index, strides: Index, value: T -> output_ref: &T",
+    _same_as_ref,
+    **dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0),
+)
 op("IsVariableInitialized", "ref: &dtype -> is_initialized: bool", lambda op: [()])
 
 _SCATTER = "ref: &T, indices: Tindices, updates: T -> output_ref: &T"
@@ -79,9 +85,12 @@ def assign(
 ) -> Tensor:
     """ref = value; returns the reference, for use after the assignment.
 
-    value: dtype of ref; its shape too unless validate_shape is False, which lets a variable change its shape.
+    ref: a variable, or a slice of one (`v[1:]`), of which the whole reference is returned. value: dtype of ref; its
+    shape too unless validate_shape is False, which lets a variable change its shape.
     Raises InvalidArgumentError on other shapes, TypeError where ref is no variable.
     """
+    if isinstance(ref, Tensor) and not ref.dtype.is_ref and hasattr(ref, "assign"):  # what array_slice.getitem made
+        return ref.assign(value, name=name)
     attrs = {
         "validate_shape": True if validate_shape is None else validate_shape,
         "use_locking": True if use_locking is None else use_locking,

@@ -23,12 +23,14 @@ def regression() -> Any:
 
 
 def test_train_runs_to_the_step_and_goes_on_from_its_checkpoint(graph: Any, tmp_path: Path) -> None:
-    op = slim.learning.create_train_op(regression(), tf.train.GradientDescentOptimizer(0.3))
-    tf.summary.scalar("loss", op)
-    first = slim.learning.train(op, str(tmp_path), number_of_steps=30, log_every_n_steps=10)
-    assert first < 0.1 and tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / "model.ckpt-30")
-    last = slim.learning.train(op, str(tmp_path), number_of_steps=60, save_summaries_secs=60)
-    assert last < first and tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / "model.ckpt-60")
+    losses = []
+    for steps, more in ((30, {"log_every_n_steps": 10}), (60, {"save_summaries_secs": 60})):
+        with tf.Graph().as_default():  # the Supervisor makes the first final
+            op = slim.learning.create_train_op(regression(), tf.train.GradientDescentOptimizer(0.3))
+            tf.summary.scalar("loss", op)
+            losses.append(slim.learning.train(op, str(tmp_path), number_of_steps=steps, **more))
+        assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / f"model.ckpt-{steps}")
+    assert losses[1] < losses[0] < 0.1
     assert any("tfevents" in name for name in os.listdir(tmp_path))
 
 

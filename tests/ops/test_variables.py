@@ -180,3 +180,16 @@ def test_a_control_dependency_shows_what_was_assigned(graph: Any) -> None:
             one, more, twice = session.run(seen)
             assert (one, more) == (2**n, 2**n + 0.5) and (twice == 2 * (1 + 3 * n)).all()
         assert (held[0] == 1).all() and (held[1] == 1).all() and held[2] == 1, "what was fetched is the user's"
+
+
+def test_a_part_of_a_variable_is_assigned_to(graph: Any) -> None:
+    v = tf.Variable(tf.zeros([3, 2]))
+    with tf.control_dependencies([v[1].assign([5.0, 6.0]), tf.assign(v[:1, 1], [7.0])]):
+        after = v + 0.0
+    wrong = v[1].assign(tf.placeholder_with_default([1.0, 2.0, 3.0], None))
+    assert not hasattr(tf.zeros([2])[0], "assign")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(after).tolist() == [[0, 7], [5, 6], [0, 0]]
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"slice of variable 'Variable' has shape \(2,\)"):
+            session.run(wrong)

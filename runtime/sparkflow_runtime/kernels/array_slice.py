@@ -14,6 +14,7 @@ from sparkflow_runtime.kernels.pick_loops import choose
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel, knowing, prepares
 from sparkflow_runtime.kernels.sorting import unique_parts
 from sparkflow_runtime.kernels.sum_loops import sum_rows
+from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -73,6 +74,9 @@ def _index(begin: Any, end: Any, strides: Any, masks: dict[str, int]) -> tuple[A
     return tuple(key) if Ellipsis in key else (*key, Ellipsis)
 
 
+_MASKED = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")  # in the order of _masks
+
+
 def _masks(begin: int, end: int, ellipsis: int, new_axis: int, shrink_axis: int) -> dict[str, int]:
     return {
         "begin_mask": begin,
@@ -110,9 +114,8 @@ def _at(x: Any, key: tuple[Any, ...], begin: Any) -> Any:
 
 @knowing((1, 2, 3), "StridedSlice")
 def _known_slice(node: Node, begin: Any, end: Any, strides: Any) -> Function | None:
-    names = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
     try:
-        key = _index(begin, end, strides, _masks(*(node.attr(f"{name}_mask", 0) for name in names)))
+        key = _index(begin, end, strides, _masks(*(node.attr(f"{name}_mask", 0) for name in _MASKED)))
     except InvalidArgumentError:  # to be said when it is run
         return None
     return lambda x, *_: _at(x, key, begin)
@@ -139,6 +142,26 @@ def _strided_slice_grad(
         raise InvalidArgumentError(f"StridedSliceGrad: dy must have shape {out[key].shape}, got {dy.shape}")
     out[key] = dy
     return out
+
+
+@bound("StridedSliceAssign", refs=(0,))
+def _strided_slice_assign(node: Node) -> Callable[..., Variable]:
+    masks = _masks(*(node.attr(f"{name}_mask", 0) for name in _MASKED))
+
+    def run(ref: Variable, begin: Any, end: Any, strides: Any, value: Any) -> Variable:
+        with ref.lock:  # the rest of the variable stays, whoever else assigns to it
+            held, key = ref.read(), _index(begin, end, strides, masks)
+            wanted = _at(held, key, begin).shape
+            try:
+                held[key] = value
+            except ValueError:
+                raise InvalidArgumentError(
+                    f"StridedSliceAssign: the slice of variable {ref.name!r} has shape {wanted}, to which the value of "
+                    f"shape {np.shape(value)} cannot be broadcast"
+                ) from None
+        return ref
+
+    return run
 
 
 # ---------------------------------------------------------------------- gathers

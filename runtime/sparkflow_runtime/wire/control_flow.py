@@ -31,7 +31,7 @@ Atom = tuple[str, bool]
 Guard = frozenset[Atom]
 ALWAYS: Guard = frozenset()
 _OWN_RESULT = "A loop needs its own result from outside of it: {}"
-_REFERENCES = ("Variable", "TemporaryVariable", "Assign", "Scatter", "Ref")
+_REFERENCES = ("Variable", "TemporaryVariable", "Assign", "Scatter", "StridedSliceAssign", "Ref")
 
 
 class Dead:

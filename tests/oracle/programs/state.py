@@ -54,6 +54,18 @@ def readers_of_an_assignment(tf: Any) -> list[Any]:
     return [[init, init_one], after, after, [after_choice], [after_choice], [after_turn], [v.read_value()]]
 
 
+@program("StridedSliceAssign", tolerance=EXACT)
+def parts_assigned(tf: Any) -> list[Any]:
+    v, init = _variable(tf, ramp("float32", 4, 3))
+    i, x = tf.placeholder(tf.int32, []), tf.placeholder(tf.float32, None)
+    row = {i: np.array(2, np.int32), x: noise("float32", 3)}
+    steps = [
+        v[1].assign([5.0, 6.0, 7.0]), v[:, 0].assign(tf.ones([4])), v[::-2, 1:].assign([[1.0, 2.0], [3.0, 4.0]]),
+        tf.assign(v[3], v[1]), v[..., tf.newaxis, 2].assign([[1.0], [2.0], [3.0], [4.0]]), v[0, 0].assign(9.0),
+    ]  # fmt: skip
+    return [[init], *([step] for step in steps), ([v[i].assign(x)], row), ([v[:2].assign(x)], row), [v.read_value()]]
+
+
 @program("VariableV2", "Assign", "AssignAdd", "Square", tolerance=ROUNDED)
 def readers_in_a_loop(tf: Any) -> list[Any]:
     v, init = _variable(tf, ramp("float32", 2))
