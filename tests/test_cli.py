@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.machinery import ModuleSpec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -110,6 +112,16 @@ def test_traffic(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     finally:
         for server in servers:
             server.stop()
+
+
+def test_compile_keeps_bytecode(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text("x = 1\n")
+    found = ModuleSpec("package", None, is_package=True)
+    found.submodule_search_locations = [str(tmp_path)]
+    monkeypatch.setattr(compile_command, "find_spec", lambda name: found if name == "sparkflow" else None)
+    monkeypatch.setattr(compile_command, "missing", list)
+    assert cli.main(["compile"]) == 0
+    assert len(list(tmp_path.glob("__pycache__/module.*.pyc"))) == 1
 
 
 def test_compile_says_what_it_built(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

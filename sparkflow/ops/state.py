@@ -53,12 +53,11 @@ op("Assign", "ref: &T, value: T -> output_ref: &T", _assign_shape, validate_shap
 op("AssignAdd", "ref: &T, value: T -> output_ref: &T", _update_shape, use_locking=False)
 op("AssignSub", "ref: &T, value: T -> output_ref: &T", _update_shape, use_locking=False)
 op("CountUpTo", "ref: &T -> output: T", _same_as_ref, stateful=True)
-op(
-    "StridedSliceAssign",
-    "ref: &T, begin: Index, end: Index, strides: Index, value: T -> output_ref: &T",
-    _same_as_ref,
-    **dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0),
+_MASKS: dict[str, Any] = dict.fromkeys(
+    ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0
 )
+_PART = "ref: &T, begin: Index, end: Index, strides: Index, value: T -> output_ref: &T"
+op("StridedSliceAssign", _PART, _same_as_ref, **_MASKS)
 op("IsVariableInitialized", "ref: &dtype -> is_initialized: bool", lambda op: [()])
 
 _SCATTER = "ref: &T, indices: Tindices, updates: T -> output_ref: &T"
