@@ -50,6 +50,7 @@ from sparkflow.train.learning_rate import (
     inverse_time_decay,
     linear_cosine_decay,
     natural_exp_decay,
+    noisy_linear_cosine_decay,
     piecewise_constant,
     piecewise_constant_decay,
     polynomial_decay,

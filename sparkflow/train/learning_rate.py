@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
-from sparkflow.ops import math
+from sparkflow.ops import math, random
 from sparkflow.ops.control_flow_cond import case, cond
 from sparkflow_runtime.wire.dtypes import int32, int64
 
@@ -143,6 +143,30 @@ def linear_cosine_decay(
         return (alpha + (steps - step) / steps) * wave + beta
 
     return _schedule("linear_cosine_decay", name, learning_rate, global_step, decay_steps, factor)
+
+
+def noisy_linear_cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    initial_variance: Any = 1.0,
+    variance_decay: Any = 0.55,
+    num_periods: Any = 0.5,
+    alpha: Any = 0.0,
+    beta: Any = 0.001,
+    name: str | None = None,
+) -> Tensor:
+    """linear_cosine_decay with noise on what is left of the steps, of variance initial_variance / (1 +
+    step)^variance_decay."""
+
+    def factor(rate: Tensor, step: Tensor, steps: Tensor) -> Tensor:
+        step = math.minimum(step, steps)
+        deviation = math.sqrt(initial_variance / math.pow(1.0 + step, variance_decay))
+        noise = deviation * random.random_normal([], dtype=step.dtype)
+        wave = 0.5 * (1.0 + math.cos(numbers.pi * (2.0 * num_periods * (step / steps))))
+        return (alpha + (steps - step) / steps + noise) * wave + beta
+
+    return _schedule("noisy_linear_cosine_decay", name, learning_rate, global_step, decay_steps, factor)
 
 
 def cosine_decay_restarts(

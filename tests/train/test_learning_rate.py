@@ -36,6 +36,19 @@ def test_rates(graph: Graph, name: str, args: Any, how: Any, wanted: list[float]
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
+def test_noise_on_a_cosine_is_of_the_variance_that_is_left(graph: Graph) -> None:
+    step = tf.placeholder(tf.int64, [])
+    quiet = tf.train.linear_cosine_decay(2.0, step, 10)
+    silent = tf.train.noisy_linear_cosine_decay(2.0, step, 10, initial_variance=0.0)
+    noisy = tf.train.noisy_linear_cosine_decay(2.0, step, 10, initial_variance=4.0, variance_decay=0.5)
+    with tf.Session() as session:
+        for at in (0, 3, 8):
+            wanted, wave = session.run(quiet, {step: at}), 2 * 0.5 * (1 + np.cos(np.pi * at / 10))
+            assert abs(session.run(silent, {step: at}) - wanted) < 1e-6
+            noise = [(session.run(noisy, {step: at}) - wanted) / wave for _ in range(400)]
+            assert abs(np.mean(noise)) < 0.5 and 0.8 < np.var(noise) / (4 / (1 + at) ** 0.5) < 1.25
+
+
 def test_piecewise_constant(graph: Graph) -> None:
     step = tf.placeholder(tf.int64, [])
     rate = tf.train.piecewise_constant(step, [3, 7], [1.0, 0.5, 0.25])
