@@ -237,4 +237,4 @@ def test_signatures_of_one_graph_do_not_pile_up(graph: Any) -> None:
         session._runtime._master._compiled = Signatures(most_nodes=1000)
         work(session)
         before = work(session)
-        assert abs(work(session) - before) < 20
+        assert work(session) - before < 20  # what other tests have left may go meanwhile
