@@ -17,6 +17,7 @@ from sparkflow.ops import (
     operators,  # noqa: F401 - x + y on tensors
     rules,
 )
+from sparkflow.ops.array_select import where
 from sparkflow.ops.elementwise import unary, unary_float
 from sparkflow.ops.math_reduce import reduce_mean, reduce_sum
 from sparkflow.ops.random import random_uniform
@@ -39,11 +40,15 @@ for _op_type in ("EluGrad", "SeluGrad"):
 op("L2Loss", "t: T -> output: T", rules.scalar)
 
 
-def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
-    """x above zero, alpha * x below."""
+def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Tensor:
+    """x above zero, alpha * x below; alpha may be a tensor, such as a variable that is learned."""
     features = convert_to_tensor(features, name="features")
     if features.dtype.is_integer:
         features = math.to_float(features)
+    if isinstance(alpha, Tensor) or hasattr(alpha, "_as_graph_element"):
+        with get_default_graph().name_scope(name or "LeakyRelu") as scope:
+            below = math.multiply(convert_to_tensor(alpha, features.dtype.base_dtype), features)
+            return where(math.greater(features, 0), features, below, name=scope)
     return apply_op("LeakyRelu", [features], {"alpha": float(alpha)}, name)
 
 

@@ -150,11 +150,20 @@ def batch_norm_with_global_normalization(
 
 
 def local_response_normalization(
-    input: Any, depth_radius: int = 5, bias: float = 1, alpha: float = 1, beta: float = 0.5, name: str | None = None
+    input: Any,
+    depth_radius: int | None = 5,
+    bias: float | None = 1,
+    alpha: float | None = 1,
+    beta: float | None = 0.5,
+    name: str | None = None,
 ) -> Tensor:
-    """x / (bias + alpha * sum of x ** 2 over the channels at most depth_radius away) ** beta, for rank 4."""
-    attrs = {"depth_radius": int(depth_radius), "bias": float(bias), "alpha": float(alpha), "beta": float(beta)}
-    return apply_op("LRN", [input], attrs, name)
+    """x / (bias + alpha * sum of x ** 2 over the channels at most depth_radius away) ** beta, for rank 4. None stands
+    for the default."""
+    numbers = {"bias": (bias, 1.0), "alpha": (alpha, 1.0), "beta": (beta, 0.5)}
+    attrs: dict[str, Any] = {
+        key: default if value is None else float(value) for key, (value, default) in numbers.items()
+    }
+    return apply_op("LRN", [input], {"depth_radius": 5 if depth_radius is None else int(depth_radius), **attrs}, name)
 
 
 lrn = local_response_normalization

@@ -302,6 +302,7 @@ def _convert(value: Variable, dtype: Any, name: str | None, as_ref: bool) -> Ten
 
 
 register_conversion(Variable, _convert)
+variable = Variable  # as tensorflow.python.ops.variable_scope calls it
 Variable.SaveSliceInfo = SaveSliceInfo  # type: ignore[attr-defined]
 operators.install(Variable)
 

@@ -91,7 +91,7 @@ HOMES: dict[str, Sequence[str]] = {
     "ops.summary_ops": ("sparkflow.summary",),
     "ops.template": _OPS,
     "ops.tensor_array_ops": _OPS,
-    "ops.variable_scope": _OPS,
+    "ops.variable_scope": (*_OPS, "sparkflow.ops.variables"),
     "ops.variables": (_TF, "sparkflow.ops.variables", "sparkflow.ops.partitioned_variables"),
     "platform.app": ("sparkflow.app",),
     "platform.flags": ("sparkflow.flags",),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+import sparkflow as tf
 from sparkflow.framework.graph import Graph
 from sparkflow.ops import array, math, nn, nn_loss
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -191,3 +192,18 @@ def test_integers_are_refused_or_made_floats(graph: Graph) -> None:
         nn.softmax(x)
     assert nn.leaky_relu(x).dtype == "float32" and nn.relu(x).dtype == "int32"
     assert math.reciprocal(math.to_float(x)).dtype == "float32"
+
+
+def test_the_slope_of_a_leaky_relu_may_be_learned(graph: Graph) -> None:
+    slope, x = tf.Variable([0.5, 0.25]), tf.constant([[-2.0, 3.0], [0.0, -4.0]])
+    y = tf.nn.leaky_relu(x, slope)
+    with tf.Session() as session:
+        session.run(slope.initializer)
+        found = session.run([y, *tf.gradients(y, [x, slope])])
+    for a, b in zip(found, ([[-1, 3], [0, -1]], [[0.5, 1], [0.5, 0.25]], [-2, -4])):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_none_stands_for_the_default_of_lrn(graph: Graph) -> None:
+    with tf.Session() as session:
+        assert session.run(tf.nn.lrn(tf.ones([1, 1, 1, 3]), None, None, None, None)).tolist() == [[[[0.5] * 3]]]
