@@ -301,6 +301,7 @@ _LAZY = (
     "compat",
     "config",
     "contrib",
+    "core",
     "data",
     "distributions",
     "dtypes",
@@ -331,8 +332,10 @@ def __getattr__(name: str) -> Any:
         return import_module(f"sparkflow.{name}")
     if name in _CONNECTORS:
         return import_module(f"sparkflow_connectors.{name}")
+    if name == "install_as_tensorflow":
+        return import_module("sparkflow.stand_in").install_as_tensorflow
     if name == "__version__":
-        return import_module("sparkflow.version").with_own_version()
+        return import_module("sparkflow.version").VERSION
     if name in _SWITCHES:
         return lambda: None  # there is nothing to switch
     if name in ("enable_eager_execution", "executing_eagerly"):

@@ -22,6 +22,7 @@ HOMES: dict[str, Sequence[str]] = {
     "data.ops.dataset_ops": ("sparkflow.data",),
     "data.ops.iterator_ops": ("sparkflow.data",),
     "data.ops.readers": ("sparkflow.data",),
+    "eager.context": ("sparkflow.contrib.eager",),
     "framework.constant_op": (_TF,),
     "framework.dtypes": (_TF,),
     "framework.errors": ("sparkflow.errors",),
@@ -98,6 +99,7 @@ HOMES: dict[str, Sequence[str]] = {
     "platform.gfile": ("sparkflow.gfile",),
     "platform.test": ("sparkflow.test",),
     "platform.tf_logging": ("sparkflow.logging",),
+    "pywrap_tensorflow": (_TRAIN,),
     "saved_model.builder": ("sparkflow.saved_model.builder",),
     "saved_model.loader": ("sparkflow.saved_model.loader",),
     "saved_model.signature_constants": ("sparkflow.saved_model.signature_constants",),
@@ -136,6 +138,7 @@ HOMES: dict[str, Sequence[str]] = {
     "training.training_util": (_TRAIN,),
     "util.compat": ("sparkflow.compat",),
     "util.nest": ("sparkflow.contrib.nest",),
+    "util.tf_contextlib": ("contextlib",),
     "util.tf_inspect": ("inspect",),
 }
 

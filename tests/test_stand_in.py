@@ -1,0 +1,90 @@
+"""Libraries that import tensorflow, on sparkflow."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import sparkflow as tf
+
+LIBRARY = """
+import tensorflow as tf
+import tensorflow.compat.v1 as tf1
+import tensorflow.compat.v1.nn
+import tensorflow.contrib.slim as slim
+import tensorflow.nn.rnn_cell as rnn_cell
+import tensorflow.core.framework.graph_pb2 as graph_pb2
+from tensorflow.contrib import layers
+from tensorflow.core.example import example_pb2
+from tensorflow.core.framework import summary_pb2
+from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.framework import ops
+from tensorflow.python.ops.variable_scope import variable
+from tensorflow.train import AdamOptimizer
+
+
+def score(x):
+    with slim.arg_scope([slim.fully_connected], activation_fn=None):
+        return tf1.squeeze(layers.fully_connected(slim.fully_connected(x, 4), 1))
+"""
+PROGRAM = """
+import sys
+import sparkflow
+
+spec = sparkflow.__spec__
+sparkflow.install_as_tensorflow()
+sparkflow.install_as_tensorflow()
+import library
+import tensorflow
+
+assert tensorflow is sparkflow and sparkflow.__spec__ is spec and sparkflow.__name__ == "sparkflow"
+assert library.tf1.nn is sparkflow.nn and library.rnn_cell is sparkflow.nn.rnn_cell
+assert library.ops.Graph is sparkflow.Graph and library.variable is sparkflow.Variable
+assert library.config_pb2.ConfigProto is sparkflow.ConfigProto and library.graph_pb2.GraphDef is sparkflow.GraphDef
+assert library.summary_pb2.Summary is sparkflow.Summary and library.example_pb2.Example is sparkflow.train.Example
+assert sum(type(finder).__name__ == "_StandIn" for finder in sys.meta_path) == 1
+with tensorflow.Session() as session:
+    y = library.score(tensorflow.ones([3, 2]))
+    session.run(tensorflow.global_variables_initializer())
+    assert session.run(y).shape == (3,)
+for name in ("tensorflow.no_such", "tensorflow.python.no_such.a", "tensorflow.nn.relu", "tensorflow.core.util.n_pb2"):
+    try:
+        __import__(name)
+    except ModuleNotFoundError as error:
+        assert "tensorflow" in error.name, error
+    else:
+        raise AssertionError(name)
+"""
+LATE = """
+import sys, types
+sys.modules["tensorflow"] = types.ModuleType("tensorflow")
+import sparkflow
+try:
+    sparkflow.install_as_tensorflow()
+except RuntimeError as error:
+    assert "TensorFlow itself is imported" in str(error)
+else:
+    raise AssertionError
+"""
+
+
+def _run(code: str, folder: Path) -> None:
+    found = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+
+
+def test_a_library_runs_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "library.py").write_text(LIBRARY)
+    _run(PROGRAM, tmp_path)
+
+
+def test_not_where_tensorflow_itself_is_imported(tmp_path: Path) -> None:
+    _run(LATE, tmp_path)
+
+
+def test_versions_are_tensorflows_and_ones_own() -> None:
+    assert [int(part) for part in tf.__version__.split(".")] == [1, 15, 0] and tf.__version__ == tf.version.VERSION
+    assert version("sparkflow-graph") == tf.version.SPARKFLOW_VERSION
+    assert not hasattr(tf.version, "NO_SUCH_VERSION")
