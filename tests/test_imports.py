@@ -65,6 +65,7 @@ ROOMS = {
     "sparkflow.examples.*": SUGAR,
     "sparkflow.feature_column.*": SUGAR,
     "sparkflow.keras.*": SUGAR,
+    "sparkflow.core.*": SUGAR,
     "sparkflow.python.*": SUGAR,
     "sparkflow.saved_model.*": SUGAR,
     "sparkflow_runtime.*": Room(may=("sparkflow_runtime.*",)),  # server.py and session.py join the rooms
