@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.data import ahead, deferred
+from sparkflow.data import ahead, deferred, elements
 from sparkflow.data.deferred import Bind
-from sparkflow.data.elements import Fed, Function, Given, Spec, as_value, leaves_of, spec_of, structured
-from sparkflow.framework import nest, shapes
+from sparkflow.data.elements import Fed, Function, Given, Spec, leaves_of, structured
+from sparkflow.framework import nest
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.random_seed import get_seed
 from sparkflow.framework.shapes import TensorShape
@@ -39,7 +39,8 @@ class Dataset:
 
     def _rows(self, fed: Fed) -> Rows:
         """The elements' leaves."""
-        rows = self._raw(fed)
+        rows = self._raw(fed,
+)  # fmt: skip
         return rows if self._step is None else map(self._step(fed).one, rows)
 
     # ------------------------------------------------------------------ sources
@@ -47,13 +48,13 @@ class Dataset:
     @staticmethod
     def from_tensors(tensors: Any) -> Dataset:
         """One element."""
-        leaves, spec, fed = _begin(tensors)
+        leaves, spec, fed = elements.begun(tensors)
         return Dataset(spec, lambda values: [[values[x] if isinstance(x, Tensor) else x for x in leaves]], fed)
 
     @staticmethod
     def from_tensor_slices(tensors: Any) -> Dataset:
         """An element for each row of the arrays, which must have equally many. Raises ValueError on a scalar."""
-        leaves, spec, fed = _begin(tensors)
+        leaves, spec, fed = elements.begun(tensors)
         if any(d == () for d in spec.dims):
             raise ValueError("from_tensor_slices: every component must have at least one axis, got a scalar")
         counts = {d[0] for d in spec.dims if d is not None and d[0] is not None}
@@ -75,7 +76,7 @@ class Dataset:
         """What generator(*args) yields, of these types. InvalidArgumentError where a value does not fit."""
         kinds = tuple(map(dtypes.as_dtype, leaves_of(output_types)))
         like = structured(output_types)
-        dims = (None,) * len(kinds) if output_shapes is None else _dims_like(like, output_shapes)
+        dims = (None,) * len(kinds) if output_shapes is None else elements.dims_like(like, output_shapes)
         spec = Spec(like, kinds, dims)
 
         def rows(values: Fed) -> Rows:
@@ -83,7 +84,7 @@ class Dataset:
                 leaves = leaves_of(element) if isinstance(like, (tuple, dict)) else [element]
                 if len(leaves) != len(kinds):
                     raise InvalidArgumentError(f"The generator yielded {element!r}, expected a structure like {like!r}")
-                yield [_typed(v, t) for v, t in zip(leaves, kinds)]
+                yield [elements.typed(v, t) for v, t in zip(leaves, kinds)]
 
         return Dataset(spec, rows)
 
@@ -233,7 +234,7 @@ class Dataset:
         """These, then the other's."""
         if self._spec.types != dataset._spec.types:
             raise TypeError("Two datasets to concatenate have different types")
-        dims = tuple(_common(a, b) for a, b in zip(self._spec.dims, dataset._spec.dims))
+        dims = tuple(elements.common(a, b) for a, b in zip(self._spec.dims, dataset._spec.dims))
         return Dataset(
             self._spec._replace(dims=dims),
             lambda fed: itertools.chain(self._rows(fed), dataset._rows(fed)),
@@ -289,7 +290,7 @@ class Dataset:
         """As batch, of arrays of different sizes: filled up to padded_shapes, or the largest of the batch where a
         size is None or -1."""
         kinds = self._spec.types
-        dims = self._spec.dims if padded_shapes is None else _dims_like(self._spec.like, padded_shapes)
+        dims = self._spec.dims if padded_shapes is None else elements.dims_like(self._spec.like, padded_shapes)
         nothing = [b"" if t is dtypes.string else 0 for t in kinds]
         given = Given(batch_size, *(nothing if padding_values is None else leaves_of(padding_values)))
 
@@ -393,31 +394,3 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"<Dataset shapes: {self.output_shapes}, types: {self.output_types}>"
-
-
-def _begin(tensors: Any) -> tuple[list[Any], Spec, tuple[Tensor, ...]]:
-    values = nest.map_structure(as_value, structured(tensors))
-    leaves = nest.flatten(values)
-    return leaves, spec_of(values), tuple(x for x in leaves if isinstance(x, Tensor))
-
-
-def _dims_like(like: Any, given: Any) -> tuple[shapes.Dims, ...]:
-    """One shape for each leaf of `like`, from a structure of shapes, which are sequences themselves."""
-    if isinstance(like, dict):
-        return tuple(d for key in sorted(like) for d in _dims_like(like[key], given[key]))
-    if isinstance(like, tuple):
-        return tuple(d for own, one in zip(like, given, strict=True) for d in _dims_like(own, one))
-    return (shapes.as_dims(given),)
-
-
-def _typed(value: Any, dtype: dtypes.DType) -> Any:
-    try:
-        return as_value(value) if dtype is dtypes.string else np.asarray(value, dtype.np)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"The generator yielded {value!r}, expected {dtype.name}: {error}") from None
-
-
-def _common(a: shapes.Dims, b: shapes.Dims) -> shapes.Dims:
-    if a is None or b is None or len(a) != len(b):
-        return None
-    return tuple(x if x == y else None for x, y in zip(a, b))

@@ -17,7 +17,7 @@ from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_grap
 from sparkflow.ops import array
 from sparkflow.session.session import Session
 from sparkflow_runtime.wire import dtypes
-from sparkflow_runtime.wire.errors import UnimplementedError
+from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 
 Fed = Mapping[Tensor, Any]  # the values of the tensors that a recipe begins with
 
@@ -154,3 +154,34 @@ def _callable(graph: Graph, fillers: Sequence[Operation], wanted: Sequence[Tenso
     session = Session(graph=graph)
     session.run(list(fillers))
     return session.make_callable(list(wanted), inputs)
+
+
+def begun(tensors: Any) -> tuple[list[Any], Spec, tuple[Tensor, ...]]:
+    """The leaves of what a dataset begins with, what they are, and those that are tensors."""
+    values = nest.map_structure(as_value, structured(tensors))
+    leaves = nest.flatten(values)
+    return leaves, spec_of(values), tuple(x for x in leaves if isinstance(x, Tensor))
+
+
+def dims_like(like: Any, given: Any) -> tuple[shapes.Dims, ...]:
+    """One shape for each leaf of `like`, from a structure of shapes, which are sequences themselves."""
+    if isinstance(like, dict):
+        return tuple(d for key in sorted(like) for d in dims_like(like[key], given[key]))
+    if isinstance(like, tuple):
+        return tuple(d for own, one in zip(like, given, strict=True) for d in dims_like(own, one))
+    return (shapes.as_dims(given),)
+
+
+def typed(value: Any, dtype: dtypes.DType) -> Any:
+    """What a generator yielded. Raises InvalidArgumentError where it is of no such type."""
+    try:
+        return as_value(value) if dtype is dtypes.string else np.asarray(value, dtype.np)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"The generator yielded {value!r}, expected {dtype.name}: {error}") from None
+
+
+def common(a: shapes.Dims, b: shapes.Dims) -> shapes.Dims:
+    """What both shapes fit."""
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return tuple(x if x == y else None for x, y in zip(a, b))

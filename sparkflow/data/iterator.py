@@ -11,8 +11,8 @@ from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
 
-from sparkflow.data.dataset import Dataset, _dims_like
-from sparkflow.data.elements import Spec, leaves_of, structured
+from sparkflow.data.dataset import Dataset
+from sparkflow.data.elements import Spec, dims_like, leaves_of, structured
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.framework.shapes import TensorShape, compatible, show
@@ -154,7 +154,7 @@ def _element(spec: Spec, found: list[Tensor]) -> Any:
 def _spec(types: Any, shapes: Any) -> Spec:
     kinds = tuple(map(dtypes.as_dtype, leaves_of(types)))
     like = structured(types)
-    return Spec(like, kinds, (None,) * len(kinds) if shapes is None else _dims_like(like, shapes))
+    return Spec(like, kinds, (None,) * len(kinds) if shapes is None else dims_like(like, shapes))
 
 
 def _check_fits(own: Spec, given: Spec) -> None:

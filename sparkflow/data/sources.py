@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sparkflow.data.dataset import Dataset, Rows, _begin
-from sparkflow.data.elements import Spec
+from sparkflow.data.dataset import Dataset, Rows
+from sparkflow.data.elements import Spec, begun
 from sparkflow.framework.graph import Tensor
 from sparkflow.python_io import TFRecordOptions, tf_record_iterator
 from sparkflow_runtime.wire import dtypes
@@ -22,7 +22,7 @@ class _Files(Dataset):
         if isinstance(filenames, Dataset):
             names, tensors = filenames._rows, filenames._tensors
         else:
-            leaves, _, tensors = _begin([filenames] if isinstance(filenames, (str, bytes)) else filenames)
+            leaves, _, tensors = begun([filenames] if isinstance(filenames, (str, bytes)) else filenames)
 
             def names(fed: Any) -> Rows:
                 listed = fed.get(leaves[0]) if isinstance(leaves[0], Tensor) else leaves[0]
