@@ -208,7 +208,7 @@ with tf.Session(server.target) as session:
 
 def test_a_worker_that_is_killed_is_named(workers: Any) -> None:
     [server] = workers(1)
-    command = [sys.executable, "-c", CHILD]
+    command, peer = [sys.executable, "-c", CHILD], "/job:worker/replica:0/task:1"
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         try:
             assert child.stdin is not None and child.stdout is not None
@@ -225,7 +225,8 @@ def test_a_worker_that_is_killed_is_named(workers: Any) -> None:
                         while True:
                             session.run(out)
             assert isinstance(error.value, tf.errors.UnavailableError)
-            assert "lost /job:worker/replica:0/task:1" in error.value.message
+            # lost in a step, or found missing at the beginning of the next
+            assert any(said in error.value.message for said in (f"lost {peer}", f"{peer} is not there"))
         finally:
             child.kill()
 
