@@ -146,7 +146,7 @@ def _of(compute: Callable[..., Any]) -> Callable[[Operation], Any]:
         try:
             with np.errstate(all="raise"):
                 return np.asarray(compute(op, *values), op.outputs[0].dtype.np)
-        except (ArithmeticError, IndexError, ValueError):
+        except (ArithmeticError, IndexError, TypeError, ValueError):
             return None
 
     return rule

@@ -40,9 +40,7 @@ class Layer:
         self._scope: VariableScope | None = None
         self._trainable_weights: list[Any] = []
         self._non_trainable_weights: list[Any] = []
-        self.input_spec: InputSpec | list[InputSpec] | None = (
-            None  # a subclass may say what it takes, before or in build
-        )
+        self.input_spec: InputSpec | list[InputSpec] | None = None  # what a subclass takes, said before or in build
         self._losses: list[Tensor] = []
         self._updates: list[Any] = []
 
