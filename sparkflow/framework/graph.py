@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from sparkflow.framework.collections import Collections
@@ -23,6 +24,40 @@ from sparkflow_runtime.wire.protos import AttrValue, GraphDef, NodeDef
 _VALID_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
 _VALID_SCOPE = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
 _PRODUCER = 1882  # the GraphDef version that TensorFlow 2.x writes; readers refuse a lower one
+
+
+class NameScope:
+    """`with` one of these, ops made inside have names that begin with `name/`; it gives that prefix."""
+
+    __slots__ = ("_graph", "_name", "_old")
+
+    def __init__(self, graph: Graph, name: str | None):
+        self._graph, self._name, self._old = graph, name, ""
+
+    def __enter__(self) -> str:
+        graph, name = self._graph, self._name
+        scope = "" if not name else name if name[-1] == "/" else graph.unique_name(name) + "/"
+        self._old, graph._name_stack = graph._name_stack, scope
+        return scope
+
+    def __exit__(self, *error: object) -> None:
+        self._graph._name_stack = self._old
+
+
+class Pushed:
+    """`with` one of these, `item` is the last of that stack of the graph."""
+
+    __slots__ = ("_graph", "_item", "_name", "_stack")
+
+    def __init__(self, graph: Graph, name: str, item: Any):
+        self._graph, self._name, self._item = graph, name, item
+
+    def __enter__(self) -> None:
+        self._stack: list[Any] = getattr(self._graph, self._name)
+        self._stack.append(self._item)
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.pop()
 
 
 class Graph(Collections):
@@ -90,11 +125,12 @@ class Graph(Collections):
             raise ValueError(f"{op.name!r} must be from the same graph as {what}: it was made in another Graph")
 
     def _apply_scopes(self, op: Operation) -> None:
-        data = {t.op for t in op.inputs}
-        for controllers in self._control_stack:
-            for control in controllers:
-                if control not in data:
-                    op.add_control_input(control)
+        if self._control_stack:
+            data = {t.op for t in op.inputs}
+            for controllers in self._control_stack:
+                for control in controllers:
+                    if control not in data:
+                        op.add_control_input(control)
         if self._colocation_stack:
             target = self._colocation_stack[-1]
             own = op.attrs.get("_class", [])
@@ -121,6 +157,10 @@ class Graph(Collections):
 
     def get_operations(self) -> list[Operation]:
         return list(self._ops.values())
+
+    def operations_since(self, version: int) -> list[Operation]:
+        """Those made since the graph had that version, without a look at the others."""
+        return list(islice(reversed(self._ops.values()), max(0, self.version - version)))[::-1]
 
     def get_operation_by_name(self, name: str) -> Operation:
         if name not in self._ops:
@@ -166,7 +206,8 @@ class Graph(Collections):
         TensorBoard reads them."""
         graph_def = GraphDef()
         graph_def.versions.producer = _PRODUCER
-        for op in list(self._ops.values())[from_version:to_version]:
+        last = None if to_version is None else max(0, to_version - from_version)
+        for op in self.operations_since(from_version)[:last]:
             node = graph_def.node.add()
             op.write(node)
             if add_shapes and op.outputs:
@@ -223,68 +264,53 @@ class Graph(Collections):
             self._used_names[f"{key}_{n}"] = 1
         return f"{name}_{n}"
 
-    @contextmanager
-    def name_scope(self, name: str | None) -> Iterator[str]:
+    def name_scope(self, name: str | None) -> NameScope:
         """Prefix names with `name/`; a name ending in '/' is taken as it is, None or '' resets to the root."""
-        old = self._name_stack
-        scope = "" if not name else name if name.endswith("/") else self.unique_name(name) + "/"
-        self._name_stack = scope
-        try:
-            yield scope
-        finally:
-            self._name_stack = old
+        return NameScope(self, name)
 
     def get_name_scope(self) -> str:
         return self._name_stack[:-1]
 
-    @contextmanager
-    def _pushed(self, stack: list[Any], item: Any) -> Iterator[None]:
-        stack.append(item)
-        try:
-            yield
-        finally:
-            stack.pop()
-
-    @contextmanager
-    def device(self, device_name_or_function: str | DeviceSpec | Callable[[Operation], str] | None) -> Iterator[None]:
+    def device(self, device_name_or_function: str | DeviceSpec | Callable[[Operation], str] | None) -> Pushed:
         """Ops made inside ask for this device, merged with those of the scopes around; None asks for none."""
         if isinstance(device_name_or_function, DeviceSpec):
             device_name_or_function = device_name_or_function.to_string()
         if isinstance(device_name_or_function, str):
             canonical(device_name_or_function)
-        with self._pushed(self._device_stack, device_name_or_function):
-            yield
+        return Pushed(self, "_device_stack", device_name_or_function)
 
-    @contextmanager
-    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> AbstractContextManager[None]:
         """Ops made inside stand on op's device; ignore_existing: no matter what the scopes around say. None drops
         those."""
         if op is None or ignore_existing:
-            stack, self._colocation_stack = self._colocation_stack, []
-            try:
-                with nullcontext() if op is None else self.colocate_with(op):
-                    yield
-            finally:
-                self._colocation_stack = stack
-            return
+            return self._colocated_only(op)
         element = self.as_graph_element(op)
-        with self._pushed(self._colocation_stack, element.op if isinstance(element, Tensor) else element):
-            yield
+        return Pushed(self, "_colocation_stack", element.op if isinstance(element, Tensor) else element)
 
     @contextmanager
-    def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
+    def _colocated_only(self, op: Any) -> Iterator[None]:
+        stack, self._colocation_stack = self._colocation_stack, []
+        try:
+            with nullcontext() if op is None else self.colocate_with(op):
+                yield
+        finally:
+            self._colocation_stack = stack
+
+    def control_dependencies(self, control_inputs: Iterable[Any] | None) -> AbstractContextManager[None]:
         """Ops made inside run after these; None drops the dependencies, the cond and the loop of the scopes around."""
         if control_inputs is None:
-            stack, self._control_stack = self._control_stack, []
-            context, self._control_flow_context = self._control_flow_context, None
-            try:
-                yield
-            finally:
-                self._control_stack, self._control_flow_context = stack, context
-            return
+            return self._controlled_by_nobody()
         elements = [self.as_graph_element(c) for c in control_inputs]
-        with self._pushed(self._control_stack, [e.op if isinstance(e, Tensor) else e for e in elements]):
+        return Pushed(self, "_control_stack", [e.op if isinstance(e, Tensor) else e for e in elements])
+
+    @contextmanager
+    def _controlled_by_nobody(self) -> Iterator[None]:
+        stack, self._control_stack = self._control_stack, []
+        context, self._control_flow_context = self._control_flow_context, None
+        try:
             yield
+        finally:
+            self._control_stack, self._control_flow_context = stack, context
 
     @contextmanager
     def _attr_scope(self, attr_map: dict[str, Any]) -> Iterator[None]:
@@ -295,7 +321,7 @@ class Graph(Collections):
                 inside.pop(name, None)
             else:
                 inside[name] = wire_attrs.decode(value) if isinstance(value, AttrValue) else value
-        with self._pushed(self._attr_stack, inside):
+        with Pushed(self, "_attr_stack", inside):
             yield
 
     @contextmanager

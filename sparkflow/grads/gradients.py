@@ -12,6 +12,7 @@ from sparkflow.grads.level import Level, trainable
 from sparkflow.grads.registry import as_source
 from sparkflow.grads.walk import Manner, Walk, as_list
 from sparkflow.ops import array
+from sparkflow_runtime.wire.collector import paused
 
 
 class UnconnectedGradients(Enum):
@@ -21,6 +22,7 @@ class UnconnectedGradients(Enum):
     ZERO = "zero"
 
 
+@paused()
 def gradients(
     ys: Any,
     xs: Any,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from sparkflow.framework.apply import as_array
@@ -278,14 +279,16 @@ def variable_scope(
     with _name_scope(label, auxiliary_name_scope) as prefix:
         scope = _scope(base, name, reuse or base.reuse, given)
         scope._name_scope = base.original_name_scope if isinstance(name_or_scope, VariableScope) else prefix
-        before = dict(store.scope_counts)
-        store.scope_counts[name] = before.get(name, 0) + 1
+        counts = store.scope_counts
+        before = dict(counts) if isinstance(name_or_scope, VariableScope) else None
+        counts[name] = counts.get(name, 0) + 1
+        known = len(counts)
         graph.extra[_CURRENT] = scope
         try:
             yield scope
         finally:
             graph.extra[_CURRENT] = outer
-            _forget_inner(store, name, before if isinstance(name_or_scope, VariableScope) else None)
+            _forget_inner(store, name, known, before)
 
 
 @contextmanager
@@ -349,11 +352,15 @@ def _nested_getter(inner: Any, outer: Any, getter: Any, *args: Any, **kwargs: An
     return inner(partial(outer, getter), *args, **kwargs)
 
 
-def _forget_inner(store: VariableStore, name: str, restore: dict[str, int] | None) -> None:
-    """Names inside a closed scope are free again, for default_name; a scope entered again leaves no trace."""
+def _forget_inner(store: VariableStore, name: str, known: int, restore: dict[str, int] | None) -> None:
+    """Names inside a closed scope are free again, for default_name; a scope entered again leaves no trace.
+
+    known: how many names there were when it was opened, of which none was inside it: the others came after them.
+    """
     if restore is not None:
         store.scope_counts = restore
         return
-    for key in store.scope_counts:
+    counts = store.scope_counts
+    for key in list(islice(reversed(counts), max(0, len(counts) - known))):
         if key.startswith(name + "/"):
-            store.scope_counts[key] = 0
+            del counts[key]

@@ -74,7 +74,7 @@ class Variable:
         graph, first = self._graph, self._graph.version
         with graph.name_scope("Initializer"), graph.device(None):
             self._initial_value = convert_to_tensor(make(), dtype, name="initial_value")
-        made = graph.get_operations()[first:]
+        made = graph.operations_since(first)
         self._make_node(scope, dims, validate_shape)
         for op in made:
             if not op.device and "_class" not in op.attrs:

@@ -86,6 +86,6 @@ def replica_device_setter(
         target = DeviceSpec.from_string(ps_device)
         if own.job in (None, target.job):  # the turn passes even where the task was named, as in TensorFlow
             target = DeviceSpec(task=strategy(op)).merged_over(target)
-        return own.merged_over(target).to_string()
+        return merge(op.device, target.to_string())
 
     return device

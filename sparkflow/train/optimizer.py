@@ -15,6 +15,7 @@ from sparkflow.ops.partitioned_variables import PartitionedVariable
 from sparkflow.ops.variables import Variable
 from sparkflow.train import slots
 from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.collector import paused
 
 GradsAndVars = list[tuple[Any, Any]]
 _VALID_DTYPES = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
@@ -106,6 +107,7 @@ class Optimizer:
         self._check_dtypes([v for g, v in zip(grads, var_list) if g is not None])
         return list(zip(grads, var_list))
 
+    @paused()
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Variable | None = None, name: str | None = None
     ) -> Operation:

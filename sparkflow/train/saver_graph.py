@@ -13,6 +13,7 @@ from sparkflow.ops import array, array_join, control_flow, io, state
 from sparkflow.ops.lookup_mutable import MutableHashTable
 from sparkflow.ops.partitioned_variables import PartitionedVariable
 from sparkflow.ops.variables import Variable
+from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.dtypes import DType
 
@@ -104,6 +105,7 @@ def _full_name(variable: Variable) -> str:
     return variable.op.name if info is None else info.full_name
 
 
+@paused()
 def build(
     found: Sequence[Saved], filename: str, name: str, sharded: bool, reshape: bool, sequentially: bool
 ) -> SaverNodes:

@@ -11,6 +11,7 @@ from sparkflow.ops import control_flow, variables
 from sparkflow.summary import merge_all
 from sparkflow.train import saver as saving
 from sparkflow.train.readiness import global_variables_missing, variables_missing
+from sparkflow_runtime.wire.collector import paused
 
 
 class Scaffold:
@@ -61,6 +62,7 @@ class Scaffold:
         init_fn = self._init_fn
         return None if init_fn is None else lambda session: init_fn(self, session)
 
+    @paused()
     def finalize(self) -> Scaffold:
         """Make what is missing, and let the graph change no more."""
         if not self._finalized:

@@ -39,6 +39,7 @@ from sparkflow.train.queue_runner import QueueRunner
 from sparkflow.train.readiness import global_variables_missing
 from sparkflow.train.session_manager import not_ready
 from sparkflow.train.session_run_hook import SessionRunHook
+from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.devices import DeviceSpec
 
 _CHIEFS = ("chief", "master")
@@ -88,6 +89,7 @@ class SyncReplicasOptimizer(Optimizer):
         """The wrapped optimizer's gradients: those of this replica."""
         return self._opt.compute_gradients(*args, **kwargs)
 
+    @paused()
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Any = None, name: str | None = None
     ) -> Operation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -38,10 +38,14 @@ class DeviceSpec:
 
     def merged_over(self, base: DeviceSpec) -> DeviceSpec:
         """This spec with its missing parts taken from `base`; a device type given here takes its index with it."""
-        set_here = {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
-        if self.device_type is not None:
-            set_here["device_index"] = self.device_index
-        return replace(base, **set_here)
+        typed = self if self.device_type is not None or self.device_index is not None else base
+        return DeviceSpec(
+            base.job if self.job is None else self.job,
+            base.replica if self.replica is None else self.replica,
+            base.task if self.task is None else self.task,
+            base.device_type if self.device_type is None else self.device_type,
+            typed.device_index,
+        )
 
     def fits(self, full: DeviceSpec) -> bool:
         return all(
@@ -77,10 +81,12 @@ def _number(text: str) -> int | None:
     return None if text == "*" else int(text)
 
 
+@lru_cache(4096)
 def canonical(name: str) -> str:
     return DeviceSpec.from_string(name).to_string()
 
 
+@lru_cache(4096)
 def merge(name: str, base: str) -> str:
     return DeviceSpec.from_string(name).merged_over(DeviceSpec.from_string(base)).to_string()
 

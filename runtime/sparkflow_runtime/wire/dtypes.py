@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -105,6 +106,7 @@ class DType:
         return as_dtype, (self.as_datatype_enum,)
 
 
+@lru_cache(64)
 def _info(dtype: DType) -> Any:
     return np.iinfo(dtype.np) if dtype.is_integer else ml_dtypes.finfo(dtype.np)
 
