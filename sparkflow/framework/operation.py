@@ -175,7 +175,8 @@ class Operation:
     def write(self, node: NodeDef) -> None:
         """Make an empty node this one."""
         node.name, node.op, node.device = self.name, self.type, self._device
-        node.input.extend([edge_name(t) for t in self.inputs])
+        if self.inputs:
+            node.input.extend([t.op.name if t.value_index == 0 else t.name for t in self.inputs])  # as edge_name
         if self.control_inputs:
             node.input.extend(["^" + op.name for op in self.control_inputs])
         for key, value in self.attrs.items():

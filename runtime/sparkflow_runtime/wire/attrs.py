@@ -4,6 +4,7 @@ ints."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -45,15 +46,30 @@ def put(attr: AttrValue, value: Any) -> None:
     if type(value) is DType:  # half of all attributes
         attr.type = value.as_datatype_enum
         return
+    if type(value) is np.ndarray and value.nbytes <= _SMALL_BYTES and value.dtype.kind in "biuf":
+        attr.CopyFrom(_small_tensor(value.dtype, value.shape, value.tobytes()))
+        return
     kind = _KINDS.get(type(value)) or _kind_of(value)
     if kind == "list":
         attr.list.SetInParent()
+        if all(type(item) is str for item in value):  # most are of names
+            attr.list.s.extend([item.encode() for item in value])
+            return
         for kind, items in groupby(value, lambda item: _KINDS.get(type(item)) or _kind_of(item)):
             getattr(attr.list, kind).extend([(_PLAIN.get(kind) or _MESSAGES[kind])(item) for item in items])
     elif kind in _MESSAGES:
         getattr(attr, kind).CopyFrom(_MESSAGES[kind](value))
     else:
         setattr(attr, kind, _PLAIN[kind](value))
+
+
+_SMALL_BYTES = 32
+
+
+@lru_cache(4096)
+def _small_tensor(dtype: np.dtype[Any], shape: tuple[int, ...], data: bytes) -> AttrValue:
+    """Graphs have many small constants and few different ones; the result is only copied from."""
+    return AttrValue(tensor=make_tensor_proto(np.frombuffer(data, dtype).reshape(shape)))
 
 
 _PLAIN: dict[str, Callable[[Any], Any]] = {
