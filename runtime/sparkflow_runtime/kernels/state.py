@@ -43,6 +43,18 @@ def _is_initialized(node: Node) -> Callable[[Variable], np.bool_]:
     return lambda ref: np.bool_(ref.initialized)
 
 
+@bound("_AreInitialized")
+def _are_initialized(node: Node) -> Callable[[], np.ndarray]:
+    """Of variables by their names; one that no graph has named here yet has no value."""
+    asked, held = list(zip(node.attrs["containers"], node.attrs["names"])), node.resources.find
+
+    def run() -> np.ndarray:
+        found = [held(container, name, Variable) for container, name in asked]
+        return np.array([variable is not None and variable.initialized for variable in found])
+
+    return run
+
+
 @bound("CountUpTo", refs=(0,))
 def _count_up_to(node: Node) -> Callable[[Variable], Any]:
     limit = node.attrs["limit"]

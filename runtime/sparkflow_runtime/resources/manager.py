@@ -33,6 +33,11 @@ class ResourceManager:
                 raise InvalidArgumentError(f"Resource {name!r} is a {type(found).__name__}, not a {kind.__name__}")
             return found
 
+    def find(self, container: str, name: str, kind: type) -> Any:
+        """The resource of that name, None where there is none."""
+        with self._lock:
+            return self._containers.get(container or "", {}).get((kind.__name__, name))
+
     def clear(self, containers: list[str] | None = None) -> None:
         """Drop the resources of these containers, of all when none is named; queues among them are closed."""
         with self._lock:

@@ -26,6 +26,7 @@ from sparkflow_runtime.master.passes.fuse_concat_grad import fuse_concat_grad
 from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
 from sparkflow_runtime.master.passes.joint_takes import joint_takes
 from sparkflow_runtime.master.passes.layout import layout
+from sparkflow_runtime.master.passes.readiness import ask_together
 from sparkflow_runtime.master.passes.recompute import recompute
 from sparkflow_runtime.master.passes.report import PassReport, Report
 from sparkflow_runtime.master.passes.schedule import schedule
@@ -117,6 +118,9 @@ class Optimizer:
         on = [p for p in PASSES if getattr(self.settings, p.name)]
         if not on:
             return graph
+        feeds, fetches, targets = tuple(feeds), tuple(fetches), tuple(targets)
+        if self.settings.fusion:
+            graph = ask_together(graph, {*targets, *(parse(e)[0] for e in (*feeds, *fetches))}, one_device)
         view = View.of(graph, feeds, fetches, targets, one_device, sources)
         check = os.environ.get(_VERIFY) == "1"
         for one in self._schedule(on, view):

@@ -130,7 +130,8 @@ def _shapes(attr: bytes) -> list[Dims | None]:
 
 
 @lru_cache
-def _names_task(device: str) -> bool:
+def names_task(device: str) -> bool:
+    """Whether a device name leaves nothing open, of a task with one processor."""
     spec = DeviceSpec.from_string(device)
     return None not in (spec.job, spec.task) and spec.device_type in (None, "CPU")
 
@@ -251,7 +252,7 @@ class View:
     def company(self, op: Op) -> tuple[bytes, ...]:
         """The labels that say more of where a node goes than its device does: none where that names a task, which
         has one processor."""
-        return () if self.one_device or _names_task(op.device) else op.labels
+        return () if self.one_device or names_task(op.device) else op.labels
 
     def redirect(self, edges: Mapping[str, str]) -> None:
         """Let every consumer of a key take its value instead; chains of keys are followed."""
