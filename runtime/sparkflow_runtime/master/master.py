@@ -29,6 +29,7 @@ from sparkflow_runtime.master.registrar import Registrar
 from sparkflow_runtime.master.signatures import Signatures
 from sparkflow_runtime.master.simulate import simulate
 from sparkflow_runtime.master.step_run import StepRun
+from sparkflow_runtime.master.turns import Turns
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.devices import DeviceSpec, task_of
 from sparkflow_runtime.wire.edges import is_control, parse, verify
@@ -69,13 +70,13 @@ class Master:
         self._soft, self._timeout_s = soft_placement, timeout_s
         self._cost_steps, self._log_placement = cost_steps, log_placement
         self._settings = passes or Settings()
-        self._optimizer = Optimizer(self._settings)
         self.costs = CostModel()
         self._traced_steps: dict[Any, int] = {}
         self._placed: dict[str, str] = {}  # node -> the device that was logged
         self._nodes: dict[str, NodeDef] = {}
         self._compiled: Signatures[Compiled] = Signatures()
-        self._lock = Lock()
+        self._turns = Turns()
+        self._optimizer = Optimizer(self._settings, give_way=self._turns.give_way)
         self.session_id = secrets.token_hex(8)
         self._open = Event()
         self._open.set()
@@ -100,7 +101,7 @@ class Master:
 
     def extend(self, graph: GraphDef) -> None:
         """Add nodes. Raises InvalidArgumentError on a name that is taken or an input that is nowhere."""
-        with self._lock:
+        with self._turns:
             verify(graph, self._nodes)
             self._nodes.update({n.name: n for n in graph.node})
         registry.prepare(n.op for n in graph.node)
@@ -129,18 +130,18 @@ class Master:
         return self._compiled.get(key) or self._kept(key, make)
 
     def _kept(self, key: Any, make: Callable[[], Compiled]) -> Compiled:
-        dropped: list[Compiled] = []
-        with self._lock, paused():
-            found = self._compiled.get(key)
-            if found is None:
-                found = make()
-                dropped = self._compiled.put(key, found, len(found.placed.node))
-        del dropped  # without the lock: their parts are forgotten now, or when their last user goes
-        return found
+        def kept() -> Compiled:
+            with self._turns, paused():
+                made = make()
+                dropped = self._compiled.put(key, made, len(made.placed.node))
+            del dropped  # without the lock: their parts are forgotten now, or when their last user goes
+            return made
+
+        return self._turns.once(key, lambda: self._compiled.get(key), kept)
 
     def _learned(self, signature: Any, counts: bool) -> bool:
         """Whether enough of its steps were traced to place the signature by their cost."""
-        with self._lock:
+        with self._turns:
             seen = self._traced_steps[signature] = self._traced_steps.get(signature, 0) + counts
         return seen > self._cost_steps
 
@@ -166,8 +167,10 @@ class Master:
         placed = self._place(self._optimize(pruned, feeds, fetches, targets), costs)
         if by_cost and not trace:
             self._compare(placed, self._compiled.get((feeds, fetches, targets, True, False)))
+        self._turns.give_way()
         home = {n.name: task_of(n.device) for n in placed.node}
         found = self._optimizer.optimize_placed(placed, feeds, fetches, targets, costs)
+        self._turns.give_way()
         parts = partition(found, feeds, self._settings.carried)
         begun = []
         for task, graph in parts.items():
@@ -202,7 +205,7 @@ class Master:
     ) -> Report:
         """What the passes do to a signature; in its plan of memory an open dimension counts as `unknown`. Tasks that
         devices of the graph name need not exist. Raises NotFoundError on a name that the graph does not have."""
-        with self._lock:
+        with self._turns:
             pruned = prune(self._nodes, feeds, fetches, targets)
             report = Report(len(self._nodes), len(pruned.node))
             graph = self._optimize(pruned, feeds, fetches, targets, report)
@@ -266,7 +269,7 @@ class Master:
             results = self._results(compiled, feeds, timeout_s, step_id)
             compiled.measured_s.append(time.perf_counter() - begun_s)
         stats = [StepStats.FromString(values[-1].tobytes()) for _, values in results]
-        with self._lock:
+        with self._turns:
             for task in stats:
                 self.costs.record(task)
             if _log.isEnabledFor(logging.INFO):

@@ -92,10 +92,11 @@ PLACED_PASSES = (
 @dataclass
 class Optimizer:
     """The passes with a session's settings and its memory of folded values. `optimize` is a function of its
-    arguments: the memory only saves time."""
+    arguments: the memory only saves time. Between two passes several may be at it."""
 
     settings: Settings = field(default_factory=Settings)
     folder: Folder = field(default_factory=Folder)
+    give_way: Callable[[], None] = lambda: None  # called between two passes
 
     def __post_init__(self) -> None:
         self.folder.max_bytes = self.settings.max_folded_bytes
@@ -143,6 +144,7 @@ class Optimizer:
         yield from on[last:]
 
     def _run(self, one: Pass, view: View, report: Report | None, check: bool) -> None:
+        self.give_way()
         before, started = _types(view) if report is not None else {}, time.thread_time()
         one.run(view, self.settings, self.folder)
         if check:
@@ -165,6 +167,7 @@ class Optimizer:
         about = Placed(self.settings, feeds, fetches, targets, costs)
         for one in PLACED_PASSES:
             if getattr(self.settings, one.name):
+                self.give_way()
                 before, started = graph, time.thread_time()
                 graph = one.run(graph, about)
                 if os.environ.get(_VERIFY) == "1":
