@@ -239,25 +239,28 @@ _NO_REFS: frozenset[int] = frozenset()
 
 def ref_positions(op: str) -> frozenset[int]:
     """Input positions at which the op takes a variable itself; empty for an op without kernel."""
-    for device in (_ANY, "CPU"):
-        if (op, device) in _KERNELS:
-            return _KERNELS[op, device].refs
-    return _NO_REFS
+    row = _KERNELS.get((op, _ANY)) or _KERNELS.get((op, "CPU"))
+    return _NO_REFS if row is None else row.refs
+
+
+def _rows(op: str) -> list[Kernel]:
+    """Those of the CPU; asked for each node of each pass."""
+    every, cpu = _KERNELS.get((op, _ANY)), _KERNELS.get((op, "CPU"))
+    return [row for row in (every, cpu) if row is not None]
 
 
 def is_asynchronous(op: str) -> bool:
-    return any(_KERNELS[op, d].is_async for d in (_ANY, "CPU") if (op, d) in _KERNELS)
+    return any([row.is_async for row in _rows(op)])
 
 
 def is_stateful(op: str) -> bool:
     """Whether a kernel of the op keeps something from one step to the next, or looks at its surroundings."""
-    return any(_KERNELS[op, d].stateful for d in (_ANY, "CPU") if (op, d) in _KERNELS)
+    return any([row.stateful for row in _rows(op)])
 
 
 def keeps_state(op: str) -> bool:
     """As `is_stateful`, without ops whose state lasts for one step (stacks, TensorArrays)."""
-    rows = [_KERNELS[op, d] for d in (_ANY, "CPU") if (op, d) in _KERNELS]
-    return any(row.stateful and not row.plain for row in rows)
+    return any([row.stateful and not row.plain for row in _rows(op)])
 
 
 def has_kernel(op: str, device_type: str) -> bool:

@@ -47,12 +47,16 @@ def _reached(view: View, clean: bool) -> set[str]:
     found: set[str] = set()
     asked = [op for op in view.ops.values() if not op.pure or op.row is None or op.row.aliases]
     asked = [op for op in asked if not op.op.startswith(_GIVES_NEW) and not (clean and op.row and op.row.plain)]
+    found.update(op.name for op in asked if not op.pure)
+    left = [op for op in asked if op.pure]
     size = -1
     while size != len(found):  # again, because of the edges that close loops
         size = len(found)
-        for op in asked:
-            if not op.pure or any(producer(e) in found for e in op.data):
-                found.add(op.name)
+        for op in left:
+            for e in op.data:
+                if e in found or producer(e) in found:
+                    found.add(op.name)
+                    break
     return found
 
 

@@ -61,7 +61,7 @@ class Folder:
     def _outputs(self, op: Op, view: View, shapes: Shapes, known: dict[str, Any]) -> list[Any] | None:
         if op.op in _NEVER or not op.pure or op.control:
             return None
-        if view.feeds and any(edge(op.name, port) in view.feeds for port in range(_ports(op))):
+        if op.name in view.fed_nodes and any(edge(op.name, port) in view.feeds for port in range(_ports(op))):
             return None
         from_shapes = _by_shapes(op, view, shapes)
         if from_shapes is not None:

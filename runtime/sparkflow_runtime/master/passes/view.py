@@ -21,6 +21,7 @@ from sparkflow_runtime.wire.protos import AttrValue, GraphDef, NodeDef
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
 
 Dims = tuple[int | None, ...]
+_SMALL_BYTES = 64  # of a constant as an attribute
 
 
 def spelled(edge: str) -> str:
@@ -73,7 +74,8 @@ class Op:
     def value(self) -> Any:
         """A Const's array, decoded once."""
         if self._value is None:
-            self._value = self.attr("value")
+            small = "value" not in self.changed and self.proto.attr["value"].ByteSize() <= _SMALL_BYTES
+            self._value = _small(self.proto.attr["value"].SerializeToString()) if small else self.attr("value")
         return self._value
 
     def become(self, op: str, data: list[str]) -> None:
@@ -121,6 +123,14 @@ class Op:
         if relabelled:
             new.attr["_class"].list.s[:] = labels
         return new
+
+
+@lru_cache(maxsize=4096)
+def _small(attr: bytes) -> Any:
+    """Graphs have many small constants and few different ones."""
+    value = decode(AttrValue.FromString(attr))
+    value.setflags(write=False)
+    return value
 
 
 @lru_cache(maxsize=4096)
@@ -193,6 +203,10 @@ class View:
         view.free = frozenset(name for name, context in view.inside.items() if not context)
         view.fed = {name: Op(sources[name]) for e in fed if (name := producer(e)) in (sources or ()) and sources}
         return view
+
+    @cached_property
+    def fed_nodes(self) -> frozenset[str]:
+        return frozenset(map(producer, self.feeds))
 
     @cached_property
     def shapes(self) -> Shapes:
@@ -288,7 +302,7 @@ class View:
                     continue
                 op = ops[name]
             keep.add(name)
-            todo += [e for e in op.data if e not in feeds] if feeds else op.data
+            todo += op.data if feeds.isdisjoint(op.data) else [e for e in op.data if e not in feeds]
             todo += op.control
         self.drop([name for name in self.ops if name not in keep])
         self._pruned_at = self.changes
