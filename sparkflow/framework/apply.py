@@ -112,8 +112,10 @@ def _checked_cast(array: np.ndarray, dtype: DType, value: Any) -> np.ndarray:
     lossless = lossless or (dtype.is_complex and array.dtype.kind in "iuf") or array.size == 0
     if not lossless or (dtype.is_integer and array.dtype.kind == "f" and array.size):
         raise TypeError(f"Expected {dtype.name}, got {value!r} of type {array.dtype}")
-    if dtype.is_integer and array.size and (array.max() > dtype.max or array.min() < dtype.min):
-        raise ValueError(f"{value!r} does not fit {dtype.name} [{dtype.min}, {dtype.max}]")
+    if dtype.is_integer and array.size:
+        least, largest = (array.item(),) * 2 if array.size == 1 else (array.min(), array.max())
+        if largest > dtype.max or least < dtype.min:
+            raise ValueError(f"{value!r} does not fit {dtype.name} [{dtype.min}, {dtype.max}]")
     return array.astype(dtype.np)
 
 

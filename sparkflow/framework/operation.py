@@ -179,8 +179,12 @@ class Operation:
             node.input.extend([t.op.name if t.value_index == 0 else t.name for t in self.inputs])  # as edge_name
         if self.control_inputs:
             node.input.extend(["^" + op.name for op in self.control_inputs])
+        attrs = node.attr
         for key, value in self.attrs.items():
-            wire_attrs.put(node.attr[key], value)
+            if type(value) is DType:  # half of all attributes: as `put` does it
+                attrs[key].type = value.as_datatype_enum
+            else:
+                wire_attrs.put(attrs[key], value)
 
     def add_control_input(self, op: Operation) -> None:
         if op is not self and op not in self.control_inputs:

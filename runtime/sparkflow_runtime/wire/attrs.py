@@ -49,12 +49,12 @@ def put(attr: AttrValue, value: Any) -> None:
     if type(value) is np.ndarray and value.nbytes <= _SMALL_BYTES and value.dtype.kind in "biuf":
         attr.CopyFrom(_small_tensor(value.dtype, value.shape, value.tobytes()))
         return
+    if type(value) is list and len(value) == 1 and type(value[0]) is str:  # most lists are of one name
+        attr.list.s.append(value[0].encode())
+        return
     kind = _KINDS.get(type(value)) or _kind_of(value)
     if kind == "list":
         attr.list.SetInParent()
-        if all(type(item) is str for item in value):  # most are of names
-            attr.list.s.extend([item.encode() for item in value])
-            return
         for kind, items in groupby(value, lambda item: _KINDS.get(type(item)) or _kind_of(item)):
             getattr(attr.list, kind).extend([(_PLAIN.get(kind) or _MESSAGES[kind])(item) for item in items])
     elif kind in _MESSAGES:
