@@ -160,6 +160,7 @@ class Master:
             raise AbortedError(f"{self._own.name} was reset, which ended this session. Make a new one")
         direct = {i: feeds.index(f) for i, f in enumerate(fetches) if f in feeds}
         pruned = prune(nodes, feeds, fetches, targets)
+        self._turns.give_way()
         by_cost = learned and self._cost_steps > 0
         costs = self.costs if by_cost else None
         if self._log_placement is not None:  # of the nodes that the user made, as in TensorFlow
