@@ -123,17 +123,20 @@ class Model:
         ]
 
     def score_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches with their predictions, in parts of 16384 rows at the most."""
+        """The batches with their predictions; 16384 rows at the most are scored at once."""
         predictor, added, row = Predictor(self), self.output_fields(), 0
         columns, read, schema = self.columns, None, None
-        for batch in (part for whole in batches for part in parts(whole)):
-            if batch.schema != read:
-                columns, read = self.columns_of(batch.schema), batch.schema
+        for whole in batches:
+            if whole.schema != read:
+                columns, read = self.columns_of(whole.schema), whole.schema
                 schema = pa.schema([*read, *added])
-            check_batch(batch, columns, row)
-            new = predictor(arrays(batch, columns, row), batch.num_rows)
-            yield pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema)
-            row += batch.num_rows
+            scored = []
+            for batch in parts(whole):
+                check_batch(batch, columns, row)
+                scored.append(predictor(arrays(batch, columns, row), batch.num_rows))
+                row += batch.num_rows
+            new = [pa.concat_arrays(of_parts) for of_parts in zip(*scored, strict=True)]
+            yield pa.RecordBatch.from_arrays([*whole.columns, *new], schema=schema)
 
 
 class Predictor:

@@ -150,7 +150,8 @@ def test_spark_scores_once_whatever_follows(frame: Any, folder: str) -> None:
     both = model.transform(twice, fetches={"again": "score", "text": "said"}).where("first != again")
     assert both.columns[-2:] == ["again", "text"] and both.count() == 0
     cached = frame.cache()
-    assert "Filter (SPARK_PARTITION_ID() >= 0)" in plan_of(model.transform(cached)), "by rows, not by column batches"
+    plan = plan_of(model.transform(cached))
+    assert " +- Filter ((SPARK_PARTITION_ID() >= 0) OR " in plan, "by rows, not by column batches; not compiled"
     assert model.transform(cached).count() == frame.count() == ROWS
     cached.unpersist()
 

@@ -16,6 +16,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_connectors.columns import Column
+from sparkflow_connectors.model import Predictor
 from sparkflow_connectors.predictions import arrow_type, column
 
 INVALID = tf.errors.InvalidArgumentError
@@ -61,12 +62,14 @@ def test_a_checkpoint_with_its_graph(export: str) -> None:
         assert list(model.variables()) == ["w"]
 
 
-def test_many_rows_are_scored_in_parts(export: str) -> None:
-    """What a model computes of a large batch stays small; messages count the rows of the whole."""
+def test_many_rows_are_scored_in_parts(export: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a model computes of a large batch stays small; the batch stays whole, and messages count its rows."""
+    at_once, run = [], Predictor.run
+    monkeypatch.setattr(Predictor, "run", lambda self, given: at_once.append(len(given["x"])) or run(self, given))
     model, x = tf.local.load_model(export), np.random.default_rng(0).normal(size=(40_000, 2)).astype(np.float32)
     table = pa.table({"x": pa.FixedSizeListArray.from_arrays(x.ravel(), 2)})
     scored = model.transform(table)
-    assert [len(chunk) for chunk in scored["score"].chunks] == [13334, 13334, 13332]
+    assert (at_once, scored["score"].num_chunks) == ([13334, 13334, 13332], 1)
     np.testing.assert_allclose(np.stack(scored["score"].to_numpy()), np.maximum(x @ W, 0), rtol=1e-5)
     rows = [*x[:20_000].tolist(), None]
     with pytest.raises(INVALID, match="is null at row 20000 of its partition"):
