@@ -97,14 +97,26 @@ def _runs(df: DataFrame, read: Columns, schema: pa.Schema) -> list[list[files.Pa
         return None
     types = dict(zip(schema.names, schema.types, strict=True))
     paths = parquet_files(df) if len(types) == len(schema) else None
-    if not paths or not files.reads_the_same(files.schema(paths[0]), types):
+    if not paths:
         return None
     try:
         groups = [part for part in files.row_groups(paths, types) if part.stop]
-    except InvalidArgumentError:
+    except InvalidArgumentError:  # Spark widens types, and takes a column that is not there for nulls
+        _check_columns(paths, read)
         return None
     share = sum(map(os.path.getsize, paths)) // slots
     return files.runs(groups, min(max(share, _LEAST_BYTES), _MOST_BYTES)) or None
+
+
+def _check_columns(paths: list[str], read: Columns) -> None:
+    """Raises InvalidArgumentError on a file without a column that the model reads, and whose nulls are refused."""
+    found = files.without(paths, [name for name, source in read.read.items() if source.column.default is None])
+    if found is not None:
+        path, name = found
+        raise InvalidArgumentError(
+            f"{path}: column {name!r} is missing, and the model reads it. Write that file anew, leave it out, or give "
+            f"the column a default: Column({name!r}, default=...)"
+        )
 
 
 def _scored_files(model: Model, runs: list[list[files.Part]], schema: pa.Schema) -> Any:
@@ -116,7 +128,9 @@ def _scored_files(model: Model, runs: list[list[files.Part]], schema: pa.Schema)
     def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for part in [part for batch in batches for run in batch.column(0).to_pylist() for part in runs[run]]:
             with files.named(part):
-                yield from model.score_all(b.select(schema.names) for b in files.read([part], types, rows))
+                yield from model.score_all(
+                    b.select(schema.names) for b in files.read([part], types, rows, checked=True)
+                )
 
     return score
 

@@ -14,6 +14,7 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sparkflow as tf
@@ -183,6 +184,17 @@ def test_tasks_read_files_that_they_score(clusters: Any, folder: str, tmp_path: 
         Exception, match=r"holed/part-.*parquet, row group 0 from row 0 on: Column 'age' .* null at row"
     ):
         refusing.transform(spark.read.parquet(str(tmp_path / "holed"))).collect()
+    damaged = sorted((tmp_path / "files").glob("part-*"))[0]
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:100] + bytes([whole[100] ^ 8]) + whole[101:])
+    with pytest.raises(tf.errors.DataLossError, match=rf"^{damaged}: row group 0 cannot be read: .* CRC"):
+        scored.collect()
+    damaged.write_bytes(whole)
+    pq.write_table(pa.table({"note": ["m"]}), tmp_path / "files" / "new.parquet")
+    gone = spark.read.schema("age int, note string").parquet(str(tmp_path / "files"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"/new.parquet: column 'age' is missing, and the model"):
+        refusing.transform(gone)
+    assert model.transform(gone).where("note = 'm'").collect()[0]["p"] == [14.0, 15.0]
 
 
 def test_spark_says_what_does_not_fit(frame: Any, folder: str) -> None:

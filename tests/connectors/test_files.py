@@ -113,6 +113,21 @@ def test_damaged_files_are_told(paths: list[str]) -> None:
         ids(share)
 
 
+def test_a_flipped_bit_is_found_where_asked(tmp_path: Path) -> None:
+    """By the checksums of pages, which Spark writes; read without, it is another number."""
+    path = str(tmp_path / "one.parquet")
+    plain = {"use_dictionary": False, "compression": "none", "write_page_checksum": True}
+    pq.write_table(pa.table({"x": np.arange(1000)}), path, **plain)
+    content = Path(path).read_bytes()
+    at = content.index(np.arange(500, 502).tobytes())
+    Path(path).write_bytes(content[:at] + b"\0" + content[at + 1 :])
+    parts = [files.Part(path, 0, 0, 1000)]
+    assert next(files.read(parts, {"x": pa.int64()}))["x"][500].as_py() != 500
+    with pytest.raises(DataLossError, match=r"one\.parquet: row group 0 cannot be read: .*CRC"):
+        list(files.read(parts, {"x": pa.int64()}, checked=True))
+    assert files.without([path], ["X"]) is None and files.without([path], ["x", "y"]) == (path, "y")
+
+
 def test_tables_without_rows_are_refused(tmp_path: Path) -> None:
     pq.write_table(table(0), tmp_path / "none.parquet")
     with pytest.raises(InvalidArgumentError, match="The table is empty: there is no row in its 1 files"):
