@@ -20,6 +20,13 @@ from sparkflow_runtime.wire.errors import OpError
 
 _OURS = re.compile(r"^sparkflow\w*(?:\.\w+)*\.(\w+Error): ", re.MULTILINE)
 _AFTER = re.compile(r"\n\n(?:JVM stacktrace:|The above exception|During handling)|\s*SQLSTATE: \w{5}(?=\s|$)")
+_UNREAD = re.compile(
+    r"\[FAILED_READ_FILE\.?(\w*)\] Encountered error while reading file (\S+)\.\s+(.*?)\s*SQLSTATE", re.DOTALL
+)
+_CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
+_UNREAD_KINDS = {
+    "FILE_NOT_EXIST": errors.NotFoundError, "PARQUET_COLUMN_DATA_TYPE_MISMATCH": errors.InvalidArgumentError
+}  # fmt: skip
 _MAKERS = ("pyspark.errors.exceptions.captured", "pyspark.sql.connect.client.core")  # classic, Connect
 
 
@@ -54,3 +61,15 @@ def named(error: BaseException) -> OpError | None:
         return None
     found: OpError = kind(None, None, _AFTER.split(text[told[-1].end() :], maxsplit=1)[0].strip())
     return found.with_traceback(error.__traceback__)
+
+
+def unread(error: BaseException) -> OpError | None:
+    """That Spark could not read a file, in a line, where this error of Spark's tells so; None otherwise."""
+    text = str(error)
+    told = _UNREAD.search(text)
+    if told is None:
+        return None
+    kind, file, why = told.groups()
+    causes = _CAUSE.findall(text)
+    make = _UNREAD_KINDS.get(kind, errors.DataLossError)
+    return make(None, None, f"{file}: Spark cannot read the file: {why or (causes[-1] if causes else 'it is damaged')}")

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkflow as tf
-from sparkflow_connectors.spark_errors import name_errors, named
+from sparkflow_connectors.spark_errors import name_errors, named, unread
 
 TASK = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -39,6 +39,35 @@ def test_what_is_not_ours_stays() -> None:
     wrapping, inner = RuntimeError("Job aborted"), tf.errors.NotFoundError(None, None, "gone")
     wrapping._cause = inner  # type: ignore[attr-defined]
     assert named(wrapping) is inner
+
+
+UNREAD = "An error occurred\n: a.b.SparkException: [FAILED_READ_FILE.{}] Encountered error while reading file {}"
+FILE = "file:///t/1.parquet"
+
+
+@pytest.mark.parametrize(
+    "kind, text, error, message",
+    [
+        (
+            "NO_HINT", f"{FILE}.  SQLSTATE: KD001\n\tat x\nCaused by: java.io.IOException: not a Parquet file\n\tat y",
+            tf.errors.DataLossError, f"{FILE}: Spark cannot read the file: not a Parquet file",
+        ),
+        (
+            "PARQUET_COLUMN_DATA_TYPE_MISMATCH",
+            f"{FILE}. Column [k]. Expected Spark type int, actual Parquet type BINARY. SQLSTATE: KD001\n\tat x",
+            tf.errors.InvalidArgumentError,
+            f"{FILE}: Spark cannot read the file: Column [k]. Expected Spark type int, actual Parquet type BINARY.",
+        ),
+        (
+            "FILE_NOT_EXIST", f"{FILE}. Gone. SQLSTATE: K",
+            tf.errors.NotFoundError, f"{FILE}: Spark cannot read the file: Gone.",
+        ),
+    ],
+)  # fmt: skip
+def test_a_file_that_spark_cannot_read(kind: str, text: str, error: type[Exception], message: str) -> None:
+    found = unread(RuntimeError(UNREAD.format(kind, text)))
+    assert type(found) is error and str(found) == message
+    assert unread(RuntimeError("another")) is None
 
 
 def test_spark_asks_once() -> None:
