@@ -322,6 +322,7 @@ _LAZY = (
     "resource_loader",
     "saved_model",
     "test",
+    "tpu",
     "version",
 )  # what few programs use
 

@@ -7,7 +7,8 @@ from typing import Any
 
 _PARTS = (
     "crf", "data", "distributions", "eager", "feature_column", "framework", "layers", "learn", "legacy_seq2seq",
-    "lookup", "losses", "metrics", "opt", "predictor", "rnn", "seq2seq", "slim", "staging", "tensorboard", "training",
+    "lookup", "losses", "metrics", "opt", "predictor", "rnn", "seq2seq", "slim", "staging", "tensorboard", "tpu",
+    "training",
 )  # fmt: skip
 
 

@@ -214,7 +214,7 @@ class Estimator:
 
     def _inputs(self, input_fn: Callable[..., Any], mode: str) -> tuple[Any, Any]:
         known = set(inspect.signature(input_fn).parameters)
-        given = {"mode": mode, "params": self._params, "config": self._config}
+        given = {"mode": mode, "params": self._params_of(mode), "config": self._config}
         found = input_fn(**{k: v for k, v in given.items() if k in known})
         if hasattr(found, "make_one_shot_iterator"):
             iterator = found.make_initializable_iterator()
@@ -223,10 +223,18 @@ class Estimator:
         return found if isinstance(found, tuple) and len(found) == 2 else (found, None)
 
     def _call(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        given = {"labels": labels, "mode": mode, "params": self._params, "config": self._config}
+        given = {"labels": labels, "mode": mode, "params": self._params_of(mode), "config": self._config}
         if "labels" not in self._arguments and labels is not None:
             raise ValueError("model_fn does not take labels, but input_fn returns labels.")
         spec = self._function(features=features, **{k: v for k, v in given.items() if k in self._arguments})
+        return self._called_as(mode, spec)
+
+    def _params_of(self, mode: str) -> Any:
+        """What input and model functions are given in that mode."""
+        return self._params
+
+    def _called_as(self, mode: str, spec: Any) -> EstimatorSpec:
+        """What the model function returned in that mode, checked."""
         if not isinstance(spec, EstimatorSpec):
             raise ValueError(f"model_fn should return an EstimatorSpec, got {type(spec).__name__}")
         return spec

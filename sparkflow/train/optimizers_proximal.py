@@ -40,7 +40,7 @@ class _Penalized(Optimizer):
         return apply_op(op_type, inputs, {"use_locking": self._use_locking})
 
 
-class ProximalGradientDescentOptimizer(_Penalized):
+class ProximalGradientDescentOptimizer(_Penalized, Optimizer):
     """A step of gradient descent, then towards zero by the penalties. Source: Duchi and Singer 2009."""
 
     def __init__(
@@ -61,7 +61,7 @@ class ProximalGradientDescentOptimizer(_Penalized):
         return self._apply("SparseApplyProximalGradientDescent", inputs)
 
 
-class ProximalAdagradOptimizer(_Penalized):
+class ProximalAdagradOptimizer(_Penalized, Optimizer):
     """Adagrad's step, then towards zero by the penalties at its rates. Slot: accumulator.
 
     Source: Duchi and Singer 2009, Duchi et al. 2011.
@@ -93,7 +93,7 @@ class ProximalAdagradOptimizer(_Penalized):
         return self._apply("SparseApplyProximalAdagrad", inputs)
 
 
-class AdagradDAOptimizer(_Penalized):
+class AdagradDAOptimizer(_Penalized, Optimizer):
     """Adagrad by dual averaging: a weight follows from the sums of its gradients and of their squares alone.
 
     A weight of a sparse model stays at zero until its gradients outweigh l1; all start at zero in effect, whatever

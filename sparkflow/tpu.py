@@ -1,0 +1,53 @@
+"""tf.tpu: what programs that can also train on TPUs name. There are none here: one shard stands for all.
+
+Source: tensorflow/python/tpu/tpu_optimizer.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow import logging
+from sparkflow.framework.graph import Operation, Tensor
+from sparkflow.losses import Reduction
+from sparkflow.train.optimizer import GradsAndVars, Optimizer
+
+
+class CrossShardOptimizer(Optimizer):
+    """Another optimizer, whose gradients are summed over the shards of a TPU; of the one shard here, itself.
+
+    Raises ValueError where reduction is neither SUM nor MEAN, TypeError where opt is no Optimizer.
+    """
+
+    def __init__(
+        self, opt: Optimizer, reduction: str = Reduction.MEAN, name: str = "CrossShardOptimizer",
+        group_assignment: Any = None,
+    ):  # fmt: skip
+        accepted = (Reduction.SUM, Reduction.MEAN)
+        if reduction not in accepted:
+            raise ValueError(f"Argument `reduction` should be one of {accepted}. Received: {reduction}")
+        if not isinstance(opt, Optimizer):
+            raise TypeError(f"CrossShardOptimizer only works with tf.train.Optimizer. Received: {opt}")
+        super().__init__(False, name)
+        self._opt = opt
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> GradsAndVars:
+        logging.warning("CrossShardOptimizer: there are no TPUs here; the gradients are those of one shard.")
+        return self._opt.compute_gradients(*args, **kwargs)
+
+    def apply_gradients(self, *args: Any, **kwargs: Any) -> Operation:
+        return self._opt.apply_gradients(*args, **kwargs)
+
+    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
+        return self._opt.get_slot(*args, **kwargs)
+
+    def get_slot_names(self) -> list[str]:
+        return self._opt.get_slot_names()
+
+    def variables(self) -> list[Any]:
+        return self._opt.variables()
+
+
+def cross_replica_sum(x: Tensor, group_assignment: Any = None, name: str | None = None) -> Tensor:
+    """The sum over the shards: of one, what it has."""
+    return x
