@@ -59,10 +59,13 @@ def _module(fullname: str) -> ModuleType | None:
     name = fullname.removeprefix(_V1) if fullname.startswith(_V1) else fullname.partition(".")[2]
     own = f"{_OURS}.{name}" if name else _OURS
     try:
-        return import_module(own)
+        found = import_module(own)
+        if name.startswith("contrib.") and name.count(".") == 1:
+            import_module(f"{_OURS}.contrib.homes").install(name.partition(".")[2])
+        return found
     except ModuleNotFoundError as error:
         if error.name is None or not f"{own}.".startswith(f"{error.name}."):
             raise  # what one of our modules needs is not there
     above, _, last = own.rpartition(".")
-    found = getattr(sys.modules.get(above), last, None)  # a module by another name, such as nn.rnn_cell
-    return found if isinstance(found, ModuleType) else None
+    named = getattr(sys.modules.get(above), last, None)  # a module by another name, such as nn.rnn_cell
+    return named if isinstance(named, ModuleType) else None

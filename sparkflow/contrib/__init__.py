@@ -6,13 +6,17 @@ from importlib import import_module
 from typing import Any
 
 _PARTS = (
-    "crf", "data", "distributions", "eager", "feature_column", "framework", "layers", "learn", "legacy_seq2seq",
-    "lookup", "losses", "metrics", "opt", "predictor", "rnn", "seq2seq", "slim", "staging", "tensorboard", "tpu",
-    "training",
+    "autograph", "cluster_resolver", "crf", "data", "distributions", "eager", "feature_column", "framework", "layers",
+    "learn", "legacy_seq2seq", "lookup", "losses", "metrics", "opt", "predictor", "rnn", "seq2seq", "slim", "staging",
+    "tensorboard", "tpu", "training", "util",
 )  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
+    if name == "autograph":
+        return import_module("sparkflow.autograph")
     if name in _PARTS:
-        return import_module(f"sparkflow.contrib.{name}")
+        part = import_module(f"sparkflow.contrib.{name}")
+        import_module("sparkflow.contrib.homes").install(name)
+        return part
     raise AttributeError(f"tf.contrib has no {name!r} here; it has {', '.join(_PARTS)}")

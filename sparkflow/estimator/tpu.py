@@ -6,7 +6,7 @@ Sources: tensorflow_estimator/python/estimator/tpu (tpu_estimator.py, tpu_config
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from sparkflow.estimator import run_config
@@ -114,7 +114,7 @@ class TPUEstimatorSpec(_Spec):
         for name in ("eval_metrics", "host_call"):
             _check_call(name, getattr(made, name))
         kinds = ("training_hooks", "evaluation_hooks", "prediction_hooks")
-        hooks = {kind: tuple(getattr(made, kind) or ()) for kind in kinds}
+        hooks: dict[str, Any] = {kind: tuple(getattr(made, kind) or ()) for kind in kinds}
         for hook in sum(hooks.values(), ()):
             if not isinstance(hook, SessionRunHook):
                 raise TypeError(f"All hooks must be SessionRunHook instances, given: {hook}")
@@ -182,7 +182,7 @@ class TPUEstimator(Estimator):
         if use_tpu:
             if train_batch_size is None:
                 raise ValueError("`train_batch_size` cannot be `None`")
-            raise UnimplementedError("TPUEstimator: there are no TPUs here; pass use_tpu=False to train on this machine")
+            raise UnimplementedError("TPUEstimator: there are no TPUs here; pass use_tpu=False")
         super().__init__(model_fn, model_dir, config, {} if params is None else params, warm_start_from)
         self._batch_sizes = {
             ModeKeys.TRAIN: train_batch_size, ModeKeys.EVAL: eval_batch_size, ModeKeys.PREDICT: predict_batch_size,

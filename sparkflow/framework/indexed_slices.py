@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow.framework.apply import apply_op, register_conversion
+from sparkflow.framework.constant_value import constant_value_as_shape
 from sparkflow.framework.graph import Graph, Operation, Tensor
 from sparkflow.framework.nest import register_composite
+from sparkflow.framework.shapes import TensorShape
 
 
 class IndexedSlices:
@@ -28,12 +30,23 @@ class IndexedSlices:
         return self.values.op
 
     @property
+    def shape(self) -> TensorShape:
+        """The static shape of the dense tensor."""
+        return TensorShape(None if self.dense_shape is None else constant_value_as_shape(self.dense_shape))
+
+    def get_shape(self) -> TensorShape:
+        return self.shape
+
+    @property
     def device(self) -> str:
         return self.values.device
 
     @property
     def graph(self) -> Graph:
         return self.values.graph
+
+    def __neg__(self) -> IndexedSlices:
+        return IndexedSlices(-self.values, self.indices, self.dense_shape)
 
     def __repr__(self) -> str:
         return f"IndexedSlices(indices={self.indices}, values={self.values})"

@@ -65,6 +65,17 @@ class Tensor:
     def __repr__(self) -> str:
         return f"<tf.Tensor {self.name!r} shape={shapes.show(self._shape)} dtype={self.dtype.name}>"
 
+    def __str__(self) -> str:
+        shape = "" if self._shape is None else f", shape={shapes.show(self._shape)}"
+        device = f", device={self.device}" if self.device else ""
+        return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name}{device})'
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise NotImplementedError(
+            f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array: it has a value only in a session. "
+            "Run it with Session.run, or call a tf function instead of numpy's"
+        )
+
     def __iter__(self) -> Iterator[Tensor]:
         if self._shape is None or not self._shape or self._shape[0] is None:
             raise TypeError(

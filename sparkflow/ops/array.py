@@ -9,6 +9,7 @@ from sparkflow.framework import shapes
 from sparkflow.framework.apply import apply_op, constant, convert_to_tensor, type_of_tensors
 from sparkflow.framework.constant_value import constant_value, constant_value_as_shape
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
+from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
@@ -33,8 +34,13 @@ def _default_fits(op: Operation) -> Dims:
     return op.attrs["shape"].dims
 
 
-def identity(input: Any, name: str | None = None) -> Tensor:
-    """The same value under another name."""
+def identity(input: Any, name: str | None = None) -> Any:
+    """The same value under another name; of a SparseTensor or IndexedSlices, one of the same parts."""
+    if isinstance(input, SparseTensor):
+        return SparseTensor(*(identity(part, name) for part in (input.indices, input.values, input.dense_shape)))
+    if isinstance(input, IndexedSlices):
+        values, indices = identity(input.values, name), identity(input.indices, name)
+        return IndexedSlices(values, indices, None if input.dense_shape is None else identity(input.dense_shape, name))
     return apply_op("Identity", [input], name=name)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sparkflow.framework.apply import convert_to_tensor
-from sparkflow.framework.graph import Tensor
+from sparkflow.framework.apply import apply_op, convert_to_tensor
+from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops import math
 from sparkflow.ops.array_slice import getitem
+from sparkflow_runtime.wire import dtypes
 
 
 def _forward(build: Callable[..., Any], name: str) -> Callable[[Any, Any], Any]:
@@ -40,7 +41,30 @@ _BINARY: dict[str, tuple[Callable[..., Any], str]] = {
     "matmul": (math.matmul, "matmul"),
 }
 _COMPARISONS = {"lt": math.less, "le": math.less_equal, "gt": math.greater, "ge": math.greater_equal}
-_LOGICAL = {"and": (math.logical_and, "and"), "or": (math.logical_or, "or"), "xor": (math.logical_xor, "xor")}
+
+
+def _of_bits(logical: Callable[..., Any], op_type: str) -> Callable[..., Any]:
+    """Of truth values, or bit by bit of integers, whose node is in a scope of that name."""
+
+    def build(x: Any, y: Any, name: str) -> Any:
+        if x.dtype.base_dtype == dtypes.bool_:
+            return logical(x, y, name=name)
+        with get_default_graph().name_scope(name):
+            return apply_op(op_type, [x, y])
+
+    return build
+
+
+def _inverted(x: Any) -> Any:
+    return math.logical_not(x) if x.dtype.base_dtype == dtypes.bool_ else apply_op("Invert", [x])
+
+
+_LOGICAL = {
+    "and": (_of_bits(math.logical_and, "BitwiseAnd"), "and"),
+    "or": (_of_bits(math.logical_or, "BitwiseOr"), "or"),
+    "xor": (_of_bits(math.logical_xor, "BitwiseXor"), "xor"),
+}
+_DIVISION = {"div": (math.div, "div")}  # Python 2's
 
 
 def _compare(build: Callable[..., Any]) -> Callable[[Any, Any], Any]:
@@ -52,7 +76,7 @@ def _compare(build: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 
 def install(kind: type) -> None:
     """Give a class that converts to a Tensor (Tensor itself, variables) the operators."""
-    for label, (build, name) in {**_BINARY, **_LOGICAL}.items():
+    for label, (build, name) in {**_BINARY, **_DIVISION, **_LOGICAL}.items():
         setattr(kind, f"__{label}__", _forward(build, name))
         setattr(kind, f"__r{label}__", _reflected(build, name))
     for label, build in _COMPARISONS.items():
@@ -60,10 +84,19 @@ def install(kind: type) -> None:
     for label, function in {
         "neg": lambda x: math.negative(x),
         "abs": lambda x: math.abs(x),
-        "invert": lambda x: math.logical_not(x),
+        "invert": _inverted,
         "getitem": getitem,
     }.items():
         setattr(kind, f"__{label}__", function)
 
+    kind.OVERLOADABLE_OPERATORS = _NAMES  # type: ignore[attr-defined]
 
+
+_NAMES = frozenset(
+    f"__{label}__"
+    for label in (
+        *(name for each in (*_BINARY, *_DIVISION, *_LOGICAL) for name in (each, f"r{each}")), *_COMPARISONS,
+        *("eq", "ne", "neg", "abs", "invert", "getitem"),
+    )
+)  # fmt: skip
 install(Tensor)

@@ -10,7 +10,7 @@ import numpy as np
 from sparkflow.framework import shapes
 from sparkflow.framework.apply import as_array
 from sparkflow.framework.graph import Graph, Tensor
-from sparkflow.session.fetches import composite_parts
+from sparkflow.session.fetches import CONVERSIONS, composite_parts
 from sparkflow_runtime.wire import dtypes
 
 # Python numbers of these types become numpy scalars of these dtypes at once; whatever else takes the long way.
@@ -36,6 +36,11 @@ def feeds_of(graph: Graph, feed_dict: Any) -> dict[str, Any]:
 
 def _add(graph: Graph, key: Any, value: Any, feeds: dict[str, Any]) -> None:
     """One key of any kind: a tensor, its name, a composite such as IndexedSlices, or a tuple of keys."""
+    for kind, _, feed_function in CONVERSIONS:
+        if isinstance(key, kind) and feed_function is not None:
+            for part, part_value in feed_function(key, value):
+                _add(graph, part, part_value, feeds)
+            return
     parts = key if isinstance(key, (list, tuple)) else composite_parts(key)
     if parts is None:
         tensor = fed_tensor(graph, key)

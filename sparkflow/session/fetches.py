@@ -34,6 +34,10 @@ class FetchPlan:
     def _map(self, fetch: Any) -> Rebuild:
         if isinstance(fetch, (Tensor, Operation, str)):
             return self._leaf(fetch)
+        for kind, fetch_function, _ in CONVERSIONS:
+            if isinstance(fetch, kind):
+                found, contract = fetch_function(fetch)
+                return self._into(contract, found)
         for kind, parts_of, join in _COMPOSITES:
             if isinstance(fetch, kind):
                 parts = [_nothing if part is None else self._map(part) for part in parts_of(fetch)]
@@ -118,6 +122,24 @@ def register_composite(kind: type, parts_of: Callable[[Any], Sequence[Any]], joi
     A value that is fed is a sequence of the values of the parts, in the same order.
     """
     _COMPOSITES.append((kind, parts_of, join))
+
+
+# What a program has registered: (its class, fetch_function, feed_function), the last first.
+CONVERSIONS: list[tuple[type, Callable[[Any], tuple[Sequence[Any], Callable[[list[Any]], Any]]], Any]] = []
+
+
+def register_session_run_conversion_functions(
+    tensor_type: type,
+    fetch_function: Callable[[Any], tuple[Sequence[Any], Callable[[list[Any]], Any]]],
+    feed_function: Callable[[Any, Any], Iterable[tuple[Any, Any]]] | None = None,
+    feed_function_for_partial_run: Any = None,
+) -> None:
+    """Let sessions fetch and feed values of a type: fetch_function(it) -> (what to fetch, what makes its value of the
+    list of theirs); feed_function(it, value) -> [(what to feed, its value)]. Raises ValueError where it is registered.
+    """
+    if any(issubclass(kind, tensor_type) for kind, _, _ in CONVERSIONS):
+        raise ValueError(f"{tensor_type} has already been registered so ignore it.")
+    CONVERSIONS.insert(0, (tensor_type, fetch_function, feed_function))
 
 
 def composite_parts(key: Any) -> list[Any] | None:

@@ -96,6 +96,9 @@ class DType:
     def __hash__(self) -> int:
         return self._hash
 
+    def __str__(self) -> str:
+        return f"<dtype: {self.name!r}>"
+
     def __repr__(self) -> str:
         return f"tf.{self.name}"
 

@@ -1,0 +1,43 @@
+"""tensorflow.contrib.<part>.python: the files in which TensorFlow kept what its parts of contrib have."""
+
+from __future__ import annotations
+
+from sparkflow.python import module
+
+# part of contrib -> its files below `python`
+FILES = {
+    "crf": "ops.crf",
+    "data": "ops.batching ops.interleave_ops ops.grouping ops.shuffle_ops ops.sliding",
+    "distributions": "ops.distribution_util",
+    "framework": "framework framework.checkpoint_utils framework.tensor_util ops ops.arg_scope ops.variables",
+    "layers": "layers layers.embedding_ops layers.encoders layers.feature_column layers.feature_column_ops "
+    "layers.initializers layers.layers layers.normalization layers.optimizers layers.regularizers layers.summaries "
+    "layers.utils ops.sparse_ops",
+    "learn": "learn learn.datasets learn.datasets.base learn.datasets.mnist learn.learn_runner learn.preprocessing "
+    "learn.utils",
+    "legacy_seq2seq": "ops.seq2seq",
+    "lookup": "lookup lookup.lookup_ops",
+    "losses": "losses losses.loss_ops",
+    "metrics": "metrics ops.metric_ops",
+    "opt": "training training.moving_average_optimizer training.nadam_optimizer training.lazy_adam_optimizer",
+    "rnn": "ops.core_rnn ops.core_rnn_cell ops.core_rnn_cell_impl ops.fused_rnn_cell ops.gru_ops ops.lstm_ops ops.rnn "
+    "ops.rnn_cell",
+    "seq2seq": "ops.attention_wrapper ops.basic_decoder ops.beam_search_decoder ops.beam_search_ops ops.decoder "
+    "ops.helper ops.loss",
+    "slim": "slim slim.evaluation slim.learning",
+    "tpu": "tpu tpu.tpu_config tpu.tpu_estimator tpu.tpu_optimizer",
+    "training": "training training.evaluation training.hparam training.training",
+}  # fmt: skip
+_ELSEWHERE = {
+    "rnn": ("sparkflow.nn", "sparkflow.rnn_cell", "sparkflow.ops.rnn_cell", "sparkflow.contrib.linear"),
+    "legacy_seq2seq": ("sparkflow.contrib.legacy_seq2seq.decoders",),
+    "layers": ("sparkflow.contrib.layers.layers", "sparkflow.contrib.layers.utils", "sparkflow.nn"),
+    "framework": ("sparkflow.train", "sparkflow"),
+}
+
+
+def install(part: str) -> None:
+    """Let tensorflow.contrib.<part>.python be imported; the part itself has been."""
+    root = f"sparkflow.contrib.{part}"
+    for path in FILES.get(part, "").split():
+        module(root, f"python.{path}", (root, *_ELSEWHERE.get(part, ())))

@@ -1,0 +1,91 @@
+"""tensorflow.contrib.*.python and tensorflow.python.*: where libraries import things from."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow.generated import lower_case
+
+pytestmark = pytest.mark.usefixtures("graph")
+
+
+def test_imports_of_libraries() -> None:
+    program = """
+        import sparkflow
+        sparkflow.install_as_tensorflow()
+        from tensorflow.contrib.framework.python.ops import add_arg_scope, arg_scope, variables
+        from tensorflow.contrib.layers.python.layers import initializers, layers, utils
+        from tensorflow.contrib.rnn.python.ops import core_rnn_cell
+        from tensorflow.contrib.tpu.python.tpu import tpu_config
+        from tensorflow.python.client.session import register_session_run_conversion_functions
+        from tensorflow.python.estimator.export.export_output import PredictOutput
+        from tensorflow.python.framework.function import Defun
+        from tensorflow.python.tools import freeze_graph, inspect_checkpoint
+        from tensorflow.python.training import training_ops
+        from tensorflow.python.util import all_util, deprecation, function_utils, tf_inspect
+        from tensorflow.python.util.tf_export import tf_export
+        import tensorflow as tf
+
+        assert tf.contrib.layers.python.layers.utils is utils and layers.conv2d is tf.contrib.layers.conv2d
+        assert core_rnn_cell.GRUCell is tf.nn.rnn_cell.GRUCell and tpu_config.TPUConfig is tf.contrib.tpu.TPUConfig
+        assert function_utils.fn_args(lambda a, b: a) == ("a", "b") and function_utils.has_kwargs(lambda **k: k)
+        assert tf_inspect.getargspec(freeze_graph.freeze_graph).args[0] == "input_graph"
+        assert tf_inspect.isclass(PredictOutput) and tf.contrib.autograph is tf.autograph
+        assert all_util.make_all(__name__) and tf_export("name")(int) is int
+        all_util.remove_undocumented(__name__, [])
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_ops_by_their_small_names() -> None:
+    names = {"AvgPool3DGrad": "avg_pool3d_grad", "CTCLoss": "ctc_loss", "Conv2DBackpropInput": "conv2d_backprop_input"}
+    assert {op: lower_case(op) for op in names} == names
+    from sparkflow.python.ops import gen_nn_ops
+    from sparkflow.python.training import training_ops
+
+    v = tf.Variable([1.0, 2.0])
+    step = training_ops.apply_gradient_descent(v._ref(), 0.5, tf.ones([2]), use_locking=True)
+    grad = gen_nn_ops.relu_grad(gradients=tf.ones([2]), features=tf.constant([-1.0, 1.0]))
+    assert step.op.get_attr("use_locking") is True
+    with pytest.raises(TypeError, match="at most 3 arguments"):
+        gen_nn_ops.relu_grad(1, 2, 3, 4)
+    with pytest.raises(AttributeError, match="no_such_op"):
+        _ = training_ops.no_such_op
+    with tf.Session() as session:
+        session.run(v.initializer)
+        np.testing.assert_array_equal(session.run(step), [0.5, 1.5])
+        np.testing.assert_array_equal(session.run(grad), [0, 1])
+
+
+def test_linear() -> None:
+    linear = tf.contrib.rnn.python.ops.core_rnn_cell._linear
+    a, b = tf.ones([2, 3]), tf.ones([2, 1])
+    with tf.variable_scope("cell"):
+        y = linear([a, b], 5, True, bias_initializer=tf.ones_initializer(), kernel_initializer=tf.ones_initializer())
+    assert [v.op.name for v in tf.trainable_variables()] == ["cell/kernel", "cell/bias"] and y.shape == (2, 5)
+    with pytest.raises(ValueError, match="2D"):
+        linear(tf.ones([3]), 5, True)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        np.testing.assert_array_equal(session.run(y), np.full((2, 5), 5))
+
+
+def test_ops_of_a_graph() -> None:
+    tf.add(tf.constant(1), tf.placeholder(tf.int32))
+    found = tf.contrib.util.ops_used_by_graph_def(tf.get_default_graph().as_graph_def())
+    assert found == ["AddV2", "Const", "Placeholder"]
+
+
+def test_there_is_no_debugger() -> None:
+    from sparkflow.python import debug
+
+    assert debug.has_inf_or_nan(None, [1.0, np.nan]) and not debug.has_inf_or_nan(None, ["a"])
+    with pytest.raises(tf.errors.UnimplementedError, match="tf[.]Print"):
+        debug.LocalCLIDebugWrapperSession(None)
