@@ -7,6 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow.contrib.opt_external import ExternalOptimizerInterface, ScipyOptimizerInterface
+from sparkflow.contrib.opt_rules import (
+    AdaMaxOptimizer,
+    MovingAverageOptimizer,
+    NadamOptimizer,
+    VariableClippingOptimizer,
+)
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.ops import array_slice, control_flow, math, operators, state

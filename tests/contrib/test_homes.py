@@ -87,5 +87,5 @@ def test_there_is_no_debugger() -> None:
     from sparkflow.python import debug
 
     assert debug.has_inf_or_nan(None, [1.0, np.nan]) and not debug.has_inf_or_nan(None, ["a"])
-    with pytest.raises(tf.errors.UnimplementedError, match="tf[.]Print"):
+    with pytest.raises(tf.errors.UnimplementedError, match=r"tf\.Print"):
         debug.LocalCLIDebugWrapperSession(None)
