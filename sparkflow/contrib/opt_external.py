@@ -6,6 +6,9 @@ Source: tensorflow/contrib/opt/python/training/external_optimizer.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,7 +37,7 @@ class ExternalOptimizerInterface:
         self._vars = list(variables.trainable_variables() if var_list is None else var_list)
         self._shapes = [tuple(var.shape.as_list()) for var in self._vars]
         ends = np.cumsum([0, *(int(np.prod(shape, dtype=np.int64)) for shape in self._shapes)])
-        self._slices = [slice(int(a), int(b)) for a, b in zip(ends, ends[1:])]
+        self._slices = [slice(int(a), int(b)) for a, b in pairwise(ends)]
         self._bounds = None if var_to_bounds is None else self._packed_bounds(var_to_bounds)
         self._loss_grad = self._gradient(loss)
         self._equality_grads = [self._gradient(equality) for equality in self._equalities]
@@ -71,8 +74,7 @@ class ExternalOptimizerInterface:
             return evaluate
 
         def each(tensors: list[Any]) -> list[Callable[[np.ndarray], Any]]:
-            made = [function([tensor], None, []) for tensor in tensors]
-            return [lambda x, one=one: np.float64(one(x)[0]) for one in made]
+            return [partial(_value, function([tensor], None, [])) for tensor in tensors]
 
         packed = self._minimize(
             initial_val=found.run(self._packed), step_callback=step_callback,
@@ -101,9 +103,13 @@ class ExternalOptimizerInterface:
     def _packed_bounds(self, given: Mapping[Any, Any]) -> Bounds:
         bounds: Bounds = []
         for var, shape in zip(self._vars, self._shapes):
-            low, high = given[var] if var in given else (-np.inf, np.inf)
+            low, high = given.get(var, (-np.inf, np.inf))
             bounds += zip(np.broadcast_to(low, shape).flat, np.broadcast_to(high, shape).flat)
         return bounds
+
+
+def _value(function: Callable[[np.ndarray], list[Any]], x: np.ndarray) -> Any:
+    return np.float64(function(x)[0])
 
 
 class ScipyOptimizerInterface(ExternalOptimizerInterface):
@@ -113,9 +119,9 @@ class ScipyOptimizerInterface(ExternalOptimizerInterface):
 
     def _minimize(self, initial_val: np.ndarray, loss_grad_func: Any, **settings: Any) -> np.ndarray:
         """Raises ValueError where bounds, callback, jac or constraints are given as the minimizer's."""
-        from scipy import optimize  # optional
+        minimize = import_module("scipy.optimize").minimize  # of what is installed beside us
 
-        def both(x: np.ndarray) -> tuple[Any, np.ndarray]:
+        def both(x: np.ndarray) -> tuple[Any, Any]:
             loss, gradient = loss_grad_func(x)
             return np.float64(loss), np.float64(gradient)
 
@@ -135,7 +141,7 @@ class ScipyOptimizerInterface(ExternalOptimizerInterface):
         if taken:
             told = "use var_to_bounds" if taken == ["bounds"] else "it is set by the interface"
             raise ValueError(f"Optimizer keyword arg '{taken[0]}' must not be given: {told}")
-        result = optimize.minimize(both, np.float64(initial_val), **own, **kwargs)
+        result = minimize(both, np.float64(initial_val), **own, **kwargs)
         logging.info(
             "Optimization terminated with:\n  Message: %s\n  Objective function value: %f\n  Number of iterations: %s\n"
             "  Number of functions evaluations: %s",

@@ -225,6 +225,10 @@ class _MonitoredSession:
                     raise
                 self._lose(error)
 
+    def _tf_sess(self) -> Session | None:
+        """The Session of now, None while there is none; libraries ask for it by this name."""
+        return None if self._runs is None else self._runs.session
+
     def _lose(self, error: Exception) -> None:
         _log.warning("A task went away; the session is made anew: %s", error)
         lost, self._runs = self._runs, None

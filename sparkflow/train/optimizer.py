@@ -18,7 +18,13 @@ from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.collector import paused
 
 GradsAndVars = list[tuple[Any, Any]]
+VarKey = tuple[Graph, str]
 _VALID_DTYPES = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
+
+
+def _var_key(var: Any) -> VarKey:
+    """What stands for a variable in `_slots`; sorted, they are in the order of names."""
+    return var.op.graph, var.op.name
 
 
 class Optimizer:
@@ -35,7 +41,7 @@ class Optimizer:
         if not name:
             raise ValueError("Must specify the optimizer name")
         self._use_locking, self._name = use_locking, name
-        self._slots: dict[str, dict[Operation, Variable]] = {}  # slot name -> primary's op -> slot
+        self._slots: dict[str, dict[VarKey, Variable]] = {}  # slot name -> primary's key -> slot
         self._non_slot: dict[tuple[str, Graph], Variable] = {}
 
     def get_name(self) -> str:
@@ -160,11 +166,11 @@ class Optimizer:
         if named is None:
             return None
         if isinstance(var, PartitionedVariable):
-            parts = [named[v.op] for v in var]
+            parts = [named[_var_key(v)] for v in var]
             return PartitionedVariable(
                 f"{var.name}/{self._name}", var._shape, parts[0].dtype, parts, var._get_partitions()
             )
-        return named.get(var.op)
+        return named.get(_var_key(var))
 
     def get_slot_names(self) -> list[str]:
         return sorted(self._slots)
@@ -174,28 +180,28 @@ class Optimizer:
         kept = [slot for named in self._slots.values() for slot in named.values()] + list(self._non_slot.values())
         return sorted((v for v in kept if v.graph is get_default_graph()), key=lambda v: v.name)
 
-    def _slot_dict(self, slot_name: str) -> dict[Operation, Variable]:
+    def _slot_dict(self, slot_name: str) -> dict[VarKey, Variable]:
         return self._slots.setdefault(slot_name, {})
 
     def _zeros_slot(self, var: Variable, slot_name: str, op_name: str) -> Variable:
         named = self._slot_dict(slot_name)
-        if var.op not in named:
-            named[var.op] = slots.create_zeros_slot(var, op_name)
-        return named[var.op]
+        if _var_key(var) not in named:
+            named[_var_key(var)] = slots.create_zeros_slot(var, op_name)
+        return named[_var_key(var)]
 
     def _get_or_make_slot(self, var: Variable, val: Any, slot_name: str, op_name: str) -> Variable:
         named = self._slot_dict(slot_name)
-        if var.op not in named:
-            named[var.op] = slots.create_slot(var, val, op_name)
-        return named[var.op]
+        if _var_key(var) not in named:
+            named[_var_key(var)] = slots.create_slot(var, val, op_name)
+        return named[_var_key(var)]
 
     def _get_or_make_slot_with_initializer(
         self, var: Variable, initializer: Any, shape: Any, dtype: Any, slot_name: str, op_name: str
     ) -> Variable:
         named = self._slot_dict(slot_name)
-        if var.op not in named:
-            named[var.op] = slots.create_slot_with_initializer(var, initializer, shape, dtype, op_name)
-        return named[var.op]
+        if _var_key(var) not in named:
+            named[_var_key(var)] = slots.create_slot_with_initializer(var, initializer, shape, dtype, op_name)
+        return named[_var_key(var)]
 
     def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Variable) -> Variable:
         """A variable that all updates share (Adam's beta powers), beside one of them."""

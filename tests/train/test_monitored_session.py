@@ -241,3 +241,10 @@ def test_closing_does_not_wait_for_a_thread_that_waits_for_ever(graph: Any) -> N
         begun = time.monotonic()
     assert time.monotonic() - begun < 15
     assert not [t for t in threading.enumerate() if t.name.startswith("QueueRunnerThread")]
+
+
+def test_libraries_ask_for_the_session_inside(graph: Any) -> None:
+    tf.Variable(1.0)
+    with tf.train.SingularMonitoredSession() as session:
+        assert session._tf_sess() is session.raw_session()
+    assert session._tf_sess() is None

@@ -335,3 +335,13 @@ def test_subclass_of_adam(graph: Graph) -> None:
         mine, theirs = session.run(tables)
     np.testing.assert_allclose(mine, theirs, rtol=1e-6)
     assert (mine[[0, 2, 4]] == 1).all() and (mine[[1, 3]] < 0.8).all()
+
+
+def test_libraries_sort_the_slots_of_an_optimizer(graph: Any) -> None:
+    b, a = tf.Variable(1.0, name="b"), tf.Variable(1.0, name="a")
+    optimizer = tf.train.AdamOptimizer()
+    optimizer.minimize(a * b)
+    assert [name for _, name in sorted(optimizer._slots["m"])] == ["a", "b"]
+    assert optimizer._slots["m"][graph, "b"] is optimizer.get_slot(b, "m")
+    for name in ("ProximalGradientDescent", "ProximalAdagrad", "AdagradDA"):
+        assert tf.train.Optimizer in getattr(tf.train, f"{name}Optimizer").__bases__
