@@ -51,3 +51,13 @@ class CrossShardOptimizer(Optimizer):
 def cross_replica_sum(x: Tensor, group_assignment: Any = None, name: str | None = None) -> Tensor:
     """The sum over the shards: of one, what it has."""
     return x
+
+
+class TpuContext:
+    """What a step's shards are told; without TPUs there are none."""
+
+    number_of_shards: int | None = None
+
+
+def get_tpu_context() -> TpuContext:
+    return TpuContext()

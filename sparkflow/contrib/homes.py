@@ -24,11 +24,13 @@ FILES = {
     "ops.rnn_cell",
     "seq2seq": "ops.attention_wrapper ops.basic_decoder ops.beam_search_decoder ops.beam_search_ops ops.decoder "
     "ops.helper ops.loss",
-    "slim": "slim slim.evaluation slim.learning",
-    "tpu": "tpu tpu.tpu_config tpu.tpu_estimator tpu.tpu_optimizer",
+    "slim": "slim slim.data slim.data.data_decoder slim.evaluation slim.learning",
+    "tpu": "ops.tpu_ops tpu tpu.tpu_config tpu.tpu_estimator tpu.tpu_function tpu.tpu_optimizer",
     "training": "training training.evaluation training.hparam training.training",
 }  # fmt: skip
 _ELSEWHERE = {
+    "slim": ("sparkflow.contrib.slim.data_decoder",),
+    "tpu": ("sparkflow.tpu",),
     "rnn": ("sparkflow.nn", "sparkflow.rnn_cell", "sparkflow.ops.rnn_cell", "sparkflow.contrib.linear"),
     "legacy_seq2seq": ("sparkflow.contrib.legacy_seq2seq.decoders",),
     "layers": ("sparkflow.contrib.layers.layers", "sparkflow.contrib.layers.utils", "sparkflow.nn"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import tempfile
@@ -27,16 +28,16 @@ from sparkflow_runtime.wire.errors import OutOfRangeError
 class Estimator:
     """model_fn(features, labels, mode, params, config) -> EstimatorSpec; the last four are passed where it names them.
 
-    model_dir: where checkpoints and summaries are, of the config or a temporary folder by default. params: handed to
-    model_fn as they are. warm_start_from: a checkpoint, a folder with one, or an exported model, whose variables are
-    the first values of the trainable ones; or WarmStartSettings, which say more.
+    model_dir: where checkpoints and summaries are, of the config or a temporary folder by default. params: copies of
+    them are handed to model_fn; {} by default. warm_start_from: a checkpoint, a folder with one, or an exported model,
+    whose variables are the first values of the trainable ones; or WarmStartSettings, which say more.
     """
 
     def __init__(
         self, model_fn: Callable[..., EstimatorSpec], model_dir: str | None = None, config: RunConfig | None = None,
         params: Any = None, warm_start_from: Any = None,
     ):  # fmt: skip
-        self._config, self._params = config or RunConfig(), params
+        self._config, self._params = config or RunConfig(), copy.deepcopy(params or {})
         self._warm_start_settings = settings_of(warm_start_from)
         self._target = ""  # of the sessions that train; train_and_evaluate sets it in a cluster
         self._model_dir = model_dir or self._config.model_dir or tempfile.mkdtemp()
@@ -47,7 +48,7 @@ class Estimator:
 
     model_dir = property(lambda self: self._model_dir)
     config = property(lambda self: self._config)
-    params = property(lambda self: self._params)
+    params = property(lambda self: copy.deepcopy(self._params))
 
     @property
     def model_fn(self) -> Callable[..., EstimatorSpec]:
@@ -230,8 +231,8 @@ class Estimator:
         return self._called_as(mode, spec)
 
     def _params_of(self, mode: str) -> Any:
-        """What input and model functions are given in that mode."""
-        return self._params
+        """What input and model functions are given in that mode; they may change it."""
+        return self.params
 
     def _called_as(self, mode: str, spec: Any) -> EstimatorSpec:
         """What the model function returned in that mode, checked."""

@@ -5,7 +5,6 @@ Sources: tensorflow_estimator/python/estimator/tpu (tpu_estimator.py, tpu_config
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -183,7 +182,7 @@ class TPUEstimator(Estimator):
             if train_batch_size is None:
                 raise ValueError("`train_batch_size` cannot be `None`")
             raise UnimplementedError("TPUEstimator: there are no TPUs here; pass use_tpu=False")
-        super().__init__(model_fn, model_dir, config, {} if params is None else params, warm_start_from)
+        super().__init__(model_fn, model_dir, config, params, warm_start_from)
         self._batch_sizes = {
             ModeKeys.TRAIN: train_batch_size, ModeKeys.EVAL: eval_batch_size, ModeKeys.PREDICT: predict_batch_size,
         }  # fmt: skip
@@ -200,7 +199,7 @@ class TPUEstimator(Estimator):
     export_savedmodel = export_saved_model
 
     def _params_of(self, mode: str) -> Any:
-        params, size = copy.deepcopy(self._params), self._batch_sizes[mode]
+        params, size = self.params, self._batch_sizes[mode]
         if size is not None and not self._exports:
             _add(params, "batch_size", size)
         _add(params, "use_tpu", False)

@@ -69,7 +69,9 @@ class Dimension:
 
     def merge_with(self, other: Any) -> Dimension:
         """Whichever is known. Raises ValueError where both are, and differ."""
-        return Dimension(merge((self.value,), (Dimension(other).value,))[0])  # type: ignore[index]
+        if not self.is_compatible_with(other):
+            raise InvalidArgumentError(f"Dimensions {self} and {Dimension(other)} are not compatible")
+        return Dimension(other) if self.value is None else self
 
     assert_is_compatible_with = merge_with
 
@@ -153,7 +155,8 @@ class TensorShape:
         return TensorShape(None if self.dims_ is None or other is None else self.dims_ + other)
 
     def assert_is_compatible_with(self, other: Any) -> None:
-        merge(self.dims_, as_dims(other))
+        if not compatible(self.dims_, as_dims(other)):
+            raise InvalidArgumentError(f"Shapes {self} and {other} are incompatible")
 
     def with_rank(self, rank: int) -> TensorShape:
         return self.merge_with([None] * rank)

@@ -214,7 +214,8 @@ def _reshape_rule(op: Operation) -> list[Dims]:
         fits = count % known == 0
     if not fits:
         raise InvalidArgumentError(
-            f"Reshape: {shapes.show(old)} has {count} elements, which do not fit {shapes.show(new)}"
+            f"Cannot reshape a tensor with {count} elements, of shape {shapes.show(old)}, to shape {shapes.show(new)} "
+            f"({known} elements{' times a whole number' if open_ else ''})"
         )
     if len(open_) == 1 and known:
         new = (*new[: open_[0]], count // known, *new[open_[0] + 1 :])
@@ -315,6 +316,8 @@ def _pad_rule(op: Operation) -> list[Dims]:
         )
     if paddings is None:
         return [(None,) * len(dims)]
+    if (paddings < 0).any():
+        raise InvalidArgumentError(f"{op.type}: Paddings must be non-negative, got {paddings.tolist()}")
     return [tuple(None if d is None else d + int(a) + int(b) for d, (a, b) in zip(dims, paddings))]
 
 

@@ -162,8 +162,10 @@ def space_to_batch(
 def batch_to_space(
     input: Any, crops: Any, block_size: int | None = None, name: str | None = None, block_shape: Any = None
 ) -> Tensor:
-    """batch_to_space_nd of square blocks, or of block_shape."""
-    if block_shape is not None:
+    """batch_to_space_nd of square blocks, or of block_shape, which may be the size of square ones too."""
+    if isinstance(block_shape, int):
+        block_size = block_shape
+    elif block_shape is not None:
         return batch_to_space_nd(input, block_shape, crops, name)
     return _image(batch_to_space_nd(input, [block_size, block_size], crops, name))
 

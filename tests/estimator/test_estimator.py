@@ -84,3 +84,22 @@ def test_data_frames(graph: Any) -> None:
     with tf.train.MonitoredSession() as session:
         found, wanted = session.run([features, labels])
     assert found["s"].tolist() == [b"x", b"y"] and wanted.tolist() == [1.0, 2.0]
+
+
+def test_functions_are_given_copies_of_params(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    def inputs(params: Any) -> Any:
+        seen.append(params.setdefault("added", 3))
+        return tf.data.Dataset.from_tensors((tf.ones([1, 1]), tf.ones([1, 1])))
+
+    def model(features: Any, labels: Any, mode: str, params: Any) -> Any:
+        seen.append(dict(params))
+        loss = tf.reduce_mean(tf.get_variable("w", ()) * features)
+        step = tf.train.get_global_step()
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.assign_add(step, 1))
+
+    estimator = tf.estimator.Estimator(model, str(tmp_path))
+    estimator.train(inputs)
+    estimator.params["other"] = 1
+    assert seen == [3, {}] and estimator.params == {}

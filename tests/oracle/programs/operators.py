@@ -38,3 +38,24 @@ def what_is_printed(tf: Any) -> list[Any]:
     unknown = tf.placeholder(tf.int32)
     texts = [str(x), str(y), f"{unknown}", "%s" % v, str(x.dtype), repr(x.dtype)]  # noqa: UP031
     return [[tf.constant(texts)]]
+
+
+@program("Pad")
+def pads_of_less_than_nothing(tf: Any) -> list[Any]:
+    return [[tf.pad(tf.ones([1, 2]), [[0, 0], [-1, 1]])]]
+
+
+@program()
+def what_shapes_say(tf: Any) -> list[Any]:
+    three = tf.TensorShape([3, 3])
+    asked = [
+        lambda: three.assert_is_compatible_with([5, 3]), lambda: tf.Dimension(3).merge_with(4),
+        lambda: tf.Dimension(3).assert_is_compatible_with(4), lambda: three.merge_with([4, 3]),
+    ]  # fmt: skip
+    said = []
+    for ask in asked:
+        try:
+            ask()
+        except ValueError as error:
+            said.append(str(error))
+    return [[tf.constant(said)]]
