@@ -16,7 +16,9 @@ from sparkflow.ops.parsing import (
     parse_single_example,
     parse_single_sequence_example,
 )
+from sparkflow.ops.sparse_serialized import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
 from sparkflow.ops.strings import decode_base64, decode_raw, encode_base64
+from sparkflow.ops.strings_unicode import decode_json_example
 from sparkflow.python_io import TFRecordCompressionType, TFRecordOptions, TFRecordWriter, tf_record_iterator
 from sparkflow.train.graph_files import write_graph
 from sparkflow.train.input import match_filenames_once

@@ -231,6 +231,7 @@ from sparkflow.ops.sparse_math import (
     sparse_softmax,
     sparse_tensor_dense_matmul,
 )
+from sparkflow.ops.sparse_serialized import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
 from sparkflow.ops.strings import (
     as_string,
     decode_base64,
@@ -246,6 +247,7 @@ from sparkflow.ops.strings import (
     string_to_number,
     substr,
 )
+from sparkflow.ops.strings_unicode import decode_json_example
 from sparkflow.ops.template import make_template
 from sparkflow.ops.variable_scope import variable_op_scope
 from sparkflow.ragged import RaggedTensor

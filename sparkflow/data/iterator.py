@@ -39,6 +39,7 @@ class Iterator:
         self._spec, self._start, self._lock = spec, start, threading.Lock()
         self._name = f"iterator_{next(_NUMBERS)}"
         self._initializer: Operation | None = None
+        self._resource: Tensor | None = None
         _BY_HANDLE[self._name.encode()] = self
         get_default_graph().extra.setdefault(_KEPT, []).append(self)
 
@@ -81,6 +82,13 @@ class Iterator:
         made = py_func_of_session(self._told, [], [dtypes.string], self._name, name or "IteratorToStringHandle")[0]
         made.set_shape(())
         return made
+
+    @property
+    def _iterator_resource(self) -> Tensor:
+        """What stands for it in the graph; libraries ask for its name."""
+        if self._resource is None:
+            self._resource = self.string_handle("IteratorV2")
+        return self._resource
 
     def _told(self, state: State) -> bytes:
         """Its handle in this session, in which it stands where it stands."""

@@ -69,7 +69,7 @@ NO_GRADIENT = {  # op types whose function in TensorFlow returns nothing but Non
     "SparseDenseCwiseAdd",  # whose function raises
 }
 # op types that are differentiable in TensorFlow and not here
-NOT_YET = {"RGBToHSV", "SparseSparseMaximum", "SparseSparseMinimum"}
+NOT_YET = {"SparseSparseMaximum", "SparseSparseMinimum"}
 
 ALL_OPS = sorted(op for op in registered() if op not in OWN and not op.startswith("_"))  # "_": a pass makes it
 

@@ -97,3 +97,12 @@ expression(
     True,
     tolerance=_SUMS,
 )
+
+
+_TIED = np.array([[i, j, k] for i in (0, 0.25, 1) for j in (0, 0.25, 1) for k in (0, 0.25, 1)], F)
+expression(
+    "gradient-of-hues",
+    [np.concatenate([_RNG.random((40, 3)).astype(F), _TIED])],
+    lambda tf, x: [tf.gradients(tf.image.rgb_to_hsv(x)[:, i], x)[0] for i in range(3)],
+    tolerance=Tolerance(4096, scaled=True),
+)

@@ -1,0 +1,138 @@
+"""Kernels between strings and their code points, and of JSON Examples."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from google.protobuf import json_format
+
+from sparkflow_runtime.kernels.host import host
+from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.strings import each, texts
+from sparkflow_runtime.wire.dtypes import DType, int64
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.example_proto import Example
+
+_MANNERS = ("replace", "ignore", "strict")
+_BROKEN = "sparkflow.broken"
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _manner(op: str, errors: Any) -> str:
+    manner = _text(errors)
+    if manner not in _MANNERS:
+        raise InvalidArgumentError(f"{op}: errors must be replace, ignore or strict, got {manner!r}")
+    return manner
+
+
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    """For what could not be decoded a sign that no text has, with the number of bytes in the next one."""
+    assert isinstance(error, UnicodeDecodeError)
+    return f"\udc00{chr(error.end - error.start)}", error.end
+
+
+codecs.register_error(_BROKEN, _mark)
+
+
+def _points(raw: bytes, encoding: str) -> Iterator[tuple[int, int]]:
+    """(code point or -1 where bytes are none, where its bytes begin)."""
+    at, found = 0, iter(raw.decode(encoding, _BROKEN))
+    for character in found:
+        if character == "\udc00":
+            yield -1, at
+            at += ord(next(found))
+        else:
+            yield ord(character), at
+            at += len(character.encode(encoding))
+
+
+def _decoded(
+    op: str, x: Any, input_encoding: Any, errors: Any, replacement_char: int, replace_control_characters: bool
+) -> tuple[list[int], list[int], list[int]]:
+    """(row splits, code points, offsets)."""
+    encoding, manner = _text(input_encoding), _manner(op, errors)
+    encoding = {"utf-16": "utf-16-be", "utf-32": "utf-32-be"}.get(encoding.lower(), encoding)
+    splits, values, offsets = [0], list[int](), list[int]()
+    for raw in texts(x).reshape(-1).tolist():
+        try:
+            for point, at in _points(raw, encoding):
+                wrong = point < 0 or (replace_control_characters and point < 32)
+                if wrong and manner == "strict":
+                    raise InvalidArgumentError(
+                        f"{op}: Invalid formatting on input string, at byte {at} of {raw[:40]!r}"
+                    )
+                if not wrong or manner == "replace":
+                    values.append(replacement_char if wrong else point)
+                    offsets.append(at)
+        except LookupError:
+            raise InvalidArgumentError(f"Could not create converter for input encoding: {encoding}") from None
+        splits.append(len(values))
+    return splits, values, offsets
+
+
+@kernel("UnicodeDecode", multi=True)
+def _decode(
+    xp: Any, x: Any, *, input_encoding: Any, errors: Any = "replace", replacement_char: int = 65533,
+    replace_control_characters: bool = False, Tsplits: DType = int64,
+) -> Any:  # fmt: skip
+    found = _decoded("UnicodeDecode", x, input_encoding, errors, replacement_char, replace_control_characters)
+    return [np.array(found[0], Tsplits.np), np.array(found[1], np.int32)]
+
+
+@kernel("UnicodeDecodeWithOffsets", multi=True)
+def _decode_with_offsets(
+    xp: Any, x: Any, *, input_encoding: Any, errors: Any = "replace", replacement_char: int = 65533,
+    replace_control_characters: bool = False, Tsplits: DType = int64,
+) -> Any:  # fmt: skip
+    op = "UnicodeDecodeWithOffsets"
+    splits, values, offsets = _decoded(op, x, input_encoding, errors, replacement_char, replace_control_characters)
+    return [np.array(splits, Tsplits.np), np.array(values, np.int32), np.array(offsets, np.int64)]
+
+
+def _is_character(point: int) -> bool:
+    """In Unicode's range, and no half of a pair of UTF-16."""
+    return 0 <= point <= 0x10FFFF and not 0xD800 <= point <= 0xDFFF
+
+
+@kernel("UnicodeEncode")
+def _encode(
+    xp: Any, values: Any, splits: Any, *, output_encoding: Any, errors: Any = "replace", replacement_char: int = 65533
+) -> Any:
+    target, manner = _text(output_encoding).lower(), _manner("UnicodeEncode", errors)
+    points, ends = host(values).tolist(), host(splits).tolist()
+    if not ends or ends[0] != 0 or ends[-1] != len(points) or any(a > b for a, b in pairwise(ends)):
+        raise InvalidArgumentError(
+            f"UnicodeEncode: input_splits must begin with 0, not decrease and end with the number of values, "
+            f"{len(points)}, got {ends[:8]}"
+        )
+    kept = []
+    for point in points:
+        if _is_character(point):
+            kept.append(chr(point))
+        elif manner == "strict":
+            raise InvalidArgumentError(
+                f"UnicodeEncode: Code point is out of range for Unicode, or a noncharacter: {point}"
+            )
+        else:
+            kept.append(chr(replacement_char) if manner == "replace" else "")
+    out = np.empty(len(ends) - 1, object)
+    out[:] = ["".join(kept[a:b]).encode(target) for a, b in pairwise(ends)]
+    return out
+
+
+@kernel("DecodeJSONExample")
+def _decode_json(xp: Any, x: Any) -> Any:
+    def one(text: bytes) -> bytes:
+        try:
+            return json_format.Parse(text, Example()).SerializeToString(deterministic=True)
+        except (json_format.ParseError, UnicodeDecodeError) as error:
+            raise InvalidArgumentError(f"Error while parsing JSON: {error}, in {text[:60]!r}") from None
+
+    return each(x, one)
