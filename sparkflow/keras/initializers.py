@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow.ops import init_ops
 from sparkflow.ops.init_more import Identity, Orthogonal
 from sparkflow.ops.init_ops import (
     Constant,
@@ -45,6 +46,8 @@ glorot_normal, glorot_uniform = GlorotNormal, GlorotUniform
 normal = random_normal = RandomNormal
 uniform = random_uniform = RandomUniform
 truncated_normal = TruncatedNormal
+VarianceScaling, he_normal, he_uniform = init_ops.VarianceScaling, init_ops.he_normal, init_ops.he_uniform
+lecun_normal, lecun_uniform = init_ops.lecun_normal, init_ops.lecun_uniform
 
 _NAMED = {
     name: value for name, value in globals().items() if not name.startswith("_") and (

@@ -8,6 +8,7 @@ from sparkflow.framework import shapes
 from sparkflow.framework.apply import constant
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.shapes import TensorShape
+from sparkflow.layers import renorm as renorm_module
 from sparkflow.layers.base import Layer
 from sparkflow.ops import (
     array,
@@ -18,7 +19,7 @@ from sparkflow.ops import (
     operators,  # noqa: F401 - x + y on tensors
     state,
 )
-from sparkflow.ops.control_flow_cond import cond, smart_constant_value
+from sparkflow.ops.control_flow_cond import cond, smart_cond, smart_constant_value
 from sparkflow.ops.variable_scope import get_variable_scope, variable_scope
 from sparkflow_runtime.wire import dtypes
 
@@ -28,7 +29,8 @@ class BatchNormalization(Layer):
 
     Makes <name>/gamma, <name>/beta, and <name>/moving_mean, <name>/moving_variance, which are not trained. While
     training the batch's own statistics are used and the moving ones follow them: their updates lie in the collection
-    UPDATE_OPS and must be run with the training op. Otherwise the moving ones are used.
+    UPDATE_OPS and must be run with the training op. Otherwise the moving ones are used. renorm: batch renormalisation
+    (`renorm`), with the variables moving_stddev, renorm_mean and renorm_stddev.
     """
 
     def __init__(
@@ -57,15 +59,15 @@ class BatchNormalization(Layer):
         **kwargs: Any,
     ):
         super().__init__(trainable, name, **kwargs)
-        for what, wanted in (
-            ("renorm", renorm),
-            ("virtual_batch_size", virtual_batch_size),
-            ("adjustment", adjustment),
-        ):
+        for what, wanted in (("virtual_batch_size", virtual_batch_size), ("adjustment", adjustment)):
             if wanted:
                 raise ValueError(f"batch_normalization: {what}={wanted!r} is not supported; leave it out")
         self.axis, self.momentum, self.epsilon = axis[0] if isinstance(axis, (list, tuple)) else axis, momentum, epsilon
-        self.center, self.scale, self.fused = center, scale, fused
+        if renorm and fused:
+            raise ValueError("Passing both `fused=True` and `renorm=True` is not supported")
+        self.center, self.scale, self.fused = center, scale, False if renorm else fused
+        self.renorm, self.renorm_momentum = renorm, renorm_momentum
+        self.renorm_clipping = renorm_module.check_clipping(renorm_clipping if renorm else None)
         ones, zeros = init_ops.ones_initializer(), init_ops.zeros_initializer()
         self._of_gamma = {
             "initializer": gamma_initializer or ones,
@@ -103,10 +105,17 @@ class BatchNormalization(Layer):
                 self.add_weight(name, size, kind, initializer=first, trainable=False)
                 for name, first in zip(("moving_mean", "moving_variance"), self._of_moving)
             )
+            if self.renorm:
+                make = lambda name, first: self.add_weight(name, size, kind, initializer=first, trainable=False)  # noqa: E731
+                self._renorm = renorm_module.Renorm(make, self._of_moving, self.epsilon)
+                self.moving_stddev = self._renorm.moving_stddev
+                self.renorm_mean, self.renorm_stddev = self._renorm.mean, self._renorm.stddev
 
     def call(self, inputs: Any, training: Any = False, **kwargs: Any) -> Tensor:
         """training: a Python bool, or a bool scalar tensor that decides at each step."""
         known = smart_constant_value(training)
+        if self.renorm and known is not False:
+            return self._renormalized(inputs, training)
         compute = self._fused if self.fused else self._plain
         if known is None:
             out, mean, variance = cond(training, lambda: compute(inputs, True), lambda: compute(inputs, False))
@@ -116,6 +125,25 @@ class BatchNormalization(Layer):
         if known is not False:
             self._follow(mean, variance, rate)
         return out
+
+    def _renormalized(self, inputs: Tensor, training: Any) -> Tensor:
+        others = [a for a in range(len(inputs._shape)) if a != self.axis]  # type: ignore[arg-type]
+        found = nn.moments(math.cast(inputs, self._kind), others)
+        moving = (self.moving_mean, self.moving_variance)
+        mean, variance = (
+            smart_cond(training, lambda new=new: new, lambda old=old: old.value())  # type: ignore[misc]
+            for new, old in zip(found, moving)
+        )
+        r, d, new_mean, new_variance = self._renorm.corrections(
+            mean, variance, training, self.renorm_clipping, self.renorm_momentum
+        )
+        scale, offset = (r, d) if self.gamma is None else (r * self.gamma, d * self.gamma)
+        offset = offset if self.beta is None else offset + self.beta
+        of_mean = lambda: renorm_module.follow(self.moving_mean, new_mean, self.momentum)  # noqa: E731
+        of_variance = lambda: self._renorm.new_variance(self.moving_variance, new_variance, self.momentum)  # noqa: E731
+        for update, var in zip((of_mean, of_variance), moving):
+            self.add_update(smart_cond(training, update, var.value))
+        return self._normalized(inputs, mean, variance, scale, offset)
 
     def _plain(self, inputs: Tensor, training: bool) -> tuple[Tensor, Any, Any]:
         """(y, the statistics used)."""
@@ -145,8 +173,9 @@ class BatchNormalization(Layer):
             with get_default_graph().name_scope("AssignMovingAvg"), get_default_graph().colocate_with(moving.op):
                 self.add_update(state.assign_sub(moving, (moving - new) * math.cast(rate, moving.dtype.base_dtype)))
 
-    def _normalized(self, x: Tensor, mean: Any, variance: Any) -> Tensor:
-        beta, gamma, rank = self.beta, self.gamma, len(x._shape)  # type: ignore[arg-type]
+    def _normalized(self, x: Tensor, mean: Any, variance: Any, scale: Any = None, offset: Any = None) -> Tensor:
+        rank = len(x._shape)  # type: ignore[arg-type]
+        gamma, beta = (self.gamma, self.beta) if scale is None else (scale, offset)
         if self.axis != rank - 1:
             order = [-1 if a == self.axis else 1 for a in range(rank)]
             mean, variance, beta, gamma = (

@@ -87,3 +87,9 @@ def test_what_cannot_be_had(home: Path, tmp_path: Path) -> None:
         keras.utils.get_file("never", (tmp_path / "nowhere").as_uri())
     with pytest.raises(AttributeError, match=r"tf\.layers"):
         _ = keras.Sequential
+
+
+def test_initializers_by_fans(graph: Any) -> None:
+    for name in ("he_normal", "he_uniform", "lecun_normal", "lecun_uniform"):
+        assert isinstance(getattr(keras.initializers, name)(seed=1), keras.initializers.VarianceScaling)
+        assert isinstance(keras.initializers.get(name), keras.initializers.VarianceScaling)
