@@ -69,3 +69,13 @@ def test_a_saved_model_is_a_function(graph: Any, tmp_path: Path) -> None:
         predict({"z": 1})
     with pytest.raises(ValueError, match="Available signatures are"):
         tf.contrib.predictor.from_saved_model(str(tmp_path / "m"), signature_def_key="none")
+
+
+def test_a_variable_joins_a_collection_once(graph: Any) -> None:
+    """As where batch normalisation's are named for TRAINABLE_VARIABLES, in which some are already."""
+    wanted = {"beta": ["TRAIN"], "moving_mean": [tf.GraphKeys.TRAINABLE_VARIABLES]}
+    wanted["beta"].append(tf.GraphKeys.TRAINABLE_VARIABLES)
+    tf.contrib.layers.batch_norm(tf.ones([2, 3]), variables_collections=wanted)
+    assert [v.op.name for v in tf.trainable_variables()] == ["BatchNorm/beta", "BatchNorm/moving_mean"]
+    assert [v.op.name for v in tf.get_collection("TRAIN")] == ["BatchNorm/beta"]
+    tf.train.ExponentialMovingAverage(0.9).apply(tf.trainable_variables())

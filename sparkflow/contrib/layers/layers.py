@@ -42,7 +42,10 @@ def _scope(scope: Any, default: str, reuse: Any, collections: Any = None) -> Ite
         last = variable.op.name.rpartition("/")[2]
         own = (collections.get(last) if isinstance(collections, dict) else collections) or []
         own = [own] if isinstance(own, str) else own
-        get_default_graph().add_to_collections([GraphKeys.MODEL_VARIABLES, *own], variable)
+        for key in (GraphKeys.MODEL_VARIABLES, *own):
+            collected = get_default_graph().get_collection_ref(key)
+            if not any(each is variable for each in collected):  # as one that is trained, in TRAINABLE_VARIABLES
+                collected.append(variable)
 
 
 def _finished(out: Tensor, normalizer: Any, params: Any, activation: Any, collections: Any, name: str) -> Tensor:
