@@ -183,9 +183,22 @@ class Estimator:
                 session.graph._unsafe_unfinalize()
                 return write_export(export_dir_base, session.raw_session(), signatures, assets_extra or {}, as_text)
 
-    export_savedmodel = export_saved_model
+    def export_savedmodel(
+        self, export_dir_base: str, serving_input_receiver_fn: Callable[[], Any],
+        assets_extra: Mapping[str, str] | None = None, as_text: bool = False, checkpoint_path: str | None = None,
+        strip_default_attrs: bool = False,
+    ) -> bytes:  # fmt: skip
+        """export_saved_model, by its older name. strip_default_attrs: attributes with their defaults are written
+        either way, which every reader takes."""
+        return self.export_saved_model(
+            export_dir_base, serving_input_receiver_fn, assets_extra, as_text, checkpoint_path
+        )
 
     # ------------------------------------------------------------------ what it holds
+
+    def eval_dir(self, name: str | None = None) -> str:
+        """Where evaluations of that name write their summaries."""
+        return os.path.join(self._model_dir, "eval" if not name else f"eval_{name}")
 
     def latest_checkpoint(self) -> str | None:
         return train.latest_checkpoint(self._model_dir)
@@ -248,8 +261,7 @@ class Estimator:
         return train.SingularMonitoredSession(list(hooks), spec.scaffold, checkpoint_filename_with_path=path)
 
     def _write(self, found: dict[str, Any], name: str | None) -> None:
-        folder = os.path.join(self._model_dir, "eval" if not name else f"eval_{name}")
-        with summary.FileWriter(folder) as writer:
+        with summary.FileWriter(self.eval_dir(name)) as writer:
             proto = summary.Summary()
             for key, value in found.items():
                 if key != "global_step" and np.ndim(value) == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkflow.framework.graph import Tensor
@@ -37,6 +37,13 @@ class EstimatorSpec:
     scaffold: Any = None
     evaluation_hooks: Sequence[Any] = ()
     prediction_hooks: Sequence[Any] = ()
+
+    def _replace(self, **fields: Any) -> EstimatorSpec:
+        """A copy with other fields."""
+        return replace(self, **fields)
+
+    def _asdict(self) -> dict[str, Any]:
+        return {field: getattr(self, field) for field in self.__dataclass_fields__}
 
     def __post_init__(self) -> None:
         needed = {ModeKeys.TRAIN: ("loss", "train_op"), ModeKeys.EVAL: ("loss",), ModeKeys.PREDICT: ("predictions",)}

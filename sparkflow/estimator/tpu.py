@@ -196,8 +196,6 @@ class TPUEstimator(Estimator):
         finally:
             self._exports = False
 
-    export_savedmodel = export_saved_model
-
     def _params_of(self, mode: str) -> Any:
         params, size = self.params, self._batch_sizes[mode]
         if size is not None and not self._exports:

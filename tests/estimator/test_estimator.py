@@ -103,3 +103,22 @@ def test_functions_are_given_copies_of_params(tmp_path: Path) -> None:
     estimator.train(inputs)
     estimator.params["other"] = 1
     assert seen == [3, {}] and estimator.params == {}
+
+
+def test_older_names(tmp_path: Path) -> None:
+    def model(features: Any, labels: Any, mode: str) -> Any:
+        w = tf.get_variable("w", (), initializer=tf.ones_initializer())
+        spec = tf.estimator.EstimatorSpec(mode, {"y": features["x"] * w}, loss=w, train_op=tf.assign_add(w, 1))
+        assert spec._asdict()["mode"] == mode and spec._replace(loss=None if mode == "infer" else w).mode == mode
+        return spec._replace(train_op=tf.group(spec.train_op, tf.assign_add(tf.train.get_global_step(), 1)))
+
+    estimator = tf.estimator.Estimator(model, str(tmp_path))
+    estimator.train(lambda: ({"x": tf.ones([2])}, None), steps=1)
+    assert estimator.eval_dir() == str(tmp_path / "eval") and estimator.eval_dir("b") == str(tmp_path / "eval_b")
+
+    def serving() -> Any:
+        x = tf.placeholder(tf.float32, [None])
+        return tf.estimator.export.ServingInputReceiver({"x": x}, {"x": x})
+
+    path = estimator.export_savedmodel(str(tmp_path / "out"), serving, strip_default_attrs=True)
+    assert Path(path.decode()).exists()
