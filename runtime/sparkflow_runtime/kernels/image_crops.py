@@ -10,6 +10,7 @@ from sparkflow_runtime.kernels.exp_loops import in_parts
 from sparkflow_runtime.kernels.host import host, ints
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
 from sparkflow_runtime.kernels.resize_loops import cut
+from sparkflow_runtime.kernels.sum_loops import add_at
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OutOfRangeError
 
@@ -124,10 +125,19 @@ def _cut_grad_image(
     out = xp.zeros(size, np.float64 if T.np == np.float64 else np.float32)
     if _method("CropAndResizeGradImage", method):
         for at, share in _corners(rows, columns):
-            xp.add.at(out, (which, *at), kept * share)
+            _add(xp, out, (which, *at), kept * share)
     else:
-        xp.add.at(out, (which, rows.nearest[:, :, None], columns.nearest[:, None, :]), kept)
+        _add(xp, out, (which, rows.nearest[:, :, None], columns.nearest[:, None, :]), kept)
     return out.astype(T.np, copy=False)
+
+
+def _add(xp: Any, out: Any, at: tuple[Any, Any, Any], values: Any) -> None:
+    """out[at] += values, cell after cell."""
+    image, row, column = at
+    cells = ((image * out.shape[1] + row) * out.shape[2] + column).reshape(-1)
+    rows = values.reshape(len(cells), out.shape[3]).astype(out.dtype, copy=False)
+    if not (xp is np and add_at(out.reshape(-1, out.shape[3]), cells, rows)):
+        xp.add.at(out, at, values)
 
 
 @kernel("CropAndResizeGradBoxes")
