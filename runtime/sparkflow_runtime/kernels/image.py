@@ -12,6 +12,7 @@ from sparkflow_runtime.kernels.host import ints
 from sparkflow_runtime.kernels.parallel import runs, share
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.resize_loops import between, interpolated
+from sparkflow_runtime.kernels.sum_loops import add_at
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Function = Callable[..., Any]
@@ -107,9 +108,31 @@ def _between(
 
 
 def spread(xp: Any, dy: Any, down: Any, across: Any) -> Any:
-    """down' dy across for each image and channel; down [new height, height], across [new width, width]."""
-    rows = xp.tensordot(dy, down, ((1,), (0,)))  # [batch, new width, channels, height]
-    return xp.ascontiguousarray(xp.transpose(xp.tensordot(rows, across, ((1,), (0,))), (0, 2, 3, 1)))
+    """down' dy across for each image and channel; down [new height, height], across [new width, width]. Both are mostly
+    zeros."""
+    if xp is not np:
+        rows = xp.tensordot(dy, down, ((1,), (0,)))  # [batch, new width, channels, height]
+        return xp.ascontiguousarray(xp.transpose(xp.tensordot(rows, across, ((1,), (0,))), (0, 2, 3, 1)))
+    batch, new_height, new_width, channels = dy.shape
+    height, width = down.shape[1], across.shape[1]
+    rows = _spread_rows(dy.reshape(batch, new_height, new_width * channels), down)
+    found = _spread_rows(rows.reshape(batch * height, new_width, channels), across)
+    return found.reshape(batch, height, width, channels)
+
+
+def _spread_rows(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """[n, new, k] -> [n, size, k]: each row goes, weighed, to the few it is shared among; weights: [new, size]."""
+    cells, targets = np.nonzero(weights)
+    shares = weights[cells, targets]
+    out = np.zeros((len(x), weights.shape[1], x.shape[2]), x.dtype)
+    given = x if len(cells) == x.shape[1] and (cells[1:] > cells[:-1]).all() else x[:, cells]
+    if (shares != 1).any():
+        given = given * shares[:, None]
+    places = (np.arange(len(x))[:, None] * weights.shape[1] + targets).reshape(-1)
+    rows, held = given.reshape(-1, x.shape[2]), out.reshape(-1, x.shape[2])
+    if not add_at(held, places, rows):
+        np.add.at(held, places, rows)
+    return out
 
 
 @bound("ResizeBilinearGrad", stateful=False)
