@@ -80,6 +80,17 @@ class Stack:
         return np.zeros(self.shape, np.float32)
 
 
+class Instructions:
+    """A function that machine code calls and that is written as LLVM's instructions: one of a loop's `parts`. Its numpy
+    version does without. make: gives it as numba's; it alone may import numba."""
+
+    def __init__(self, name: str, make: Callable[[], Any]):
+        self.__name__, self.make = name, make
+
+    def __call__(self, *args: Any) -> Any:
+        raise NotImplementedError(f"{self.__name__} is there for machine code alone")
+
+
 class Compiled:
     """A loop with its numpy version; calling it runs whichever is ready. Only listed signatures are ever compiled:
     other argument types are the caller's mistake once the machine code is in use."""
@@ -205,8 +216,12 @@ class Compiled:
 
         known: dict[str, Any] = {}
         for one in parts:
-            jit = on_stack if isinstance(one, Stack) else numba.njit(nogil=self.nogil, **OPTIONS)
-            known[one.__name__] = jit(one if isinstance(one, Stack) else _with(one, known))
+            if isinstance(one, Stack):
+                known[one.__name__] = on_stack(one)
+            elif isinstance(one, Instructions):
+                known[one.__name__] = one.make()
+            else:
+                known[one.__name__] = numba.njit(nogil=self.nogil, **OPTIONS)(_with(one, known))
         return _with(self.loop, known) if known else self.loop
 
     def _set(self, call: Callable[..., Any]) -> Callable[..., Any]:

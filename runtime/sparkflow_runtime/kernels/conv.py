@@ -116,6 +116,19 @@ def _forward(space: int) -> Callable[[Node], Function]:
             y = _in_groups(_forward_of, xp, groups, x5, w5, win)
             return sliding.leave(xp, y)
 
+        def with_bias(x: Any, w: Any, bias: Any, relu: bool) -> Any:
+            """run(x, w) with a bias added and perhaps Relu taken as each output is made; None where the way that is
+            taken does not know how."""
+            if xp is not np or not w.dtype == bias.dtype == np.float32 or bias.shape != w.shape[-1:]:
+                return None
+            x5 = sliding.come(xp, x, "input")
+            win, groups = _filter_window(sliding, x5.shape[1:4], w.shape, x5.shape[4])
+            w5 = xp.ascontiguousarray(w).reshape(*win.taps, *w.shape[-2:])
+            if groups > 1 or _way(xp, x5, w5, win) is not conv_winograd:
+                return None
+            return sliding.leave(xp, conv_winograd.forward(x5, w5, win, bias, relu))
+
+        run.with_bias = with_bias  # type: ignore[attr-defined]
         return run
 
     return factory

@@ -39,7 +39,7 @@ _MIN_WIDE, _MIN_MADE = 4, 4  # outputs of a row, and channels, below which tiles
 class _Direct(Native):
     def __init__(self) -> None:
         module = "sparkflow_runtime.kernels.conv_direct_native"
-        super().__init__("Direct convolution", f"{__name__}:direct", module, forward=8, gradient=8)
+        super().__init__("Direct convolution", f"{__name__}:direct", module, forward=8, gradient=8, products=12)
         self._settled, self._settling = False, Lock()
 
     @property
@@ -178,7 +178,7 @@ def _packed(w: np.ndarray) -> np.ndarray:
     return np.concatenate([w[:, first : first + pair].reshape(-1) for first in range(0, made, pair)])
 
 
-def _at(array: np.ndarray) -> int:
+def address(array: np.ndarray) -> int:
     return int(array.__array_interface__["data"][0])
 
 
@@ -195,7 +195,7 @@ def _convolve(x: np.ndarray, w: np.ndarray, walk: _Walk, y: np.ndarray) -> None:
     """y = x convolved with w [taps and channels, made]; y's rows need not lie side by side."""
     plan = _plan(walk, len(x), x.shape[4], y.shape[4], y.strides[:4], _PARTS)
     weights = _packed(w)
-    addresses = _at(x), _at(weights), _at(y), _at(plan.words)
+    addresses = address(x), address(weights), address(y), address(plan.words)
 
     def work(parts: Sequence[tuple[int, int]]) -> None:
         direct.functions[0](*addresses, parts[0][0], parts[-1][1], *_room(plan))
@@ -261,11 +261,11 @@ def by_filter(x: np.ndarray, dy: np.ndarray, win: Window) -> np.ndarray:
     plan = _plan(walk, len(x), x5.shape[4], made, dy5.strides[:4], _SUMS)
     parts = plan.divided(_SUMS if weights * made <= _SMALL else 2)
     sums = np.zeros((len(parts), weights, _filled(made)), np.float32)
-    addresses = _at(x5), _at(dy5)
+    addresses = address(x5), address(dy5)
 
     def work(mine: Sequence[int]) -> None:
         for part in mine:
-            direct.functions[1](*addresses, _at(sums[part]), _at(plan.words), *parts[part], *_room(plan))
+            direct.functions[1](*addresses, address(sums[part]), address(plan.words), *parts[part], *_room(plan))
 
     share(work, range(len(parts)))
     return np.ascontiguousarray(sums.sum(0)[:, :made]).reshape(*win.taps, x.shape[4], made)

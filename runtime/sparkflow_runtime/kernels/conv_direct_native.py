@@ -1,4 +1,5 @@
-"""The machine code of direct convolution: how a batch is cut into pieces, and those into tiles (conv_direct_tiles.py).
+"""The machine code of direct convolution: how a batch is cut into pieces, and those into tiles (conv_direct_tiles.py);
+and the products of Winograd's way, which are made of the same tiles.
 
 All arguments are addresses and numbers; conv_direct_layout.py says what lies there. `room` is memory of the calling
 thread: the words of a piece, its padded input, and its output where that has not whole vectors of channels.
@@ -210,9 +211,9 @@ def _row(x: int, w: int, y: int, plan: int, room: int, single: bool) -> None:
     for i in range(tiles):
         count = wide // tiles + (1 if i < wide % tiles else 0)
         if single:
-            forward_1(count, x, step, table, _word(plan, RUNS), _word(plan, LENGTH), w, y, y_step)
+            forward_1(count, x, step, table, _word(plan, RUNS), _word(plan, LENGTH), w, BYTES, y, y_step)
         else:
-            forward_2(count, x, step, table, _word(plan, RUNS), _word(plan, LENGTH), w, y, y_step)
+            forward_2(count, x, step, table, _word(plan, RUNS), _word(plan, LENGTH), w, 2 * BYTES, y, y_step)
         x += count * step
         y += count * y_step
 
@@ -277,4 +278,35 @@ def gradient(x: int, dy: int, out: int, plan: int, first: int, last: int, room: 
                 single = _word(room, VECTORS) - done == 1
                 for run in range(_word(plan, RUNS)):
                     _weights(here, there + done * BYTES, out + done * BYTES, plan, room, run, single)
+    return 0
+
+
+def products(
+    v: int,
+    v_matrix: int,
+    v_row: int,
+    u: int,
+    u_matrix: int,
+    m: int,
+    m_matrix: int,
+    m_row: int,
+    rows: int,
+    takes: int,
+    made: int,
+    offset: int,
+) -> int:
+    """m = v u for each of the 36 matrices of Winograd's way: v [rows, takes], u [takes, made], m [rows, made]. Matrices
+    lie `*_matrix` bytes apart, rows of v and m `*_row`. made: whole vectors. offset: of the one run, as in a piece."""
+    tiles = (rows + TILE - 1) // TILE
+    for q in range(36):
+        for done in range(0, 4 * made, 2 * BYTES):
+            weights, x, y = u + q * u_matrix + done, v + q * v_matrix, m + q * m_matrix + done
+            for i in range(tiles):
+                count = rows // tiles + (1 if i < rows % tiles else 0)
+                if 4 * made - done == BYTES:
+                    forward_1(count, x, v_row, offset, 1, takes, weights, 4 * made, y, m_row)
+                else:
+                    forward_2(count, x, v_row, offset, 1, takes, weights, 4 * made, y, m_row)
+                x += count * v_row
+                y += count * m_row
     return 0

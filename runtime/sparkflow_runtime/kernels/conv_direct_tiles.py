@@ -76,21 +76,23 @@ def _neighbours(builder: Any, first: Any, step: Any, count: int) -> list[Any]:
 
 def _forward_tile(count: int, vectors: int) -> Any:
     """y = for `count` neighbours of a row the sums over `runs` runs of `length` numbers side by side; the weights of
-    all runs lie one after the other."""
+    all runs lie one after the other, `w_step` apart."""
 
-    def typed(typing: Any, x: Any, step: Any, table: Any, runs: Any, length: Any, w: Any, y: Any, y_step: Any) -> Any:
+    def typed(
+        typing: Any, x: Any, step: Any, table: Any, runs: Any, length: Any, w: Any, w_step: Any, y: Any, y_step: Any
+    ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            x, step, table, runs, length, w, y, y_step = args
+            x, step, table, runs, length, w, w_step, y, y_step = args
             sums = _sums(builder, count, vectors)
             for one in chain(*sums):
                 builder.store(_NONE, one)
             with cgutils.for_range(builder, runs) as run:
                 offset = builder.load(at(builder, _plus(builder, table, run.index, 8), I64))
                 begin = builder.add(x, offset)
-                weights = _plus(builder, w, builder.mul(run.index, length), BYTES * vectors)
+                weights = builder.add(w, builder.mul(builder.mul(run.index, length), w_step))
                 with cgutils.for_range(builder, length) as number:
                     here = _neighbours(builder, _plus(builder, begin, number.index, 4), step, count)
-                    there = _plus(builder, weights, number.index, BYTES * vectors)
+                    there = builder.add(weights, builder.mul(number.index, w_step))
                     factors = [_vector(builder, builder.add(there, I64(BYTES * v))) for v in range(vectors)]
                     for address, row in zip(here, sums):
                         value = _everywhere(builder, address)
@@ -102,7 +104,7 @@ def _forward_tile(count: int, vectors: int) -> Any:
                     _keep_vector(builder, builder.load(one), place)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 8), generate
+        return types.void(*[types.int64] * 9), generate
 
     return intrinsic(typed)
 
@@ -158,5 +160,5 @@ def _by_count(make: Callable[[int, int], Any], vectors: int, arguments: int) -> 
     return njit(**OPTIONS)(space["choose"])
 
 
-forward_1, forward_2 = (_by_count(_forward_tile, vectors, 8) for vectors in (1, 2))
+forward_1, forward_2 = (_by_count(_forward_tile, vectors, 9) for vectors in (1, 2))
 gradient_1, gradient_2 = (_by_count(_gradient_tile, vectors, 5) for vectors in (1, 2))

@@ -12,17 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.compiled import Stack, compiled
+from sparkflow_runtime.kernels.compiled import Instructions, Stack, compiled
 
 _A, _B = np.float32(3 / 4), np.float32(3 / 2)  # the points; then their squares and cubes
 _A2, _B2, _A3, _B3 = np.float32(9 / 16), np.float32(9 / 4), np.float32(27 / 64), np.float32(27 / 8)
 _SUM, _PRODUCT = np.float32(45 / 16), np.float32(81 / 64)  # of the squares
 _F0, _FA, _FB = np.float32(64 / 81), np.float32(-128 / 243), np.float32(32 / 243)  # what divides each point's equation
-_STRIP, _NONE = (
-    np.uint64(64),
-    np.uint64(0),
-)  # channels at a time; unsigned, or each index is asked whether it is below 0
-_strip = Stack("_strip", 36, int(_STRIP))  # of a tile
+_LANES = 16  # channels that are mapped at once
+_AHEAD = 8  # rows of a filter by which its numbers are asked for: they come from memory, a few at a place
+_strip = Stack("_strip", 36 * _LANES)  # cells of a tile that lies across an edge, or has not so many channels
 
 
 # ---------------------------------------------------------------------- the maps
@@ -77,40 +75,74 @@ _IN = "Array(float32, {}, 'C', readonly=True)"
 _TILES = f"void({_IN.format(4)}, float32[:,:,::1], int64, int64, int64, int64, int64, int64, int64)"
 
 
-@compiled([_TILES], parts=[inputs, _strip])
+def _lanes(name: str, one: Callable[..., Any], edge: int) -> Instructions:
+    def make() -> Any:
+        from sparkflow_runtime.kernels.conv_tile_lanes import tile_map
+
+        return tile_map(one, edge, _LANES)
+
+    return Instructions(name, make)
+
+
+def _biased(name: str, relu: bool) -> Instructions:
+    def make() -> Any:
+        from sparkflow_runtime.kernels.conv_tile_lanes import tile_map_biased
+
+        return tile_map_biased(outputs, 6, _LANES, relu)
+
+    return Instructions(name, make)
+
+
+PLAIN, BIASED, RECTIFIED = 0, 1, 2  # what an output becomes besides: a bias is added; then what is below 0 becomes 0
+_in, _out, _back = _lanes("_in", inputs, 6), _lanes("_out", outputs, 6), _lanes("_back", outputs_back, 4)
+_out_biased, _out_rectified = _biased("_out_biased", False), _biased("_out_rectified", True)
+_filter, _of_filter = _lanes("_filter", filters, 3), _lanes("_of_filter", filters_back, 6)
+
+
+def _gather(x: Any, n: Any, h0: Any, w0: Any, c0: Any, edge: Any, t: Any) -> None:
+    """t = the edge x edge cells from (h0, w0) on, 0 outside and past the last channel."""
+    _, height, width, channels = x.shape
+    some = min(_LANES, channels - c0)
+    for a in range(edge):
+        for b in range(edge):
+            h, w, at = h0 + a, w0 + b, (a * edge + b) * _LANES
+            inside = some if 0 <= h < height and 0 <= w < width else 0
+            for c in range(inside):
+                t[at + c] = x[n, h, w, c0 + c]
+            for c in range(inside, _LANES):
+                t[at + c] = 0
+
+
+def _scatter(t: Any, v: Any, i: Any, c0: Any, some: Any) -> None:
+    """v[:, i, c0 : c0 + some] = t"""
+    for q in range(36):
+        for c in range(some):
+            v[q, i, c0 + c] = t[q * _LANES + c]
+
+
+@compiled([_TILES], parts=[_in, _gather, _scatter, _strip])
 def tiles_in(x: Any, v: Any, first: Any, start: Any, stop: Any, down: Any, across: Any, top: Any, left: Any) -> None:
     """v[:, i] = B' d B for i from start to stop, d the 6 x 6 cells of tile `first + i`.
 
     Tiles lie `down` by `across` over each image, 4 cells apart; `top` and `left` are the cells of padding before it."""
     _, height, width, channels = x.shape
-    t = _strip()
+    step, t = v.shape[1] * channels, _strip()
     for i in range(start, stop):
         n, place = divmod(first + i, down * across)
         h0, w0 = place // across * 4 - top, place % across * 4 - left
-        for c0 in range(_NONE, np.uint64(channels), _STRIP):
-            some = min(_STRIP, np.uint64(channels) - c0)
-            for a in range(6):
-                for b in range(6):
-                    h, w = h0 + a, w0 + b
-                    if 0 <= h < height and 0 <= w < width:
-                        for c in range(some):
-                            t[6 * a + b, c] = x[n, h, w, c0 + c]
-                    else:
-                        for c in range(some):
-                            t[6 * a + b, c] = 0
-            for q in range(0, 36, 6):
-                for c in range(_STRIP):
-                    t[q, c], t[q + 1, c], t[q + 2, c], t[q + 3, c], t[q + 4, c], t[q + 5, c] = inputs(
-                        t[q, c], t[q + 1, c], t[q + 2, c], t[q + 3, c], t[q + 4, c], t[q + 5, c]
-                    )
-            for q in range(6):
-                for c in range(_STRIP):
-                    t[q, c], t[q + 6, c], t[q + 12, c], t[q + 18, c], t[q + 24, c], t[q + 30, c] = inputs(
-                        t[q, c], t[q + 6, c], t[q + 12, c], t[q + 18, c], t[q + 24, c], t[q + 30, c]
-                    )
-            for q in range(36):
-                for c in range(some):
-                    v[q, i, c0 + c] = t[q, c]
+        inside = h0 >= 0 and w0 >= 0 and h0 + 6 <= height and w0 + 6 <= width
+        at = ((n * height + h0) * width + w0) * channels
+        for c0 in range(0, channels, _LANES):
+            some = min(_LANES, channels - c0)
+            if inside and some == _LANES:
+                _in(x, at + c0, width * channels, channels, v, i * channels + c0, 6 * step, step, 0)
+                continue
+            _gather(x, n, h0, w0, c0, 6, t)
+            if some == _LANES:
+                _in(t, 0, 6 * _LANES, _LANES, v, i * channels + c0, 6 * step, step, 0)
+            else:
+                _in(t, 0, 6 * _LANES, _LANES, t, 0, 6 * _LANES, _LANES, 0)
+                _scatter(t, v, i, c0, some)
 
 
 def _cells(x: np.ndarray, edge: int, first: int, count: int, down: int, across: int, top: int, left: int) -> np.ndarray:
@@ -129,83 +161,97 @@ def _(x: Any, v: Any, first: Any, start: Any, stop: Any, *grid: Any) -> None:
     _six(v)[:, :, start:stop] = _twice(inputs, _cells(x, 6, first + start, stop - start, *grid))
 
 
+def _collect(m: Any, i: Any, c0: Any, channels: Any, t: Any) -> None:
+    """t = m[:, i, c0:], 0 past the last channel."""
+    some = min(_LANES, channels - c0)
+    for q in range(36):
+        for c in range(some):
+            t[q * _LANES + c] = m[q, i, c0 + c]
+        for c in range(some, _LANES):
+            t[q * _LANES + c] = 0
+
+
+def _finished(
+    m: Any, at: Any, row: Any, cell: Any, y: Any, to: Any, to_row: Any, to_cell: Any, bias: Any, b: Any, ends: Any
+) -> None:
+    if ends == RECTIFIED:
+        _out_rectified(m, at, row, cell, y, to, to_row, to_cell, bias, b)
+    elif ends == BIASED:
+        _out_biased(m, at, row, cell, y, to, to_row, to_cell, bias, b)
+    else:
+        _out(m, at, row, cell, y, to, to_row, to_cell, 0)
+
+
 @compiled(
-    [f"void({_IN.format(3)}, float32[:,:,:,::1], int64, int64, int64, int64, int64, int64)"], parts=[outputs, _strip]
+    [f"void({_IN.format(3)}, float32[:,:,:,::1], {_IN.format(1)}, " + ", ".join(["int64"] * 7) + ")"],
+    parts=[_out, _out_biased, _out_rectified, _finished, _collect, _strip],
 )
-def tiles_out(m: Any, y: Any, first: Any, start: Any, stop: Any, down: Any, across: Any, channel: Any) -> None:
-    """The 4 x 4 cells of tile `first + i` of y, from that channel on, = A' m[:, i] A; cells outside are left out."""
-    _, height, width, _ = y.shape
-    channels, base = np.uint64(m.shape[2]), np.uint64(channel)
-    t = _strip()
+def tiles_out(
+    m: Any, y: Any, bias: Any, ends: Any, first: Any, start: Any, stop: Any, down: Any, across: Any, channel: Any
+) -> None:
+    """The 4 x 4 cells of tile `first + i` of y, from that channel on, = A' m[:, i] A, as far as both reach; cells
+    outside are left out. ends: PLAIN, BIASED or RECTIFIED; the bias has y's channels, zeros up to a whole vector."""
+    _, height, width, all_channels = y.shape
+    row, channels, t = m.shape[2], min(m.shape[2], all_channels - channel), _strip()
+    step = m.shape[1] * row
     for i in range(start, stop):
         n, place = divmod(first + i, down * across)
         h0, w0 = place // across * 4, place % across * 4
-        for c0 in range(_NONE, channels, _STRIP):
-            some = min(_STRIP, channels - c0)
-            for q in range(36):
-                for c in range(some):
-                    t[q, c] = m[q, i, c0 + c]
-            for q in range(0, 36, 6):
-                for c in range(_STRIP):
-                    t[q, c], t[q + 1, c], t[q + 2, c], t[q + 3, c] = outputs(
-                        t[q, c], t[q + 1, c], t[q + 2, c], t[q + 3, c], t[q + 4, c], t[q + 5, c]
-                    )
-            for q in range(4):
-                for c in range(_STRIP):
-                    t[q, c], t[q + 6, c], t[q + 12, c], t[q + 18, c] = outputs(
-                        t[q, c], t[q + 6, c], t[q + 12, c], t[q + 18, c], t[q + 24, c], t[q + 30, c]
-                    )
-            for a in range(4):
-                for b in range(4):
-                    h, w = h0 + a, w0 + b
-                    if h < height and w < width:
-                        for c in range(some):
-                            y[n, h, w, base + c0 + c] = t[6 * a + b, c]
+        inside = h0 + 4 <= height and w0 + 4 <= width
+        at = ((n * height + h0) * width + w0) * all_channels + channel
+        for c0 in range(0, channels, _LANES):
+            some, b = min(_LANES, channels - c0), channel + c0
+            if inside and some == _LANES:
+                to_row = width * all_channels
+                _finished(m, i * row + c0, 6 * step, step, y, at + c0, to_row, all_channels, bias, b, ends)
+                continue
+            _collect(m, i, c0, channels, t)
+            _finished(t, 0, 6 * _LANES, _LANES, t, 0, 4 * _LANES, _LANES, bias, b, ends)
+            for a in range(min(4, height - h0)):
+                for b in range(min(4, width - w0)):
+                    for c in range(some):
+                        y[n, h0 + a, w0 + b, channel + c0 + c] = t[(4 * a + b) * _LANES + c]
 
 
 @tiles_out.otherwise
-def _(m: Any, y: Any, first: Any, start: Any, stop: Any, down: Any, across: Any, channel: Any) -> None:
-    cells = _twice(outputs, _six(m)[:, :, start:stop])
-    n, row, column = np.unravel_index(np.arange(first + start, first + stop), (1 << 40, down, across))
+def _(
+    m: Any, y: Any, bias: Any, ends: Any, first: Any, start: Any, stop: Any, down: Any, across: Any, channel: Any
+) -> None:
     part = y[..., channel : channel + m.shape[2]]
+    channels = part.shape[3]
+    cells = _twice(outputs, _six(m)[:, :, start:stop, :channels])
+    if ends != PLAIN:
+        cells += bias[channel : channel + channels]
+    if ends == RECTIFIED:
+        cells[cells <= 0] = 0
+    n, row, column = np.unravel_index(np.arange(first + start, first + stop), (1 << 40, down, across))
     for a, b in np.ndindex(4, 4):
         h, w = row * 4 + a, column * 4 + b
         inside = (h < y.shape[1]) & (w < y.shape[2])
         part[n[inside], h[inside], w[inside]] = cells[a, b, inside]
 
 
-@compiled([_TILES], parts=[outputs_back, _strip])
+@compiled([_TILES], parts=[_back, _gather, _scatter, _strip])
 def tiles_back(y: Any, u: Any, first: Any, start: Any, stop: Any, down: Any, across: Any, top: Any, left: Any) -> None:
     """u[:, i] = A d A', d the 4 x 4 cells of tile `first + i`: the transpose of `tiles_out`. top and left are 0."""
     _, height, width, channels = y.shape
-    t = _strip()
+    step, t = u.shape[1] * channels, _strip()
     for i in range(start, stop):
         n, place = divmod(first + i, down * across)
         h0, w0 = place // across * 4 - top, place % across * 4 - left
-        for c0 in range(_NONE, np.uint64(channels), _STRIP):
-            some = min(_STRIP, np.uint64(channels) - c0)
-            for a in range(4):
-                for b in range(4):
-                    h, w = h0 + a, w0 + b
-                    if h < height and w < width:
-                        for c in range(some):
-                            t[6 * a + b, c] = y[n, h, w, c0 + c]
-                    else:
-                        for c in range(some):
-                            t[6 * a + b, c] = 0
-            for q in range(0, 24, 6):
-                for c in range(_STRIP):
-                    t[q, c], t[q + 1, c], t[q + 2, c], t[q + 3, c], t[q + 4, c], t[q + 5, c] = outputs_back(
-                        t[q, c], t[q + 1, c], t[q + 2, c], t[q + 3, c]
-                    )
-            for q in range(6):
-                for c in range(_STRIP):
-                    t[q, c], t[q + 6, c], t[q + 12, c], t[q + 18, c], t[q + 24, c], t[q + 30, c] = outputs_back(
-                        t[q, c], t[q + 6, c], t[q + 12, c], t[q + 18, c]
-                    )
-            for q in range(36):
-                for c in range(some):
-                    u[q, i, c0 + c] = t[q, c]
+        inside = h0 + 4 <= height and w0 + 4 <= width
+        at = ((n * height + h0) * width + w0) * channels
+        for c0 in range(0, channels, _LANES):
+            some = min(_LANES, channels - c0)
+            if inside and some == _LANES:
+                _back(y, at + c0, width * channels, channels, u, i * channels + c0, 6 * step, step, 0)
+                continue
+            _gather(y, n, h0, w0, c0, 4, t)
+            if some == _LANES:
+                _back(t, 0, 4 * _LANES, _LANES, u, i * channels + c0, 6 * step, step, 0)
+            else:
+                _back(t, 0, 4 * _LANES, _LANES, t, 0, 6 * _LANES, _LANES, 0)
+                _scatter(t, u, i, c0, some)
 
 
 @tiles_back.otherwise
@@ -216,65 +262,56 @@ def _(y: Any, u: Any, first: Any, start: Any, stop: Any, *grid: Any) -> None:
 # ---------------------------------------------------------------------- filters
 
 
-@compiled([f"void({_IN.format(4)}, float32[:,:,::1], int64, int64, int64, int64, int64)"], parts=[filters, _strip])
-def filter_in(w: Any, u: Any, flip: Any, inner: Any, outer: Any, start: Any, stop: Any) -> None:
-    """u[:, c] = G w[:, :, inner + c, outer:] G' for c from start to stop; flip: of the filter turned by 180 degrees."""
-    channels, base = np.uint64(u.shape[2]), np.uint64(outer)
-    t = _strip()
-    for i in range(start, stop):
-        for c0 in range(_NONE, channels, _STRIP):
-            some = min(_STRIP, channels - c0)
-            for a in range(3):
-                for b in range(3):
-                    h, v = (2 - a, 2 - b) if flip else (a, b)
-                    for c in range(some):
-                        t[6 * a + b, c] = w[h, v, inner + i, base + c0 + c]
-            for q in range(0, 18, 6):
-                for c in range(_STRIP):
-                    t[q, c], t[q + 1, c], t[q + 2, c], t[q + 3, c], t[q + 4, c], t[q + 5, c] = filters(
-                        t[q, c], t[q + 1, c], t[q + 2, c]
-                    )
-            for q in range(6):
-                for c in range(_STRIP):
-                    t[q, c], t[q + 6, c], t[q + 12, c], t[q + 18, c], t[q + 24, c], t[q + 30, c] = filters(
-                        t[q, c], t[q + 6, c], t[q + 12, c]
-                    )
-            for q in range(36):
+@compiled([f"void({_IN.format(4)}, float32[:,:,::1], int64, int64, int64)"], parts=[_filter, _scatter, _strip])
+def filter_in(w: Any, u: Any, flip: Any, outer: Any, rows: Any) -> None:
+    """u[:, i] = G w[:, :, i, outer:] G' for the first rows, as far as both reach; flip: of the filter turned by 180
+    degrees."""
+    _, _, all_rows, all_channels = w.shape
+    row, channels, t = u.shape[2], min(u.shape[2], all_channels - outer), _strip()
+    cell, step = all_rows * all_channels, u.shape[1] * row
+    first, by_row, by_cell = (8 * cell, -3 * cell, -cell) if flip else (0, 3 * cell, cell)
+    for i in range(rows):
+        far = _AHEAD * all_channels if i + _AHEAD < rows else 0
+        for c0 in range(0, channels, _LANES):
+            some = min(_LANES, channels - c0)
+            at = i * all_channels + outer + c0
+            if some == _LANES:
+                _filter(w, first + at, by_row, by_cell, u, i * row + c0, 6 * step, step, far)
+                continue
+            for q in range(9):
                 for c in range(some):
-                    u[q, i, c0 + c] = t[q, c]
+                    t[q * _LANES + c] = w[q // 3, q % 3, i, outer + c0 + c]
+                for c in range(some, _LANES):
+                    t[q * _LANES + c] = 0
+            begin, down, right = (8 * _LANES, -3 * _LANES, -_LANES) if flip else (0, 3 * _LANES, _LANES)
+            _filter(t, begin, down, right, t, 0, 6 * _LANES, _LANES, 0)
+            _scatter(t, u, i, c0, some)
 
 
 @filter_in.otherwise
-def _(w: Any, u: Any, flip: Any, inner: Any, outer: Any, start: Any, stop: Any) -> None:
-    g = (w[::-1, ::-1] if flip else w)[:, :, inner + start : inner + stop, outer : outer + u.shape[2]]
-    _six(u)[:, :, start:stop] = _twice(filters, g)
+def _(w: Any, u: Any, flip: Any, outer: Any, rows: Any) -> None:
+    g = (w[::-1, ::-1] if flip else w)[:, :, :rows, outer : outer + u.shape[2]]
+    _six(u)[:, :, :rows, : g.shape[3]] = _twice(filters, g)
 
 
-@compiled([f"void({_IN.format(3)}, float32[:,:,:,::1], int64, int64)"], parts=[filters_back, _strip])
+@compiled([f"void({_IN.format(3)}, float32[:,:,:,::1], int64, int64)"], parts=[_of_filter, _collect, _strip])
 def filter_back(m: Any, dw: Any, start: Any, stop: Any) -> None:
     """dw[:, :, c] = G' m[:, c] G for c from start to stop: the transpose of `filter_in`."""
-    channels = np.uint64(m.shape[2])
-    t = _strip()
+    _, rows, channels = m.shape
+    _, _, inner, _ = dw.shape
+    step, cell, t = rows * channels, inner * channels, _strip()
     for i in range(start, stop):
-        for c0 in range(_NONE, channels, _STRIP):
-            some = min(_STRIP, channels - c0)
-            for q in range(36):
+        for c0 in range(0, channels, _LANES):
+            some = min(_LANES, channels - c0)
+            at = i * channels + c0
+            if some == _LANES:
+                _of_filter(m, at, 6 * step, step, dw, at, 3 * cell, cell, 0)
+                continue
+            _collect(m, i, c0, channels, t)
+            _of_filter(t, 0, 6 * _LANES, _LANES, t, 0, 3 * _LANES, _LANES, 0)
+            for q in range(9):
                 for c in range(some):
-                    t[q, c] = m[q, i, c0 + c]
-            for q in range(0, 36, 6):
-                for c in range(_STRIP):
-                    t[q, c], t[q + 1, c], t[q + 2, c] = filters_back(
-                        t[q, c], t[q + 1, c], t[q + 2, c], t[q + 3, c], t[q + 4, c], t[q + 5, c]
-                    )
-            for q in range(3):
-                for c in range(_STRIP):
-                    t[q, c], t[q + 6, c], t[q + 12, c] = filters_back(
-                        t[q, c], t[q + 6, c], t[q + 12, c], t[q + 18, c], t[q + 24, c], t[q + 30, c]
-                    )
-            for a in range(3):
-                for b in range(3):
-                    for c in range(some):
-                        dw[a, b, i, c0 + c] = t[6 * a + b, c]
+                    dw[q // 3, q % 3, i, c0 + c] = t[q * _LANES + c]
 
 
 @filter_back.otherwise

@@ -1,7 +1,8 @@
 """3 x 3 convolution with stride 1 by Winograd's F(4 x 4, 3 x 3): 36 products for 16 outputs instead of 144.
 
 A tile of 6 x 6 inputs is transformed, multiplied channel by channel with the transformed filter (36 matrix products
-over all tiles), and transformed back to 4 x 4 outputs. The gradients are the transposes of the same maps, which are in
+over all tiles, by machine code of conv_direct_native.py where it is there: BLAS has two thirds of its speed on matrices
+of these shapes), and transformed back to 4 x 4 outputs. The gradients are the transposes of the same maps, which are in
 conv_tiles.py. Tiles go block by block through memory that is reused, in several threads.
 
 Rounding: against float64 the largest error is 1e-6 to 3e-6 of the largest output, where the plain product has 2e-7 to
@@ -14,17 +15,30 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from sparkflow_runtime.kernels.conv_tiles import filter_back, filter_in, tiles_back, tiles_in, tiles_out
+from sparkflow_runtime.kernels.conv_direct import address, direct
+from sparkflow_runtime.kernels.conv_direct_layout import lanes
+from sparkflow_runtime.kernels.conv_tiles import (
+    BIASED,
+    PLAIN,
+    RECTIFIED,
+    filter_back,
+    filter_in,
+    tiles_back,
+    tiles_in,
+    tiles_out,
+)
 from sparkflow_runtime.kernels.parallel import runs, scratch, share
 from sparkflow_runtime.kernels.windows import Window
 
 _MIN_CHANNELS = 16
-_CHUNK = 64  # channels of a filter that are transformed at once where tiles are few
+_CHUNK = 64  # made channels of a filter that are transformed at once
 _FEW = 1 << 14  # pairs of channels up to which a filter's gradient may be held several times
 _LANES = 4
+_AT_ONCE = np.zeros(1, np.int64)  # where the one run of a product begins
 
 
 def fits(x: np.ndarray, w: np.ndarray, win: Window) -> bool:
@@ -51,74 +65,113 @@ def _block(channels: int) -> int:
     return 64 if channels <= 128 else 128
 
 
+def _matrices(name: str, rows: int, columns: int) -> np.ndarray:
+    """Memory of this thread for 36 matrices; a row more in each, or they would lie powers of two apart, and the cells of
+    a tile meet in the same few lines of the cache."""
+    return scratch(name, (36, rows + 1, columns))
+
+
 class _Filter:
     """A filter [3, 3, in, out] to convolve with. back: for the gradient of the input, turned by 180 degrees and with in
-    and out changed over."""
+    and out changed over. It is transformed in chunks of the channels that are made."""
 
     def __init__(self, w: np.ndarray, back: bool):
         self.w, self.back, self.flip = w, back, int(back)
         self.takes, self.makes = w.shape[3 if back else 2], w.shape[2 if back else 3]
+        self.filled = _filled(self.makes)
 
-    def turned(self) -> _Filter:
-        """The same with in and out changed over in memory: many products are faster so than with `u` transposed."""
+    def fill(self, u: np.ndarray, made: int) -> None:
+        """Fill u [36, takes + 1, count] with the channels that are made from `made` on; what lies past the last of them
+        is not defined."""
+        w = self.w
         if self.back:
-            self.w, self.back = np.ascontiguousarray(self.w.swapaxes(2, 3)), False
-        return self
-
-    def tiles(self, u: np.ndarray, made: int, start: int, stop: int) -> None:
-        """Fill u with rows from start to stop (of `w`'s in) of the channels that are made from `made` on."""
-        inner, outer = (made, 0) if self.back else (0, made)
-        filter_in(self.w, u, self.flip, inner, outer, start, stop)
-
-    def space(self, makes: int) -> np.ndarray:
-        return scratch("filter", (36, makes, self.takes) if self.back else (36, self.takes, makes))
-
-    def product(self, v: np.ndarray, u: np.ndarray, m: np.ndarray) -> None:
-        """v [36, tiles, takes] by u into m [36, tiles, makes]."""
-        np.matmul(v, u.swapaxes(1, 2) if self.back else u, out=m)
+            w, made = np.ascontiguousarray(w[:, :, made : made + u.shape[2]].swapaxes(2, 3)), 0
+        filter_in(w, u, self.flip, made, self.takes)
 
 
-def _convolve(x: np.ndarray, w: _Filter, size: tuple[int, int], top: int, left: int) -> np.ndarray:
+def _filled(channels: int) -> int:
+    """As whole vectors, where machine code multiplies them."""
+    vector = lanes() if direct.functions else 1
+    return -(-channels // vector) * vector
+
+
+def _multiply(v: np.ndarray, u: np.ndarray, m: np.ndarray, made: int, tiles: int) -> None:
+    """m[:, :tiles, made:] = v[:, :tiles] by u [36, takes + 1, count]."""
+    takes, count = v.shape[2], u.shape[2]
+    if not direct.functions:
+        np.matmul(v[:, :tiles], u[:, :takes], out=m[:, :tiles, made : made + count])
+        return
+    direct.functions[2](
+        *(address(v), v.strides[0], v.strides[1], address(u), u.strides[0]),
+        *(address(m) + 4 * made, m.strides[0], m.strides[1], tiles, takes, count, address(_AT_ONCE)),
+    )
+
+
+class _End(NamedTuple):
+    """What an output becomes besides."""
+
+    bias: np.ndarray
+    ends: int
+
+
+_PLAIN = _End(np.zeros(0, np.float32), PLAIN)
+
+
+def _end(bias: np.ndarray, relu: bool) -> _End:
+    filled = np.zeros(-(-len(bias) // 16) * 16, np.float32)
+    filled[: len(bias)] = bias
+    return _End(filled, RECTIFIED if relu else BIASED)
+
+
+def _convolve(x: np.ndarray, w: _Filter, size: tuple[int, int], top: int, left: int, end: _End = _PLAIN) -> np.ndarray:
     """x [batch, height, width, k] -> [batch, *size, m]."""
     y = np.empty((x.shape[0], *size, w.makes), np.float32)
     down, across = -(-size[0] // 4), -(-size[1] // 4)
     tiles, block = x.shape[0] * down * across, _block(max(w.takes, w.makes))
     grid = down, across, top, left
-    (_by_tiles if tiles >= 4 * block else _by_channels)(x, w, y, tiles, grid)
+    (_by_tiles if tiles >= 4 * block else _by_channels)(x, w, y, end, tiles, grid)
     return y
 
 
 Grid = tuple[int, int, int, int]  # tiles down and across, padding at the top and on the left
 
 
-def _by_tiles(x: np.ndarray, w: _Filter, y: np.ndarray, tiles: int, grid: Grid) -> None:
+def _by_tiles(x: np.ndarray, w: _Filter, y: np.ndarray, end: _End, tiles: int, grid: Grid) -> None:
     """The filter is transformed once, then threads share out blocks of tiles."""
-    u = w.turned().space(w.makes)
-    _over_rows(lambda a, b: w.tiles(u, 0, a, b), u)
+    chunks = runs(w.filled, _CHUNK)
+    size = 36 * (w.takes + 1)
+    room = scratch("filter", (size * w.filled,))
+    parts = [(at, room[size * at : size * (at + count)].reshape(36, w.takes + 1, count)) for at, count in chunks]
 
-    def each(blocks: Sequence[tuple[int, int]]) -> None:
+    def transform(mine: Sequence[tuple[int, np.ndarray]]) -> None:
+        for made, u in mine:
+            w.fill(u, made)
+
+    def convolve(blocks: Sequence[tuple[int, int]]) -> None:
         for first, count in blocks:
-            v, m = scratch("tiles", (36, count, w.takes)), scratch("products", (36, count, w.makes))
+            v, m = _matrices("tiles", count, w.takes), _matrices("products", count, w.filled)
             tiles_in(x, v, first, 0, count, *grid)
-            w.product(v, u, m)
-            tiles_out(m, y, first, 0, count, *grid[:2], 0)
+            for made, u in parts:
+                _multiply(v, u, m, made, count)
+            tiles_out(m, y, *end, first, 0, count, *grid[:2], 0)
 
-    share(each, runs(tiles, _block(max(w.takes, w.makes))))
+    share(transform, parts)
+    share(convolve, runs(tiles, _block(max(w.takes, w.makes))))
 
 
-def _by_channels(x: np.ndarray, w: _Filter, y: np.ndarray, tiles: int, grid: Grid) -> None:
+def _by_channels(x: np.ndarray, w: _Filter, y: np.ndarray, end: _End, tiles: int, grid: Grid) -> None:
     """Where tiles are few, the filter is the work: threads share out the channels that are made."""
-    v = scratch("tiles", (36, tiles, w.takes))
+    v = _matrices("tiles", tiles, w.takes)
     _over_tiles(lambda a, b: tiles_in(x, v, 0, a, b, *grid), tiles)
 
     def each(chunks: Sequence[tuple[int, int]]) -> None:
         for made, count in chunks:
-            u, m = w.space(count), scratch("products", (36, tiles, count))
-            w.tiles(u, made, 0, u.shape[1])
-            w.product(v, u, m)
-            tiles_out(m, y, 0, 0, tiles, *grid[:2], made)
+            u, m = _matrices("filter", w.takes, count), _matrices("products", tiles, count)
+            w.fill(u, made)
+            _multiply(v, u, m, 0, tiles)
+            tiles_out(m, y, *end, 0, 0, tiles, *grid[:2], made)
 
-    share(each, runs(w.makes, min(_CHUNK, -(-w.makes // 64) * 16)))
+    share(each, runs(w.filled, _CHUNK if w.makes > 4 * _CHUNK else _CHUNK // 2))
 
 
 def _over_rows(loop: Callable[[int, int], None], matrices: np.ndarray) -> None:
@@ -134,8 +187,12 @@ def _over(loop: Callable[[int, int], None], parts: Sequence[tuple[int, int]]) ->
     share(lambda mine: loop(mine[0][0], sum(mine[-1])), parts)
 
 
-def forward(x: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
-    return _convolve(x[:, 0], _Filter(w[0], False), win.out[1:], *win.before[1:])[:, None]
+def forward(
+    x: np.ndarray, w: np.ndarray, win: Window, bias: np.ndarray | None = None, relu: bool = False
+) -> np.ndarray:
+    """bias: added to the channels; relu: what is not above 0 becomes 0 then."""
+    end = _PLAIN if bias is None else _end(bias, relu)
+    return _convolve(x[:, 0], _Filter(w[0], False), win.out[1:], *win.before[1:], end)[:, None]
 
 
 def by_input(dy: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:

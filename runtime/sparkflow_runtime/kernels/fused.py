@@ -110,10 +110,16 @@ def _fused_product(node: Node) -> Callable[..., Any]:
     body, xp = Body(node), node.xp
     product, bias_at = body.functions[0], next(i for inside, i in body.sources[1] if not inside)
     a, b = (i for _, i in body.sources[0])
-    activate = _IN_PLACE[body.nodes[2].op](xp) if len(body.nodes) > 2 else None
+    activation = body.nodes[2].op if len(body.nodes) > 2 else None
+    activate = _IN_PLACE[activation](xp) if activation else None
+    with_bias = getattr(product, "with_bias", None) if activation in (None, "Relu") else None
 
     def run(*inputs: Any) -> Any:
         try:
+            if with_bias is not None:
+                whole = with_bias(inputs[a], inputs[b], inputs[bias_at], activation == "Relu")
+                if whole is not None:
+                    return whole
             out = product(inputs[a], inputs[b])
         except Exception as error:
             error.failed_node = body.nodes[0]  # type: ignore[attr-defined]

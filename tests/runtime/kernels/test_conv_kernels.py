@@ -23,8 +23,6 @@ from sparkflow_runtime.kernels import (
     parallel,
     window_loops,
 )
-from sparkflow_runtime.kernels.conv_direct_layout import lanes
-from sparkflow_runtime.kernels.machine_code import load
 from sparkflow_runtime.kernels.windows import Window
 from sparkflow_runtime.wire.windows import slide
 
@@ -65,6 +63,7 @@ def test_columns_agree_with_taps(win: Window) -> None:
     np.testing.assert_allclose(*by_filter, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.usefixtures("products")
 @pytest.mark.parametrize("images, size", [(1, (7, 9)), (2, (5, 6)), (3, (60, 53))])
 @pytest.mark.parametrize("inner, outer", [(16, 24), (72, 200), (144, 128)])
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
@@ -83,6 +82,21 @@ def test_winograd_rounds_like_a_sum_of_products(
         np.testing.assert_allclose(got, want, rtol=0, atol=5e-6 * np.abs(want).max())
 
 
+@pytest.mark.usefixtures("products")
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("outer", [16, 40, 75])
+def test_winograd_adds_a_bias_as_if_it_came_afterwards(outer: int, relu: bool) -> None:
+    win = window((1, 11, 14), (1, 3, 3))
+    x, w, bias = normal(2, *win.size, 20), normal(1, 3, 3, 20, outer), normal(outer)
+    x[0, 0, 3, 3], x[1, 0, 3, 3] = np.nan, 0
+    want = conv_winograd.forward(x, w, win) + bias
+    want = np.where(want <= 0, np.float32(0), want) if relu else want
+    got = conv_winograd.forward(x, w, win, bias, relu)
+    np.testing.assert_array_equal(got, want)
+    assert np.isnan(got).any()
+    assert (np.nanmin(got) >= 0) == relu
+
+
 @pytest.mark.parametrize(
     "size, fits", [((1, 6), False), ((2, 2), False), ((5, 5), True), ((4, 4), True), ((9, 1), False)]
 )
@@ -99,19 +113,6 @@ def test_winograd_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ---------------------------------------------------------------------- direct
-
-
-@pytest.fixture(scope="module")
-def direct() -> Any:
-    """The module, with its machine code in use whatever this process began with."""
-    known = conv_direct.direct.functions
-    if not lanes():
-        pytest.skip("this processor has no vectors that are multiplied and added in one")
-    codes = conv_direct.direct.build_ahead()
-    sources = conv_direct.direct.sources
-    conv_direct.direct.functions = [load(code, len(source.arguments)) for code, source in zip(codes, sources)]
-    yield conv_direct
-    conv_direct.direct.functions = known
 
 
 DIRECT = [
@@ -167,7 +168,7 @@ def test_a_process_keeps_to_what_it_began_with(monkeypatch: pytest.MonkeyPatch) 
     assert late.load() and not late.functions
     early = conv_direct._Direct()
     early.prepare()
-    assert early.functions == [len, len] and asked == [late]
+    assert early.functions == [len, len, len] and asked == [late]
 
 
 # ---------------------------------------------------------------------- both versions of a loop
@@ -218,11 +219,14 @@ def _winograd() -> list[Any]:
     u, part = normal(36, 4, 66), normal(36, 8, 30)
     return [
         (conv_tiles.tiles_in, [x, m.copy(), *TILES, 1, 1]),
-        (conv_tiles.tiles_out, [m, x.copy(), *TILES, 0]),
-        (conv_tiles.tiles_out, [part, x.copy(), *TILES, 37]),
+        (conv_tiles.tiles_out, [m, x.copy(), normal(0), 0, *TILES, 0]),
+        (conv_tiles.tiles_out, [part, x.copy(), normal(80), 1, *TILES, 37]),
+        (conv_tiles.tiles_out, [part, x.copy(), normal(80), 2, *TILES, 48]),
+        (conv_tiles.tiles_out, [m, x.copy(), normal(80), 2, *TILES, 0]),
         (conv_tiles.tiles_back, [x, m.copy(), *TILES, 0, 0]),
-        (conv_tiles.filter_in, [w, u.copy(), 0, 2, 1, 1, 4]),
-        (conv_tiles.filter_in, [w, u.copy(), 1, 0, 0, 0, 4]),
+        (conv_tiles.filter_in, [w, u.copy(), 0, 1, 4]),
+        (conv_tiles.filter_in, [w, u.copy(), 1, 0, 4]),
+        (conv_tiles.filter_in, [w, u.copy(), 0, 40, 3]),
         (conv_tiles.filter_back, [m, np.zeros((3, 3, 8, 67), np.float32), 1, 5]),
     ]
 
