@@ -1,8 +1,8 @@
 """Convolutions and their gradients: Conv2D, Conv3D, and depthwise ones.
 
 How one is computed follows from shapes and dtype alone: Winograd's way for 3 x 3 float32 windows (conv_winograd.py),
-directly for others of float32 (conv_direct.py), columns for what that leaves and float64 (conv_columns.py), a product a
-tap for everything else (conv_taps.py).
+directly for others of float32, those of one tap where that is faster than BLAS (conv_direct.py), columns for what that
+leaves and float64 (conv_columns.py), a product a tap for everything else (conv_taps.py).
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ def _by_filter_of(xp: Any, x: Any, dy: Any, win: Window) -> Any:
     if _is_narrow(x.dtype):
         return conv_taps.by_filter(xp, x.astype(np.float32), dy.astype(np.float32), win).astype(x.dtype)
     way = _way(xp, x, np.broadcast_to(np.float32(0), (*win.taps, x.shape[4], dy.shape[4])), win)
+    if way is conv_direct and win.trivial:  # long sums, for which BLAS is as good
+        way = conv_columns
     return way.by_filter(x, dy, win) if way else conv_taps.by_filter(xp, x, dy, win)
 
 

@@ -24,7 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkflow_runtime.kernels.compiled import SWITCH, Native
-from sparkflow_runtime.kernels.conv_direct_layout import OFFSETS, lanes
+from sparkflow_runtime.kernels.conv_direct_layout import OFFSETS, lanes, tile
+from sparkflow_runtime.kernels.host import address
 from sparkflow_runtime.kernels.parallel import scratch_at, share
 from sparkflow_runtime.kernels.windows import Triple, Window
 
@@ -34,6 +35,8 @@ _SUMS = 8  # the same for the gradient of a filter, which has a partial sum for 
 _LINE = 64  # bytes: what follows the padded input begins on a cache line of its own
 _SMALL = 1 << 16  # weights of a filter of which several partial gradients may be held
 _MIN_WIDE, _MIN_MADE = 4, 4  # outputs of a row, and channels, below which tiles are mostly empty
+# A filter of one tap is a product of two matrices, which BLAS computes as well where rows are few, or little is to do
+_MIN_CELLS, _MIN_PRODUCT = 512, 1 << 25
 
 
 class _Direct(Native):
@@ -103,8 +106,11 @@ class _Walk(NamedTuple):
 
 def fits(x: np.ndarray, w: np.ndarray, win: Window, back: bool = False) -> bool:
     """Whether this way is open, and pays. back: for the gradient of the input; x is dy then."""
-    if not direct.functions or x.dtype != np.float32 or win.trivial:
+    if not direct.functions or x.dtype != np.float32:
         return False
+    if win.trivial:
+        cells, takes, made = len(x) * int(np.prod(win.out)), *(w.shape[:2:-1] if back else w.shape[3:])
+        return cells >= _MIN_CELLS and takes >= 2 * lanes() and made >= lanes() and cells * takes * made >= _MIN_PRODUCT
     walk, _ = _Walk.of(win)
     wide, made = walk.out[2], w.shape[-1]
     if back:
@@ -178,10 +184,6 @@ def _packed(w: np.ndarray) -> np.ndarray:
     return np.concatenate([w[:, first : first + pair].reshape(-1) for first in range(0, made, pair)])
 
 
-def address(array: np.ndarray) -> int:
-    return int(array.__array_interface__["data"][0])
-
-
 def _room(plan: _Plan) -> tuple[int, int]:
     """(the thread's room, where in it an output goes)."""
     room = scratch_at("direct convolution", plan.room + plan.made)
@@ -207,8 +209,18 @@ def forward(x: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
     y = np.empty((len(x), *win.out, w.shape[-1]), np.float32)
     walk, flat = _Walk.of(win)
     x5, y5 = (_widthless(x), _rowless(y)) if flat else (x, y)
+    if win.trivial and (wide := _long_row(y[..., 0].size)):
+        high = y[..., 0].size // wide
+        x5, y5 = x.reshape(1, 1, high, wide, -1), y.reshape(1, 1, high, wide, -1)
+        walk = walk._replace(size=(1, high, wide), out=(1, high, wide))
     _convolve(x5, w.reshape(-1, w.shape[-1]), walk, y5)
     return y
+
+
+@lru_cache(256)
+def _long_row(cells: int) -> int:
+    """How many cells make a row of whole tiles, as long as leaves enough of them for the threads; 0 where none do."""
+    return max((w for w in range(tile(), 257, tile()) if cells % w == 0 and cells >= w * _PARTS // 2), default=0)
 
 
 def by_input(dy: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkflow_runtime.kernels.conv_direct import address, direct
+from sparkflow_runtime.kernels.conv_direct import direct
 from sparkflow_runtime.kernels.conv_direct_layout import lanes
 from sparkflow_runtime.kernels.conv_tiles import (
     BIASED,
@@ -31,6 +31,7 @@ from sparkflow_runtime.kernels.conv_tiles import (
     tiles_in,
     tiles_out,
 )
+from sparkflow_runtime.kernels.host import address
 from sparkflow_runtime.kernels.parallel import runs, scratch, share
 from sparkflow_runtime.kernels.windows import Window
 
@@ -66,7 +67,7 @@ def _block(channels: int) -> int:
 
 
 def _matrices(name: str, rows: int, columns: int) -> np.ndarray:
-    """Memory of this thread for 36 matrices; a row more in each, or they would lie powers of two apart, and the cells of
+    """Memory of this thread for 36 matrices; a row more in each, or they would lie powers of two apart, and cells of
     a tile meet in the same few lines of the cache."""
     return scratch(name, (36, rows + 1, columns))
 

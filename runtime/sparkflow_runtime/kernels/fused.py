@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import fused_machine
+from sparkflow_runtime.kernels import fused_machine, nn_loops, norm_loops
 from sparkflow_runtime.kernels.fused_machine import Machine, Member
 from sparkflow_runtime.kernels.fused_steps import PARAMETERS
 from sparkflow_runtime.kernels.parallel import runs, share
@@ -112,7 +112,9 @@ def _fused_product(node: Node) -> Callable[..., Any]:
     a, b = (i for _, i in body.sources[0])
     activation = body.nodes[2].op if len(body.nodes) > 2 else None
     activate = _IN_PLACE[activation](xp) if activation else None
+    ends = nn_loops.limits(activation, np.float32) if activation != "Tanh" else None
     with_bias = getattr(product, "with_bias", None) if activation in (None, "Relu") else None
+    norm_loops.prepare_shifts()
 
     def run(*inputs: Any) -> Any:
         try:
@@ -129,6 +131,9 @@ def _fused_product(node: Node) -> Callable[..., Any]:
             return body.run(inputs)[0]
         if xp is np and out.size >= _LARGE and out.flags.c_contiguous:
             rows = out.reshape(-1, out.shape[-1])
+            if ends is not None and norm_loops.takes(rows, bias):
+                norm_loops.shifted(rows, bias, rows, ends)
+                return out
             share(partial(in_blocks, rows, bias), runs(len(rows), _BLOCK // rows.shape[1] + 1))
         else:
             finish(out, bias)
@@ -142,6 +147,42 @@ def _fused_product(node: Node) -> Callable[..., Any]:
         xp.add(rows, bias, out=rows)
         if activate is not None:
             activate(rows)
+
+    return run
+
+
+@bound("_FusedBatchNorm", stateful=False, in_place=(0,))
+def _fused_batch_norm(node: Node) -> Callable[..., Any]:
+    """Batch normalisation by given statistics, of which only the normalised x is wanted, and perhaps an activation."""
+    body, xp = Body(node), node.xp
+    epsilon = np.float32(body.attrs[0].get("epsilon", 1e-4))
+    ends = nn_loops.limits(body.nodes[1].op if len(body.nodes) > 1 else None, np.float32)
+    norm_loops.normalise.prepare()
+    norm_loops.normalise_own.prepare()
+
+    places = [i for _, i in body.sources[0]]  # one constant may be several of them
+
+    def one_by_one(arrays: Sequence[Any]) -> Any:
+        at = 0
+        try:
+            made = body.functions[0](*arrays)[0]
+            for at in range(1, len(body.functions)):
+                made = body.functions[at](made)
+        except Exception as error:
+            error.failed_node = body.nodes[at]  # type: ignore[attr-defined]
+            raise
+        return made
+
+    def run(*inputs: Any, out: Any = None) -> Any:
+        x, *vectors = arrays = [inputs[i] for i in places]
+        fits = xp is np and x.ndim in (4, 5) and x.flags.c_contiguous and norm_loops.takes(x, *vectors)
+        if not fits or any(v.shape != x.shape[-1:] for v in vectors):
+            return one_by_one(arrays)
+        scale, offset, mean, variance = vectors
+        rows = x.reshape(-1, x.shape[-1])
+        into = None if out is None else rows if out is x else out.reshape(rows.shape)
+        inverse = scale / np.sqrt(variance + epsilon)
+        return norm_loops.normalised(rows, mean, inverse, offset, into, ends).reshape(x.shape)
 
     return run
 

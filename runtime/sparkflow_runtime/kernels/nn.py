@@ -17,11 +17,6 @@ from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
-@stepwise("Relu6")
-def _relu6(xp: Any, x: Any) -> Any:
-    return xp.minimum(xp.maximum(x, x.dtype.type(0)), x.dtype.type(6))
-
-
 @stepwise("Elu")
 def _elu(xp: Any, x: Any) -> Any:
     return xp.maximum(x, x.dtype.type(0)) + xp.expm1(xp.minimum(x, x.dtype.type(0)))
@@ -47,11 +42,6 @@ def _softsign(xp: Any, x: Any) -> Any:
 @stepwise("LeakyRelu")
 def _leaky_relu(xp: Any, x: Any, *, alpha: float = 0.2) -> Any:
     return (xp.maximum if alpha <= 1 else xp.minimum)(x, x * x.dtype.type(alpha))
-
-
-@stepwise("Relu6Grad", 2)
-def _relu6_grad(xp: Any, dy: Any, x: Any) -> Any:
-    return dy * ((x > 0) & (x < 6))
 
 
 @stepwise("EluGrad", 2)
@@ -100,7 +90,7 @@ def _bias_add(xp: Any, value: Any, bias: Any, out: Any = None, *, data_format: s
     if axis == -1 and value.size >= _MANY and 1 < bias.size <= _NARROW and norm_loops.takes(value, bias):
         made, whole = np.empty_like(value) if out is None else out, value.flags.c_contiguous
         if whole and made.flags.c_contiguous:
-            norm_loops.shifted(value.reshape(-1, bias.size), bias, made)
+            norm_loops.shifted(value.reshape(-1, bias.size), bias, made.reshape(-1, bias.size))
             return made
     return xp.add(value, _channels(xp, bias, value.ndim, data_format), out=out)
 
@@ -140,7 +130,7 @@ def _log_softmax(xp: Any, x: Any) -> tuple[Any, Any]:
     return (x - most) - xp.log(total), made
 
 
-prepares(norm_loops.shift.prepare, "BiasAdd")
+prepares(norm_loops.prepare_shifts, "BiasAdd")
 prepares(
     exp_loops.softmax_rows.prepare,
     "Softmax",

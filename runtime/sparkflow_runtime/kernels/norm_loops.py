@@ -13,10 +13,12 @@ import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
 from sparkflow_runtime.kernels.exp_loops import in_parts
+from sparkflow_runtime.kernels.host import address
 
 _PIECE, _PIECES = 512, 64  # elements of a piece, pieces of a block
 _IN = "Array(float32, 1, 'C', readonly=True)"
 _SUMS = "float32[:,::1]"
+_NO_LIMITS = np.full(2, np.nan, np.float32)
 
 
 def takes(*arrays: Any) -> bool:
@@ -55,18 +57,37 @@ def moments(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mean, (pieces.added(sums) / len(rows)).astype(np.float32)
 
 
-def normalised(rows: np.ndarray, mean: np.ndarray, inverse: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """(rows - mean) * inverse + offset."""
-    pieces, out = Pieces(rows), np.empty_like(rows)
-    vectors = [pieces.of(v) for v in (mean, inverse, offset)]
+def normalised(
+    rows: np.ndarray,
+    mean: np.ndarray,
+    inverse: np.ndarray,
+    offset: np.ndarray,
+    out: np.ndarray | None = None,
+    limits: np.ndarray = _NO_LIMITS,
+) -> np.ndarray:
+    """(rows - mean) * inverse + offset within limits (nn_loops.limits); out: an array for it, or rows itself."""
+    pieces = Pieces(rows)
+    vectors = [*(pieces.of(v) for v in (mean, inverse, offset)), limits]
+    if out is rows:
+        in_parts(normalise_own, pieces.pieces, pieces.size, rows.reshape(-1), *vectors)
+        return rows
+    out = np.empty_like(rows) if out is None else out
     in_parts(normalise, pieces.pieces, pieces.size, rows.reshape(-1), *vectors, out.reshape(-1))
     return out
 
 
-def shifted(rows: np.ndarray, offset: np.ndarray, out: np.ndarray) -> None:
-    """out = rows + offset; they may be the same memory."""
+def shifted(rows: np.ndarray, offset: np.ndarray, out: np.ndarray, limits: np.ndarray = _NO_LIMITS) -> None:
+    """out = rows + offset within limits (nn_loops.limits); out may be the memory of rows."""
     pieces = Pieces(rows)
-    in_parts(shift, pieces.pieces, pieces.size, rows.reshape(-1), pieces.of(offset), out.reshape(-1))
+    if address(out) == address(rows):
+        in_parts(shift_own, pieces.pieces, pieces.size, out.reshape(-1), pieces.of(offset), limits)
+    else:
+        in_parts(shift, pieces.pieces, pieces.size, rows.reshape(-1), pieces.of(offset), limits, out.reshape(-1))
+
+
+def prepare_shifts() -> None:
+    shift.prepare()
+    shift_own.prepare()
 
 
 def gradient_sums(
@@ -145,38 +166,78 @@ def _(up: Any, x: Any, mean: Any, inverse: Any, plain: Any, scaled: Any, start: 
         scaled[b, part] += up[piece] * ((x[piece] - mean[part]) * inverse[part])
 
 
-@compiled([f"void({', '.join([_IN] * 4)}, float32[::1], int64, int64)"])
-def normalise(x: Any, mean: Any, inverse: Any, offset: Any, out: Any, start: Any, stop: Any) -> None:
-    size = mean.shape[0]
+def within(x: Any, least: Any, most: Any) -> Any:
+    held = least if x <= least else x
+    return most if held >= most else held
+
+
+def _held(x: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    held = np.where(x <= limits[0], limits[0], x)
+    return np.where(held >= limits[1], limits[1], held)
+
+
+@compiled([f"void({', '.join([_IN] * 5)}, float32[::1], int64, int64)"], parts=[within])
+def normalise(x: Any, mean: Any, inverse: Any, offset: Any, limits: Any, out: Any, start: Any, stop: Any) -> None:
+    size, least, most = mean.shape[0], limits[0], limits[1]
     for first in range(start * size, min(stop * size, x.shape[0]), size):
         for k in range(np.uint64(min(size, x.shape[0] - first))):
             at = np.uint64(first) + k
-            out[at] = (x[at] - mean[k]) * inverse[k] + offset[k]
+            out[at] = within((x[at] - mean[k]) * inverse[k] + offset[k], least, most)
 
 
 @normalise.otherwise
-def _(x: Any, mean: Any, inverse: Any, offset: Any, out: Any, start: Any, stop: Any) -> None:
+def _(x: Any, mean: Any, inverse: Any, offset: Any, limits: Any, out: Any, start: Any, stop: Any) -> None:
     size = mean.size
     for first in range(start * size, min(stop * size, x.size), size):
         at = slice(first, min(first + size, x.size))
         part = slice(0, at.stop - at.start)
-        out[at] = (x[at] - mean[part]) * inverse[part] + offset[part]
+        out[at] = _held((x[at] - mean[part]) * inverse[part] + offset[part], limits)
 
 
-@compiled([f"void({_IN}, {_IN}, float32[::1], int64, int64)"])
-def shift(x: Any, offset: Any, out: Any, start: Any, stop: Any) -> None:
-    size = offset.shape[0]
+@compiled([f"void(float32[::1], {', '.join([_IN] * 4)}, int64, int64)"], parts=[within])
+def normalise_own(out: Any, mean: Any, inverse: Any, offset: Any, limits: Any, start: Any, stop: Any) -> None:
+    """In the memory of the input: nn_loops.py says why apart."""
+    size, least, most = mean.shape[0], limits[0], limits[1]
+    for first in range(start * size, min(stop * size, out.shape[0]), size):
+        for k in range(np.uint64(min(size, out.shape[0] - first))):
+            at = np.uint64(first) + k
+            out[at] = within((out[at] - mean[k]) * inverse[k] + offset[k], least, most)
+
+
+@normalise_own.otherwise
+def _(out: Any, mean: Any, inverse: Any, offset: Any, limits: Any, start: Any, stop: Any) -> None:
+    normalise.numpy(out, mean, inverse, offset, limits, out, start, stop)
+
+
+@compiled([f"void({_IN}, {_IN}, {_IN}, float32[::1], int64, int64)"], parts=[within])
+def shift(x: Any, offset: Any, limits: Any, out: Any, start: Any, stop: Any) -> None:
+    size, least, most = offset.shape[0], limits[0], limits[1]
     for first in range(start * size, min(stop * size, x.shape[0]), size):
         for k in range(np.uint64(min(size, x.shape[0] - first))):
-            out[np.uint64(first) + k] = x[np.uint64(first) + k] + offset[k]
+            at = np.uint64(first) + k
+            out[at] = within(x[at] + offset[k], least, most)
 
 
 @shift.otherwise
-def _(x: Any, offset: Any, out: Any, start: Any, stop: Any) -> None:
+def _(x: Any, offset: Any, limits: Any, out: Any, start: Any, stop: Any) -> None:
     size = offset.size
     for first in range(start * size, min(stop * size, x.size), size):
         at = slice(first, min(first + size, x.size))
-        np.add(x[at], offset[: at.stop - at.start], out=out[at])
+        out[at] = _held(x[at] + offset[: at.stop - at.start], limits)
+
+
+@compiled([f"void(float32[::1], {_IN}, {_IN}, int64, int64)"], parts=[within])
+def shift_own(out: Any, offset: Any, limits: Any, start: Any, stop: Any) -> None:
+    size, least, most = offset.shape[0], limits[0], limits[1]
+    for first in range(start * size, min(stop * size, out.shape[0]), size):
+        for k in range(np.uint64(min(size, out.shape[0] - first))):
+            at = np.uint64(first) + k
+            out[at] = within(out[at] + offset[k], least, most)
+
+
+@shift_own.otherwise
+def _(out: Any, offset: Any, limits: Any, start: Any, stop: Any) -> None:
+    shift.numpy(out, offset, limits, out, start, stop)
 
 
 @compiled([f"void({', '.join([_IN] * 6)}, float32[::1], int64, int64)"])

@@ -124,6 +124,7 @@ DIRECT = [
     window((1, 8, 8), (1, 2, 2), (1, 3, 3)),  # cells that no tap meets
     window((1, 90, 70), (1, 5, 5), (1, 2, 1)),  # parts of an image
     window((3, 40, 50), (2, 3, 3)),
+    window((1, 16, 31), (1, 1, 1)),  # rows of whole tiles, whatever the images are
 ]
 
 
@@ -150,6 +151,8 @@ def test_directly_where_it_pays(direct: Any) -> None:
     assert not direct.fits(normal(2, *wide.out, 16), w, wide, back=True), "three channels are a part of a vector"
     assert not direct.fits(normal(2, *narrow.size, 3), w, narrow)
     assert not direct.fits(normal(2, *pointwise.size, 3), normal(1, 1, 1, 3, 16), pointwise)
+    assert direct.fits(normal(2, *pointwise.size, 256), normal(1, 1, 1, 256, 128), pointwise)
+    assert not direct.fits(normal(2, *pointwise.size, 256), normal(1, 1, 1, 256, 8), pointwise, back=True)
 
 
 def test_a_process_keeps_to_what_it_began_with(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,10 +211,22 @@ def _pools(dtype: Any) -> list[Any]:
     return cases
 
 
+def _within(dy: Any, x: Any, made: Any, limits: Any) -> list[Any]:
+    return [
+        (nn_loops.relu, [x, limits, made, 7, 990]),
+        (nn_loops.relu_own, [x.copy(), limits, 7, 990]),
+        (nn_loops.relu_grad, [dy, x, limits, made, 7, 990]),
+        (nn_loops.relu_grad_own, [dy.copy(), x, limits, 7, 990]),
+    ]
+
+
 def _activations(dtype: Any) -> list[Any]:
     dy, x = normal(999, dtype=dtype), _special(normal(999, dtype=dtype))
     made = np.zeros(999, dtype)
-    return [(nn_loops.relu_grad, [dy, x, made, 7, 990]), (nn_loops.relu, [x, made, 7, 990])]
+    return [
+        *_within(dy, x, made, nn_loops.limits("Relu", dtype)),
+        *_within(dy, x, made, nn_loops.limits("Relu6", dtype)),
+    ]
 
 
 def _winograd() -> list[Any]:

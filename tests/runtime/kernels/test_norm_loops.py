@@ -9,7 +9,16 @@ import pytest
 
 from sparkflow_runtime.kernels import norm_loops as norm
 
-LOOPS = [norm.block_sums, norm.block_squares, norm.block_products, norm.normalise, norm.descend, norm.shift]
+LOOPS = [
+    norm.block_sums,
+    norm.block_squares,
+    norm.block_products,
+    norm.normalise,
+    norm.descend,
+    norm.shift,
+    norm.shift_own,
+    norm.normalise_own,
+]
 SHAPES = [(1, 1), (5, 3), (700, 64), (40, 513), (9000, 5), (131, 512), (33000, 1)]
 
 

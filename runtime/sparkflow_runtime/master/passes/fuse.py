@@ -1,6 +1,6 @@
 """Fusion: a chain of elementwise ops as one `_Fused` node; MatMul and Conv2D with their bias and activation as
-`_FusedMatMul` and `_FusedConv2D`; the product that is a large variable's gradient with the update as `_FusedUpdate`, so
-that the gradient never exists whole.
+`_FusedMatMul` and `_FusedConv2D`; batch normalisation by given statistics with its activation as `_FusedBatchNorm`; the
+product that is a large variable's gradient with the update as `_FusedUpdate`, so that the gradient never exists whole.
 
 A fused node carries the nodes it stands for (`_nodes`, serialised) and runs them as they are where it has nothing
 better (`kernels/fused.py`). Its name is that of the last of them; outputs that others need are further ports.
@@ -16,6 +16,7 @@ by a way that no edge shows, would never end.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sparkflow_runtime.master.passes.bags import join_bags
@@ -60,6 +61,7 @@ DENSE_UPDATES = {  # which input is the gradient
 _BIAS = frozenset(["Add", "AddV2", "BiasAdd"])
 _SUMS, _NEXT = frozenset(["Add", "AddV2", "AddN"]), frozenset(["NextIteration"])
 _ACTIVATION = frozenset(["Relu", "Relu6", "Tanh"])
+_NORMS = frozenset(["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"])
 _WITH_BIAS = {"MatMul": "_FusedMatMul", "Conv2D": "_FusedConv2D"}
 
 
@@ -77,6 +79,7 @@ def fuse(view: View) -> None:
     join_bags(view)
     events = _events(view)
     _fuse_products(view, events)
+    _fuse_norms(view, events)
     _fuse_updates(view, events)
     groups = _grown(view, events)
     _replace(view, [(g.members, "_Fused") for g in groups if _pays(g)])
@@ -205,10 +208,14 @@ def _may_be_equal(a: Symbols, b: Symbols) -> bool:
     return len(a) == len(b) and all(x == y or isinstance(x, str) or isinstance(y, str) for x, y in zip(a, b))
 
 
-def _fuse_products(view: View, events: dict[str, int]) -> None:
-    if all(op.op not in _WITH_BIAS for op in view.ops.values()):
-        return
-    users, kept, gates, apart = view.consumers(), view.kept, view.gates, _apart(view)
+def _may_begin(op: Op, view: View, apart: set[str]) -> bool:
+    """Whether a chain that becomes one node may begin with it."""
+    known = not op.control and view.context(op.name) is not None and op.name not in view.feeds
+    return known and op.name not in apart and _SWAPPED not in op.proto.attr
+
+
+def _only_consumers(view: View, events: dict[str, int]) -> Callable[[Op], Op | None]:
+    users, kept, gates = view.consumers(), view.kept, view.gates
 
     def alone(op: Op) -> Op | None:
         """The only consumer of an op nobody else sees."""
@@ -220,13 +227,37 @@ def _fuse_products(view: View, events: dict[str, int]) -> None:
             return None
         return only if events[only.name] == events[op.name] and _together(op, only, view) else None
 
+    return alone
+
+
+def _fuse_norms(view: View, events: dict[str, int]) -> None:
+    """Batch normalisations by given statistics of which only the first output is taken, with their activations."""
+    if all(op.op not in _NORMS for op in view.ops.values()):
+        return
+    alone, apart, users = _only_consumers(view, events), _apart(view), view.consumers()
     chains: list[tuple[list[Op], str]] = []
     for op in view.ops.values():
-        if op.op not in _WITH_BIAS or op.control or view.context(op.name) is None or op.name in view.feeds:
+        if op.op not in _NORMS or op.attr("is_training", True) or not _may_begin(op, view, apart):
             continue
-        if op.name in apart:
+        last_channel = str(op.attr("data_format", "NHWC")) in ("NHWC", "NDHWC")
+        others = any(e != op.name and producer(e) == op.name for user in users[op.name] for e in user.data)
+        if not last_channel or others or op.name in view.kept or op.name in view.gates:
             continue
-        if _SWAPPED in op.proto.attr:
+        activation = alone(op)
+        chain = [op]
+        if activation is not None and activation.op in ("Relu", "Relu6"):
+            chain.append(activation)
+        chains.append((chain, "_FusedBatchNorm"))
+    _replace(view, chains)
+
+
+def _fuse_products(view: View, events: dict[str, int]) -> None:
+    if all(op.op not in _WITH_BIAS for op in view.ops.values()):
+        return
+    alone, apart = _only_consumers(view, events), _apart(view)
+    chains: list[tuple[list[Op], str]] = []
+    for op in view.ops.values():
+        if op.op not in _WITH_BIAS or not _may_begin(op, view, apart):
             continue
         chain = [op]
         bias = alone(op)

@@ -148,24 +148,70 @@ def test_a_convolution_takes_its_bias_along(node: Made, graph_def: Made, optimiz
     assert found["relu"].op == op
 
 
-@pytest.mark.parametrize("edge", [3, 40, 0])
-@pytest.mark.parametrize("activation", [tf.nn.relu, tf.nn.relu6, tf.tanh])
-def test_a_fused_convolution_has_the_same_bits(edge: int, activation: Any) -> None:
-    rng = np.random.default_rng(0)
-    images, values = rng.normal(size=(3, edge, edge, 3)).astype(np.float32), []
+def on_and_off(shape: list[int | None], images: np.ndarray, make: Any) -> None:
+    """make(x) -> tensors has the same bits with the pass and without it."""
+    values = []
     for toggle in (RewriterConfig.ON, RewriterConfig.OFF):
         with tf.Graph().as_default():
-            x = tf.placeholder(tf.float32, [None, None, None, 3])
-            w = tf.constant(np.sin(np.arange(27 * 70)).reshape(3, 3, 3, 70).astype(np.float32))
-            y = activation(
-                tf.nn.bias_add(tf.nn.conv2d(x, w, 1, "SAME"), tf.constant(np.cos(np.arange(70)), tf.float32))
-            )
+            x = tf.placeholder(tf.float32, shape)
             config = tf.ConfigProto()
             config.graph_options.rewrite_options.remapping = toggle
             with tf.Session(config=config) as session:
-                values.append(session.run([y, tf.gradients(y, x)[0]], {x: images}))
+                values.append(session.run(make(x), {x: images}))
     for fused, apart in zip(*values):
         assert fused.tobytes() == apart.tobytes()
+
+
+@pytest.mark.parametrize("channels, edge", [(3, 3), (3, 40), (3, 0), (24, 13), (24, 40)])
+@pytest.mark.parametrize("activation", [tf.nn.relu, tf.nn.relu6, tf.tanh, tf.identity])
+def test_a_fused_convolution_has_the_same_bits(channels: int, edge: int, activation: Any) -> None:
+    rng = np.random.default_rng(0)
+
+    def make(x: Any) -> Any:
+        w = tf.constant(np.sin(np.arange(9 * channels * 70)).reshape(3, 3, channels, 70).astype(np.float32))
+        y = activation(tf.nn.bias_add(tf.nn.conv2d(x, w, 1, "SAME"), tf.constant(np.cos(np.arange(70)), tf.float32)))
+        return [y, tf.gradients(y, x)[0]]
+
+    images = rng.normal(size=(3, edge, edge, channels)).astype(np.float32)
+    on_and_off([None, None, None, channels], images, make)
+
+
+@pytest.mark.parametrize("activation", [tf.nn.relu, tf.nn.relu6, tf.identity])
+@pytest.mark.parametrize("edge, dtype", [(3, tf.float32), (60, tf.float32), (5, tf.float16)])
+def test_a_fused_normalisation_has_the_same_bits(edge: int, dtype: Any, activation: Any) -> None:
+    rng = np.random.default_rng(1)
+
+    def make(x: Any) -> Any:
+        mean, ones = tf.constant(np.cos(np.arange(24)), tf.float32), tf.ones(24)  # scale and variance: one constant
+        norm = tf.nn.fused_batch_norm(tf.cast(x, dtype), ones, mean, mean, ones, is_training=False)[0]
+        return [
+            activation(norm),
+            activation(tf.nn.fused_batch_norm(x * 2, ones, mean, mean, ones + 1, is_training=False)[0]),
+        ]
+
+    on_and_off([None, None, None, 24], rng.normal(size=(3, edge, edge, 24)).astype(np.float32), make)
+
+
+@pytest.mark.parametrize(
+    "layout, training, fetch, op",
+    [
+        ("NHWC", False, "relu:0", "_FusedBatchNorm"),
+        ("NCHW", False, "relu:0", "FusedBatchNormV3"),
+        ("NHWC", True, "relu:0", "FusedBatchNormV3"),
+        ("NHWC", False, "norm:1", "FusedBatchNormV3"),
+    ],
+)
+def test_a_normalisation_takes_its_activation_along(
+    node: Made, graph_def: Made, optimized: Made, layout: str, training: bool, fetch: str, op: str
+) -> None:
+    image, vector = Shape((None, 5, 5, 5)), Shape((5,))
+    nodes = [node("x", "Placeholder", dtype=float32, _output_shapes=[image])]
+    nodes += [node(name, "Placeholder", dtype=float32, _output_shapes=[vector]) for name in "abcd"]
+    attrs = {"T": float32, "U": float32, "data_format": layout, "is_training": training}
+    nodes.append(node("norm", "FusedBatchNormV3", "x", *"abcd", _output_shapes=[image, *[vector] * 5], **attrs))
+    nodes.append(node("relu", "Relu", "norm", T=float32, _output_shapes=[image]))
+    found = optimized(graph_def(*nodes), "fusion", fetches=["relu:0", fetch])
+    assert op in {n.op for n in found.values()} and ("norm" in found) == (op == "FusedBatchNormV3")
 
 
 def test_a_matrix_is_no_bias(node: Made, graph_def: Made, optimized: Made) -> None:
