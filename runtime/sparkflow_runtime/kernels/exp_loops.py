@@ -28,32 +28,40 @@ _SHARED = 1 << 17  # elements from which threads of Python pay
 _AT_ONCE = 1 << 15  # elements that a thread of the crew takes, or more
 
 
-def exp32(x: Any) -> Any:
-    """exp of one number."""
-    held = x if x >= _LEAST else _LEAST
-    held = held if held <= _MOST else _MOST
+def exp_inside(held: Any) -> Any:
+    """exp of one number from -87.3 to 88.3."""
     shifted = np.float32(held * _LOG2E + _ROUND)
     whole = shifted - _ROUND
     r = (held - whole * _LN2_HIGH) - whole * _LN2_LOW
     tail = (((_E4 * r + _E3) * r + _E2) * r + _E1) * r + _E0
     made = tail * (r * r) + r + _ONE
     power = np.int32((np.float32(shifted).view(np.int32) - _ROUND_BITS) << _BITS)
-    made = made * np.int32(power).view(np.float32)
+    return made * np.int32(power).view(np.float32)
+
+
+def exp32(x: Any) -> Any:
+    """exp of one number."""
+    held = x if x >= _LEAST else _LEAST
+    held = held if held <= _MOST else _MOST
+    made = exp_inside(held)
     made = _ZERO if x < _LEAST else made
     return made if x <= _MOST else x * _INFINITE  # NaN stays itself
+
+
+def _exp_inside_of(held: np.ndarray) -> np.ndarray:
+    shifted = held * _LOG2E + _ROUND
+    whole = shifted - _ROUND
+    r = (held - whole * _LN2_HIGH) - whole * _LN2_LOW
+    tail = (((_E4 * r + _E3) * r + _E2) * r + _E1) * r + _E0
+    made = tail * (r * r) + r + _ONE
+    return made * ((shifted.view(np.int32) - _ROUND_BITS) << _BITS).view(np.float32)
 
 
 @np.errstate(all="ignore")
 def exp_of(x: np.ndarray) -> np.ndarray:
     """The same of an array."""
     held = np.where(x >= _LEAST, x, _LEAST)
-    held = np.where(held <= _MOST, held, _MOST)
-    shifted = held * _LOG2E + _ROUND
-    whole = shifted - _ROUND
-    r = (held - whole * _LN2_HIGH) - whole * _LN2_LOW
-    tail = (((_E4 * r + _E3) * r + _E2) * r + _E1) * r + _E0
-    made = tail * (r * r) + r + _ONE
-    made = made * ((shifted.view(np.int32) - _ROUND_BITS) << _BITS).view(np.float32)
+    made = _exp_inside_of(np.where(held <= _MOST, held, _MOST))
     made = np.where(x < _LEAST, _ZERO, made)
     return np.where(x <= _MOST, made, x * _INFINITE)
 
@@ -113,7 +121,7 @@ def total(row: Any) -> Any:
 
 @compiled(
     ["void(Array(float32, 2, 'C', readonly=True), float32[:,::1], float32[::1], float32[::1], int64, int64)"],
-    parts=[exp32, ordered, largest, total],
+    parts=[exp_inside, exp32, ordered, largest, total],
 )
 def softmax_rows(x: Any, out: Any, most: Any, sums: Any, start: Any, stop: Any) -> None:
     """out = exp(x - most) / sums, with the largest of each row and the sum of its exponentials."""
@@ -172,19 +180,29 @@ _A6, _A5, _A4, _A3 = F(1.99244557e-08), F(-1.95783967e-06), F(1.41848959e-04), F
 _A2, _A1, _A0 = F(5.05730528e-02), F(1.99922451e-01), F(1.12837911)
 _B4, _B3, _B2, _B1 = F(9.56020816e-04), F(1.43530303e-02), F(1.14997556e-01), F(5.10508315e-01)
 _ERF_END = F(3.92)
+# erfc(x) = exp(-x^2) t P(t) with t = 1 / (1 + 0.4 x) for x >= 0.4, a minimax fit; 0 beyond 9.3
+_C1, _C2, _C3, _C4, _C5 = F(0.225675449), F(0.225643694), F(0.208396435), F(0.164325938), F(0.157729924)
+_C6, _C7, _C8, _C9 = F(-0.0409367606), F(0.212525859), F(-0.211186171), F(0.057833869)
+_ERFC_BEGIN, _ERFC_END, _SPLIT = F(0.4), F(9.3), F(4097)
+_SIXTH, _HALF, _TWO = F(-1 / 6), F(0.5), F(2)
+
+
+def erf_inside(held: Any) -> Any:
+    """erf of a number, or of an array, up to 3.92."""
+    t = held * held
+    upper = (((((_A6 * t + _A5) * t + _A4) * t + _A3) * t + _A2) * t + _A1) * t + _A0
+    lower = (((_B4 * t + _B3) * t + _B2) * t + _B1) * t + _ONE
+    return held * upper / lower
 
 
 def erf32(x: Any) -> Any:
     held = x if x <= _ERF_END else _ERF_END
     held = held if held >= -_ERF_END else -_ERF_END
-    t = held * held
-    upper = (((((_A6 * t + _A5) * t + _A4) * t + _A3) * t + _A2) * t + _A1) * t + _A0
-    lower = (((_B4 * t + _B3) * t + _B2) * t + _B1) * t + _ONE
-    made = held * upper / lower
+    made = erf_inside(held)
     return made if x == x else x
 
 
-@compiled(["void(Array(float32, 1, 'C', readonly=True), float32[::1], int64, int64)"], parts=[erf32])
+@compiled(["void(Array(float32, 1, 'C', readonly=True), float32[::1], int64, int64)"], parts=[erf_inside, erf32])
 def erf_all(x: Any, out: Any, start: Any, stop: Any) -> None:
     for i in range(np.uint64(start), np.uint64(stop)):
         out[i] = erf32(x[i])
@@ -196,14 +214,66 @@ def _(x: Any, out: Any, start: Any, stop: Any) -> None:
     x = x[start:stop]
     held = np.where(x <= _ERF_END, x, _ERF_END)
     held = np.where(held >= -_ERF_END, held, -_ERF_END)
-    t = held * held
-    upper = (((((_A6 * t + _A5) * t + _A4) * t + _A3) * t + _A2) * t + _A1) * t + _A0
-    lower = (((_B4 * t + _B3) * t + _B2) * t + _B1) * t + _ONE
-    out[start:stop] = np.where(x == x, held * upper / lower, x)
+    out[start:stop] = np.where(x == x, erf_inside(held), x)
+
+
+def erfc_tail(far: Any) -> Any:
+    """erfc(far) / exp(-high^2), for a number or an array, and high: far to as many digits as its square has."""
+    split = far * _SPLIT
+    high = split - (split - far)
+    less = (far - high) * (far + high)
+    t = _ONE / (_ONE + _ERFC_BEGIN * far)
+    tail = ((((_C9 * t + _C8) * t + _C7) * t + _C6) * t + _C5) * t + _C4
+    tail = (((tail * t + _C3) * t + _C2) * t + _C1) * t
+    return tail * (((_SIXTH * less + _HALF) * less - _ONE) * less + _ONE), high
+
+
+@compiled(
+    ["void(Array(float32, 1, 'C', readonly=True), float32[::1], int64, int64)"],
+    parts=[exp_inside, erf_inside, erfc_tail],
+)
+def erfc_all(x: Any, out: Any, start: Any, stop: Any) -> None:
+    for i in range(np.uint64(start), np.uint64(stop)):
+        # Not a function of its own: of that LLVM pairs the two polynomials, and then the loop cannot go by the vector.
+        far = x[i] if x[i] >= _ZERO else -x[i]
+        far = far if far <= _ERFC_END else _ERFC_END
+        tail, high = erfc_tail(far)
+        tail = tail * exp_inside(-(high * high))
+        tail = tail if x[i] <= _ERFC_END else _ZERO
+        near = erf_inside(far)
+        made = tail if x[i] >= _ZERO else _TWO - tail
+        near = _ONE - near if x[i] >= _ZERO else _ONE + near
+        made = near if far < _ERFC_BEGIN else made
+        out[i] = made if x[i] == x[i] else x[i]
+
+
+@erfc_all.otherwise
+@np.errstate(all="ignore")
+def _(x: Any, out: Any, start: Any, stop: Any) -> None:
+    x = x[start:stop]
+    far = np.where(x >= _ZERO, x, -x)
+    far = np.where(far <= _ERFC_END, far, _ERFC_END)
+    tail, high = erfc_tail(far)
+    tail = tail * _exp_inside_of(-(high * high))
+    tail = np.where(x <= _ERFC_END, tail, _ZERO)
+    made = np.where(x >= _ZERO, tail, _TWO - tail)
+    near = erf_inside(far)
+    near = np.where(x >= _ZERO, _ONE - near, _ONE + near)
+    made = np.where(far < _ERFC_BEGIN, near, made)
+    out[start:stop] = np.where(x == x, made, x)
 
 
 def erf(x: np.ndarray) -> np.ndarray:
     """Of what `takes`."""
+    return _of_all(erf_all, x)
+
+
+def erfc(x: np.ndarray) -> np.ndarray:
+    """Of what `takes`."""
+    return _of_all(erfc_all, x)
+
+
+def _of_all(loop: Compiled, x: np.ndarray) -> np.ndarray:
     out = np.empty(x.shape, np.float32)
-    in_parts(erf_all, x.size, 1, np.ascontiguousarray(x).reshape(-1), out.reshape(-1))
+    in_parts(loop, x.size, 1, np.ascontiguousarray(x).reshape(-1), out.reshape(-1))
     return out

@@ -74,6 +74,20 @@ def _erf(node: Node) -> Function:
     return lambda x: exp_loops.erf(x) if exp_loops.takes(x) else special.erf(xp, x)
 
 
+@bound("Erfc", stateful=False)
+def _erfc(node: Node) -> Function:
+    exp_loops.erfc_all.prepare()
+    xp = node.xp
+
+    def run(x: Any) -> Any:
+        if exp_loops.takes(x):
+            return exp_loops.erfc(x)
+        with np.errstate(all="ignore"):
+            return special.erfc(xp, xp.asarray(x, xp.float64)).astype(x.dtype)
+
+    return run
+
+
 @stepwise("Sigmoid")
 def _sigmoid(xp: Any, x: Any) -> Any:
     """1 / (1 + exp(-x)): exact far below zero too, where exp(-x) overflows into a quotient of 0."""

@@ -46,7 +46,6 @@ def _wide(op: str, compute: Callable[..., Any]) -> None:
     kernel(op)(run)
 
 
-_wide("Erfc", special.erfc)
 _wide("Lgamma", special.lgamma)
 _wide("Digamma", special.digamma)
 _wide("Zeta", special.zeta)
