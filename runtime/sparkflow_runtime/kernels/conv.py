@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import conv_columns, conv_direct, conv_taps, conv_winograd
+from sparkflow_runtime.kernels import conv_columns, conv_depthwise, conv_direct, conv_taps, conv_winograd
 from sparkflow_runtime.kernels.host import ints
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.windows import Sliding, Window
@@ -71,8 +71,14 @@ def _in_groups(compute: Callable[..., Any], xp: Any, groups: int, a: Any, b: Any
     """A group of the last axis of both at a time."""
     if groups == 1:
         return compute(xp, a, b, win)
+    depthwise = _DEPTHWISE.get(compute)
+    if depthwise is not None and b.shape[-2] == 1:  # a channel each
+        return depthwise(xp, a, b.reshape(*win.taps[1:], groups, -1), win)
     parts = zip(xp.split(a, groups, -1), xp.split(b, groups, -1))
     return xp.concatenate([compute(xp, *map(xp.ascontiguousarray, pair), win) for pair in parts], -1)
+
+
+_DEPTHWISE = {_forward_of: conv_depthwise.forward, _by_input_of: conv_depthwise.by_input}
 
 
 def _filter_window(
@@ -170,7 +176,10 @@ def _by_filter(space: int) -> Callable[[Node], Function]:
             x5, dy5 = sliding.come(xp, x, "input"), sliding.come(xp, dy, "out_backprop")
             win, groups = _filter_window(sliding, x5.shape[1:4], shape, x5.shape[4], dy5.shape[1:4])
             _check_outputs(node.op, dy5.shape[4], shape, (x5.shape[0], dy5.shape[0]))
-            dw = _in_groups(_by_filter_of, xp, groups, x5, dy5, win)
+            if groups > 1 and shape[-2] == 1:
+                dw = conv_depthwise.by_filter(xp, x5, dy5, (*shape[:2], groups, shape[3] // groups), win)
+            else:
+                dw = _in_groups(_by_filter_of, xp, groups, x5, dy5, win)
             return dw.reshape(shape)
 
         return run

@@ -82,24 +82,55 @@ def _images(count: int, win: Window) -> list[tuple[int, int]]:
     return runs(count * win.out[1], win.out[1])
 
 
+def forward(xp: Any, x5: Any, w: Any, win: Window) -> Any:
+    """x5 [batch, 1, height, width, channels] -> [batch, 1, *, *, channels * multiplier]."""
+    channels, dtype = x5.shape[4], x5.dtype
+    if _by_loop(xp, w.shape[3], x5, w):
+        made = channels * w.shape[3]
+        y = np.zeros((len(x5) * win.out[1], win.out[2] * made), dtype)
+        of = _each_filter_its_channel(x5, w.shape[3]), _repeated(w, win)
+        _shared(filtered, win, _images(len(x5), win), *of, y)
+        return y.reshape(len(x5), *win.out, made)
+    y = xp.zeros((len(x5), *win.out, channels, w.shape[3]), _wide(dtype))
+    for (_, th, tw), cells, outputs in win.each_inner_tap():
+        y[outputs] += x5[cells][..., None] * w[th, tw]
+    return y.reshape(*y.shape[:4], channels * w.shape[3]).astype(dtype, copy=False)
+
+
+def by_input(xp: Any, dy5: Any, w: Any, win: Window) -> Any:
+    channels, dtype = w.shape[2], dy5.dtype
+    if _by_loop(xp, w.shape[3], dy5, w):
+        dx = np.zeros((len(dy5), *win.size, dy5.shape[4]), dtype)
+        _shared(spread_back, win, _images(len(dy5), win), dx, _repeated(w, win), _rows(dy5, win))
+        return _by_channel(dx, channels).sum(-1) if w.shape[3] > 1 else dx
+    dx, parts = xp.zeros((len(dy5), *win.size, channels), _wide(dtype)), _by_channel(dy5, channels)
+    for (_, th, tw), cells, outputs in win.each_inner_tap():
+        dx[cells] += (parts[outputs] * w[th, tw]).sum(-1)
+    return dx.astype(dtype, copy=False)
+
+
+def by_filter(xp: Any, x5: Any, dy5: Any, shape: tuple[int, ...], win: Window) -> Any:
+    """Of a filter of that shape."""
+    dw, parts = xp.zeros(shape, _wide(x5.dtype)), _by_channel(dy5, x5.shape[4])
+    if _by_loop(xp, shape[3], x5, dy5):
+        sums = np.zeros((shape[0] * shape[1], win.out[2], dy5.shape[4]), x5.dtype)
+        of = _each_filter_its_channel(x5, shape[3]), _rows(dy5, win)
+        _shared(filter_gradient, win, runs(len(sums), 1), *of, sums.reshape(len(sums), -1))
+        if win.out[2]:
+            dw[:] = np.cumsum(sums, 1, dtype=x5.dtype)[:, -1].reshape(shape)
+        return dw
+    for (_, th, tw), cells, outputs in win.each_inner_tap():
+        dw[th, tw] = (x5[cells][..., None] * parts[outputs]).sum((0, 1, 2, 3))
+    return dw.astype(x5.dtype, copy=False)
+
+
 @bound("DepthwiseConv2dNative", stateful=False)
 def _forward(node: Node) -> Function:
     sliding, xp = Sliding(node, 2), node.xp
 
     def run(x: Any, w: Any) -> Any:
         x5 = sliding.come(xp, x, "input")
-        channels = x5.shape[4]
-        win = _window(sliding, x5.shape[1:4], channels, w.shape)
-        if _by_loop(xp, w.shape[3], x5, w):
-            made = channels * w.shape[3]
-            y = np.zeros((len(x5) * win.out[1], win.out[2] * made), x.dtype)
-            of = _each_filter_its_channel(x5, w.shape[3]), _repeated(w, win)
-            _shared(filtered, win, _images(len(x5), win), *of, y)
-            return sliding.leave(xp, y.reshape(len(x5), *win.out, made))
-        y = xp.zeros((len(x5), *win.out, channels, w.shape[3]), _wide(x.dtype))
-        for (_, th, tw), cells, outputs in win.each_inner_tap():
-            y[outputs] += x5[cells][..., None] * w[th, tw]
-        return sliding.leave(xp, y.reshape(*y.shape[:4], channels * w.shape[3]).astype(x.dtype, copy=False))
+        return sliding.leave(xp, forward(xp, x5, w, _window(sliding, x5.shape[1:4], x5.shape[4], w.shape)))
 
     return run
 
@@ -113,14 +144,7 @@ def _by_input(node: Node) -> Function:
         dy5 = sliding.come(xp, dy, "out_backprop")
         win = _window(sliding, size, channels, w.shape, dy5)
         _same_batch(sliding, images, dy5)
-        if _by_loop(xp, w.shape[3], dy5, w):
-            dx = np.zeros((images, *size, dy5.shape[4]), dy.dtype)
-            _shared(spread_back, win, _images(images, win), dx, _repeated(w, win), _rows(dy5, win))
-            return sliding.leave(xp, _by_channel(dx, channels).sum(-1) if w.shape[3] > 1 else dx)
-        dx, parts = xp.zeros((images, *size, channels), _wide(dy.dtype)), _by_channel(dy5, channels)
-        for (_, th, tw), cells, outputs in win.each_inner_tap():
-            dx[cells] += (parts[outputs] * w[th, tw]).sum(-1)
-        return sliding.leave(xp, dx.astype(dy.dtype, copy=False))
+        return sliding.leave(xp, by_input(xp, dy5, w, win))
 
     return run
 
@@ -133,16 +157,6 @@ def _by_filter(node: Node) -> Function:
         x5, dy5, shape = sliding.come(xp, x, "input"), sliding.come(xp, dy, "out_backprop"), ints(filter_sizes)
         win = _window(sliding, x5.shape[1:4], x5.shape[4], shape, dy5)
         _same_batch(sliding, len(x5), dy5)
-        dw, parts = xp.zeros(shape, _wide(x.dtype)), _by_channel(dy5, x5.shape[4])
-        if _by_loop(xp, shape[3], x5, dy5):
-            sums = np.zeros((shape[0] * shape[1], win.out[2], dy5.shape[4]), x.dtype)
-            of = _each_filter_its_channel(x5, shape[3]), _rows(dy5, win)
-            _shared(filter_gradient, win, runs(len(sums), 1), *of, sums.reshape(len(sums), -1))
-            if win.out[2]:
-                dw[:] = np.cumsum(sums, 1, dtype=x.dtype)[:, -1].reshape(shape)
-            return dw
-        for (_, th, tw), cells, outputs in win.each_inner_tap():
-            dw[th, tw] = (x5[cells][..., None] * parts[outputs]).sum((0, 1, 2, 3))
-        return dw.astype(x.dtype, copy=False)
+        return by_filter(xp, x5, dy5, shape, win)
 
     return run

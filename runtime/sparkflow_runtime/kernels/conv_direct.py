@@ -32,6 +32,7 @@ from sparkflow_runtime.kernels.windows import Triple, Window
 _BLOCK_BYTES = 1 << 18  # of padded images that are worked on at once
 _PARTS = 32  # into which a batch is divided at least, for the threads
 _SUMS = 8  # the same for the gradient of a filter, which has a partial sum for each
+_ALONE = 1 << 20  # products that take as long as it takes to wake a thread
 _LINE = 64  # bytes: what follows the padded input begins on a cache line of its own
 _SMALL = 1 << 16  # weights of a filter of which several partial gradients may be held
 _MIN_WIDE, _MIN_MADE = 4, 4  # outputs of a row, and channels, below which tiles are mostly empty
@@ -202,7 +203,11 @@ def _convolve(x: np.ndarray, w: np.ndarray, walk: _Walk, y: np.ndarray) -> None:
     def work(parts: Sequence[tuple[int, int]]) -> None:
         direct.functions[0](*addresses, parts[0][0], parts[-1][1], *_room(plan))
 
-    share(work, plan.divided(_PARTS))
+    parts = plan.divided(_PARTS)
+    if y.size * len(w) < _ALONE:
+        work(parts)
+    else:
+        share(work, parts)
 
 
 def forward(x: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:

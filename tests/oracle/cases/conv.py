@@ -42,6 +42,7 @@ def _convolutions(dtype: str) -> Iterator[Any]:
     yield "whole", [x, noise(dtype, 7, 6, 3, 2)], _windows(1, "VALID"), own
     yield "larger-than-input", [x, noise(dtype, 9, 3, 3, 2)], _windows(1, "SAME"), own
     yield "groups", [noise(dtype, 2, 5, 5, 4), noise(dtype, 3, 3, 2, 6)], _windows(1, "SAME")
+    yield "a channel each", [noise(dtype, 2, 5, 5, 4), noise(dtype, 3, 3, 1, 8)], _windows(1, "SAME")
     yield "no-images", [x[:0], w], _windows(1, "SAME")
     yield "too-large", [x, noise(dtype, 9, 3, 3, 2)], _windows(1, "VALID")
     yield "channels", [x, noise(dtype, 3, 3, 2, 4)], _windows(1, "SAME")
