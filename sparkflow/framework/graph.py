@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from sparkflow.framework.collections import Collections
+from sparkflow.framework.graph_scopes import NameScope, Pushed
 from sparkflow.framework.operation import Operation, Tensor
 from sparkflow.framework.registry import OpSpec, lookup
 from sparkflow.framework.shapes import show
@@ -24,40 +25,6 @@ from sparkflow_runtime.wire.protos import AttrValue, GraphDef, NodeDef
 _VALID_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
 _VALID_SCOPE = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
 _PRODUCER = 1882  # the GraphDef version that TensorFlow 2.x writes; readers refuse a lower one
-
-
-class NameScope:
-    """`with` one of these, ops made inside have names that begin with `name/`; it gives that prefix."""
-
-    __slots__ = ("_graph", "_name", "_old")
-
-    def __init__(self, graph: Graph, name: str | None):
-        self._graph, self._name, self._old = graph, name, ""
-
-    def __enter__(self) -> str:
-        graph, name = self._graph, self._name
-        scope = "" if not name else name if name[-1] == "/" else graph.unique_name(name) + "/"
-        self._old, graph._name_stack = graph._name_stack, scope
-        return scope
-
-    def __exit__(self, *error: object) -> None:
-        self._graph._name_stack = self._old
-
-
-class Pushed:
-    """`with` one of these, `item` is the last of that stack of the graph."""
-
-    __slots__ = ("_graph", "_item", "_name", "_stack")
-
-    def __init__(self, graph: Graph, name: str, item: Any):
-        self._graph, self._name, self._item = graph, name, item
-
-    def __enter__(self) -> None:
-        self._stack: list[Any] = getattr(self._graph, self._name)
-        self._stack.append(self._item)
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.pop()
 
 
 class Graph(Collections):

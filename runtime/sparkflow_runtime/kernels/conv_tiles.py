@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.compiled import Instructions, Stack, compiled
+from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.kernels.loop_parts import Instructions, Stack
 
 _A, _B = np.float32(3 / 4), np.float32(3 / 2)  # the points; then their squares and cubes
 _A2, _B2, _A3, _B3 = np.float32(9 / 16), np.float32(9 / 4), np.float32(27 / 64), np.float32(27 / 8)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import csv
-import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.parsing_single import OneRow
 from sparkflow_runtime.kernels.registry import Node, bound, prepares
-from sparkflow_runtime.records import example_line as lines
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.example import (
     BYTES_LIST,
@@ -25,6 +24,7 @@ from sparkflow_runtime.records.example import (
     index,
 )
 from sparkflow_runtime.records.example_entries import REACH
+from sparkflow_runtime.records.example_line import Line
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.tensor_proto import as_bytes
 
@@ -275,36 +275,8 @@ def _parse_single_example(node: Node) -> Callable[..., Any]:
     dims = [tuple(s.dims) for s in node.attrs["dense_shapes"]]
     if sparse_keys or not all(Dense(0, *each).is_single for each in zip(kinds, dims)):
         return whole
-    return _OneRow(tuple(dense_keys), kinds, dims, whole)
-
-
-class _OneRow:
-    """Parses a message with one value of each feature, which is what a pipeline of single records runs for each of
-    them. Any other message is the business of `whole`, its errors too."""
-
-    def __init__(
-        self, keys: tuple[bytes, ...], kinds: Sequence[int], dims: Sequence[tuple[int, ...]], whole: Callable[..., Any]
-    ):
-        self._line = lines.Line(keys_of(keys), kinds)
-        self._kinds, self._dims, self._whole = list(kinds), dims, whole
-        self._own = threading.local()
-
-    def __call__(self, serialized: Any, *defaults: Any) -> list[Any]:
-        message = serialized.item() if isinstance(serialized, np.ndarray) and serialized.ndim == 0 else serialized
-        if type(message) is not bytes or any(np.size(default) > 1 for default in defaults):
-            return self._whole(serialized, *defaults)
-        places = getattr(self._own, "places", None)
-        if places is None:
-            places = self._own.places = self._line.places()
-        found = self._line.read(message, places)
-        if found is None:
-            return self._whole(serialized, *defaults)
-        out = []
-        for kind, dims, value in zip(self._kinds, self._dims, found):
-            made = np.empty(dims, DTYPES[kind])
-            made[...] = value
-            out.append(made)
-        return out
+    line = Line(keys_of(tuple(dense_keys)), kinds)
+    return OneRow(line, [DTYPES[kind] for kind in kinds], dims, whole)
 
 
 def _single(sparse: list[tuple[Any, Any, Any]], dense: list[np.ndarray]) -> list[Any]:

@@ -19,7 +19,6 @@ from sparkflow_runtime.kernels import (
     conv_winograd,
     machine_code,
     max_pool_loops,
-    nn_loops,
     parallel,
     window_loops,
 )
@@ -211,24 +210,6 @@ def _pools(dtype: Any) -> list[Any]:
     return cases
 
 
-def _within(dy: Any, x: Any, made: Any, limits: Any) -> list[Any]:
-    return [
-        (nn_loops.relu, [x, limits, made, 7, 990]),
-        (nn_loops.relu_own, [x.copy(), limits, 7, 990]),
-        (nn_loops.relu_grad, [dy, x, limits, made, 7, 990]),
-        (nn_loops.relu_grad_own, [dy.copy(), x, limits, 7, 990]),
-    ]
-
-
-def _activations(dtype: Any) -> list[Any]:
-    dy, x = normal(999, dtype=dtype), _special(normal(999, dtype=dtype))
-    made = np.zeros(999, dtype)
-    return [
-        *_within(dy, x, made, nn_loops.limits("Relu", dtype)),
-        *_within(dy, x, made, nn_loops.limits("Relu6", dtype)),
-    ]
-
-
 def _winograd() -> list[Any]:
     x, m, w = normal(2, 13, 9, 67), normal(36, 8, 67), normal(3, 3, 7, 67)
     u, part = normal(36, 4, 66), normal(36, 8, 30)
@@ -246,7 +227,7 @@ def _winograd() -> list[Any]:
     ]
 
 
-LOOPS = [case for kind in (np.float32, np.float64) for make in (_columns, _pools, _activations) for case in make(kind)]
+LOOPS = [case for kind in (np.float32, np.float64) for make in (_columns, _pools) for case in make(kind)]
 LOOPS += _winograd()
 
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.kernels import machine_ahead, machine_build, machine_code, row_loops
-from sparkflow_runtime.kernels.compiled import Compiled, Stack, registered
+from sparkflow_runtime.kernels.compiled import Compiled, registered
+from sparkflow_runtime.kernels.loop_parts import Stack
 from sparkflow_runtime.kernels.machine_code import Argument, Source
 
 
