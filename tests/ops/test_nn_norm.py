@@ -71,6 +71,18 @@ def test_local_response(evaluate: Any, radius: int) -> None:
         np.testing.assert_allclose(got[..., c], x[..., c] / (1.5 + 0.3 * near) ** 0.75, rtol=1e-5)
 
 
+@pytest.mark.parametrize("beta", [0.5, 0.75, 0.9, 1.0])
+def test_local_response_of_many_cells_is_that_of_each(evaluate: Any, beta: float) -> None:
+    x = RNG.standard_normal((3, 20, 60, 24)).astype("f4")
+    whole = evaluate(lambda a: nn_norm.lrn(a, 3, 1.5, 0.3, beta), x)
+    parts = [
+        evaluate(lambda a: nn_norm.lrn(a, 3, 1.5, 0.3, beta), x[:1, :, first : first + 20]) for first in (0, 20, 40)
+    ]
+    np.testing.assert_array_equal(whole[:1], np.concatenate(parts, 2))
+    near = np.square(x[..., 2:9]).sum(-1, dtype="f8")
+    np.testing.assert_allclose(whole[..., 5], x[..., 5] / (1.5 + 0.3 * near) ** beta, rtol=1e-5)
+
+
 def test_old_batch_norm(evaluate: Any) -> None:
     def build(*args: Any, scaled: bool) -> Any:
         return nn_norm.batch_norm_with_global_normalization(*args, 0.1, scaled)

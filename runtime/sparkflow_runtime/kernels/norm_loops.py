@@ -256,3 +256,27 @@ def _(up: Any, x: Any, mean: Any, slope: Any, shift: Any, factor: Any, out: Any,
         at = slice(first, min(first + size, x.size))
         part = slice(0, at.stop - at.start)
         out[at] = (up[at] - ((x[at] - mean[part]) * slope[part] + shift[part])) * factor[part]
+
+
+@compiled(["void(Array(float32, 2, 'C', readonly=True), float32[:,::1], int64)"])
+def window_sums(x: Any, out: Any, radius: Any) -> None:
+    """out = of each number of a row the sum over those that are up to radius away."""
+    channels = x.shape[1]
+    for r in range(x.shape[0]):
+        given, made = x[r], out[r]
+        for c in range(np.uint64(channels)):
+            made[c] = given[c]
+        for shift in range(1, min(radius, channels - 1) + 1):
+            by, kept = np.uint64(shift), np.uint64(channels - shift)
+            for c in range(kept):
+                made[c + by] += given[c]
+            for c in range(kept):
+                made[c] += given[c + by]
+
+
+@window_sums.otherwise
+def _(x: Any, out: Any, radius: Any) -> None:
+    out[:] = x
+    for shift in range(1, min(radius, x.shape[1] - 1) + 1):
+        out[:, shift:] += x[:, :-shift]
+        out[:, :-shift] += x[:, shift:]

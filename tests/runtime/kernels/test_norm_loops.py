@@ -75,3 +75,13 @@ def test_the_same_bits(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) 
         made.append(everything(shape))
     for one, other in zip(*made):
         assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("radius", [0, 1, 4, 50])
+@pytest.mark.parametrize("shape", SHAPES[:4])
+def test_sums_over_neighbours(version: None, shape: tuple[int, int], radius: int) -> None:
+    x, out = inputs(shape)[0], np.full(shape, 7, np.float32)
+    norm.window_sums(x, out, radius)
+    wide = x.astype(np.float64)
+    for c in range(shape[1]):
+        np.testing.assert_allclose(out[:, c], wide[:, max(0, c - radius) : c + radius + 1].sum(1), rtol=1e-4, atol=1e-4)
