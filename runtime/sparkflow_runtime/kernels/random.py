@@ -131,6 +131,9 @@ def _shuffle(node: Node) -> Function:
 # ---------------------------------------------------------------------- classes, gamma, Poisson
 
 
+_FEW = 1 << 12  # samples times classes
+
+
 def drawn_classes(what: str, rng: np.random.Generator, logits: Any, num_samples: Any, dtype: Any) -> np.ndarray:
     """A class is where a uniform value falls among the running sums of the probabilities."""
     scores, count = host(logits).astype(np.float64), one_int(num_samples)
@@ -143,9 +146,13 @@ def drawn_classes(what: str, rng: np.random.Generator, logits: Any, num_samples:
         top = np.where(np.isfinite(scores), scores, -np.inf).max(1, keepdims=True, initial=-np.inf)
         sums = np.cumsum(np.where(np.isfinite(scores), np.exp(scores - top), 0), 1)
     drawn = rng.random((len(scores), count))
-    out = np.empty(drawn.shape, dtype)
+    out, last = np.empty(drawn.shape, dtype), scores.shape[1] - 1
+    if count * scores.shape[1] <= _FEW:  # comparing with all sums takes less than a search's call a row
+        for k in range(count):
+            out[:, k] = (sums <= drawn[:, k : k + 1] * sums[:, -1:]).sum(1).clip(0, last)
+        return out
     for row, line, values in zip(out, sums, drawn):
-        row[...] = np.searchsorted(line, values * line[-1], "right").clip(0, scores.shape[1] - 1)
+        row[...] = np.searchsorted(line, values * line[-1], "right").clip(0, last)
     return out
 
 

@@ -1,4 +1,4 @@
-"""Uniform values drawn in several threads: the bits that one generator gives, which goes on behind them."""
+"""Uniform values drawn in several threads: the bits that one generator gives, which goes on behind them. Classes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sparkflow_runtime.kernels import random
 from sparkflow_runtime.kernels.random import uniform
 
 
@@ -29,3 +30,15 @@ def test_bits(shape: tuple[int, ...], dtype: Any, before: int) -> None:
 def test_another_generator_draws_as_ever() -> None:
     mine, plain = np.random.default_rng(1), np.random.default_rng(1)
     assert uniform(mine, (600_000,), np.float32).tobytes() == plain.random(600_000, np.float32).tobytes()
+
+
+@pytest.mark.parametrize("count, classes", [(1, 1), (1, 50), (7, 9), (0, 3)])
+def test_classes_are_the_same_however_they_are_found(monkeypatch: pytest.MonkeyPatch, count: int, classes: int) -> None:
+    logits = np.random.default_rng(1).normal(0, 3, (40, classes)).astype(np.float32)
+    logits[3], logits[5, 0], logits[6, -1] = -np.inf, np.inf, np.nan
+    found = []
+    for few in (0, 1 << 12):
+        monkeypatch.setattr(random, "_FEW", few)
+        found.append(random.drawn_classes("here", np.random.default_rng(2), logits, np.int32(count), np.int64))
+    np.testing.assert_array_equal(*found)
+    assert found[0].shape == (40, count) and ((found[0] >= 0) & (found[0] < classes)).all()
