@@ -180,9 +180,10 @@ def _fused_batch_norm(node: Node) -> Callable[..., Any]:
             return one_by_one(arrays)
         scale, offset, mean, variance = vectors
         rows = x.reshape(-1, x.shape[-1])
-        into = None if out is None else rows if out is x else out.reshape(rows.shape)
-        inverse = scale / np.sqrt(variance + epsilon)
-        return norm_loops.normalised(rows, mean, inverse, offset, into, ends).reshape(x.shape)
+        made = np.empty_like(x) if out is None else out
+        into = rows if made is x else made.reshape(rows.shape)
+        norm_loops.normalised(rows, mean, scale / np.sqrt(variance + epsilon), offset, into, ends)
+        return made
 
     return run
 

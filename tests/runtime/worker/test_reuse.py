@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.kernels import fused_machine, registry
 from sparkflow_runtime.worker import reuse
 from sparkflow_runtime.worker.codegen import Call, compile_segment
@@ -184,7 +185,11 @@ def test_a_slot_is_free_when_its_only_reader_is_done(graph: Any) -> None:
 def _rows() -> list[Any]:
     names = [op for op in registry.registered() if registry.has_kernel(op, "CPU")]
     rows = [registry.find(op, "CPU") for op in names]
-    return [r for r in rows if r.in_place and r.op not in ("Assign", "_Fused") and not r.op.startswith("Logical")]
+    return [
+        r
+        for r in rows
+        if r.in_place and r.op not in ("Assign", "_Fused", "_FusedBatchNorm") and not r.op.startswith("Logical")
+    ]
 
 
 _OF_BITS = ("Invert", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
@@ -195,7 +200,7 @@ _CASES = [(r, t) for r in _rows() for t in ((tf.int32, tf.int64) if r.op in _OF_
 def test_every_kernel_gives_the_same_bits_in_place(row: Any, dtype: Any) -> None:
     """In the memory of each of its inputs that it may take; the others stay as they are."""
     rng = np.random.default_rng(0)
-    unary = len(row.in_place) == 1 and row.op not in ("BiasAdd", "ReluGrad", "Atan2", *_OF_BITS[1:])
+    unary = len(row.in_place) == 1 and row.op not in ("BiasAdd", "ReluGrad", "Relu6Grad", "Atan2", *_OF_BITS[1:])
     shape = (3, 1000, 7, 13)
     inputs = [rng.normal(scale=3, size=shape).astype(dtype.np) for _ in range(1 if unary else 2)]
     if row.op not in _OF_BITS:
@@ -213,6 +218,18 @@ def test_every_kernel_gives_the_same_bits_in_place(row: Any, dtype: Any) -> None
             assert out is given[i] and out.tobytes() == plain.tobytes()
             others = [(x, y) for k, (x, y) in enumerate(zip(inputs, given)) if k != i]
             assert all(x.tobytes() == y.tobytes() for x, y in others)
+
+
+def test_a_fused_normalisation_takes_the_memory_of_what_it_normalises(graph: Any) -> None:
+    image = tf.reshape(tf.matmul(tf.random_uniform([N // 16, 64], seed=1), tf.ones([64, 16])), [1, 1, N // 16, 16])
+    near, ones = tf.cos(tf.range(16.0)), tf.ones(16)
+    a = tf.add(image, 1.0, name="a")
+    y = tf.nn.relu(tf.nn.fused_batch_norm(a, ones, near, near, ones, is_training=False)[0], name="y")
+    fetch = tf.reduce_sum(y, [0, 1, 2])
+    with tf.Session() as session, tf.Session(config=_plain()) as other:
+        assert session.run(fetch).tobytes() == other.run(fetch).tobytes()
+        took = new_bytes(session, fetch)
+    assert took["y"] == 0
 
 
 def test_a_fused_node_takes_an_input_that_it_reads_no_more(graph: Any) -> None:
