@@ -130,3 +130,21 @@ def _emission(one: Callable[..., Sequence[Any]], edge: int, vector: Any) -> Call
         return context.get_dummy_value()
 
     return emit
+
+
+def vector_copy(lanes: int) -> Any:
+    """numba's function (x, at, y, to): as many numbers from x's number `at` on to y's number `to`."""
+    vector = ir.VectorType(_FLOAT, lanes)
+
+    def typed(typing: Any, x: Any, at: Any, y: Any, to: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            x, at, y, to = args
+            source = builder.gep(context.make_array(signature.args[0])(context, builder, x).data, [at])
+            target = builder.gep(context.make_array(signature.args[2])(context, builder, y).data, [to])
+            value = _load(builder, source, vector).value
+            builder.store(value, builder.bitcast(target, vector.as_pointer())).align = 4
+            return context.get_dummy_value()
+
+        return types.void(x, types.int64, y, types.int64), generate
+
+    return intrinsic(typed)

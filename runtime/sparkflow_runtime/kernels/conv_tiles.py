@@ -21,7 +21,9 @@ _SUM, _PRODUCT = np.float32(45 / 16), np.float32(81 / 64)  # of the squares
 _F0, _FA, _FB = np.float32(64 / 81), np.float32(-128 / 243), np.float32(32 / 243)  # what divides each point's equation
 _LANES = 16  # channels that are mapped at once
 _AHEAD = 8  # rows of a filter by which its numbers are asked for: they come from memory, a few at a place
-_strip = Stack("_strip", 36 * _LANES)  # cells of a tile that lies across an edge, or has not so many channels
+_ZEROS = 36 * _LANES
+# Cells of a tile that lies across an edge, or has not so many channels; then zeros.
+_strip = Stack("_strip", _ZEROS + _LANES)
 
 
 # ---------------------------------------------------------------------- the maps
@@ -94,9 +96,16 @@ def _biased(name: str, relu: bool) -> Instructions:
     return Instructions(name, make)
 
 
+def _copying() -> Any:
+    from sparkflow_runtime.kernels.conv_tile_lanes import vector_copy
+
+    return vector_copy(_LANES)
+
+
 PLAIN, BIASED, RECTIFIED = 0, 1, 2  # what an output becomes besides: a bias is added; then what is below 0 becomes 0
 _in, _out, _back = _lanes("_in", inputs, 6), _lanes("_out", outputs, 6), _lanes("_back", outputs_back, 4)
 _out_biased, _out_rectified = _biased("_out_biased", False), _biased("_out_rectified", True)
+_copy = Instructions("_copy", _copying)
 _filter, _of_filter = _lanes("_filter", filters, 3), _lanes("_of_filter", filters_back, 6)
 
 
@@ -107,11 +116,14 @@ def _gather(x: Any, n: Any, h0: Any, w0: Any, c0: Any, edge: Any, t: Any) -> Non
     for a in range(edge):
         for b in range(edge):
             h, w, at = h0 + a, w0 + b, (a * edge + b) * _LANES
-            inside = some if 0 <= h < height and 0 <= w < width else 0
-            for c in range(inside):
-                t[at + c] = x[n, h, w, c0 + c]
-            for c in range(inside, _LANES):
-                t[at + c] = 0
+            inside = 0 <= h < height and 0 <= w < width
+            if inside and some == _LANES:
+                _copy(x, ((n * height + h) * width + w) * channels + c0, t, at)
+                continue
+            _copy(t, _ZEROS, t, at)
+            if inside:
+                for c in range(some):
+                    t[at + c] = x[n, h, w, c0 + c]
 
 
 def _scatter(t: Any, v: Any, i: Any, c0: Any, some: Any) -> None:
@@ -121,7 +133,7 @@ def _scatter(t: Any, v: Any, i: Any, c0: Any, some: Any) -> None:
             v[q, i, c0 + c] = t[q * _LANES + c]
 
 
-@compiled([_TILES], parts=[_in, _gather, _scatter, _strip])
+@compiled([_TILES], parts=[_in, _copy, _gather, _scatter, _strip])
 def tiles_in(x: Any, v: Any, first: Any, start: Any, stop: Any, down: Any, across: Any, top: Any, left: Any) -> None:
     """v[:, i] = B' d B for i from start to stop, d the 6 x 6 cells of tile `first + i`.
 
@@ -185,13 +197,19 @@ def _finished(
 
 @compiled(
     [f"void({_IN.format(3)}, float32[:,:,:,::1], {_IN.format(1)}, " + ", ".join(["int64"] * 7) + ")"],
-    parts=[_out, _out_biased, _out_rectified, _finished, _collect, _strip],
+    parts=[_out, _out_biased, _out_rectified, _finished, _copy, _collect, _strip],
 )
 def tiles_out(
     m: Any, y: Any, bias: Any, ends: Any, first: Any, start: Any, stop: Any, down: Any, across: Any, channel: Any
 ) -> None:
     """The 4 x 4 cells of tile `first + i` of y, from that channel on, = A' m[:, i] A, as far as both reach; cells
-    outside are left out. ends: PLAIN, BIASED or RECTIFIED; the bias has y's channels, zeros up to a whole vector."""
+        outside are left out. ends: def _copying() -> Any:
+        from sparkflow_runtime.kernels.conv_tile_lanes import vector_copy
+
+        return vector_copy(_LANES)
+
+
+    PLAIN, BIASED or RECTIFIED; the bias has y's channels, zeros up to a whole vector."""
     _, height, width, all_channels = y.shape
     row, channels, t = m.shape[2], min(m.shape[2], all_channels - channel), _strip()
     step = m.shape[1] * row
@@ -206,12 +224,18 @@ def tiles_out(
                 to_row = width * all_channels
                 _finished(m, i * row + c0, 6 * step, step, y, at + c0, to_row, all_channels, bias, b, ends)
                 continue
-            _collect(m, i, c0, channels, t)
-            _finished(t, 0, 6 * _LANES, _LANES, t, 0, 4 * _LANES, _LANES, bias, b, ends)
+            if some == _LANES:
+                _finished(m, i * row + c0, 6 * step, step, t, 0, 4 * _LANES, _LANES, bias, b, ends)
+            else:
+                _collect(m, i, c0, channels, t)
+                _finished(t, 0, 6 * _LANES, _LANES, t, 0, 4 * _LANES, _LANES, bias, b, ends)
             for a in range(min(4, height - h0)):
-                for b in range(min(4, width - w0)):
+                for e in range(min(4, width - w0)):
+                    if some == _LANES:
+                        _copy(t, (4 * a + e) * _LANES, y, at + c0 + (a * width + e) * all_channels)
+                        continue
                     for c in range(some):
-                        y[n, h0 + a, w0 + b, channel + c0 + c] = t[(4 * a + b) * _LANES + c]
+                        y[n, h0 + a, w0 + e, channel + c0 + c] = t[(4 * a + e) * _LANES + c]
 
 
 @tiles_out.otherwise
@@ -232,7 +256,7 @@ def _(
         part[n[inside], h[inside], w[inside]] = cells[a, b, inside]
 
 
-@compiled([_TILES], parts=[_back, _gather, _scatter, _strip])
+@compiled([_TILES], parts=[_back, _copy, _gather, _scatter, _strip])
 def tiles_back(y: Any, u: Any, first: Any, start: Any, stop: Any, down: Any, across: Any, top: Any, left: Any) -> None:
     """u[:, i] = A d A', d the 4 x 4 cells of tile `first + i`: the transpose of `tiles_out`. top and left are 0."""
     _, height, width, channels = y.shape

@@ -229,9 +229,9 @@ def _sum_in_lanes(transform: Transform, tiles: int, inner: int, outer: int) -> n
     def work(mine: Sequence[int]) -> None:
         for lane in mine:
             for at, (first, count) in enumerate(blocks[lane :: len(lanes)]):
-                v, u = scratch("tiles", (36, count, inner)), scratch("products", (36, count, outer))
+                v, u = _matrices("tiles", count, inner), _matrices("products", count, outer)
                 transform(v, u, first, 0, count)
-                _add_product(v, u, lanes[lane], at == 0)
+                _add_product(v[:, :count], u[:, :count], lanes[lane], at == 0)
 
     share(work, range(len(lanes)))
     for lane in lanes[1:]:
@@ -243,8 +243,9 @@ def _sum_in_phases(transform: Transform, tiles: int, inner: int, outer: int) -> 
     """[36, inner, outer], one sum: threads share out the tiles of a large block, then its 36 products."""
     total = scratch("filter", (36, inner, outer))
     for first, count in _even_runs(tiles, max(128, 114688 // max(inner, outer))):
-        v, u = scratch("tiles", (36, count, inner)), scratch("products", (36, count, outer))
+        v, u = _matrices("tiles", count, inner), _matrices("products", count, outer)
         _over_tiles(partial(transform, v, u, first), count)
+        v, u = v[:, :count], u[:, :count]
 
         def multiply(mine: Sequence[int], v: np.ndarray = v, u: np.ndarray = u, new: bool = first == 0) -> None:
             q = slice(mine[0], mine[-1] + 1)
