@@ -44,11 +44,11 @@ def _when(date: str | None) -> str:
 def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> Callable[[Function], Function]:
     """Of a function or class that will be removed after date (YYYY-MM-DD); instructions: what to use instead."""
     if not instructions:
-        raise ValueError("Don't deprecate things without conversion instructions!")
+        raise ValueError("deprecated: instructions must say what to use instead")
 
     def decorate(function: Function) -> Function:
         name = function.__qualname__
-        message = f"{name} is deprecated and will be removed {_when(date)}. Instructions for updating: {instructions}"
+        message = f"{name} is deprecated and goes {_when(date)}; instead: {instructions}"
         if isinstance(function, type):
             made: Any = getattr(function, "__init__")  # noqa: B009
 
@@ -75,7 +75,7 @@ def deprecated_args(
 ) -> Callable[[Function], Function]:
     """Of arguments. names: of each, or (name, the value that does not warn)."""
     if not names:
-        raise ValueError("Specify which argument is deprecated.")
+        raise ValueError("deprecated_args: no argument is named")
     harmless = {each: () if isinstance(each, str) else each[1:] for each in names}
     kept = {key if isinstance(key, str) else key[0]: values for key, values in harmless.items()}
     return _on_arguments(date, instructions, lambda name, value: name in kept and value not in kept[name], warn_once)
@@ -86,7 +86,7 @@ def deprecated_arg_values(
 ) -> Callable[[Function], Function]:
     """Of arguments with these values."""
     if not values:
-        raise ValueError("Specify which argument values are deprecated.")
+        raise ValueError("deprecated_arg_values: no argument is named")
     told = lambda name, value: name in values and value == values[name]  # noqa: E731
     return _on_arguments(date, instructions, told, warn_once)
 
@@ -105,8 +105,8 @@ def _on_arguments(
                 return function(*args, **kwargs)  # which says itself what is wrong
             for name, value in given.items():
                 if told(name, value):
-                    what = f"calling {function.__qualname__} with {name} is deprecated and will be removed"
-                    _warn((function, name), f"{what} {_when(date)}. Instructions for updating: {instructions}", once)
+                    what = f"calling {function.__qualname__} with {name} is deprecated and goes"
+                    _warn((function, name), f"{what} {_when(date)}; instead: {instructions}", once)
             return function(*args, **kwargs)
 
         return call
@@ -116,7 +116,7 @@ def _on_arguments(
 
 def deprecated_alias(deprecated_name: str, name: str, func_or_class: Function, warn_once: bool = True) -> Function:
     """func_or_class by its old name."""
-    message = f"The name {deprecated_name} is deprecated. Please use {name} instead."
+    message = f"{deprecated_name} is now called {name}, and the old name is deprecated"
 
     def call(*args: Any, **kwargs: Any) -> Any:
         _warn(deprecated_name, message, warn_once)
@@ -143,7 +143,7 @@ def deprecated_argument_lookup(new_name: str, new_value: Any, old_name: str, old
     if old_value is None:
         return new_value
     if new_value is not None:
-        raise ValueError(f"Cannot specify both '{old_name}' and '{new_name}'.")
+        raise ValueError(f"{old_name!r} is the old name of {new_name!r}: give only one of them")
     return old_value
 
 

@@ -71,9 +71,9 @@ def freeze_graph_with_def_protos(
 ) -> GraphDef:  # fmt: skip
     """freeze_graph of what has been read. Raises ValueError without a checkpoint, or names of outputs."""
     if not input_saved_model_dir and not (input_checkpoint and train.checkpoint_exists(input_checkpoint)):
-        raise ValueError(f"Input checkpoint '{input_checkpoint}' doesn't exist!")
+        raise ValueError(f"freeze_graph: there is no checkpoint {input_checkpoint!r}")
     if not output_node_names:
-        raise ValueError("You need to supply the name of a node to --output_node_names.")
+        raise ValueError("freeze_graph: output_node_names is empty")
     graph = Graph()
     with graph.as_default(), Session(graph=graph) as session:
         if input_saved_model_dir:
@@ -158,7 +158,7 @@ def optimize_for_inference(
     known = {node.name for node in input_graph_def.node}
     missing = [name for name in inputs if name not in known]
     if missing:
-        raise KeyError(f"The following input nodes were not found: {set(missing)}")
+        raise KeyError(f"optimize_for_inference: the graph has no nodes {missing}")
     made = GraphDef(versions=input_graph_def.versions, library=input_graph_def.library)
     for node in input_graph_def.node:
         made.node.append(_placeholder(node, types[inputs.index(node.name)]) if node.name in inputs else node)

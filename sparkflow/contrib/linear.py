@@ -28,15 +28,15 @@ class _Linear:
     ):  # fmt: skip
         self._is_sequence = isinstance(args, (list, tuple))
         if args is None or (self._is_sequence and not args):
-            raise ValueError("`args` must be specified")
+            raise ValueError("linear: args is empty")
         tensors = [convert_to_tensor(arg) for arg in (args if self._is_sequence else [args])]
         total = 0
         for tensor in tensors:
             dims = tensor.get_shape()
             if dims.ndims != 2:
-                raise ValueError(f"linear is expecting 2D arguments: {[t.get_shape() for t in tensors]}")
+                raise ValueError(f"linear: matrices are wanted, got shapes {[t.get_shape() for t in tensors]}")
             if dims[1].value is None:
-                raise ValueError(f"linear expects shape[1] to be provided for shape {dims}, but saw {dims[1]}")
+                raise ValueError(f"linear: the number of columns must be known, got shape {dims}")
             total += dims[1].value
         dtype, scope = tensors[0].dtype, get_variable_scope()
         self._weights = get_variable("kernel", [total, output_size], dtype, kernel_initializer)

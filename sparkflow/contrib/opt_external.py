@@ -88,7 +88,7 @@ class ExternalOptimizerInterface:
 
     def _minimize(self, initial_val: np.ndarray, loss_grad_func: Any, **settings: Any) -> np.ndarray:
         """The vector at which the loss is least. loss_grad_func(x) -> [loss, gradient]."""
-        raise NotImplementedError("To use ExternalOptimizerInterface, subclass from it and implement _minimize")
+        raise NotImplementedError(f"{type(self).__name__} does not say how it minimizes: define _minimize")
 
     def _pack(self, tensors: list[Any]) -> Tensor:
         if not tensors:
@@ -140,7 +140,7 @@ class ScipyOptimizerInterface(ExternalOptimizerInterface):
         taken = sorted(set(kwargs) & set(own))
         if taken:
             told = "use var_to_bounds" if taken == ["bounds"] else "it is set by the interface"
-            raise ValueError(f"Optimizer keyword arg '{taken[0]}' must not be given: {told}")
+            raise ValueError(f"optimizer_kwargs may not hold {taken[0]!r}: {told}")
         result = minimize(both, np.float64(initial_val), **own, **kwargs)
         logging.info(
             "Optimization terminated with:\n  Message: %s\n  Objective function value: %f\n  Number of iterations: %s\n"

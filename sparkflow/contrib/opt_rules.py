@@ -140,12 +140,12 @@ class MovingAverageOptimizer(_Around, Optimizer):
         """A Saver that exchanges the names of variables and their averages. Raises RuntimeError before
         apply_gradients, ValueError where one of a pair is missing."""
         if not self._swapped:
-            raise RuntimeError("Must call apply_gradients or minimize before creating the swapping_saver")
+            raise RuntimeError("swapping_saver: there are no averages before apply_gradients or minimize")
         given = variables.global_variables() if var_list is None else var_list
         named = dict(given) if isinstance(given, dict) else {var.op.name: var for var in given}
         missing = [other for key, other in self._swapped.items() if key in named and other not in named]
         if missing:
-            raise ValueError(f"Variable to swap {missing[0]} is not part of variables to save")
+            raise ValueError(f"swapping_saver: {missing[0]} is averaged, and not among the variables to save")
         return Saver({self._swapped.get(key, key): var for key, var in named.items()}, name=name, **settings)
 
 

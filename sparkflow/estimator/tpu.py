@@ -49,10 +49,12 @@ class TPUConfig(_TPUConfig):
             if value is not None and value < 1:
                 raise ValueError(f"TPUConfig {name} must be positive, got {value}")
         if made.num_cores_per_replica not in (None, *_CORES):
-            raise ValueError(f"num_cores_per_replica must be one of {_CORES}; got {made.num_cores_per_replica}")
+            raise ValueError(f"TPUConfig num_cores_per_replica: {made.num_cores_per_replica} is none of {_CORES}")
         host = made.per_host_input_for_training
         if made.input_partition_dims is not None and host != InputPipelineConfig.PER_HOST_V2:
-            raise ValueError("input_partition_dims is only supported in PER_HOST_V2 mode.")
+            raise ValueError(
+                f"TPUConfig input_partition_dims goes with per_host_input_for_training=PER_HOST_V2, got {host!r}"
+            )
         if not isinstance(host, bool):
             return made
         kinds = InputPipelineConfig.PER_HOST_V1, InputPipelineConfig.PER_SHARD_V1
@@ -68,7 +70,7 @@ class RunConfig(run_config.RunConfig):
     ):  # fmt: skip
         super().__init__(**settings)
         if master is not None and cluster is not None:
-            raise ValueError("Both master and cluster are set.")
+            raise ValueError("RunConfig: cluster says the master already; give only one of them")
         self.tpu_config, self.cluster = tpu_config or TPUConfig(), cluster
         if cluster is not None:
             self.cluster_spec = cluster.cluster_spec()
@@ -116,7 +118,7 @@ class TPUEstimatorSpec(_Spec):
         hooks: dict[str, Any] = {kind: tuple(getattr(made, kind) or ()) for kind in kinds}
         for hook in sum(hooks.values(), ()):
             if not isinstance(hook, SessionRunHook):
-                raise TypeError(f"All hooks must be SessionRunHook instances, given: {hook}")
+                raise TypeError(f"TPUEstimatorSpec: {hook!r} is no SessionRunHook")
         return made._replace(**hooks)
 
     def as_estimator_spec(self) -> EstimatorSpec:
@@ -134,13 +136,13 @@ def _check_call(name: str, call: Any) -> None:
     if call is None:
         return
     if not isinstance(call, (tuple, list)):
-        raise ValueError(f"{name} should be tuple or list")
+        raise ValueError(f"{name} is a pair (function, tensors), got {call!r}")
     if len(call) != 2:
-        raise ValueError(f"{name} should have two elements.")
+        raise ValueError(f"{name} is a pair (function, tensors), got {len(call)} elements")
     if not callable(call[0]):
-        raise TypeError(f"{name}[0] should be callable.")
+        raise TypeError(f"{name}: {call[0]!r} cannot be called")
     if not isinstance(call[1], (tuple, list, dict)):
-        raise ValueError(f"{name}[1] should be tuple or list, or dict")
+        raise ValueError(f"{name}: its tensors are a list or dict, got {call[1]!r}")
 
 
 def _called(call: Any) -> Any:
@@ -174,13 +176,13 @@ class TPUEstimator(Estimator):
         embedding_config_spec: Any = None, export_saved_model_api_version: Any = None,
     ):  # fmt: skip
         if not isinstance(config, RunConfig):
-            raise ValueError("`config` must be provided with type `tpu_config.RunConfig`")
+            raise ValueError(f"TPUEstimator: config is a tpu.RunConfig, got {config!r}")
         reserved = [key for key in _RESERVED if params is not None and key in params]
         if reserved:
-            raise ValueError(f"{_RESERVED} are reserved keys but existed in params {params}.")
+            raise ValueError(f"TPUEstimator sets {reserved} in params itself")
         if use_tpu:
             if train_batch_size is None:
-                raise ValueError("`train_batch_size` cannot be `None`")
+                raise ValueError("TPUEstimator: a TPU needs train_batch_size")
             raise UnimplementedError("TPUEstimator: there are no TPUs here; pass use_tpu=False")
         super().__init__(model_fn, model_dir, config, params, warm_start_from)
         self._batch_sizes = {

@@ -70,7 +70,7 @@ def test_linear() -> None:
     with tf.variable_scope("cell"):
         y = linear([a, b], 5, True, bias_initializer=tf.ones_initializer(), kernel_initializer=tf.ones_initializer())
     assert [v.op.name for v in tf.trainable_variables()] == ["cell/kernel", "cell/bias"] and y.shape == (2, 5)
-    with pytest.raises(ValueError, match="2D"):
+    with pytest.raises(ValueError, match="matrices are wanted"):
         linear(tf.ones([3]), 5, True)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())

@@ -55,7 +55,9 @@ def _read(raw: bytes, what: str, dtype: DType) -> np.ndarray:
     try:
         proto = TensorProto.FromString(raw)
         if as_dtype(proto.dtype) != dtype:
-            raise InvalidArgumentError(f"Requested SparseTensor of type {dtype.name} but got {what} of {proto.dtype}")
+            raise InvalidArgumentError(
+                f"a serialized SparseTensor has {what} of type {proto.dtype}, and {dtype.name} was asked for"
+            )
         if dtype != string or not proto.tensor_content:
             return make_ndarray(proto)
         dims = [d.size for d in proto.tensor_shape.dim]
@@ -65,7 +67,7 @@ def _read(raw: bytes, what: str, dtype: DType) -> np.ndarray:
     except (DecodeError, TypeError, ValueError, IndexError) as error:
         if isinstance(error, InvalidArgumentError):
             raise
-        raise InvalidArgumentError(f"Could not parse serialized_sparse, the {what}: {error}") from None
+        raise InvalidArgumentError(f"a serialized SparseTensor's {what} cannot be read: {error}") from None
 
 
 _INT64 = as_dtype(np.int64)
@@ -96,7 +98,9 @@ def _serialize(xp: Any, indices: Any, values: Any, shape: Any, *, T: DType, out_
 def _serialize_many(xp: Any, indices: Any, values: Any, shape: Any, *, T: DType, out_type: DType = string) -> Any:
     places, elements, dims = _checked("SerializeManySparse", indices, values, shape)
     if len(dims) < 2:
-        raise InvalidArgumentError(f"Rank of input SparseTensor should be > 1, but saw rank: {len(dims)}")
+        raise InvalidArgumentError(
+            f"SerializeManySparse: a SparseTensor of rank 2 or more is wanted, got one of rank {len(dims)}"
+        )
     count = int(dims[0])
     rows = places[:, 0]
     if len(rows) and (rows.min() < 0 or rows.max() >= count or (np.diff(rows) < 0).any()):
@@ -113,16 +117,17 @@ def _serialize_many(xp: Any, indices: Any, values: Any, shape: Any, *, T: DType,
 def _deserialize_many(xp: Any, serialized: Any, *, dtype: DType) -> Any:
     rows = texts(serialized)
     if rows.ndim != 2 or rows.shape[1] != 3:
-        raise InvalidArgumentError(f"Serialized sparse should be [N, 3], received shape {list(rows.shape)}")
+        raise InvalidArgumentError(
+            f"DeserializeManySparse: three strings for each SparseTensor are wanted, got shape {list(rows.shape)}"
+        )
     if not len(rows):
-        raise InvalidArgumentError("Must have at least 1 serialized SparseTensor, but input matrix has 0 rows")
+        raise InvalidArgumentError("DeserializeManySparse: no SparseTensor is given, so that their rank is not known")
     places, values, shapes = list[Any](), list[Any](), list[Any]()
     for i, (a, b, c) in enumerate(rows.tolist()):
         found = _read(a, "indices", _INT64), _read(b, "values", dtype), _read(c, "shape", _INT64)
         if shapes and len(found[2]) != len(shapes[0]):
             raise InvalidArgumentError(
-                f"Inconsistent rank across SparseTensors: rank prior to SparseTensor[{i}] was: {len(shapes[0])} but "
-                f"rank of SparseTensor[{i}] is: {len(found[2])}"
+                f"DeserializeManySparse: SparseTensor {i} has rank {len(found[2])}, those before it {len(shapes[0])}"
             )
         places.append(np.concatenate([np.full((len(found[0]), 1), i, np.int64), found[0]], 1))
         values.append(found[1])

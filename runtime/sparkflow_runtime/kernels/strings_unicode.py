@@ -72,7 +72,7 @@ def _decoded(
                     values.append(replacement_char if wrong else point)
                     offsets.append(at)
         except LookupError:
-            raise InvalidArgumentError(f"Could not create converter for input encoding: {encoding}") from None
+            raise InvalidArgumentError(f"{encoding!r} is no encoding that is known here") from None
         splits.append(len(values))
     return splits, values, offsets
 
@@ -133,6 +133,6 @@ def _decode_json(xp: Any, x: Any) -> Any:
         try:
             return json_format.Parse(text, Example()).SerializeToString(deterministic=True)
         except (json_format.ParseError, UnicodeDecodeError) as error:
-            raise InvalidArgumentError(f"Error while parsing JSON: {error}, in {text[:60]!r}") from None
+            raise InvalidArgumentError(f"this is no Example as JSON: {text[:60]!r}: {error}") from None
 
     return each(x, one)
