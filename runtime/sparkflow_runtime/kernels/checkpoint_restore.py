@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable, Sequence
 
@@ -25,12 +24,11 @@ def restore(
     """
     index = read_index(prefix)
     boxes = [_box(index, prefix, *asked) for asked in zip(names, slices, wanted)]
-    with contextlib.ExitStack() as stack:
-        reader = _Reader(os.path.dirname(prefix), index, stack)
-        reader.check(
-            (name, piece) for name, (begin, size) in zip(names, boxes) for piece in reader.pieces(name, begin, size)
-        )
-        return [reader.box(name, begin, size) for name, (begin, size) in zip(names, boxes)]
+    reader = _Reader(os.path.dirname(prefix), index)
+    reader.check(
+        (name, piece) for name, (begin, size) in zip(names, boxes) for piece in reader.pieces(name, begin, size)
+    )
+    return [reader.box(name, begin, size) for name, (begin, size) in zip(names, boxes)]
 
 
 def _box(index: Index, prefix: str, name: str, spec: str, dtype: dtypes.DType) -> tuple[Dims, Dims]:
@@ -53,11 +51,11 @@ def _box(index: Index, prefix: str, name: str, spec: str, dtype: dtypes.DType) -
 
 
 class _Reader:
-    """Reads boxes of tensors; data files are opened at first use and closed with `stack`."""
+    """Reads boxes of tensors; data files are mapped at first use."""
 
-    def __init__(self, directory: str, index: Index, stack: contextlib.ExitStack):
-        self.directory, self.index, self.stack = directory, index, stack
-        self.files: dict[str, checkpoint_bytes.MappedFile] = {}
+    def __init__(self, directory: str, index: Index):
+        self.directory, self.index = directory, index
+        self.files: dict[str, np.ndarray] = {}
 
     def pieces(self, name: str, begin: Dims, size: Dims) -> list[Piece]:
         """The pieces that a box needs: one of just its extent where there is one."""
@@ -68,7 +66,7 @@ class _Reader:
     def check(self, asked: Iterable[tuple[str, Piece]]) -> None:
         """Raises DataLossError where the bytes of a piece are not those that were saved."""
         found = {id(piece): (name, piece) for name, piece in asked}
-        parts = [(self._open(self._path(p)), p.offset, p.nbytes) for _, p in found.values()]
+        parts = [self._bytes(p) for _, p in found.values()]
         for (name, piece), crc in zip(found.values(), checkpoint_bytes.checksums(parts)):
             if crc != piece.crc32c:
                 raise DataLossError(
@@ -101,9 +99,9 @@ class _Reader:
         return os.path.join(self.directory, piece.file)
 
     def _bytes(self, piece: Piece) -> np.ndarray:
-        return self._open(self._path(piece)).part(piece.offset, piece.nbytes)
+        return self._open(self._path(piece))[piece.offset : piece.offset + piece.nbytes]
 
-    def _open(self, path: str) -> checkpoint_bytes.MappedFile:
+    def _open(self, path: str) -> np.ndarray:
         """Raises NotFoundError where it is gone, DataLossError where it is cut short or no
         safetensors file."""
         if path not in self.files:
@@ -119,8 +117,7 @@ class _Reader:
                     pass
             except SafetensorError as error:
                 raise DataLossError(f"{path}: its header is damaged: {error}. Restore an older checkpoint") from None
-            self.files[path] = checkpoint_bytes.MappedFile(path)
-            self.stack.callback(self.files[path].close)
+            self.files[path] = checkpoint_bytes.mapped(path)
         return self.files[path]
 
 
