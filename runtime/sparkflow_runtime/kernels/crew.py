@@ -111,11 +111,16 @@ class Crew(Native):
     def multiply(self, a: np.ndarray, b: np.ndarray, out: np.ndarray, length: int, room: int) -> bool:
         """out = a @ b in blocks of `length` of out's rows, or of its columns where it has more of them. False where
         nothing was done. room: the address of ROOM_BYTES."""
-        found = self._loops.get(a.dtype)
-        if found is None or not (a.flags.aligned and b.flags.aligned):
+        found = self.matmul_loop(a, b)
+        if found is None:
             return False
         self.functions[2](self._state, room, *found, id(a), id(b), id(out), length)
         return True
+
+    def matmul_loop(self, *arrays: np.ndarray) -> tuple[int, int] | None:
+        """(address, data) of matmul's loop for arrays of one type, as a table takes it; None where it has none."""
+        found = self._loops.get(arrays[0].dtype)
+        return found if found is not None and all(x.flags.aligned for x in arrays) else None
 
     def add(self, held: np.ndarray, value: np.ndarray, room: int) -> bool:
         """held += value, of one shape and type. False where nothing was done. room: the address of ROOM_BYTES."""

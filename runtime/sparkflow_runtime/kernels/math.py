@@ -14,6 +14,7 @@ from sparkflow_runtime.kernels import exp_loops, few_rows, parallel, special
 from sparkflow_runtime.kernels.fused_steps import RECIPES
 from sparkflow_runtime.kernels.host import one_int
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
+from sparkflow_runtime.kernels.stacked_products import products
 from sparkflow_runtime.kernels.stepwise import stepwise
 from sparkflow_runtime.wire.dtypes import DType, string
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -278,7 +279,7 @@ def product(xp: Any, a: Any, b: Any) -> Any:
     """In the type of the operands: of bfloat16 numpy's product is float32."""
     if xp is np and a.ndim == b.ndim == 2 and a.dtype == b.dtype and a.dtype.char in "fd":
         return few_rows.product(a, b) if few_rows.fits(a, b) else parallel.product(a, b)
-    found = parallel.products(a, b) if xp is np else xp.matmul(a, b)
+    found = products(a, b) if xp is np else xp.matmul(a, b)
     return found if found.dtype == a.dtype else found.astype(a.dtype)
 
 

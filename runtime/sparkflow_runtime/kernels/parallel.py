@@ -91,6 +91,11 @@ _blas = _Blas()
 blas_alone = _blas.alone
 
 
+def blas_in_use() -> bool:
+    """Whether it computes in the thread that asks, by `blas_alone`."""
+    return _blas.users > 0
+
+
 def leave_to_others(whole: int) -> None:
     """BLAS has fewer than these threads since other tasks of the host multiply too; 0: for another reason."""
     _blas.whole = max(_blas.whole, whole) if whole else 0
@@ -178,7 +183,7 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     mates = crew_for(m * k * n)
     if mates is None and m * k * n >= _SHARED_SLOWLY:
         return _product(a, b, length)
-    with nullcontext() if _blas.users else _blas.alone():
+    with nullcontext() if blas_in_use() else blas_alone():
         out = np.empty((m, n), a.dtype)
         room = scratch_at("crew", ROOM_BYTES)
         if mates is not None and mates.multiply(a, b, out, length, room):
@@ -186,25 +191,6 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return in_blocks(a, b, length)
 
 
-def products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """np.matmul of stacks of matrices; many, where they are as many on both sides, in blocks of the first axis."""
-    if min(a.ndim, b.ndim) < 3 or a.shape[:-2] != b.shape[:-2] or a.dtype != b.dtype or a.dtype.char not in "fd":
-        return np.matmul(a, b)
-    if len(a) == 1 and a.ndim > 3:
-        return products(a[0], b[0])[None]
-    if len(a) < 2 or a.size * b.shape[-1] < _SHARED_SLOWLY:
-        return np.matmul(a, b)
-    out = np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
-
-    def work(mine: Sequence[tuple[int, int]]) -> None:
-        part = slice(mine[0][0], sum(mine[-1]))
-        np.matmul(a[part], b[part], out=out[part])
-
-    share(work, runs(len(a), -(-len(a) // _STACKED)))
-    return out
-
-
-_STACKED = 16  # blocks of a stack, at most
 _CHECKED = 1 << 22  # items of a matrix up to which it pays to ask
 
 

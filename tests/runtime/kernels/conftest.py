@@ -1,15 +1,29 @@
-"""Convolution's machine code, in use or not, whatever the process began with."""
+"""Machine code of convolutions and of the crew, in use or not, whatever the process began with."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from sparkflow_runtime.kernels import conv_direct
+from sparkflow_runtime.kernels import crew_layout as layout
+from sparkflow_runtime.kernels.compiled import make_ready
 from sparkflow_runtime.kernels.conv_direct_layout import lanes
+from sparkflow_runtime.kernels.crew import Crew
 from sparkflow_runtime.kernels.machine_code import load
+
+
+@pytest.fixture(scope="module")
+def crew() -> Iterator[Crew]:
+    """Of four threads, whatever the machine has."""
+    made = Crew()
+    make_ready(made)
+    assert made.ready(4) and made.helpers == 3
+    yield made
+    ctypes.c_int64.from_address(made._state + layout.UNTIL).value = 0
 
 
 @pytest.fixture(scope="module")

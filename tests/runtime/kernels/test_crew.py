@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,20 +15,10 @@ import pytest
 
 from sparkflow_runtime.kernels import crew_layout as layout
 from sparkflow_runtime.kernels import norm_loops, parallel
-from sparkflow_runtime.kernels.compiled import Compiled, make_ready
+from sparkflow_runtime.kernels.compiled import Compiled
 from sparkflow_runtime.kernels.crew import ROOM_BYTES, Crew, in_blocks
 
 _FLOATS = (np.float32, np.float64)
-
-
-@pytest.fixture(scope="module")
-def crew() -> Iterator[Crew]:
-    """Of four threads, whatever the machine has."""
-    made = Crew()
-    make_ready(made)
-    assert made.ready(4) and made.helpers == 3
-    yield made
-    _words(made)[layout.UNTIL // 8] = 0
 
 
 def _words(crew: Crew) -> Any:

@@ -9,7 +9,8 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import sparkflow as tf
-from sparkflow_runtime.kernels import conv_columns, few_rows, parallel
+from sparkflow_runtime.kernels import conv_columns, few_rows, parallel, stacked_products
+from sparkflow_runtime.kernels.crew import Crew
 
 SHAPES = [(512, 300, 200), (128, 784, 512), (100, 400, 700), (3, 2000, 3000), (700, 4000, 3), (40, 40, 40)]
 
@@ -123,12 +124,39 @@ def test_input_gradient_of_single_cells_is_one_product(graph: Any) -> None:
     np.testing.assert_allclose(found, given @ w[0, 0].T, rtol=1e-6)
 
 
-@pytest.mark.parametrize("batch", [(40,), (4, 10), (1, 40)])
+@pytest.mark.parametrize("batch", [(40,), (4, 10), (1, 40), (40, 1), (300, 1, 2)])
 @pytest.mark.parametrize("turned", [False, True])
-def test_stacks_have_the_bits_of_one_call(batch: tuple[int, ...], turned: bool) -> None:
+@pytest.mark.parametrize("threads", ["crew", "of Python"])
+def test_stacks_have_the_bits_of_one_call(
+    batch: tuple[int, ...], turned: bool, threads: str, crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "crew_for", lambda work: crew if threads == "crew" else None)
     rng = np.random.default_rng(0)
     a, b = (rng.normal(size=(*batch, *s)).astype(np.float32) for s in ((70, 64), (64, 80)))
     if turned:
         a = np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2)
     with parallel.blas_alone():
-        assert parallel.products(a, b).tobytes() == np.matmul(a, b).tobytes()
+        assert stacked_products.products(a, b).tobytes() == np.matmul(a, b).tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_stacks_of_heads(crew: Crew, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views of which the axes of the stack do not lie one within the other, and runs that do not come out even."""
+    monkeypatch.setattr(parallel, "crew_for", lambda work: crew)
+    rng = np.random.default_rng(0)
+    q, k = (rng.normal(size=(3, 20, 5, 32)).astype(dtype).transpose(0, 2, 1, 3) for _ in range(2))
+    k = k.swapaxes(-1, -2)
+    assert stacked_products._merged((3, 5), [q.strides[:2], k.strides[:2], (2000, 400)])[0] == [3, 5]
+    with parallel.blas_alone():
+        found = stacked_products.products(q, k)
+        assert found.tobytes() == np.matmul(q, k).tobytes()
+        assert stacked_products.products(found[::2], q[::-2]).tobytes() == np.matmul(found[::2], q[::-2]).tobytes()
+
+
+def test_a_stack_by_one_matrix_is_one_product() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(4, 30, 70)), rng.normal(size=(70, 20))
+    found = stacked_products.products(a, b)
+    assert found.shape == (4, 30, 20) and found.tobytes() == parallel.product(a.reshape(120, 70), b).tobytes()
+    empty = np.empty((2, 0, 70))
+    assert stacked_products.products(empty, b).shape == (2, 0, 20)
