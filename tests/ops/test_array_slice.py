@@ -152,3 +152,5 @@ def test_unique_keeps_the_order_of_appearance(evaluate: Any, x: np.ndarray) -> N
 def test_setdiff1d(evaluate: Any) -> None:
     out, idx = evaluate(array_select.setdiff1d, np.array([1, 2, 3, 2, 4]), np.array([2, 9]))
     assert out.tolist() == [1, 3, 4] and idx.tolist() == [0, 2, 4]
+    out, idx = evaluate(array_select.setdiff1d, np.arange(100), np.arange(0, 100, 2))
+    assert out.tolist() == idx.tolist() == [*range(1, 100, 2)]

@@ -108,6 +108,27 @@ def test_running(evaluate: Any, exclusive: bool, reverse: bool, sums: Any, produ
     assert evaluate(lambda t: math_reduce.cumprod(t, -1, exclusive, reverse), x).tolist() == [products]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.complex64])
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -3])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_running_sums_along_any_axis(evaluate: Any, dtype: Any, axis: int, exclusive: bool) -> None:
+    x = np.random.default_rng(0).integers(-9, 9, (3, 5, 4)).astype(dtype)
+    want = np.cumsum(x, axis, dtype) - (x if exclusive else 0)
+    got = evaluate(lambda t: math_reduce.cumsum(t, axis, exclusive), x)
+    assert got.dtype == dtype
+    np.testing.assert_array_equal(got, want)
+    back = evaluate(lambda t: math_reduce.cumsum(t, axis, exclusive, reverse=True), np.flip(x, axis))
+    np.testing.assert_array_equal(back, np.flip(want, axis))
+
+
+def test_running_sums_of_nothing_or_along_no_axis(evaluate: Any) -> None:
+    for shape, axis in (((0, 3), 0), ((2, 0), 1)):
+        assert evaluate(lambda t, a=axis: math_reduce.cumsum(t, a, exclusive=True), np.zeros(shape)).shape == shape
+    axis = np.array(2, np.int32)
+    with pytest.raises(InvalidArgumentError, match=r"Cumsum: axis 2 is out of range for shape \(2, 3\)"):
+        evaluate(math_reduce.cumsum, np.zeros((2, 3)), axis)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 def test_unsorted_segment_sum(evaluate: Any, dtype: Any) -> None:
     rng = np.random.default_rng(1)

@@ -155,13 +155,23 @@ def _running(op: str, name: str) -> None:
     """exclusive: each element's total leaves itself out, so that the first is that of nothing."""
     nothing = {"cumsum": 0, "cumprod": 1}[name]
 
+    accumulate = {"cumsum": np.add, "cumprod": np.multiply}[name].accumulate
+
     def run(xp: Any, x: Any, axis: Any, *, exclusive: bool = False, reverse: bool = False) -> Any:
-        x = xp.moveaxis(x, one_int(axis), 0)
-        x = x[::-1] if reverse else x
+        at = one_int(axis)
+        if not -x.ndim <= at < x.ndim:
+            raise InvalidArgumentError(f"{op}: axis {at} is out of range for shape {x.shape}")
+        lead = (slice(None),) * (at % x.ndim)
+        out = xp.empty(x.shape, x.dtype)
+        to, of = (out[*lead, ::-1], x[*lead, ::-1]) if reverse else (out, x)
         if exclusive:
-            x = xp.concatenate([xp.full((min(1, len(x)), *x.shape[1:]), nothing, x.dtype), x[:-1]])
-        total = getattr(xp, name)(x, 0, dtype=x.dtype)
-        return xp.moveaxis(total[::-1] if reverse else total, 0, one_int(axis))
+            to[*lead, :1] = nothing
+            to, of = to[*lead, 1:], of[*lead, :-1]
+        if xp is np:
+            accumulate(of, at, x.dtype, to)
+        else:
+            to[...] = getattr(xp, name)(of, at, dtype=x.dtype)
+        return out
 
     kernel(op)(run)
 

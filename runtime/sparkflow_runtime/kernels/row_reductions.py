@@ -7,6 +7,8 @@ minds NaN but for whole arrays. Short rows are reduced side by side, column afte
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from sparkflow_runtime.kernels.exp_loops import in_parts, largest, ordered, tota
 from sparkflow_runtime.kernels.sum_loops import FLOAT_TYPES
 
 _WORTH = 1 << 12  # elements
+_RUNS = {"sum": 128, "max": 64, "min": 64}  # or as many runs as numpy would reduce one by one
 _SHORT = 24  # rows of so many elements are reduced side by side
 _LONG = {"sum": 160, "max": 1 << 10, "min": 1 << 10}  # from here numpy is as fast
 _NARROW, _HIGH, _WIDE = 128, 64, 2048  # columns, rows, and how many elements a folded row should have
@@ -135,53 +138,90 @@ column_maxima.otherwise(short_maxima.numpy)
 UFUNCS: dict[str, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 
+Reduction = Callable[[np.ndarray], np.ndarray]
+
+
 def reduced(name: str, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
     """numpy's sum, max or min of an array over some axes; None where numpy's own is as fast."""
-    if not isinstance(x, np.ndarray) or x.size < _WORTH or x.dtype not in FLOAT_TYPES or not x.flags.c_contiguous:
+    if not isinstance(x, np.ndarray) or x.dtype not in FLOAT_TYPES or not x.flags.c_contiguous:
         return None
-    over = sorted({a % x.ndim for a in axes})
-    if over != list(range(over[0], over[0] + len(over))):
+    made = _made(name, x.shape, x.dtype, axes, keep)
+    return None if made is None else made(x)
+
+
+@lru_cache(4096)
+def _made(name: str, shape: tuple[int, ...], dtype: Any, axes: tuple[int, ...], keep: bool) -> Reduction | None:
+    """What `reduced` does with arrays of this shape."""
+    over, size = sorted({a % len(shape) for a in axes}), math.prod(shape)
+    if not size or over != list(range(over[0], over[0] + len(over))):
         return None
-    outer, high = math.prod(x.shape[: over[0]]), math.prod(x.shape[over[0] : over[-1] + 1])
-    found = _of_columns(name, x, outer, high) if x.size > outer * high else _of_rows(name, x, high)
-    if found is None:
+    outer, high = math.prod(shape[: over[0]]), math.prod(shape[over[0] : over[-1] + 1])
+    width = size // (outer * high)
+    if size < _WORTH and (width > 1 if outer == 1 else (outer if width == 1 else outer * high) < _RUNS[name]):
         return None
-    return found.reshape([1 if a in over else size for a, size in enumerate(x.shape) if keep or a not in over])
+    found = tuple(1 if a in over else n for a, n in enumerate(shape) if keep or a not in over)
+    if width > 1:
+        return _of_columns(name, (outer, high, width), dtype, found)
+    return _of_rows(name, outer, high, dtype, found)
 
 
 def _loop_of(name: str, loops: tuple[Compiled, Compiled], dtype: Any) -> tuple[Compiled, list[np.ndarray]]:
     """(the loop of sums or of extremes, its sign)."""
-    return (loops[0], []) if name == "sum" else (loops[1], [np.full(1, 1 if name == "max" else -1, dtype)])
+    loop = loops[0] if name == "sum" else loops[1]
+    loop.prepare()
+    return loop, [] if name == "sum" else [np.full(1, 1 if name == "max" else -1, dtype)]
 
 
-def _of_rows(name: str, x: np.ndarray, each: int) -> np.ndarray | None:
+def _of_rows(name: str, count: int, each: int, dtype: Any, found: tuple[int, ...]) -> Reduction | None:
     short = each <= _SHORT
-    if not short and (each >= _LONG[name] or x.dtype != np.float32):
+    if not short and (each >= _LONG[name] or dtype != np.float32):
         return None
-    loop, signs = _loop_of(name, (short_sums, short_maxima) if short else (long_sums, long_maxima), x.dtype)
-    rows = x.reshape(-1, each)
-    out = np.empty(len(rows), x.dtype)
-    in_parts(loop, len(rows), each, rows, *signs, out)
-    return out
+    loop, signs = _loop_of(name, (short_sums, short_maxima) if short else (long_sums, long_maxima), dtype)
+
+    def few(x: np.ndarray) -> np.ndarray:
+        out = np.empty(count, dtype)
+        loop(x.reshape(count, each), *signs, out, 0, count)
+        return out.reshape(found)
+
+    def many(x: np.ndarray) -> np.ndarray:
+        out = np.empty(count, dtype)
+        in_parts(loop, count, each, x.reshape(count, each), *signs, out)
+        return out.reshape(found)
+
+    return few if count * each < _WORTH else many
 
 
-def _of_columns(name: str, x: np.ndarray, outer: int, high: int) -> np.ndarray | None:
+def _of_columns(name: str, sizes: tuple[int, int, int], dtype: Any, found: tuple[int, ...]) -> Reduction | None:
     """Some rows as one long row, so that numpy has long rows to add up; then the parts of that."""
-    width, reduce = x.size // (outer * high), UFUNCS[name].reduce
+    outer, high, width = sizes
     if width >= _NARROW or high < 2:
         return None
-    if high < _HIGH:
-        loop, signs = _loop_of(name, (column_sums, column_maxima), x.dtype)
-        out = np.empty((outer, width), x.dtype)
-        arrays = (x.reshape(outer, high, width), *signs, out)
-        if x.size < _SHARED:
-            loop(*arrays, 0, outer)
-        else:
-            in_parts(loop, outer, high * width, *arrays)
-        return out
+    if high >= _HIGH:
+        return _folded(UFUNCS[name], sizes, found)
+    loop, signs = _loop_of(name, (column_sums, column_maxima), dtype)
+
+    def few(x: np.ndarray) -> np.ndarray:
+        out = np.empty((outer, width), dtype)
+        loop(x.reshape(sizes), *signs, out, 0, outer)
+        return out.reshape(found)
+
+    def many(x: np.ndarray) -> np.ndarray:
+        out = np.empty((outer, width), dtype)
+        in_parts(loop, outer, high * width, x.reshape(sizes), *signs, out)
+        return out.reshape(found)
+
+    return few if outer * high * width < _SHARED else many
+
+
+def _folded(ufunc: np.ufunc, sizes: tuple[int, int, int], found: tuple[int, ...]) -> Reduction:
+    outer, high, width = sizes
     fold = min(_WIDE // width, math.isqrt(high))
     most = high // fold * fold
-    rows = x.reshape(outer, high, width)
-    parts = reduce(rows[:, :most].reshape(outer, -1, fold * width), 1).reshape(outer, fold, width)
-    found = reduce(parts, 1)
-    return found if most == high else UFUNCS[name](found, reduce(rows[:, most:], 1))
+
+    def of(x: np.ndarray) -> np.ndarray:
+        rows = x.reshape(sizes)
+        parts = ufunc.reduce(rows[:, :most].reshape(outer, -1, fold * width), 1).reshape(outer, fold, width)
+        total = ufunc.reduce(parts, 1)
+        return (total if most == high else ufunc(total, ufunc.reduce(rows[:, most:], 1))).reshape(found)
+
+    return of

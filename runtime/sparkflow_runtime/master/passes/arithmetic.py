@@ -188,6 +188,24 @@ def _asks_for_its_shape(op: Op, scene: Scene) -> bool:
     return len(open_axes) <= 1 and all(d == want and want > 0 for d, want in rest)
 
 
+@rule("StridedSliceGrad")
+def _gradient_of_new_axes(op: Op, scene: Scene) -> None:
+    """Where a slice takes all there is and only adds axes, its gradient has another shape and no other elements."""
+    sizes, _, _, strides, dy = op.data
+    steps = scene.constant(strides)
+    if steps is None:
+        return
+    whole = op.attr("ellipsis_mask", 0) | (op.attr("begin_mask", 0) & op.attr("end_mask", 0))
+    added = op.attr("new_axis_mask", 0) & ~op.attr("ellipsis_mask", 0)
+    for i, step in enumerate(steps.tolist()):
+        if added >> i & 1:
+            continue
+        if op.attr("shrink_axis_mask", 0) >> i & 1 or not whole >> i & 1 or step != 1:
+            return
+    op.become("Reshape", [dy, sizes])
+    op.set("Tshape", op.attr("Index"))
+
+
 @rule("BroadcastTo")
 def _broadcast_already(op: Op, scene: Scene) -> str | None:
     return op.data[0] if scene.keeps_shape(op, op.data[0]) else None

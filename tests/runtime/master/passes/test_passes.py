@@ -244,6 +244,34 @@ def test_a_reshape_to_what_is_known_anyway(
     assert list(found["out"].input) == ["x" if goes else "r"]
 
 
+@pytest.mark.parametrize(
+    ("masks", "strides", "goes"),
+    [
+        ({"new_axis_mask": 2, "begin_mask": 5, "end_mask": 5}, [1, 1, 1], True),
+        ({"new_axis_mask": 2, "ellipsis_mask": 1}, [1, 1], True),
+        ({"new_axis_mask": 2, "begin_mask": 5, "end_mask": 5}, [1, 1, -1], False),
+        ({"new_axis_mask": 2, "begin_mask": 5, "end_mask": 1}, [1, 1, 1], False),
+        ({"shrink_axis_mask": 2, "begin_mask": 1, "end_mask": 1}, [1, 1], False),
+        ({"new_axis_mask": 3, "ellipsis_mask": 1}, [1, 1], True),  # an ellipsis goes before a new axis
+    ],
+)
+def test_the_gradient_of_new_axes_is_a_reshape(
+    node: Made, graph_def: Made, const: Made, optimized: Made, masks: dict[str, int], strides: list[int], goes: bool
+) -> None:
+    some = [const(name, [0] * len(strides), dtype=np.int32) for name in ("begin", "end")]
+    graph = graph_def(
+        node("dy", "Placeholder", dtype=float32),
+        const("sizes", [2, 3], dtype=np.int32),
+        const("strides", strides, dtype=np.int32),
+        *some,
+        node("g", "StridedSliceGrad", "sizes", "begin", "end", "strides", "dy", Index=int32, **F, **masks),
+    )
+    found = optimized(graph, "arithmetic", fetches=["g:0"])["g"]
+    assert (found.op, list(found.input)) == (
+        ("Reshape", ["dy", "sizes"]) if goes else ("StridedSliceGrad", ["sizes", "begin", "end", "strides", "dy"])
+    )
+
+
 def test_narrow_casts_stay(node: Made, graph_def: Made, optimized: Made) -> None:
     graph = graph_def(
         node("x", "Placeholder", dtype=float64),
