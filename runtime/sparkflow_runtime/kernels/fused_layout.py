@@ -23,7 +23,7 @@ WORK = 128  # bytes: the pointers, strides and count that a loop is given
 
 def room_bytes(operands: int, registers: int) -> int:
     """What a program needs beside its inputs and outputs: places, and blocks of registers and of what repeats."""
-    return 128 + WORK + 6 * 8 * operands + 8 * BLOCK * (registers + operands)
+    return 128 + WORK + 7 * 8 * operands + 8 * BLOCK * (registers + 2 * operands)
 
 
 @lru_cache(maxsize=1024)

@@ -49,8 +49,8 @@ from sparkflow_runtime.kernels.machine_build import get8, get32, get64, pointer
 
 _I64, _I32, _I8 = ir.IntType(64), ir.IntType(32), ir.IntType(8)
 # where an operand lies; of one that repeats how often; of one in rows apart from each other their length (INNER) and
-# the bytes from one to the next, below 0 (PERIOD); of others PERIOD is 0
-ADDRESS, STRIDE, PERIOD, INNER = range(4)
+# the bytes from one to the next, below 0 (PERIOD); of others PERIOD is 0; where what repeats is written out (ROOM)
+ADDRESS, STRIDE, PERIOD, INNER, ROOM = range(5)
 
 
 def writer(kind: ir.IntType) -> Any:
@@ -82,20 +82,23 @@ put64 = writer(_I64)
 
 @numba.njit(nogil=True)
 def _runs(target: np.ndarray, source: np.ndarray, start: int, inner: int) -> None:
-    """target[i] = source[(start + i) // inner % len(source)], run by run."""
-    n, period = len(target), len(source)
-    at, row, left = 0, (start // inner) % period, inner - start % inner
+    """target[i] = source[(start + i) // inner % len(source)], run by run. Unsigned: else each index is asked whether it
+    is below 0."""
+    n, period, at = np.uint64(len(target)), np.uint64(len(source)), np.uint64(0)
+    row, left = np.uint64((start // inner) % len(source)), np.uint64(inner - start % inner)
     while at < n:
         if inner == 1:
             run = min(period - row, n - at)
             for i in range(run):
                 target[at + i] = source[row + i]
-            row = 0
+            row = np.uint64(0)
         else:
-            run = min(left, n - at)
+            run, held = min(left, n - at), source[row]
             for i in range(run):
-                target[at + i] = source[row]
-            row, left = (row + 1) % period, inner
+                target[at + i] = held
+            row, left = row + np.uint64(1), np.uint64(inner)
+            if row == period:
+                row = np.uint64(0)
         at += run
 
 
@@ -292,6 +295,12 @@ def _bound_all(inputs: int, outputs: int, operands: np.ndarray, array_type: int,
     return spread
 
 
+@numba.njit(nogil=True)
+def _is_short(at: np.ndarray) -> bool:
+    """Whether an operand is a row over and over, that a block has as a whole."""
+    return bool(0 < at[PERIOD] <= BLOCK and at[INNER] == 1)
+
+
 def run(
     inputs: int, outputs: int, tables: int, many: int, calls: int, registers: int, array_type: int, room: int
 ) -> int:
@@ -302,7 +311,7 @@ def run(
     total = _sizes(get64(outputs + TUPLE))[2]
     size = 8 * min(total, BLOCK)
     work = (room + 63) // 64 * 64
-    at = numba.carray(pointer(work + WORK), (many, 4), np.int64)
+    at = numba.carray(pointer(work + WORK), (many, 5), np.int64)
     rows = numba.carray(pointer(work + WORK + at.nbytes), (2, many), np.int64)
     where, stride = rows[0], rows[1]
     if _bound_all(inputs, outputs, operands, array_type, at) < 0:
@@ -314,14 +323,23 @@ def run(
         if operands[k, KIND] == REGISTER:
             where[k] = first + operands[k, VALUE] * size
         elif at[k, PERIOD]:
-            where[k], free = free, free + size
+            at[k, ROOM], free = free, free + 2 * size
+            where[k] = at[k, ROOM]
+            if _is_short(at[k]):  # once for all blocks, which begin at different places of it
+                item, period = operands[k, ITEM], at[k, PERIOD]
+                _spread(at[k, ROOM], at[k, ADDRESS], item, 0, min(total, BLOCK + period), period, 1)
     for start in range(0, total, BLOCK):
         n = min(BLOCK, total - start)
         for k in range(many):
             kind, item = operands[k, KIND], operands[k, ITEM]
             if at[k, PERIOD] < 0:
                 _gathered(where[k], at[k, ADDRESS], item, start, n, -at[k, PERIOD], at[k, INNER])
+            elif at[k, PERIOD] and _is_short(at[k]):
+                where[k] = at[k, ROOM] + start % at[k, PERIOD] * item
+            elif at[k, PERIOD] and at[k, INNER] == 1 and start % at[k, PERIOD] + n <= at[k, PERIOD]:
+                where[k] = at[k, ADDRESS] + start % at[k, PERIOD] * item
             elif at[k, PERIOD]:
+                where[k] = at[k, ROOM]
                 _spread(where[k], at[k, ADDRESS], item, start, n, at[k, PERIOD], at[k, INNER])
             elif kind == OUTPUT or (kind == INPUT and stride[k]):
                 where[k] = at[k, ADDRESS] + start * item

@@ -105,6 +105,21 @@ def test_operands_are_broadcast(other: tuple[int, ...]) -> None:
     assert found is not None and all(same(a, b) for a, b in zip(found, by_hand(x, y)))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "rows, row", [(9, 256), (700, 7), (5, 1023), (5, 1024), (4, 1025), (3, 5000), (1000, 1), (2, 3)]
+)
+def test_rows_over_and_over(rows: int, row: int, dtype: Any) -> None:
+    """Rows shorter and longer than a block, of which a block begins anywhere, beside a column."""
+    x, a, b = (values("", dtype, shape, i) for i, shape in enumerate([(rows, row), (row,), (rows, 1)]))
+    members = [Member("Sub", ((False, 0), (False, 1))), Member("Mul", ((True, 0), (True, 0)))]
+    members += [Member("AddV2", ((True, 1), (False, 2)))]
+    found = Machine(members, [2], 3).run((x, a, b))
+    with np.errstate(all="ignore"):
+        wanted = (x - a) * (x - a) + b
+    assert found is not None and found[0].tobytes() == wanted.tobytes()
+
+
 def test_one_value_broadcast_by_a_view() -> None:
     x, y = values("", np.float32, (40, 50), 0), np.broadcast_to(np.float32(1.5), (40, 50))
     found = Machine(CHAIN, [2, 1], 2).run((x, y))
