@@ -29,6 +29,8 @@ from threading import Event, Lock, Thread
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from sparkflow_runtime.kernels import machine_code
 from sparkflow_runtime.kernels.loop_parts import Instructions, Stack
 from sparkflow_runtime.kernels.machine_code import Source
@@ -68,6 +70,12 @@ class Work(Protocol):
         """Have numba build it in this process."""
 
 
+def _fits(value: Any, dtype: np.dtype[Any], rank: int) -> bool:
+    """Whether value is an array that machine code may be given as one of that kind."""
+    fits = isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == rank
+    return fits and value.flags.c_contiguous and value.flags.aligned
+
+
 class Compiled:
     """A loop with its numpy version; calling it runs whichever is ready. Only listed signatures are ever compiled:
     other argument types are the caller's mistake once the machine code is in use."""
@@ -87,7 +95,7 @@ class Compiled:
         self._call: Callable[..., Any] = self._first
         self._asked, self._ready = False, Event()
         self._entries: list[Callable[..., int]] = []
-        self._kinds: list[list[machine_code.Argument]] = []
+        self._addresses: list[tuple[list[tuple[np.dtype[Any], int]], int]] = []  # (type, rank) of the arrays
 
     def otherwise(self, numpy_version: Callable[..., Any]) -> Compiled:
         """Set the version that runs until the loop is compiled."""
@@ -153,21 +161,24 @@ class Compiled:
         return codes
 
     def _use(self, codes: Sequence[bytes]) -> Callable[..., Any]:
-        self._kinds = [source.arguments for source in self.sources]
-        self._entries = [machine_code.load(c, len(s.arguments), self.nogil) for c, s in zip(codes, self.sources)]
+        kinds = [source.arguments for source in self.sources]
+        self._entries = [machine_code.load(code, len(of), self.nogil) for code, of in zip(codes, kinds)]
+        self._addresses = [
+            ([(np.dtype(kind.dtype), kind.rank) for kind in of if kind.rank >= 0], machine_code.address(entry))
+            for of, entry in zip(kinds, self._entries)
+        ]
         return self._set(machine_code.caller(self.name, self.sources, self._entries))
 
     def address(self, dtype: Any) -> int:
         """Of the machine code whose first argument has that type; 0 while it is not there. It takes the ids of arrays
         (machine_code.py)."""
-        entries = [e for e, s in zip(self._entries, self.sources) if s.arguments[0].dtype == dtype]
-        return machine_code.address(entries[0]) if entries else 0
+        return next((address for kinds, address in self._addresses if kinds[0][0] == dtype), 0)
 
     def entry(self, arrays: Sequence[Any]) -> int:
         """The address of the machine code that takes these arrays and then numbers; 0 where there is none."""
-        for entry, kinds in zip(self._entries, self._kinds):
-            if all(map(machine_code.takes, kinds, arrays)):
-                return machine_code.address(entry)
+        for kinds, address in self._addresses:
+            if all(_fits(array, *kind) for array, kind in zip(arrays, kinds)):
+                return address
         return 0
 
     def _numba(self) -> Callable[..., Any]:

@@ -37,12 +37,6 @@ class Argument(NamedTuple):
     rank: int  # -1: a number
 
 
-def takes(kind: Argument, value: Any) -> bool:
-    """Whether value is an array that an argument of that kind may be."""
-    fits = isinstance(value, np.ndarray) and value.dtype == kind.dtype and value.ndim == kind.rank
-    return fits and value.flags.c_contiguous and value.flags.aligned
-
-
 class Source(NamedTuple):
     """A function `name` of a module, to be compiled for one signature."""
 
