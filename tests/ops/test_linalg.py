@@ -142,3 +142,31 @@ def test_bits(evaluate: Any) -> None:
     np.testing.assert_array_equal(
         evaluate(lambda v: tf.bitcast(v, tf.float32), np.array([1065353216], np.int32)), [1.0]
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+@pytest.mark.parametrize(("n", "columns"), [(1, 1), (32, 40), (33, 40), (150, 17), (150, 2), (130, 300)])
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("adjoint", [True, False])
+def test_triangular_systems_of_any_size(n: int, columns: int, lower: bool, adjoint: bool, dtype: Any) -> None:
+    """Of the triangle alone: what stands on its other side is not read. The distances of a Gaussian process, which are
+    far from being independent."""
+    rng = np.random.default_rng(0)
+    points = rng.random((n, 2))
+    kernel = np.exp(-((points[:, None] - points) ** 2).sum(2)) + 1e-3 * np.eye(n)
+    triangle = np.linalg.cholesky(kernel) if lower else np.linalg.cholesky(kernel).T
+    given, wanted = triangle.astype(dtype), rng.random((n, columns)).astype(dtype)
+    inside = given.conj().T if adjoint else given
+    given = given + (np.triu if lower else np.tril)(np.full((n, n), np.nan), 1 if lower else -1).astype(dtype)
+    with tf.Graph().as_default(), tf.Session() as session:
+        found = session.run(tf.matrix_triangular_solve(given, wanted, lower=lower, adjoint=adjoint))
+    left = np.abs(inside @ found - wanted).max() / (np.abs(inside) @ np.abs(found)).max()
+    assert left < 8 * np.finfo(dtype).eps and found.dtype == dtype
+
+
+def test_a_triangle_with_a_zero_on_its_diagonal() -> None:
+    triangle = np.tril(np.ones((40, 40), np.float32))
+    triangle[3, 3] = 0
+    with tf.Graph().as_default(), tf.Session() as session, np.errstate(all="ignore"):
+        found = session.run(tf.matrix_triangular_solve(triangle, np.arange(80, dtype=np.float32).reshape(40, 2)))
+    assert np.isfinite(found[:3]).all() and np.isinf(found[3]).all() and not np.isfinite(found[4:]).any()

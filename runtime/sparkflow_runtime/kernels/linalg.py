@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.parallel import blas_alone
+from sparkflow_runtime.kernels.parallel import blas_alone, product
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _SMALL = 256  # rows and columns up to which one thread is the faster
-_BLOCK = 64  # rows of a triangle that are solved together
+_BLOCK = 32  # rows of a triangle that are solved together, twice as many for a few columns
+_FEW = 16
 
 
 def _adjoint(xp: Any, x: Any) -> Any:
@@ -67,25 +68,50 @@ def _solve(xp: Any, a: Any, b: Any, *, adjoint: bool = False) -> Any:
 
 
 @kernel("MatrixTriangularSolve")
-@_small_alone
 def _triangular_solve(xp: Any, a: Any, b: Any, *, lower: bool = True, adjoint: bool = False) -> Any:
-    """Block after block: the small triangle on the diagonal, then what it takes from the rows still to come."""
     _matrices("MatrixTriangularSolve", a)
     if b.ndim < 2 or a.shape[-1] != b.shape[-2]:
         raise InvalidArgumentError(f"MatrixTriangularSolve: shapes {list(a.shape)} and {list(b.shape)} do not fit")
-    block = 1 if bool((xp.diagonal(a, 0, -2, -1) == 0).any()) else _BLOCK  # what is divided by 0 becomes infinite
+    one_by_one = bool((xp.diagonal(a, 0, -2, -1) == 0).any())  # what is divided by 0 becomes infinite
     a, low = (_adjoint(xp, a), not lower) if adjoint else (a, lower)
-    n, batch = a.shape[-1], np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     x = xp.broadcast_to(b, (*batch, *b.shape[-2:])).copy()
-    starts = range(0, n, block)
-    for start in starts if low else reversed(starts):
-        here = slice(start, min(start + block, n))
-        rest = slice(here.stop, n) if low else slice(0, start)
-        triangle = (xp.tril if low else xp.triu)(a[..., here, here])
-        own = x[..., here, :]
-        x[..., here, :] = own / triangle if block == 1 else xp.linalg.solve(triangle, own)
-        x[..., rest, :] -= a[..., rest, here] @ x[..., here, :]
+    if x.size:
+        with blas_alone():  # products are shared out as elsewhere
+            _solve_in_place(xp, a, x, low, 1 if one_by_one else 2 * _BLOCK if x.shape[-1] <= _FEW else _BLOCK)
     return x
+
+
+def _solve_in_place(xp: Any, a: Any, x: Any, low: bool, block: int) -> None:
+    """One half, then what it takes from the rows of the other half, then that half; a few rows at once."""
+    n = a.shape[-1]
+    if n <= block:
+        _solve_few(xp, (xp.tril if low else xp.triu)(a), x)
+        return
+    half = -(-n // (2 * block)) * block
+    first, last = slice(0, half), slice(half, n)
+    one, other = (first, last) if low else (last, first)
+    _solve_in_place(xp, a[..., one, one], x[..., one, :], low, block)
+    x[..., other, :] -= _product(xp, a[..., other, one], x[..., one, :])
+    _solve_in_place(xp, a[..., other, other], x[..., other, :], low, block)
+
+
+def _solve_few(xp: Any, triangle: Any, x: Any) -> None:
+    """By the inverse, corrected once by what it leaves: so it is as exact as one row after the other."""
+    if triangle.shape[-1] == 1:
+        x /= triangle
+        return
+    if x.shape[-1] <= _FEW:
+        x[...] = xp.linalg.solve(triangle, x)
+        return
+    inverse = xp.linalg.inv(triangle)
+    found = inverse @ x
+    x[...] = found + inverse @ (x - triangle @ found)
+
+
+def _product(xp: Any, a: Any, b: Any) -> Any:
+    together = xp is np and a.ndim == b.ndim == 2 and a.dtype == b.dtype and a.dtype.char in "fd"
+    return product(a, b) if together else a @ b
 
 
 @kernel("MatrixSolveLs")

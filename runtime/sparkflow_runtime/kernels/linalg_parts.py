@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,16 @@ def _matrix_set_diag_v3(xp: Any, x: Any, diagonal: Any, k: Any, *, align: str = 
     return _put(xp, x.copy(), diagonal, low, high, align)
 
 
+_REMEMBERED = 1 << 18  # elements
+
+
+@lru_cache(32)
+def _kept(m: int, n: int, lower: int, upper: int) -> Any:
+    """Which elements of an m x n matrix lie in the band."""
+    above = np.arange(n)[None, :] - np.arange(m)[:, None]
+    return ((lower < 0) | (-above <= lower)) & ((upper < 0) | (above <= upper))
+
+
 @kernel("MatrixBandPart")
 def _band(xp: Any, x: Any, num_lower: Any, num_upper: Any) -> Any:
     lower, upper = one_int(num_lower), one_int(num_upper)
@@ -141,9 +152,8 @@ def _band(xp: Any, x: Any, num_lower: Any, num_upper: Any) -> Any:
         raise InvalidArgumentError(
             f"num_lower must be in [-1, {m}] and num_upper in [-1, {n}], got {lower} and {upper}"
         )
-    above = xp.arange(n)[None, :] - xp.arange(m)[:, None]
-    kept = ((lower < 0) | (-above <= lower)) & ((upper < 0) | (above <= upper))
-    return xp.where(kept, x, _nothing(x))
+    kept = _kept(m, n, lower, upper) if m * n <= _REMEMBERED else _kept.__wrapped__(m, n, lower, upper)
+    return xp.where(xp.asarray(kept), x, _nothing(x))
 
 
 @kernel("Diag")
