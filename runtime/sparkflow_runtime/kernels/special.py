@@ -122,15 +122,19 @@ _BERNOULLI_BY_FACTORIAL = (
 
 def zeta(xp: Any, x: Any, q: Any) -> Any:
     """The sum over n >= 0 of (q + n) ** -x, by Euler and Maclaurin's formula after 10 terms."""
-    total, n = xp.zeros_like(x), 10
-    for k in range(n):
-        total = total + (q + k) ** -x
+    less, n = -x, 10
+    total = q**less
+    for k in range(1, n):
+        total += (q + k) ** less
     z = q + n
-    total = total + z ** (1 - x) / (x - 1) + 0.5 * z**-x
-    factor, power = x, z ** (-x - 1)
+    power = z**less
+    total += power * (z / (x - 1) + 0.5)
+    inverse = 1 / z
+    term, square = power * x * inverse, inverse * inverse
     for k, b in enumerate(_BERNOULLI_BY_FACTORIAL, 1):
-        total = total + b * factor * power
-        factor, power = factor * (x + 2 * k - 1) * (x + 2 * k), power / (z * z)
+        total += b * term
+        term *= (x + (2 * k - 1)) * (x + 2 * k)
+        term *= square
     pole = (q <= 0) & (q == xp.floor(q))
     total = xp.where(pole, math.inf, total)
     total = xp.where((q <= 0) & ~pole & (x != xp.floor(x)), math.nan, total)
@@ -141,7 +145,9 @@ def polygamma(xp: Any, n: Any, x: Any) -> Any:
     """The n-th derivative of digamma: (-1) ** (n + 1) n! zeta(n + 1, x)."""
     sign = xp.where(n % 2 == 0, -1.0, 1.0)
     value = sign * xp.exp(lgamma(xp, n + 1)) * zeta(xp, n + 1, x)
-    return xp.where(n == 0, digamma(xp, x), xp.where((n < 0) | (n != xp.floor(n)), math.nan, value))
+    value = xp.where((n < 0) | (n != xp.floor(n)), math.nan, value)
+    first = n == 0
+    return xp.where(first, digamma(xp, x), value) if bool(first.any()) else value
 
 
 _EPSILON = 2.0**-53
