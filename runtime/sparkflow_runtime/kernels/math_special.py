@@ -5,14 +5,13 @@ numpy's own functions where it has them; those of gamma and beta are computed in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels import special, special_loops, special_quantiles
 from sparkflow_runtime.kernels.math import direct
-from sparkflow_runtime.kernels.parallel import runs, share
 from sparkflow_runtime.kernels.registry import kernel, prepares
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -36,10 +35,6 @@ for _op, _name in {
     direct(_op, _name)
 
 
-_BLOCK = 1 << 14  # elements whose arrays in between stay in the cache
-_SHARED = 1 << 17  # elements from which threads pay: each waits for the others' Python between numpy's functions
-
-
 def _wide(op: str, compute: Callable[..., Any]) -> None:
     """compute(xp, epsilon, *float64 arrays of one shape), rounded to the inputs' type; on the CPU by blocks, shared
     out over threads. epsilon: how much of a value does not matter in that type."""
@@ -50,21 +45,7 @@ def _wide(op: str, compute: Callable[..., Any]) -> None:
         arrays = xp.broadcast_arrays(*inputs) if len({x.shape for x in inputs}) > 1 else inputs
         if xp is not np:
             return xp.asarray(compute(xp, epsilon, *(x.astype(np.float64) for x in arrays))).astype(dtype)
-        flat = [np.ascontiguousarray(x).reshape(-1) for x in arrays]
-        out = np.empty(arrays[0].shape, dtype)
-        made = out.reshape(-1)
-
-        def work(blocks: Sequence[tuple[int, int]]) -> None:
-            with np.errstate(all="ignore"):
-                for first, count in blocks:
-                    part = slice(first, first + count)
-                    made[part] = compute(np, epsilon, *(x[part].astype(np.float64) for x in flat))
-
-        if out.size < _SHARED:
-            work(runs(out.size, _BLOCK))
-        else:
-            share(work, runs(out.size, 2 * _BLOCK), multiplies=False)
-        return out
+        return special.by_blocks(lambda *parts: compute(np, epsilon, *parts), dtype, *arrays)
 
     kernel(op)(run)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels import special_loops as loops
+from sparkflow_runtime.kernels.parallel import runs, share
 from sparkflow_runtime.kernels.special_loops import polynomial
 
 # Rational approximations to full double precision: W. J. Cody, Math. Comp. 23 (1969), 631-637.
@@ -44,6 +46,29 @@ _MIDDLE_Q = (
     1.23033935480374942e3,
 )
 _NEAR, _FAR = 0.46875, 5.93  # above 5.93 erf is 1 in double precision
+
+
+_BLOCK = 1 << 14  # elements whose arrays in between stay in the cache
+_SHARED = 1 << 17  # elements from which threads pay: each waits for the others' Python between numpy's functions
+
+
+def by_blocks(compute: Callable[..., Any], dtype: Any, *arrays: np.ndarray) -> np.ndarray:
+    """compute(*flat float64 arrays) of arrays of one shape, as `dtype`, block by block."""
+    flat = [np.ascontiguousarray(x).reshape(-1) for x in arrays]
+    out = np.empty(arrays[0].shape, dtype)
+    made = out.reshape(-1)
+
+    def work(blocks: Sequence[tuple[int, int]]) -> None:
+        with np.errstate(all="ignore"):
+            for first, count in blocks:
+                part = slice(first, first + count)
+                made[part] = compute(*(x[part].astype(np.float64) for x in flat))
+
+    if out.size < _SHARED:
+        work(runs(out.size, _BLOCK))
+    else:
+        share(work, runs(out.size, 2 * _BLOCK), multiplies=False)
+    return out
 
 
 def erf(xp: Any, x: Any) -> Any:
