@@ -17,6 +17,7 @@ from sparkflow.framework.importer import import_graph_def
 from sparkflow.ops import array, state
 from sparkflow.saved_model import loader
 from sparkflow.session.session import Session
+from sparkflow.train.checkpoint_state import write_whole
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.dtypes import as_dtype
 from sparkflow_runtime.wire.protos import GraphDef, MetaGraphDef, NodeDef
@@ -98,8 +99,7 @@ def freeze_graph_with_def_protos(
             _split(variable_names_blacklist) or None,
         )  # fmt: skip
     if output_graph:
-        with open(output_graph, "wb") as file:
-            file.write(frozen.SerializeToString(deterministic=True))
+        write_whole(output_graph, frozen.SerializeToString(deterministic=True))
     return frozen
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def test_freezing(tmp_path: Path, of: str) -> None:
         graph, "", bool(meta), path, "y", "save/restore_all", "save/Const:0", out, True, "", input_meta_graph=meta
     )
     frozen = tf.GraphDef.FromString(Path(out).read_bytes())
+    assert [name for name in os.listdir(tmp_path) if name.startswith("frozen")] == ["frozen.pb"]
     assert not {node.op for node in frozen.node} & {"VariableV2", "Assign", "RestoreV2"}
     np.testing.assert_array_equal(_answer(frozen), [[3]])
     ready = tools.optimize_for_inference(frozen, ["dense/MatMul"], ["y"], tf.float32.as_datatype_enum)

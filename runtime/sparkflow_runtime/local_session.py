@@ -59,6 +59,7 @@ class RuntimeSession:
             "cost_steps": config.graph_options.build_cost_model,
             "log_placement": _print_placement if config.log_device_placement else None,
             "passes": replace(Settings.of(config), memory_limit_bytes=limit_bytes()),
+            "processors": config.device_count.get("CPU", 1),
         }
         self._own = host is None
         self._worker = host.worker if host else Worker(LOCAL_TASK, lanes=inter_op)

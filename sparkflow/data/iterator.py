@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from sparkflow.data.dataset import Dataset
@@ -34,28 +34,58 @@ def iterates(graph: Graph) -> bool:
 class Iterator:
     """get_next() raises OutOfRangeError when it runs at the end, FailedPreconditionError before an initializer did."""
 
-    def __init__(self, spec: Spec, start: Callable[[], Any] | None = None):
-        """start: the rows of a session that runs no initializer before."""
+    _spec: Spec
+    _start: Callable[[], Any] | None  # the rows of a session that runs no initializer before
+    _lock: threading.Lock
+    _name: str
+    _initializer: Operation | None = None
+    _resource: Tensor | None = None
+
+    def __init__(
+        self,
+        iterator_resource: Any,
+        initializer: Any,
+        output_types: Any,
+        output_shapes: Any,
+        output_classes: Any = None,
+    ):
+        """Another one of the iterator whose `_iterator_resource` that is: both go through the same elements. Raises
+        ValueError where it is none's, TypeError where the types or shapes do not fit."""
+        owners = [i for i in get_default_graph().extra.get(_KEPT, []) if i._resource is iterator_resource]
+        if not owners:
+            raise ValueError(
+                f"Iterator: iterator_resource must be the `_iterator_resource` of an iterator of this graph, got "
+                f"{iterator_resource!r}: Dataset.make_initializable_iterator() or Iterator.from_structure() make one"
+            )
+        owner, self._spec = owners[0], _spec(output_types, output_shapes)
+        _check_fits(self._spec, owner._spec)
+        self._start, self._lock, self._name = owner._start, owner._lock, owner._name
+        self._initializer, self._resource = initializer, iterator_resource
+
+    @classmethod
+    def _of(cls, spec: Spec, start: Callable[[], Any] | None = None) -> Self:
+        self = cls.__new__(cls)
         self._spec, self._start, self._lock = spec, start, threading.Lock()
         self._name = f"iterator_{next(_NUMBERS)}"
-        self._initializer: Operation | None = None
-        self._resource: Tensor | None = None
         _BY_HANDLE[self._name.encode()] = self
         get_default_graph().extra.setdefault(_KEPT, []).append(self)
+        return self
 
     @staticmethod
     def from_structure(
         output_types: Any, output_shapes: Any = None, shared_name: str | None = None, output_classes: Any = None
     ) -> Iterator:
         """One without a dataset: make_initializer(dataset) gives it one of these types and shapes."""
-        return Iterator(_spec(output_types, output_shapes))
+        return Iterator._of(_spec(output_types, output_shapes))
 
     @staticmethod
     def from_string_handle(
         string_handle: Any, output_types: Any, output_shapes: Any = None, output_classes: Any = None
     ) -> FedIterator:
         """Whichever iterator a string tensor names: feed it the value of another one's string_handle()."""
-        return FedIterator(_spec(output_types, output_shapes), string_handle)
+        made = FedIterator._of(_spec(output_types, output_shapes))
+        made._handle = string_handle
+        return made
 
     def make_initializer(self, dataset: Dataset, name: str | None = None) -> Operation:
         """The op that begins with the dataset's first element. Raises TypeError or ValueError where it does not fit."""
@@ -124,9 +154,7 @@ class Iterator:
 class FedIterator(Iterator):
     """Whichever iterator its handle names when it runs."""
 
-    def __init__(self, spec: Spec, handle: Any):
-        super().__init__(spec)
-        self._handle = handle
+    _handle: Any
 
     def get_next(self, name: str | None = None) -> Any:
         found = py_func_of_session(_next_of, [self._handle], list(self._spec.types), "", name or "IteratorGetNext")
@@ -142,7 +170,7 @@ def _next_of(states: Callable[[str], State], handle: bytes) -> list[Any]:
 
 def of_dataset(dataset: Dataset, one_shot: bool) -> Iterator:
     if not one_shot:
-        made = Iterator(dataset._spec)
+        made = Iterator._of(dataset._spec)
         made._initializer = made.make_initializer(dataset)
         return made
     tensors = dataset._tensors
@@ -150,7 +178,7 @@ def of_dataset(dataset: Dataset, one_shot: bool) -> Iterator:
     if any(k is None for k in known):
         names = [t.name for t, k in zip(tensors, known) if k is None]
         raise ValueError(f"A one-shot iterator needs constants, got {names}: use make_initializable_iterator()")
-    return Iterator(dataset._spec, lambda: dataset._rows(dict(zip(tensors, known))))
+    return Iterator._of(dataset._spec, lambda: dataset._rows(dict(zip(tensors, known))))
 
 
 def _element(spec: Spec, found: list[Tensor]) -> Any:

@@ -7,10 +7,11 @@ from typing import Any
 from sparkflow.framework.apply import apply_op
 from sparkflow.framework.graph import Operation, Tensor
 from sparkflow.framework.registry import op
-from sparkflow.ops import rules
 from sparkflow_runtime.wire.dtypes import as_dtype
 
-op("StackV2", "max_size: int32 -> handle: resource", rules.scalar, stateful=True, stack_name="")
+op(
+    "StackV2", "max_size: int32 -> handle: resource", lambda op: [(2,)], stateful=True, stack_name=""
+)  # as TensorFlow says
 op(
     "StackPushV2",
     "handle: resource, elem: T -> output: T",

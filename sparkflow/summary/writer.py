@@ -41,8 +41,9 @@ def record(data: bytes) -> bytes:
 class FileWriter:
     """Writes events to a new file in `logdir`. Thread-safe; a closed one opens another file when written to again.
 
-    graph: written at once. flush_secs: an event is on disk at most so long after it was added, if others follow, and at
-    `flush` and `close`. max_queue: kept for TF1 callers, nothing is queued. filename_suffix: ends the file's name.
+    graph: written at once, with its collections as a MetaGraphDef. flush_secs: an event is on disk at most so long
+    after it was added, if others follow, and at `flush` and `close`. max_queue: kept for TF1 callers, nothing is
+    queued. filename_suffix: ends the file's name.
     """
 
     def __init__(
@@ -62,6 +63,10 @@ class FileWriter:
         _open_writers.add(self)
         if graph is not None or graph_def is not None:
             self.add_graph(graph, graph_def=graph_def)
+            if isinstance(graph, Graph):
+                from sparkflow.train.meta_graph import export_meta_graph  # which imports summaries
+
+                self.add_meta_graph(export_meta_graph(graph=graph))
 
     def _open(self) -> None:
         os.makedirs(self._logdir, exist_ok=True)

@@ -146,11 +146,12 @@ class Supervisor:
         return threads
 
     def _save(self, session: Session) -> None:
+        """With its line in the log, whose step is found ahead: once the files are there the session may be closed."""
+        step = None if self.global_step is None else training_util.global_step(session, self.global_step)
         self.saver.save(session, self.save_path, global_step=self.global_step)
-        if self.summary_writer is not None and self.global_step is not None:
-            self._add_session_log(
-                session, SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=str(self.save_path))
-            )
+        if self.summary_writer is not None and step is not None:
+            log = SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=str(self.save_path))
+            self.summary_writer.add_session_log(log, step)
 
     def _add_session_log(self, session: Session, log: SessionLog) -> None:
         self.summary_writer.add_session_log(log, training_util.global_step(session, self.global_step))

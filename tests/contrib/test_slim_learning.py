@@ -26,8 +26,9 @@ def test_train_runs_to_the_step_and_goes_on_from_its_checkpoint(graph: Any, tmp_
     losses = []
     for steps, more in ((30, {"log_every_n_steps": 10}), (60, {"save_summaries_secs": 60})):
         with tf.Graph().as_default():  # the Supervisor makes the first final
-            op = slim.learning.create_train_op(regression(), tf.train.GradientDescentOptimizer(0.3))
-            tf.summary.scalar("loss", op)
+            loss = regression()
+            op = slim.learning.create_train_op(loss, tf.train.GradientDescentOptimizer(0.3))
+            tf.summary.scalar("loss", loss)  # not of `op`: the thread of summaries would make a step more
             losses.append(slim.learning.train(op, str(tmp_path), number_of_steps=steps, **more))
         assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / f"model.ckpt-{steps}")
     assert losses[1] < losses[0] < 0.1

@@ -69,3 +69,11 @@ def test_sparse_of_dense(graph: Any) -> None:
     np.testing.assert_array_equal(back, dense)
     np.testing.assert_array_equal(deep, dense[:, None])
     np.testing.assert_array_equal(one, np.eye(2, 3))
+
+
+def test_strings_of_no_encoding(graph: Any) -> None:
+    with tf.Session() as session:
+        with pytest.raises(InvalidArgumentError, match=r"UnicodeTranscode: 'NONE-8' is no encoding"):
+            session.run(tf.strings.unicode_transcode(["a"], "NONE-8", "UTF-8"))
+        with pytest.raises(InvalidArgumentError, match=r"UnicodeTranscode: b'\\xff' is no UTF-8"):
+            session.run(tf.strings.unicode_transcode([b"\xff"], "UTF-8", "UTF-8", errors="strict"))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.kernels import set_loops
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 A = np.array([[1, 2, 2], [5, 3, 9]])
@@ -77,3 +78,32 @@ def test_bits_are_refused_at_build_time(graph: Any) -> None:
         tf.fake_quant_with_min_max_args([1.0], num_bits=1)
     with pytest.raises(InvalidArgumentError, match=r"\(5,\).*\(4, 5\).*\(4,\)"):
         tf.fake_quant_with_min_max_vars_per_channel(tf.zeros([4, 5]), tf.zeros([4]), tf.ones([5]))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("kept", range(8))
+def test_both_versions_of_the_walk(compiled: bool, kept: int) -> None:
+    rng = np.random.default_rng(kept)
+    for sizes in ((40, 30), (0, 5), (5, 0), (0, 0), (1, 1)):
+        a, b = (np.sort(rng.integers(-20, 20, n)) for n in sizes)
+        out = np.full(sum(sizes) + 1, 77)
+        count = (set_loops.merge.compile() if compiled else set_loops.merge.numpy)(a, b, out, kept)
+        first, second = set(a.tolist()), set(b.tolist())
+        parts = ((1, first - second), (2, second - first), (4, first & second))
+        assert out[:count].tolist() == sorted(set().union(*(part for flag, part in parts if kept & flag)))
+
+
+@pytest.mark.parametrize("values", [
+    np.array([[-(2**63), 5, 2**63 - 1, 5], [2**63 - 1, 0, 0, 0]]),
+    np.array([[3, 9, 3, 200], [255, 0, 0, 1]], np.uint8),
+    np.array([[b"b", b"a", b"", b"b"], [b"z", b"z", b"a", b"a"]], object),
+    np.zeros((2, 0), np.int64),
+], ids=["widest", "narrow", "strings", "none"])  # fmt: skip
+def test_sets_of_any_values(graph: Any, values: Any) -> None:
+    other = values[:, : values.shape[1] // 2]
+    with tf.Session() as session:
+        kinds = [session.run(f(tf.constant(values), tf.constant(other))) for f in (tf.sets.union, tf.sets.difference)]
+    for found, operation in zip(kinds, (set.union, set.difference)):
+        want = [sorted(operation(set(a), set(b))) for a, b in zip(values.tolist(), other.tolist())]
+        assert [found.values[found.indices[:, 0] == r].tolist() for r in range(2)] == want
+        assert found.values.dtype == values.dtype

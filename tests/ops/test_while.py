@@ -159,3 +159,12 @@ def test_an_invariant_of_none_is_the_shape_at_the_start(graph: Graph) -> None:
     grows = lambda i, x: (i + 1, tf.concat([x, x], 0))  # noqa: E731
     with pytest.raises(ValueError, match=r"enters the loop with shape \(1,\), but has shape \(2,\)"):
         tf.while_loop(lambda i, x: i < 3, grows, [0, tf.ones([1])], shape_invariants=[tf.TensorShape([]), None])
+
+
+def test_stacks_of_gradients_are_handles_as_tensorflow_sizes_them(graph: Any) -> None:
+    """TensorFlow refuses to import a graph whose `_output_shapes` say anything else."""
+    x = tf.constant(2.0)
+    y = tf.while_loop(lambda i, t: i < 3, lambda i, t: (i + 1, t * x), [0, x])[1]
+    tf.gradients(y, x)
+    stacks = [op for op in graph.get_operations() if op.type == "StackV2"]
+    assert stacks and all(op.outputs[0].shape.as_list() == [2] for op in stacks)

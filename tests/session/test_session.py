@@ -230,3 +230,18 @@ def test_a_step_that_begins_while_its_session_closes(when: str, graph: Any, monk
     seen: list[BaseException] = []
     in_a_thread(session, item, seen).join(10)
     assert len(seen) == 1 and "closed" in str(seen[0])
+
+
+def test_more_cpu_devices_than_one(graph: Any) -> None:
+    with tf.device("/cpu:1"):
+        v = tf.get_variable("v", initializer=2.0)
+        doubled = v * 2
+    with tf.device("/cpu:0"):
+        y = doubled + tf.ones([])
+    with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2}, graph_options={"build_cost_model": 1})) as session:
+        names = [device.name for device in session.list_devices()]
+        assert [name.rpartition("/")[2] for name in names] == ["device:CPU:0", "device:CPU:1"]
+        session.run(v.initializer)
+        assert [session.run(y) for _ in range(3)] == [5.0] * 3
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="CPU:1"):
+        session.run(v.initializer)

@@ -87,7 +87,9 @@ def test_writer(graph: Any, tmp_path: Any) -> None:
     assert found[0].file_version == "brain.Event:2"
     nodes = {n.name: n for n in tf.GraphDef.FromString(found[1].graph_def).node}
     assert "loss" in nodes and "_output_shapes" in nodes["loss"].attr
-    assert [(e.step, e.summary.value[0].tag) for e in found[2:]] == [(3, "loss"), (4, "x")]
+    meta = tf.MetaGraphDef.FromString(found[2].meta_graph_def)
+    assert {n.name for n in meta.graph_def.node} == nodes.keys() and "summaries" in meta.collection_def
+    assert [(e.step, e.summary.value[0].tag) for e in found[3:]] == [(3, "loss"), (4, "x")]
     assert all(e.wall_time > 1e9 for e in found)
 
 

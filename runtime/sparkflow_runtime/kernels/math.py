@@ -72,7 +72,13 @@ kernel("Reciprocal")(lambda xp, x: x.dtype.type(1) / x)
 def _erf(node: Node) -> Function:
     exp_loops.erf_all.prepare()
     xp = node.xp
-    return lambda x: exp_loops.erf(x) if exp_loops.takes(x) else special.erf(xp, x)
+
+    def run(x: Any) -> Any:
+        if exp_loops.takes(x):
+            return exp_loops.erf(x)
+        return special.erf(xp, x) if xp is not np else special.by_blocks(lambda v: special.erf(np, v), x.dtype, x)
+
+    return run
 
 
 @bound("Erfc", stateful=False)
@@ -83,8 +89,9 @@ def _erfc(node: Node) -> Function:
     def run(x: Any) -> Any:
         if exp_loops.takes(x):
             return exp_loops.erfc(x)
-        with np.errstate(all="ignore"):
-            return special.erfc(xp, xp.asarray(x, xp.float64)).astype(x.dtype)
+        if xp is np:
+            return special.by_blocks(lambda v: special.erfc(np, v), x.dtype, x)
+        return special.erfc(xp, xp.asarray(x, xp.float64)).astype(x.dtype)
 
     return run
 

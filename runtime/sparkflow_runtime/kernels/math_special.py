@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import special, special_quantiles
+from sparkflow_runtime.kernels import special, special_loops, special_quantiles
 from sparkflow_runtime.kernels.math import direct
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.registry import kernel, prepares
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -36,26 +36,41 @@ for _op, _name in {
 
 
 def _wide(op: str, compute: Callable[..., Any]) -> None:
-    """compute(xp, *float64 arrays of one shape), rounded to the inputs' type."""
+    """compute(xp, epsilon, *float64 arrays of one shape), rounded to the inputs' type; on the CPU by blocks, shared
+    out over threads. epsilon: how much of a value does not matter in that type."""
 
     def run(xp: Any, *inputs: Any) -> Any:
-        with np.errstate(all="ignore"):
-            arrays = xp.broadcast_arrays(*(xp.asarray(x, xp.float64) for x in inputs))
-            return xp.asarray(compute(xp, *arrays)).astype(inputs[0].dtype)
+        dtype = inputs[0].dtype
+        epsilon = 2.0**-53 if dtype == np.float64 else 2.0**-36
+        arrays = xp.broadcast_arrays(*inputs) if len({x.shape for x in inputs}) > 1 else inputs
+        if xp is not np:
+            return xp.asarray(compute(xp, epsilon, *(x.astype(np.float64) for x in arrays))).astype(dtype)
+        return special.by_blocks(lambda *parts: compute(np, epsilon, *parts), dtype, *arrays)
 
     kernel(op)(run)
 
 
-_wide("Lgamma", special.lgamma)
-_wide("Digamma", special.digamma)
-_wide("Zeta", special.zeta)
-_wide("Polygamma", special.polygamma)
-_wide("Igamma", lambda xp, a, x: special.igamma(xp, a, x)[0])
-_wide("Igammac", lambda xp, a, x: special.igamma(xp, a, x)[1])
-_wide("IgammaGradA", special.igamma_slope)
-_wide("Betainc", special.betainc)
-_wide("Erfinv", special_quantiles.erfinv)
-_wide("Ndtri", special_quantiles.ndtri)
+_wide("Lgamma", lambda xp, _, x: special.lgamma(xp, x))
+_wide("Digamma", lambda xp, _, x: special.digamma(xp, x))
+_wide("Zeta", lambda xp, _, x, q: special.zeta(xp, x, q))
+_wide("Polygamma", lambda xp, _, n, x: special.polygamma(xp, n, x))
+_wide("Igamma", lambda xp, epsilon, a, x: special.igamma(xp, a, x, epsilon)[0])
+_wide("Igammac", lambda xp, epsilon, a, x: special.igamma(xp, a, x, epsilon)[1])
+_wide("IgammaGradA", lambda xp, _, a, x: special.igamma_slope(xp, a, x))
+_wide("Betainc", lambda xp, epsilon, a, b, x: special.betainc(xp, a, b, x, epsilon))
+_wide("Erfinv", lambda xp, _, x: special_quantiles.erfinv(xp, x))
+_wide("Ndtri", lambda xp, _, x: special_quantiles.ndtri(xp, x))
+
+
+_GAMMAS = ("Polygamma", "IgammaGradA", "RandomGammaGrad")
+for _loop, _ops in {
+    special_loops.lgamma_parts: ("Lgamma", "Igamma", "Igammac", "Betainc", *_GAMMAS),
+    special_loops.digamma_parts: ("Digamma", *_GAMMAS),
+    special_loops.gamma_series: ("Igamma", "Igammac"),
+    special_loops.gamma_fraction: ("Igamma", "Igammac"),
+    special_loops.beta_fraction: ("Betainc",),
+}.items():
+    prepares(_loop.prepare, *_ops)
 
 
 @kernel("RandomGammaGrad")

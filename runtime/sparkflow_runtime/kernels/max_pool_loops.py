@@ -111,31 +111,44 @@ def beats(new: Any, old: Any) -> Any:
     return (new > old) | ((new != new) & (old == old))
 
 
-def choose(x: Any, at: Any, tap: Any, best: Any, where: Any) -> None:
-    number = np.int32(tap)
-    for c in range(np.uint64(best.shape[0])):
-        new, old, own = x[at + c], best[c], where[c]
+def pick_1(x: Any, at: Any, best: Any, where: Any, o: Any, channels: Any) -> None:
+    """best = the largest until now, where = its index in x; -1 before any has been seen."""
+    for c in range(channels):
+        old, own = best[o + c], where[o + c]
+        new = x[at + c]
         better = beats(new, old) | (own < 0)
-        best[c] = new if better else old
-        where[c] = number if better else own
+        best[o + c] = new if better else old
+        where[o + c] = np.int64(at + c) if better else own
 
 
-def give(dy: Any, o: Any, where: Any, tap: Any, dx: Any, at: Any) -> None:
-    """Adding 0 to the others is faster than asking."""
-    number, zero = np.int32(tap), dx.dtype.type(0)
-    for c in range(np.uint64(where.shape[0])):
-        dx[at + c] += dy[o + c] if where[c] == number else zero
+def pick_3(x: Any, at: Any, step: Any, best: Any, where: Any, o: Any, channels: Any) -> None:
+    """Of three taps in a row."""
+    for c in range(channels):
+        old, own = best[o + c], where[o + c]
+        first, second, third = x[at + c], x[at + step + c], x[at + step + step + c]
+        better = beats(first, old) | (own < 0)
+        old = first if better else old
+        own = np.int64(at + c) if better else own
+        better = beats(second, old)
+        old = second if better else old
+        own = np.int64(at + step + c) if better else own
+        better = beats(third, old)
+        best[o + c] = third if better else old
+        where[o + c] = np.int64(at + step + step + c) if better else own
 
 
-def put(dy: Any, o: Any, where: Any, tap: Any, dx: Any, at: Any) -> None:
-    """`give` to cells that no other output sees."""
-    number, zero = np.int32(tap), dx.dtype.type(0)
-    for c in range(np.uint64(where.shape[0])):
-        dx[at + c] = zero + (dy[o + c] if where[c] == number else zero)
+def give(dy: Any, o: Any, where: Any, dx: Any, channels: Any) -> None:
+    for c in range(channels):
+        dx[np.uint64(where[c])] += dy[o + c]
+
+
+def clear(dx: Any, at: Any, channels: Any) -> None:
+    for c in range(channels):
+        dx[at + c] = 0.0
 
 
 def give_to_four(x: Any, at: Any, step: Any, below: Any, dy: Any, o: Any, dx: Any, channels: Any) -> None:
-    """`choose` and `give` in one, for a window of 2 x 2 cells."""
+    """Both in one, for a window of 2 x 2 cells; adding 0 to the others is faster than asking."""
     last, zero = below + step, dx.dtype.type(0)
     for c in range(channels):
         first, second, value = x[at + c], x[at + step + c], dy[o + c]
@@ -151,7 +164,7 @@ def give_to_four(x: Any, at: Any, step: Any, below: Any, dy: Any, o: Any, dx: An
 
 
 def put_to_four(x: Any, at: Any, step: Any, below: Any, dy: Any, o: Any, dx: Any, channels: Any) -> None:
-    """`choose` and `put` in one, for a window of 2 x 2 cells."""
+    """The same to cells that no other output sees."""
     last, zero = below + step, dx.dtype.type(0)
     for c in range(channels):
         first, second, value = x[at + c], x[at + step + c], zero + dy[o + c]
@@ -168,10 +181,10 @@ def put_to_four(x: Any, at: Any, step: Any, below: Any, dy: Any, o: Any, dx: Any
 
 @compiled(
     [
-        f"void({_CELLS}, {_CELLS}, {{0}}[::1], {{0}}[::1], int32[::1], int64, {_MORE})".format(kind)
+        f"void({_CELLS}, {_CELLS}, {{0}}[::1], {{0}}[::1], int64[::1], int64, {_MORE})".format(kind)
         for kind in ("float32", "float64")
     ],
-    parts=[span, beats, choose, give, put, give_to_four, put_to_four],
+    parts=[span, beats, pick_1, pick_3, give, clear, give_to_four, put_to_four],
 )
 def spread_to_maxima(
     x: Any, dy: Any, dx: Any, best: Any, where: Any, once: Any, numbers: Any, sizes: Any, start: Any, stop: Any
@@ -198,24 +211,23 @@ def spread_to_maxima(
                         o += channels
                         continue
                     for k in range(channels):
-                        best[k] = -np.inf
                         where[k] = -1
                     for td in range(d0, d1):
                         for th in range(h0, h1):
                             row = ((n * sizes[0] + d + td * numbers[6]) * height + h + th * numbers[7]) * width + w
-                            tap = (td * numbers[1] + th) * numbers[2]
-                            for tw in range(w0, w1):
-                                choose(x, np.uint64(row + tw * numbers[8]) * channels, tap + tw, best, where)
-                    for td in range(d0, d1):
-                        for th in range(h0, h1):
-                            row = ((n * sizes[0] + d + td * numbers[6]) * height + h + th * numbers[7]) * width + w
-                            tap = (td * numbers[1] + th) * numbers[2]
-                            for tw in range(w0, w1):
-                                at = np.uint64(row + tw * numbers[8]) * channels
-                                if once:
-                                    put(dy, o, where, tap + tw, dx, at)
+                            tw = w0
+                            while tw < w1:
+                                at, many = np.uint64(row + tw * numbers[8]) * channels, tw + 3 <= w1
+                                if many:
+                                    pick_3(x, at, step, best, where, np.uint64(0), channels)
                                 else:
-                                    give(dy, o, where, tap + tw, dx, at)
+                                    pick_1(x, at, best, where, np.uint64(0), channels)
+                                tw += 3 if many else 1
+                            if once:
+                                for tw in range(w0, w1):
+                                    clear(dx, np.uint64(row + tw * numbers[8]) * channels, channels)
+                    if d1 > d0 and h1 > h0 and w1 > w0:
+                        give(dy, o, where, dx, channels)
                     o += channels
 
 
@@ -236,3 +248,89 @@ def _(
         place[outputs] = np.where(better, i, place[outputs])
     for i, (seen, outputs) in reversed(list(enumerate(taps))):  # so that a cell adds in the order of the outputs
         dx5[seen] += np.where(place[outputs] == i, dy5[outputs], dy5.dtype.type(0))
+
+
+# ---------------------------------------------------------------------- the maximum and where it was
+
+_KINDS = ("float32", "float64")
+
+
+@compiled(
+    [f"void({_CELLS}, {{0}}[::1], int64[::1], int64, {_MORE})".format(kind) for kind in _KINDS],
+    parts=[span, beats, pick_1, pick_3],
+)
+def winners(x: Any, best: Any, where: Any, with_batch: Any, numbers: Any, sizes: Any, start: Any, stop: Any) -> None:
+    """best = the first largest cell that each output sees, NaN where it sees one; where = its index within its image,
+    or with_batch within the batch. An output that sees none keeps what `best` has been filled with, and -1."""
+    height, width, channels = sizes[1], sizes[2], np.uint64(sizes[3])
+    step, row = np.uint64(numbers[8]) * channels, np.uint64(numbers[14]) * channels
+    o = np.uint64(start * numbers[12] * numbers[13]) * row
+    for n in range(start, stop):
+        base = np.int64(0) if with_batch else n * sizes[0] * height * width * sizes[3]
+        for od in range(numbers[12]):
+            d, d0, d1 = span(numbers, 0, od, sizes[0])
+            for oh in range(numbers[13]):
+                h, h0, h1 = span(numbers, 1, oh, height)
+                for k in range(o, o + row):
+                    where[k] = -1
+                begin = o
+                for ow in range(numbers[14]):
+                    w, w0, w1 = span(numbers, 2, ow, width)
+                    for td in range(d0, d1):
+                        for th in range(h0, h1):
+                            line = ((n * sizes[0] + d + td * numbers[6]) * height + h + th * numbers[7]) * width + w
+                            tw = w0
+                            while tw < w1:
+                                at, many = np.uint64(line + tw * numbers[8]) * channels, tw + 3 <= w1
+                                if many:
+                                    pick_3(x, at, step, best, where, o, channels)
+                                else:
+                                    pick_1(x, at, best, where, o, channels)
+                                tw += 3 if many else 1
+                    o += channels
+                for k in range(begin, o):
+                    where[k] -= base if where[k] >= 0 else 0
+
+
+@winners.otherwise
+def _(x: Any, best: Any, where: Any, with_batch: Any, numbers: Any, sizes: Any, start: Any, stop: Any) -> None:
+    shape = [*numbers[12:15], sizes[3]]
+    x5, most, place = (
+        _images(x, sizes, start, stop),
+        _images(best, shape, start, stop),
+        _images(where, shape, start, stop),
+    )
+    at = np.arange(x5.size).reshape(x5.shape) + (start * x5[0].size if len(x5) else 0)
+    if not with_batch:
+        at = at % x5[0].size
+    place[:] = -1
+    for seen, outputs in tap_slices(x5.shape[1:4], numbers):
+        new, old = x5[seen], most[outputs]
+        better = (new > old) | ((new != new) & (old == old)) | (place[outputs] < 0)
+        most[outputs] = np.where(better, new, old)
+        place[outputs] = np.where(better, at[seen], place[outputs])
+
+
+@compiled([f"int64({_CELLS}, {_VECTOR}, {{0}}[::1], int64, int64, int64)".format(kind) for kind in _KINDS])
+def give_to_places(dy: Any, places: Any, dx: Any, images: Any, outputs: Any, cells: Any) -> Any:
+    """Add each dy to the cell at its place, in order. Of each image's `outputs` the places count from its first of
+    `cells` on; how many lie outside dx is returned."""
+    outside, o = 0, np.uint64(0)
+    for n in range(images):
+        base = n * cells
+        for _ in range(outputs):
+            at = places[o] + base
+            if at < 0 or at >= dx.shape[0]:
+                outside += 1
+            else:
+                dx[np.uint64(at)] += dy[o]
+            o += np.uint64(1)
+    return outside
+
+
+@give_to_places.otherwise
+def _(dy: Any, places: Any, dx: Any, images: Any, outputs: Any, cells: Any) -> int:
+    at = places + np.repeat(np.arange(images) * cells, outputs)
+    inside = (at >= 0) & (at < dx.size)
+    np.add.at(dx, at[inside], dy[inside])
+    return int(np.count_nonzero(~inside))

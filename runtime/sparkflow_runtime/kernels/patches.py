@@ -7,6 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from sparkflow_runtime.kernels import dilation_loops
+from sparkflow_runtime.kernels.exp_loops import in_parts
 from sparkflow_runtime.kernels.registry import Function, Node, bound
 from sparkflow_runtime.kernels.windows import Sliding, Window
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -44,6 +46,7 @@ class _Dilation:
 
     def __init__(self, node: Node):
         self.op, self.xp, self.sliding = node.op, node.xp, Sliding(node, 2)
+        dilation_loops.highest.prepare()
 
     def window(self, x: Any, taps: Any) -> Window:
         if x.ndim != 4 or taps.ndim != 3 or taps.shape[2] != x.shape[3]:
@@ -53,9 +56,17 @@ class _Dilation:
             )
         return self.sliding.window((1, *x.shape[1:3]), (1, *taps.shape[:2]))
 
+    def by_loops(self, x: Any) -> bool:
+        return self.xp is np and x.dtype in (np.float32, np.float64) and x.size > 0
+
     def best(self, x: Any, taps: Any, window: Window) -> tuple[Any, Any]:
         shape = (len(x), *window.out[1:], x.shape[3])
         found, which = self.xp.full(shape, _least(x.dtype), x.dtype), self.xp.full(shape, -1, np.int32)
+        if self.by_loops(x):
+            repeated = np.tile(taps.reshape(-1, x.shape[3]), window.out[2]).reshape(-1)
+            flat = [np.ascontiguousarray(x).reshape(-1), repeated, found.reshape(-1), which.reshape(-1)]
+            in_parts(dilation_loops.highest, len(x), _each(found, taps), *flat, *_numbers(x, window))
+            return found, which
         for number, (tap, cells, outputs) in enumerate(self.taps(window)):
             sums = x[cells] + taps[tap]
             better = sums > found[outputs]
@@ -69,6 +80,37 @@ class _Dilation:
         for tap, cells, outputs in window.each_inner_tap():
             yield tap[1:], (cells[0], *cells[2:]), (outputs[0], *outputs[2:])
 
+    def to_cells(self, x: Any, which: Any, dy: Any, window: Window) -> Any:
+        out = self.xp.zeros_like(x)
+        if self.by_loops(x) and dy.dtype == x.dtype:
+            flat = [which.reshape(-1), np.ascontiguousarray(dy).reshape(-1), out.reshape(-1)]
+            in_parts(dilation_loops.give_to_cells, len(x), _each(which), *flat, *_numbers(x, window))
+            return out
+        for number, (_, cells, outputs) in reversed(list(enumerate(self.taps(window)))):
+            out[cells] += self.xp.where(which[outputs] == number, dy[outputs], 0)
+        return out
+
+    def to_taps(self, taps: Any, which: Any, dy: Any, window: Window) -> Any:
+        if self.by_loops(dy):
+            sums = np.zeros(taps.size)
+            flat = [which.reshape(-1), np.ascontiguousarray(dy).reshape(-1), sums]
+            dilation_loops.give_to_taps(*flat, taps.shape[2])
+            return sums.reshape(taps.shape).astype(taps.dtype)
+        out = self.xp.zeros_like(taps)
+        for number, (tap, _, outputs) in enumerate(self.taps(window)):
+            out[tap] += self.xp.where(which[outputs] == number, dy[outputs], 0).sum((0, 1, 2))
+        return out
+
+
+def _numbers(x: Any, window: Window) -> tuple[np.ndarray, np.ndarray]:
+    """As the loops take them: the window, and the sizes of the input."""
+    return window.numbers, np.array([1, *x.shape[1:]], np.int64)
+
+
+def _each(outputs: Any, taps: Any = None) -> int:
+    """How much work an image is."""
+    return outputs.size // max(1, len(outputs)) * (1 if taps is None else taps.shape[0] * taps.shape[1])
+
 
 @bound("Dilation2D", stateful=False)
 def _dilation(node: Node) -> Function:
@@ -78,7 +120,8 @@ def _dilation(node: Node) -> Function:
 
 @bound("Dilation2DBackpropInput", "Dilation2DBackpropFilter", stateful=False)
 def _dilation_grad(node: Node) -> Function:
-    own, xp, of_input = _Dilation(node), node.xp, node.op.endswith("Input")
+    own, of_input = _Dilation(node), node.op.endswith("Input")
+    (dilation_loops.give_to_cells if of_input else dilation_loops.give_to_taps).prepare()
 
     def run(x: Any, taps: Any, dy: Any) -> Any:
         window = own.window(x, taps)
@@ -87,13 +130,6 @@ def _dilation_grad(node: Node) -> Function:
             raise InvalidArgumentError(
                 f"{node.op}: out_backprop must have shape {list(which.shape)}, got {list(dy.shape)}"
             )
-        out = xp.zeros_like(x if of_input else taps)
-        for number, (tap, cells, outputs) in enumerate(own.taps(window)):
-            share = xp.where(which[outputs] == number, dy[outputs], 0)
-            if of_input:
-                out[cells] += share
-            else:
-                out[tap] += share.sum((0, 1, 2))
-        return out
+        return own.to_cells(x, which, dy, window) if of_input else own.to_taps(taps, which, dy, window)
 
     return run

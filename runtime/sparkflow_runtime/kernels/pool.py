@@ -136,7 +136,7 @@ def _gradient_of_maxima(op: str, pool: _Pool, x: Any, dy: Any) -> Any:
     flat = [np.ascontiguousarray(v).reshape(-1) for v in (x5, dy5, dx)]
 
     def spread(first: int, end: int) -> None:
-        best, where = np.empty(channels, x5.dtype), np.empty(channels, np.int32)
+        best, where = np.empty(channels, x5.dtype), np.empty(channels, np.int64)
         max_pool_loops.spread_to_maxima(*flat, best, where, int(once), win.numbers, sizes, first, end)
 
     _by_images(len(x5), spread)
@@ -228,10 +228,21 @@ def _flat_places(xp: Any, winner: Any, win: Window, channels: int, with_batch: b
 def _max_pool_with_argmax(node: Node) -> Function:
     pool, xp = _Pool(node, 2), node.xp
     index_type = node.attr("Targmax").np if node.attr("Targmax") else np.int64
+    max_pool_loops.winners.prepare()
+
+    def by_loop(x5: Any, win: Window) -> Any:
+        best = np.full((len(x5), *win.out, x5.shape[4]), _least(x5.dtype), x5.dtype)
+        where = np.empty(best.shape, np.int64)
+        flat, whole = [np.ascontiguousarray(v).reshape(-1) for v in (x5, best, where)], _sizes(x5)
+        with_batch = int(bool(node.attr("include_batch_in_index")))
+        _by_images(len(x5), lambda a, b: max_pool_loops.winners(*flat, with_batch, win.numbers, whole, a, b))
+        return pool.leave(best), pool.leave(where.astype(index_type, copy=False))
 
     def run(x: Any) -> Any:
         x5 = pool.come(x)
         win = pool.window(x5.shape[1:4])
+        if _fast(xp, x5):
+            return by_loop(x5, win)
         winner = _winners(xp, x5, win)
         flat = _flat_places(xp, winner, win, x5.shape[4], bool(node.attr("include_batch_in_index")))
         return pool.leave(_collect(xp, x5, winner, win)), pool.leave(flat.astype(index_type))
@@ -246,17 +257,29 @@ def _checked_places(node: Node, xp: Any, argmax: Any, shape: tuple[int, ...]) ->
     if not node.attr("include_batch_in_index"):
         flat = flat + (xp.arange(shape[0]) * cells)[:, None]
     if flat.size and (host(flat.min()) < 0 or host(flat.max()) >= cells * shape[0]):
-        raise InvalidArgumentError(f"{node.op}: argmax holds an index outside the input {shape}")
+        raise _outside(node, shape)
     return flat.ravel()
+
+
+def _outside(node: Node, shape: tuple[int, ...]) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{node.op}: argmax holds an index outside the input {shape}")
 
 
 @bound("MaxPoolGradWithArgmax", stateful=False)
 def _max_pool_grad_with_argmax(node: Node) -> Function:
     xp = node.xp
+    max_pool_loops.give_to_places.prepare()
 
     def run(x: Any, dy: Any, argmax: Any) -> Any:
         _check_size(node.op, dy, argmax.shape)
         dx = xp.zeros(x.size, dy.dtype)
+        if _fast(xp, dy):
+            places = argmax.astype(np.int64, copy=False)
+            flat = [np.ascontiguousarray(v).reshape(-1) for v in (dy, places)]
+            cells = 0 if node.attr("include_batch_in_index") else math.prod(x.shape[1:])
+            if max_pool_loops.give_to_places(*flat, dx, len(dy), math.prod(dy.shape[1:]), cells):
+                raise _outside(node, x.shape)
+            return dx.reshape(x.shape)
         xp.add.at(dx, _checked_places(node, xp, argmax, x.shape), dy.ravel())
         return dx.reshape(x.shape)
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+
+from sparkflow_runtime.kernels import special_loops as loops
+from sparkflow_runtime.kernels.parallel import runs, share
+from sparkflow_runtime.kernels.special_loops import polynomial
 
 # Rational approximations to full double precision: W. J. Cody, Math. Comp. 23 (1969), 631-637.
 # Near zero erf(x) = x P(x^2) / Q(x^2); then erfc(x) = exp(-x^2) P(x) / Q(x); far out an expansion in 1 / x^2.
@@ -44,12 +48,27 @@ _MIDDLE_Q = (
 _NEAR, _FAR = 0.46875, 5.93  # above 5.93 erf is 1 in double precision
 
 
-def polynomial(coefficients: Sequence[float], x: Any) -> Any:
-    """Horner's rule, the highest power first."""
-    total = coefficients[0] * x + coefficients[1]
-    for c in coefficients[2:]:
-        total = total * x + c
-    return total
+_BLOCK = 1 << 14  # elements whose arrays in between stay in the cache
+_SHARED = 1 << 17  # elements from which threads pay: each waits for the others' Python between numpy's functions
+
+
+def by_blocks(compute: Callable[..., Any], dtype: Any, *arrays: np.ndarray) -> np.ndarray:
+    """compute(*flat float64 arrays) of arrays of one shape, as `dtype`, block by block."""
+    flat = [np.ascontiguousarray(x).reshape(-1) for x in arrays]
+    out = np.empty(arrays[0].shape, dtype)
+    made = out.reshape(-1)
+
+    def work(blocks: Sequence[tuple[int, int]]) -> None:
+        with np.errstate(all="ignore"):
+            for first, count in blocks:
+                part = slice(first, first + count)
+                made[part] = compute(*(x[part].astype(np.float64) for x in flat))
+
+    if out.size < _SHARED:
+        work(runs(out.size, _BLOCK))
+    else:
+        share(work, runs(out.size, 2 * _BLOCK), multiplies=False)
+    return out
 
 
 def erf(xp: Any, x: Any) -> Any:
@@ -83,30 +102,36 @@ def erfc(xp: Any, x: Any) -> Any:
     return _each(xp, math.erfc, "erfc", x)
 
 
+_lgamma_parts = loops.either(loops.lgamma_parts, loops.lgamma_parts_of, 3, (0, 1, 2))
+_digamma_parts = loops.either(loops.digamma_parts, loops.digamma_parts_of, 2, (0, 1))
+_gamma_series = loops.either(loops.gamma_series, loops.gamma_series_of, 2, (1,))
+_gamma_fraction = loops.either(loops.gamma_fraction, loops.gamma_fraction_of, 6, (4,))
+_beta_fraction = loops.either(loops.beta_fraction, loops.beta_fraction_of, 6, (4,))
+
+
 def lgamma(xp: Any, x: Any) -> Any:
-    """log |gamma(x)|."""
-    return _each(xp, math.lgamma, "gammaln", x)
+    """log |gamma(x)|; below 0 by reflection."""
+    below = x < 0
+    some = bool(below.any())
+    product, weight, rest = _lgamma_parts(xp, xp.where(below, 1 - x, x) if some else x)
+    value = weight * (xp.log(product) - (weight > 2)) + rest
+    if some:
+        away = xp.abs(xp.sin(math.pi * (x - xp.floor(x))))
+        value = xp.where(below, xp.log(math.pi / away) - value, value)
+    return xp.where(xp.isinf(x), math.inf, value)
 
 
 def digamma(xp: Any, x: Any) -> Any:
-    """The derivative of lgamma: upwards by its recurrence to where the asymptotic series holds (Abramowitz and Stegun
-    6.3.5, 6.3.18), by reflection below 0; nan at 0, -1, -2, ..."""
-    below = x < 0.5
-    z = xp.where(below, 1 - x, x)
-    total = xp.zeros_like(z)
-    for _ in range(10):
-        small = z < 10
-        total = total - xp.where(small, 1 / z, 0)
-        z = xp.where(small, z + 1, z)
-    inverse = 1 / (z * z)
-    series = inverse * polynomial(_BERNOULLI_OVER[::-1], inverse)
-    value = total + xp.log(z) - 0.5 / z - series
-    value = xp.where(below, value - math.pi / xp.tan(math.pi * x), value)
+    """The derivative of lgamma; below 0 by reflection; nan at 0, -1, -2, ..."""
+    below = x < 0
+    some = bool(below.any())
+    far, rest = _digamma_parts(xp, xp.where(below, 1 - x, x) if some else x)
+    value = xp.log(far) - rest
+    if some:
+        value = xp.where(below, value - math.pi / xp.tan(math.pi * (x - xp.floor(x))), value)
     return xp.where((x <= 0) & (x == xp.floor(x)), math.nan, value)
 
 
-# B(2k) / 2k, k = 1 ... 7
-_BERNOULLI_OVER = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 # B(2k) / (2k)!, k = 1 ... 8
 _BERNOULLI_BY_FACTORIAL = (
     1 / 12,
@@ -122,15 +147,19 @@ _BERNOULLI_BY_FACTORIAL = (
 
 def zeta(xp: Any, x: Any, q: Any) -> Any:
     """The sum over n >= 0 of (q + n) ** -x, by Euler and Maclaurin's formula after 10 terms."""
-    total, n = xp.zeros_like(x), 10
-    for k in range(n):
-        total = total + (q + k) ** -x
+    less, n = -x, 10
+    total = q**less
+    for k in range(1, n):
+        total += (q + k) ** less
     z = q + n
-    total = total + z ** (1 - x) / (x - 1) + 0.5 * z**-x
-    factor, power = x, z ** (-x - 1)
+    power = z**less
+    total += power * (z / (x - 1) + 0.5)
+    inverse = 1 / z
+    term, square = power * x * inverse, inverse * inverse
     for k, b in enumerate(_BERNOULLI_BY_FACTORIAL, 1):
-        total = total + b * factor * power
-        factor, power = factor * (x + 2 * k - 1) * (x + 2 * k), power / (z * z)
+        total += b * term
+        term *= (x + (2 * k - 1)) * (x + 2 * k)
+        term *= square
     pole = (q <= 0) & (q == xp.floor(q))
     total = xp.where(pole, math.inf, total)
     total = xp.where((q <= 0) & ~pole & (x != xp.floor(x)), math.nan, total)
@@ -141,22 +170,23 @@ def polygamma(xp: Any, n: Any, x: Any) -> Any:
     """The n-th derivative of digamma: (-1) ** (n + 1) n! zeta(n + 1, x)."""
     sign = xp.where(n % 2 == 0, -1.0, 1.0)
     value = sign * xp.exp(lgamma(xp, n + 1)) * zeta(xp, n + 1, x)
-    return xp.where(n == 0, digamma(xp, x), xp.where((n < 0) | (n != xp.floor(n)), math.nan, value))
+    value = xp.where((n < 0) | (n != xp.floor(n)), math.nan, value)
+    first = n == 0
+    return xp.where(first, digamma(xp, x), value) if bool(first.any()) else value
 
 
 _EPSILON = 2.0**-53
 
 
-def igamma(xp: Any, a: Any, x: Any) -> tuple[Any, Any]:
-    """(P(a, x), Q(a, x)): a series below a + 1, Lentz's continued fraction above (Numerical Recipes, 6.2)."""
+def igamma(xp: Any, a: Any, x: Any, epsilon: float = _EPSILON) -> tuple[Any, Any]:
+    """(P(a, x), Q(a, x)): a series below a + 1, a continued fraction above (Abramowitz and Stegun 6.5.29, 6.5.31)."""
     inside = (a > 0) & (x > 0)
     a_, x_ = xp.where(inside, a, 1.0), xp.where(inside, x, 1.0)
     front = xp.exp(a_ * xp.log(x_) - x_ - lgamma(xp, a_))
-    by_series = x_ < a_ + 1
-    low = front * _gamma_series(xp, a_, xp.where(by_series, x_, 0.0))
-    high = front * _gamma_fraction(xp, a_, xp.where(by_series, a_ + 2, x_))
-    p = xp.where(by_series, low, 1 - high)
-    q = xp.where(by_series, 1 - low, high)
+    low = x_ < a_ + 1
+    part = _parted(xp, low, a_, x_, epsilon)
+    part *= front
+    p, q = xp.where(low, part, 1 - part), xp.where(low, 1 - part, part)
     p, q = xp.where(xp.isinf(x) & inside, 1.0, p), xp.where(xp.isinf(x) & inside, 0.0, q)
     nothing = (a > 0) & (x == 0)
     p = xp.where(inside, p, xp.where(nothing, 0.0, math.nan))
@@ -164,31 +194,15 @@ def igamma(xp: Any, a: Any, x: Any) -> tuple[Any, Any]:
     return p, q
 
 
-def _gamma_series(xp: Any, a: Any, x: Any) -> Any:
-    term = total = 1 / a
-    k = 0
-    while bool((xp.abs(term) > xp.abs(total) * _EPSILON).any()) and k < 10000:
-        k += 1
-        term = term * x / (a + k)
-        total = total + term
-    return total
-
-
-def _gamma_fraction(xp: Any, a: Any, x: Any) -> Any:
-    tiny = 1e-300
-    b = x + 1 - a
-    c, d = xp.full_like(x, 1 / tiny), 1 / xp.where(b == 0, tiny, b)
-    h = d
-    for i in range(1, 10000):
-        an, b = -i * (i - a), b + 2
-        d = an * d + b
-        c = b + an / c
-        d = 1 / xp.where(xp.abs(d) < tiny, tiny, d)
-        c = xp.where(xp.abs(c) < tiny, tiny, c)
-        h = h * d * c
-        if bool((xp.abs(d * c - 1) <= 4 * _EPSILON).all()):
-            break
-    return h
+def _parted(xp: Any, low: Any, a: Any, x: Any, epsilon: float) -> Any:
+    """The series where `low` says so, the fraction elsewhere."""
+    if bool(low.all()):
+        return _gamma_series(xp, a, x, epsilon)
+    out = xp.empty_like(x)
+    for here, compute in ((low, _gamma_series), (~low, _gamma_fraction)):
+        if bool(here.any()):
+            out[here] = compute(xp, a[here], x[here], epsilon)
+    return out
 
 
 def igamma_slope(xp: Any, a: Any, x: Any) -> Any:
@@ -198,42 +212,26 @@ def igamma_slope(xp: Any, a: Any, x: Any) -> Any:
     logs = xp.log(x_) - digamma(xp, a_ + 1)
     term = xp.exp(a_ * xp.log(x_) - x_ - lgamma(xp, a_ + 1))
     harmonic = xp.zeros_like(x_)
-    total, k = term * logs, 0
-    while k < 100000:
-        k += 1
+    total, going = term * logs, xp.ones(x_.shape, bool)
+    for k in range(1, 100000):
         term, harmonic = term * x_ / (a_ + k), harmonic + 1 / (a_ + k)
         added = term * (logs - harmonic)
-        total = total + added
-        if bool(((xp.abs(added) <= xp.abs(total) * _EPSILON) | (term < 1e-300)).all()) and bool((k > x_ - a_).all()):
+        total = xp.where(going, total + added, total)
+        ended = (xp.abs(added) <= xp.abs(total) * _EPSILON) | (term < 1e-300)
+        going = going & ~(ended & (k > x_ - a_))
+        if not bool(going.any()):
             break
     return xp.where(inside, total, math.nan)
 
 
-def betainc(xp: Any, a: Any, b: Any, x: Any) -> Any:
-    """The regularized incomplete beta integral by its continued fraction (Numerical Recipes, 6.4)."""
+def betainc(xp: Any, a: Any, b: Any, x: Any, epsilon: float = _EPSILON) -> Any:
+    """The regularized incomplete beta integral by its continued fraction."""
     valid = (a > 0) & (b > 0) & (x >= 0) & (x <= 1)
     middle = valid & (x > 0) & (x < 1)
     a_, b_, x_ = (xp.where(middle, v, 0.5) for v in (a, b, x))
     front = xp.exp(lgamma(xp, a_ + b_) - lgamma(xp, a_) - lgamma(xp, b_) + a_ * xp.log(x_) + b_ * xp.log1p(-x_))
     swap = x_ >= (a_ + 1) / (a_ + b_ + 2)
     p, q, z = xp.where(swap, b_, a_), xp.where(swap, a_, b_), xp.where(swap, 1 - x_, x_)
-    part = front * _beta_fraction(xp, p, q, z) / p
+    part = front * _beta_fraction(xp, p, q, z, epsilon) / p
     value = xp.where(swap, 1 - part, part)
     return xp.where(middle, value, xp.where(valid, x, math.nan))
-
-
-def _beta_fraction(xp: Any, a: Any, b: Any, x: Any) -> Any:
-    tiny = 1e-300
-    c, d = xp.ones_like(x), 1 - (a + b) * x / (a + 1)
-    d = 1 / xp.where(xp.abs(d) < tiny, tiny, d)
-    h = d
-    for m in range(1, 10000):
-        for an in (m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-                   -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))):  # fmt: skip
-            d, c = 1 + an * d, 1 + an / c
-            d = 1 / xp.where(xp.abs(d) < tiny, tiny, d)
-            c = xp.where(xp.abs(c) < tiny, tiny, c)
-            h = h * d * c
-        if bool((xp.abs(d * c - 1) <= 4 * _EPSILON).all()):
-            break
-    return h

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.special import polynomial
+from sparkflow_runtime.kernels.special_loops import polynomial
 
 _CENTRE_P = (
     2509.0809287301227, 33430.57558358813, 67265.7709270087, 45921.95393154987,

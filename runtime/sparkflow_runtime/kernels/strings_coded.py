@@ -33,9 +33,9 @@ def _transcode(
         try:
             found = raw.decode(source, manner)
         except UnicodeDecodeError as error:
-            raise InvalidArgumentError(f"Invalid formatting on input string: {error}") from None
+            raise InvalidArgumentError(f"UnicodeTranscode: {raw[:40]!r} is no {source}: {error}") from None
         except LookupError:
-            raise InvalidArgumentError(f"Could not create converter for input encoding: {source}") from None
+            raise InvalidArgumentError(f"UnicodeTranscode: {source!r} is no encoding that is known") from None
         found = found.replace("\ufffd", other) if manner == "replace" and other != "\ufffd" else found
         return (_CONTROLS.sub(other, found) if replace_control_characters else found).encode(target)
 

@@ -52,7 +52,7 @@ class Master:
 
     tasks: name -> Task of every task of the cluster but the own one. Thread-safe: many threads may run steps at once.
     cost_steps: trace that many steps of a signature, then place its free nodes by what they cost. log_placement: called
-    with a line for every node when it is placed.
+    with a line for every node when it is placed. processors: how many CPU devices the own task shows; all are one.
     """
 
     def __init__(
@@ -64,8 +64,9 @@ class Master:
         cost_steps: int = 0,
         log_placement: Callable[[str], None] | None = None,
         passes: Settings | None = None,
+        processors: int = 1,
     ):
-        self._own, self._tasks = own, tasks
+        self._own, self._tasks, self._processors = own, tasks, max(1, processors)
         self._resets = own.resets
         self._soft, self._timeout_s = soft_placement, timeout_s
         self._cost_steps, self._log_placement = cost_steps, log_placement
@@ -97,7 +98,8 @@ class Master:
 
     @property
     def devices(self) -> list[str]:
-        return [f"{name}/device:CPU:0" for name in (self._own.name, *self._tasks)]
+        own = [f"{self._own.name}/device:CPU:{i}" for i in range(self._processors)]
+        return [*own, *(f"{name}/device:CPU:0" for name in self._tasks)]
 
     def extend(self, graph: GraphDef) -> None:
         """Add nodes. Raises InvalidArgumentError on a name that is taken or an input that is nowhere."""

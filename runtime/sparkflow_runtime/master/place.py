@@ -62,7 +62,8 @@ def place(
         root: _complete(spec, who, known, DeviceSpec.from_string(default), soft) for root, (spec, who) in specs.items()
     }
     if costs is not None:
-        full |= _simulated(placed, groups, specs, full, [default, *(d for d in devices if d != default)], costs)
+        apart = [d for d in devices if d != default and DeviceSpec.from_string(d).device_index == 0]
+        full |= _simulated(placed, groups, specs, full, [default, *apart], costs)
     for node in placed.node:
         node.device = full[groups.find(node.name)]
     return placed

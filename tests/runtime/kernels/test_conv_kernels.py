@@ -200,12 +200,13 @@ def _pools(dtype: Any) -> list[Any]:
         for x in (normal(3, *win.size, 5, dtype=dtype), _special(normal(3, *win.size, 5, dtype=dtype)).round(0)):
             dy = normal(3, *win.out, 5, dtype=dtype)
             rows, up, sizes = x.reshape(-1), dy.reshape(-1), np.array([*win.size, 5])
-            room = [np.zeros(5, dtype), np.zeros(5, np.int32)]
+            room = [np.zeros(5, dtype), np.zeros(5, np.int64)]
             cases += [
                 (max_pool_loops.maxima, [rows, np.full_like(up, np.finfo(dtype).min)], win.numbers, sizes, 1, 3),
                 (window_loops.means, [x, np.zeros_like(dy)], win, 0, 3),
                 (max_pool_loops.spread_to_maxima, [rows, up, np.zeros_like(rows)], *room, 0, win.numbers, sizes, 0, 2),
                 (window_loops.spread_means, [dy, np.zeros_like(x)], win, 0, 3),
+                (max_pool_loops.winners, [rows, up.copy(), up.astype(np.int64)], 0, win.numbers, sizes, 1, 3),
             ]
     return cases
 
@@ -247,7 +248,8 @@ def test_both_versions_give_the_same_bits(case: Any) -> None:
 
 def test_maxima_of_any_window() -> None:
     """Windows of four cells are taken whole where nothing lies outside; ties, NaN and -inf on all ways."""
-    drawn, loops = np.random.default_rng(2), (max_pool_loops.maxima, max_pool_loops.spread_to_maxima)
+    drawn = np.random.default_rng(2)
+    loops = (max_pool_loops.maxima, max_pool_loops.spread_to_maxima, max_pool_loops.winners)
     compiled = [loop.compile() for loop in loops]
     for i in range(400):
         taps = np.array([1, 2, 2]) if i % 2 else drawn.integers(1, [3, 5, 4])
@@ -262,14 +264,33 @@ def test_maxima_of_any_window() -> None:
         x[drawn.random(x.shape) < 0.1], x[drawn.random(x.shape) < 0.1] = np.nan, -np.inf
         dy = normal(2, *out, channels)
         results = []
-        for maxima, spread in ((loops[0].numpy, loops[1].numpy), compiled):
+        for maxima, spread, winners in ([loop.numpy for loop in loops], compiled):
             y, dx = np.full_like(dy, -9).reshape(-1), np.full_like(x, 7 if once else 0).reshape(-1)
-            room = np.zeros(channels, np.float32), np.zeros(channels, np.int32)
+            room = np.zeros(channels, np.float32), np.zeros(channels, np.int64)
             maxima(x.reshape(-1), y, numbers, sizes, 0, 2)
             spread(x.reshape(-1), dy.reshape(-1), dx, *room, int(once), numbers, sizes, 0, 2)
-            results.append((y, dx))
+            best, where = np.full_like(y, -9), np.zeros(y.shape, np.int64)
+            winners(x.reshape(-1), best, where, i % 2, numbers, sizes, 0, 2)
+            results.append((y, dx, where))
+            some = where >= 0
+            at = where + (0 if i % 2 else np.repeat([0, x[0].size], y.size // 2))
+            np.testing.assert_array_equal(x.reshape(-1)[at[some]], best[some])
+        np.testing.assert_array_equal(results[0][2], results[1][2])
         assert _same_but_for_nan(results[0][0], results[1][0]), (numbers, x.shape)
         assert results[0][1].tobytes() == results[1][1].tobytes(), (numbers, x.shape, once)
+
+
+def test_places_that_maxima_came_from() -> None:
+    drawn = np.random.default_rng(6)
+    dy, places = drawn.standard_normal(24).astype(np.float32), drawn.integers(-1, 11, 24)
+    found = []
+    for version in (max_pool_loops.give_to_places.compile(), max_pool_loops.give_to_places.numpy):
+        dx = np.zeros(20, np.float32)
+        found.append((version(dy, places, dx, 2, 12, 10), dx))
+    (outside, one), (same, other) = found
+    at = places + np.repeat([0, 10], 12)
+    assert outside == same == ((at < 0) | (at >= 20)).sum() > 0
+    assert one.tobytes() == other.tobytes() and np.count_nonzero(one) > 9
 
 
 def any_window(drawn: np.random.Generator, strides: Any = None) -> tuple[Any, Any, Any]:
