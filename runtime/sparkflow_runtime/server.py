@@ -45,6 +45,9 @@ from sparkflow_runtime.worker.worker import Worker
 
 REGISTER, RUN, DELIVER, ABORT, DEREGISTER, RESET, FORGET, DELIVER_ALL, WAITS = range(1, 10)
 COLLECTIVE, TRAFFIC = 64, 65
+_NAMES = dict(enumerate(
+    ("register", "run", "deliver", "abort", "deregister", "reset", "forget", "deliver all", "waits"), REGISTER
+)) | {COLLECTIVE: "collective", TRAFFIC: "traffic"}  # fmt: skip
 _RUN_META = struct.Struct("<QQ")  # handle, step id; then a table of the bundles that come with it (wire/bundles)
 _DELIVER_META = struct.Struct("<QQ")  # step id, bundle; then a _NUMBER for the iteration of each loop around it
 _NUMBER = struct.Struct("<Q")
@@ -76,6 +79,8 @@ class Server:
     secret: proves that a peer belongs to the job; without one only loopback addresses are served.
     config: what sessions here have unless theirs says otherwise.
     """
+
+    methods = _NAMES | sessions.NAMES
 
     def __init__(
         self,
