@@ -43,8 +43,11 @@ from sparkflow_runtime.wire.errors import (
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef
 from sparkflow_runtime.worker.worker import Worker
 
-REGISTER, RUN, DELIVER, ABORT, DEREGISTER, RESET, FORGET, DELIVER_ALL = range(1, 9)
+REGISTER, RUN, DELIVER, ABORT, DEREGISTER, RESET, FORGET, DELIVER_ALL, WAITS = range(1, 10)
 COLLECTIVE, TRAFFIC = 64, 65
+_NAMES = dict(enumerate(
+    ("register", "run", "deliver", "abort", "deregister", "reset", "forget", "deliver all", "waits"), REGISTER
+)) | {COLLECTIVE: "collective", TRAFFIC: "traffic"}  # fmt: skip
 _RUN_META = struct.Struct("<QQ")  # handle, step id; then a table of the bundles that come with it (wire/bundles)
 _DELIVER_META = struct.Struct("<QQ")  # step id, bundle; then a _NUMBER for the iteration of each loop around it
 _NUMBER = struct.Struct("<Q")
@@ -76,6 +79,8 @@ class Server:
     secret: proves that a peer belongs to the job; without one only loopback addresses are served.
     config: what sessions here have unless theirs says otherwise.
     """
+
+    methods = _NAMES | sessions.NAMES
 
     def __init__(
         self,
@@ -238,6 +243,8 @@ class Server:
         elif method == RESET:
             self.worker.reset(json.loads(meta))
             reply()
+        elif method == WAITS:
+            reply(self.worker.rendezvous.waits(_STEP_META.unpack(meta)[0]).encode())
         elif method == FORGET:
             self.worker.forget(_STEP_META.unpack(meta)[0])
         elif method in sessions.METHODS:
@@ -348,6 +355,14 @@ class RemoteTask:
         channel = self._server._channels.get(self.name)
         if channel is not None and channel.error is None:
             _quietly(lambda: channel.push(ABORT, _STEP_META.pack(step_id) + json.dumps(to_dict(error)).encode()))
+
+    def waits(self, step_id: int, said: Callable[[str], None]) -> None:
+        def replied(error: OpError | None, meta: bytes, tensors: list[Any]) -> None:
+            said(meta.decode(errors="replace") if error is None else error.message)
+
+        channel = self._server._channels.get(self.name)
+        if channel is not None and channel.error is None:
+            _quietly(lambda: channel.call_async(WAITS, _STEP_META.pack(step_id), (), replied))
 
     def deregister(self, session: str) -> None:
         channel = self._server._channels.get(self.name)

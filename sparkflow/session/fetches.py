@@ -29,6 +29,7 @@ class FetchPlan:
         self.tensors: list[str] = []
         self.targets: list[str] = []
         self._index: dict[str, int] = {}
+        self._places: dict[Rebuild, int] = {}  # of the maps that take one value
         self.rebuild: Rebuild = self._map(fetches)
 
     def _map(self, fetch: Any) -> Rebuild:
@@ -63,6 +64,9 @@ class FetchPlan:
 
     def _into(self, make: Callable[[list[Any]], Any], fetches: Iterable[Any]) -> Rebuild:
         maps = [self._map(fetch) for fetch in fetches]
+        if len(maps) > 1 and all(each in self._places for each in maps):  # tensors alone
+            take = itemgetter(*[self._places[each] for each in maps])
+            return lambda values: make(list(take(values)))
         return lambda values: make([each(values) for each in maps])
 
     def _leaf(self, fetch: Any) -> Rebuild:
@@ -79,7 +83,9 @@ class FetchPlan:
         if index is None:
             index = self._index[name] = len(self.tensors)
             self.tensors.append(name)
-        return itemgetter(index)
+        take = itemgetter(index)
+        self._places[take] = index
+        return take
 
 
 class FetchPlans:

@@ -87,7 +87,7 @@ class Session:
             values = self._runtime.run(feeds, plan.tensors, plan.targets, options, run_metadata)
         except OpError as error:
             raise self._explained(error) from error.__cause__
-        return plan.rebuild([_python_value(v) for v in values])
+        return plan.rebuild(_python_values(values))
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False) -> Any:
         """A function of the values of `feed_list`, in order, that returns what `run(fetches)` would.
@@ -111,7 +111,7 @@ class Session:
                 values = prepared([checked(t, a) for t, a in zip(tensors, args)], options, run_metadata)
             except OpError as error:
                 raise self._explained(error) from error.__cause__
-            return plan.rebuild([_python_value(v) for v in values])
+            return plan.rebuild(_python_values(values))
 
         return call
 
@@ -148,7 +148,7 @@ class Session:
         finally:
             if run.finished:
                 self._partial.pop(handle, None)
-        return plan.rebuild([_python_value(v) for v in values])
+        return plan.rebuild(_python_values(values))
 
     def _begin(self) -> None:
         """What comes before every run: the runtime learns the nodes that are new."""
@@ -248,5 +248,7 @@ def _check_type(name: str, value: Any, kind: type, words: str) -> None:
         raise TypeError(f"Argument `{name}` must be {words}, but got {type(value).__name__!r}")
 
 
-def _python_value(value: Any) -> Any:
-    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+def _python_values(values: Sequence[Any]) -> list[Any]:
+    """Arrays of no dimension as numpy's numbers."""
+    array = np.ndarray
+    return [value if type(value) is not array or value.ndim else value[()] for value in values]

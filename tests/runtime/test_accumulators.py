@@ -23,7 +23,7 @@ class Taken:
     def done(self, error, outputs):
         self.error, self.outputs, self.count = error, outputs, self.count + 1
 
-    def on_cancel(self, callback):
+    def on_cancel(self, callback, describe=None):
         self.callback = callback
         return 1
 

@@ -28,7 +28,7 @@ class Call:
         self.count, self.error, self.outputs = self.count + 1, error, outputs
         self.event.set()
 
-    def on_cancel(self, callback):
+    def on_cancel(self, callback, describe=None):
         with self.lock:
             if self.cancelled is None:
                 self.callbacks[id(callback)] = callback

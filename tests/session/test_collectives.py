@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 import sparkflow as tf
 from sparkflow.ops import collective
 from sparkflow.session.server import Server
-from sparkflow_runtime.resources import rings
+from sparkflow_runtime.resources import collectives, rings
 from sparkflow_runtime.server import Server as RuntimeServer
 from sparkflow_runtime.wire.cluster import ClusterSpec
 
@@ -170,6 +171,45 @@ def test_a_leader_that_is_not_there(workers: Any) -> None:
         with tf.Session(servers[1].target, graph) as session, pytest.raises(tf.errors.OpError, match="nobody") as error:
             session.run(out)
     assert isinstance(error.value, tf.errors.DeadlineExceededError)
+
+
+def test_a_leader_that_does_not_come_back(workers: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """It is lost while the group forms: a collective without a deadline ends, too, and says whom it lacked."""
+    monkeypatch.setattr(collectives, "_LEADER_S", 1.0)
+    monkeypatch.setenv("SPARKFLOW_SLOW_STEP_S", "0.2")
+    servers = workers(3)
+    threading.Timer(0.5, servers[0].stop).start()
+
+    def build(rank: int) -> Any:
+        return tf.no_op() if rank == 0 else collective.all_reduce(value(rank), 3, 1, 1)
+
+    errors = each(servers, build)
+    assert errors[0] is None
+    leader = "/job:worker/replica:0/task:0"
+    for error in errors[1:]:
+        assert isinstance(error, tf.errors.UnavailableError)
+        assert f"{leader}, which forms the groups, could not be reached for 1 s" in error.message
+    assert any(f"the group of 3 is not complete; {leader} forms it" in text for text in caplog.messages)
+
+
+def test_a_slow_ring_says_in_the_log_for_whom_it_waits(
+    workers: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setenv("SPARKFLOW_SLOW_STEP_S", "0.2")
+    servers = workers(2)
+    each(servers, lambda rank: collective.all_reduce(value(rank), 2, 1, 1))
+
+    def slowly() -> Any:
+        time.sleep(0.6)
+        return value(1)
+
+    def build(rank: int) -> Any:
+        x = tf.py_func(slowly, [], tf.float32) if rank else value(0)
+        return collective.all_reduce(tf.reshape(x, [1000]), 2, 1, 1)
+
+    assert all(isinstance(found, np.ndarray) for found in each(servers, build))
+    neighbour = "/job:worker/replica:0/task:1"
+    assert any(f"waits for data of {neighbour}, of /job:worker" in text for text in caplog.messages)
 
 
 def test_a_lost_task_ends_it_for_all_others(workers: Any) -> None:

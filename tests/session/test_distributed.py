@@ -273,6 +273,17 @@ def test_a_lost_task_fails_the_steps_that_need_it(cluster: Any, graph: Any) -> N
             session.run(item)
 
 
+def test_an_error_of_the_transport_has_a_word_for_what_was_asked(cluster: Any, graph: Any) -> None:
+    servers = cluster(ps=1, worker=1)
+    with tf.device(PS):
+        item = tf.FIFOQueue(1, [tf.float32]).dequeue()
+    with tf.Session(servers["worker0"].target) as session:
+        threading.Timer(0.2, servers["ps0"].stop).start()
+        said = r"Method 2 \(run\) to /job:ps/replica:0/task:0 at \S+: "
+        with pytest.raises(tf.errors.UnavailableError, match=said):
+            session.run(item)
+
+
 def test_a_deadline_names_the_task_that_is_missing(cluster: Any, graph: Any) -> None:
     servers = cluster(ps=1, worker=1)
     with tf.device(PS):

@@ -39,8 +39,9 @@ def _start(node: Node, step: Any, done: Wait, keys: tuple[Any, ...], make: Calla
         done(error, outputs)
 
     timeout_s = float(node.attr("timeout_seconds", 0.0))
-    cancel = _collectives(node).start(Request(node.name, group, size, instance, make, ended, timeout_s))
-    token.append(step.on_cancel(cancel))
+    request = Request(node.name, group, size, instance, make, ended, timeout_s)
+    cancel = _collectives(node).start(request)
+    token.append(step.on_cancel(cancel, lambda: _collectives(node).describe(request)))
 
 
 def _keys(node: Node) -> tuple[int, int, int]:

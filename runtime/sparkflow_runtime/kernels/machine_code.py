@@ -1,4 +1,4 @@
-"""Machine code of loops, kept on disk and loaded by llvmlite alone.
+"""Machine code of loops, kept on disk and loaded without numba, nor LLVM where we can do it (object_files.py).
 
 Importing numba takes half a second in which it holds the GIL, and a training step that waits for the GIL at every
 kernel is ten times slower meanwhile. So what numba compiled (machine_build.py, in a child process) is kept as an object
@@ -19,14 +19,21 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow_runtime.kernels.object_files import link
+
 ENTRY = "sparkflow_entry"
 REFUSED = -(1 << 63)
 _FOLDER = "NUMBA_CACHE_DIR"
+_OF_A_MODEL = (  # lines of /proc/cpuinfo, of x86 and of ARM
+    *("vendor_id", "cpu family", "model", "flags"),
+    *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"),
+)
 _OURS = r"sparkflow_runtime\.(?:kernels|records)\.\w+"
 _REGISTRY = r"sparkflow_runtime\.kernels\.compiled"  # which every loop is listed with, and none is made of
 _NEIGHBOUR = re.compile(rf"^from (?!{_REGISTRY} )({_OURS}) import", re.MULTILINE)
@@ -149,20 +156,29 @@ def _writable(wanted: str) -> Path | None:
 @lru_cache(1)
 def _machine() -> tuple[str, ...]:
     """What machine code depends on beside its source."""
-    import llvmlite
-    import llvmlite.binding as llvm
+    return sys.version, _version_text("numba"), _version_text("llvmlite"), np.__version__, processor()
 
-    numba = find_spec("numba")  # not imported, nor asked of importlib.metadata, which is as dear
-    told = Path(numba.origin).with_name("_version.py") if numba is not None and numba.origin else None
-    text = told.read_text() if told is not None and told.exists() else ""
-    return (
-        sys.version,
-        text,
-        llvmlite.__version__,
-        np.__version__,
-        llvm.get_host_cpu_name(),
-        llvm.get_host_cpu_features().flatten(),
-    )
+
+def _version_text(package: str) -> str:
+    """Of a package that is not imported, nor asked of importlib.metadata, which is as dear."""
+    spec = find_spec(package)
+    told = Path(spec.origin).with_name("_version.py") if spec is not None and spec.origin else None
+    return told.read_text() if told is not None and told.exists() else ""
+
+
+def processor() -> str:
+    """Its model and what it can do: as Linux says it of the first one, or LLVM, which takes 35 ms to import."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            first = takewhile(str.strip, file)  # an empty line ends it
+            told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first)}
+    except OSError:
+        told = {}
+    if "flags" not in told and "Features" not in told:
+        import llvmlite.binding as llvm
+
+        return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+    return " ".join(f"{name}: {told[name]}" for name in _OF_A_MODEL if name in told)
 
 
 @lru_cache
@@ -180,11 +196,17 @@ def text(module: str) -> str:
 
 # ---------------------------------------------------------------------- in memory
 
-_engines: list[Any] = []  # they own the code
+_engines: list[Any] = []  # they own the code that LLVM has linked
 
 
 def load(code: bytes, arguments: int, nogil: bool = True) -> Callable[..., int]:
     """The function in an object file, as one of `arguments` ints. nogil: it releases the GIL."""
+    kind = (ctypes.CFUNCTYPE if nogil else ctypes.PYFUNCTYPE)(ctypes.c_int64, *[ctypes.c_int64] * arguments)
+    found = link(code, ENTRY) if sys.platform == "linux" else None
+    return kind(_linked_by_llvm(code) if found is None else found)
+
+
+def _linked_by_llvm(code: bytes) -> int:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -193,8 +215,7 @@ def load(code: bytes, arguments: int, nogil: bool = True) -> Callable[..., int]:
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _engines.append(engine)
-    kind = (ctypes.CFUNCTYPE if nogil else ctypes.PYFUNCTYPE)(ctypes.c_int64, *[ctypes.c_int64] * arguments)
-    return kind(engine.get_function_address(ENTRY))
+    return int(engine.get_function_address(ENTRY))
 
 
 def address(function: Callable[..., int]) -> int:

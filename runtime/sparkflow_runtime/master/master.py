@@ -340,6 +340,8 @@ class Master:
 
     @staticmethod
     def _assemble(compiled: Compiled, feeds: list[Any], results: Sequence[tuple[Part, list[Any]]]) -> list[Any]:
+        if len(results) == 1 and len(results[0][0].fetches) == compiled.num_fetches:
+            return results[0][1]  # positions ascend
         out: list[Any] = [None] * compiled.num_fetches
         for part, values in results:
             for position, value in zip(part.fetches, values, strict=True):

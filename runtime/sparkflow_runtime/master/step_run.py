@@ -10,6 +10,7 @@ from typing import Any
 from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part
 from sparkflow_runtime.wire.bundles import Bundle
 from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, OpError
+from sparkflow_runtime.wire.patience import Patience
 
 _ABORT_GRACE_S, _REASONS_S = 5.0, 1.0  # how long tasks may take to say that they stopped, and for what they waited
 
@@ -53,6 +54,7 @@ class StepRun:
         begun = self._own.begin(own.handle, self.step_id, [self._feeds[i] for i in own.feeds], self._halted)
         with self._wake:
             self._own_step, error = begun, self._error
+        begun.whole = self.waits
         if error is not None:  # aborted meanwhile, when there was no step to cancel
             begun.cancel(error)
 
@@ -120,19 +122,47 @@ class StepRun:
             part.task.abort(self.step_id, told)  # type: ignore[union-attr]
 
     def _await_others(self, deadline: float | None, timeout_s: float | None) -> None:
-        with self._wake:
-            while self._waiting and self._error is None:
+        patience = Patience()
+        while True:
+            with self._wake:
                 left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
+                missing = sorted(self._waiting)
+                if not missing or self._error is not None or (left is not None and left <= 0):
                     break
-                self._wake.wait(left)
-            missing = sorted(self._waiting)
+                self._wake.wait(patience.at_most(left))
+            if patience.is_over:
+                patience.tell(self.step_id, self.waits)
         if missing and self._error is None:
             self.abort(
                 DeadlineExceededError(f"Step {self.step_id}: no answer from {', '.join(missing)} in {timeout_s:g} s")
             )
         with self._wake:
             self._wake.wait_for(lambda: not self._waiting, _REASONS_S if self._late else _ABORT_GRACE_S)
+
+    def waits(self) -> str:
+        """Who waits for whom; nothing where all wait only for room in queues."""
+        with self._wake:
+            asked = [p for p in self._compiled.others if p.name in self._waiting]
+            own = self._own_step if all(part.task is not None for part, _ in self._results) else None
+        found: dict[str, str] = {}
+
+        def hear(name: str) -> Callable[[str], None]:
+            def said(text: str) -> None:
+                with self._wake:
+                    found[name] = text
+                    self._wake.notify_all()
+
+            return said
+
+        for part in asked:
+            part.task.waits(self.step_id, hear(part.name))  # type: ignore[union-attr]
+        with self._wake:
+            self._wake.wait_for(lambda: len(found) == len(asked) or self._error is not None, _REASONS_S)
+        said = {p.name: found.get(p.name, "It does not answer: it is stopped, or gone") for p in asked}
+        if asked and not any(said.values()):
+            return ""
+        told = said if own is None else {self._own.name: own.waits()} | said
+        return ". ".join(f"{name}: {text}" for name, text in told.items() if text)
 
     def _with_reasons(self, error: OpError) -> OpError:
         """The error; where the time was over, it says for what each task waited that was not done."""

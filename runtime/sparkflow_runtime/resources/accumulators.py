@@ -124,7 +124,7 @@ class Accumulator:
         return ready
 
     def _watch(self, take: _Take) -> None:
-        token = take.step.on_cancel(lambda error: self.withdraw(take, error))
+        token = take.step.on_cancel(lambda error: self.withdraw(take, error), self.describe)
         with self._lock:
             take.token, take.watched = token, True
             over = take.over
@@ -272,7 +272,7 @@ class JointTake:
         self._step = step
         self._takes = [a.take(required, partial(self._taken, i), raw=True) for i, a in enumerate(accumulators)]
         if step is not None and not self._over:
-            self._token = step.on_cancel(self._cancel)
+            self._token = step.on_cancel(self._cancel, self._describe)
             if self._over:  # completed meanwhile, and saw no token
                 step.off_cancel(self._token)
 
@@ -286,6 +286,10 @@ class JointTake:
         if self._token:
             self._step.off_cancel(self._token)
         self._done(error, () if error is not None else self._found)
+
+    def _describe(self) -> str:
+        """The first that waits, for all."""
+        return next((a.describe() for a, take in zip(self._accumulators, self._takes) if not take.over), "")
 
     def _cancel(self, error: OpError) -> None:
         """One of those that wait is described; the others mostly wait for the same replicas."""

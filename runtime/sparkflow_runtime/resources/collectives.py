@@ -43,6 +43,7 @@ DATA, JOIN, FORMED, REFUSED, ABORT, WHO, ANSWER = range(7)
 _DATA_META = struct.Struct("<BQiiQBIIQ")  # DATA, generation, group key, instance key, use, and the four of Chunk
 _ANSWER_S = 1.0  # how long the others may take to say how far they are, once a deadline has passed
 _DIAL_AGAIN_S = 0.2
+_LEADER_S = 60.0  # for how long a leader may be away: it may not have started yet, or start anew
 _EARLY = 4096  # messages kept of a generation that this task does not know yet
 
 _log = logging.getLogger(__name__)
@@ -71,6 +72,17 @@ class Collectives:
         """Begin; returns what cancels it (and with it the group, since the others would wait)."""
         self._put(self._begin, request)
         return lambda error: self._put(self._cancel, request, error)
+
+    def describe(self, request: Request) -> str:
+        """For what it waits now, as far as this task knows."""
+        group = self._groups.get(request.group_key)
+        if group is None:
+            return ""
+        if not group.generation:
+            here = ", ".join(sorted(self._leading.joined(group.key), key=by_number))
+            known = f"; {here} joined" if here else ""
+            return f"{request}: the group of {group.size} is not complete{known}; {group.leader} forms it"
+        return f"{request}: waits for data of {group.members[group.rank - 1]}, of {', '.join(group.members)}"
 
     def on_message(self, peer: str, meta: bytes, tensors: list[np.ndarray]) -> None:
         """From another task. Raises InvalidArgumentError on what is no message of this kind."""
@@ -175,9 +187,16 @@ class Collectives:
         group.join_at = None
         try:
             self._tell(group.leader, JOIN, {"group": group.key, "size": group.size, "nonce": group.nonce})
+            group.away_since = None
         except UnavailableError as error:
-            _log.debug("%s: %s cannot be reached yet: %s", self.name, group.leader, error)
-            group.join_at = time.monotonic() + _DIAL_AGAIN_S
+            now = time.monotonic()
+            group.away_since = now if group.away_since is None else group.away_since
+            if now - group.away_since < _LEADER_S:
+                _log.debug("%s: %s cannot be reached yet: %s", self.name, group.leader, error)
+                group.join_at = now + _DIAL_AGAIN_S
+                return
+            away = f"{group.leader}, which forms the groups, could not be reached for {_LEADER_S:g} s"
+            self._give_up(group, UnavailableError(f"{away}: {error.message}. Look for an earlier error in its log"))
         except OpError as error:
             self._give_up(group, error)
 

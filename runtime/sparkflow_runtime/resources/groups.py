@@ -53,6 +53,7 @@ class Group:
     uses: dict[int, int] = field(default_factory=dict)
     early: dict[tuple[int, int], list[tuple[Chunk, np.ndarray]]] = field(default_factory=dict)
     join_at: float | None = None  # when to ask the leader (again), which could not be reached
+    away_since: float | None = None  # when it could not be reached for the first time
 
     def requests(self) -> list[Request]:
         return [*self.waiting, *self.running.values()]

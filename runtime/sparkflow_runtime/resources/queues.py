@@ -241,7 +241,7 @@ class Queue:
             self._watch(waiter, line)
 
     def _watch(self, waiter: _Waiter, line: deque[Any]) -> None:
-        token = waiter.step.on_cancel(lambda error: self._withdraw(waiter, line, error))
+        token = waiter.step.on_cancel(lambda error: self._withdraw(waiter, line, error), self.describe)
         with self._lock:
             waiter.token = token
             over = waiter.over

@@ -20,7 +20,7 @@ The contract, for every scheme:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol
@@ -59,7 +59,10 @@ class Options:
 
 
 class Handler(Protocol):
-    """Who is told of what arrives on a channel. It may be called before `dial` has returned that channel."""
+    """Who is told of what arrives on a channel. It may be called before `dial` has returned that channel.
+
+    It may have names for methods, for errors: `methods`, number -> word.
+    """
 
     def on_message(
         self, channel: Channel, method: int, meta: bytes, tensors: list[np.ndarray], reply: Reply | None
@@ -77,6 +80,9 @@ class Handler(Protocol):
 
 class NoHandler:
     """For an end that only calls: refuses every call by name."""
+
+    def __init__(self, methods: Mapping[int, str] | None = None):
+        self.methods = methods or {}
 
     def on_message(
         self, channel: Channel, method: int, meta: bytes, tensors: list[np.ndarray], reply: Reply | None

@@ -140,12 +140,15 @@ class SocketChannel(Channel):
         return head, segment
 
     def _gone(self, method: int, otherwise: str = "") -> UnavailableError:
-        return UnavailableError(f"Method {method} to {self}: {self._reason or otherwise}")
+        return UnavailableError(f"{self._named(method)} to {self}: {self._reason or otherwise}")
+
+    def _named(self, method: int) -> str:
+        word = getattr(self._handler, "methods", {}).get(method)
+        return f"Method {method}" if word is None else f"Method {method} ({word})"
 
     def _late(self, method: int, start: float, what: str) -> DeadlineExceededError:
-        return DeadlineExceededError(
-            f"Method {method} to {self}: {what} in {time.monotonic() - start:.3g} s. Look for an earlier error there"
-        )
+        took = f"{what} in {time.monotonic() - start:.3g} s"
+        return DeadlineExceededError(f"{self._named(method)} to {self}: {took}. Look for an earlier error there")
 
     def _forget_dropped(self, lender: shared.Lender) -> None:
         while lender.dropped:

@@ -16,6 +16,7 @@ from sparkflow_runtime.wire.errors import DataLossError
 
 OPEN, EXTEND, STEP, CANCEL, BEGIN_PARTIAL, PARTIAL, RESET_ALL = range(32, 39)
 METHODS = range(OPEN, RESET_ALL + 1)
+NAMES = dict(zip(METHODS, ("open", "extend", "step", "cancel", "begin partial", "partial", "reset all")))
 MAX_SIGNATURES = 4096  # that a server remembers for a session; the least recently used are forgotten
 UNKNOWN_SIGNATURE = b"U"  # the meta of a reply: send the step again, and its signature with it
 

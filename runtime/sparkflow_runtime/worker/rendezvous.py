@@ -24,6 +24,8 @@ class Receiver(Protocol):
 
     def describe(self) -> str: ...
 
+    def waits(self) -> str: ...
+
 
 class Rendezvous:
     """Step id -> the step, or what came before it."""
@@ -72,6 +74,12 @@ class Rendezvous:
             step.cancel(error)
         else:
             self.end(step_id)
+
+    def waits(self, step_id: int) -> str:
+        """For what a step waits here, as Step.waits has it."""
+        with self._lock:
+            step = self._steps.get(step_id)
+        return "It is not at this step, or at work on it" if step is None else str(step.waits())
 
     def ended(self, step_id: int) -> bool:
         return step_id in self._ended

@@ -27,6 +27,7 @@ from sparkflow_runtime.wire.errors import (
     OpError,
     ResourceExhaustedError,
 )
+from sparkflow_runtime.wire.patience import Patience
 from sparkflow_runtime.worker.locate import failing_node, locate
 from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, completes, got, holds
 
@@ -37,6 +38,7 @@ Opening = Callable[[Sequence[Bundle]], None]
 Elsewhere = Callable[[Callable[[], None]], None]  # has a call made by a thread that does nothing else meanwhile
 
 _log = logging.getLogger(__name__)
+_DESCRIBED = 4  # operations of a step that wait, at most
 NOTHING = np.empty(0, np.uint8)  # travels where a value is dead
 
 
@@ -69,6 +71,8 @@ class Step:
         self._arrived: set[int] = set()
         self._waiting: dict[int, str] = {}
         self._cancels: dict[int, Callable[[OpError], None]] = {}
+        self._parked: dict[int, Callable[[], str]] = {}  # token -> what it waits for
+        self.whole: Callable[[], str] | None = None  # who waits for whom in all tasks of the step
         self._openings: dict[str, Opening] = {}
         self._next_token = 0
         self.elsewhere: Elsewhere | None = None  # where its units run, if not in the threads that make them ready
@@ -113,22 +117,24 @@ class Step:
 
     def _run(self, timeout_s: float | None) -> list[Any]:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        patience, overdue = Patience(), None
         while True:
             self._drain()
             self._open()
             with self._wake:
                 if self._over():
                     break
-                if not self._ready:
-                    left = None if deadline is None else deadline - time.monotonic()
-                    if left is not None and left <= 0:
-                        overdue = self._late(timeout_s or 0.0)
-                    else:
-                        self._wake.wait(left)
-                        continue
-                else:
+                if self._ready:
                     continue
-            self.cancel(overdue)
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    overdue = self._late(timeout_s or 0.0)
+                else:
+                    self._wake.wait(patience.at_most(left))
+            if overdue is not None:
+                self.cancel(overdue)
+            elif patience.is_over:
+                patience.tell(self.step_id, self.whole or self.waits)
         if self.error is not None:
             raise self.error
         return self.plan.collect(self.values)
@@ -305,13 +311,15 @@ class Step:
             InternalError(f"Step {self.step_id}: bundle {bundle}{at} of {len(tensors)} tensors is not expected here")
         )
 
-    def on_cancel(self, callback: Callable[[OpError], None]) -> int:
+    def on_cancel(self, callback: Callable[[OpError], None], describe: Callable[[], str] | None = None) -> int:
         """Have `callback(error)` called when the step is cancelled (now, if it already is). Returns a token for
-        off_cancel."""
+        off_cancel. describe: says meanwhile what is waited for."""
         with self._wake:
             self._next_token += 1
             if self.error is None:
                 self._cancels[self._next_token] = callback
+                if describe is not None:
+                    self._parked[self._next_token] = describe
                 return self._next_token
         callback(self.error)
         return 0
@@ -319,6 +327,7 @@ class Step:
     def off_cancel(self, token: int) -> None:
         with self._wake:
             self._cancels.pop(token, None)
+            self._parked.pop(token, None)
 
     def cancel(self, error: OpError) -> None:
         """End the step with `error` unless it has ended: parked operations are withdrawn, nothing new starts."""
@@ -358,6 +367,15 @@ class Step:
         parts = [f"Waiting in {', '.join(waits)}"] if waits else []
         parts += [f"nothing yet from {', '.join(missing)}"] if missing else []
         return "; ".join(parts) or "Nothing is waiting"
+
+    def waits(self) -> str:
+        """As `describe`, with what each operation waits for; nothing where that is room in a queue alone."""
+        with self._wake:
+            ops = [self.plan.nodes[name].op for name in self._waiting.values()]
+            parked = list(self._parked.values())
+        if ops and all(op.startswith("QueueEnqueue") for op in ops):
+            return ""
+        return ". ".join([self.describe(), *dict.fromkeys(describe() for describe in parked[:_DESCRIBED])])
 
     # ------------------------------------------------------------------ errors
 
