@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -195,7 +196,7 @@ def write_variables(path: str, tables: Mapping[str, Any], base: str | None = Non
 
 def to_tfrecord(
     table: Any,
-    path: str,
+    path: str | os.PathLike[str],
     mode: str = "error",
     record_type: str = EXAMPLE,
     codec: str = "",
