@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import time
 from collections import deque
@@ -27,7 +28,7 @@ from sparkflow_connectors.columns import Column
 from sparkflow_connectors.dask_schema import arrow_schema
 from sparkflow_connectors.dask_slots import Liveness, Patience, Slots, silence_s, within, workers_now
 from sparkflow_connectors.dask_tfrecord import read_tfrecord, to_tfrecord
-from sparkflow_connectors.job import Job
+from sparkflow_connectors.job import Job, job_of
 from sparkflow_connectors.local import as_table, with_predictions
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
@@ -69,7 +70,7 @@ def train(
     """
     schema = arrow_schema(ddf)
     columns = resolve(schema, features, label)
-    job = Job(model_fn, columns, checkpoint_dir, **options)
+    job = job_of(model_fn, columns, checkpoint_dir, options)
     if partition_by is not None:
         check_partitioning(schema, partition_by, None)
     if order_by is not None and order_by not in schema.names:
@@ -355,7 +356,7 @@ def transform(model: Model, ddf: Any) -> Any:
     return ddf.map_partitions(partial(with_predictions, model), meta=meta)
 
 
-def variable_table(checkpoint: str, name: str, partitions: int = 8) -> Any:
+def variable_table(checkpoint: Any, name: str, partitions: int = 8) -> Any:
     """The variable as a Dask DataFrame, see variable_tables.py; every Dask worker must see the checkpoint."""
     rows = Rows(checkpoint, name)
     cuts = np.linspace(0, rows.shape[0], max(1, min(partitions, rows.shape[0])) + 1).astype(int).tolist()
@@ -369,7 +370,7 @@ def _rows_of_variable(first: int, last: int, checkpoint: str, name: str) -> pd.D
     return table.to_pandas(types_mapper=pd.ArrowDtype)
 
 
-def write_variables(path: str, tables: Mapping[str, Any], base: str | None = None) -> str:
+def write_variables(path: str | os.PathLike[str], tables: Mapping[str, Any], base: Any = None) -> str:
     """Dask DataFrames as a checkpoint of variables, see variable_tables.py; computed and written by this process."""
     return write(path, {name: as_table(ddf.compute()) for name, ddf in tables.items()}, base)
 

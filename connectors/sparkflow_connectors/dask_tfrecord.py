@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,17 +14,21 @@ import pyarrow as pa
 from sparkflow.errors import InvalidArgumentError
 from sparkflow_connectors.dask_schema import arrow_schema
 from sparkflow_connectors.record_types import EXAMPLE
-from sparkflow_connectors.tfrecord import Dataset, Options, open_tfrecord
+from sparkflow_connectors.tfrecord import Dataset, open_tfrecord, options_of
 from sparkflow_connectors.tfrecord_write import FolderWriter
 
 
-def read_tfrecord(paths: str | Sequence[str], columns: Sequence[str] | None = None, **options: Any) -> Any:
+def read_tfrecord(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    columns: Sequence[str] | None = None,
+    **options: Any,
+) -> Any:
     """A Dask DataFrame with one partition a file; columns have Arrow's dtypes, so nothing is copied to objects.
 
     options: the fields of Options (record_type, schema, on_error, sample, codec). Every worker must see the files.
     Raises NotFoundError and InvalidArgumentError here, DataLossError (file, position) when it is computed.
     """
-    dataset = open_tfrecord(paths, Options(**options))
+    dataset = open_tfrecord(paths, options_of(options))
     wanted = list(columns) if columns is not None else dataset.schema.names
     schema = pa.schema([dataset.column(c) for c in wanted])
     meta = _frame(schema.empty_table())
@@ -34,7 +39,7 @@ def read_tfrecord(paths: str | Sequence[str], columns: Sequence[str] | None = No
 
 def to_tfrecord(
     ddf: Any,
-    path: str,
+    path: str | os.PathLike[str],
     mode: str = "error",
     record_type: str = EXAMPLE,
     codec: str = "",
@@ -42,6 +47,11 @@ def to_tfrecord(
 ) -> None:
     """One file a partition (and partition folder), written by the workers, shown all at once by this process. The index
     is left out. Raises what FolderWriter raises; nothing is left of a failed writing."""
+    if not hasattr(ddf, "to_delayed"):
+        raise InvalidArgumentError(
+            f"Expected a Dask DataFrame, got {type(ddf).__module__}.{type(ddf).__name__}; tf.local.to_tfrecord writes "
+            "pandas DataFrames and Arrow tables"
+        )
     schema = arrow_schema(ddf).remove_metadata()
     writer = FolderWriter(path, schema, mode, record_type, codec, partition_by)
     writer.begin()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from secrets import token_hex
 from typing import Any
 
@@ -171,3 +172,14 @@ class Announcement:
         if strangers:
             raise InvalidArgumentError(f"Run {run_id}: rank {strangers[0].rank} belongs to run {strangers[0].run_id}")
         return found
+
+
+def job_of(model_fn: Any, columns: Columns, checkpoint_dir: Any, options: Mapping[str, Any]) -> Job:
+    """A Job of options as a user gives them. Raises InvalidArgumentError on one there is not."""
+    known = [field.name for field in fields(Job) if field.name not in ("model_fn", "columns", "checkpoint_dir")]
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            told = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            raise InvalidArgumentError(f"Option {name!r} of train is unknown: {told}")
+    return Job(model_fn, columns, checkpoint_dir, **options)

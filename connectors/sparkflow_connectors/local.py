@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 
 from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
-from sparkflow_connectors.job import Job
+from sparkflow_connectors.job import Job, job_of
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.pace import check_rows
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
@@ -53,7 +54,7 @@ def train(
     """
     table = as_table(data)
     columns = resolve(table.schema, features, label)
-    job = Job(model_fn, columns, checkpoint_dir, **options)
+    job = job_of(model_fn, columns, checkpoint_dir, options)
     check_partitioning(table.schema, partition_by, order_by)
     check_keys(table, {"partition_by": partition_by, "order_by": order_by})
     parts = partition(table, job.workers, partition_by, order_by)
@@ -188,14 +189,14 @@ def with_predictions(model: Model, frame: Any) -> Any:
     return frame.assign(**{name: scored.column(name).to_pandas().to_numpy() for name in model.graph.outputs})
 
 
-def write_variables(path: str, tables: Mapping[str, Any], base: str | None = None) -> str:
+def write_variables(path: str | os.PathLike[str], tables: Mapping[str, Any], base: Any = None) -> str:
     """Arrow tables or pandas DataFrames as a checkpoint of variables, see variable_tables.py; its prefix."""
     return write(path, {name: as_table(data) for name, data in tables.items()}, base)
 
 
 def to_tfrecord(
     table: Any,
-    path: str,
+    path: str | os.PathLike[str],
     mode: str = "error",
     record_type: str = EXAMPLE,
     codec: str = "",

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sparkflow_connectors import files, launch
 from sparkflow_connectors.columns import Column
-from sparkflow_connectors.job import Job
+from sparkflow_connectors.job import Job, job_of
 from sparkflow_connectors.layout import Piece
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.packing import Packing, packing_of, quoted
@@ -69,7 +69,7 @@ def train(
     """
     schema = arrow_schema(df)
     columns = resolve(schema, features, label)
-    job = Job(model_fn, columns, checkpoint_dir, **options)
+    job = job_of(model_fn, columns, checkpoint_dir, options)
     check_partitioning(schema, partition_by, order_by)
     given = {what: name for what, name in (("partition_by", partition_by), ("order_by", order_by)) if name is not None}
     source: Source | None = _files(df, job) if read_files and not given else None
@@ -297,7 +297,7 @@ class _threads:
         self._limits.__exit__(*error)
 
 
-def variable_table(checkpoint: str, name: str, spark: SparkSession | None = None) -> DataFrame:
+def variable_table(checkpoint: Any, name: str, spark: SparkSession | None = None) -> DataFrame:
     """The variable as a DataFrame (row bigint, value), see variable_tables.py; read by the tasks, which must see the
     checkpoint."""
     rows = Rows(checkpoint, name)
@@ -313,7 +313,7 @@ def variable_table(checkpoint: str, name: str, spark: SparkSession | None = None
     return spark.range(rows.shape[0]).mapInArrow(read, from_arrow_schema(rows.schema))
 
 
-def write_variables(path: str, tables: Mapping[str, DataFrame], base: str | None = None) -> str:
+def write_variables(path: str | os.PathLike[str], tables: Mapping[str, DataFrame], base: Any = None) -> str:
     """DataFrames as a checkpoint of variables, see variable_tables.py; collected and written by the driver."""
     return write(path, {name: df.toArrow() for name, df in tables.items()}, base)
 

@@ -66,7 +66,7 @@ class TFRecordSource(DataSource):
         option = self._options_given()
         columns = [c.strip() for c in option.get("partitionby", "").split(",") if c.strip()]
         writer = FolderWriter(
-            _local(self._path()),
+            self._path(),
             _of_columns(schema),
             "overwrite" if overwrite else "append",
             option.get("recordtype", EXAMPLE),
@@ -83,10 +83,10 @@ class TFRecordSource(DataSource):
             record_type=option.get("recordtype", ""),
             on_error=option.get("onerror", "raise"),
             codec=option.get("codec", ""),
-            sample=int(option.get("samplesize", Options.sample)),
+            sample=_whole("sampleSize", option.get("samplesize", str(Options.sample))),
             schema=given,
         )
-        return open_tfrecord([*map(_local, self._paths())], asked)
+        return open_tfrecord(self._paths(), asked)
 
     def _paths(self) -> list[str]:
         """`load([...])` of several gives them as JSON."""
@@ -171,6 +171,12 @@ class _Writer(DataSourceArrowWriter):
         self._folder.abort()
 
 
+def _whole(name: str, text: str) -> int:
+    if not text.strip().isdecimal():
+        raise InvalidArgumentError(f"tfrecord: option {name} is a number of records, got {text!r}")
+    return int(text)
+
+
 def register_tfrecord(spark: Any) -> None:
     """For a session that did not find the source by itself (sparkflow was installed or shipped after it began), and in
     a Python thread of one's own: Spark looks for such sources in the session of the thread that asks, and a new thread
@@ -195,7 +201,3 @@ def _of_columns(schema: StructType) -> pa.Schema:
                 "feature type"
             )
     return _arrow_schema(schema)
-
-
-def _local(path: str) -> str:
-    return path.removeprefix("file://") if path.startswith("file:///") else path.removeprefix("file:")

@@ -11,9 +11,10 @@ import glob
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -43,6 +44,7 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 BATCH_ROWS = 10_000
 _SAMPLE_FILES = 64
 log = logging.getLogger("sparkflow")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -138,14 +140,44 @@ def compression_of(path: str, codec: str = "") -> str:
 # ---------------------------------------------------------------------- reading
 
 
-def open_tfrecord(paths: str | Sequence[str], options: Options | None = None) -> Dataset:
+def local_path(path: str | os.PathLike[str]) -> str:
+    """A path of a mounted file system, which may be written as file:///...
+
+    Raises InvalidArgumentError on none, and on one of another store, which would be a folder of that name here.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidArgumentError(f"path: expected the name of a folder or file, got {type(path).__name__}")
+    text = os.fspath(path)
+    if text.startswith("file:"):
+        text = text.removeprefix("file://") if text.startswith("file:///") else text.removeprefix("file:")
+    if not text:
+        raise InvalidArgumentError("path is empty: name a folder")
+    if (found := _SCHEME.match(text)) is not None:
+        raise InvalidArgumentError(
+            f"{text}: record files are read and written through mounted file systems, and {found[1]}:// is none. Mount "
+            "that store on every machine and give the path there, or copy the files"
+        )
+    return text
+
+
+def options_of(given: Mapping[str, Any]) -> Options:
+    """Raises InvalidArgumentError on an option there is not."""
+    known = [f.name for f in fields(Options)]
+    if unknown := [name for name in given if name not in known]:
+        raise InvalidArgumentError(f"Option {unknown[0]!r} is unknown; there are {', '.join(known)}")
+    return Options(**given)
+
+
+def open_tfrecord(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], options: Options | None = None
+) -> Dataset:
     """Finds the files of folders, files and patterns, and their schema: given, beside them, or inferred.
 
     Raises NotFoundError where there is no file, InvalidArgumentError where folders contradict each other.
     """
     options = options or Options()
     folders: dict[str, list[tuple[str, dict[str, str | None]]]] = {}
-    for path in [paths] if isinstance(paths, str) else paths:
+    for path in map(local_path, [paths] if isinstance(paths, str | os.PathLike) else paths):
         for root in sorted(glob.glob(path)) if glob.has_magic(path) else [path]:
             folders[root] = list(files_of(root))
     found = [one for files in folders.values() for one in files]
@@ -168,10 +200,13 @@ def open_tfrecord(paths: str | Sequence[str], options: Options | None = None) ->
 
 
 def read_tfrecord(
-    paths: str | Sequence[str], columns: Sequence[str] | None = None, counts: Counts | None = None, **options: object
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    columns: Sequence[str] | None = None,
+    counts: Counts | None = None,
+    **options: Any,
 ) -> pa.Table:
     """All records as a table. options: the fields of Options."""
-    dataset = open_tfrecord(paths, Options(**options))  # type: ignore[arg-type]
+    dataset = open_tfrecord(paths, options_of(options))
     batches = list(dataset.batches(columns=columns, counts=counts))
     schema = dataset.schema if columns is None else pa.schema([dataset.column(c) for c in columns])
     return pa.Table.from_batches(batches, schema)

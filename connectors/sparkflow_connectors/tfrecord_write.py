@@ -22,7 +22,15 @@ import pyarrow.compute as pc
 from sparkflow_connectors.plain_types import plain_batch, plain_schema
 from sparkflow_connectors.record_batches import encoded
 from sparkflow_connectors.record_types import EXAMPLE, SIDECAR, check_schema, joined, to_json
-from sparkflow_connectors.tfrecord import BATCH_ROWS, NULL_PARTITION, SUFFIXES, compression_of, files_of, sidecar_of
+from sparkflow_connectors.tfrecord import (
+    BATCH_ROWS,
+    NULL_PARTITION,
+    SUFFIXES,
+    compression_of,
+    files_of,
+    local_path,
+    sidecar_of,
+)
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.files import RecordWriter
 from sparkflow_runtime.wire.errors import (
@@ -47,7 +55,7 @@ class FolderWriter:
 
     def __init__(
         self,
-        path: str,
+        path: str | os.PathLike[str],
         schema: pa.Schema,
         mode: str = "error",
         record_type: str = EXAMPLE,
@@ -57,6 +65,7 @@ class FolderWriter:
     ):
         if mode not in MODES:
             raise InvalidArgumentError(f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
+        path = local_path(path)
         self.path, self.mode, self.record_type = path.rstrip("/") or path, mode, record_type
         self.compression, self.partition_by = compression_of("", codec), list(partition_by)
         if not len(schema):
@@ -203,7 +212,7 @@ class FolderWriter:
 
 def to_tfrecord(
     table: pa.Table,
-    path: str,
+    path: str | os.PathLike[str],
     mode: str = "error",
     record_type: str = EXAMPLE,
     codec: str = "",

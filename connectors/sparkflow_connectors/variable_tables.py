@@ -1,7 +1,7 @@
 """A variable as a table with a row for each of its rows, and such tables as a checkpoint to start from.
 
-rows = tf.spark.variable_table("out/model.ckpt-100", "users")       # row: bigint, value: array<float>
-tf.spark.write_variables("warm/model.ckpt", {"users": changed}, base="out/model.ckpt-100")
+rows = tf.spark.variable_table(model, "users")       # row: bigint, value: array<float>; or "out/model.ckpt-100"
+tf.spark.write_variables("warm/model.ckpt", {"users": changed}, base=model)
 tf.train.init_from_checkpoint("warm/model.ckpt", {"users": "users"})  # in the model function
 """
 
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import sparkflow as tf
+from sparkflow_connectors.model import Model
 from sparkflow_connectors.predictions import arrow_type, column
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError, PermissionDeniedError
 
@@ -21,11 +23,25 @@ ROW, VALUE = "row", "value"
 _BATCH_BYTES = 8 << 20
 
 
-class Rows:
-    """A variable in a checkpoint (a prefix, or a folder: its newest). Raises NotFoundError where it is not there,
-    InvalidArgumentError where it is one value."""
+def prefix_of(checkpoint: Any) -> str:
+    """Of a Model (its checkpoint), or the path as it is given. Raises InvalidArgumentError on anything else."""
+    if isinstance(checkpoint, Model):
+        if not checkpoint.checkpoint:
+            raise InvalidArgumentError("The model has no variables: its graph holds all it knows")
+        return checkpoint.checkpoint
+    if not isinstance(checkpoint, str | os.PathLike):
+        raise InvalidArgumentError(
+            f"Expected a model, a checkpoint's prefix or a folder of checkpoints, got {type(checkpoint).__name__}"
+        )
+    return os.fspath(checkpoint)
 
-    def __init__(self, checkpoint: str, name: str):
+
+class Rows:
+    """A variable in a checkpoint (a Model, a prefix, or a folder: its newest). Raises NotFoundError where it is not
+    there, InvalidArgumentError where it is one value."""
+
+    def __init__(self, checkpoint: Any, name: str):
+        checkpoint = prefix_of(checkpoint)
         if os.path.isdir(checkpoint):
             newest = tf.train.latest_checkpoint(checkpoint)
             if newest is None:
@@ -57,21 +73,22 @@ class Rows:
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def as_arrow(checkpoint: str, name: str) -> pa.Table:
+def as_arrow(checkpoint: Any, name: str) -> pa.Table:
     """The variable as an Arrow table: row (int64), value (a number, or lists of them)."""
     rows = Rows(checkpoint, name)
     return pa.Table.from_batches(rows.batches(), rows.schema)
 
 
-def write(path: str, tables: Mapping[str, pa.Table], base: str | None = None) -> str:
+def write(path: str | os.PathLike[str], tables: Mapping[str, pa.Table], base: Any = None) -> str:
     """A checkpoint of these variables, to start from by tf.train.init_from_checkpoint; `path`, its prefix.
 
-    tables: variable -> table with `row` and `value`, in any order. base: a checkpoint that has the rows that a table
-    lacks, and the dtypes; without it every row must be there.
+    tables: variable -> table with `row` and `value`, in any order. base: a Model or a checkpoint that has the rows that
+    a table lacks, and the dtypes; without it every row must be there.
 
     Raises InvalidArgumentError on a row that is missing, there twice, null, or of another shape; nothing is left then.
     """
     path = os.path.abspath(path)
+    base = None if base is None else prefix_of(base)
     values = {name: _assembled(name, table, base) for name, table in tables.items()}
     if not values:
         raise InvalidArgumentError("There is no variable to write")

@@ -1,9 +1,10 @@
-"""Parsing serialized Examples and SequenceExamples in a graph, us a call on one core, the best of the rounds:
+"""Parsing serialized Examples, SequenceExamples and lines of CSV in a graph, us a call on one core, the best of rounds:
 
     python tests/benchmarks/bench_parsing.py [--backend tensorflow]
 
 Example: a label, a name, 13 floats and 26 integers. SequenceExample: a label, a name; 20 or 3 steps of an integer, of
-8 floats and of 1 to 3 integers (sparse). Every tensor is fetched: TensorFlow leaves out what nobody takes.
+8 floats and of 1 to 3 integers (sparse). CSV: 8 columns of all types, 8 of floats, 40 of integers, 8 of which a tenth
+is missing, 5 of which two are quoted. Every tensor is fetched: TensorFlow leaves out what nobody takes.
 """
 
 from __future__ import annotations
@@ -76,6 +77,34 @@ def works(tf: Any) -> Iterator[tuple[str, list[Any], Any, Any]]:
     yield f"Example, {MANY}", batch, many, messages
     yield "Example, 8", batch, many, messages[:8]
     yield "Example, one", tensors(tf, tf.io.parse_single_example(one, {**context, **wide})), one, messages[0]
+
+    for kind, (lines, defaults) in csv_lines(rng).items():
+        columns = tf.io.decode_csv(many, defaults)
+        yield f"CSV, {kind}, {MANY}", columns, many, lines
+        yield f"CSV, {kind}, 8", columns, many, lines[:8]
+
+
+def csv_lines(rng: random.Random) -> dict[str, tuple[np.ndarray, list[Any]]]:
+    """(lines, defaults) by what they hold."""
+
+    def mixed() -> list[str]:
+        numbers = [str(rng.randrange(1000)), f"{rng.random():.4f}", f"{rng.gauss(0, 1):.6g}", f"w{rng.randrange(99)}"]
+        return [*numbers, str(rng.randrange(-5, 5)), f"{rng.random():.2f}", str(rng.randrange(10**9)), "1"]
+
+    def quoted() -> list[str]:
+        return [f'"a{rng.randrange(99)}"', str(rng.randrange(99)), f'"x, y{rng.randrange(99)}"', "0.125", "7"]
+
+    kinds: dict[str, tuple[Any, list[Any]]] = {
+        "mixed": (mixed, [[0], [0.0], [0.0], [""], [0], [0.0], [0], [0]]),
+        "floats": (lambda: [f"{rng.gauss(0, 1):.6f}" for _ in range(8)], [[0.0]] * 8),
+        "integers": (lambda: [str(rng.randrange(10**6)) for _ in range(40)], [[0]] * 40),
+        "missing": (lambda: [str(rng.randrange(99)) if rng.random() < 0.9 else "" for _ in range(8)], [[0]] * 8),
+        "quoted": (quoted, [[""], [0], [""], [0.0], [0]]),
+    }
+    return {
+        kind: (np.array([",".join(line()).encode() for _ in range(MANY)], object), defaults)
+        for kind, (line, defaults) in kinds.items()
+    }
 
 
 def tensors(tf: Any, parsed: Any) -> list[Any]:

@@ -180,6 +180,8 @@ def test_tasks_read_files_that_they_score(clusters: Any, folder: str, tmp_path: 
     holed = spark.range(5).selectExpr("if(id = 3, null, cast(id as int)) age", "'' note")
     holed.write.parquet(str(tmp_path / "holed"))
     refusing = tf.spark.load_model(f"{folder}/export", **pair)
+    nullable = [field.nullable for field in refusing.transform(table).schema.fields]
+    assert nullable == [False, True, False], "where nulls are refused there is none"
     with pytest.raises(
         Exception, match=r"holed/part-.*parquet, row group 0 from row 0 on: Column 'age' .* null at row"
     ):

@@ -47,6 +47,10 @@ def test_spark_says_what_is_wrong_and_leaves_nothing(clusters: Any, tmp_path: Pa
         spark.read.format("tfrecord").load(str(folder)).count()
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"^tfrecord: option 'recordtyp' is unknown"):
         spark.range(3).write.format("tfrecord").mode("append").option("recordTyp", "Example").save(str(folder))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"^s3a://bucket/x: record files .* s3a:// is none"):
+        spark.range(3).write.format("tfrecord").mode("append").save("s3a://bucket/x")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"^tfrecord: option sampleSize is a number.*'many'"):
+        spark.read.format("tfrecord").option("sampleSize", "many").load(str(tmp_path))
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"^column .x.: .* a null inside its list"):
         frame = spark.range(4).selectExpr("array(id, if(id = 3, null, id)) x")
         frame.write.format("tfrecord").mode("append").save(str(folder))

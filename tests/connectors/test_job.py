@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sparkflow_connectors import directory
-from sparkflow_connectors.job import Job
+from sparkflow_connectors.job import Job, job_of
 from sparkflow_connectors.schema import Columns
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
 
@@ -37,6 +37,12 @@ def _job(path: Any = "out", **options: Any) -> Job:
 def test_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         _job(**options)
+
+
+def test_options_that_there_are_not() -> None:
+    for name, said in (("epoch", "did you mean 'epochs'[?]"), ("zzz", "there are workers, ps, ")):
+        with pytest.raises(InvalidArgumentError, match=f"Option {name!r} of train is unknown: {said}"):
+            job_of(lambda: None, Columns({}), "out", {name: 3})
 
 
 def test_the_directory_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -390,6 +390,27 @@ def test_bad_arguments(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
+def test_paths_of_every_form(tmp_path: Path) -> None:
+    """What a newcomer gives: a Path, a file's URI; and what would be a folder of an odd name here."""
+    table = pa.table({"a": [1, 2]})
+    tf.local.to_tfrecord(table, tmp_path / "one")
+    assert tf.local.read_tfrecord(tmp_path / "one").equals(table)
+    tf.local.to_tfrecord(table, f"file://{tmp_path}/two")
+    assert tf.local.read_tfrecord([tmp_path / "two", f"file:{tmp_path}/one"]).num_rows == 4
+    for path, said in (("", "path is empty"), ("s3a://bucket/x", r"s3a:// is none"), (7, "got int")):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+            tf.local.to_tfrecord(table, path)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+            tf.local.read_tfrecord([path])
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="'onError' is unknown; there are record_type, schema, on_err"
+    ):
+        tf.local.read_tfrecord(tmp_path / "one", onError="skip")
+    dask = pytest.importorskip("sparkflow_connectors.dask_tfrecord")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Expected a Dask DataFrame, got pandas.*tf\.local"):
+        dask.to_tfrecord(table.to_pandas(), tmp_path / "three")
+
+
 def test_memory_of_many_columns_is_not_copied_by_row() -> None:
     """A batch of 100,000 rows: whole columns go through, so this takes no Python loop over rows (it would not end)."""
     n = 100_000

@@ -214,6 +214,10 @@ def test_a_variable_as_a_table_and_back(export: str, tmp_path: Path) -> None:
     changed = pa.table({"row": [1], "value": pa.array([[7, 8, 9]], pa.list_(pa.float32()))})
     warm = tf.local.write_variables(str(tmp_path / "warm" / "model"), {"w": changed}, base=prefix)
     assert tf.train.load_variable(warm, "w").tolist() == [W[0].tolist(), [7, 8, 9]]
+    model = tf.local.load_model(export)
+    assert tf.local.variable_table(model, "w").equals(table)
+    warm = tf.local.write_variables(tmp_path / "again" / "model", {"w": changed}, base=model)
+    assert tf.train.load_variable(warm, "w").tolist() == [W[0].tolist(), [7, 8, 9]]
     whole = tf.local.write_variables(str(tmp_path / "whole"), {"b": table.take([1, 0])})
     assert tf.train.load_variable(whole, "b").tolist() == W.tolist()
     with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
@@ -253,6 +257,8 @@ def test_tables_that_are_no_variables(export: str, tmp_path: Path) -> None:
     assert tf.train.load_variable(same, "w").tolist() == W.tolist()
     with pytest.raises(tf.errors.NotFoundError, match="has no variable 'z'; it has w"):
         tf.local.variable_table(prefix, "z")
+    with pytest.raises(INVALID, match="Expected a model, a checkpoint's prefix or a folder of checkpoints, got int"):
+        tf.local.variable_table(7, "w")
     (tmp_path / "file").write_text("")
     with pytest.raises(tf.errors.PermissionDeniedError, match="cannot be written"):
         tf.local.write_variables(str(tmp_path / "file" / "x"), rows([0], [1.0]))

@@ -1,8 +1,7 @@
-"""Parsers of serialized Examples, and of CSV lines: string tensors to columns."""
+"""Parsers of serialized Examples: string tensors to columns."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -290,96 +289,3 @@ def only(values: np.ndarray) -> np.ndarray:
 
 
 prepares(ready.prepare, "ParseExample", "ParseExampleV2", "ParseSingleExample")
-
-
-# ---------------------------------------------------------------------- CSV
-
-
-@bound("DecodeCSV", multi=True, devices=_CPU)
-def _decode_csv(node: Node) -> Callable[..., Any]:
-    delimiter, quotes = node.attr("field_delim", ","), node.attr("use_quote_delim", True)
-    missing, chosen = node.attr("na_value", ""), list(node.attr("select_cols") or ())
-    types = node.attrs["OUT_TYPE"]
-
-    def run(records: Any, *defaults: Any) -> list[np.ndarray]:
-        array = np.asarray(records, object)
-        found = _plain_columns(array, delimiter, missing.encode(), chosen, types)
-        if found is not None:
-            return found
-        columns: list[list[Any]] = [[] for _ in types]
-        for number, record in enumerate(array.ravel()):
-            fields = _fields(as_bytes(record).decode(), delimiter, quotes)
-            if chosen and max(chosen) < len(fields):
-                fields = [fields[i] for i in chosen]
-            if len(fields) != len(types):
-                raise InvalidArgumentError(f"Expect {len(types)} fields but have {len(fields)} in record {number}")
-            for i, text in enumerate(fields):
-                columns[i].append(_csv_value(text, types[i], defaults[i], missing, i, number))
-        return [_column(values, kind, array.shape) for values, kind in zip(columns, types)]
-
-    return run
-
-
-def _plain_columns(
-    array: np.ndarray, delimiter: str, missing: bytes, chosen: list[int], types: Sequence[Any]
-) -> list[np.ndarray] | None:
-    """Of lines without quotes in which no value is missing or wrong; None of others, which go value by value."""
-    lines, cut = [as_bytes(r) for r in array.ravel().tolist()], delimiter.encode()
-    text = b"".join(lines)
-    if not all(lines) or not text.isascii() or any(c in text for c in b'"\r\n\0'):
-        return None
-    rows = [line.split(cut) for line in lines]
-    if len(set(map(len, rows))) != 1:
-        return None
-    columns: list[Any] = list(zip(*rows))
-    if chosen:
-        columns = [columns[i] for i in chosen if i < len(columns)]
-    if len(columns) != len(types) or any(b"" in column or missing in column for column in columns):
-        return None
-    try:
-        return [_numbers_or_texts(column, kind).reshape(array.shape) for column, kind in zip(columns, types)]
-    except (ValueError, OverflowError):
-        return None
-
-
-def _numbers_or_texts(column: Sequence[bytes], kind: Any) -> np.ndarray:
-    if kind.name == "string":
-        return np.fromiter(column, object, len(column))
-    if kind.name.startswith("float"):
-        with np.errstate(over="ignore"):
-            return np.fromiter(map(float, column), np.float64, len(column)).astype(kind.np)
-    return np.fromiter(map(int, column), kind.np, len(column))
-
-
-def _fields(line: str, delimiter: str, quotes: bool) -> list[str]:
-    if not line:
-        return [""]
-    try:
-        if quotes:
-            return next(csv.reader([line], delimiter=delimiter, strict=True))
-        return next(csv.reader([line], delimiter=delimiter, quoting=csv.QUOTE_NONE))
-    except csv.Error as error:
-        raise InvalidArgumentError(f"DecodeCSV: {error}: {line[:60]!r}") from None
-
-
-def _csv_value(text: str, kind: Any, default: Any, missing: str, i: int, number: int) -> Any:
-    if text in ("", missing):
-        held = np.asarray(default).ravel()
-        if not held.size:
-            raise InvalidArgumentError(f"Field {i} is required but missing in record {number}!")
-        return held[0]
-    if kind.name == "string":
-        return text.encode()
-    try:
-        return float(text) if kind.name.startswith("float") else int(text)
-    except ValueError:
-        raise InvalidArgumentError(f"Field {i} in record {number} is not a valid {kind.name}: {text}") from None
-
-
-def _column(values: list[Any], kind: Any, shape: tuple[int, ...]) -> np.ndarray:
-    out = np.empty(len(values), kind.np)
-    try:
-        out[:] = values
-    except OverflowError:
-        raise InvalidArgumentError(f"DecodeCSV: a number does not fit {kind.name}") from None
-    return out.reshape(shape)

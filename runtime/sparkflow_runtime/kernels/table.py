@@ -16,6 +16,7 @@ from sparkflow_runtime.kernels import (
     conv,
     conv_depthwise,
     counts,
+    csv_lines,
     ctc,
     ctc_beams,
     data_flow,
