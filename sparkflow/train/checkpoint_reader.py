@@ -6,7 +6,8 @@ from typing import Any
 
 from sparkflow.framework.graph import Graph
 from sparkflow.ops import io
-from sparkflow.train.checkpoint_state import prefix_of, read_index
+from sparkflow.train.checkpoint_state import prefix_of
+from sparkflow_runtime.wire import checkpoint
 from sparkflow_runtime.wire.dtypes import DType, as_dtype
 from sparkflow_runtime.wire.errors import NotFoundError
 
@@ -16,7 +17,7 @@ class CheckpointReader:
 
     def __init__(self, filepattern: str):
         self._prefix = filepattern
-        self._index = read_index(filepattern)
+        self._index = checkpoint.read(filepattern)
 
     def has_tensor(self, tensor_str: str) -> bool:
         return tensor_str in self._index.entries

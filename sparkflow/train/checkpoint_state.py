@@ -17,7 +17,7 @@ from google.protobuf import text_encoding
 from sparkflow.framework.graph import Graph
 from sparkflow.ops import io
 from sparkflow_runtime.wire import checkpoint
-from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX, Index
+from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX
 from sparkflow_runtime.wire.dtypes import as_dtype
 from sparkflow_runtime.wire.errors import NotFoundError
 
@@ -128,17 +128,9 @@ def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -
 
 
 def checkpoint_exists(checkpoint_prefix: str) -> bool:
-    """Is there a complete checkpoint of that prefix?"""
-    return os.path.isfile(str(checkpoint_prefix) + INDEX_SUFFIX)
-
-
-def read_index(checkpoint_prefix: str) -> Index:
-    """What a checkpoint holds. Raises NotFoundError where there is none, DataLossError where its index is damaged."""
-    path = checkpoint_prefix + INDEX_SUFFIX
-    if not os.path.isfile(path):
-        raise NotFoundError(f"No checkpoint {checkpoint_prefix!r}: {path} does not exist")
-    with open(path, "rb") as file:
-        return checkpoint.decode(file.read(), path)
+    """Is there a complete checkpoint of that prefix? One of TensorFlow's V1 format is, though no reader takes it."""
+    prefix = str(checkpoint_prefix)
+    return os.path.isfile(prefix + INDEX_SUFFIX) or checkpoint.is_v1(prefix)
 
 
 def prefix_of(ckpt_dir_or_file: str) -> str:
@@ -153,7 +145,7 @@ def prefix_of(ckpt_dir_or_file: str) -> str:
 
 def list_variables(ckpt_dir_or_file: str) -> list[tuple[str, list[int]]]:
     """(name, shape) of all that a checkpoint holds, by name; of a directory, its newest checkpoint."""
-    index = read_index(prefix_of(ckpt_dir_or_file))
+    index = checkpoint.read(prefix_of(ckpt_dir_or_file))
     return [(name, list(entry.shape)) for name, entry in sorted(index.entries.items())]
 
 
@@ -163,7 +155,7 @@ def load_variable(ckpt_dir_or_file: str, name: str) -> Any:
 
     prefix = prefix_of(ckpt_dir_or_file)
     name = name.removesuffix(":0")
-    index = read_index(prefix)
+    index = checkpoint.read(prefix)
     if name not in index.entries:
         raise NotFoundError(index.missing(name, prefix))
     with Graph().as_default() as graph:

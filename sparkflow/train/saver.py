@@ -18,6 +18,7 @@ from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import variables
 from sparkflow.train import checkpoint_state, meta_graph, saver_graph, training_util
 from sparkflow.train.saver_graph import Saved, SaverNodes
+from sparkflow_runtime.wire import checkpoint
 from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX, Index
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 
@@ -210,7 +211,7 @@ class Saver:
 
     def recover_last_checkpoints(self, checkpoint_paths: Iterable[str]) -> None:
         """Take over checkpoints of an earlier run, to remove them in turn; those that are gone are left out."""
-        found = [p for p in checkpoint_paths if checkpoint_state.checkpoint_exists(p)]
+        found = [p for p in checkpoint_paths if os.path.isfile(p + INDEX_SUFFIX)]
         self._last_checkpoints = [(p, os.path.getmtime(p + INDEX_SUFFIX)) for p in found]
 
     def export_meta_graph(
@@ -245,7 +246,7 @@ class Saver:
             raise ValueError(
                 f"The passed save_path is not a valid checkpoint: {save_path} (it has no {INDEX_SUFFIX} file)"
             )
-        index = checkpoint_state.read_index(save_path)
+        index = checkpoint.read(save_path)
         _check(self._saveables, index, save_path, self._reshape)
         nodes = self._built()
         sess.run(nodes.restore, {nodes.filename: save_path})

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import checkpoint_bytes
+from sparkflow_runtime.kernels import checkpoint_bytes, checkpoint_strings
 from sparkflow_runtime.kernels.host import host
 from sparkflow_runtime.wire import checkpoint, dtypes
 from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX, Dims, Index, Piece
-from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _SAFETENSORS = {
     **{f"float{n}": f"F{n}" for n in (16, 32, 64)},
@@ -71,17 +71,10 @@ def _as_stored(array: np.ndarray) -> np.ndarray:
     """An array of a type that safetensors has, on the same memory where that is possible."""
     array = np.require(array, requirements="C")
     if array.dtype == object:
-        return _packed_strings(array)
+        return checkpoint_strings.packed(array)
     if array.dtype.kind == "c":
         return array.reshape(*array.shape, 1).view(array.real.dtype)
     return array.view(np.uint16) if array.dtype == dtypes.bfloat16.np else array
-
-
-def _packed_strings(array: np.ndarray) -> np.ndarray:
-    """The length of each string as 8 bytes, little end first, then the strings."""
-    texts = [t if isinstance(t, bytes) else str(t).encode() for t in array.ravel()]
-    lengths = np.array([len(t) for t in texts], "<u8")
-    return np.frombuffer(lengths.tobytes() + b"".join(texts), np.uint8)
 
 
 def _write_header(out: Any, plan: Sequence[_Described]) -> int:
@@ -163,7 +156,12 @@ def merge(parts: Sequence[str], prefix: str, delete_old_dirs: bool) -> None:
     """Make one checkpoint of those that tasks saved as `parts`: their data files are renamed, their indexes joined."""
     joined = Index()
     moved: list[tuple[str, str]] = []
-    found = [(part, read_index(part)) for part in parts]
+    found = [(part, checkpoint.read(part)) for part in parts]
+    if foreign := [part for part, index in found if index.tensorflow]:
+        raise InvalidArgumentError(
+            f"MergeV2Checkpoints: {foreign[0]} was written by TensorFlow, and parts can only be joined by who wrote "
+            "them. Restore it and save it anew"
+        )
     count = sum(len(index.files) for _, index in found)
     for part, index in found:
         new_names = {}
@@ -185,20 +183,3 @@ def merge(parts: Sequence[str], prefix: str, delete_old_dirs: bool) -> None:
         for directory in {os.path.dirname(part) for part in parts} - {os.path.dirname(prefix)}:
             with contextlib.suppress(OSError):  # not empty: another save is at work there
                 os.rmdir(directory)
-
-
-# ---------------------------------------------------------------------- reading
-
-
-def read_index(prefix: str) -> Index:
-    """Raises NotFoundError where there is no such checkpoint, DataLossError where its index is damaged."""
-    path = prefix + INDEX_SUFFIX
-    try:
-        with open(path, "rb") as file:
-            return checkpoint.decode(file.read(), path)
-    except FileNotFoundError:
-        pattern = os.path.join(glob.escape(os.path.dirname(prefix)), "*" + INDEX_SUFFIX)
-        near = ", ".join(sorted(p.removesuffix(INDEX_SUFFIX) for p in glob.glob(pattern))[-5:])
-        raise NotFoundError(
-            f"No checkpoint {prefix!r}: {path} does not exist. Its directory has {near or 'none'}"
-        ) from None

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from sparkflow_runtime.kernels import checkpoint_bytes
-from sparkflow_runtime.kernels.checkpoint_files import read_index
+from sparkflow_runtime.kernels import checkpoint_bytes, checkpoint_strings
 from sparkflow_runtime.wire import checkpoint, dtypes
 from sparkflow_runtime.wire.checkpoint import Dims, Index, Piece
-from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
 
 
 def restore(
@@ -22,7 +21,7 @@ def restore(
 
     What is stored in one piece is a read-only view of the mapped file: an Assign copies it to where it belongs.
     """
-    index = read_index(prefix)
+    index = checkpoint.read(prefix)
     boxes = [_box(index, prefix, *asked) for asked in zip(names, slices, wanted)]
     reader = _Reader(os.path.dirname(prefix), index)
     reader.check(
@@ -38,6 +37,10 @@ def _box(index: Index, prefix: str, name: str, spec: str, dtype: dtypes.DType) -
     if entry.dtype != dtype.name:
         raise InvalidArgumentError(
             f"RestoreV2: tensor {name!r} is {entry.dtype} in checkpoint {prefix}, and {dtype.name} was asked for"
+        )
+    if dtype in (dtypes.variant, dtypes.resource):
+        raise UnimplementedError(
+            f"RestoreV2: tensor {name!r} is {entry.dtype} in checkpoint {prefix}, and only numbers and strings are read"
         )
     part = checkpoint.parse_slice(spec)
     if part is None:
@@ -66,26 +69,39 @@ class _Reader:
     def check(self, asked: Iterable[tuple[str, Piece]]) -> None:
         """Raises DataLossError where the bytes of a piece are not those that were saved."""
         found = {id(piece): (name, piece) for name, piece in asked}
-        parts = [self._bytes(p) for _, p in found.values()]
+        parts = [self._summed(name, p) for name, p in found.values()]
         for (name, piece), crc in zip(found.values(), checkpoint_bytes.checksums(parts)):
             if crc != piece.crc32c:
-                raise DataLossError(
-                    f"{self._path(piece)}: tensor {name!r}, {piece.nbytes} bytes at offset {piece.offset}, is damaged: "
-                    "its checksum does not match. Restore an older checkpoint"
-                )
+                raise self._damaged(name, piece, "its checksum does not match")
+
+    def _summed(self, name: str, piece: Piece) -> np.ndarray:
+        """The bytes that a piece's checksum is of."""
+        flat = self._bytes(piece)
+        if not self.index.tensorflow or self.index.entries[name].dtype != "string":
+            return flat
+        try:
+            return checkpoint_strings.tensorflow_summed(flat, piece.size)
+        except ValueError as error:
+            raise self._damaged(name, piece, str(error)) from None
+
+    def _damaged(self, name: str, piece: Piece, how: str) -> DataLossError:
+        return DataLossError(
+            f"{self._path(piece)}: tensor {name!r}, {piece.nbytes} bytes at offset {piece.offset}, is damaged: {how}. "
+            "Restore an older checkpoint"
+        )
 
     def box(self, name: str, begin: Dims, size: Dims) -> np.ndarray:
         """`size` elements from `begin` on, of one stored piece or put together from several."""
         dtype = dtypes.as_dtype(self.index.entries[name].dtype)
         pieces = self.pieces(name, begin, size)
         if len(pieces) == 1 and (pieces[0].begin, pieces[0].size) == (begin, size):
-            return _as_kept(self._bytes(pieces[0]), dtype, size)
+            return self._as_kept(self._bytes(pieces[0]), dtype, size)
         out = np.empty(size, dtype.np)
         filled = 0
         for piece in pieces:
             common = checkpoint.overlap(begin, size, piece.begin, piece.size)
             if common is not None:
-                part = _as_kept(self._bytes(piece), dtype, piece.size)[_from(common, piece.begin)]
+                part = self._as_kept(self._bytes(piece), dtype, piece.size)[_from(common, piece.begin)]
                 out[_from(common, begin)] = part
                 filled += part.size
         if filled != out.size:
@@ -94,6 +110,14 @@ class _Reader:
                 "for are there"
             )
         return out
+
+    def _as_kept(self, flat: np.ndarray, dtype: dtypes.DType, size: Dims) -> np.ndarray:
+        """The array that these bytes stand for."""
+        if dtype is dtypes.string:
+            unpacked = checkpoint_strings.tensorflow_unpacked if self.index.tensorflow else checkpoint_strings.unpacked
+            return unpacked(flat, size)
+        misplaced = flat.ctypes.data % dtype.np.alignment if flat.size else 0  # in files that others wrote
+        return (flat.copy() if misplaced else flat).view(dtype.np).reshape(size)
 
     def _path(self, piece: Piece) -> str:
         return os.path.join(self.directory, piece.file)
@@ -108,32 +132,35 @@ class _Reader:
             expected = self.index.files[os.path.basename(path)]
             if not os.path.exists(path):
                 raise NotFoundError(f"Data file {path} of the checkpoint is missing. Restore an older checkpoint")
-            if os.path.getsize(path) != expected:
-                raise DataLossError(
-                    f"{path} has {os.path.getsize(path)} bytes, expected {expected}. Restore an older checkpoint"
-                )
-            try:
-                with safe_open(path, framework="numpy"):  # its header is as it should be
-                    pass
-            except SafetensorError as error:
-                raise DataLossError(f"{path}: its header is damaged: {error}. Restore an older checkpoint") from None
-            self.files[path] = checkpoint_bytes.mapped(path)
+            if self.index.tensorflow:
+                self.files[path] = _mapped_of_tensorflow(path, expected)
+            else:
+                self.files[path] = _mapped(path, expected)
         return self.files[path]
+
+
+def _mapped_of_tensorflow(path: str, expected: int) -> np.ndarray:
+    """Its bytes, `expected` at least: it has no header, and the index alone says what lies where."""
+    if os.path.getsize(path) < expected:
+        raise DataLossError(
+            f"{path} has {os.path.getsize(path)} bytes, expected {expected}. Copy it again, or restore an older "
+            "checkpoint"
+        )
+    return checkpoint_bytes.mapped(path)
+
+
+def _mapped(path: str, expected: int) -> np.ndarray:
+    if os.path.getsize(path) != expected:
+        raise DataLossError(
+            f"{path} has {os.path.getsize(path)} bytes, expected {expected}. Restore an older checkpoint"
+        )
+    try:
+        with safe_open(path, framework="numpy"):  # its header is as it should be
+            pass
+    except SafetensorError as error:
+        raise DataLossError(f"{path}: its header is damaged: {error}. Restore an older checkpoint") from None
+    return checkpoint_bytes.mapped(path)
 
 
 def _from(where: tuple[slice, ...], begin: Dims) -> tuple[slice, ...]:
     return tuple(slice(s.start - b, s.stop - b) for s, b in zip(where, begin))
-
-
-def _as_kept(flat: np.ndarray, dtype: dtypes.DType, size: Dims) -> np.ndarray:
-    """The array that these bytes stand for."""
-    if dtype is not dtypes.string:
-        misplaced = flat.ctypes.data % dtype.np.alignment if flat.size else 0  # in files that others wrote
-        return (flat.copy() if misplaced else flat).view(dtype.np).reshape(size)
-    count = int(np.prod(size, dtype=np.int64))
-    raw = flat.tobytes()
-    ends = 8 * count + np.cumsum(np.frombuffer(raw, "<u8", count), dtype=np.int64)
-    out = np.empty(count, object)
-    for i, (start, end) in enumerate(zip([8 * count, *ends[:-1].tolist()], ends.tolist())):
-        out[i] = raw[start:end]
-    return out.reshape(size)

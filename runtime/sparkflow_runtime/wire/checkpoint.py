@@ -4,10 +4,12 @@
     <prefix>.index                  this index, as JSON; a checkpoint exists when this file does
 
 Numbers are stored as they are; what safetensors has no type for as numbers of another type, or as bytes.
+TensorFlow's checkpoints have files of the same names: tensor_bundle.py makes the same Index of theirs.
 """
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections.abc import Iterable
@@ -15,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sparkflow_runtime.wire.checksums import crc32c
-from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
 
 VERSION = 1
 INDEX_SUFFIX = ".index"
@@ -47,10 +49,11 @@ class Entry:
 
 @dataclass
 class Index:
-    """tensor name -> Entry; files: the bytes each data file has."""
+    """tensor name -> Entry; files: the bytes each data file has, of TensorFlow's (`tensorflow`) at least."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
+    tensorflow: bool = False
 
     def add(self, name: str, dtype: str, shape: Dims, piece: Piece) -> None:
         """Raises InvalidArgumentError where the tensor is there already, or is declared otherwise by another slice."""
@@ -130,15 +133,22 @@ def _body_crc(body: dict[str, Any]) -> int:
 
 
 def decode(raw: bytes, where: str) -> Index:
-    """The index in these bytes of the file `where`. Raises DataLossError where they are damaged or something else."""
+    """The index in these bytes of the file `where`, sparkflow's or TensorFlow's.
+
+    Raises DataLossError where they are damaged or something else.
+    """
+    if raw[:1] != b"{":
+        from sparkflow_runtime.wire import tensor_bundle  # makes messages, for those alone who need them
+
+        return tensor_bundle.decode(raw, where)
     try:
         found = json.loads(raw)
         version, body = found["sparkflow_checkpoint"], {"files": found["files"], "tensors": found["tensors"]}
         right = found["crc32c"] == _body_crc(body)
     except (ValueError, KeyError, TypeError) as error:
         raise DataLossError(
-            f"{where} is no sparkflow checkpoint index or is damaged ({type(error).__name__}: {error}); "
-            "TensorFlow's own checkpoints cannot be read"
+            f"{where} is no sparkflow checkpoint index or is damaged ({type(error).__name__}: {error}). "
+            "Restore an older checkpoint"
         ) from None
     if version != VERSION:
         raise DataLossError(f"{where} is of checkpoint version {version}; this sparkflow reads version {VERSION}")
@@ -151,6 +161,39 @@ def _entry(fields: dict[str, Any], where: str) -> Entry:
     pieces = [Piece(**{**p, "begin": tuple(p["begin"]), "size": tuple(p["size"])}) for p in fields["pieces"]]
     _check_names((p.file for p in pieces), where)
     return Entry(fields["dtype"], tuple(fields["shape"]), pieces)
+
+
+def is_v1(prefix: str) -> bool:
+    """Is there a checkpoint of TensorFlow's V1 format: the tensors in a table, or one for each shard, and no index?"""
+    from sparkflow_runtime.wire.sorted_table import MARK
+
+    for path in [prefix, *glob.glob(glob.escape(prefix) + "-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9]")]:
+        if os.path.isfile(path) and os.path.getsize(path) > len(MARK):
+            with open(path, "rb") as file:
+                file.seek(-len(MARK), os.SEEK_END)
+                if file.read() == MARK:
+                    return True
+    return False
+
+
+def read(prefix: str) -> Index:
+    """The index of a checkpoint. Raises NotFoundError where there is none, DataLossError where it is damaged,
+    UnimplementedError where it is of TensorFlow's V1 format."""
+    path = prefix + INDEX_SUFFIX
+    try:
+        with open(path, "rb") as file:
+            return decode(file.read(), path)
+    except FileNotFoundError:
+        if is_v1(prefix):
+            raise UnimplementedError(
+                f"Checkpoint {prefix!r} is of TensorFlow's V1 format, which is not read here. Restore it in TensorFlow "
+                "and save it by tf.train.Saver(write_version=tf.train.SaverDef.V2), its default"
+            ) from None
+        pattern = os.path.join(glob.escape(os.path.dirname(prefix)), "*" + INDEX_SUFFIX)
+        near = ", ".join(sorted(p.removesuffix(INDEX_SUFFIX) for p in glob.glob(pattern))[-5:])
+        raise NotFoundError(
+            f"No checkpoint {prefix!r}: {path} does not exist. Its directory has {near or 'none'}"
+        ) from None
 
 
 def _check_names(files: Iterable[str], where: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from crc32c import crc32c
 
 from sparkflow_runtime.kernels import checkpoint_bytes, checkpoint_files
+from sparkflow_runtime.wire import checkpoint
 
 
 def arrays(many: bool) -> list[np.ndarray]:
@@ -54,5 +55,5 @@ def test_each_tensor_lies_at_a_multiple_of_its_item_size(tmp_path: Path) -> None
     given = [("a", np.ones(3, bool)), ("b", np.arange(5.0)), ("c", np.arange(3, dtype=np.int16)), ("d", np.float32(1))]
     prefix = str(tmp_path / "m")
     checkpoint_files.save(prefix, [(name, "", value) for name, value in given])
-    for name, entry in checkpoint_files.read_index(prefix).entries.items():
+    for name, entry in checkpoint.read(prefix).entries.items():
         assert entry.pieces[0].offset % np.asarray(dict(given)[name]).itemsize == 0
