@@ -26,6 +26,7 @@ COMMANDS = [
     Command("compile", "sparkflow.compile_command", "build the machine code of all loops for this machine"),
     Command("traffic", "sparkflow.traffic_command", "say what a running task has exchanged with each of its peers"),
     Command("graph", "sparkflow.graph_command", "explain what is done to a graph before it runs"),
+    Command("checkpoint", "sparkflow.checkpoint_command", "write a checkpoint in TensorFlow's format"),
     Command("schema", "sparkflow.schema_command", "say which tensors the columns of a table are"),
 ]
 

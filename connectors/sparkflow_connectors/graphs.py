@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cloudpickle
@@ -307,7 +307,7 @@ class PredictionGraph:
     """A model that scores: its GraphDef, and what to feed, fetch and restore, by name. It needs no training code.
 
     inputs: tensors of the columns -> tensors of the graph. restore_op: "" where there is nothing to restore. init_ops:
-    run after it.
+    run after it, fed with assets: tensor -> the path of a file.
     """
 
     graph_def: bytes
@@ -319,6 +319,7 @@ class PredictionGraph:
     filename_tensor: str
     variables: dict[str, tuple[int | None, ...]]
     init_ops: tuple[str, ...] = ()
+    assets: dict[str, str] = field(default_factory=dict)
 
     def with_outputs(self, outputs: dict[str, Any]) -> PredictionGraph:
         """The same with these tensors as predictions. Raises InvalidArgumentError on one without a row an example."""

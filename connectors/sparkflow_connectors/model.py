@@ -205,7 +205,7 @@ class _Scorer:
         if model.graph.restore_op:
             self._session.run(model.graph.restore_op, {model.graph.filename_tensor: model.checkpoint})
         for op in model.graph.init_ops:
-            self._session.run(graph.get_operation_by_name(op))
+            self._session.run(graph.get_operation_by_name(op), model.graph.assets)
         names = model.graph.inputs
         self._columns, self._outputs = list(names), list(model.graph.outputs)
         self._call = self._session.make_callable(list(model.graph.outputs.values()), list(names.values()))
@@ -221,7 +221,8 @@ class _Key:
         self.model = model
         graph = model.graph
         weights = (model.checkpoint, model.fingerprint or (fingerprint(model.checkpoint) if graph.restore_op else ""))
-        self.identity = (*weights, graph.graph_def, tuple(graph.inputs.items()), tuple(graph.outputs.items()))
+        named = (graph.inputs, graph.outputs, graph.assets)
+        self.identity = (*weights, graph.graph_def, *(tuple(names.items()) for names in named))
 
     def __hash__(self) -> int:
         return hash(self.identity)

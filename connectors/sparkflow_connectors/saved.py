@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 import sparkflow as tf
-from sparkflow.saved_model import constants
+from sparkflow.saved_model import assets, constants
 from sparkflow.saved_model.loader import maybe_saved_model_directory, parse_saved_model
 from sparkflow.train.graph_files import read_meta_graph_file, restore_collections
 from sparkflow_connectors.column_types import Source
@@ -70,10 +70,15 @@ def load_model(
         restore_op=saver.restore_op_name,
         filename_tensor=saver.filename_tensor_name,
         variables=shapes_of_variables(graph),
-        init_ops=tuple(op.name for op in graph.get_collection(constants.MAIN_OP_KEY)),
+        init_ops=tuple(op.name for op in _initializers(graph)),
+        assets=assets.paths(path, meta, None),
     ).with_outputs({name: _tensor(graph, tensor, path) for name, tensor in outputs.items()})
     read = Columns({source.name: source for source in sources.values()})
     return Model(prediction, read, checkpoint, {}, fingerprint(checkpoint) if saver.restore_op_name else "")
+
+
+def _initializers(graph: Any) -> Any:
+    return graph.get_collection(constants.MAIN_OP_KEY) or graph.get_collection(constants.LEGACY_INIT_OP_KEY)
 
 
 def _of_saved_model(path: str, tags: Sequence[str]) -> tuple[Any, str]:

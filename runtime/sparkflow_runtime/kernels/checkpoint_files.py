@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import checkpoint_bytes, checkpoint_strings
+from sparkflow_runtime.kernels import checkpoint_bytes
 from sparkflow_runtime.kernels.host import host
-from sparkflow_runtime.wire import checkpoint, dtypes
+from sparkflow_runtime.wire import checkpoint, checkpoint_strings, dtypes
 from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX, Dims, Index, Piece
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 

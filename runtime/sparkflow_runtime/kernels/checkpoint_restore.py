@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from sparkflow_runtime.kernels import checkpoint_bytes, checkpoint_strings
-from sparkflow_runtime.wire import checkpoint, dtypes
+from sparkflow_runtime.kernels import checkpoint_bytes
+from sparkflow_runtime.wire import checkpoint, checkpoint_strings, dtypes
 from sparkflow_runtime.wire.checkpoint import Dims, Index, Piece
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
 

@@ -167,7 +167,10 @@ def is_v1(prefix: str) -> bool:
     """Is there a checkpoint of TensorFlow's V1 format: the tensors in a table, or one for each shard, and no index?"""
     from sparkflow_runtime.wire.sorted_table import MARK
 
-    for path in [prefix, *glob.glob(glob.escape(prefix) + "-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9]")]:
+    five = "[0-9]" * 5
+    stem, wild, count = prefix.rpartition("-?????-of-")  # so TensorFlow calls its shards
+    shards = f"{glob.escape(stem)}-{five}-of-{count}" if wild else f"{glob.escape(prefix)}-{five}-of-{five}"
+    for path in [prefix, *glob.glob(shards)]:
         if os.path.isfile(path) and os.path.getsize(path) > len(MARK):
             with open(path, "rb") as file:
                 file.seek(-len(MARK), os.SEEK_END)

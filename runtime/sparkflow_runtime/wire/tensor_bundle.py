@@ -194,3 +194,24 @@ def _ordered(number: int) -> bytes:
     size = (number if number >= 0 else ~number).bit_length() // 7 + 1
     ones = ((1 << size) - 1) << 7 * size
     return (ones ^ (number & ((1 << 8 * size) - 1))).to_bytes(size, "big")
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def encode(index: Index) -> bytes:
+    """The index file of tensors that one data file holds whole."""
+    header = BundleHeader(num_shards=1, endianness=_LITTLE, version=versions_pb2.VersionDef(producer=VERSION))
+    rows = {b"": header.SerializeToString()}
+    for name, entry in index.entries.items():
+        (piece,) = entry.pieces
+        rows[name.encode()] = BundleEntry(
+            dtype=as_dtype(entry.dtype).as_datatype_enum,
+            shape=tensor_shape_pb2.TensorShapeProto(
+                dim=[tensor_shape_pb2.TensorShapeProto.Dim(size=d) for d in entry.shape]
+            ),
+            offset=piece.offset,
+            size=piece.nbytes,
+            crc32c=sorted_table.mask(piece.crc32c),
+        ).SerializeToString()
+    return sorted_table.encode(sorted(rows.items()))

@@ -1,0 +1,184 @@
+"""What TensorFlow saves is restored here, and the other way round; its SavedModels and their assets are loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as theirs
+
+import sparkflow as ours
+from sparkflow import cli
+from sparkflow_runtime.wire import sorted_table, tensor_bundle
+from tests.oracle.engines import OURS, THEIRS, Engine
+
+FLOATS, COMPLEX = ["float16", "bfloat16", "float32", "float64"], ["complex64", "complex128"]
+INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+TYPES = [*FLOATS, *INTEGERS, *COMPLEX, "bool"]
+
+
+def model(tf: Any) -> dict[str, Any]:
+    """Variables of all types and sorts; name in a checkpoint -> what makes its whole value."""
+    start = np.random.default_rng(0).integers(0, 100, (3, 4))
+    held = {name: tf.Variable(tf.cast(start, getattr(tf, name)), name=name) for name in TYPES}
+    held["strings"] = tf.Variable([b"a", b"", b"x" * 300, b"\xff\1"], name="strings")
+    held["scalar"] = tf.Variable(3.5, name="scalar")
+    held["text"] = tf.Variable("one", name="text")
+    held["empty"] = tf.Variable(tf.zeros([0, 3]), name="empty")
+    for i in range(300):  # more than one block of the index
+        held[f"many/{i}"] = tf.Variable(float(i), name=f"many/{i}")
+    for rows in (10, 5000):
+        partitioner = tf.fixed_size_partitioner(3)
+        part = tf.get_variable(f"part{rows}", [rows, 4], partitioner=partitioner)
+        held[f"part{rows}"] = tf.concat(list(part), 0)
+    return held
+
+
+def saved(engine: Engine, directory: Path, **options: Any) -> tuple[str, dict[str, np.ndarray]]:
+    graph = engine.graph()
+    with graph.as_default(), engine.session(graph) as session:
+        held = model(engine.tf)
+        session.run(engine.tf.global_variables_initializer())
+        prefix = engine.tf.train.Saver(**options).save(session, str(directory / "m"), global_step=3)
+        return prefix, {name: np.asarray(session.run(value)) for name, value in held.items()}
+
+
+def restored(engine: Engine, prefix: str) -> dict[str, np.ndarray]:
+    graph = engine.graph()
+    with graph.as_default(), engine.session(graph) as session:
+        held = model(engine.tf)
+        engine.tf.train.Saver().restore(session, prefix)
+        return {name: np.asarray(session.run(value)) for name, value in held.items()}
+
+
+def same(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> None:
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert found[name].dtype.name == value.dtype.name and found[name].tolist() == value.tolist(), name
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_theirs_is_restored(tmp_path: Path, sharded: bool) -> None:
+    prefix, values = saved(THEIRS, tmp_path, sharded=sharded)
+    assert ours.train.latest_checkpoint(str(tmp_path)) == prefix
+    same(restored(OURS, prefix), values)
+    assert ours.train.list_variables(prefix) == theirs.train.list_variables(prefix)
+    reader = ours.train.load_checkpoint(str(tmp_path))
+    same({name: np.asarray(reader.get_tensor(name), value.dtype) for name, value in values.items()}, values)
+
+
+def test_ours_is_converted(tmp_path: Path) -> None:
+    prefix, values = saved(OURS, tmp_path)
+    out = str(tmp_path / "other" / "m")
+    assert cli.main(["checkpoint", "convert", str(tmp_path), out, "--to", "tensorflow"]) == 0
+    same(restored(THEIRS, out), values)
+    same(restored(OURS, out), values)
+    assert theirs.train.list_variables(out) == ours.train.list_variables(prefix)
+
+
+def test_several_tasks_of_theirs(tmp_path: Path) -> None:
+    """A data file for each of two devices."""
+    graph, prefix = theirs.Graph(), str(tmp_path / "m")
+    config = theirs.ConfigProto(device_count={"CPU": 2})
+    server = theirs.train.Server.create_local_server(config=config)
+    with graph.as_default(), theirs.Session(server.target) as session:
+        for i in range(2):
+            with theirs.device(f"/job:localhost/replica:0/task:0/device:CPU:{i}"):
+                theirs.get_variable(f"w{i}", initializer=np.full(3, i, np.float32))
+        session.run(theirs.global_variables_initializer())
+        theirs.train.Saver(sharded=True).save(session, prefix)
+    for i in range(2):
+        np.testing.assert_array_equal(ours.train.load_variable(prefix, f"w{i}"), [i] * 3)
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_v1_is_refused(tmp_path: Path, sharded: bool) -> None:
+    graph = theirs.Graph()
+    with graph.as_default(), theirs.Session(graph=graph) as session:
+        theirs.Variable(1.0, name="w")
+        session.run(theirs.global_variables_initializer())
+        saver = theirs.train.Saver(write_version=theirs.train.SaverDef.V1, sharded=sharded)
+        saver.save(session, str(tmp_path / "m"))
+    with pytest.raises(ours.errors.UnimplementedError, match="V1 format"):
+        ours.train.list_variables(ours.train.latest_checkpoint(str(tmp_path)))
+
+
+@pytest.mark.parametrize("extents", [[(0, 2), (0, -1)], [(3, 63), (64, 8191)], [(8192, 1 << 20), (1 << 40, 1)]])
+def test_the_key_of_a_slice(tmp_path: Path, extents: list[tuple[int, int]]) -> None:
+    """As TensorFlow's own index has it."""
+    shape = [begin + max(count, 0) + 1 for begin, count in extents]
+    spec = " ".join(map(str, shape)) + " " + ":".join("-" if n < 0 else f"{b},{n}" for b, n in extents)
+    value = np.zeros([n if n > 0 else d for (_, n), d in zip(extents, shape)], np.int8)
+    graph, prefix = theirs.Graph(), str(tmp_path / "m")
+    with graph.as_default(), theirs.Session(graph=graph) as session:
+        session.run(theirs.raw_ops.SaveV2(prefix=prefix, tensor_names=["p"], shape_and_slices=[spec], tensors=[value]))
+    rows = dict(sorted_table.entries(Path(prefix + ".index").read_bytes()))
+    assert tensor_bundle.slice_key("p", extents) in rows
+
+
+def exported(directory: Path) -> tuple[str, np.ndarray]:
+    """A SavedModel of theirs with a vocabulary among its assets, a table and a partitioned variable; its answer."""
+    (directory / "words.txt").write_text("a\nb\nc\n")
+    graph, folder = theirs.Graph(), str(directory / "model")
+    with graph.as_default(), theirs.Session(graph=graph) as session:
+        x = theirs.placeholder(theirs.float32, [None, 3], "x")
+        word = theirs.placeholder(theirs.string, [None], "word")
+        vocabulary = theirs.constant(str(directory / "words.txt"))
+        theirs.add_to_collection(theirs.GraphKeys.ASSET_FILEPATHS, vocabulary)
+        index = theirs.lookup.TextFileIndex
+        rows = theirs.lookup.TextFileInitializer(
+            vocabulary, theirs.string, index.WHOLE_LINE, theirs.int64, index.LINE_NUMBER
+        )
+        ids = theirs.lookup.StaticHashTable(rows, 0).lookup(word)
+        w = theirs.get_variable("w", [3, 2])
+        table = theirs.get_variable("table", [10, 2], partitioner=theirs.fixed_size_partitioner(2))
+        y = theirs.identity(theirs.matmul(x, w) + theirs.nn.embedding_lookup(table, ids), "y")
+        session.run([theirs.global_variables_initializer(), theirs.tables_initializer()])
+        builder = theirs.saved_model.Builder(folder)
+        builder.add_meta_graph_and_variables(
+            session,
+            ["serve"],
+            {"serving_default": theirs.saved_model.predict_signature_def({"x": x, "word": word}, {"y": y})},
+            assets_collection=theirs.get_collection(theirs.GraphKeys.ASSET_FILEPATHS),
+            main_op=theirs.tables_initializer(),
+        )
+        builder.save()
+        answer = session.run(y, {x: np.arange(6).reshape(2, 3), word: ["c", "b"]})
+    (directory / "words.txt").unlink()
+    return folder, answer
+
+
+def test_their_saved_model(tmp_path: Path) -> None:
+    folder, answer = exported(tmp_path)
+    x, words = np.arange(6, dtype=np.float32).reshape(2, 3), ["c", "b"]
+    with ours.Graph().as_default(), ours.Session() as session:
+        ours.saved_model.loader.load(session, ["serve"], folder)
+        np.testing.assert_allclose(session.run("y:0", {"x:0": x, "word:0": words}), answer, 1e-6)
+
+
+def test_their_saved_model_scores_tables(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    folder, answer = exported(tmp_path)
+    x = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(6, dtype=np.float32)), 3)
+    scored = ours.local.load_model(folder).transform(pa.table({"x": x, "word": ["c", "b"]}))
+    np.testing.assert_allclose(np.stack(scored["y"].to_pylist()), answer, 1e-6)
+
+
+def test_an_estimator_begins_from_theirs(tmp_path: Path) -> None:
+    graph = theirs.Graph()
+    with graph.as_default(), theirs.Session(graph=graph) as session:
+        theirs.get_variable("w", initializer=np.full(3, 5, np.float32))
+        session.run(theirs.global_variables_initializer())
+        theirs.train.Saver().save(session, str(tmp_path / "theirs" / "m"))
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        w = ours.get_variable("w", [3])
+        step = ours.train.get_global_step().assign_add(1).op
+        return ours.estimator.EstimatorSpec(mode, loss=ours.reduce_sum(w), train_op=step)
+
+    estimator = ours.estimator.Estimator(model_fn, str(tmp_path / "ours"), warm_start_from=str(tmp_path / "theirs"))
+    estimator.train(lambda: ours.data.Dataset.from_tensors(({"x": [1.0]}, [1.0])).repeat(), steps=1)
+    np.testing.assert_array_equal(estimator.get_variable_value("w"), [5] * 3)
