@@ -20,8 +20,8 @@ OWN = {  # op types that TensorFlow does not have, and why
 }
 
 NOT_COVERED = {  # op types without a case, and why
-    "SaveV2": "checkpoints are safetensors files, which TensorFlow does not read",
-    "RestoreV2": "checkpoints are safetensors files, which TensorFlow does not read",
+    "SaveV2": "checkpoints are safetensors files, which TensorFlow does not read: test_checkpoints.py converts them",
+    "RestoreV2": "test_checkpoints.py restores what TensorFlow saved",
     "MergeV2Checkpoints": "checkpoints are safetensors files, which TensorFlow does not read",
     **dict.fromkeys(["PyFunc", "PyFuncStateless"], "a function's token means something in its own process alone"),
     **dict.fromkeys(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import sparkflow as tf
@@ -150,6 +151,8 @@ def test_a_vocabulary_moves_with_the_model(tmp_path: Path) -> None:
         meta = tf.saved_model.loader.load(session, ["serve"], str(moved), import_scope="in")
         assert session.run("in/y:0", {"in/x:0": ["y", "x", "?"]}).tolist() == [1, 0, 2]
         assert [a.filename for a in meta.asset_file_def] == ["words.txt", "words.txt_1"]
+    model = tf.local.load_model(str(moved), inputs={"x": "x:0"}, outputs={"y": "y:0"})
+    assert model.transform(pa.table({"x": ["y", "x", "?"]}))["y"].to_pylist() == [1, 0, 2]
 
 
 def test_an_asset_that_is_not_there(tmp_path: Path) -> None:
