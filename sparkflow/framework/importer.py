@@ -8,6 +8,7 @@ from typing import Any
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.functions import Call, calls_functions, expand
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
+from sparkflow.framework.resource_variables import referring
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import FunctionDef, GraphDef, NodeDef
@@ -27,8 +28,9 @@ def import_graph_def(
 
     Nodes may stand in any order; only loops (NextIteration into Merge) may close a cycle. A loop that comes in this way
     runs, but has no gradient. What calls functions of the GraphDef's library (If, While, Case, PartitionedCall) is
-    replaced by their nodes, and has gradients. Raises InvalidArgumentError on an input that no node makes. op_dict and
-    producer_op_list are not looked at: the ops are the table's.
+    replaced by their nodes, and has gradients. Variables that are resources become those that ops refer to. Raises
+    InvalidArgumentError on an input that no node makes. op_dict and producer_op_list are not looked at: the ops are
+    the table's.
     """
     graph = get_default_graph()
     scope = "import" if name is None else name
@@ -129,11 +131,12 @@ def _in_order(graph_def: GraphDef) -> tuple[list[Any], dict[str, set[str]]]:
 
     Raises InvalidArgumentError on a missing input or another cycle.
     """
-    nodes = {node.name: node for node in graph_def.node}
+    found = referring(graph_def.node)
+    nodes = {node.name: node for node in found}
     back_edges = _back_edges(nodes)
     done: dict[str, bool] = {}
     ordered = []
-    for root in graph_def.node:
+    for root in found:
         stack = [root.name]
         while stack:
             name = stack[-1]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import tensorflow.compat.v1 as theirs
 
@@ -118,8 +120,16 @@ def test_the_key_of_a_slice(tmp_path: Path, extents: list[tuple[int, int]]) -> N
     assert tensor_bundle.slice_key("p", extents) in rows
 
 
-def exported(directory: Path) -> tuple[str, np.ndarray]:
+@pytest.fixture(params=["references", "resources"])
+def exported(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[str, np.ndarray]]:
     """A SavedModel of theirs with a vocabulary among its assets, a table and a partitioned variable; its answer."""
+    if request.param == "resources":
+        theirs.enable_resource_variables()
+    yield export(tmp_path)
+    theirs.disable_resource_variables()
+
+
+def export(directory: Path) -> tuple[str, np.ndarray]:
     (directory / "words.txt").write_text("a\nb\nc\n")
     graph, folder = theirs.Graph(), str(directory / "model")
     with graph.as_default(), theirs.Session(graph=graph) as session:
@@ -150,18 +160,16 @@ def exported(directory: Path) -> tuple[str, np.ndarray]:
     return folder, answer
 
 
-def test_their_saved_model(tmp_path: Path) -> None:
-    folder, answer = exported(tmp_path)
+def test_their_saved_model(exported: tuple[str, np.ndarray]) -> None:
+    folder, answer = exported
     x, words = np.arange(6, dtype=np.float32).reshape(2, 3), ["c", "b"]
     with ours.Graph().as_default(), ours.Session() as session:
         ours.saved_model.loader.load(session, ["serve"], folder)
         np.testing.assert_allclose(session.run("y:0", {"x:0": x, "word:0": words}), answer, 1e-6)
 
 
-def test_their_saved_model_scores_tables(tmp_path: Path) -> None:
-    import pyarrow as pa
-
-    folder, answer = exported(tmp_path)
+def test_their_saved_model_scores_tables(exported: tuple[str, np.ndarray]) -> None:
+    folder, answer = exported
     x = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(6, dtype=np.float32)), 3)
     scored = ours.local.load_model(folder).transform(pa.table({"x": x, "word": ["c", "b"]}))
     np.testing.assert_allclose(np.stack(scored["y"].to_pylist()), answer, 1e-6)
@@ -182,3 +190,31 @@ def test_an_estimator_begins_from_theirs(tmp_path: Path) -> None:
     estimator = ours.estimator.Estimator(model_fn, str(tmp_path / "ours"), warm_start_from=str(tmp_path / "theirs"))
     estimator.train(lambda: ours.data.Dataset.from_tensors(({"x": [1.0]}, [1.0])).repeat(), steps=1)
     np.testing.assert_array_equal(estimator.get_variable_value("w"), [5] * 3)
+
+
+@pytest.mark.parametrize("optimizer", ["GradientDescent", "Momentum", "Adam", "Adagrad", "RMSProp", "Ftrl"])
+def test_their_training_goes_on(tmp_path: Path, optimizer: str) -> None:
+    """A graph with variables as resources, its gradients and updates among it, continues as it would there."""
+    theirs.enable_resource_variables()
+    try:
+        graph, prefix = theirs.Graph(), str(tmp_path / "m")
+        with graph.as_default(), theirs.Session(graph=graph) as session:
+            w = theirs.get_variable("w", initializer=np.arange(12, dtype=np.float32).reshape(4, 3))
+            v = theirs.get_variable("v", initializer=np.ones((3, 1), np.float32))
+            step = theirs.train.get_or_create_global_step()
+            loss = theirs.reduce_mean(theirs.matmul(theirs.nn.embedding_lookup(w, [0, 2, 2]), v) ** 2)
+            arguments = (0.01, 0.9) if optimizer == "Momentum" else (0.01,)
+            getattr(theirs.train, f"{optimizer}Optimizer")(*arguments).minimize(loss, step, name="train")
+            session.run(theirs.global_variables_initializer())
+            session.run("train")
+            theirs.train.Saver().save(session, prefix)
+            session.run("train")
+            values = session.run([w, v, step])
+    finally:
+        theirs.disable_resource_variables()
+    with ours.Graph().as_default() as graph, ours.Session() as session:
+        ours.train.import_meta_graph(prefix + ".meta").restore(session, prefix)
+        session.run("train")
+        assert [v.op.name for v in ours.trainable_variables()] == ["w", "v"]
+        for found, value in zip(session.run(["w:0", "v:0", "global_step:0"]), values):
+            np.testing.assert_allclose(found, value, 1e-5)

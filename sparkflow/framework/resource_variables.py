@@ -1,0 +1,85 @@
+"""Graphs whose variables are resources, as TensorFlow 2 and Keras make them, with variables that ops refer to instead.
+
+A handle becomes the variable, a read an Identity of it, and each other op the one of its family that takes a reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from sparkflow_runtime.wire.errors import UnimplementedError
+from sparkflow_runtime.wire.protos import AttrValue, NodeDef
+
+_HANDLE = "VarHandleOp"
+_RENAMED = {  # op -> (its name with references, what its attributes are called there, those that it must not set)
+    "ReadVariableOp": ("Identity", {"dtype": "T"}, ()),
+    "VarIsInitializedOp": ("IsVariableInitialized", {}, ()),
+    "AssignVariableOp": ("Assign", {"dtype": "T"}, ()),
+    "AssignAddVariableOp": ("AssignAdd", {"dtype": "T"}, ()),
+    "AssignSubVariableOp": ("AssignSub", {"dtype": "T"}, ()),
+    "VariableShape": ("Shape", {"out_type": "out_type"}, ()),
+    "ResourceGather": (
+        "Gather",
+        {"dtype": "Tparams", "Tindices": "Tindices", "validate_indices": "validate_indices"},
+        ("batch_dims",),
+    ),
+    "ResourceGatherNd": ("GatherNd", {"dtype": "Tparams", "Tindices": "Tindices"}, ()),
+    "ResourceCountUpTo": ("CountUpTo", {"limit": "limit", "T": "T"}, ()),
+    "ResourceStridedSliceAssign": ("StridedSliceAssign", None, ()),
+    **{
+        f"ResourceScatter{how}": (f"Scatter{how}", {"dtype": "T", "Tindices": "Tindices"}, ())
+        for how in ("Add", "Sub", "Mul", "Div", "Min", "Max", "Update")
+    },
+    **{f"ResourceScatterNd{how}": (f"ScatterNd{how}", None, ()) for how in ("Add", "Sub", "Update")},
+}
+_TYPE_OF_HANDLE = {"IsVariableInitialized": "dtype", "Shape": "T"}  # attributes that only the handle knows
+
+
+def referring(nodes: Iterable[NodeDef]) -> list[NodeDef]:
+    """The nodes, none of which takes a handle any more; those of other graphs as they are.
+
+    Raises UnimplementedError where a handle goes where no reference can: into a function, or through another op.
+    """
+    nodes = list(nodes)
+    handles = {node.name: node for node in nodes if node.op == _HANDLE}
+    return [_node(node, handles) for node in nodes] if handles else nodes
+
+
+def _node(node: NodeDef, handles: Mapping[str, NodeDef]) -> NodeDef:
+    if node.op == _HANDLE:
+        return _made(node, "VariableV2", {"dtype": "dtype", "shape": "shape"})
+    taken = [name for edge in node.input if (name := edge.removesuffix(":0")) in handles]
+    if not taken:
+        return node
+    if node.op == "DisableCopyOnRead":  # there are no copies to do without
+        return NodeDef(name=node.name, op="NoOp", device=node.device, input=[f"^{e.lstrip('^')}" for e in node.input])
+    of_updates = node.op.startswith(("ResourceApply", "ResourceSparseApply"))
+    default = (node.op.removeprefix("Resource"), None, ()) if of_updates else None
+    op, names, unset = _RENAMED.get(node.op, default) or (None, None, ())
+    if op is None or any(node.attr[key] != AttrValue(i=0) for key in unset if key in node.attr):
+        raise UnimplementedError(
+            node,
+            None,
+            f"import_graph_def: {node.op} {node.name!r} takes the variable {taken[0]!r} as a resource, which only "
+            "reads and updates can here. Build the graph after tf.disable_resource_variables() and without tf.function",
+        )
+    made = _made(node, op, names)
+    if op in _TYPE_OF_HANDLE:
+        made.attr[_TYPE_OF_HANDLE[op]].CopyFrom(handles[taken[0]].attr["dtype"])
+    if op == "Assign":  # a variable of an open shape may change it
+        made.attr["validate_shape"].b = _is_known(handles[taken[0]])
+    return made
+
+
+def _made(node: NodeDef, op: str, names: Mapping[str, str] | None) -> NodeDef:
+    """The node as another op; names: which attributes it keeps, and what they are called, None for all."""
+    made = NodeDef(name=node.name, op=op, device=node.device, input=node.input)
+    for key, value in node.attr.items():
+        if names is None or key in names or key == "_class":
+            made.attr[key if names is None or key == "_class" else names[key]].CopyFrom(value)
+    return made
+
+
+def _is_known(handle: NodeDef) -> bool:
+    shape = handle.attr["shape"].shape
+    return not shape.unknown_rank and all(dim.size >= 0 for dim in shape.dim)
