@@ -353,7 +353,13 @@ def prediction_graph(job: Job) -> PredictionGraph:
 
 
 def shapes_of_variables(graph: Any) -> dict[str, tuple[int | None, ...]]:
-    return {v.op.name: tuple(v.shape.as_list()) for v in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
+    """By the names that they have in checkpoints, where a partitioned one is whole."""
+    found: dict[str, tuple[int | None, ...]] = {}
+    for variable in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES):
+        whole = variable._get_save_slice_info()
+        name, dims = (whole.full_name, whole.full_shape) if whole else (variable.op.name, variable.shape.as_list())
+        found[name] = tuple(dims)
+    return found
 
 
 def _described(outputs: dict[str, Any]) -> dict[str, Any]:

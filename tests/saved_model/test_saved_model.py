@@ -155,6 +155,19 @@ def test_a_vocabulary_moves_with_the_model(tmp_path: Path) -> None:
     assert model.transform(pa.table({"x": ["y", "x", "?"]}))["y"].to_pylist() == [1, 0, 2]
 
 
+def test_the_weights_of_a_model_with_a_partitioned_variable(tmp_path: Path) -> None:
+    with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+        x = tf.placeholder(tf.int32, [None], "x")
+        table = tf.get_variable("table", [10, 2], partitioner=tf.fixed_size_partitioner(3))
+        y = tf.nn.embedding_lookup(table, x, partition_strategy="div")
+        session.run(tf.global_variables_initializer())
+        tf.saved_model.simple_save(session, str(tmp_path / "model"), {"x": x}, {"y": y})
+        rows = session.run(y, {x: range(10)})
+    model = tf.local.load_model(str(tmp_path / "model"))
+    assert list(model.variables()) == ["table"]
+    np.testing.assert_array_equal(model.variables()["table"], rows)
+
+
 def test_an_asset_that_is_not_there(tmp_path: Path) -> None:
     with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
         builder = tf.saved_model.Builder(str(tmp_path / "model"))
