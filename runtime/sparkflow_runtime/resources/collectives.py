@@ -76,13 +76,7 @@ class Collectives:
     def describe(self, request: Request) -> str:
         """For what it waits now, as far as this task knows."""
         group = self._groups.get(request.group_key)
-        if group is None:
-            return ""
-        if not group.generation:
-            here = ", ".join(sorted(self._leading.joined(group.key), key=by_number))
-            known = f"; {here} joined" if here else ""
-            return f"{request}: the group of {group.size} is not complete{known}; {group.leader} forms it"
-        return f"{request}: waits for data of {group.members[group.rank - 1]}, of {', '.join(group.members)}"
+        return "" if group is None else group.waits(request, self._leading.joined(group.key))
 
     def on_message(self, peer: str, meta: bytes, tensors: list[np.ndarray]) -> None:
         """From another task. Raises InvalidArgumentError on what is no message of this kind."""
@@ -189,11 +183,9 @@ class Collectives:
             self._tell(group.leader, JOIN, {"group": group.key, "size": group.size, "nonce": group.nonce})
             group.away_since = None
         except UnavailableError as error:
-            now = time.monotonic()
-            group.away_since = now if group.away_since is None else group.away_since
-            if now - group.away_since < _LEADER_S:
+            if group.away_s() < _LEADER_S:
                 _log.debug("%s: %s cannot be reached yet: %s", self.name, group.leader, error)
-                group.join_at = now + _DIAL_AGAIN_S
+                group.join_at = time.monotonic() + _DIAL_AGAIN_S
                 return
             away = f"{group.leader}, which forms the groups, could not be reached for {_LEADER_S:g} s"
             self._give_up(group, UnavailableError(f"{away}: {error.message}. Look for an earlier error in its log"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +57,20 @@ class Group:
 
     def requests(self) -> list[Request]:
         return [*self.waiting, *self.running.values()]
+
+    def away_s(self) -> float:
+        """Since when the leader has been away, which could not be reached just now either."""
+        now = time.monotonic()
+        self.away_since = now if self.away_since is None else self.away_since
+        return now - self.away_since
+
+    def waits(self, request: Request, joined: Iterable[str]) -> str:
+        """For what a request of it does. joined: who is known to have asked for the group."""
+        if not self.generation:
+            here = ", ".join(sorted(joined, key=by_number))
+            known = f"; {here} joined" if here else ""
+            return f"{request}: the group of {self.size} is not complete{known}; {self.leader} forms it"
+        return f"{request}: waits for data of {self.members[self.rank - 1]}, of {', '.join(self.members)}"
 
 
 @dataclass

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from threading import Condition, Timer
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from sparkflow_runtime.wire.errors import (
 )
 from sparkflow_runtime.wire.patience import Patience
 from sparkflow_runtime.worker.locate import failing_node, locate
+from sparkflow_runtime.worker.straight import Halted, free
 from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, completes, got, holds
 
 Done = Callable[["OpError | None", "list[Any] | None"], None]
@@ -40,13 +41,6 @@ Elsewhere = Callable[[Callable[[], None]], None]  # has a call made by a thread 
 _log = logging.getLogger(__name__)
 _DESCRIBED = 4  # operations of a step that wait, at most
 NOTHING = np.empty(0, np.uint8)  # travels where a value is dead
-
-
-class Halted(NamedTuple):
-    """A run of a plan that came to a wait: what it has computed, and the units that are done."""
-
-    values: list[Any]
-    done: set[int]
 
 
 class Step:
@@ -247,7 +241,7 @@ class Step:
     def _completed(self, index: int) -> list[int]:
         """Count a unit as done; the units that may run now. The caller holds the lock."""
         self._left -= 1
-        _free(self.values, self.plan.units[index])
+        free(self.values, self.plan.units[index])
         ready = []
         for successor in self.plan.units[index].successors:
             self._pending[successor] -= 1
@@ -381,31 +375,3 @@ class Step:
 
     def _located(self, error: BaseException, unit: Unit) -> OpError:
         return locate(error, self.plan.nodes.get(failing_node(error, unit)))
-
-
-def _free(values: list[Any], unit: Unit) -> None:
-    for slot in unit.frees:
-        values[slot] = None
-
-
-def run_straight(plan: Plan, feeds: list[Any], lent: bool = False) -> list[Any] | Halted:
-    """A plan in order, without the machinery of a Step, as far as nothing has to wait. lent: as Plan.collect has it."""
-    values: list[Any] = [None] * plan.num_slots
-    for slot, value in zip(plan.feeds, feeds, strict=True):
-        values[slot] = value  # type: ignore[index]
-    order: list[int] = plan.order  # type: ignore[assignment]
-    unit: Any = None
-    try:
-        with np.errstate(all="ignore"), plan.blas():
-            for position, index in enumerate(order):
-                unit = plan.units[index]
-                if unit.segment is not None:
-                    unit.segment.run(values)
-                elif not completes(unit, values):
-                    return Halted(values, set(order[:position]))
-                if unit.frees:
-                    _free(values, unit)
-    except Exception as error:
-        found = locate(error, plan.nodes.get(failing_node(error, unit)))
-        raise found from (error if found is not error else error.__cause__)
-    return plan.collect(values, lent)

@@ -21,7 +21,8 @@ from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.worker.frame_plan import FramePlan, compile_any
 from sparkflow_runtime.worker.frames import FrameStep
 from sparkflow_runtime.worker.rendezvous import Rendezvous
-from sparkflow_runtime.worker.step import Done, Elsewhere, Halted, Sender, Step, run_straight
+from sparkflow_runtime.worker.step import Done, Elsewhere, Sender, Step
+from sparkflow_runtime.worker.straight import Halted, run_straight
 from sparkflow_runtime.worker.tracing import Recorder
 from sparkflow_runtime.worker.units import Plan
 

@@ -12,7 +12,7 @@ import pytest
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.kernels.registry import Node, Prompt, asynchronous, bound, kernel
 from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, InternalError, InvalidArgumentError
-from sparkflow_runtime.worker.step import Halted
+from sparkflow_runtime.worker.straight import Halted
 from sparkflow_runtime.worker.worker import Worker
 
 PARKED: dict[str, Callable[..., None]] = {}
