@@ -265,10 +265,29 @@ def test_a_worker_that_is_killed_is_named(workers: Any) -> None:
                         while True:
                             session.run(out)
             assert isinstance(error.value, tf.errors.UnavailableError)
-            # lost in a step, or found missing at the beginning of the next
-            assert any(said in error.value.message for said in (f"lost {peer}", f"{peer} is not there"))
+            # lost in a step, while it sent or waited, or found missing at the beginning of the next
+            said = error.value.message
+            assert f"lost {peer}" in said or f"{peer} is not there" in said, said
         finally:
             child.kill()
+
+
+def test_a_neighbour_that_takes_no_data_is_named(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = workers(2)
+    assert not isinstance(each(servers, lambda rank: collective.all_reduce(value(rank), 2, 1, 1))[0], Exception)
+    held = servers[0]._runtime._collectives
+    push = held._push
+
+    def broken(task: str, meta: bytes, tensors: Any) -> None:
+        if len(tensors):
+            raise tf.errors.UnavailableError(None, None, "Broken pipe")
+        push(task, meta, tensors)
+
+    monkeypatch.setattr(held, "_push", broken)
+    error, other = each(servers, lambda rank: collective.all_reduce(value(rank), 2, 1, 2), timeout_s=3.0)
+    assert isinstance(error, tf.errors.UnavailableError)
+    assert "lost /job:worker/replica:0/task:1: Broken pipe" in error.message
+    assert isinstance(other, tf.errors.OpError)  # told, or too late for that: then it waits for a group that is not there
 
 
 def test_a_failed_step_aborts_the_others_and_the_group_forms_anew(workers: Any) -> None:

@@ -42,8 +42,7 @@ from sparkflow_runtime.wire.errors import (
 DATA, JOIN, FORMED, REFUSED, ABORT, WHO, ANSWER = range(7)
 _DATA_META = struct.Struct("<BQiiQBIIQ")  # DATA, generation, group key, instance key, use, and the four of Chunk
 _ANSWER_S = 1.0  # how long the others may take to say how far they are, once a deadline has passed
-_DIAL_AGAIN_S = 0.2
-_LEADER_S = 60.0  # for how long a leader may be away: it may not have started yet, or start anew
+_DIAL_AGAIN_S, _LEADER_S = 0.2, 60.0  # for how long a leader may be away: it may not have started yet, or start anew
 _EARLY = 4096  # messages kept of a generation that this task does not know yet
 
 _log = logging.getLogger(__name__)
@@ -212,7 +211,10 @@ class Collectives:
         fixed = (DATA, group.generation, group.key, request.instance_key, request.use)
 
         def send(chunk: Chunk, data: np.ndarray) -> None:
-            self._push(right, _DATA_META.pack(*fixed, *chunk), [data])  # type: ignore[misc]
+            try:
+                self._push(right, _DATA_META.pack(*fixed, *chunk), [data])  # type: ignore[misc]
+            except UnavailableError as error:
+                raise UnavailableError(f"lost {right}: {error.message}") from None
 
         return send
 
@@ -339,10 +341,14 @@ class Collectives:
 
     def _ask(self, group: Group, request: Request) -> None:
         request.asked = time.monotonic()
-        told = {"group": group.key, "generation": group.generation, "instance": request.instance_key}
-        told |= {"use": request.use, "nonce": group.nonce}
+        told = {
+            "group": group.key,
+            "generation": group.generation,
+            "instance": request.instance_key,
+            "use": request.use,
+        }
         for task in [m for m in group.members if m != self.name] or [group.leader]:
-            self._tell_quietly(task, WHO, told)
+            self._tell_quietly(task, WHO, {**told, "nonce": group.nonce})
 
     def _asked(self, peer: str, fields: dict[str, Any]) -> None:
         group, instance, use = self._groups.get(fields["group"]), fields["instance"], fields["use"]
@@ -362,8 +368,7 @@ class Collectives:
                     return
                 request.answers[peer] = bool(fields["begun"])
                 if len(request.answers) == group.size - 1:
-                    self._give_up(group, self._overdue(group, request))
-                    return
+                    return self._give_up(group, self._overdue(group, request))
 
     def _overdue(self, group: Group, request: Request) -> DeadlineExceededError:
         after = f"not done in {request.timeout_s:g} s"
