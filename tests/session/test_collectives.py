@@ -287,7 +287,7 @@ def test_a_neighbour_that_takes_no_data_is_named(workers: Any, monkeypatch: pyte
     error, other = each(servers, lambda rank: collective.all_reduce(value(rank), 2, 1, 2), timeout_s=3.0)
     assert isinstance(error, tf.errors.UnavailableError)
     assert "lost /job:worker/replica:0/task:1: Broken pipe" in error.message
-    assert isinstance(other, tf.errors.OpError)  # told, or too late for that: then it waits for a group that is not there
+    assert isinstance(other, tf.errors.OpError)  # told, or too late for that: it waits then
 
 
 def test_a_failed_step_aborts_the_others_and_the_group_forms_anew(workers: Any) -> None:
