@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Condition
 from typing import Any
 
@@ -91,10 +92,10 @@ class StepRun:
                     self._results.append((part, values or []))
                 elif self._late and isinstance(error, DeadlineExceededError):
                     self._reasons[part.name] = error.message
+                to_tell = [] if error is None else self._failed(error)  # before anybody sees that none is waited for
                 if error is not None or not self._waiting:
                     self._wake.notify_all()
-            if error is not None:
-                self.abort(error)
+            self._tell(to_tell)
 
         return done
 
@@ -107,19 +108,26 @@ class StepRun:
     def abort(self, error: OpError) -> None:
         """The first error wins; every other part is told to stop."""
         with self._wake:
-            if self._error is not None:
-                return
-            self._error = error
-            self._late = isinstance(error, DeadlineExceededError)
-            waiting = [p for p in self._compiled.others if p.name in self._waiting]
-            own_step = self._own_step
-        told = (DeadlineExceededError if self._late else AbortedError)(
-            f"Step {self.step_id} was aborted: {error.message}"
-        )
-        if own_step is not None:
-            own_step.cancel(error)
-        for part in waiting:
-            part.task.abort(self.step_id, told)  # type: ignore[union-attr]
+            to_tell = self._failed(error)
+        self._tell(to_tell)
+
+    def _failed(self, error: OpError) -> list[Callable[[], None]]:
+        """The calls that tell the other parts to stop; none where the step has failed before. The caller holds the
+        lock."""
+        if self._error is not None:
+            return []
+        self._error = error
+        self._late = isinstance(error, DeadlineExceededError)
+        kind = DeadlineExceededError if self._late else AbortedError
+        told, own_step = kind(f"Step {self.step_id} was aborted: {error.message}"), self._own_step
+        waiting = [p.task for p in self._compiled.others if p.name in self._waiting]
+        calls: list[Callable[[], None]] = [partial(t.abort, self.step_id, told) for t in waiting if t is not None]
+        return calls if own_step is None else [partial(own_step.cancel, error), *calls]
+
+    @staticmethod
+    def _tell(calls: Sequence[Callable[[], None]]) -> None:
+        for call in calls:
+            call()
 
     def _await_others(self, deadline: float | None, timeout_s: float | None) -> None:
         patience = Patience()

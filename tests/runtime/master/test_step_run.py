@@ -1,0 +1,34 @@
+"""StepRun: a step over several tasks, as its master sees it."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparkflow_runtime.master.step_run import StepRun
+from sparkflow_runtime.wire.errors import UnavailableError
+
+
+def test_a_step_whose_only_part_is_lost_fails_before_anybody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client's thread sees that nobody is waited for as soon as the part is gone: the error must be there too."""
+    over = threading.Event()
+    threads = []
+
+    def start(handle: int, step_id: int, feeds: list[Any], done: Any, bundles: Any) -> None:
+        threads.append(threading.Timer(0.05, done, (UnavailableError("the peer closed the connection"), None)))
+        threads[-1].start()
+
+    task = SimpleNamespace(start=start, abort=lambda *_: None)
+    part = SimpleNamespace(name="/job:ps/task:0", task=task, handle=1, feeds=[])
+    compiled: Any = SimpleNamespace(others=[part], own=None, opening=frozenset())
+    own: Any = SimpleNamespace(rendezvous=SimpleNamespace(end=lambda _: None))
+    monkeypatch.setattr(StepRun, "_tell", staticmethod(lambda _: over.wait(30)))
+    try:
+        with pytest.raises(UnavailableError, match="the peer closed the connection"):
+            StepRun(own, compiled, [], 7).run(None)
+    finally:
+        over.set()
+        threads[-1].join()
