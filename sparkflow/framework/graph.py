@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 from sparkflow.framework.collections import Collections
@@ -27,14 +27,22 @@ _VALID_SCOPE = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
 _PRODUCER = 1882  # the GraphDef version that TensorFlow 2.x writes; readers refuse a lower one
 
 
+class _OfThread(threading.local):
+    """The scope of names that a thread is in: threads that build one graph keep their own, as in TensorFlow."""
+
+    name_stack = ""
+
+
 class Graph(Collections):
     """The ops of a model, in the order they were made; made current by `as_default()`."""
 
     def __init__(self) -> None:
         super().__init__()
         self._ops: dict[str, Operation] = {}
+        self._made: list[Operation] = []  # the same, in order: a slice of it is whole while other threads add
         self._used_names: dict[str, int] = {}
-        self._name_stack = ""
+        self._naming = threading.Lock()
+        self._thread = _OfThread()
         self._device_stack: list[Any] = []
         self._control_stack: list[list[Operation]] = []
         self._attr_stack: list[dict[str, Any]] = []
@@ -75,8 +83,12 @@ class Graph(Collections):
         if self._control_flow_context is not None:
             op._control_flow_context = self._control_flow_context
             self._control_flow_context.AddOp(op)  # after inference: what it captures says less than the original
-        self._ops[op.name] = op
+        self._add(op)
         return op
+
+    def _add(self, op: Operation) -> None:
+        self._ops[op.name] = op  # before it counts: whoever learns of it by the version finds it by name
+        self._made.append(op)
 
     def _infer(self, op: Operation, spec: OpSpec) -> None:
         try:
@@ -118,16 +130,16 @@ class Graph(Collections):
         op._device, op.control_inputs = node.device, controls
         if spec.shape is not None:
             self._infer(op, spec)
-        self._ops[name] = op
         self._used_names[name.lower()] = 1
+        self._add(op)
         return op
 
     def get_operations(self) -> list[Operation]:
-        return list(self._ops.values())
+        return self._made[:]
 
     def operations_since(self, version: int) -> list[Operation]:
         """Those made since the graph had that version, without a look at the others."""
-        return list(islice(reversed(self._ops.values()), max(0, self.version - version)))[::-1]
+        return self._made[version:]
 
     def get_operation_by_name(self, name: str) -> Operation:
         if name not in self._ops:
@@ -173,8 +185,7 @@ class Graph(Collections):
         TensorBoard reads them."""
         graph_def = GraphDef()
         graph_def.versions.producer = _PRODUCER
-        last = None if to_version is None else max(0, to_version - from_version)
-        for op in self.operations_since(from_version)[:last]:
+        for op in self._made[from_version:to_version]:
             node = graph_def.node.add()
             op.write(node)
             if add_shapes and op.outputs:
@@ -183,7 +194,7 @@ class Graph(Collections):
 
     @property
     def version(self) -> int:
-        return len(self._ops)
+        return len(self._made)
 
     @property
     def collections(self) -> list[str]:
@@ -217,26 +228,29 @@ class Graph(Collections):
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
         """`name` under the current scope, with _1, _2, ... where it is taken (case does not distinguish, as in TF)."""
-        if not (_VALID_SCOPE if self._name_stack else _VALID_NAME).match(name):
+        scope = self._thread.name_stack
+        if not (_VALID_SCOPE if scope else _VALID_NAME).match(name):
             raise ValueError(f"{name!r} is not a valid op name: letters, digits and _ . \\ / > - only")
-        name = self._name_stack + name
-        key, n = name.lower(), self._used_names.get(name.lower(), 0)
-        if mark_as_used:
-            self._used_names[key] = n + 1
-        if not n:
-            return name
-        while f"{key}_{n}" in self._used_names:
-            n += 1
-        if mark_as_used:
-            self._used_names[f"{key}_{n}"] = 1
-        return f"{name}_{n}"
+        name = scope + name
+        key = name.lower()
+        with self._naming:
+            n = self._used_names.get(key, 0)
+            if mark_as_used:
+                self._used_names[key] = n + 1
+            if not n:
+                return name
+            while f"{key}_{n}" in self._used_names:
+                n += 1
+            if mark_as_used:
+                self._used_names[f"{key}_{n}"] = 1
+            return f"{name}_{n}"
 
     def name_scope(self, name: str | None) -> NameScope:
         """Prefix names with `name/`; a name ending in '/' is taken as it is, None or '' resets to the root."""
         return NameScope(self, name)
 
     def get_name_scope(self) -> str:
-        return self._name_stack[:-1]
+        return self._thread.name_stack[:-1]
 
     def device(self, device_name_or_function: str | DeviceSpec | Callable[[Operation], str] | None) -> Pushed:
         """Ops made inside ask for this device, merged with those of the scopes around; None asks for none."""

@@ -19,11 +19,11 @@ class NameScope:
     def __enter__(self) -> str:
         graph, name = self._graph, self._name
         scope = "" if not name else name if name[-1] == "/" else graph.unique_name(name) + "/"
-        self._old, graph._name_stack = graph._name_stack, scope
+        self._old, graph._thread.name_stack = graph._thread.name_stack, scope
         return scope
 
     def __exit__(self, *error: object) -> None:
-        self._graph._name_stack = self._old
+        self._graph._thread.name_stack = self._old
 
 
 class Pushed:

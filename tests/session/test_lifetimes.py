@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -59,6 +60,34 @@ def test_threads_may_build_and_run_at_once(graph: Any) -> None:
         for thread in threads:
             thread.join()
     assert not failed
+
+
+def test_threads_that_name_nodes_at_once_mix_neither_names_nor_scopes(graph: Any) -> None:
+    usual = sys.getswitchinterval()
+    made: dict[int, list[str]] = {}
+
+    def build(number: int) -> None:
+        with graph.as_default(), tf.name_scope(f"thread{number}"):
+            made[number] = [tf.constant(i, name="c").op.name for i in range(200)]
+            for i in range(200):
+                with tf.name_scope("inner"):
+                    assert len(graph.operations_since(i)) >= 200 - i
+            made[number].append(tf.constant(0, name="last").op.name)
+
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=build, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(usual)
+    for number, names in made.items():
+        own = f"thread{number}/"
+        assert names == [own + "c", *(f"{own}c_{i}" for i in range(1, 200)), own + "last"]
+    assert [op.name for op in graph.get_operations()] == list(dict.fromkeys(op.name for op in graph.get_operations()))
+    assert graph.version == 4 * 201 and graph.get_name_scope() == ""
 
 
 def test_graphs_and_sessions_of_one_process_do_not_mix() -> None:
