@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.records.native import byte_at, raw, teach
 
 WHOLE, REAL, TEXT = range(3)  # kinds of columns
 PLAIN, GONE, ODD = range(3)  # what a value is: read, missing, or left to Python
@@ -18,12 +19,103 @@ TENS = 10.0 ** np.arange(23)
 TENS.flags.writeable = False
 
 
+def _teach() -> None:
+    from numba.extending import register_jitable
+
+    teach()
+    for function in (_field, _quoted, _is_missing, _digits, _after_sign, _whole, _decimal):
+        register_jitable(function)
+
+
+def _field(text: int, at: int, end: int, delimiter: int, quote: int) -> tuple[int, int, int, bool]:
+    """(where the value begins and ends, where its field does, whether it has doubled quotes); the field's end is -1
+    where it is against the rules."""
+    if at < end and byte_at(text, at) == quote:
+        stop, doubled = _quoted(text, at + 1, end, quote)
+        wrong = stop < 0 or (stop + 1 < end and byte_at(text, stop + 1) != delimiter)
+        return at + 1, stop, -1 if wrong else stop + 1, doubled
+    start = at
+    while at < end:
+        c = byte_at(text, at)
+        if c == delimiter:
+            break
+        if c == quote or c == 10 or c == 13 or c == 0:
+            return start, at, -1, False
+        at += 1
+    return start, at, at, False
+
+
+def _quoted(text: int, at: int, end: int, quote: int) -> tuple[int, bool]:
+    """(where the quotes that end the value are, whether there are doubled ones before); -1 where there are none."""
+    doubled = False
+    while True:
+        while at < end and byte_at(text, at) != quote and byte_at(text, at) != 0:
+            at += 1
+        if at >= end or byte_at(text, at) == 0:
+            return -1, doubled
+        if at + 1 >= end or byte_at(text, at + 1) != quote:
+            return at, doubled
+        doubled = True
+        at += 2
+
+
+def _is_missing(text: int, start: int, size: int, missing: int, missing_size: int) -> bool:
+    if size == 0:
+        return True
+    if size != missing_size:
+        return False
+    for i in range(size):  # noqa: SIM110 (a generator does not compile)
+        if byte_at(text, start + i) != byte_at(missing, i):
+            return False
+    return True
+
+
+def _digits(text: int, at: int, stop: int, value: int, most: int) -> tuple[int, int]:
+    """(the value with the digits from `at` on behind it, `most` of them at most; where they end)."""
+    last = min(stop, at + most)
+    while at < last and 48 <= byte_at(text, at) <= 57:
+        value = value * 10 + (byte_at(text, at) - 48)
+        at += 1
+    return value, at
+
+
+def _after_sign(text: int, at: int) -> int:
+    return at + 1 if byte_at(text, at) == 45 or byte_at(text, at) == 43 else at
+
+
+def _whole(text: int, start: int, stop: int) -> tuple[int, bool]:
+    """(the number in a text that is not empty, whether it is one of less than 19 digits)."""
+    first = _after_sign(text, start)
+    value, at = _digits(text, first, stop, 0, 18)
+    return -value if byte_at(text, start) == 45 else value, at == stop and at > first
+
+
+def _decimal(text: int, start: int, stop: int) -> tuple[int, int, bool]:
+    """(digits, the power of ten that they are times, without the sign; whether one rounding makes that the number in a
+    text that is not empty)."""
+    first = _after_sign(text, start)
+    value, at = _digits(text, first, stop, 0, 18)
+    digits, scale = at - first, 0
+    if at < stop and byte_at(text, at) == 46:
+        point = at + 1
+        value, at = _digits(text, point, stop, value, 18 - digits)
+        digits, scale = digits + at - point, point - at
+    if digits > 0 and at + 1 < stop and (byte_at(text, at) == 101 or byte_at(text, at) == 69):
+        sign = at + 1
+        first = _after_sign(text, sign)
+        power, at = _digits(text, first, stop, 0, 4)
+        scale += -power if byte_at(text, sign) == 45 else power
+        digits = at - first
+    return value, scale, at == stop and digits > 0 and value <= 9007199254740992 and -22 <= scale <= 22
+
+
 @compiled(
     [
         "int64(Array(uint8, 1, 'C', readonly=True), int64[::1], Array(uint8, 1, 'C', readonly=True), "
         "Array(float64, 1, 'C', readonly=True), int64[::1], int64[::1], int64[:,::1], float64[:,::1], int64[:,:,::1], "
         "uint8[:,::1], int64[:,::1], int64, int64, int64)"
-    ]
+    ],
+    before=_teach,
 )
 def read_lines(
     text: Any, ends: Any, missing: Any, tens: Any, columns: Any, kinds: Any, wholes: Any, reals: Any, spans: Any,
@@ -39,118 +131,44 @@ def read_lines(
     TEXT or ODD value begins and ends; states [columns, rows]; about [columns, 4], how many are GONE and ODD, the
     smallest and the largest PLAIN whole number.
     """
-    wanted = columns.shape[0]
-    at = 0
+    wanted, at, line = columns.shape[0], 0, raw(text)
     for row in range(ends.shape[0]):
-        end = ends[row]
-        field = 0
-        while True:
-            start, stop, doubled = at, at, False
-            if at < end and np.int64(text[at]) == quote:
-                start = at = at + 1
-                while True:
-                    while at < end and np.int64(text[at]) != quote and text[at] != 0:
-                        at += 1
-                    if at >= end or text[at] == 0:
-                        return 0
-                    if at + 1 < end and np.int64(text[at + 1]) == quote:
-                        doubled = True
-                        at += 2
-                    else:
-                        break
-                stop = at
-                at += 1
-                if at < end and np.int64(text[at]) != delimiter:
-                    return 0
-            else:
-                while at < end:
-                    c = np.int64(text[at])
-                    if c == delimiter:
-                        break
-                    if c == quote or c == 10 or c == 13 or c == 0:
-                        return 0
-                    at += 1
-                stop = at
+        end, field, more = ends[row], 0, True
+        while more:  # after a delimiter there is one field more, empty at the end of a line
+            start, stop, at, doubled = _field(line, at, end, delimiter, quote)
+            if at < 0:
+                return 0
             column = columns[field] if field < wanted else -1
             if column >= 0:
-                kind, size = kinds[column], stop - start
-                state = 0
-                gone = size == 0 or size == missing.shape[0]
-                if gone and size > 0:
-                    for i in range(size):
-                        if text[start + i] != missing[i]:
-                            gone = False
-                            break
-                if gone:
-                    state = 1
-                elif kind == 2:
-                    if doubled:
-                        state = 2
-                else:
-                    i = start
-                    negative = text[i] == 45
-                    if negative or text[i] == 43:
-                        i += 1
-                    value, digits, scale = np.int64(0), 0, 0
-                    while i < stop and 48 <= text[i] <= 57 and digits < 18:
-                        value = value * 10 + (np.int64(text[i]) - 48)
-                        digits += 1
-                        i += 1
-                    if kind == 0:
-                        if i < stop or digits == 0:
-                            state = 2
-                        else:
-                            value = -value if negative else value
-                            wholes[column, row] = value
-                            about[column, 2] = min(about[column, 2], value)
-                            about[column, 3] = max(about[column, 3], value)
-                    else:
-                        if i < stop and text[i] == 46:
-                            i += 1
-                            while i < stop and 48 <= text[i] <= 57 and digits < 18:
-                                value = value * 10 + (np.int64(text[i]) - 48)
-                                digits += 1
-                                scale -= 1
-                                i += 1
-                        if digits > 0 and i + 1 < stop and (text[i] == 101 or text[i] == 69):
-                            i += 1
-                            down = text[i] == 45
-                            if down or text[i] == 43:
-                                i += 1
-                            power, some = np.int64(0), 0
-                            while i < stop and 48 <= text[i] <= 57 and some < 4:
-                                power = power * 10 + (np.int64(text[i]) - 48)
-                                some += 1
-                                i += 1
-                            scale += int(-power if down else power)
-                            if some == 0:
-                                digits = 0
-                        if i < stop or digits == 0 or value > 9007199254740992 or scale > 22 or scale < -22:
-                            state = 2
-                        else:
-                            real = np.float64(value)
-                            real = real * tens[scale] if scale >= 0 else real / tens[-scale]
-                            reals[column, row] = -real if negative else real
-                states[column, row] = state
+                kind = kinds[column]
                 spans[column, row, 0] = start
                 spans[column, row, 1] = stop
-                if state == 1:
+                if _is_missing(line, start, stop - start, raw(missing), missing.shape[0]):
+                    states[column, row] = GONE
                     about[column, 0] += 1
-                elif state == 2:
-                    about[column, 1] += 1
+                elif kind == WHOLE:
+                    number, read = _whole(line, start, stop)
+                    states[column, row] = PLAIN if read else ODD
+                    if read:
+                        wholes[column, row] = number
+                        about[column, 2] = min(about[column, 2], number)
+                        about[column, 3] = max(about[column, 3], number)
+                    else:
+                        about[column, 1] += 1
+                elif kind == REAL:
+                    number, scale, read = _decimal(line, start, stop)
+                    states[column, row] = PLAIN if read else ODD
+                    if read:
+                        real = number * tens[scale] if scale >= 0 else number / tens[-scale]
+                        reals[column, row] = -real if byte_at(line, start) == 45 else real
+                    else:
+                        about[column, 1] += 1
+                else:
+                    states[column, row] = ODD if doubled else PLAIN
+                    about[column, 1] += doubled
             field += 1
-            if at >= end:
-                break
-            at += 1  # the delimiter; after it there is one field more, empty at the end of a line
-            if at == end:
-                column = columns[field] if field < wanted else -1
-                if column >= 0:
-                    states[column, row] = 1
-                    spans[column, row, 0] = at
-                    spans[column, row, 1] = at
-                    about[column, 0] += 1
-                field += 1
-                break
+            more = at < end
+            at += more
         if field < wanted or (exactly != 0 and field > wanted):
             return 0
         at = end
