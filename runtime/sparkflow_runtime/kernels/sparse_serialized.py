@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,41 +15,17 @@ from sparkflow_runtime.wire.dtypes import DType, as_dtype, string
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import TensorProto
 from sparkflow_runtime.wire.tensor_proto import as_bytes, make_ndarray, shape_proto
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
+from sparkflow_runtime.wire.varints import with_lengths, without_lengths
 
 
 def _written(array: np.ndarray, dtype: DType) -> bytes:
     """As TensorFlow writes it: the elements' bytes; of strings their lengths, then they themselves."""
     proto = TensorProto(dtype=dtype.as_datatype_enum, tensor_shape=shape_proto(array.shape))
     if dtype == string:
-        elements = [as_bytes(s) for s in array.reshape(-1).tolist()]
-        proto.tensor_content = b"".join([*(_varint(len(s)) for s in elements), *elements])
+        proto.tensor_content = with_lengths(map(as_bytes, array.reshape(-1).tolist()))
     else:
         proto.tensor_content = np.ascontiguousarray(array).tobytes()
     return proto.SerializeToString()
-
-
-def _strings(content: bytes, count: int) -> list[bytes]:
-    lengths, at = [], 0
-    for _ in range(count):
-        length, shift = 0, 0
-        while content[at] > 127:
-            length |= (content[at] & 127) << shift
-            at, shift = at + 1, shift + 7
-        lengths.append(length | content[at] << shift)
-        at += 1
-    out = []
-    for length in lengths:
-        out.append(content[at : at + length])
-        at += length
-    return out
 
 
 def _read(raw: bytes, what: str, dtype: DType) -> np.ndarray:
@@ -61,9 +38,8 @@ def _read(raw: bytes, what: str, dtype: DType) -> np.ndarray:
         if dtype != string or not proto.tensor_content:
             return make_ndarray(proto)
         dims = [d.size for d in proto.tensor_shape.dim]
-        out = np.empty(int(np.prod(dims, dtype=np.int64)), object)
-        out[:] = _strings(proto.tensor_content, len(out))
-        return out.reshape(dims)
+        elements = without_lengths(proto.tensor_content, prod(dims))
+        return np.fromiter(elements, object, len(elements)).reshape(dims)
     except (DecodeError, TypeError, ValueError, IndexError) as error:
         if isinstance(error, InvalidArgumentError):
             raise

@@ -8,7 +8,8 @@ import numpy as np
 
 from sparkflow_runtime.wire.checkpoint import Dims
 from sparkflow_runtime.wire.checksums import crc32c
-from sparkflow_runtime.wire.sorted_table import mask, to_varint
+from sparkflow_runtime.wire.sorted_table import mask
+from sparkflow_runtime.wire.varints import to_varint
 
 _SHORT = 1 << 32  # lengths below are summed as 4 bytes, others as 8
 

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from sparkflow_runtime.wire.checksums import crc32c
+from sparkflow_runtime.wire.varints import to_varint, varint
 
 MARK = struct.pack("<Q", 0xDB4775248B80FB57)
 _FOOTER, _TRAILER = 48, 5
@@ -29,24 +30,6 @@ def mask(crc: int) -> int:
 def unmask(stored: int) -> int:
     rotated = (stored - _MASK) & 0xFFFFFFFF
     return (rotated >> 17 | rotated << 15) & 0xFFFFFFFF
-
-
-def varint(raw: bytes, at: int) -> tuple[int, int]:
-    """The number at `at`, 7 bits a byte, and where the next thing is. Raises ValueError where it has no end."""
-    value = 0
-    for i, byte in enumerate(raw[at : at + 10]):
-        value |= (byte & 0x7F) << 7 * i
-        if byte < 0x80:
-            return value, at + i + 1
-    raise ValueError(f"the number at byte {at} of {len(raw)} has no end")
-
-
-def to_varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
 
 
 # ---------------------------------------------------------------------- reading
