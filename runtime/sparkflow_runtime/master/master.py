@@ -23,7 +23,7 @@ from sparkflow_runtime.master.lifetimes import compare_peaks
 from sparkflow_runtime.master.mailboxes import with_mailboxes
 from sparkflow_runtime.master.partition import partition
 from sparkflow_runtime.master.passes import Optimizer, Report, Settings
-from sparkflow_runtime.master.place import place
+from sparkflow_runtime.master.place import homes, place
 from sparkflow_runtime.master.prune import prune
 from sparkflow_runtime.master.registrar import Registrar
 from sparkflow_runtime.master.signatures import Signatures
@@ -74,6 +74,8 @@ class Master:
         self.costs = CostModel()
         self._traced_steps: dict[Any, int] = {}
         self._placed: dict[str, str] = {}  # node -> the device that was logged
+        self._homes: dict[str, str] = {}  # variable that asks for no task -> its device
+        self._homes_of = 0  # nodes of the graph when they were looked for
         self._nodes: dict[str, NodeDef] = {}
         self._compiled: Signatures[Compiled] = Signatures()
         self._turns = Turns()
@@ -163,6 +165,7 @@ class Master:
         direct = {i: feeds.index(f) for i, f in enumerate(fetches) if f in feeds}
         pruned = prune(nodes, feeds, fetches, targets)
         self._turns.give_way()
+        self._settle(pruned)
         by_cost = learned and self._cost_steps > 0
         costs = self.costs if by_cost else None
         if self._log_placement is not None:  # of the nodes that the user made, as in TensorFlow
@@ -222,6 +225,17 @@ class Master:
 
     def _place(self, graph: GraphDef, costs: CostModel | None) -> GraphDef:
         return place(graph, self.devices, f"{self._own.name}/device:CPU:0", self._soft, costs)
+
+    def _settle(self, pruned: GraphDef) -> None:
+        """What keeps state is where it was, whatever else this run has of the graph."""
+        if len(self.devices) == 1:
+            return
+        if self._homes_of < len(self._nodes):
+            default = f"{self._own.name}/device:CPU:0"
+            self._homes = homes(self._nodes.values(), self.devices, default, self._soft, self._homes)
+            self._homes_of = len(self._nodes)
+        for node in pruned.node if self._homes else ():
+            node.device = self._homes.get(node.name, node.device)
 
     def _log_places(self, placed: GraphDef) -> None:
         for node in placed.node:

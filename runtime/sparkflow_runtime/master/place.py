@@ -9,7 +9,7 @@ With a cost model, groups that ask for nothing go where a simulated step would h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sparkflow_runtime.kernels import registry
@@ -47,7 +47,7 @@ def place(
     """
     placed = GraphDef()
     placed.CopyFrom(graph)
-    known, groups = set(devices), _groups(placed)
+    known, groups = set(devices), _groups(placed.node)
     specs: dict[str, _Spec] = {}
     asked = {n.name: n.device for n in placed.node}
     for node in sorted(placed.node, key=_rank):
@@ -67,6 +67,42 @@ def place(
     for node in placed.node:
         node.device = full[groups.find(node.name)]
     return placed
+
+
+def homes(
+    nodes: Iterable[NodeDef], devices: Sequence[str], default: str, soft: bool, so_far: Mapping[str, str]
+) -> dict[str, str]:
+    """Variable (queue, table), of those that ask for no task themselves -> its device, as the whole graph has it: what
+    is colocated with it, or refers to it, may ask for one, and a run that has no part in that must find it there too.
+
+    so_far: those that have been placed before stay. What cannot be placed is left to the run that needs it."""
+    whole = list(nodes)
+    free = [n for n in whole if n.name not in so_far and _keeps_state_anywhere(n)]
+    if not free:
+        return dict(so_far)
+    known, groups, found = set(devices), _groups(whole), dict(so_far)
+    of_group: dict[str, list[NodeDef]] = {groups.find(n.name): [] for n in free}
+    for node in whole:
+        of_group.get(groups.find(node.name), []).append(node)
+    for members in of_group.values():
+        spec: _Spec | None = None
+        try:
+            for node in sorted(members, key=_rank):
+                spec = _merge(spec, node)
+            assert spec is not None
+            device = _complete(*spec, known, DeviceSpec.from_string(default), soft)
+        except InvalidArgumentError:
+            continue
+        found |= {n.name: device for n in members if n.name not in so_far and _keeps_state_anywhere(n)}
+    return found
+
+
+def _keeps_state_anywhere(node: NodeDef) -> bool:
+    """Whether it holds what outlives a step and asks for no task to hold it."""
+    if node.input or not registry.keeps_state(node.op):
+        return False
+    spec = DeviceSpec.from_string(node.device)
+    return spec.job is None or spec.task is None
 
 
 def _rank(node: NodeDef) -> int:
@@ -135,26 +171,26 @@ class _UnionFind:
         self._parent[self.find(b)] = self.find(a)
 
 
-def _groups(graph: GraphDef) -> _UnionFind:
+def _groups(nodes: Sequence[NodeDef]) -> _UnionFind:
     groups = _UnionFind()
-    for node in graph.node:
+    for node in nodes:
         for other in _beside(node):
             groups.union(other, node.name)
         for e in _references(node):
             groups.union(parse(e)[0], node.name)
-    _join_loop_variables(graph, groups)
+    _join_loop_variables(nodes, groups)
     return groups
 
 
-def _join_loop_variables(graph: GraphDef, groups: _UnionFind) -> None:
+def _join_loop_variables(whole: Sequence[NodeDef], groups: _UnionFind) -> None:
     """Enter, Merge, Switch, NextIteration and Exit of a variable: what goes around in the loop crosses no task."""
-    nodes = {n.name: n for n in graph.node}
-    for merge in (n for n in graph.node if n.op in MERGE):
+    nodes = {n.name: n for n in whole}
+    for merge in (n for n in whole if n.op in MERGE):
         makers = [parse(e)[0] for e in data_inputs(merge)]
         if any(maker in nodes and nodes[maker].op in NEXT for maker in makers):
             for maker in makers:
                 groups.union(maker, merge.name)
-    for node in graph.node:
+    for node in whole:
         made_by = nodes.get(parse(node.input[0])[0]) if node.op in SWITCH | EXIT else None
         if made_by is not None and (node.op in EXIT or (made_by.op in MERGE and _is_of_loop(nodes, node))):
             groups.union(made_by.name, node.name)
