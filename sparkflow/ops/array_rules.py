@@ -12,7 +12,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 def reshape(op: Operation) -> list[Dims]:
     old, new = op.inputs[0]._shape, constant_value_as_shape(op.inputs[1])
-    if old is None or new is None or None in old:
+    if old is None or new is None or (None in old and 0 not in old):
         return [_with_carried(old, new)]
     if 0 in new and 0 in old:  # sizes of 0 on both sides do not count
         return [new]

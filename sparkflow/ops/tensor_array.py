@@ -265,6 +265,9 @@ class TensorArray:
         dims = self._element_shape[0]
         attrs = {"dtype": self._dtype, "element_shape_except0": Shape(None if dims is None else dims[1:])}
         value, _ = apply_op("TensorArrayConcatV3", [self._handle, self._flow], attrs, name)
+        count = None if self._size is None or self._dynamic_size else constant_value(self._size)
+        if count is not None and dims and dims[0] is not None and self._infer_shape:
+            value.set_shape([int(count) * dims[0], *dims[1:]])
         return value
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:

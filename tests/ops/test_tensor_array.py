@@ -30,7 +30,7 @@ def test_parts(graph: Graph) -> None:
     ta = tf.TensorArray(tf.float32, size=2, element_shape=[2, 3], clear_after_read=False).split(
         tf.zeros([4, 3]), [2, 2]
     )
-    assert ta.concat().shape.as_list() == [None, 3] and ta.element_shape.as_list() == [2, 3]
+    assert ta.concat().shape.as_list() == [4, 3] and ta.element_shape.as_list() == [2, 3]
     with tf.control_dependencies([ta.concat()]):
         again = ta.identity()
     size, last = again.size(), again.read(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def _(condition: Any, a: Any, b: Any, out: Any) -> None:
 def largest(x: Any, count: int) -> tuple[Any, Any]:
     """(the `count` largest of each row, largest first; where they are). Of equals the first comes first, and NaN before
     all."""
-    rows = np.ascontiguousarray(x).reshape(-1, x.shape[-1])
+    rows = np.ascontiguousarray(x).reshape(prod(x.shape[:-1]), x.shape[-1])
     values, places = np.empty((len(rows), count), x.dtype), np.empty((len(rows), count), np.int64)
     if count:
         top(rows, values, places)

@@ -14,7 +14,7 @@ from sparkflow_runtime.kernels.host import host, ints, one_int
 from sparkflow_runtime.kernels.registry import Function, Node, bound
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.dtypes import DType, string
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 
 Dims = tuple[int | None, ...] | None
 
@@ -272,7 +272,10 @@ def _known(array: TensorArray, dims: Dims) -> tuple[int, ...]:
     for found in (array.dims, dims):
         if found is not None and None not in found:
             return found  # type: ignore[return-value]
-    raise array.error(f"Without an element, the shape of elements must be fully known, got {_show(dims)}")
+    text = (
+        f"TensorArray {array.name!r}: Without an element, the shape of elements must be fully known, got {_show(dims)}"
+    )
+    raise UnimplementedError(text)
 
 
 @bound("TensorArrayConcatV3", refs=(0,), multi=True, plain=True)

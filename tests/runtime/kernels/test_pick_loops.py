@@ -54,6 +54,16 @@ def test_top_k_of_any_rank(count: int) -> None:
     np.testing.assert_array_equal(at, places[0, 0])
 
 
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (2, 0, 3), (0, 0)])
+def test_top_k_of_nothing(shape: tuple[int, ...]) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        found = session.run([tf.nn.top_k(np.zeros(shape, np.float32), k) for k in {0, shape[-1]}])
+        in_order = session.run(tf.sort(tf.zeros(shape), direction="DESCENDING"))
+    for values, places in found:
+        assert values.shape == places.shape == (*shape[:-1], values.shape[-1]) and places.dtype == np.int32
+    assert {values.shape[-1] for values, _ in found} == {0, shape[-1]} and in_order.shape == shape
+
+
 @pytest.mark.parametrize("kind", [*KINDS, "float16", "uint8"])
 @pytest.mark.parametrize("count", [65, 200, 300])
 def test_many_of_wide_rows(kind: str, count: int) -> None:
