@@ -19,6 +19,7 @@ from typing import Any
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.compiled import Compiled, OwnTask, Part, Task, forget_parts
 from sparkflow_runtime.master.cost_model import CostModel
+from sparkflow_runtime.master.later_reads import later_reads
 from sparkflow_runtime.master.lifetimes import compare_peaks
 from sparkflow_runtime.master.mailboxes import with_mailboxes
 from sparkflow_runtime.master.partition import partition
@@ -170,7 +171,7 @@ class Master:
         costs = self.costs if by_cost else None
         if self._log_placement is not None:  # of the nodes that the user made, as in TensorFlow
             self._log_places(self._place(pruned, costs))
-        placed = self._place(self._optimize(pruned, feeds, fetches, targets), costs)
+        placed = later_reads(self._place(self._optimize(pruned, feeds, fetches, targets), costs))
         if by_cost and not trace:
             self._compare(placed, self._compiled.get((feeds, fetches, targets, True, False)))
         self._turns.give_way()

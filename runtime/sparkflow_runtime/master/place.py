@@ -77,10 +77,11 @@ def homes(
 
     so_far: those that have been placed before stay. What cannot be placed is left to the run that needs it."""
     whole = list(nodes)
-    free = [n for n in whole if n.name not in so_far and _keeps_state_anywhere(n)]
+    keeping = {op for op in {n.op for n in whole} if registry.keeps_state(op)}
+    free = [n for n in whole if n.op in keeping and n.name not in so_far and _asks_for_no_task(n)]
     if not free:
         return dict(so_far)
-    known, groups, found = set(devices), _groups(whole), dict(so_far)
+    known, groups, found, names = set(devices), _groups(whole), dict(so_far), {n.name for n in free}
     of_group: dict[str, list[NodeDef]] = {groups.find(n.name): [] for n in free}
     for node in whole:
         of_group.get(groups.find(node.name), []).append(node)
@@ -93,16 +94,14 @@ def homes(
             device = _complete(*spec, known, DeviceSpec.from_string(default), soft)
         except InvalidArgumentError:
             continue
-        found |= {n.name: device for n in members if n.name not in so_far and _keeps_state_anywhere(n)}
+        found |= {n.name: device for n in members if n.name in names}
     return found
 
 
-def _keeps_state_anywhere(node: NodeDef) -> bool:
-    """Whether it holds what outlives a step and asks for no task to hold it."""
-    if node.input or not registry.keeps_state(node.op):
-        return False
+def _asks_for_no_task(node: NodeDef) -> bool:
+    """Whether what it takes from nobody may be anywhere."""
     spec = DeviceSpec.from_string(node.device)
-    return spec.job is None or spec.task is None
+    return not node.input and (spec.job is None or spec.task is None)
 
 
 def _rank(node: NodeDef) -> int:

@@ -1,0 +1,81 @@
+"""Reads of variables that were made before an assignment, and are used after it at another task.
+
+A read hands on the variable's own memory, so what uses it here after an assignment sees the new value, as programs of
+TensorFlow have it: `with tf.control_dependencies([train]): tf.cast(global_step, tf.float32)`. To another task a value
+is sent as soon as it is there, before the assignment. What is sent to such a user is read anew, after all that the
+user itself waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sparkflow_runtime.kernels import registry
+from sparkflow_runtime.wire import control_flow
+from sparkflow_runtime.wire.devices import task_of
+from sparkflow_runtime.wire.edges import is_control, node_name, parse, with_inputs
+from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+
+_VARIABLES = frozenset(["VariableV2", "Variable"])
+_PREFIX = "LaterRead/"
+
+
+def later_reads(placed: GraphDef) -> GraphDef:
+    """The placed graph with a read of its own for each user at another task that comes after an assignment."""
+    task = {n.name: task_of(n.device) for n in placed.node}
+    if len(set(task.values())) == 1:
+        return placed
+    nodes = {n.name: n for n in placed.node}
+    variables = {n.name for n in placed.node if n.op in _VARIABLES}
+    reads = {n.name: n.input[0] for n in placed.node if n.op == "Identity" and node_name(n.input[0]) in variables}
+    inputs = {n.name: list(map(node_name, n.input)) for n in placed.node}
+    writes = [n.name for n in placed.node if registry.ref_positions(n.op) and n.name not in reads]
+    late = _after(writes, inputs)  # of any assignment: few, in a training step, and fewer use what lies elsewhere
+    pairs = [
+        (user, read)
+        for user in late
+        for read in dict.fromkeys(inputs[user])
+        if read in reads and read not in late and task[read] != task[user]
+    ]
+    changed: dict[str, NodeDef] = {}
+    added = []
+    for name, read in pairs:
+        user = changed.get(name, nodes[name])
+        mine = [w for w in writes if node_name(reads[read]) in inputs[w]]
+        after = _after(mine, inputs)
+        if name in after and user.op not in control_flow.PRIMITIVES:
+            added.append(_fresh(nodes[read], user, after))
+            changed[name] = _with_input(user, read, added[-1].name)
+    if not added:
+        return placed
+    out = GraphDef()
+    out.CopyFrom(placed)
+    del out.node[:]
+    out.node.extend([*(changed.get(n.name, n) for n in placed.node), *added])
+    return out
+
+
+def _after(ops: Iterable[str], inputs: dict[str, list[str]]) -> dict[str, None]:
+    """These, and the nodes that run after one of them."""
+    found = dict.fromkeys(ops)
+    while True:  # nodes stand behind their inputs but for loops, and for what passes have put at the end
+        known = len(found)
+        for name, of in inputs.items():
+            if name not in found and any(map(found.__contains__, of)):
+                found[name] = None
+        if len(found) == known:
+            return found
+
+
+def _fresh(read: NodeDef, user: NodeDef, after: dict[str, None]) -> NodeDef:
+    """The read again, after what the user waits for."""
+    fresh = NodeDef()
+    fresh.CopyFrom(read)
+    fresh.name = f"{_PREFIX}{read.name}/{user.name}"
+    before = dict.fromkeys(node_name(e) for e in user.input if node_name(e) in after)
+    fresh.input[:] = [read.input[0], *(f"^{name}" for name in before)]
+    return fresh
+
+
+def _with_input(user: NodeDef, old: str, new: str) -> NodeDef:
+    return with_inputs(user, [new if not is_control(e) and parse(e)[0] == old else e for e in user.input])
