@@ -52,7 +52,13 @@ def _fit(a: Any, b: Any) -> bool:
         return False
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or not a.size or not b.size:
         return False
-    return a.shape[1] > 1 and a.size * b.shape[1] < parallel.SHARED and b.size < _LARGE and a.flags.aligned and b.flags.aligned
+    return (
+        a.shape[1] > 1
+        and a.size * b.shape[1] < parallel.SHARED
+        and b.size < _LARGE
+        and a.flags.aligned
+        and b.flags.aligned
+    )
 
 
 def _multiply(a: Sequence[np.ndarray], b: Sequence[np.ndarray], rows: np.ndarray) -> None:
