@@ -287,7 +287,7 @@ class Dataset:
         sparse = spec.sparse
         if sparse:
             spec = spec._replace(dims=deferred.with_one_axis_more(self._spec.dims, spec.dims, sparse))
-        bind = self._step or (deferred.whole_with(sparse) if sparse else deferred.whole)
+        bind = self._step or deferred.whole_with(sparse)
 
         def rows(fed: Fed) -> Rows:
             (size,) = given.values(fed)

@@ -55,6 +55,8 @@ def whole(fed: Fed) -> Step:
 
 def whole_with(sparse: Sequence[int]) -> Bind:
     """The same where SparseTensors, whose parts begin at these leaves, are among them."""
+    if not sparse:
+        return whole
     parts = {at + i for at in sparse for i in range(3)}
 
     def many(rows: Sequence[Row]) -> Columns:
@@ -108,6 +110,7 @@ def mapped(first: Bind, function: Function) -> Bind:
         before = first(fed)
         call = cache(lambda: function.bound(fed))  # either is made when it is first needed
         of_many = cache(lambda: function.bound_to_many(fed))
+        stacked = whole_with(function.spec.sparse)(fed).many
 
         def one(row: Any) -> Row:
             return call()(before.one(row))
@@ -116,7 +119,7 @@ def mapped(first: Bind, function: Function) -> Bind:
             try:
                 return of_many()(before.many(rows))
             except (OpError, ValueError, TypeError):
-                return stacked_rows([one(row) for row in rows])
+                return stacked([one(row) for row in rows])
 
         return Step(one, many)
 

@@ -167,12 +167,12 @@ class Function:
                 made = nest.map_structure(lambda x: own(convert_to_tensor(x)), raw, expand_composites=True)
                 self.spec = spec_of(made)
                 self._outputs = nest.flatten(made, expand_composites=True)
-                self._plain = given.plain and self.spec.plain
+                self._plain = given.plain and len(self._outputs) - len(nest.flatten(made)) == 2 * len(self.spec.sparse)
         self._calls: dict[tuple[Tensor, ...], Any] = {}
 
     @cached_property
     def _vectorized(self) -> Vectorized | None:
-        return vectorized(self.graph, self.inputs, self._outputs) if self._plain else None
+        return vectorized(self.graph, self.inputs, self._outputs, self.spec.sparse) if self._plain else None
 
     @property
     def takes_many(self) -> bool:

@@ -116,3 +116,24 @@ def test_what_is_refused() -> None:
         uneven = tf.data.Dataset.range(2).map(of_rank).batch(2)
         with pytest.raises(InvalidArgumentError, match="different ranks"):
             first(uneven)
+
+
+def test_messages_of_a_batch_are_parsed_at_once() -> None:
+    with tf.Graph().as_default():
+        assert by_one()._step is not None
+        doubled = by_one().map(lambda d: d["ids"])
+        assert doubled._step is None and first(doubled.batch(4))[0].dense_shape.tolist() == [4, 5]
+        raw = tf.data.Dataset.from_tensor_slices(messages())
+        mixed = raw.map(lambda m: (tf.parse_single_example(m, SPEC)["ids"], tf.strings.length(m)))
+        ids, lengths = first(mixed.batch(2))[0]
+        assert ids.values.tolist() == [1, 2, 3] and lengths.tolist() == [len(m) for m in messages()[:2]]
+        used = raw.map(lambda m: tf.size(tf.parse_single_example(m, SPEC)["ids"].values))
+        assert used._step is None and first(used.batch(4))[0].tolist() == [3, 0, 1, 5]
+
+
+def test_a_wrong_message_of_a_batch_is_named() -> None:
+    with tf.Graph().as_default():
+        raw = tf.data.Dataset.from_tensor_slices([*messages(), b"\xff"])
+        parsed = raw.map(lambda m: tf.parse_single_example(m, SPEC)).batch(8)
+        with pytest.raises(InvalidArgumentError, match="Could not parse"):
+            first(parsed)
