@@ -104,13 +104,27 @@ def _runs(target: np.ndarray, source: np.ndarray, start: int, inner: int) -> Non
 
 @numba.njit(nogil=True)
 def _chosen(target: np.ndarray, condition: np.ndarray, yes: np.ndarray, no: np.ndarray, by: int, step: int) -> None:
-    """by, step: 0 where `yes` or `no` is one element for all, else 1."""
+    """by, step: 0 where `yes` or `no` is one element for all, else 1. Both are read before one is chosen: what may or
+    may not be read cannot be taken by the vector."""
+    n = np.uint64(len(target))
     if by == 1 and step == 1:
-        for i in range(len(target)):
-            target[i] = yes[i] if condition[i] else no[i]
+        for i in range(n):
+            one, other = yes[i], no[i]
+            target[i] = one if condition[i] else other
+    elif by == 1:
+        rest = no[0]
+        for i in range(n):
+            one = yes[i]
+            target[i] = one if condition[i] else rest
+    elif step == 1:
+        same = yes[0]
+        for i in range(n):
+            other = no[i]
+            target[i] = same if condition[i] else other
     else:
-        for i in range(len(target)):
-            target[i] = yes[i * by] if condition[i] else no[i * step]
+        same, rest = yes[0], no[0]
+        for i in range(n):
+            target[i] = same if condition[i] else rest
 
 
 @numba.njit(nogil=True)
