@@ -316,13 +316,24 @@ def _is_short(at: np.ndarray) -> bool:
 
 
 def run(
-    inputs: int, outputs: int, tables: int, many: int, calls: int, registers: int, array_type: int, room: int
+    inputs: int,
+    outputs: int,
+    tables: int,
+    many: int,
+    calls: int,
+    registers: int,
+    array_type: int,
+    room: int,
+    begin: int,
+    end: int,
 ) -> int:
     """TAKEN or REFUSED. Inputs and outputs are the ids of tuples, tables is the address of both tables, one after the
-    other, and then come their rows; room: memory that is ours until the end, as much as `room_bytes` says."""
+    other, and then come their rows; room: memory that is ours until the end, as much as `room_bytes` says.
+    begin, end: of the elements that are wanted; begin is a multiple of BLOCK, and end too or as many as there are, or
+    more."""
     operands = numba.carray(pointer(tables), (many, FULL + 1), np.int64)
     steps = numba.carray(pointer(tables + operands.nbytes), (calls, RESULT + 1), np.int64)
-    total = _sizes(get64(outputs + TUPLE))[2]
+    total = min(_sizes(get64(outputs + TUPLE))[2], end)
     size = 8 * min(total, BLOCK)
     work = (room + 63) // 64 * 64
     at = numba.carray(pointer(work + WORK), (many, 5), np.int64)
@@ -342,7 +353,7 @@ def run(
             if _is_short(at[k]):  # once for all blocks, which begin at different places of it
                 item, period = operands[k, ITEM], at[k, PERIOD]
                 _spread(at[k, ROOM], at[k, ADDRESS], item, 0, min(total, BLOCK + period), period, 1)
-    for start in range(0, total, BLOCK):
+    for start in range(begin, total, BLOCK):
         n = min(BLOCK, total - start)
         for k in range(many):
             kind, item = operands[k, KIND], operands[k, ITEM]
