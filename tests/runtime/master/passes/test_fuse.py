@@ -220,13 +220,13 @@ def test_a_matrix_is_no_bias(node: Made, graph_def: Made, optimized: Made) -> No
 
 
 def steps(node: Made, *more: Any, **attrs: Any) -> list[Any]:
-    """The gradient of a weight by five steps: x_i of 20 x 30 turned, by dy_i of 20 x 40, and the sum."""
+    """The gradient of a weight by five steps: x_i of 20 x 90 turned, by dy_i of 20 x 120, and the sum."""
     made = []
     for i in range(5):
-        made += [node(f"x{i}", "Placeholder", dtype=float32, _output_shapes=[Shape((20, 30))])]
-        made += [node(f"dy{i}", "Placeholder", dtype=float32, _output_shapes=[Shape((20, 40))])]
-        made += [node(f"dw{i}", "MatMul", f"x{i}", f"dy{i}", transpose_a=True, transpose_b=False, **rows(30, 40))]
-    total = node("sum", "AddN", *(f"dw{i}" for i in range(5)), N=5, **attrs, **rows(30, 40))
+        made += [node(f"x{i}", "Placeholder", dtype=float32, _output_shapes=[Shape((20, 90))])]
+        made += [node(f"dy{i}", "Placeholder", dtype=float32, _output_shapes=[Shape((20, 120))])]
+        made += [node(f"dw{i}", "MatMul", f"x{i}", f"dy{i}", transpose_a=True, transpose_b=False, **rows(90, 120))]
+    total = node("sum", "AddN", *(f"dw{i}" for i in range(5)), N=5, **attrs, **rows(90, 120))
     return [*made, total, *more]
 
 
@@ -239,8 +239,8 @@ def test_products_that_are_added_become_one(node: Made, graph_def: Made, optimiz
 def test_products_that_others_see_are_added_by_themselves(node: Made, graph_def: Made, optimized: Made) -> None:
     for fetches, more in (
         (["sum:0", "dw3:0"], []),
-        (["sum:0", "other:0"], [node("other", "Neg", "dw2", **rows(30, 40))]),
-        (["sum:0", "other:0"], [node("other", "Neg", "x0", "^dw2", **rows(20, 30))]),
+        (["sum:0", "other:0"], [node("other", "Neg", "dw2", **rows(90, 120))]),
+        (["sum:0", "other:0"], [node("other", "Neg", "x0", "^dw2", **rows(20, 90))]),
     ):
         found = optimized(graph_def(*steps(node, *more)), "fusion", fetches=fetches)
         assert found["sum"].op == "AddN"
@@ -256,9 +256,9 @@ def test_a_cell_that_is_written_out_has_the_same_bits(shape: list[int | None], b
         with tf.Graph().as_default():
             x = tf.placeholder(tf.float32, shape)
             draw = tf.random_uniform_initializer(-0.3, 0.3, seed=1)
-            w = tf.get_variable("w", [56, 32], initializer=draw)
-            b = tf.get_variable("b", [32], initializer=draw)
-            h = tf.zeros_like(x[:, 0, :1]) + tf.zeros([32])
+            w = tf.get_variable("w", [124, 100], initializer=draw)
+            b = tf.get_variable("b", [100], initializer=draw)
+            h = tf.zeros_like(x[:, 0, :1]) + tf.zeros([100])
             for t in range(6):
                 h = tf.tanh(tf.matmul(tf.concat([x[:, t], h], 1), w) + b)
             loss = tf.reduce_mean(tf.square(h - 0.1))

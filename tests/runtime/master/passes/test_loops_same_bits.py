@@ -222,8 +222,8 @@ def test_products_with_few_vectors_stay(rows: int | None, laid: int) -> None:
 def _written_out(steps: int) -> tuple[Any, dict[Any, Any]]:
     """A cell step by step, whose weight changes after all have read it."""
     x = tf.placeholder(tf.float32, [None, steps, 24])
-    w = tf.get_variable("w", [64, 40], initializer=tf.random_uniform_initializer(-0.3, 0.3, seed=1))
-    h = tf.zeros_like(x[:, 0, :1]) + tf.zeros([40])
+    w = tf.get_variable("w", [124, 100], initializer=tf.random_uniform_initializer(-0.3, 0.3, seed=1))
+    h = tf.zeros_like(x[:, 0, :1]) + tf.zeros([100])
     for t in range(steps):
         h = tf.tanh(tf.matmul(tf.concat([x[:, t], h], 1), w))
     loss = tf.reduce_mean(tf.square(h - 0.1))
