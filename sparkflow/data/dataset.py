@@ -16,7 +16,6 @@ from sparkflow.data.elements import Fed, Function, Given, Spec, leaves_of, struc
 from sparkflow.framework import nest
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.random_seed import get_seed
-from sparkflow.framework.shapes import TensorShape
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -220,11 +219,20 @@ class Dataset:
         return self._new(lambda rows: ([np.int64(i), *row] for i, row in enumerate(rows, start)), spec)
 
     def unbatch(self) -> Dataset:
-        """The rows of each element, one after the other. Raises ValueError on a component that is a scalar."""
+        """The rows of each element, one after the other. Raises ValueError on a component that is a scalar, TypeError
+        on a SparseTensor."""
+        self._refuse_sparse("unbatch")
         if any(d == () for d in self._spec.dims):
             raise ValueError("Cannot unbatch an input with scalar components.")
         spec = self._spec.with_dims(lambda d: None if d is None else d[1:])
         return self._new(lambda rows: (list(part) for row in rows for part in zip(*row, strict=True)), spec)
+
+    def _refuse_sparse(self, what: str) -> None:
+        if not self._spec.plain:
+            raise TypeError(
+                f"{what}: takes tensors only, got components {self.output_classes}: make them dense before, by "
+                "tf.sparse_tensor_to_dense in a map"
+            )
 
     def with_options(self, options: Any) -> Dataset:
         """The same: options say how fast, not what."""
@@ -271,12 +279,15 @@ class Dataset:
     # ------------------------------------------------------------------ batches
 
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
-        """So many elements stacked; the last batch may be smaller, unless drop_remainder."""
+        """So many elements stacked; the last batch may be smaller, unless drop_remainder. SparseTensors get an axis in
+        front, and are as large as the largest of the batch."""
         given = Given(batch_size)
         lead = given.first if drop_remainder else None
         spec = self._spec.with_dims(lambda d: None if d is None else (lead, *d))
-
-        bind = self._step or deferred.whole
+        sparse = spec.sparse
+        if sparse:
+            spec = spec._replace(dims=deferred.with_one_axis_more(self._spec.dims, spec.dims, sparse))
+        bind = self._step or deferred.whole_with(sparse)
 
         def rows(fed: Fed) -> Rows:
             (size,) = given.values(fed)
@@ -288,7 +299,8 @@ class Dataset:
         self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: bool = False
     ) -> Dataset:
         """As batch, of arrays of different sizes: filled up to padded_shapes, or the largest of the batch where a
-        size is None or -1."""
+        size is None or -1. Raises TypeError on a SparseTensor."""
+        self._refuse_sparse("padded_batch")
         kinds = self._spec.types
         dims = self._spec.dims if padded_shapes is None else elements.dims_like(self._spec.like, padded_shapes)
         nothing = [b"" if t is dtypes.string else 0 for t in kinds]
@@ -388,9 +400,9 @@ class Dataset:
     map_with_legacy_function = map
     filter_with_legacy_function = filter
 
-    output_types = property(lambda self: self._spec.pack(self._spec.types))
-    output_classes = property(lambda self: self._spec.pack([Tensor] * len(self._spec.types)))
-    output_shapes = property(lambda self: self._spec.pack([TensorShape(d) for d in self._spec.dims]))
+    output_types = property(lambda self: self._spec.kinds)
+    output_classes = property(lambda self: self._spec.classes)
+    output_shapes = property(lambda self: self._spec.sizes)
 
     def __repr__(self) -> str:
         return f"<Dataset shapes: {self.output_shapes}, types: {self.output_types}>"

@@ -53,6 +53,55 @@ def whole(fed: Fed) -> Step:
     return Step(lambda row: row, stacked_rows)
 
 
+def whole_with(sparse: Sequence[int]) -> Bind:
+    """The same where SparseTensors, whose parts begin at these leaves, are among them."""
+    if not sparse:
+        return whole
+    parts = {at + i for at in sparse for i in range(3)}
+
+    def many(rows: Sequence[Row]) -> Columns:
+        columns = list(zip(*rows, strict=True))
+        plain = iter(stacked_rows([[x for i, x in enumerate(row) if i not in parts] for row in rows]))
+        found: Columns = []
+        for i in range(len(columns)):
+            if i in sparse:
+                found += _joined(*columns[i : i + 3])
+            elif i not in parts:
+                found.append(next(plain))
+        return found
+
+    return lambda fed: Step(lambda row: row, many)
+
+
+def _joined(indices: Sequence[Any], values: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
+    """The parts of one SparseTensor with an axis more. Raises InvalidArgumentError where they have other axes."""
+    if len({len(s) for s in sizes}) > 1:
+        shown = next(list(s) for s in sizes if len(s) != len(sizes[0]))
+        raise InvalidArgumentError(
+            f"Cannot batch SparseTensors of different ranks: shapes {list(sizes[0])} and {shown}"
+        )
+    rows = np.repeat(np.arange(len(values)), [len(v) for v in values])
+    largest = np.max(sizes, 0) if len(sizes[0]) else np.empty(0, np.int64)
+    places = np.concatenate(indices)
+    return [
+        np.concatenate([rows[:, None], places], 1),
+        np.concatenate(values),
+        np.concatenate([[len(values)], largest]).astype(np.int64),
+    ]
+
+
+def with_one_axis_more(
+    dims: Sequence[shapes.Dims], stacked: Sequence[shapes.Dims], sparse: Sequence[int]
+) -> tuple[shapes.Dims, ...]:
+    """The static shapes of a batch's leaves. dims: of an element's; stacked: of those that are no SparseTensor's."""
+    found = list(stacked)
+    for at in sparse:
+        size = dims[at + 2]
+        rank = None if size is None or size[0] is None else size[0] + 1
+        found[at : at + 3] = [(None, rank), (None,), (rank,)]
+    return tuple(found)
+
+
 def mapped(first: Bind, function: Function) -> Bind:
     """`first`, then the function. Where it refuses many at once, they are made one by one, with an error for the one
     that is wrong."""
@@ -61,6 +110,7 @@ def mapped(first: Bind, function: Function) -> Bind:
         before = first(fed)
         call = cache(lambda: function.bound(fed))  # either is made when it is first needed
         of_many = cache(lambda: function.bound_to_many(fed))
+        stacked = whole_with(function.spec.sparse)(fed).many
 
         def one(row: Any) -> Row:
             return call()(before.one(row))
@@ -69,7 +119,7 @@ def mapped(first: Bind, function: Function) -> Bind:
             try:
                 return of_many()(before.many(rows))
             except (OpError, ValueError, TypeError):
-                return stacked_rows([one(row) for row in rows])
+                return stacked([one(row) for row in rows])
 
         return Step(one, many)
 

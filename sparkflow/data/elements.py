@@ -14,6 +14,7 @@ from sparkflow.framework import nest, shapes
 from sparkflow.framework.apply import as_array, convert_to_tensor
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
+from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops import array
 from sparkflow.session.session import Session
 from sparkflow_runtime.wire import dtypes
@@ -23,17 +24,69 @@ Fed = Mapping[Tensor, Any]  # the values of the tensors that a recipe begins wit
 
 
 class Spec(NamedTuple):
-    """like: a structure with anything at its leaves; types and dims: one for each leaf."""
+    """like: a structure with anything at its leaves; types and dims: one for each leaf, three for a SparseTensor, which
+    is its parts to all that moves elements."""
 
     like: Any
     types: tuple[dtypes.DType, ...]
     dims: tuple[shapes.Dims, ...]
 
     def pack(self, leaves: Sequence[Any]) -> Any:
-        return nest.pack_sequence_as(self.like, list(leaves))
+        return nest.pack_sequence_as(self.like, list(leaves), expand_composites=True)
+
+    @property
+    def sparse(self) -> tuple[int, ...]:
+        """Where the parts of each SparseTensor begin among the leaves."""
+        found, at = [], 0
+        for leaf in nest.flatten(self.like):
+            found += [at] if isinstance(leaf, SparseTensor) else []
+            at += len(nest.flatten(leaf, expand_composites=True))
+        return tuple(found)
+
+    @property
+    def plain(self) -> bool:
+        """Whether each leaf is a tensor of its own."""
+        return len(nest.flatten(self.like)) == len(self.types)
+
+    def described(self, plain: Sequence[Any], sparse: Callable[[int], Any]) -> Any:
+        """A structure of what `plain` says of each leaf, and sparse(where its parts begin) of each SparseTensor."""
+        found, at = [], 0
+        for leaf in nest.flatten(self.like):
+            found.append(sparse(at) if isinstance(leaf, SparseTensor) else plain[at])
+            at += len(nest.flatten(leaf, expand_composites=True))
+        return nest.pack_sequence_as(self.like, found)
+
+    @property
+    def kinds(self) -> Any:
+        """What users are told of the types: of a SparseTensor that of its values."""
+        return self.described(self.types, lambda at: self.types[at + 1])
+
+    @property
+    def sizes(self) -> Any:
+        """What users are told of the shapes: of a SparseTensor how many axes it has."""
+        return self.described([shapes.TensorShape(d) for d in self.dims], lambda at: _sparse_shape(self.dims[at + 2]))
+
+    @property
+    def classes(self) -> Any:
+        return self.described([Tensor] * len(self.types), lambda at: SparseTensor)
 
     def with_dims(self, change: Callable[[shapes.Dims], shapes.Dims]) -> Spec:
         return self._replace(dims=tuple(map(change, self.dims)))
+
+
+def _sparse_shape(dims: shapes.Dims) -> Any:
+    count = dims[0] if dims else None
+    return shapes.TensorShape(None if count is None else [None] * count)
+
+
+def sparse_like(dtype: dtypes.DType, rank: int | None) -> SparseTensor:
+    """What stands for a SparseTensor in a structure."""
+    with Graph().as_default():
+        return SparseTensor(
+            array.placeholder(dtypes.int64, [None, rank]),
+            array.placeholder(dtype, [None]),
+            array.placeholder(dtypes.int64, [rank]),
+        )
 
 
 def leaves_of(structure: Any) -> list[Any]:
@@ -61,7 +114,7 @@ def as_value(value: Any) -> Any:
 
 def spec_of(structure: Any) -> Spec:
     """Of a structure of arrays and tensors."""
-    leaves = nest.flatten(structure)
+    leaves = nest.flatten(structure, expand_composites=True)
     kinds = tuple(dtypes.as_dtype(x.dtype).base_dtype for x in leaves)
     dims = tuple(x._shape if isinstance(x, Tensor) else np.shape(x) for x in leaves)
     return Spec(structure, kinds, dims)
@@ -110,14 +163,16 @@ class Function:
             self.raw = function(*element) if plain else function(element)
             if not hasattr(self.raw, "_rows"):
                 own = self.graph.own
-                made = nest.map_structure(lambda x: own(convert_to_tensor(x)), structured(self.raw))
+                raw = structured(self.raw)
+                made = nest.map_structure(lambda x: own(convert_to_tensor(x)), raw, expand_composites=True)
                 self.spec = spec_of(made)
-                self._outputs = nest.flatten(made)
+                self._outputs = nest.flatten(made, expand_composites=True)
+                self._plain = given.plain and len(self._outputs) - len(nest.flatten(made)) == 2 * len(self.spec.sparse)
         self._calls: dict[tuple[Tensor, ...], Any] = {}
 
     @cached_property
     def _vectorized(self) -> Vectorized | None:
-        return vectorized(self.graph, self.inputs, self._outputs)
+        return vectorized(self.graph, self.inputs, self._outputs, self.spec.sparse) if self._plain else None
 
     @property
     def takes_many(self) -> bool:

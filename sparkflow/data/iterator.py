@@ -12,10 +12,12 @@ from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from sparkflow.data.dataset import Dataset
-from sparkflow.data.elements import Spec, dims_like, leaves_of, structured
+from sparkflow.data.elements import Spec, dims_like, leaves_of, sparse_like, structured
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
+from sparkflow.framework.nest import flatten, pack_sequence_as
 from sparkflow.framework.shapes import TensorShape, compatible, show
+from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops.script import py_func_of_session
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
@@ -57,7 +59,7 @@ class Iterator:
                 f"Iterator: iterator_resource must be the `_iterator_resource` of an iterator of this graph, got "
                 f"{iterator_resource!r}: Dataset.make_initializable_iterator() or Iterator.from_structure() make one"
             )
-        owner, self._spec = owners[0], _spec(output_types, output_shapes)
+        owner, self._spec = owners[0], _spec(output_types, output_shapes, output_classes)
         _check_fits(self._spec, owner._spec)
         self._start, self._lock, self._name = owner._start, owner._lock, owner._name
         self._initializer, self._resource = initializer, iterator_resource
@@ -76,14 +78,14 @@ class Iterator:
         output_types: Any, output_shapes: Any = None, shared_name: str | None = None, output_classes: Any = None
     ) -> Iterator:
         """One without a dataset: make_initializer(dataset) gives it one of these types and shapes."""
-        return Iterator._of(_spec(output_types, output_shapes))
+        return Iterator._of(_spec(output_types, output_shapes, output_classes))
 
     @staticmethod
     def from_string_handle(
         string_handle: Any, output_types: Any, output_shapes: Any = None, output_classes: Any = None
     ) -> FedIterator:
         """Whichever iterator a string tensor names: feed it the value of another one's string_handle()."""
-        made = FedIterator._of(_spec(output_types, output_shapes))
+        made = FedIterator._of(_spec(output_types, output_shapes, output_classes))
         made._handle = string_handle
         return made
 
@@ -125,12 +127,9 @@ class Iterator:
         state["iterator"] = self
         return self._name.encode()
 
-    output_types = property(lambda self: self._spec.pack(self._spec.types))
-    output_shapes = property(lambda self: self._spec.pack([TensorShape(d) for d in self._spec.dims]))
-
-    @property
-    def output_classes(self) -> Any:
-        return self._spec.pack([Tensor] * len(self._spec.types))
+    output_types = property(lambda self: self._spec.kinds)
+    output_shapes = property(lambda self: self._spec.sizes)
+    output_classes = property(lambda self: self._spec.classes)
 
     def _next(self, state: State) -> list[Any]:
         with self._lock:
@@ -187,15 +186,28 @@ def _element(spec: Spec, found: list[Tensor]) -> Any:
     return spec.pack(found)
 
 
-def _spec(types: Any, shapes: Any) -> Spec:
+def _spec(types: Any, shapes: Any, classes: Any = None) -> Spec:
+    """classes: SparseTensor where one is meant; None where all are tensors."""
     kinds = tuple(map(dtypes.as_dtype, leaves_of(types)))
     like = structured(types)
-    return Spec(like, kinds, (None,) * len(kinds) if shapes is None else dims_like(like, shapes))
+    dims = (None,) * len(kinds) if shapes is None else dims_like(like, shapes)
+    sparse = [c is SparseTensor for c in leaves_of(classes)] if classes is not None else [False]
+    if not any(sparse):
+        return Spec(like, kinds, dims)
+    parts = [sparse_like(t, None if d is None else len(d)) if s else t for t, d, s in zip(kinds, dims, sparse)]
+    made = pack_sequence_as(like, parts)
+    leaves = flatten(made, expand_composites=True)
+    own = iter(d for d, s in zip(dims, sparse) if not s)
+    return Spec(
+        made,
+        tuple(dtypes.as_dtype(x.dtype if isinstance(x, Tensor) else x) for x in leaves),
+        tuple(x._shape if isinstance(x, Tensor) else next(own) for x in leaves),
+    )
 
 
 def _check_fits(own: Spec, given: Spec) -> None:
     if own.types != given.types:
-        raise TypeError(f"Expected output types {own.pack(own.types)}, got a dataset of {given.pack(given.types)}.")
+        raise TypeError(f"Expected output types {own.kinds}, got a dataset of {given.kinds}.")
     for mine, theirs in zip(own.dims, given.dims):
         if not compatible(mine, theirs):
             raise TypeError(f"Expected output shapes compatible with {show(mine)}, got a dataset of {show(theirs)}.")

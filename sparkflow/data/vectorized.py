@@ -20,10 +20,12 @@ from sparkflow_runtime.wire.attrs import Shape
 
 
 class _Part(NamedTuple):
-    """What stands for a tensor: one row for each element, or (not stacked) the same for all."""
+    """What stands for a tensor: one row for each element, or (not stacked) the same for all. joined: of a part of a
+    SparseTensor, which is that of all elements' together, (its op, which one of that, which part)."""
 
     tensor: Tensor
     stacked: bool
+    joined: tuple[str, int, int] | None = None
 
 
 class Vectorized(NamedTuple):
@@ -40,21 +42,26 @@ class _Unknown(Exception):
     """There is no rule."""
 
 
-Rule = Callable[[Operation, Sequence[_Part]], list[Tensor]]
+Rule = Callable[[Operation, Sequence[_Part]], Sequence[Tensor | _Part]]
 _RULES: dict[str, Rule] = {}
 
 
-def vectorized(graph: FunctionGraph, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Vectorized | None:
-    """None where the function has an op without a rule."""
+def vectorized(
+    graph: FunctionGraph, inputs: Sequence[Tensor], outputs: Sequence[Tensor], sparse: Sequence[int] = ()
+) -> Vectorized | None:
+    """None where the function has an op without a rule. sparse: the outputs at which the parts of SparseTensors begin,
+    which then are those of one SparseTensor with an axis more."""
     made = Graph()
     try:
-        with made.as_default():
-            return _built(made, graph, inputs, outputs)
+        with made.as_default(), made.name_scope("many"):  # copies keep their names
+            return _built(made, graph, inputs, outputs, sparse)
     except (_Unknown, ValueError, TypeError):  # what a rule builds may be refused, as the function itself was not
         return None
 
 
-def _built(made: Graph, graph: FunctionGraph, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Vectorized:
+def _built(
+    made: Graph, graph: FunctionGraph, inputs: Sequence[Tensor], outputs: Sequence[Tensor], sparse: Sequence[int]
+) -> Vectorized:
     parts: dict[Tensor, _Part] = {}
     for tensor in inputs:
         if tensor._shape is None:
@@ -68,11 +75,20 @@ def _built(made: Graph, graph: FunctionGraph, inputs: Sequence[Tensor], outputs:
         if op.outputs and op.outputs[0] in parts:
             continue
         own = [parts[t] for t in op.inputs]
+        if any(p.joined for p in own):
+            raise _Unknown
         if any(p.stacked for p in own):
-            found = [_Part(t, True) for t in _RULES.get(op.type, _refused)(op, own)]
+            given = _RULES.get(op.type, _refused)(op, own)
+            found = [t if isinstance(t, _Part) else _Part(t, True) for t in given]
         else:
             found = [_Part(t, False) for t in _copied(made, op, own)]
         parts.update(zip(op.outputs, found))
+    wanted = [parts[t].joined for t in outputs]
+    for at in sparse:
+        if (of := wanted[at]) is None or wanted[at : at + 3] != [(*of[:2], part) for part in range(3)]:
+            raise _Unknown
+    if sum(part is not None for part in wanted) != 3 * len(sparse):
+        raise _Unknown
     first = parts[inputs[0]].tensor
     return Vectorized(
         made,
@@ -138,7 +154,7 @@ def _broadcast(op: Operation, own: Sequence[_Part]) -> list[Tensor]:
     """Those of fewer axes get axes of size one behind the first, where broadcasting would put them in front of it."""
     most = max(_rank(op, i) for i in range(len(own)))
     inputs = []
-    for i, (tensor, stacked) in enumerate(own):
+    for i, (tensor, stacked, _) in enumerate(own):
         for _ in range(most - _rank(op, i) if stacked else 0):
             tensor = array.expand_dims(tensor, 1)
         inputs.append(tensor)
@@ -274,19 +290,17 @@ def _known_shape(op: Operation, own: Sequence[_Part]) -> list[Tensor]:
 
 
 @_rule("ParseSingleExample")
-def _parse_single(op: Operation, own: Sequence[_Part]) -> list[Tensor]:
-    """Dense features of fixed sizes."""
+def _parse_single(op: Operation, own: Sequence[_Part]) -> Sequence[Tensor | _Part]:
+    """Features of any number of values, and dense ones of fixed sizes."""
     shapes: Sequence[Shape] = op.attrs["dense_shapes"]
-    if (
-        op.attrs["num_sparse"]
-        or any(p.stacked for p in own[1:])
-        or any(s.dims is None or None in s.dims for s in shapes)
-    ):
+    if any(p.stacked for p in own[1:]) or any(s.dims is None or None in s.dims for s in shapes):
         raise _Unknown
-    keys = op.attrs["dense_keys"]
-    attrs = {"sparse_types": [], "dense_shapes": shapes, "Tdense": op.attrs["Tdense"]}
-    attrs |= {"Nsparse": 0, "Ndense": len(keys)}
+    keys, any_number, kinds = op.attrs["dense_keys"], op.attrs["sparse_keys"], op.attrs["sparse_types"]
+    count = len(any_number)
+    attrs = {"sparse_types": kinds, "dense_shapes": shapes, "Tdense": op.attrs["Tdense"]}
+    attrs |= {"Nsparse": count, "Ndense": len(keys)}
     names = convert_to_tensor([], dtypes.string)
-    inputs = [own[0].tensor, names, [], list(keys), [p.tensor for p in own[1:]]]
-    found = apply_op("ParseExample", inputs, attrs, op.name)
-    return list(found)
+    inputs = [own[0].tensor, names, list(any_number), list(keys), [p.tensor for p in own[1:]]]
+    found = list(apply_op("ParseExample", inputs, attrs, op.name))
+    joined = [_Part(t, True, (op.name, i % count, i // count)) for i, t in enumerate(found[: 3 * count])]
+    return [*joined, *found[3 * count :]]

@@ -191,3 +191,11 @@ def test_texts_of_any_kind_are_batched(graph: Any) -> None:
     assert rows_of(lines.batch(2))[0].tolist() == [b"A B", b"C"]
     held = D.from_generator(lambda: iter([np.array(b"a", object), np.array(b"bc", object)]), tf.string, [])
     assert rows_of(held.batch(2))[0].tolist() == [b"a", b"bc"]
+
+
+def test_names_of_the_function_stay_its_own() -> None:
+    """A constant of the function that is called as those are that a rule makes."""
+    with tf.Graph().as_default():
+        dataset = tf.data.Dataset.from_tensor_slices(np.arange(6.0).reshape(6, 1))
+        mapped = dataset.map(lambda x: tf.reshape(x, [1, 1]) + tf.constant(2.0, tf.float64, name="Const_1"))
+        same(mapped.map(lambda x: (x, tf.constant([1, 2]), tf.reshape(x, [-1]))))

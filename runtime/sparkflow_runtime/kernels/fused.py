@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import fused_machine, nn_loops, norm_loops
+from sparkflow_runtime.kernels import fused_machine, nn_loops, norm_loops, product_sums
 from sparkflow_runtime.kernels.fused_machine import Machine, Member
 from sparkflow_runtime.kernels.fused_steps import PARAMETERS
 from sparkflow_runtime.kernels.parallel import runs, share
@@ -147,6 +147,25 @@ def _fused_product(node: Node) -> Callable[..., Any]:
         xp.add(rows, bias, out=rows)
         if activate is not None:
             activate(rows)
+
+    return run
+
+
+@bound("_FusedSum", stateful=False)
+def _fused_sum(node: Node) -> Callable[..., Any]:
+    """Products of one kind, and the AddN of them."""
+    body, xp = Body(node), node.xp
+    product_sums.prepare()
+    pairs = [[i for _, i in body.sources[member]] for _, member in body.sources[-1]]
+    turned = [bool(body.attrs[0].get(name)) for name in ("transpose_a", "transpose_b")]
+
+    def run(*inputs: Any) -> Any:
+        if xp is np:
+            a, b = ([inputs[i].T if turn else inputs[i] for i in side] for turn, side in zip(turned, zip(*pairs)))
+            found = product_sums.sum_of_products(a, b)
+            if found is not None:
+                return found
+        return body.run(inputs)[0]
 
     return run
 

@@ -16,15 +16,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow_runtime.kernels import crew_layout, machine_code
 from sparkflow_runtime.kernels import fused_layout as layout
 from sparkflow_runtime.kernels.compiled import Native
 from sparkflow_runtime.kernels.fused_steps import PARAMETERS, Operand, Step, Tracer, Unsupported, trace
-from sparkflow_runtime.kernels.parallel import scratch_at
+from sparkflow_runtime.kernels.parallel import crew_for, scratch_at
 
 _log = logging.getLogger(__name__)
 _MAX_PROGRAMS = 8  # a node
 _MAX_REFUSED = 32  # a node whose inputs are never taken is not asked for ever
 _ARRAY = id(np.ndarray)
+_SHARED = 1 << 15  # elements from which threads may pay
+_PER_STEP = 4  # multiplications, as `crew_for` counts them, that an element's step is worth
+_PART, _MOST_PARTS = 1 << 14, 16  # elements of a thread's part: whole blocks
+_ARGS, _ROOM = crew_layout.ARGS // 8, 7  # where the interpreter's arguments begin, and which one is its room
 
 
 class Member(NamedTuple):
@@ -73,8 +78,8 @@ class Machine:
                 break
             shape = inputs[program.leader].shape
             out = _outputs(program, shape, inputs, free)
-            room = scratch_at("fused", program.room)
-            if code(id(inputs), id(out), *program.arguments, room) == layout.TAKEN:
+            size = out[0].size
+            if _run(code, program, inputs, out, size) if size < _SHARED else _share(code, program, inputs, out, size):
                 self._refused = 0
                 return [value[()] for value in out] if shape == () else list(out)
             other = self._program_for(inputs)
@@ -116,6 +121,41 @@ def _compile(
         return _Writer(tracer, given, results).program(next(i for i, (_, _, full) in enumerate(key) if full))
     except (Unsupported, KeyError):
         return None
+
+
+def _run(code: Any, program: Program, inputs: Any, out: Any, end: int) -> bool:
+    """Whether the inputs are taken; then the first `end` elements are there."""
+    room = scratch_at("fused", program.room)
+    return code(id(inputs), id(out), *program.arguments, room, 0, end) == layout.TAKEN
+
+
+def _share(code: Any, program: Program, inputs: Any, out: Any, size: int) -> bool:
+    """The same of large arrays: the first block shows whether they are taken, and threads share the others."""
+    mates = crew_for(size * program.arguments[2] * _PER_STEP)
+    if mates is None:
+        return _run(code, program, inputs, out, size)
+    if not _run(code, program, inputs, out, layout.BLOCK):
+        return False
+    each = (program.room + 63) // 64 * 64
+    table = _parts(interpreter.address, program.arguments, each, size).copy()
+    table[:, _ARGS], table[:, _ARGS + 1] = id(inputs), id(out)
+    table[:, _ARGS + _ROOM] += scratch_at("fused parts", each * len(table))
+    mates.run(table)
+    return True
+
+
+@lru_cache(maxsize=256)
+def _parts(address: int, arguments: tuple[int, ...], room: int, size: int) -> np.ndarray:
+    """What a crew is told: all but where the arrays and the memory of `room` bytes a part lie."""
+    each = max(_PART, -(-size // (_MOST_PARTS * _PART)) * _PART)
+    starts = np.arange(0, size, each)
+    table = np.zeros((len(starts), crew_layout.BLOCK_BYTES // 8), np.int64)
+    table[:, crew_layout.KIND // 8], table[:, crew_layout.FUNCTION // 8] = crew_layout.ENTRY, address
+    table[:, _ARGS + 2 : _ARGS + _ROOM] = arguments
+    table[:, _ARGS + _ROOM] = np.arange(len(starts)) * room
+    table[:, _ARGS + _ROOM + 1], table[:, _ARGS + _ROOM + 2] = starts, starts + each
+    table[0, _ARGS + _ROOM + 1] = layout.BLOCK
+    return table
 
 
 def _outputs(program: Program, shape: tuple[int, ...], inputs: tuple[Any, ...], free: Any) -> tuple[np.ndarray, ...]:
@@ -205,13 +245,15 @@ class _Interpreter(Native):
 
     def __init__(self) -> None:
         name, where = "The interpreter of fused nodes", f"{__name__}:interpreter"
-        super().__init__(name, where, "sparkflow_runtime.kernels.fused_native", run=8)
+        super().__init__(name, where, "sparkflow_runtime.kernels.fused_native", run=10)
         self.code: Any = None
+        self.address = 0
         self._done = Event()
 
     def _use(self, codes: Sequence[bytes]) -> None:
         try:
             super()._use(codes)
+            self.address = machine_code.address(self.functions[0]) if self.functions else 0
             self.code = self.functions[0] if self.functions else None
         finally:
             self._done.set()
@@ -246,7 +288,9 @@ def _gives_the_same_bits(code: Any) -> bool:
         return False
     inputs, out = (x, row, one), (np.empty_like(x), np.empty_like(x))
     room = np.empty(program.room, np.uint8)
-    if code(id(inputs), id(out), *program.arguments, room.ctypes.data) != layout.TAKEN:
-        return False
+    for begin in (layout.BLOCK, 0):  # a part of it may come first
+        end = x.size if begin else layout.BLOCK
+        if code(id(inputs), id(out), *program.arguments, room.ctypes.data, begin, end) != layout.TAKEN:
+            return False
     tanh = np.tanh(x * row)
     return out[0].tobytes() == (tanh + one).tobytes() and out[1].tobytes() == tanh.tobytes()

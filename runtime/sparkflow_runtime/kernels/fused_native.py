@@ -104,13 +104,27 @@ def _runs(target: np.ndarray, source: np.ndarray, start: int, inner: int) -> Non
 
 @numba.njit(nogil=True)
 def _chosen(target: np.ndarray, condition: np.ndarray, yes: np.ndarray, no: np.ndarray, by: int, step: int) -> None:
-    """by, step: 0 where `yes` or `no` is one element for all, else 1."""
+    """by, step: 0 where `yes` or `no` is one element for all, else 1. Both are read before one is chosen: what may or
+    may not be read cannot be taken by the vector."""
+    n = np.uint64(len(target))
     if by == 1 and step == 1:
-        for i in range(len(target)):
-            target[i] = yes[i] if condition[i] else no[i]
+        for i in range(n):
+            one, other = yes[i], no[i]
+            target[i] = one if condition[i] else other
+    elif by == 1:
+        rest = no[0]
+        for i in range(n):
+            one = yes[i]
+            target[i] = one if condition[i] else rest
+    elif step == 1:
+        same = yes[0]
+        for i in range(n):
+            other = no[i]
+            target[i] = same if condition[i] else other
     else:
-        for i in range(len(target)):
-            target[i] = yes[i * by] if condition[i] else no[i * step]
+        same, rest = yes[0], no[0]
+        for i in range(n):
+            target[i] = same if condition[i] else rest
 
 
 @numba.njit(nogil=True)
@@ -302,13 +316,24 @@ def _is_short(at: np.ndarray) -> bool:
 
 
 def run(
-    inputs: int, outputs: int, tables: int, many: int, calls: int, registers: int, array_type: int, room: int
+    inputs: int,
+    outputs: int,
+    tables: int,
+    many: int,
+    calls: int,
+    registers: int,
+    array_type: int,
+    room: int,
+    begin: int,
+    end: int,
 ) -> int:
     """TAKEN or REFUSED. Inputs and outputs are the ids of tuples, tables is the address of both tables, one after the
-    other, and then come their rows; room: memory that is ours until the end, as much as `room_bytes` says."""
+    other, and then come their rows; room: memory that is ours until the end, as much as `room_bytes` says.
+    begin, end: of the elements that are wanted; begin is a multiple of BLOCK, and end too or as many as there are, or
+    more."""
     operands = numba.carray(pointer(tables), (many, FULL + 1), np.int64)
     steps = numba.carray(pointer(tables + operands.nbytes), (calls, RESULT + 1), np.int64)
-    total = _sizes(get64(outputs + TUPLE))[2]
+    total = min(_sizes(get64(outputs + TUPLE))[2], end)
     size = 8 * min(total, BLOCK)
     work = (room + 63) // 64 * 64
     at = numba.carray(pointer(work + WORK), (many, 5), np.int64)
@@ -328,7 +353,7 @@ def run(
             if _is_short(at[k]):  # once for all blocks, which begin at different places of it
                 item, period = operands[k, ITEM], at[k, PERIOD]
                 _spread(at[k, ROOM], at[k, ADDRESS], item, 0, min(total, BLOCK + period), period, 1)
-    for start in range(0, total, BLOCK):
+    for start in range(begin, total, BLOCK):
         n = min(BLOCK, total - start)
         for k in range(many):
             kind, item = operands[k, KIND], operands[k, ITEM]

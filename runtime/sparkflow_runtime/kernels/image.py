@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.exp_loops import in_parts
 from sparkflow_runtime.kernels.host import ints
 from sparkflow_runtime.kernels.parallel import runs, share
 from sparkflow_runtime.kernels.registry import Node, bound
-from sparkflow_runtime.kernels.resize_loops import between, interpolated
-from sparkflow_runtime.kernels.sum_loops import add_at
+from sparkflow_runtime.kernels.resize_loops import between, interpolated, share_rows
+from sparkflow_runtime.kernels.sum_loops import FLOAT_TYPES
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Function = Callable[..., Any]
@@ -122,16 +123,13 @@ def spread(xp: Any, dy: Any, down: Any, across: Any) -> Any:
 
 def _spread_rows(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """[n, new, k] -> [n, size, k]: each row goes, weighed, to the few it is shared among; weights: [new, size]."""
-    cells, targets = np.nonzero(weights)
+    cells, targets = map(np.ascontiguousarray, np.nonzero(weights))
     shares = weights[cells, targets]
     out = np.zeros((len(x), weights.shape[1], x.shape[2]), x.dtype)
-    given = x if len(cells) == x.shape[1] and (cells[1:] > cells[:-1]).all() else x[:, cells]
-    if (shares != 1).any():
-        given = given * shares[:, None]
-    places = (np.arange(len(x))[:, None] * weights.shape[1] + targets).reshape(-1)
-    rows, held = given.reshape(-1, x.shape[2]), out.reshape(-1, x.shape[2])
-    if not add_at(held, places, rows):
-        np.add.at(held, places, rows)
+    if x.dtype in FLOAT_TYPES and shares.dtype == x.dtype:
+        in_parts(share_rows, len(x), len(cells) * x.shape[2], np.ascontiguousarray(x), cells, targets, shares, out)
+    else:
+        share_rows.numpy(x, cells, targets, shares, out, 0, len(x))
     return out
 
 

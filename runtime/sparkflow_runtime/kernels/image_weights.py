@@ -6,12 +6,14 @@ Source: Keys 1981 (the cubic); TensorFlow rounds a cell's place to 1/1024 of a c
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels.image import Scaling, spread
 from sparkflow_runtime.kernels.registry import Function, Node, bound
+from sparkflow_runtime.kernels.resize_loops import share_rows
 
 _STEPS = 1024
 
@@ -53,12 +55,13 @@ def _resized(op: str, weights: Any) -> None:
     @bound(op, stateful=False)
     def factory(node: Node) -> Function:
         scaling, xp = Scaling(node), node.xp
+        share_rows.prepare()
+        seen = lru_cache(8)(lambda *sizes: xp.asarray(weights(scaling, *sizes).T, np.float32))
 
         def run(images: Any, size: Any) -> Any:
             height, width, new_height, new_width = scaling.sizes(images, size)
             x = images.astype(np.float32, copy=False)
-            down, across = (weights(scaling, *s).T for s in ((height, new_height), (width, new_width)))
-            return spread(xp, x, xp.asarray(down, np.float32), xp.asarray(across, np.float32))
+            return spread(xp, x, seen(height, new_height), seen(width, new_width))
 
         return run
 

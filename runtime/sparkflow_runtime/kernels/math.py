@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import exp_loops, few_rows, parallel, special
+from sparkflow_runtime.kernels import exp_loops, few_rows, parallel, special, special_loops
 from sparkflow_runtime.kernels.fused_steps import RECIPES
 from sparkflow_runtime.kernels.host import one_int
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
@@ -71,6 +71,7 @@ kernel("Reciprocal")(lambda xp, x: x.dtype.type(1) / x)
 @bound("Erf", stateful=False)
 def _erf(node: Node) -> Function:
     exp_loops.erf_all.prepare()
+    special_loops.erf_parts.prepare()
     xp = node.xp
 
     def run(x: Any) -> Any:
@@ -84,6 +85,7 @@ def _erf(node: Node) -> Function:
 @bound("Erfc", stateful=False)
 def _erfc(node: Node) -> Function:
     exp_loops.erfc_all.prepare()
+    special_loops.erfc_parts.prepare()
     xp = node.xp
 
     def run(x: Any) -> Any:

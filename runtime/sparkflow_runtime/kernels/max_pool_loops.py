@@ -137,9 +137,42 @@ def pick_3(x: Any, at: Any, step: Any, best: Any, where: Any, o: Any, channels: 
         where[o + c] = np.int64(at + step + step + c) if better else own
 
 
-def give(dy: Any, o: Any, where: Any, dx: Any, channels: Any) -> None:
+def first_of(x: Any, at: Any, near: Any, best: Any, where: Any, channels: Any) -> None:
+    """The first tap. where: as wide as a number, so that a vector register has as many; counts from the image on."""
     for c in range(channels):
-        dx[np.uint64(where[c])] += dy[o + c]
+        best[c] = x[at + c]
+        where[c] = near + where.dtype.type(c)
+
+
+def near_1(x: Any, at: Any, near: Any, best: Any, where: Any, channels: Any) -> None:
+    for c in range(channels):
+        old, own, new = best[c], where[c], x[at + c]
+        better = beats(new, old)
+        best[c] = new if better else old
+        where[c] = where.dtype.type(near + where.dtype.type(c)) if better else own
+
+
+def near_3(x: Any, at: Any, step: Any, near: Any, best: Any, where: Any, channels: Any) -> None:
+    """Of three taps in a row."""
+    last, second_near = at + step + step, where.dtype.type(near + where.dtype.type(step))
+    third_near = where.dtype.type(second_near + where.dtype.type(step))
+    for c in range(channels):
+        old, own = best[c], where[c]
+        first, second, third = x[at + c], x[at + step + c], x[last + c]
+        better = beats(first, old)
+        old = first if better else old
+        own = where.dtype.type(near + where.dtype.type(c)) if better else own
+        better = beats(second, old)
+        old = second if better else old
+        own = where.dtype.type(second_near + where.dtype.type(c)) if better else own
+        better = beats(third, old)
+        best[c] = third if better else old
+        where[c] = where.dtype.type(third_near + where.dtype.type(c)) if better else own
+
+
+def give(dy: Any, o: Any, where: Any, dx: Any, base: Any, channels: Any) -> None:
+    for c in range(channels):
+        dx[np.uint64(base + where[c])] += dy[o + c]
 
 
 def clear(dx: Any, at: Any, channels: Any) -> None:
@@ -181,16 +214,17 @@ def put_to_four(x: Any, at: Any, step: Any, below: Any, dy: Any, o: Any, dx: Any
 
 @compiled(
     [
-        f"void({_CELLS}, {_CELLS}, {{0}}[::1], {{0}}[::1], int64[::1], int64, {_MORE})".format(kind)
-        for kind in ("float32", "float64")
+        f"void({_CELLS}, {_CELLS}, {{0}}[::1], {{0}}[::1], {{1}}[::1], int64, {_MORE})".format(*kinds)
+        for kinds in (("float32", "int32"), ("float64", "int64"))
     ],
-    parts=[span, beats, pick_1, pick_3, give, clear, give_to_four, put_to_four],
+    parts=[span, beats, first_of, near_1, near_3, give, clear, give_to_four, put_to_four],
 )
 def spread_to_maxima(
     x: Any, dy: Any, dx: Any, best: Any, where: Any, once: Any, numbers: Any, sizes: Any, start: Any, stop: Any
 ) -> None:
-    """Add each dy to the first cell of its window that holds the maximum; a NaN is larger than any number. best, where:
-    room for an output's channels. once: 1 if each cell is in one window, so that what was in dx does not matter."""
+    """Add each dy to the first cell of its window that holds the maximum; a NaN is larger than any number.
+    best, where: room for an output's channels, where: of integers as wide as the numbers.
+    once: 1 if each cell is in one window, so that what was in dx does not matter."""
     height, width, channels = sizes[1], sizes[2], np.uint64(sizes[3])
     step, below = np.uint64(numbers[8]) * channels, np.uint64(numbers[7] * width) * channels
     o = np.uint64(start * numbers[12] * numbers[13] * numbers[14]) * channels
@@ -210,24 +244,29 @@ def spread_to_maxima(
                             give_to_four(x, at, step, below, dy, o, dx, channels)
                         o += channels
                         continue
-                    for k in range(channels):
-                        where[k] = -1
+                    new, base = True, n * sizes[0] * height * width * sizes[3]
                     for td in range(d0, d1):
                         for th in range(h0, h1):
                             row = ((n * sizes[0] + d + td * numbers[6]) * height + h + th * numbers[7]) * width + w
                             tw = w0
                             while tw < w1:
-                                at, many = np.uint64(row + tw * numbers[8]) * channels, tw + 3 <= w1
-                                if many:
-                                    pick_3(x, at, step, best, where, np.uint64(0), channels)
+                                at = np.uint64(row + tw * numbers[8]) * channels
+                                near = where.dtype.type(np.int64(at) - base)
+                                if new:
+                                    first_of(x, at, near, best, where, channels)
+                                    new = False
+                                    tw += 1
+                                elif tw + 3 <= w1:
+                                    near_3(x, at, step, near, best, where, channels)
+                                    tw += 3
                                 else:
-                                    pick_1(x, at, best, where, np.uint64(0), channels)
-                                tw += 3 if many else 1
+                                    near_1(x, at, near, best, where, channels)
+                                    tw += 1
                             if once:
                                 for tw in range(w0, w1):
                                     clear(dx, np.uint64(row + tw * numbers[8]) * channels, channels)
-                    if d1 > d0 and h1 > h0 and w1 > w0:
-                        give(dy, o, where, dx, channels)
+                    if not new:
+                        give(dy, o, where, dx, base, channels)
                     o += channels
 
 

@@ -151,11 +151,11 @@ def allowed() -> int:
 
 def crew_for(work: int) -> Crew | None:
     """The crew, where it is there, may be used, and `work` (about as many multiplications) pays for the call."""
-    return crew if work >= _SHARED and crew.ready(allowed()) else None
+    return crew if work >= SHARED and crew.ready(allowed()) else None
 
 
 # Multiplications from which a second thread pays: about 25 us of one for the crew, 100 us for threads of Python.
-_SHARED, _SHARED_SLOWLY = 1 << 21, 1 << 23
+SHARED, _SHARED_SLOWLY = 1 << 21, 1 << 23
 PER_ITEM = 32  # multiplications in the time of one addition
 
 
@@ -169,7 +169,7 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     (m, k), n = a.shape, b.shape[1]
     if k == 1:  # BLAS takes six times as long
         return np.multiply(a, b, order="C")
-    if m * k * n < _SHARED or max(m, n) < 64:
+    if m * k * n < SHARED or max(m, n) < 64:
         return np.matmul(a, b)
     if m <= _FEW_ROWS and k >= _LONG and n >= 2 * m and b.flags.f_contiguous and not a.flags.f_contiguous:
         return np.ascontiguousarray(product(b.T, a.T).T)

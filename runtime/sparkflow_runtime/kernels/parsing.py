@@ -67,6 +67,8 @@ class Examples:
 
     def check_kind(self, column: int, kind: int) -> None:
         kinds = self.found.kinds[column]
+        if len(kinds) == 1 and kinds[0] in (kind, MISSING):
+            return
         wrong = (kinds != kind) & (kinds != MISSING)
         if wrong.any():
             i = int(np.argmax(wrong))
@@ -189,19 +191,28 @@ def dense_columns(examples: Examples, wanted: list[Dense], defaults: Sequence[An
 
 
 def sparse_columns(examples: Examples, columns: Sequence[int], kinds: Sequence[int]) -> list[tuple[Any, Any, Any]]:
-    """(indices [n, 2], values [n], shape [2]) of each."""
-    out = []
+    """(indices [n, 2], values [n], shape [2]) of each. Features of one kind are read in one go."""
     for column, kind in zip(columns, kinds):
         examples.check_kind(column, kind)
-        (values,), counts = examples.found.ragged([column], kind)
-        lengths = counts[0]
-        if kind == BYTES_LIST:
-            values = examples.strings(values)
-        rows = np.repeat(np.arange(examples.count), lengths)
-        within = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        shape = np.array([examples.count, lengths.max(initial=0)], np.int64)
-        out.append((np.stack([rows, within], 1), values, shape))
-    return out
+    out: dict[int, tuple[Any, Any, Any]] = {}
+    for kind in dict.fromkeys(kinds):
+        mine = [column for column, own in zip(columns, kinds) if own == kind]
+        found, counts = examples.found.ragged(mine, kind)
+        for column, values, lengths in zip(mine, found, counts):
+            values = examples.strings(values) if kind == BYTES_LIST else values
+            out[column] = (*_places(examples.count, lengths, len(values)), values)
+    return [(places, values, shape) for places, shape, values in map(out.__getitem__, columns)]
+
+
+def _places(count: int, lengths: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray]:
+    """(indices, shape) of rows of these lengths."""
+    places = np.zeros((total, 2), np.int64)
+    if count == 1:
+        places[:, 1] = np.arange(total)
+        return places, np.array([1, total], np.int64)
+    places[:, 0] = np.repeat(np.arange(count), lengths)
+    places[:, 1] = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return places, np.array([count, lengths.max(initial=0)], np.int64)
 
 
 Parsed = tuple[list[tuple[Any, Any, Any]], list[np.ndarray]]

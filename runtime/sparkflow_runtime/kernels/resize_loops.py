@@ -134,3 +134,27 @@ def _(
     upper, lower = (a + (b - a) * x for a, b in sides)
     inside = (row_inside[part, :, None, None] != 0) & (column_inside[part, None, :, None] != 0)
     out[part] = np.where(inside, upper + (lower - upper) * y, outside[0])
+
+
+_ROWS, _VECTOR = "Array({0}, 3, 'C', readonly=True)", "Array({0}, 1, 'C', readonly=True)"
+
+
+@compiled(
+    [
+        f"void({_ROWS}, {_INTS.format(1)}, {_INTS.format(1)}, {_VECTOR}, {{0}}[:,:,::1], int64, int64)".format(kind)
+        for kind in ("float32", "float64")
+    ]
+)
+def share_rows(x: Any, cells: Any, targets: Any, shares: Any, out: Any, start: Any, stop: Any) -> None:
+    """out[n, targets[i]] += shares[i] * x[n, cells[i]], of zeros, for the images from `start` to `stop`."""
+    for n in range(np.uint64(start), np.uint64(stop)):
+        for i in range(np.uint64(cells.shape[0])):
+            of, to, share = np.uint64(cells[i]), np.uint64(targets[i]), shares[i]
+            for k in range(np.uint64(x.shape[2])):
+                out[n, to, k] += x[n, of, k] * share
+
+
+@share_rows.otherwise
+def _(x: Any, cells: Any, targets: Any, shares: Any, out: Any, start: Any, stop: Any) -> None:
+    for of, to, share in zip(cells.tolist(), targets.tolist(), shares):
+        out[start:stop, to] += x[start:stop, of] * share

@@ -30,6 +30,8 @@ _COLUMNS = "Array({0}, 3, 'C', readonly=True)"
 _FOLDED = [f"void({_COLUMNS}, {{0}}[:,::1], int64, int64)".format(kind) for kind in _KINDS]
 _FOLDED_SIGNED = [f"void({_COLUMNS}, {_VECTOR}, {{0}}[:,::1], int64, int64)".format(kind) for kind in _KINDS]
 _BLOCK = 512  # rows
+_FEW_ADDED = 129  # rows: so many numbers are added one after the other, more in parts, which keeps more digits
+_NUMPYS = 1 << 14  # elements of wide rows, up to which numpy adds them as fast; beyond, the loop takes half its time
 _SHARED = 1 << 20  # elements of columns from which a second thread pays
 
 
@@ -117,6 +119,28 @@ def column_sums(x: Any, out: Any, start: Any, stop: Any) -> None:
 column_sums.otherwise(short_sums.numpy)  # along the second axis too
 
 
+@compiled(_SIDE_BY_SIDE)
+def wide_sums(x: Any, out: Any, start: Any, stop: Any) -> None:
+    """Of the columns from start to stop, row by row as numpy adds them."""
+    for first in range(start, stop, _BLOCK):
+        last = np.uint64(min(first + _BLOCK, stop))
+        for j in range(np.uint64(first), last):
+            out[j] = x[0, j]
+        for k in range(1, x.shape[0]):
+            for j in range(np.uint64(first), last):
+                out[j] += x[k, j]
+
+
+@wide_sums.otherwise
+def _(x: Any, out: Any, start: Any, stop: Any) -> None:
+    np.add.reduce(x[:, start:stop], 0, out=out[start:stop])
+
+
+def added_rows(rows: np.ndarray, out: np.ndarray) -> None:
+    """out = the sum of the rows, one after the other; of a matrix whose columns are many, in several threads."""
+    in_parts(wide_sums, rows.shape[1], len(rows), rows, out)
+
+
 @compiled(_FOLDED_SIGNED)
 def column_maxima(x: Any, sign: Any, out: Any, start: Any, stop: Any) -> None:
     """Of x times 1 or -1, and that times it again."""
@@ -194,10 +218,20 @@ def _of_rows(name: str, count: int, each: int, dtype: Any, found: tuple[int, ...
 def _of_columns(name: str, sizes: tuple[int, int, int], dtype: Any, found: tuple[int, ...]) -> Reduction | None:
     """Some rows as one long row, so that numpy has long rows to add up; then the parts of that."""
     outer, high, width = sizes
-    if width >= _NARROW or high < 2:
+    wide = width >= _NARROW
+    if high < 2 or (wide and (name != "sum" or high * width < _NUMPYS)):
         return None
-    if high >= _HIGH:
+    if not wide and high >= (_FEW_ADDED if name == "sum" else _HIGH):
         return _folded(UFUNCS[name], sizes, found)
+    if wide and outer == 1:
+        wide_sums.prepare()
+
+        def across(x: np.ndarray) -> np.ndarray:
+            out = np.empty(width, dtype)
+            added_rows(x.reshape(high, width), out)
+            return out.reshape(found)
+
+        return across
     loop, signs = _loop_of(name, (column_sums, column_maxima), dtype)
 
     def few(x: np.ndarray) -> np.ndarray:

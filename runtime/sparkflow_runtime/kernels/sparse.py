@@ -76,6 +76,14 @@ def _matmul(
     return sum_rows(xp, (xp.conj(values) if adjoint_a else values)[:, None] * b[columns], rows, sizes[0])
 
 
+def _rises_within(places: np.ndarray, size: int) -> bool:
+    """Whether each is larger than the one before, and none is outside of [0, size)."""
+    first, last = int(places[0]), int(places[-1])
+    if not 0 <= first <= last < size:
+        return False
+    return last - first == len(places) - 1 == 0 or bool((places[1:] > places[:-1]).all())
+
+
 @kernel("SparseToDense")
 def _to_dense(
     xp: Any, indices: Any, output_shape: Any, values: Any, default: Any, *, validate_indices: bool = True
@@ -90,6 +98,9 @@ def _to_dense(
         )
     out = xp.full(sizes, default, values.dtype if hasattr(values, "dtype") else object)
     if not len(index):
+        return out
+    if xp is np and len(sizes) == 1 and _rises_within(index[:, 0], sizes[0]):
+        out[index[:, 0]] = values
         return out
     _inside("SparseToDense", index, sizes)
     places = _flat(xp, index, sizes)

@@ -11,42 +11,6 @@ import numpy as np
 
 from sparkflow_runtime.kernels import special_loops as loops
 from sparkflow_runtime.kernels.parallel import runs, share
-from sparkflow_runtime.kernels.special_loops import polynomial
-
-# Rational approximations to full double precision: W. J. Cody, Math. Comp. 23 (1969), 631-637.
-# Near zero erf(x) = x P(x^2) / Q(x^2); then erfc(x) = exp(-x^2) P(x) / Q(x); far out an expansion in 1 / x^2.
-_NEAR_P = (
-    1.85777706184603153e-1,
-    3.16112374387056560e0,
-    1.13864154151050156e2,
-    3.77485237685302021e2,
-    3.20937758913846947e3,
-)
-_NEAR_Q = (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3, 2.84423683343917062e3)
-_MIDDLE_P = (
-    2.15311535474403846e-8,
-    5.64188496988670089e-1,
-    8.88314979438837594e0,
-    6.61191906371416295e1,
-    2.98635138197400131e2,
-    8.81952221241769090e2,
-    1.71204761263407058e3,
-    2.05107837782607147e3,
-    1.23033935479799725e3,
-)
-_MIDDLE_Q = (
-    1.0,
-    1.57449261107098347e1,
-    1.17693950891312499e2,
-    5.37181101862009858e2,
-    1.62138957456669019e3,
-    3.29079923573345963e3,
-    4.36261909014324716e3,
-    3.43936767414372164e3,
-    1.23033935480374942e3,
-)
-_NEAR, _FAR = 0.46875, 5.93  # above 5.93 erf is 1 in double precision
-
 
 _BLOCK = 1 << 14  # elements whose arrays in between stay in the cache
 _SHARED = 1 << 17  # elements from which threads pay: each waits for the others' Python between numpy's functions
@@ -71,14 +35,15 @@ def by_blocks(compute: Callable[..., Any], dtype: Any, *arrays: np.ndarray) -> n
     return out
 
 
+_CAP = 28.0  # where erfc is 0: beyond, the square of a number tells nothing more
+_PARTS = 16.0  # of one: exp(-x^2) keeps its digits where x is taken as a multiple of a part, and the rest
+
+
 def erf(xp: Any, x: Any) -> Any:
     """2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
-    wide = x.astype(xp.float64)
-    size = xp.minimum(xp.abs(wide), _FAR)
-    squared = xp.minimum(size, _NEAR) ** 2
-    near = wide * polynomial(_NEAR_P, squared) / polynomial(_NEAR_Q, squared)
-    tail = xp.exp(-size * size) * polynomial(_MIDDLE_P, size) / polynomial(_MIDDLE_Q, size)
-    return xp.where(size <= _NEAR, near, xp.copysign(1 - tail, wide)).astype(x.dtype)
+    wide = xp.asarray(x, xp.float64)
+    size = xp.minimum(xp.abs(wide), loops.ERF_FAR)
+    return _erf_from(xp, wide, xp.exp(-size * size)).astype(x.dtype)
 
 
 def _each(xp: Any, function: Any, name: str, x: Any) -> Any:
@@ -99,9 +64,13 @@ def _or_nan(function: Any, value: float) -> float:
 
 def erfc(xp: Any, x: Any) -> Any:
     """1 - erf(x), exact where that is small."""
-    return _each(xp, math.erfc, "erfc", x)
+    size = xp.minimum(xp.abs(x), _CAP)
+    coarse = xp.floor(size * _PARTS) / _PARTS
+    return _erfc_from(xp, x, xp.exp(-coarse * coarse) * xp.exp((coarse - size) * (coarse + size)))
 
 
+_erf_from = loops.either(loops.erf_parts, loops.erf_parts_of, 1, (0,))
+_erfc_from = loops.either(loops.erfc_parts, loops.erfc_parts_of, 1, (0,))
 _lgamma_parts = loops.either(loops.lgamma_parts, loops.lgamma_parts_of, 3, (0, 1, 2))
 _digamma_parts = loops.either(loops.digamma_parts, loops.digamma_parts_of, 2, (0, 1))
 _gamma_series = loops.either(loops.gamma_series, loops.gamma_series_of, 2, (1,))

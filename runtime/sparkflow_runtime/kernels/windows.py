@@ -37,6 +37,18 @@ class Window:
         """As the loops take it: taps, strides, dilations, before, out, each for depth, height, width."""
         return np.array([*self.taps, *self.strides, *self.dilations, *self.before, *self.out], np.int64)
 
+    @cached_property
+    def of_rows(self) -> np.ndarray:
+        """The numbers of a window over width alone, which leaves [depth, height, out width]."""
+        width = [of[2] for of in (self.taps, self.strides, self.dilations, self.before)]
+        return np.array([1, 1, width[0], 1, 1, width[1], 1, 1, width[2], 0, 0, width[3], *self.size[:2], self.out[2]])
+
+    @cached_property
+    def of_columns(self) -> np.ndarray:
+        """Those of a window over depth and height of what that leaves, its rows taken for channels."""
+        rest = (self.taps, 1), (self.strides, 1), (self.dilations, 1), (self.before, 0), (self.out, 1)
+        return np.array([n for of, nothing in rest for n in (nothing, *of[:2])])
+
     @property
     def trivial(self) -> bool:
         """One tap that visits every cell."""

@@ -23,7 +23,7 @@ from sparkflow_runtime.worker.tracing import Recorder
 
 SEGMENT, WAIT, RECEIVE, SEND = "segment", "wait", "receive", "send"
 _CONVOLVES = {f"Conv{n}D{way}" for n in (2, 3) for way in ("", "BackpropInput", "BackpropFilter")}
-_MULTIPLIES = {"MatMul", "BatchMatMul", "Einsum", "_FusedMatMul", "_FusedUpdate"} | _CONVOLVES
+_MULTIPLIES = {"MatMul", "BatchMatMul", "Einsum", "_FusedMatMul", "_FusedSum", "_FusedUpdate"} | _CONVOLVES
 _LONG_S = 5e-3  # beside it, what the hand-over to another thread costs is nothing
 Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
 

@@ -20,6 +20,7 @@ from sparkflow_runtime.kernels import (
     machine_code,
     max_pool_loops,
     parallel,
+    pool,
     window_loops,
 )
 from sparkflow_runtime.kernels.windows import Window
@@ -200,7 +201,7 @@ def _pools(dtype: Any) -> list[Any]:
         for x in (normal(3, *win.size, 5, dtype=dtype), _special(normal(3, *win.size, 5, dtype=dtype)).round(0)):
             dy = normal(3, *win.out, 5, dtype=dtype)
             rows, up, sizes = x.reshape(-1), dy.reshape(-1), np.array([*win.size, 5])
-            room = [np.zeros(5, dtype), np.zeros(5, np.int64)]
+            room = [np.zeros(5, dtype), np.zeros(5, f"i{x.itemsize}")]
             cases += [
                 (max_pool_loops.maxima, [rows, np.full_like(up, np.finfo(dtype).min)], win.numbers, sizes, 1, 3),
                 (window_loops.means, [x, np.zeros_like(dy)], win, 0, 3),
@@ -266,7 +267,7 @@ def test_maxima_of_any_window() -> None:
         results = []
         for maxima, spread, winners in ([loop.numpy for loop in loops], compiled):
             y, dx = np.full_like(dy, -9).reshape(-1), np.full_like(x, 7 if once else 0).reshape(-1)
-            room = np.zeros(channels, np.float32), np.zeros(channels, np.int64)
+            room = np.zeros(channels, np.float32), np.zeros(channels, np.int32)
             maxima(x.reshape(-1), y, numbers, sizes, 0, 2)
             spread(x.reshape(-1), dy.reshape(-1), dx, *room, int(once), numbers, sizes, 0, 2)
             best, where = np.full_like(y, -9), np.zeros(y.shape, np.int64)
@@ -278,6 +279,27 @@ def test_maxima_of_any_window() -> None:
         np.testing.assert_array_equal(results[0][2], results[1][2])
         assert _same_but_for_nan(results[0][0], results[1][0]), (numbers, x.shape)
         assert results[0][1].tobytes() == results[1][1].tobytes(), (numbers, x.shape, once)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_maxima_of_rows_and_then_of_columns(dtype: Any) -> None:
+    """As windows that overlap are taken: the bits of one pass, zeros of both signs, NaN and -inf among them."""
+    drawn, seen = np.random.default_rng(4), 0
+    for _ in range(200):
+        taps = tuple(drawn.integers([1, 2, 2], [4, 6, 6]).tolist())
+        strides = tuple(drawn.integers(1, [3, 3, 4]).tolist())
+        dilations = tuple(drawn.integers(1, [2, 3, 3]).tolist())
+        size = tuple(drawn.integers([1, 3, 3], [5, 12, 12]).tolist())
+        slides = [slide(*of, "SAME", (0, 0)) for of in zip(size, taps, strides, dilations)]
+        out, before, after = zip(*slides)
+        win = Window(size, taps, strides, dilations, before, after, out)
+        seen += pool._overlaps(win)
+        x = drawn.integers(-2, 3, (2, *size, 5)).astype(dtype) * drawn.choice([-1.0, 1.0], (2, *size, 5)).astype(dtype)
+        x[drawn.random(x.shape) < 0.1], x[drawn.random(x.shape) < 0.1] = np.nan, -np.inf
+        whole = np.full((2, *out, 5), np.finfo(dtype).min, dtype)
+        max_pool_loops.maxima.numpy(x.reshape(-1), whole.reshape(-1), win.numbers, np.array([*size, 5]), 0, 2)
+        assert _same_but_for_nan(pool._maxima(np, x, win), whole), win
+    assert 20 < seen < 180
 
 
 def test_places_that_maxima_came_from() -> None:

@@ -13,7 +13,8 @@ import pytest
 
 import sparkflow as tf
 import sparkflow_runtime.kernels.table  # noqa: F401
-from sparkflow_runtime.kernels import fused_machine
+from sparkflow_runtime.kernels import fused_machine, parallel
+from sparkflow_runtime.kernels.crew import crew
 from sparkflow_runtime.kernels.fused_machine import Machine, Member
 from sparkflow_runtime.kernels.fused_steps import RECIPES
 from sparkflow_runtime.kernels.registry import Node, find
@@ -281,3 +282,30 @@ def test_a_dtype_that_is_not_numpys_own() -> None:
     for x in (other, own, other):
         found = Machine(members, [1], 1).run((x,))
         assert found is not None and same(np.asarray(found[0]), np.rint(np.square(np.asarray(x))))
+
+
+@pytest.mark.parametrize("shape", [(600_007,), (2003, 301), (1, 700_000)])
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_parts_that_threads_share_have_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], kind: str
+) -> None:
+    """A whole array, a row, a column and a number, and two outputs; also where an input's memory is taken."""
+    crew.compile()
+    rng = np.random.default_rng(0)
+    x, row = rng.standard_normal(shape).astype(kind), rng.standard_normal(shape[-1]).astype(kind)
+    column = rng.standard_normal((*shape[:-1], 1)).astype(kind)
+    one = np.dtype(kind).type(0.5)
+    members = [Member("Mul", ((False, 0), (False, 1))), Member("Sigmoid", ((True, 0),))]
+    members += [Member("AddV2", ((True, 1), (False, 2))), Member("Maximum", ((True, 2), (False, 3)))]
+    found = []
+    for work in (parallel.crew_for, lambda work: None):
+        monkeypatch.setattr(fused_machine, "crew_for", work)
+        made = Machine(members, [3, 1], 4).run((x, row, column, one))
+        free = x.copy()
+        again = Machine(members, [3], 4).run((free, row, column, one), free)
+        assert made is not None and again is not None and again[0] is free
+        found.append([v.tobytes() for v in (*made, *again)])
+    assert found[0] == found[1]
+    monkeypatch.undo()
+    turned = Machine(members[:2], [1], 2).run((x.T, x.T))
+    assert turned is None or x.ndim == 1 or 1 in shape

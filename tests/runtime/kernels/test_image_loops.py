@@ -148,3 +148,16 @@ def test_colours_are_those_of_the_standard_library() -> None:
     np.testing.assert_allclose(back, x, atol=1e-5)
     wanted = [colorsys.hsv_to_rgb((h + 0.25) % 1, s, v) for h, s, v in there.tolist()]
     np.testing.assert_allclose(turned, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", [1, 3, 40])
+def test_shared_rows(kind: Any, columns: int) -> None:
+    rng = np.random.default_rng(3)
+    x, cells, targets = rng.random((4, 6, columns)).astype(kind), rng.integers(0, 6, 30), rng.integers(0, 5, 30)
+    shares, made = rng.standard_normal(30).astype(kind), []
+    for version in (resize_loops.share_rows.compile(), resize_loops.share_rows.numpy):
+        out = np.zeros((4, 5, columns), kind)
+        version(x, cells, targets, shares, out, 1, 3)
+        made.append(out)
+    assert made[0].tobytes() == made[1].tobytes() and not made[0][[0, 3]].any() and made[0][1:3].any()

@@ -99,3 +99,22 @@ def test_any_shape(shape: tuple[int, ...], axes: tuple[int, ...], name: str, kin
         assert found.dtype == kind and found.shape == wanted.shape
         np.testing.assert_array_equal(found, wanted)
     assert found is None or kind.startswith("float")
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(2, 700), (130, 1030)])
+def test_both_versions_of_wide_rows(kind: str, shape: tuple[int, int]) -> None:
+    x, made = values(kind, *shape), []
+    for version in (rows.wide_sums.compile(), rows.wide_sums.numpy):
+        out = np.zeros(shape[1], kind)
+        with np.errstate(all="ignore"):
+            version(x, out, 0, shape[1] // 2)
+            version(x, out, shape[1] // 2, shape[1])
+        made.append(out)
+    np.testing.assert_array_equal(*made)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(made[0], np.add.reduce(x, 0))
+        found = rows.reduced("sum", x, (0,), keep=True)
+    assert (found is not None) == (x.size >= 1 << 14)
+    if found is not None:
+        np.testing.assert_array_equal(found, made[0][None])

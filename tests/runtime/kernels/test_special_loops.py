@@ -1,5 +1,5 @@
-"""The loops of gamma and beta functions: both versions have the same bits, whatever lies beside a value; and the values
-are those of the C library, or of identities."""
+"""The loops of error, gamma and beta functions: both versions have the same bits, whatever lies beside a value; and the
+values are those of the C library, or of identities."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import sparkflow as tf
 from sparkflow_runtime.kernels import special, special_loops
 
 LOOPS = {
+    "erf_parts": (2, 1, (0,)),
+    "erfc_parts": (2, 1, (0,)),
     "lgamma_parts": (1, 3, (0, 1, 2)),
     "digamma_parts": (1, 2, (0, 1)),
     "gamma_series": (2, 2, (1,)),
@@ -23,6 +25,9 @@ LOOPS = {
 
 def _inputs(name: str, count: int) -> list[np.ndarray]:
     rng = np.random.default_rng(7)
+    if name.startswith("erf"):
+        x = np.concatenate([rng.normal(0, 3, count), [0.0, -0.0, 0.46875, 4.0, -4.0, 30.0, np.inf, -np.inf, np.nan]])
+        return [x, np.exp(-np.minimum(x * x, 700.0))]
     x = np.concatenate([rng.uniform(0, 3, count - 9), rng.uniform(0, 40, 6), [1.0, 2.0, 1e6]])
     if name.endswith("_parts"):
         return [np.concatenate([x, [0.0, 5e-324, np.inf, np.nan]])]
@@ -90,3 +95,18 @@ def test_incomplete_integrals_of_whole_orders(dtype: Any, rtol: float) -> None:
     np.testing.assert_allclose(q, tail, rtol=rtol)
     np.testing.assert_allclose(p, 1 - tail, rtol=rtol, atol=rtol * 1e-2)
     np.testing.assert_allclose(i, beta, rtol=rtol)
+
+
+@pytest.mark.parametrize(("function", "exact"), [(special.erf, math.erf), (special.erfc, math.erfc)])
+def test_error_functions(function: Any, exact: Any) -> None:
+    """Within a few units of the last digit, the tail of erfc too."""
+    edges = [0.0, -0.0, 0.46875, np.nextafter(0.46875, 1), 4.0, np.nextafter(4.0, 5), 5.93, 26.5, 28.0, 1e300, np.inf]
+    x = np.concatenate([np.linspace(-27, 27, 20001), edges, np.negative(edges), [5e-324, 1e-300, 1e-9]])
+    with np.errstate(all="ignore"):
+        found = function(np, x)
+    wanted = np.array([exact(v) for v in x.tolist()])
+    normal = np.abs(wanted) > 1e-300
+    np.testing.assert_allclose(found[normal], wanted[normal], rtol=2e-15)
+    np.testing.assert_allclose(found[~normal], wanted[~normal], rtol=0, atol=1e-300)
+    with np.errstate(all="ignore"):
+        assert np.isnan(function(np, np.array([np.nan]))).all()

@@ -1,6 +1,7 @@
 """Fusion: a chain of elementwise ops as one `_Fused` node; MatMul and Conv2D with their bias and activation as
-`_FusedMatMul` and `_FusedConv2D`; batch normalisation by given statistics with its activation as `_FusedBatchNorm`; the
-product that is a large variable's gradient with the update as `_FusedUpdate`, so that the gradient never exists whole.
+`_FusedMatMul` and `_FusedConv2D`; sums of many products as `_FusedSum`; batch normalisation by given statistics with
+its activation as `_FusedBatchNorm`; the product that is a large variable's gradient with the update as `_FusedUpdate`,
+so that the gradient never exists whole.
 
 A fused node carries the nodes it stands for (`_nodes`, serialised) and runs them as they are where it has nothing
 better (`kernels/fused.py`). Its name is that of the last of them; outputs that others need are further ports.
@@ -44,6 +45,7 @@ _SWAPPED = "_swap_to_host"  # says which inputs of this node, so it stays one
 _MAX_MEMBERS, _MAX_INPUTS = 64, 64
 _SMALL, _FEW = 1 << 14, 4  # elements, members
 _LARGE = 1 << 20  # elements of a gradient that is worth taking apart
+_STEPS, _SUMMED = 4, 1 << 13  # products, and elements of each, from which their sum is worth a node of its own
 DENSE_UPDATES = {  # which input is the gradient
     "ApplyGradientDescent": 2,
     "ApplyMomentum": 3,
@@ -78,6 +80,7 @@ def fuse(view: View) -> None:
     join_adam(view)
     join_bags(view)
     events = _events(view)
+    _fuse_sums(view, events)
     _fuse_products(view, events)
     _fuse_norms(view, events)
     _fuse_updates(view, events)
@@ -249,6 +252,33 @@ def _fuse_norms(view: View, events: dict[str, int]) -> None:
             chain.append(activation)
         chains.append((chain, "_FusedBatchNorm"))
     _replace(view, chains)
+
+
+def _fuse_sums(view: View, events: dict[str, int]) -> None:
+    """Sums of many products of one kind, as the gradient of a weight that is used step by step."""
+    sums = [op for op in view.ops.values() if op.op == "AddN" and len(op.data) >= _STEPS and op.name in view.free]
+    if not sums:
+        return
+    users, seen = view.consumers(), view.kept | view.gates | view.fed_nodes
+    chains: list[tuple[list[Op], str]] = []
+    for op in sums:
+        products = [view.ops[e] for e in op.data if e in view.ops and view.ops[e].op == "MatMul"]
+        own = [m for m in products if not m.control and m.name not in seen and users[m.name] == [op]]
+        if len(own) < len(op.data) or op.name in view.fed_nodes or not all(_together(m, op, view) for m in own):
+            continue
+        alike = len({(m.attr("transpose_a"), m.attr("transpose_b"), events[m.name]) for m in own}) == 1
+        if alike and events[own[0].name] == events[op.name] and _thin(own[0], view):
+            chains.append(([*own, op], "_FusedSum"))
+    _replace(view, chains)
+
+
+def _thin(product: Op, view: View) -> bool:
+    """Whether a product is large, and what is multiplied takes about as little memory until the sum as the products
+    would; where its size is open, a batch, it is taken for a usual one. 20 products of 96 x 64 by 64 x 128 take 0.54 ms
+    of a processor instead of 0.94; 64 x 128 elements and fewer come out as fast one by one."""
+    shapes = [view.shapes.of(e) for e in (*product.data, product.name)]
+    a, b, out = (math.prod(n for n in shape or () if isinstance(n, int)) for shape in shapes)
+    return None not in shapes and out > _SUMMED and a + b <= 4 * out
 
 
 def _fuse_products(view: View, events: dict[str, int]) -> None:

@@ -217,3 +217,57 @@ def test_a_normalisation_takes_its_activation_along(
 def test_a_matrix_is_no_bias(node: Made, graph_def: Made, optimized: Made) -> None:
     found = optimized(graph_def(*layer(node, bias=(1, 4))), "fusion", fetches=["relu:0"])
     assert found["product"].op == "MatMul" and parts(found["relu"]) == ["biased", "relu"]
+
+
+def steps(node: Made, *more: Any, **attrs: Any) -> list[Any]:
+    """The gradient of a weight by five steps: x_i of 20 x 90 turned, by dy_i of 20 x 120, and the sum."""
+    made = []
+    for i in range(5):
+        made += [node(f"x{i}", "Placeholder", dtype=float32, _output_shapes=[Shape((20, 90))])]
+        made += [node(f"dy{i}", "Placeholder", dtype=float32, _output_shapes=[Shape((20, 120))])]
+        made += [node(f"dw{i}", "MatMul", f"x{i}", f"dy{i}", transpose_a=True, transpose_b=False, **rows(90, 120))]
+    total = node("sum", "AddN", *(f"dw{i}" for i in range(5)), N=5, **attrs, **rows(90, 120))
+    return [*made, total, *more]
+
+
+def test_products_that_are_added_become_one(node: Made, graph_def: Made, optimized: Made) -> None:
+    found = optimized(graph_def(*steps(node)), "fusion", fetches=["sum:0"])
+    assert found["sum"].op == "_FusedSum" and parts(found["sum"]) == [*(f"dw{i}" for i in range(5)), "sum"]
+    assert "dw0" not in found and list(found["sum"].input)[:2] == ["x0", "dy0"]
+
+
+def test_products_that_others_see_are_added_by_themselves(node: Made, graph_def: Made, optimized: Made) -> None:
+    for fetches, more in (
+        (["sum:0", "dw3:0"], []),
+        (["sum:0", "other:0"], [node("other", "Neg", "dw2", **rows(90, 120))]),
+        (["sum:0", "other:0"], [node("other", "Neg", "x0", "^dw2", **rows(20, 90))]),
+    ):
+        found = optimized(graph_def(*steps(node, *more)), "fusion", fetches=fetches)
+        assert found["sum"].op == "AddN"
+    fed = optimized(graph_def(*steps(node)), "fusion", fetches=["sum:0"], feeds=["dw1:0"])
+    assert fed["sum"].op == "AddN"
+
+
+@pytest.mark.parametrize("shape, batch", [([None, 6, 24], 20), ([20, 6, 24], 20), ([None, 6, 24], 300)])
+def test_a_cell_that_is_written_out_has_the_same_bits(shape: list[int | None], batch: int) -> None:
+    """With a bias, and with a variable that the products read and the step then changes."""
+    found = []
+    for toggle in (RewriterConfig.ON, RewriterConfig.OFF):
+        with tf.Graph().as_default():
+            x = tf.placeholder(tf.float32, shape)
+            draw = tf.random_uniform_initializer(-0.3, 0.3, seed=1)
+            w = tf.get_variable("w", [124, 100], initializer=draw)
+            b = tf.get_variable("b", [100], initializer=draw)
+            h = tf.zeros_like(x[:, 0, :1]) + tf.zeros([100])
+            for t in range(6):
+                h = tf.tanh(tf.matmul(tf.concat([x[:, t], h], 1), w) + b)
+            loss = tf.reduce_mean(tf.square(h - 0.1))
+            train = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+            config = tf.ConfigProto()
+            config.graph_options.rewrite_options.remapping = toggle
+            with tf.Session(config=config) as session:
+                session.run(tf.global_variables_initializer())
+                fed = {x: np.random.default_rng(0).normal(size=(batch, 6, 24))}
+                losses = [session.run([loss, train], fed)[0] for _ in range(4)]
+                found.append([np.array(losses).tobytes(), *(v.tobytes() for v in session.run([w, b]))])
+    assert found[0] == found[1]

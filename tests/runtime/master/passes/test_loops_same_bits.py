@@ -217,3 +217,28 @@ def test_products_with_few_vectors_stay(rows: int | None, laid: int) -> None:
         return y, {x: np.ones((rows or 9, 40)), w: np.ones((40, 40))}
 
     assert _ops_run(make).get("_ColumnsTogether", 0) == laid
+
+
+def _written_out(steps: int) -> tuple[Any, dict[Any, Any]]:
+    """A cell step by step, whose weight changes after all have read it."""
+    x = tf.placeholder(tf.float32, [None, steps, 24])
+    w = tf.get_variable("w", [124, 100], initializer=tf.random_uniform_initializer(-0.3, 0.3, seed=1))
+    h = tf.zeros_like(x[:, 0, :1]) + tf.zeros([100])
+    for t in range(steps):
+        h = tf.tanh(tf.matmul(tf.concat([x[:, t], h], 1), w))
+    loss = tf.reduce_mean(tf.square(h - 0.1))
+    train = tf.train.GradientDescentOptimizer(0.5).minimize(loss)
+    with tf.control_dependencies([train]):
+        after = tf.identity(loss)
+    rng = np.random.default_rng(0)
+    return [after, w], {x: rng.normal(size=(20, steps, 24)).astype(np.float32)}
+
+
+@pytest.mark.parametrize(("steps", "laid"), [(4, 0), (8, 1)])
+def test_so_is_one_that_many_products_have_in_common(steps: int, laid: int) -> None:
+    counts = _ops_run(lambda: _written_out(steps))
+    assert counts.get("_ColumnsTogether", 0) == laid, "the weight, for the gradient of the state alone"
+    assert counts["_FusedSum"] == 1
+    a, b = ([np.frombuffer(v, np.float32) for v in results(lambda: _written_out(steps), *off)] for off in ([], TOGGLES))
+    for one, other in zip(a, b):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
