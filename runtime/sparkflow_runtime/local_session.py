@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -18,7 +18,7 @@ from sparkflow_runtime.partial import PartialRun
 from sparkflow_runtime.threads import inter_op
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.errors import OpError
-from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunMetadata, RunOptions
+from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, NodeDef, RunMetadata, RunOptions
 from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 from sparkflow_runtime.worker.worker import Worker
 
@@ -68,6 +68,11 @@ class RuntimeSession:
     def extend(self, graph: GraphDef) -> None:
         self._master.extend(graph)
 
+    def extend_unwritten(self, ops: Sequence[tuple[str, str]], write: Callable[[str, NodeDef], None]) -> None:
+        """The nodes (name, op) of a graph in this process, which is whole: `write` makes an empty NodeDef the node of a
+        name, when a run first needs it."""
+        self._master.extend_unwritten(ops, write)
+
     def run(
         self,
         feeds: dict[str, np.ndarray],
@@ -111,6 +116,12 @@ class RuntimeSession:
             return self.run(dict(zip(feeds, values)), fetches, targets, options, metadata)
 
         return call
+
+    def compile_ahead(self, wanted: Iterable[tuple[Sequence[str], Sequence[str]]]) -> None:
+        """Have these (fetches, targets), which will be run without feeds, compiled when nobody else compiles. In a
+        session that has no other task to wait for, nothing is done."""
+        if not self._own:
+            self._master.compile_ahead(((), tuple(fetches), tuple(targets)) for fetches, targets in wanted)
 
     def begin_partial(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], handle: str = ""

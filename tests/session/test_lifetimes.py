@@ -29,8 +29,9 @@ def test_only_new_nodes_are_sent(graph: Any, monkeypatch: pytest.MonkeyPatch) ->
     a = tf.constant(1.0, name="a")
     with tf.Session() as session:
         sent: list[list[str]] = []
-        extend = session._runtime.extend
-        monkeypatch.setattr(session._runtime, "extend", lambda g: (sent.append([n.name for n in g.node]), extend(g)))
+        extend = session._runtime.extend_unwritten
+        told = lambda ops, write: (sent.append([name for name, _ in ops]), extend(ops, write))  # noqa: E731
+        monkeypatch.setattr(session._runtime, "extend_unwritten", told)
         session.run(a)
         session.run(a)
         b = tf.add(a, a, name="b")

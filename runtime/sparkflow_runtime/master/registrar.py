@@ -14,7 +14,7 @@ from sparkflow_runtime.wire.protos import GraphDef
 
 class Registrar:
     """Of one session. Parts of other tasks are shared by all signatures that need the same there: what a graph that
-    grows costs is what is new in it. Not for several threads."""
+    grows costs is what is new in it. `register` is for one thread at a time."""
 
     def __init__(self, session: str, own: OwnTask, tasks: Mapping[str, Task], session_open: Event):
         self._session, self._own, self._tasks, self._open = session, own, tasks, session_open
@@ -30,8 +30,8 @@ class Registrar:
         fetch_at: list[int],
         trace: bool,
     ) -> Callable[[], Part]:
-        """Begin to register a part; the function that comes back waits for it. feed_at, fetch_at: positions of those
-        feeds and fetches that are its own. trace: it records, so it is not shared."""
+        """Begin to register a part; the function that comes back waits for it, in any thread. feed_at, fetch_at:
+        positions of those feeds and fetches that are its own. trace: it records, so it is not shared."""
         names = [feeds[i] for i in feed_at], [fetches[i] for i in fetch_at]
         if task == self._own.name:
             own, session = self._own, self._session
