@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
-from sparkflow_runtime.master.compiled import Task
+from sparkflow_runtime.hosting import Host
 from sparkflow_runtime.master.master import Master
 from sparkflow_runtime.master.passes import Report, Settings
 from sparkflow_runtime.memory import keep_freed_memory, limit_bytes
@@ -32,15 +32,6 @@ class DeviceAttributes(NamedTuple):
     device_type: str
     memory_limit_bytes: int
     incarnation: int = 0
-
-
-class Host(Protocol):
-    """What a session needs of a Server."""
-
-    worker: Worker
-    config: ConfigProto  # what its sessions have unless theirs says otherwise
-
-    def tasks(self, filters: Sequence[str] = ()) -> Mapping[str, Task]: ...
 
 
 class RuntimeSession:
