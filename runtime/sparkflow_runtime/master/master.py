@@ -82,6 +82,7 @@ class Master:
         self._nodes = Nodes()
         self._compiled: Signatures[Compiled] = Signatures()
         self._begun: dict[Any, Callable[[], Compiled]] = {}  # signatures compiled ahead of their first run
+        self._in_use = Event()  # somebody waits for a signature, or has one
         self._turns, self._keeping = Turns(), Lock()
         self._optimizer = Optimizer(self._settings, give_way=self._turns.give_way)
         self.session_id = secrets.token_hex(8)
@@ -130,7 +131,9 @@ class Master:
 
     def compile_ahead(self, signatures: Iterable[Signature]) -> None:
         """Compile these one after the other, whenever nobody else compiles, and have the tasks begin to register their
-        parts; the first run waits for what is left. What goes wrong is for that run to say."""
+        parts; the first run waits for what is left. What goes wrong is for that run to say. Begins behind the session's
+        first run, which has the tasks busy."""
+        self._in_use.wait()
         for signature in signatures if not self._cost_steps else ():
             try:
                 self._begin_ahead((*signature, False, True))
@@ -164,11 +167,16 @@ class Master:
 
         def kept() -> Compiled:
             finish = self._begun.pop(key, None)
-            with paused():
-                if finish is None:
-                    with self._turns:
-                        finish = make()
-                made = finish()
+            try:
+                with paused():
+                    if finish is None:
+                        with self._turns:
+                            self._in_use.set()
+                            finish = make()
+                    made = finish()
+            except AbortedError:
+                self._raise_if_closed()
+                raise
             with self._keeping:
                 dropped = self._compiled.put(key, made, len(made.placed.node))
             del dropped  # without the lock: their parts are forgotten now, or when their last user goes
@@ -391,11 +399,12 @@ class Master:
         """Cancel the steps that run and forget the session's parts everywhere; variables and queues stay with their
         tasks."""
         self._closed = True
+        self._in_use.set()
         self._open.clear()
         for step in list(self._active):
             step.abort(CancelledError("Session has been closed."))
         self._own.deregister(self.session_id)
-        for task in {p.name: p.task for c in self._compiled.values() for p in c.others}.values():
-            task.deregister(self.session_id)  # type: ignore[union-attr]
+        for task in list(self._registrar.told.values()):
+            task.deregister(self.session_id)
         self._begun.clear()
         self._compiled.clear()
