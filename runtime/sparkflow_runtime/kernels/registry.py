@@ -135,11 +135,11 @@ def load_all() -> None:
 
 def _rows(op: str) -> tuple[Kernel | None, Kernel | None]:
     """(that of every device, that of the CPU); asked for each node of each pass."""
-    found = _KERNELS.get((op, _ANY)), _KERNELS.get((op, "CPU"))
-    if found == (None, None) and op not in _NO_KERNEL:
+    every, cpu = _KERNELS.get((op, _ANY)), _KERNELS.get((op, "CPU"))
+    if every is None and cpu is None and op not in _NO_KERNEL:
         load_all()
-        found = _KERNELS.get((op, _ANY)), _KERNELS.get((op, "CPU"))
-    return found
+        every, cpu = _KERNELS.get((op, _ANY)), _KERNELS.get((op, "CPU"))
+    return every, cpu
 
 
 def kernel(
@@ -254,8 +254,7 @@ def prepare(ops: Iterable[str]) -> None:
 
 
 def find(op: str, device_type: str) -> Kernel:
-    every, _ = _rows(op)
-    row = _KERNELS.get((op, device_type)) or every
+    row = _KERNELS.get((op, device_type)) or _rows(op)[0] or _KERNELS.get((op, device_type))
     if row is None:
         others = sorted(d for o, d in _KERNELS if o == op)
         hint = f"it has one for {others}" if others else "no device type has one"
@@ -274,7 +273,8 @@ def ref_positions(op: str) -> frozenset[int]:
 
 
 def is_asynchronous(op: str) -> bool:
-    return any([row is not None and row.is_async for row in _rows(op)])
+    every, cpu = _rows(op)
+    return bool((every and every.is_async) or (cpu and cpu.is_async))
 
 
 def is_stateful(op: str) -> bool:
