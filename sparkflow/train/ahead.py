@@ -34,5 +34,5 @@ def compile_ahead(session: Any, first: Iterable[Any] = ()) -> None:
 def _compile(session: Any, wanted: Iterable[Any]) -> None:
     try:
         session._compile_ahead(wanted)
-    except (OpError, RuntimeError) as error:  # whoever runs it hears of it; the session may be closed by now
+    except (OpError, RuntimeError, TypeError, ValueError) as error:  # whoever runs it hears of it; or it was closed
         _log.debug("Not compiled ahead: %s", error)

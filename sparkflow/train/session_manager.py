@@ -137,7 +137,8 @@ class SessionManager:
         config: Any,
     ) -> tuple[Session, bool]:
         sess = Session(master, graph=self._graph, config=config)
-        compile_ahead(sess, (self._ready_for_local_init_op, self._local_init_op, self._ready_op))
+        unfed = None if self._feed_dict else self._local_init_op
+        compile_ahead(sess, (self._ready_for_local_init_op, unfed, self._ready_op))
         if directory and path:
             raise ValueError("Can not provide both checkpoint_dir and checkpoint_filename_with_path.")
         if saver is None or not (directory or path):

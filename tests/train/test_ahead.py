@@ -54,6 +54,7 @@ def test_errors_are_left_to_who_runs_it(servers: Any) -> None:  # noqa: F811
             lost = tf.constant(1.0) + 1.0
         fine = tf.identity(tf.constant(3.0))
         with tf.Session(target) as session:
+            ahead.compile_ahead(session, [7])  # nothing that can be fetched
             ahead.compile_ahead(session, [lost, fine])
             session.run(tf.constant(0.0))
             assert _until(lambda: ((fine.name,), ()) in _signatures(session))
