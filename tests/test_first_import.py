@@ -39,6 +39,24 @@ def test_what_few_servers_need_is_imported_when_they_do() -> None:
     assert done.stdout.split() == []
 
 
+def test_a_parameter_server_is_nobodys_master() -> None:
+    """Nor does it, for tables that are trained, need kernels of images, strings or files."""
+    code = (
+        "import sys, os, threading, sparkflow as tf\n"
+        "server = tf.train.Server({'ps': ['127.0.0.1:0']}, 'ps', 0)\n"
+        "print(*{'sparkflow_runtime.master.master', 'sparkflow_runtime.kernels.table_seldom'} & {*sys.modules})\n"
+        "x = tf.get_variable('x', [4, 2]); loss = tf.nn.l2_loss(tf.nn.embedding_lookup(x, [1, 2]))\n"
+        "train = tf.train.AdamOptimizer().minimize(loss)\n"
+        "with tf.train.MonitoredTrainingSession(server.target) as session:\n"
+        "    session.run(train)\n"
+        "print(*{'sparkflow_runtime.kernels.table_seldom'} & {*sys.modules})\n"
+        "print(tf.Session().run(tf.strings.join(['a', 'b'])))\n"
+        "sys.stdout.flush(); os._exit(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "\n\nb'ab'\n", done.stderr
+
+
 def test_only_the_import_is_made_old() -> None:
     """Sessions and servers come and go: what is young beside them stays young, so that it is collected in time."""
     code = (

@@ -13,10 +13,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from sparkflow_runtime.local_session import Host, RuntimeSession
-from sparkflow_runtime.partial import PartialRun
+from sparkflow_runtime.hosting import Host
 from sparkflow_runtime.runners import Runners
 from sparkflow_runtime.transport.base import Channel, Reply
 from sparkflow_runtime.wire import sessions
@@ -30,6 +29,10 @@ from sparkflow_runtime.wire.errors import (
 )
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunMetadata, RunOptions
 from sparkflow_runtime.wire.sessions import PartialRequest, Signature, StepRequest
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.local_session import RuntimeSession
+    from sparkflow_runtime.partial import PartialRun
 
 _QUICK_S, _SMALL_BYTES = 500e-6, 256 << 10  # of a step that may run on the reader's thread
 
@@ -77,6 +80,8 @@ class Clients:
     def _open(self, channel: Channel, meta: bytes, reply: Reply) -> None:
         if channel in self._sessions:
             raise AlreadyExistsError(f"{self._server.name}: {channel} has a session already")
+        from sparkflow_runtime.local_session import RuntimeSession  # a parameter server is nobody's master
+
         session = ClientSession(RuntimeSession(self._server, ConfigProto.FromString(meta)), self._later)
         self._sessions[channel] = session
         _log.info("%s: session for %s", self._server.name, channel)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
-from sparkflow_runtime.master.compiled import Task
+from sparkflow_runtime.hosting import Host
 from sparkflow_runtime.master.master import Master
 from sparkflow_runtime.master.passes import Report, Settings
 from sparkflow_runtime.memory import keep_freed_memory, limit_bytes
@@ -18,7 +18,7 @@ from sparkflow_runtime.partial import PartialRun
 from sparkflow_runtime.threads import inter_op
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.errors import OpError
-from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunMetadata, RunOptions
+from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, NodeDef, RunMetadata, RunOptions
 from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 from sparkflow_runtime.worker.worker import Worker
 
@@ -32,15 +32,6 @@ class DeviceAttributes(NamedTuple):
     device_type: str
     memory_limit_bytes: int
     incarnation: int = 0
-
-
-class Host(Protocol):
-    """What a session needs of a Server."""
-
-    worker: Worker
-    config: ConfigProto  # what its sessions have unless theirs says otherwise
-
-    def tasks(self, filters: Sequence[str] = ()) -> Mapping[str, Task]: ...
 
 
 class RuntimeSession:
@@ -67,6 +58,11 @@ class RuntimeSession:
 
     def extend(self, graph: GraphDef) -> None:
         self._master.extend(graph)
+
+    def extend_unwritten(self, ops: Sequence[tuple[str, str]], write: Callable[[str, NodeDef], None]) -> None:
+        """The nodes (name, op) of a graph in this process, which is whole: `write` makes an empty NodeDef the node of a
+        name, when a run first needs it."""
+        self._master.extend_unwritten(ops, write)
 
     def run(
         self,
@@ -111,6 +107,12 @@ class RuntimeSession:
             return self.run(dict(zip(feeds, values)), fetches, targets, options, metadata)
 
         return call
+
+    def compile_ahead(self, wanted: Iterable[tuple[Sequence[str], Sequence[str]]]) -> None:
+        """Have these (fetches, targets), which will be run without feeds, compiled when nobody else compiles. In a
+        session that has no other task to wait for, nothing is done."""
+        if not self._own:
+            self._master.compile_ahead(((), tuple(fetches), tuple(targets)) for fetches, targets in wanted)
 
     def begin_partial(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], handle: str = ""

@@ -7,7 +7,7 @@ import json
 import os
 import socket
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -21,7 +21,7 @@ from sparkflow_runtime.transport.base import Channel, NoHandler
 from sparkflow_runtime.wire import sessions
 from sparkflow_runtime.wire.cluster import address_of
 from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, OpError, UnavailableError, from_dict
-from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunMetadata, RunOptions
+from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, NodeDef, RunMetadata, RunOptions
 from sparkflow_runtime.wire.sessions import PartialRequest, Signature, StepRequest
 
 _CONTROL_TIMEOUT_S = 120.0  # of what runs no step
@@ -52,6 +52,13 @@ class RemoteSession:
     def extend(self, graph: GraphDef) -> None:
         self._call(sessions.EXTEND, b"", [np.frombuffer(graph.SerializeToString(), np.uint8)])
 
+    def extend_unwritten(self, ops: Sequence[tuple[str, str]], write: Callable[[str, NodeDef], None]) -> None:
+        """The nodes (name, op); `write` makes an empty NodeDef the node of a name. All travel now."""
+        graph = GraphDef()
+        for name, _ in ops:
+            write(name, graph.node.add())
+        self.extend(graph)
+
     def run(
         self,
         feeds: Mapping[str, Any],
@@ -74,6 +81,9 @@ class RemoteSession:
             return run(signature, values, options, metadata)
 
         return call
+
+    def compile_ahead(self, wanted: Iterable[tuple[Sequence[str], Sequence[str]]]) -> None:
+        """Nothing: the master compiles what it is asked to run."""
 
     def begin_partial(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> RemotePartialRun:
         signature, handle = Signature(tuple(feeds), tuple(fetches), tuple(targets)), new_handle()

@@ -96,7 +96,8 @@ class Server:
         self.config = config or ConfigProto()
         self.job, self.index, self.name = job, index, task_name(job, index)
         self._secret, self._options = secret, TransportOptions(keepalive_s=keepalive_s)
-        self.worker = Worker(self.name, self._push, inter_op, Runners(f"sparkflow-steps {self.name}").submit)
+        self._aside = Runners(f"sparkflow-steps {self.name}").submit
+        self.worker = Worker(self.name, self._push, inter_op, self._aside)
         self._cluster = ClusterSpec({})
         self._collectives = Collectives(self.name, self._push_collective, self._collective_leader)
         self.worker.resources.collectives = self._collectives
@@ -236,8 +237,8 @@ class Server:
             self.worker.rendezvous.abort(
                 _STEP_META.unpack_from(meta)[0], from_dict(json.loads(meta[_STEP_META.size :]))
             )
-        elif method == REGISTER:
-            self._register(channel, meta, tensors, reply)
+        elif method == REGISTER:  # steps of this peer that come meanwhile do not wait for it
+            self._aside(lambda: self._answered(reply, lambda: self._register(channel, meta, tensors, reply)))
         elif method == DEREGISTER:
             self.worker.deregister(meta.decode())
         elif method == RESET:
@@ -251,6 +252,14 @@ class Server:
             self._clients.on_message(channel, method, meta, tensors, reply)
         else:
             raise UnimplementedError(f"{self.name}: no method {method} (asked by {channel})")
+
+    @staticmethod
+    def _answered(reply: Any, work: Callable[[], None]) -> None:
+        """What it raises is the reply."""
+        try:
+            work()
+        except Exception as error:
+            reply.fail(error)
 
     def _register(self, channel: Channel, meta: bytes, tensors: list[Any], reply: Any) -> None:
         if channel.peer:

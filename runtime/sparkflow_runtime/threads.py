@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS")
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1", "[::1]"))
-_HOLDS_VARIABLES = "ps"
+HOLDS_VARIABLES = "ps"
 _SWITCH_S = 2e-4
 
 
@@ -132,7 +132,7 @@ def share(own: str, tasks: Iterable[tuple[str, str]], here: int = 1) -> int | No
     own: this task's address, host:port. tasks: (job, address) of all tasks. here: how many of them this process serves.
     """
     local = [job for job, address in tasks if _host(address) == _host(own)]
-    computing = [job for job in local if job != _HOLDS_VARIABLES] or local
+    computing = [job for job in local if job != HOLDS_VARIABLES] or local
     processes = len(computing) - (here - 1)
     return max(1, processors() // processes) if processes > 1 else None
 

@@ -137,9 +137,9 @@ class Graph(Collections):
     def get_operations(self) -> list[Operation]:
         return self._made[:]
 
-    def operations_since(self, version: int) -> list[Operation]:
-        """Those made since the graph had that version, without a look at the others."""
-        return self._made[version:]
+    def operations_since(self, version: int, to_version: int | None = None) -> list[Operation]:
+        """Those made since the graph had that version (until it had another), without a look at the others."""
+        return self._made[version:to_version]
 
     def get_operation_by_name(self, name: str) -> Operation:
         if name not in self._ops:
@@ -186,11 +186,12 @@ class Graph(Collections):
         graph_def = GraphDef()
         graph_def.versions.producer = _PRODUCER
         for op in self._made[from_version:to_version]:
-            node = graph_def.node.add()
-            op.write(node)
-            if add_shapes and op.outputs:
-                node.attr["_output_shapes"].CopyFrom(_shapes_attr(tuple(t._shape for t in op.outputs)))
+            _write(op, graph_def.node.add(), add_shapes)
         return graph_def
+
+    def write_node(self, name: str, node: NodeDef) -> None:
+        """Make an empty node the one of that name, with `_output_shapes`."""
+        _write(self._ops[name], node, True)
 
     @property
     def version(self) -> int:
@@ -360,6 +361,12 @@ class Graph(Collections):
         if found.graph is not self:
             raise ValueError(f"Cannot use the given session for `{method}()`: it belongs to another graph")
         return found
+
+
+def _write(op: Operation, node: NodeDef, add_shapes: bool) -> None:
+    op.write(node)
+    if add_shapes and op.outputs:
+        node.attr["_output_shapes"].CopyFrom(_shapes_attr(tuple([t._shape for t in op.outputs])))
 
 
 @lru_cache(maxsize=4096)

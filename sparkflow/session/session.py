@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -115,6 +115,12 @@ class Session:
 
         return call
 
+    def _compile_ahead(self, fetches: Iterable[Any]) -> None:
+        """What will be run soon, each without feeds, is compiled while the program waits for something else."""
+        self._begin()
+        plans = [self._plans.of(f) for f in fetches]
+        self._runtime.compile_ahead((plan.tensors, plan.targets) for plan in plans)
+
     def partial_run_setup(self, fetches: Any, feeds: Sequence[Any] | None = None) -> str:
         """Begin a step whose feeds come, and whose fetches go, by several calls of `partial_run`; the handle for them.
 
@@ -162,7 +168,8 @@ class Session:
     def _extend(self, version: int) -> None:
         with self._lock, paused():
             if version > self._sent:
-                self._runtime.extend(self._graph.as_graph_def(self._sent, add_shapes=True, to_version=version))
+                made = self._graph.operations_since(self._sent, version)
+                self._runtime.extend_unwritten([(op.name, op.type) for op in made], self._graph.write_node)
                 self._sent = version
 
     def _explained(self, error: OpError) -> OpError:

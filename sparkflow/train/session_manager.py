@@ -9,6 +9,7 @@ from typing import Any
 
 from sparkflow.framework.graph import Graph, get_default_graph
 from sparkflow.session.session import Session
+from sparkflow.train.ahead import compile_ahead
 from sparkflow.train.checkpoint_state import latest_checkpoint
 from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, FailedPreconditionError, UnavailableError
 
@@ -136,6 +137,8 @@ class SessionManager:
         config: Any,
     ) -> tuple[Session, bool]:
         sess = Session(master, graph=self._graph, config=config)
+        unfed = None if self._feed_dict else self._local_init_op
+        compile_ahead(sess, (self._ready_for_local_init_op, unfed, self._ready_op))
         if directory and path:
             raise ValueError("Can not provide both checkpoint_dir and checkpoint_filename_with_path.")
         if saver is None or not (directory or path):

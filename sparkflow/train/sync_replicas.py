@@ -34,6 +34,7 @@ from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.ops import array, control_flow, state, variables
 from sparkflow.ops.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
 from sparkflow.ops.data_flow import FIFOQueue
+from sparkflow.train.ahead import foresee
 from sparkflow.train.optimizer import Optimizer
 from sparkflow.train.queue_runner import QueueRunner
 from sparkflow.train.readiness import global_variables_missing
@@ -277,6 +278,7 @@ class _SyncReplicasHook(SessionRunHook):
         if self._is_chief:
             self._runner = opt.get_chief_queue_runner()
             self._tokens_op = opt.get_init_tokens_op(self._num_tokens)
+            foresee(get_default_graph(), self._init_op, self._tokens_op, *self._runner.enqueue_ops)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         missing = not_ready(self._optimizer.ready_for_local_init_op, session)

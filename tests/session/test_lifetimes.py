@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import FunctionType
 from typing import Any
 
@@ -16,6 +17,8 @@ import pytest
 import sparkflow as tf
 from sparkflow.session.server import Server
 from sparkflow_runtime.master.signatures import Signatures
+from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+from sparkflow_runtime.worker.worker import _MOST_ENDED, Worker
 
 
 @pytest.fixture
@@ -29,8 +32,9 @@ def test_only_new_nodes_are_sent(graph: Any, monkeypatch: pytest.MonkeyPatch) ->
     a = tf.constant(1.0, name="a")
     with tf.Session() as session:
         sent: list[list[str]] = []
-        extend = session._runtime.extend
-        monkeypatch.setattr(session._runtime, "extend", lambda g: (sent.append([n.name for n in g.node]), extend(g)))
+        extend = session._runtime.extend_unwritten
+        told = lambda ops, write: (sent.append([name for name, _ in ops]), extend(ops, write))  # noqa: E731
+        monkeypatch.setattr(session._runtime, "extend_unwritten", told)
         session.run(a)
         session.run(a)
         b = tf.add(a, a, name="b")
@@ -267,3 +271,37 @@ def test_signatures_of_one_graph_do_not_pile_up(graph: Any) -> None:
         work(session)
         before = work(session)
         assert work(session) - before < 20  # what other tests have left may go meanwhile
+
+
+def test_a_part_that_is_compiled_while_its_session_ends_is_not_kept() -> None:
+    worker, going, over = Worker("/job:ps/replica:0/task:0"), threading.Event(), threading.Event()
+    graph = GraphDef(node=[NodeDef(name="v", op="VariableV2", device="/device:CPU:0")])
+    graph.node[0].attr["dtype"].type = tf.float32.as_datatype_enum
+    graph.node[0].attr["shape"].shape.SetInParent()
+    bind = worker._bind
+
+    def slow(*args: Any) -> Any:
+        going.set()
+        assert over.wait(20)
+        return bind(*args)
+
+    worker._bind = slow  # type: ignore[method-assign]
+    for end in (lambda: worker.deregister("session"), worker.reset):
+        going.clear()
+        over.clear()
+        with ThreadPoolExecutor(1) as pool:
+            handle = pool.submit(worker.register, "session", graph, [], ["v:0"])
+            assert going.wait(20)
+            end()
+            over.set()
+            with pytest.raises(tf.errors.AbortedError, match="closed"):
+                handle.result(20)
+        assert not worker._parts and not worker._functions
+        worker._ended.clear()
+
+
+def test_sessions_that_ended_are_remembered_for_a_while() -> None:
+    worker = Worker("/job:ps/replica:0/task:0")
+    for i in range(2 * _MOST_ENDED):
+        worker.deregister(f"session {i}")
+    assert len(worker._ended) == _MOST_ENDED and f"session {2 * _MOST_ENDED - 1}" in worker._ended

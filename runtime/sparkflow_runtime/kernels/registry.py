@@ -24,6 +24,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,8 @@ class Kernel:
 VARIABLES = frozenset(("VariableV2", "Variable"))  # the ops that say which variable is meant
 _KERNELS: dict[tuple[str, str], Kernel] = {}
 _ANY = "*"
+_NO_KERNEL = frozenset(("_Send", "_Recv"))  # ops that plans know themselves
+_MORE: list[str] = []  # the modules not imported yet
 
 
 def _add(row: Kernel, devices: Iterable[str]) -> None:
@@ -115,6 +118,28 @@ def _add(row: Kernel, devices: Iterable[str]) -> None:
         if (row.op, device) in _KERNELS:
             raise InvalidArgumentError(f"Op {row.op!r} has two kernels for device type {device!r}")
         _KERNELS[row.op, device] = row
+
+
+def more_in(module: str) -> None:
+    """Have a module with more kernels imported when an op is asked for that none of the present ones is for."""
+    _MORE.append(module)
+
+
+def load_all() -> None:
+    """Import what is left of the kernels."""
+    for module in list(_MORE):
+        import_module(module)  # who comes first imports it, others wait
+        if module in _MORE:
+            _MORE.remove(module)
+
+
+def _rows(op: str) -> tuple[Kernel | None, Kernel | None]:
+    """(that of every device, that of the CPU); asked for each node of each pass."""
+    every, cpu = _KERNELS.get((op, _ANY)), _KERNELS.get((op, "CPU"))
+    if every is None and cpu is None and op not in _NO_KERNEL:
+        load_all()
+        every, cpu = _KERNELS.get((op, _ANY)), _KERNELS.get((op, "CPU"))
+    return every, cpu
 
 
 def kernel(
@@ -221,12 +246,15 @@ def prepares(prepare: Callable[[], None], *ops: str) -> None:
 
 def prepare(ops: Iterable[str]) -> None:
     """A graph with these ops is known: what may be done ahead (machine code) begins in the background."""
-    for call in dict.fromkeys(call for op in set(ops) for call in _EARLY.get(op, ())):
+    known = set(ops)
+    for op in known:
+        _rows(op)
+    for call in dict.fromkeys(call for op in known for call in _EARLY.get(op, ())):
         call()
 
 
 def find(op: str, device_type: str) -> Kernel:
-    row = _KERNELS.get((op, device_type)) or _KERNELS.get((op, _ANY))
+    row = _KERNELS.get((op, device_type)) or _rows(op)[0] or _KERNELS.get((op, device_type))
     if row is None:
         others = sorted(d for o, d in _KERNELS if o == op)
         hint = f"it has one for {others}" if others else "no device type has one"
@@ -239,33 +267,30 @@ _NO_REFS: frozenset[int] = frozenset()
 
 def ref_positions(op: str) -> frozenset[int]:
     """Input positions at which the op takes a variable itself; empty for an op without kernel."""
-    row = _KERNELS.get((op, _ANY)) or _KERNELS.get((op, "CPU"))
+    every, cpu = _rows(op)
+    row = every or cpu
     return _NO_REFS if row is None else row.refs
 
 
-def _rows(op: str) -> list[Kernel]:
-    """Those of the CPU; asked for each node of each pass."""
-    every, cpu = _KERNELS.get((op, _ANY)), _KERNELS.get((op, "CPU"))
-    return [row for row in (every, cpu) if row is not None]
-
-
 def is_asynchronous(op: str) -> bool:
-    return any([row.is_async for row in _rows(op)])
+    every, cpu = _rows(op)
+    return bool((every and every.is_async) or (cpu and cpu.is_async))
 
 
 def is_stateful(op: str) -> bool:
     """Whether a kernel of the op keeps something from one step to the next, or looks at its surroundings."""
-    return any([row.stateful for row in _rows(op)])
+    return any([row is not None and row.stateful for row in _rows(op)])
 
 
 def keeps_state(op: str) -> bool:
     """As `is_stateful`, without ops whose state lasts for one step (stacks, TensorArrays)."""
-    return any([row.stateful and not row.plain for row in _rows(op)])
+    return any([row is not None and row.stateful and not row.plain for row in _rows(op)])
 
 
 def has_kernel(op: str, device_type: str) -> bool:
-    return (op, device_type) in _KERNELS or (op, _ANY) in _KERNELS
+    return _rows(op)[0] is not None or (op, device_type) in _KERNELS
 
 
 def registered() -> list[str]:
+    load_all()
     return sorted({op for op, _ in _KERNELS})

@@ -83,14 +83,15 @@ class Registered:
 
     def __init__(self, task: Task, handle: Callable[[], int], session_open: Event):
         self._wait, self._task, self._open = handle, task, session_open
-        self._handle = 0
+        self._handle, self._lock = 0, Lock()
 
     @property
     def handle(self) -> int:
         """Raises what went wrong where the task could not compile the part."""
-        if not self._handle:
-            self._handle = self._wait()
-            weakref.finalize(self, forget_parts, self._open, [(self._task, self._handle)]).atexit = False
+        with self._lock:
+            if not self._handle:
+                self._handle = self._wait()
+                weakref.finalize(self, forget_parts, self._open, [(self._task, self._handle)]).atexit = False
         return self._handle
 
 

@@ -11,20 +11,23 @@ import logging
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from threading import Event, Lock
 from typing import Any
 
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.compiled import Compiled, OwnTask, Part, Task, forget_parts
 from sparkflow_runtime.master.cost_model import CostModel
+from sparkflow_runtime.master.homes import Homes
 from sparkflow_runtime.master.later_reads import later_reads
 from sparkflow_runtime.master.lifetimes import compare_peaks
 from sparkflow_runtime.master.mailboxes import with_mailboxes
+from sparkflow_runtime.master.nodes import Nodes, Write
 from sparkflow_runtime.master.partition import partition
 from sparkflow_runtime.master.passes import Optimizer, Report, Settings
-from sparkflow_runtime.master.place import homes, place
+from sparkflow_runtime.master.place import place
 from sparkflow_runtime.master.prune import prune
 from sparkflow_runtime.master.registrar import Registrar
 from sparkflow_runtime.master.signatures import Signatures
@@ -33,7 +36,7 @@ from sparkflow_runtime.master.step_run import StepRun
 from sparkflow_runtime.master.turns import Turns
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.devices import DeviceSpec, task_of
-from sparkflow_runtime.wire.edges import is_control, parse, verify
+from sparkflow_runtime.wire.edges import is_control, parse
 from sparkflow_runtime.wire.errors import (
     AbortedError,
     CancelledError,
@@ -46,6 +49,9 @@ from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 _MOST_CANCELLED = 1024
 
 _log = logging.getLogger(__name__)
+
+
+Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]  # feeds, fetches, targets
 
 
 class Master:
@@ -75,11 +81,12 @@ class Master:
         self.costs = CostModel()
         self._traced_steps: dict[Any, int] = {}
         self._placed: dict[str, str] = {}  # node -> the device that was logged
-        self._homes: dict[str, str] = {}  # variable that asks for no task -> its device
-        self._homes_of = 0  # nodes of the graph when they were looked for
-        self._nodes: dict[str, NodeDef] = {}
+        self._nodes = Nodes()
+        self._homes = Homes(f"{self._own.name}/device:CPU:0", self._soft)
         self._compiled: Signatures[Compiled] = Signatures()
-        self._turns = Turns()
+        self._begun: dict[Any, Callable[[], Compiled]] = {}  # signatures compiled ahead of their first run
+        self._in_use = Event()  # somebody waits for a signature, or has one
+        self._turns, self._keeping = Turns(), Lock()
         self._optimizer = Optimizer(self._settings, give_way=self._turns.give_way)
         self.session_id = secrets.token_hex(8)
         self._open = Event()
@@ -107,9 +114,16 @@ class Master:
     def extend(self, graph: GraphDef) -> None:
         """Add nodes. Raises InvalidArgumentError on a name that is taken or an input that is nowhere."""
         with self._turns:
-            verify(graph, self._nodes)
-            self._nodes.update({n.name: n for n in graph.node})
+            self._nodes.add(graph)
+            self._homes.learn((n.name, n.op) for n in graph.node)
         registry.prepare(n.op for n in graph.node)
+
+    def extend_unwritten(self, ops: Sequence[tuple[str, str]], write: Write) -> None:
+        """The same for nodes (name, op) of a graph in this process, which are written when they are first needed."""
+        with self._turns:
+            self._nodes.add_unwritten([name for name, _ in ops], write)
+            self._homes.learn(ops)
+        registry.prepare(op for _, op in ops)
 
     def compile(
         self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], trace: bool = False
@@ -120,6 +134,25 @@ class Master:
         key = (feeds, fetches, targets, trace or not learned, learned)
         return self._compiled.get(key) or self._kept(key, lambda: self._compile(self._nodes, *key))
 
+    def compile_ahead(self, signatures: Iterable[Signature]) -> None:
+        """Compile these one after the other, whenever nobody else compiles, and have the tasks begin to register their
+        parts; the first run waits for what is left. What goes wrong is for that run to say. Begins behind the session's
+        first run, which has the tasks busy."""
+        self._in_use.wait()
+        for signature in signatures if not self._cost_steps else ():
+            try:
+                self._begin_ahead((*signature, False, True))
+            except OpError as error:
+                _log.debug("Not compiled ahead: %s", error)
+
+    def _begin_ahead(self, key: tuple[Any, ...]) -> None:
+        def begin() -> object:
+            with paused(), self._turns.unhurried():
+                self._begun[key] = self._compile(self._nodes, *key)
+            return self._begun
+
+        self._turns.once(key, lambda: self._compiled.get(key) or self._begun.get(key), begin)
+
     def compiled(self, signature: tuple[Any, Any, Any]) -> Compiled | None:
         """What `compile` would give for a signature, where nothing would have to be compiled or learned for it."""
         return None if self._cost_steps else self._compiled.get((*signature, False, True))
@@ -128,16 +161,28 @@ class Master:
         """A signature whose feeds come from and whose fetches go to mailboxes of the step."""
         key = ("partial", feeds, fetches, targets)
 
-        def make() -> Compiled:
+        def make() -> Callable[[], Compiled]:
             nodes, boxes = with_mailboxes(self._nodes, feeds, fetches, targets, f"{self._own.name}/device:CPU:0")
             return self._compile(nodes, (), (), tuple(boxes), False, True)
 
         return self._compiled.get(key) or self._kept(key, make)
 
-    def _kept(self, key: Any, make: Callable[[], Compiled]) -> Compiled:
+    def _kept(self, key: Any, make: Callable[[], Callable[[], Compiled]]) -> Compiled:
+        """make: what to do in a turn; what it returns waits for other tasks, when others may have theirs."""
+
         def kept() -> Compiled:
-            with self._turns, paused():
-                made = make()
+            finish = self._begun.pop(key, None)
+            try:
+                with paused():
+                    if finish is None:
+                        with self._turns:
+                            self._in_use.set()
+                            finish = make()
+                    made = finish()
+            except AbortedError:
+                self._raise_if_closed()
+                raise
+            with self._keeping:
                 dropped = self._compiled.put(key, made, len(made.placed.node))
             del dropped  # without the lock: their parts are forgotten now, or when their last user goes
             return made
@@ -152,13 +197,14 @@ class Master:
 
     def _compile(
         self,
-        nodes: dict[str, NodeDef],
+        nodes: Mapping[str, NodeDef],
         feeds: tuple[str, ...],
         fetches: tuple[str, ...],
         targets: tuple[str, ...],
         trace: bool,
         learned: bool,
-    ) -> Compiled:
+    ) -> Callable[[], Compiled]:
+        """Has the tasks register their parts; what comes back waits for those of other tasks."""
         if self._closed:
             raise FailedPreconditionError("The session is closed")
         if self._own.resets != self._resets:
@@ -166,7 +212,8 @@ class Master:
         direct = {i: feeds.index(f) for i, f in enumerate(fetches) if f in feeds}
         pruned = prune(nodes, feeds, fetches, targets)
         self._turns.give_way()
-        self._settle(pruned)
+        if len(self.devices) > 1:
+            self._homes.settle(pruned, self._nodes, self.devices)
         by_cost = learned and self._cost_steps > 0
         costs = self.costs if by_cost else None
         if self._log_placement is not None:  # of the nodes that the user made, as in TensorFlow
@@ -179,20 +226,21 @@ class Master:
         found = self._optimizer.optimize_placed(placed, feeds, fetches, targets, costs)
         self._turns.give_way()
         parts = partition(found, feeds, self._settings.carried)
-        begun = []
+        begun: dict[str, Callable[[], Part]] = {}
         for task, graph in parts.items():
             used = {"{}:{}".format(*parse(e)) for n in graph.node for e in n.input if not is_control(e)}
             feed_at = [i for i, f in enumerate(feeds) if f in used]
             fetch_at = [i for i, f in enumerate(fetches) if i not in direct and home[parse(f)[0]] == task]
-            begun.append(self._registrar.register(task, graph, feeds, fetches, feed_at, fetch_at, trace))
-        built = [finish() for finish in begun]  # the tasks compile at the same time
-        own = next((p for p in built if p.task is None), None)
-        others = [p for p in built if p.task is not None]
-        made = Compiled(own, others, len(feeds), len(fetches), direct, parts, placed, Lock() if trace else None)
-        made.edges = feeds, fetches
+            begun[task] = self._registrar.register(task, graph, feeds, fetches, feed_at, fetch_at, trace)
+        own = begun.pop(self._own.name)() if self._own.name in begun else None  # the tasks compile at the same time
+        made = partial(Compiled, own, num_feeds=len(feeds), num_fetches=len(fetches), direct=direct, graphs=parts,
+                       placed=placed, one_at_a_time=Lock() if trace else None, edges=(feeds, fetches))  # fmt: skip
+        return lambda: self._finish(made, own, [finish() for finish in begun.values()])
+
+    def _finish(self, make: Callable[..., Compiled], own: Part | None, others: list[Part]) -> Compiled:
+        made = make(others=others)
         if own is not None:
             made.opening = self._own.opening_peers(own.handle) & {p.name for p in others}
-        if own is not None:
             weakref.finalize(made, forget_parts, self._open, [(self._own, own.handle)]).atexit = False
         return made
 
@@ -226,17 +274,6 @@ class Master:
 
     def _place(self, graph: GraphDef, costs: CostModel | None) -> GraphDef:
         return place(graph, self.devices, f"{self._own.name}/device:CPU:0", self._soft, costs)
-
-    def _settle(self, pruned: GraphDef) -> None:
-        """What keeps state is where it was, whatever else this run has of the graph."""
-        if len(self.devices) == 1:
-            return
-        if self._homes_of < len(self._nodes):
-            default = f"{self._own.name}/device:CPU:0"
-            self._homes = homes(self._nodes.values(), self.devices, default, self._soft, self._homes)
-            self._homes_of = len(self._nodes)
-        for node in pruned.node if self._homes else ():
-            node.device = self._homes.get(node.name, node.device)
 
     def _log_places(self, placed: GraphDef) -> None:
         for node in placed.node:
@@ -369,10 +406,12 @@ class Master:
         """Cancel the steps that run and forget the session's parts everywhere; variables and queues stay with their
         tasks."""
         self._closed = True
+        self._in_use.set()
         self._open.clear()
         for step in list(self._active):
             step.abort(CancelledError("Session has been closed."))
         self._own.deregister(self.session_id)
-        for task in {p.name: p.task for c in self._compiled.values() for p in c.others}.values():
-            task.deregister(self.session_id)  # type: ignore[union-attr]
+        for task in list(self._registrar.told.values()):
+            task.deregister(self.session_id)
+        self._begun.clear()
         self._compiled.clear()

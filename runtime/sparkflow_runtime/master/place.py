@@ -9,7 +9,7 @@ With a cost model, groups that ask for nothing go where a simulated step would h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from sparkflow_runtime.kernels import registry
@@ -70,38 +70,26 @@ def place(
 
 
 def homes(
-    nodes: Iterable[NodeDef], devices: Sequence[str], default: str, soft: bool, so_far: Mapping[str, str]
+    nodes: Sequence[NodeDef], free: Collection[str], devices: Sequence[str], default: str, soft: bool
 ) -> dict[str, str]:
-    """Variable (queue, table), of those that ask for no task themselves -> its device, as the whole graph has it: what
-    is colocated with it, or refers to it, may ask for one, and a run that has no part in that must find it there too.
-
-    so_far: those that have been placed before stay. What cannot be placed is left to the run that needs it."""
-    whole = list(nodes)
-    keeping = {op for op in {n.op for n in whole} if registry.keeps_state(op)}
-    free = [n for n in whole if n.op in keeping and n.name not in so_far and _asks_for_no_task(n)]
-    if not free:
-        return dict(so_far)
-    known, groups, found, names = set(devices), _groups(whole), dict(so_far), {n.name for n in free}
-    of_group: dict[str, list[NodeDef]] = {groups.find(n.name): [] for n in free}
-    for node in whole:
+    """The devices of these nodes, as the whole graph has them: what is colocated with one, or refers to it, may ask for
+    a task, and a run that has no part in that must find it there too. What cannot be placed is left out."""
+    known, groups = set(devices), _groups(nodes)
+    of_group: dict[str, list[NodeDef]] = {groups.find(name): [] for name in free}
+    for node in nodes:
         of_group.get(groups.find(node.name), []).append(node)
+    found: dict[str, str] = {}
     for members in of_group.values():
         spec: _Spec | None = None
         try:
             for node in sorted(members, key=_rank):
                 spec = _merge(spec, node)
-            assert spec is not None
+            assert spec is not None  # who is free is in its group
             device = _complete(*spec, known, DeviceSpec.from_string(default), soft)
         except InvalidArgumentError:
             continue
-        found |= {n.name: device for n in members if n.name in names}
+        found |= {n.name: device for n in members if n.name in free}
     return found
-
-
-def _asks_for_no_task(node: NodeDef) -> bool:
-    """Whether what it takes from nobody may be anywhere."""
-    spec = DeviceSpec.from_string(node.device)
-    return not node.input and (spec.job is None or spec.task is None)
 
 
 def _rank(node: NodeDef) -> int:

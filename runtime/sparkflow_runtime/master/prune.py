@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from sparkflow_runtime.wire.edges import is_control, node_name, parse
 from sparkflow_runtime.wire.errors import NotFoundError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 
-def prune(nodes: dict[str, NodeDef], feeds: Iterable[str], fetches: Iterable[str], targets: Iterable[str]) -> GraphDef:
+def prune(
+    nodes: Mapping[str, NodeDef], feeds: Iterable[str], fetches: Iterable[str], targets: Iterable[str]
+) -> GraphDef:
     """The nodes that `fetches` ('name:port') and `targets` ('name') need, in their original order.
 
     A fed tensor needs nobody, and nothing waits for a fed placeholder; a node all of whose outputs are fed still
@@ -32,7 +34,7 @@ def prune(nodes: dict[str, NodeDef], feeds: Iterable[str], fetches: Iterable[str
                 source = node_name(e)
                 if source not in fed_nodes or _is_needed(e, fed, given):
                     todo.append(source)
-    return GraphDef(node=[_without(node, given) for name, node in nodes.items() if name in keep])
+    return GraphDef(node=[_without(nodes[name], given) for name in nodes if name in keep])
 
 
 def _is_needed(edge: str, fed: set[str], given: set[str]) -> bool:

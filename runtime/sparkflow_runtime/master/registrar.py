@@ -14,10 +14,11 @@ from sparkflow_runtime.wire.protos import GraphDef
 
 class Registrar:
     """Of one session. Parts of other tasks are shared by all signatures that need the same there: what a graph that
-    grows costs is what is new in it. Not for several threads."""
+    grows costs is what is new in it. `register` is for one thread at a time."""
 
     def __init__(self, session: str, own: OwnTask, tasks: Mapping[str, Task], session_open: Event):
         self._session, self._own, self._tasks, self._open = session, own, tasks, session_open
+        self.told: dict[str, Task] = {}  # the other tasks that were sent parts
         self._registered: weakref.WeakValueDictionary[Any, Registered] = weakref.WeakValueDictionary()
 
     def register(
@@ -30,8 +31,8 @@ class Registrar:
         fetch_at: list[int],
         trace: bool,
     ) -> Callable[[], Part]:
-        """Begin to register a part; the function that comes back waits for it. feed_at, fetch_at: positions of those
-        feeds and fetches that are its own. trace: it records, so it is not shared."""
+        """Begin to register a part; the function that comes back waits for it, in any thread. feed_at, fetch_at:
+        positions of those feeds and fetches that are its own. trace: it records, so it is not shared."""
         names = [feeds[i] for i in feed_at], [fetches[i] for i in fetch_at]
         if task == self._own.name:
             own, session = self._own, self._session
@@ -39,7 +40,7 @@ class Registrar:
         key = None if trace else _key(task, graph, *names)
         found = self._registered.get(key)
         if found is None:
-            other = self._tasks[task]
+            other = self.told[task] = self._tasks[task]
             found = Registered(other, other.register(self._session, graph, *names, trace), self._open)
             if key is not None:
                 self._registered[key] = found

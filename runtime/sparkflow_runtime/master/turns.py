@@ -6,7 +6,8 @@ the program's own first run, which is small, would wait for it: the session woul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from threading import Condition, Event, Lock
 from typing import TypeVar
 
@@ -47,6 +48,16 @@ class Turns:
                 self._changed.wait_for(lambda: not self._asking)
         finally:
             self._lock.acquire()
+
+    @contextmanager
+    def unhurried(self) -> Iterator[None]:
+        """A turn for who is waited for by nobody: everybody else goes first, at the start and between passes."""
+        self._lock.acquire()
+        try:
+            self.give_way()
+            yield
+        finally:
+            self._lock.release()
 
     def once(self, key: Hashable, known: Callable[[], T | None], make: Callable[[], T]) -> T:
         """What is `known()`, or else made now, by one thread at a time for one key; `make` takes its turn itself."""

@@ -1,8 +1,9 @@
-"""Segments that find out by themselves whether threads pay for them.
+"""Segments that find out by themselves whether code pays for them, and threads.
 
-A segment runs straight until it is known to be long (its quickest run of a few takes a millisecond); then its calls
-are timed, a schedule in lanes is made from the times, and where that promises something, both forms run by turns. The
-quicker one stays. What it costs a short segment is two readings of the clock in its first runs.
+What runs once is interpreted (worker/interpreted.py); code is generated at the second run. A segment then runs straight
+until it is known to be long (its quickest run of a few takes a millisecond); then its calls are timed, a schedule in
+lanes is made from the times, and where that promises something, both forms run by turns. The quicker one stays. What it
+costs a short segment is two readings of the clock in its first runs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from threading import Lock
 from time import perf_counter, process_time
 from typing import Any
 
-from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment
+from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment, new_filename
+from sparkflow_runtime.worker.interpreted import interpret
 from sparkflow_runtime.worker.lane_code import compile_lanes
 from sparkflow_runtime.worker.lane_schedule import Cost, schedule
 
@@ -27,16 +29,38 @@ Run = Callable[[list[Any]], None]
 
 def adapting(calls: Sequence[Call], lanes: Callable[[], int]) -> Segment:
     """The segment of these calls. lanes: asked when it turns out to be long, how many threads it may use."""
-    segment = compile_segment(calls)
-    if sum(call.is_pure for call in calls) > 1:
-        segment.run = _Watch(calls, segment, lanes).run
-    return segment
+    return _Fresh(calls, lanes).segment
+
+
+class _Fresh:
+    """A segment that has not run twice."""
+
+    def __init__(self, calls: Sequence[Call], lanes: Callable[[], int]):
+        self.calls, self.lanes = calls, lanes
+        self.segment = Segment(self.run, new_filename(), {})
+        self.lock, self.has_run = Lock(), False
+
+    def run(self, values: list[Any]) -> None:
+        with self.lock:
+            is_first, self.has_run, calls = not self.has_run, True, self.calls
+            if not is_first and calls:
+                self._generate()
+        if is_first:
+            interpret(self.segment, calls, values)
+        else:
+            self.segment.run(values)
+
+    def _generate(self) -> None:
+        code = compile_segment(self.calls, self.segment.filename)
+        self.segment.nodes.update(code.nodes)
+        several = sum(call.is_pure for call in self.calls) > 1
+        self.segment.run = _Watch(self.calls, self.segment, code.run, self.lanes).run if several else code.run
+        self.calls = ()
 
 
 class _Watch:
-    def __init__(self, calls: Sequence[Call], segment: Segment, lanes: Callable[[], int]):
-        self.calls, self.segment, self.lanes = calls, segment, lanes
-        self.straight: Run = segment.run
+    def __init__(self, calls: Sequence[Call], segment: Segment, straight: Run, lanes: Callable[[], int]):
+        self.calls, self.segment, self.straight, self.lanes = calls, segment, straight, lanes
         self.state: Run = self._watch
         self.lock = Lock()
         self.runs, self.best = 0, float("inf")

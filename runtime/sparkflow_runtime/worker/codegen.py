@@ -45,15 +45,20 @@ class Segment:
     nodes: dict[int, str]
 
 
+def new_filename() -> str:
+    """By which a traceback tells whose line failed."""
+    return f"<sparkflow segment {next(_serial)}>"
+
+
 def compile_segment(calls: Sequence[Call], filename: str = "") -> Segment:
     """filename: of another form of the same calls, whose lines are theirs."""
     names: dict[str, Any] = {"read": read}
-    filename = filename or f"<sparkflow segment {next(_serial)}>"
-    last_use = {name: i for i, call in enumerate(calls) for arg in call.args if (name := local_name(arg))}
+    filename = filename or new_filename()
+    last_use = last_uses(calls)
     dying: dict[int, list[str]] = {}
     for name, user in last_use.items():
         dying.setdefault(user, []).append(name)
-    ports = _used_ports(calls)
+    ports = used_ports(calls)
     source, nodes = ["def run(V):"], {}
     for i, call in enumerate(calls):
         parts = [value_of(call, f"k{i}", i, names, last_use)]
@@ -89,13 +94,18 @@ def with_room(run: Callable[..., Any], calls: int) -> Callable[..., Any]:
     return run
 
 
+def last_uses(calls: Sequence[Call]) -> dict[str, int]:
+    """Local variable -> the last line that reads it."""
+    return {name: i for i, call in enumerate(calls) for arg in call.args if (name := local_name(arg))}
+
+
 def local_name(arg: tuple[Any, ...]) -> str:
     """The local variable that an arg is, or nothing."""
     kind = arg[0].lstrip("&")
     return f"t{arg[1]}" if kind == "local" else f"t{arg[1]}_{arg[2]}" if kind == "item" else ""
 
 
-def _used_ports(calls: Sequence[Call]) -> dict[int, list[int]]:
+def used_ports(calls: Sequence[Call]) -> dict[int, list[int]]:
     """Line -> the outputs of it that later lines use, of lines with several."""
     found: dict[int, dict[int, None]] = {}
     for call in calls:

@@ -10,6 +10,7 @@ from sparkflow_runtime.wire.errors import (
     ResourceExhaustedError,
 )
 from sparkflow_runtime.wire.protos import NodeDef
+from sparkflow_runtime.worker.interpreted import node_at
 from sparkflow_runtime.worker.units import Unit
 
 _ERRORS = {
@@ -48,5 +49,7 @@ def failing_node(error: BaseException, unit: Unit) -> str:
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == unit.segment.filename:
             return unit.segment.nodes.get(traceback.tb_lineno) or ""
+        if name := node_at(traceback, unit.segment):
+            return name
         traceback = traceback.tb_next
     return ""

@@ -72,6 +72,7 @@ class _Compiler:
         self.order = topological(list(graph.node), self.feeds) if self.live is None else self.live.loops.order
         self.nodes = {n.name: n for n in self.order}
         self.kernels: dict[str, Kernel] = {}
+        self.data = {n.name: data_inputs(n) for n in self.order}
         self.attrs = {n.name: wire_attrs.kernel_attrs(n) for n in self.order}
         self.units: list[Unit] = []
         self.unit_of: dict[str, int] = {}  # node -> its unit; constants have none
@@ -177,7 +178,7 @@ class _Compiler:
         if (
             row.stateful
             or node.op in cf.EXIT
-            or (row.aliases and any(parse(e)[0] in self.aliasing for e in data_inputs(node)))
+            or (row.aliases and any(parse(e)[0] in self.aliasing for e in self.data[node.name]))
         ):
             self.aliasing.add(node.name)
         if self.guess is not None:
@@ -208,7 +209,7 @@ class _Compiler:
         """Tensors that cross units get a slot, and waits, receives and sends learn theirs."""
         for node in self.order:
             unit = self.unit_of.get(node.name)
-            for e in data_inputs(node):
+            for e in self.data[node.name]:
                 producer = self.unit_of.get(parse(e)[0])
                 if not self._is_fed(e) and producer is not None and producer != unit:
                     self._slot("{}:{}".format(*parse(e)))
@@ -228,7 +229,7 @@ class _Compiler:
         """A slot that one unit alone reads is free when that is done."""
         readers: dict[int, set[int]] = {}
         for node in self.order if self.live is None else ():
-            for e in data_inputs(node):
+            for e in self.data[node.name]:
                 slot = None if self._is_fed(e) else self.slots.get("{}:{}".format(*parse(e)))
                 if slot is not None and slot not in fetched:
                     readers.setdefault(slot, set()).add(self.unit_of[node.name])
@@ -256,7 +257,7 @@ class _Compiler:
         unit.function = self.bind(node, row, self.attrs[node.name])
         unit.attempt = unit.function.attempt if isinstance(unit.function, Prompt) else None
         refs = row.refs
-        unit.getters = [(*self._where(e), i not in refs) for i, e in enumerate(data_inputs(node))]
+        unit.getters = [(*self._where(e), i not in refs) for i, e in enumerate(self.data[node.name])]
         ports = [parse(t)[1] for t in self.slots if parse(t)[0] == node.name and t not in self.fed_tensors]
         unit.slots = [self.slots.get(f"{node.name}:{port}") for port in range(max(ports, default=-1) + 1)]
 
@@ -315,7 +316,7 @@ class _Compiler:
 
     def _call(self, node: NodeDef, unit: int, stored: list[tuple[int, int]]) -> Call:
         row = self.kernels[node.name]
-        args = [self._arg(e, unit, i not in row.refs) for i, e in enumerate(data_inputs(node))]
+        args = [self._arg(e, unit, i not in row.refs) for i, e in enumerate(self.data[node.name])]
         stores = [(slot, port if row.multi else None) for slot, port in stored]
         in_place = row.in_place if row.in_place and _is_large(node) else ()
         if node.name in self.forms:
@@ -327,7 +328,7 @@ class _Compiler:
         if node.name in self.forms:
             return self.forms[node.name]
         if row is self.kernels[node.name]:
-            inputs = data_inputs(node)
+            inputs = self.data[node.name]
             row = with_constants(row, len(inputs), lambda i: self._constant(inputs[i]))
         return self.bind(node, row, self.attrs[node.name])
 

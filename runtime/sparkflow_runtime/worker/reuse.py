@@ -3,7 +3,7 @@
 Whether an input may be written over is seen from its count of references when the kernel is called. A variable, a
 constant, a feed, a fetch, a value on its way to another task or kept by a queue, a stack or another unit of the plan
 each hold the array or a view of it, which counts as well. What a lone array counts depends on the interpreter, so it is
-measured once, in code of the form that segments have; where holding it once more does not count one more, nothing is
+measured once, in each form in which segments run; where holding it once more does not count one more, nothing is
 reused.
 """
 
@@ -20,14 +20,21 @@ REUSED_BYTES = 1 << 16  # below that, new memory costs no more than the question
 _TYPES = frozenset("fd")
 
 Function = Callable[..., Any]
+InTurn = Callable[[Callable[[], Any], Function], None]  # (make, use): has `use` called with what `make` returns
 
 
-def reusing(function: Function, positions: Collection[int]) -> Function:
+def _generated(make: Callable[[], Any], use: Function) -> None:
+    names: dict[str, Any] = {"k0": make, "k1": use}
+    exec("def run(V):\n    t0 = k0()\n    t1 = k1(t0); del t0\n", names)
+    names["run"]([None])
+
+
+def reusing(function: Function, positions: Collection[int], in_turn: InTurn = _generated) -> Function:
     """`function`, called with `out=x` where one of the inputs at these positions is large, fits and is free.
 
-    Only for calls of generated code that drops those inputs after the call.
+    Only for calls that those inputs do not outlive. in_turn: how the caller has them, and makes such a call.
     """
-    counts = _counts()
+    counts = _counts(in_turn)
     return function if counts is None else _calling(function, tuple(positions), *counts)
 
 
@@ -64,10 +71,10 @@ def _fits(x: np.ndarray, inputs: tuple[Any, ...]) -> bool:
 
 
 @cache
-def _counts() -> tuple[int, int] | None:
+def _counts(in_turn: InTurn = _generated) -> tuple[int, int] | None:
     """(what an array counts that only the caller has, what the array behind it does)."""
-    alone = _count(lambda count: (count, 0), _new)
-    of_base = None if alone is None else _count(lambda count: (alone, count), lambda: _new().reshape(2, -1))
+    alone = _count(in_turn, lambda count: (count, 0), _new)
+    of_base = None if alone is None else _count(in_turn, lambda count: (alone, count), lambda: _new().reshape(2, -1))
     return None if alone is None or of_base is None else (alone, of_base)
 
 
@@ -75,18 +82,23 @@ def _new() -> np.ndarray:
     return np.empty(REUSED_BYTES // 8)
 
 
-def _count(counts: Callable[[int], tuple[int, int]], make: Callable[[], np.ndarray]) -> int | None:
+def _count(in_turn: InTurn, counts: Callable[[int], tuple[int, int]], make: Callable[[], np.ndarray]) -> int | None:
     """The only count with which an array is taken that nobody else has; None unless one more holder adds one."""
 
-    def takes(count: int, hold: str) -> bool:
+    def takes(count: int, is_held: bool) -> bool:
         seen: list[bool] = []
+        held: list[np.ndarray] = []
         kernel = lambda x, out=None: seen.append(out is not None)  # noqa: E731
-        alone, of_base = counts(count)
-        names: dict[str, Any] = {"k0": make, "k1": _calling(kernel, (0,), alone, of_base)}
-        exec(f"def run(V):\n    t0 = k0(){hold}\n    t1 = k1(t0); del t0\n", names)
-        names["run"]([None])
+
+        def made() -> np.ndarray:
+            x = make()
+            if is_held:
+                held.append(x if x.base is None else x.base)
+            return x
+
+        in_turn(made, _calling(kernel, (0,), *counts(count)))
         return seen[0]
 
-    lone = [count for count in range(12) if takes(count, "")]
-    held = [count for count in range(12) if takes(count, "; V[0] = t0 if t0.base is None else t0.base")]
-    return lone[0] if len(lone) == 1 and held == [lone[0] + 1] else None
+    lone = [count for count in range(12) if takes(count, False)]
+    more = [count for count in range(12) if takes(count, True)]
+    return lone[0] if len(lone) == 1 and more == [lone[0] + 1] else None

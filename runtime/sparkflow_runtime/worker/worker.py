@@ -29,6 +29,9 @@ from sparkflow_runtime.worker.units import Plan
 Push = Callable[[str, int, Sequence[Bundle], tuple[int, ...]], None]
 
 
+_MOST_ENDED = 1000  # remembered sessions
+
+
 @dataclass
 class _Part:
     session: str
@@ -60,6 +63,7 @@ class Worker:
         self._handles = itertools.count(1)
         self._parts: dict[int, _Part] = {}
         self._functions: dict[tuple[str, str], Callable[..., Any]] = {}
+        self._ended: dict[str, None] = {}  # the last sessions that were deregistered
 
     # ------------------------------------------------------------------ registration
 
@@ -73,12 +77,15 @@ class Worker:
             return self._bind(session, node, row, attrs)
 
         recorder = Recorder(self.name) if trace else None
-        binder = recorder.wrap(bind) if recorder else bind
+        binder, resets = recorder.wrap(bind) if recorder else bind, self.resets
         lanes = self._lanes if recorder is None else one_lane  # of a trace each call is a span of its own
         with paused():
             plan = compile_any(graph, feeds, fetches, binder, self.native_loops, recorder is None, lanes)
         plan.recorder = recorder
         with self._lock:
+            if session in self._ended or self.resets != resets:  # while its part was compiled
+                self._forget_functions(session)
+                raise AbortedError(f"{self.name}: the session was closed, or the task was reset")
             handle = next(self._handles)
             self._parts[handle] = _Part(session, plan)
         return handle
@@ -102,7 +109,13 @@ class Worker:
         with self._lock:
             for handle in [h for h, p in self._parts.items() if p.session == session]:
                 self.forget(handle)
-            self._functions = {k: f for k, f in self._functions.items() if k[0] != session}
+            self._forget_functions(session)
+            self._ended[session] = None
+            while len(self._ended) > _MOST_ENDED:
+                del self._ended[next(iter(self._ended))]
+
+    def _forget_functions(self, session: str) -> None:
+        self._functions = {k: f for k, f in self._functions.items() if k[0] != session}
 
     def forget(self, handle: int) -> None:
         """Forget one part; steps of it that run go on to their end."""

@@ -26,6 +26,7 @@ PARKED: list[tuple[str, Callable[[], None]]] = []
 
 @pytest.fixture(autouse=True)
 def _kernels() -> Iterator[None]:
+    registry.load_all()
     before = dict(registry._KERNELS)
     CALLS.clear()
     PARKED.clear()

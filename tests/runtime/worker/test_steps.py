@@ -21,6 +21,7 @@ READY: list[bool] = []
 
 @pytest.fixture(autouse=True, scope="module")
 def _kernels() -> Iterator[None]:
+    registry.load_all()
     before = dict(registry._KERNELS)
     kernel("TAdd")(lambda xp, x, y: xp.add(x, y))
     kernel("TSplit", multi=True)(lambda xp, x, *, num: xp.split(x, num))

@@ -1,0 +1,60 @@
+"""The nodes that a session knows, by name and in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from threading import Lock
+
+from sparkflow_runtime.wire.edges import verify
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+
+Write = Callable[[str, NodeDef], None]
+
+
+class Nodes(Mapping[str, NodeDef]):
+    """Those of a graph that is in this process are written when a signature first needs them: of a model's nodes many
+    are another task's (what initializes, saves and restores is the chief's), or nobody's."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, NodeDef | Write] = {}
+        self._held = GraphDef()  # whose memory the written ones share
+        self._lock = Lock()
+
+    def add(self, graph: GraphDef) -> None:
+        """Raises InvalidArgumentError on a name that is taken or an input that is nowhere."""
+        verify(graph, self._known)
+        self._known.update({n.name: n for n in graph.node})
+
+    def add_unwritten(self, names: Iterable[str], write: Write) -> None:
+        """Nodes whose inputs are known to be there. write: makes an empty NodeDef the node of a name, as it then is.
+
+        Raises InvalidArgumentError on a name that is taken.
+        """
+        new: dict[str, NodeDef | Write] = dict.fromkeys(names, write)
+        taken = self._known.keys() & new
+        if taken:
+            raise InvalidArgumentError(f"GraphDef: two nodes are called {min(taken)!r}")
+        self._known.update(new)
+
+    def __getitem__(self, name: str) -> NodeDef:
+        found = self._known[name]
+        return found if isinstance(found, NodeDef) else self._written(name)
+
+    def _written(self, name: str) -> NodeDef:
+        with self._lock:
+            found = self._known[name]
+            if not isinstance(found, NodeDef):
+                write, found = found, self._held.node.add()
+                write(name, found)
+                self._known[name] = found
+            return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
