@@ -133,10 +133,15 @@ class Master:
 
     def _kept(self, key: Any, make: Callable[[], Compiled]) -> Compiled:
         def kept() -> Compiled:
-            with self._turns, paused():
-                made = make()
-                dropped = self._compiled.put(key, made, len(made.placed.node))
-            del dropped  # without the lock: their parts are forgotten now, or when their last user goes
+            try:
+                with self._turns, paused():
+                    made = make()
+                    dropped = self._compiled.put(key, made, len(made.placed.node))
+                del dropped  # without the lock: their parts are forgotten now, or when their last user goes
+            finally:
+                if self._closed:  # meanwhile, when not all of these parts were there to be forgotten
+                    self._deregister()
+            self._raise_if_closed()
             return made
 
         return self._turns.once(key, lambda: self._compiled.get(key), kept)
@@ -318,8 +323,9 @@ class Master:
         self._active.add(step)
         try:
             self._raise_if_closed()
-            if step_id in self._cancelled:
-                raise self._cancelled.pop(step_id)
+            cancelled = self._cancelled.pop(step_id, None)
+            if cancelled is not None:
+                raise cancelled
             return step.run(timeout_s or self._timeout_s)
         except AbortedError:
             self._raise_if_closed()
@@ -332,8 +338,8 @@ class Master:
         found = next((step for step in list(self._active) if step.step_id == step_id), None)
         if found is None:
             self._cancelled[step_id] = error
-            while len(self._cancelled) > _MOST_CANCELLED:  # of steps that had ended already
-                del self._cancelled[next(iter(self._cancelled))]
+            for old in list(self._cancelled)[:-_MOST_CANCELLED]:  # of steps that had ended already
+                self._cancelled.pop(old, None)
             found = next((step for step in list(self._active) if step.step_id == step_id), None)
         if found is not None:
             found.abort(error)
@@ -357,7 +363,10 @@ class Master:
         self._open.clear()
         for step in list(self._active):
             step.abort(CancelledError("Session has been closed."))
+        self._deregister()
+
+    def _deregister(self) -> None:
         self._own.deregister(self.session_id)
-        for task in {p.name: p.task for c in self._compiled.values() for p in c.others}.values():
-            task.deregister(self.session_id)  # type: ignore[union-attr]
+        for name in list(self._registrar.asked):
+            self._tasks[name].deregister(self.session_id)
         self._compiled.clear()

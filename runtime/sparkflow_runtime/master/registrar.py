@@ -18,6 +18,7 @@ class Registrar:
 
     def __init__(self, session: str, own: OwnTask, tasks: Mapping[str, Task], session_open: Event):
         self._session, self._own, self._tasks, self._open = session, own, tasks, session_open
+        self.asked: set[str] = set()  # other tasks, that have or may have parts of the session
         self._registered: weakref.WeakValueDictionary[Any, Registered] = weakref.WeakValueDictionary()
 
     def register(
@@ -40,6 +41,7 @@ class Registrar:
         found = self._registered.get(key)
         if found is None:
             other = self._tasks[task]
+            self.asked.add(task)
             found = Registered(other, other.register(self._session, graph, *names, trace), self._open)
             if key is not None:
                 self._registered[key] = found
