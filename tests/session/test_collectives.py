@@ -346,24 +346,24 @@ def test_static_shapes_and_refusals() -> None:
             collective.all_gather(1.0, 2, 1, 1)
 
 
-def test_what_begins_as_its_task_stops_is_refused() -> None:
+@pytest.mark.parametrize("ended", [True, False])
+def test_what_begins_as_its_task_stops_is_refused(ended: bool) -> None:
     """Its thread has ended, or is about to."""
-    for ended in (True, False):
-        told: list[Any] = []
-        own = collectives.Collectives("/job:worker/task:0")
-        own._put(lambda: None)
-        thread = own._thread
-        assert thread is not None
-        if ended:
-            own.close()
-            thread.join(20)
-        request = Request("r", 1, 2, 1, lambda place, send: None, lambda *result: told.append(result))  # type: ignore[arg-type, return-value]
-        own.start(request)
+    told: list[Any] = []
+    own = collectives.Collectives("/job:worker/task:0")
+    own._put(lambda: None)
+    thread = own._thread
+    assert thread is not None
+    if ended:
         own.close()
-        until = time.monotonic() + 20
-        while own._thread is not None and time.monotonic() < until:
-            time.sleep(0.001)
-        assert own._thread is None and [type(error) for error, _ in told] == [tf.errors.CancelledError]
+        thread.join(20)
+    request = Request("r", 1, 2, 1, lambda place, send: None, lambda *result: told.append(result))  # type: ignore[arg-type, return-value]
+    own.start(request)
+    own.close()
+    until = time.monotonic() + 20
+    while own._thread is not None and time.monotonic() < until:
+        time.sleep(0.001)
+    assert own._thread is None and [type(error) for error, _ in told] == [tf.errors.CancelledError]
 
 
 def test_a_group_is_described_as_it_forms(monkeypatch: pytest.MonkeyPatch) -> None:
