@@ -186,6 +186,8 @@ class Server:
             found = self._channels.get(task)
             if found is not None and found.error is None:
                 return found
+            if self._stopping:
+                raise CancelledError(f"{self.name}: the server stopped")
             fresh = self._dial(address)
             if fresh.peer != task:
                 fresh.close("another task answers at this address")

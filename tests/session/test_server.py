@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -220,3 +221,15 @@ def test_parts_that_are_registered_while_a_session_closes_are_forgotten(
     while ps._parts:
         threading.Event().wait(0.001)
     assert not worker._parts and not ps._functions
+
+
+def test_a_server_that_stops_waits_for_no_task_to_come(cluster: Any) -> None:
+    """A session that looks for a task, for 20 s, ends with its server."""
+    servers = cluster(ps=1, worker=1)
+    servers["ps0"].stop()
+    runtime = servers["worker0"]._runtime
+    threading.Timer(0.2, runtime.stop).start()
+    begun = time.monotonic()
+    with pytest.raises(tf.errors.CancelledError, match="the server stopped"):
+        runtime.channel("/job:ps/replica:0/task:0", patient=True)
+    assert time.monotonic() - begun < 10

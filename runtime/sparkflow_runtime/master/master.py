@@ -36,7 +36,6 @@ from sparkflow_runtime.wire.edges import is_control, parse, verify
 from sparkflow_runtime.wire.errors import (
     AbortedError,
     CancelledError,
-    FailedPreconditionError,
     OpError,
 )
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef, StepStats
@@ -161,8 +160,7 @@ class Master:
         trace: bool,
         learned: bool,
     ) -> Compiled:
-        if self._closed:
-            raise FailedPreconditionError("The session is closed")
+        self._raise_if_closed()
         if self._own.resets != self._resets:
             raise AbortedError(f"{self._own.name} was reset, which ended this session. Make a new one")
         direct = {i: feeds.index(f) for i, f in enumerate(fetches) if f in feeds}
