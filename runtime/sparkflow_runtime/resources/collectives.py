@@ -115,6 +115,7 @@ class Collectives:
     # ------------------------------------------------------------------ the thread
 
     def _run(self) -> None:
+        np.seterr(all="ignore")  # of this thread: sums of what is not finite are no warnings, as in steps
         while not self._is_over():
             try:
                 event = self._events.get(timeout=self._next_look_s())
