@@ -25,7 +25,7 @@ import numpy as np
 from sparkflow_connectors.layout import Block
 from sparkflow_connectors.partition import Partition, replay, shuffled
 from sparkflow_connectors.windows import Plan, Window
-from sparkflow_runtime.wire.errors import CancelledError, OpError
+from sparkflow_runtime.wire.errors import CancelledError
 
 UNEVEN = PAD, DROP, JOIN = "pad", "drop", "join"
 
@@ -154,7 +154,7 @@ class Feeder(threading.Thread):
             self._doors.close()
         except (CancelledError, _Stopped):
             pass  # training ended first (early stopping, or an error that is reported where it arose)
-        except (OpError, OSError, ValueError, RuntimeError, EOFError) as error:
+        except Exception as error:  # whatever it is, a step waits for the rows
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:

@@ -46,20 +46,24 @@ class Child:
 
     def receive(self, timeout_s: float | None = None) -> dict[str, Any]:
         """The next line. Raises UnavailableError when the child is gone, DeadlineExceededError when it says nothing."""
-        timer = None
+        timer, expired = None, threading.Event()
+
+        def end() -> None:
+            expired.set()  # before the process's end can be seen
+            self._process.kill()
+
         if timeout_s is not None:
-            timer = threading.Timer(timeout_s, self._process.kill)
+            timer = threading.Timer(timeout_s, end)
             timer.daemon = True
             timer.start()
         try:
             line = self._process.stdout.readline()  # type: ignore[union-attr]
         finally:
-            expired = timer is not None and not timer.is_alive()
             if timer is not None:
                 timer.cancel()
         if line:
             return dict(json.loads(line))
-        if expired:
+        if expired.is_set():
             raise DeadlineExceededError(f"{self.name} (pid {self.pid}) said nothing in {timeout_s:g} s and was ended")
         raise UnavailableError(self._death())
 

@@ -42,8 +42,8 @@ class PartialRun:
         self._timeout_s = master.timeout_s
         step_id = master.new_step_id()
         steps = partial_steps(worker.resources)
-        self._boxes = steps.of(step_id)
         compiled = master.compile_partial(tuple(feeds), tuple(fetches), tuple(targets))
+        self._boxes = steps.of(step_id)  # until the step ends
 
         def run() -> None:
             try:

@@ -35,7 +35,12 @@ class Runners:
             if self._count >= self._most:
                 raise ResourceExhaustedError(f"{self._name}: {self._count} things run at once already, more may not")
             self._count += 1
-        Thread(target=self._run, args=(work,), name=self._name, daemon=True).start()
+        try:
+            Thread(target=self._run, args=(work,), name=self._name, daemon=True).start()
+        except RuntimeError as error:  # no thread to be had
+            with self._lock:
+                self._count -= 1
+            raise ResourceExhaustedError(f"{self._name}: {error}; {self._count} run already") from None
 
     def _run(self, work: Callable[[], None]) -> None:
         found: Callable[[], None] | None = work
@@ -55,8 +60,9 @@ class Runners:
             return self._work.get(timeout=_IDLE_S)
         except Empty:
             with self._lock:
-                if not self._work.empty():  # put for this thread at the last moment
-                    return self._work.get()
-                self._idle -= 1
-                self._count -= 1
+                try:
+                    return self._work.get_nowait()  # put at the last moment, and no other thread was faster
+                except Empty:
+                    self._idle -= 1
+                    self._count -= 1
             return None

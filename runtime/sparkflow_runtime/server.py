@@ -31,6 +31,7 @@ from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec, address_of, num
 from sparkflow_runtime.wire.devices import task_name, task_of
 from sparkflow_runtime.wire.errors import (
     AbortedError,
+    CancelledError,
     DeadlineExceededError,
     FailedPreconditionError,
     NotFoundError,
@@ -103,9 +104,10 @@ class Server:
         self.worker.resources.collectives = self._collectives
         self._lock = Lock()
         self._channels: dict[str, Channel] = {}
+        self._dialling: dict[str, Lock] = {}  # task -> held by the thread that dials it
         self._met: set[str] = set()  # tasks that there was a channel to
         self._steps: dict[Channel, set[int]] = {}
-        self._stopped = Event()
+        self._stopping, self._stopped = False, Event()
         self._listener = listen(f"tcp://{address}", self, secret, self.name, self._options)
         self.address = self._listener.url.removeprefix("tcp://")
         self._near = listen(near_url(self.address), self, secret, self.name, self._options)
@@ -150,10 +152,13 @@ class Server:
         self._collectives.close()
         self._listener.close()
         self._near.close()
-        for channel in list(self._channels.values()):
+        with self._lock:
+            self._stopping = True
+            channels = list(self._channels.values())
+        for channel in channels:
             channel.close("the server stopped")
         self._clients.close()
-        self.worker.resources.clear()
+        self.worker.stop(UnavailableError(f"{self.name}: the server stopped"))
         self._stopped.set()
 
     # ------------------------------------------------------------------ peers
@@ -168,21 +173,35 @@ class Server:
             return found
         address = self._address(task)
         if patient and task not in self._met:
-            fresh = patiently(lambda: self._dial(address), f"{task} at {address}")
-        else:
-            try:
-                fresh = self._dial(address)
-            except UnavailableError as error:
-                raise UnavailableError(f"{task} is not there: {error.message}") from None
-        if fresh.peer != task:
-            fresh.close("another task answers at this address")
-            raise FailedPreconditionError(
-                f"{address} should be {task}, and {fresh.peer or 'an unnamed peer'} answers there"
-            )
+            return patiently(lambda: self._meet(task, address), f"{task} at {address}")
+        try:
+            return self._meet(task, address)
+        except UnavailableError as error:
+            raise UnavailableError(f"{task} is not there: {error.message}") from None
+
+    def _meet(self, task: str, address: str) -> Channel:
+        """Dial, unless another thread just has: two channels to a task, and one would be nobody's to close."""
         with self._lock:
-            self._channels[task] = fresh
-            self._met.add(task)
-        return fresh
+            dialling = self._dialling.setdefault(task, Lock())
+        with dialling:
+            found = self._channels.get(task)
+            if found is not None and found.error is None:
+                return found
+            if self._stopping:
+                raise CancelledError(f"{self.name}: the server stopped")
+            fresh = self._dial(address)
+            if fresh.peer != task:
+                fresh.close("another task answers at this address")
+                raise FailedPreconditionError(
+                    f"{address} should be {task}, and {fresh.peer or 'an unnamed peer'} answers there"
+                )
+            with self._lock:
+                if not self._stopping:
+                    self._channels[task] = fresh
+                    self._met.add(task)
+                    return fresh
+        fresh.close("the server stopped")
+        raise CancelledError(f"{self.name}: the server stopped")
 
     def _dial(self, address: str) -> Channel:
         return dial_near(address, self, self._secret, self.name, self._options)

@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from itertools import islice
 from time import perf_counter
 from typing import Any
@@ -169,8 +170,9 @@ class _Ahead:
         while self._thread.is_alive():
             if perf_counter() > last_s:
                 return
-            while not self.made.empty():  # it waits for room
-                self.made.get()
+            with suppress(queue.Empty):  # it waits for room
+                while True:
+                    self.made.get_nowait()
             self._thread.join(0.01)
         close = getattr(self._source, "close", None)
         if close is not None:

@@ -42,6 +42,7 @@ class Graph(Collections):
         self._made: list[Operation] = []  # the same, in order: a slice of it is whole while other threads add
         self._used_names: dict[str, int] = {}
         self._naming = threading.Lock()
+        self._unfinished = threading.RLock()  # held while nodes are made that still change: loops, gradients
         self._thread = _OfThread()
         self._device_stack: list[Any] = []
         self._control_stack: list[list[Operation]] = []

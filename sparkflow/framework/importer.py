@@ -38,10 +38,11 @@ def import_graph_def(
     adding = _Import(f"{graph.unique_name(scope)}/" if scope else "", input_map or {}, library)
     ordered, back_edges = _in_order(graph_def)
     graph._used_names.update({(adding.prefix + node.name).lower(): 1 for node in ordered})  # functions take others
-    for node in ordered:
-        adding.add(node, back_edges.get(node.name, set()))
-    for node in ordered:
-        adding.close_loop(node, back_edges.get(node.name, set()))
+    with graph._unfinished:
+        for node in ordered:
+            adding.add(node, back_edges.get(node.name, set()))
+        for node in ordered:
+            adding.close_loop(node, back_edges.get(node.name, set()))
     if return_elements is None:
         return None
     return [graph.as_graph_element(adding.prefix + e) for e in return_elements]

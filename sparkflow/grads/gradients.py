@@ -48,7 +48,7 @@ def gradients(
     if len(seeds) != len(y_tensors):
         raise ValueError(f"gradients: grad_ys must match ys one to one, got {len(seeds)} for {len(y_tensors)} ys")
     graph = get_default_graph()
-    with graph.name_scope(name or "gradients") as scope:
+    with graph._unfinished, graph.name_scope(name or "gradients") as scope:
         level = Level(y_tensors, set(x_tensors), {s.op for s in stops})
         context = graph._get_control_flow_context()
         walk = Walk(level, Manner(scope, context, colocate_gradients_with_ops, gate_gradients))

@@ -132,7 +132,7 @@ class WhileContext(ControlFlowContext):
         assert self._pivot is not None, "Build comes first"
         entered = self._enter(self._outside(init), is_constant=False, name=name)
         entered._shape = entered._shape if dims is _START else dims
-        with inside(self):
+        with self._graph._unfinished, inside(self):
             merged = merge([entered, entered])[0]
             stop, go = switch_ref_or_tensor(merged, self._pivot)
             following = next_iteration(step(go))
@@ -258,7 +258,8 @@ def while_loop(
         invariants = _invariants(packed, shape_invariants)
         limit = None if maximum_iterations is None else _limit(maximum_iterations)
         context = WhileContext(limit, parallel_iterations, back_prop, swap_memory)
-        result, exits = _build(context, cond, body, packed, invariants, limit)
+        with get_default_graph()._unfinished:
+            result, exits = _build(context, cond, body, packed, invariants, limit)
         get_default_graph().add_to_collection(GraphKeys.WHILE_CONTEXT, context)
         out = nest.pack_sequence_as(result, exits, expand_composites=True)
         return out if return_same_structure or len(exits) != 1 else nest.flatten(out)[0]

@@ -161,12 +161,13 @@ class Session:
         self._check_open()
         version = self._graph.version
         if version > self._sent:
-            self._extend(version)
+            self._extend()
         elif not version:
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
 
-    def _extend(self, version: int) -> None:
-        with self._lock, paused():
+    def _extend(self) -> None:
+        with self._graph._unfinished, self._lock, paused():  # what another thread builds is sent once it is whole
+            version = self._graph.version
             if version > self._sent:
                 made = self._graph.operations_since(self._sent, version)
                 self._runtime.extend_unwritten([(op.name, op.type) for op in made], self._graph.write_node)

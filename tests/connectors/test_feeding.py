@@ -152,6 +152,20 @@ def test_a_failing_source_is_raised_by_the_next_step() -> None:
             feeder.wait(9)
 
 
+@pytest.mark.parametrize("kind", [TypeError, KeyError, MemoryError])
+def test_whatever_ends_the_reading_reaches_who_waits_for_rows(kind: type[Exception]) -> None:
+    def broken() -> Iterator[Piece]:
+        yield from pieces(100)
+        raise kind("row 100")
+
+    with feeding(0, JOIN, 1, source=broken()) as (feeder, drawn):
+        feeder.wait(0)
+        feeder.go(0, 0)
+        drawn.take(40)
+        with pytest.raises(kind, match="row 100"):
+            feeder.wait(9)
+
+
 def test_a_slow_consumer_holds_the_source() -> None:
     asked = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import subprocess
 import sys
 import threading
@@ -192,3 +193,25 @@ print("ended")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0 and done.stdout == "ended\n" and not done.stderr
+
+
+def test_who_stops_a_thread_does_not_wait_for_what_another_has_just_taken() -> None:
+    """At the end of a program the consumer's thread may still take elements."""
+
+    class Taken(queue.Queue[Any]):
+        def empty(self) -> bool:
+            return False
+
+    release = threading.Event()
+
+    def slow() -> Iterator[int]:
+        release.wait(30)
+        yield 1
+
+    made = ahead._Ahead(slow(), 2)
+    made.made = Taken(2)
+    stopping = threading.Thread(target=made.stop, daemon=True)
+    stopping.start()
+    stopping.join(20)
+    release.set()
+    assert not stopping.is_alive()

@@ -130,3 +130,26 @@ def test_reads_that_wait_go_on_or_end_with_the_queue(graph: Any, tmp_path: Path)
         for thread in threads:
             thread.join(20)
         assert sorted(type(f).__name__ for f in found) == ["OutOfRangeError", "bytes"]
+
+
+def test_what_fails_for_a_name_that_was_waited_for_fails_the_read_and_not_who_brought_it(graph: Any) -> None:
+    queue = tf.FIFOQueue(1, [tf.string], shapes=[[]])
+    value = tf.TFRecordReader().read(queue)[1]
+    enqueue = queue.enqueue([b"\xff is no UTF-8"])
+    failed: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            session.run(value)
+        except tf.errors.OpError as error:
+            failed.append(error)
+
+    with tf.Session() as session:
+        reading = threading.Thread(target=read, daemon=True)
+        reading.start()
+        waits = session._runtime._worker.rendezvous  # type: ignore[union-attr]
+        while not any(step._parked for step in list(waits._steps.values())):
+            reading.join(0.001)
+        session.run(enqueue)
+        reading.join(20)
+    assert len(failed) == 1 and isinstance(failed[0], tf.errors.InvalidArgumentError)

@@ -232,3 +232,13 @@ def test_sparse_refusals():
     with pytest.raises(InvalidArgumentError, match=r"expected rows of shape \[2\], got \[3\]"):
         add_rows(acc, 0, [3], [[5, 5, 5]], shape=())
     assert acc.num_accumulated == 0
+
+
+def test_takes_end_with_their_container():
+    acc = dense()
+    waiting = [Taken(acc, 2), Taken(acc, 1 + 2)]
+    acc.apply(0, grad(1, 2))
+    acc.close(cancel_pending=True)
+    assert [(t.count, type(t.error), t.callback) for t in waiting] == [(1, CancelledError, None)] * 2
+    acc.apply(0, grad(1, 2))
+    assert [t.count for t in waiting] == [1, 1]

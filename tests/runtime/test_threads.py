@@ -1,14 +1,18 @@
-"""Who decides how many threads BLAS uses."""
+"""Who decides how many threads BLAS uses, and how threads of the runtime compute."""
 
 from __future__ import annotations
 
 import logging
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future
 
+import numpy as np
 import pytest
 
 from sparkflow_runtime import threads
+from sparkflow_runtime.kernels import parallel
+from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.server import Server
 from sparkflow_runtime.session import open_session
 from sparkflow_runtime.wire.cluster import ClusterSpec
@@ -99,3 +103,18 @@ def test_blas_follows() -> None:
     with threadpool_limits():
         threads._set(1)
         assert {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"} == {1}
+
+
+def test_threads_of_kernels_say_nothing_of_what_is_not_finite() -> None:
+    """As the thread of the step: whether a block is theirs must not show."""
+    found = parallel._pool().submit(np.geterr).result(20)
+    assert set(found.values()) == {"ignore"}
+
+
+def test_sums_of_other_tasks_say_nothing_of_what_is_not_finite() -> None:
+    own, found = Collectives("/job:worker/task:0"), Future[dict[str, str]]()
+    own._put(lambda: found.set_result(dict(np.geterr())))  # type: ignore[arg-type]
+    try:
+        assert set(found.result(20).values()) == {"ignore"}
+    finally:
+        own.close()

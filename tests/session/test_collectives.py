@@ -17,6 +17,7 @@ import sparkflow as tf
 from sparkflow.ops import collective
 from sparkflow.session.server import Server
 from sparkflow_runtime.resources import collectives, rings
+from sparkflow_runtime.resources.groups import Group, Request
 from sparkflow_runtime.server import Server as RuntimeServer
 from sparkflow_runtime.wire.cluster import ClusterSpec
 
@@ -343,3 +344,41 @@ def test_static_shapes_and_refusals() -> None:
             collective.all_reduce(x, 2, 1, 1, "Sum")
         with pytest.raises(tf.errors.InvalidArgumentError, match="scalar"):
             collective.all_gather(1.0, 2, 1, 1)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_what_begins_as_its_task_stops_is_refused(ended: bool) -> None:
+    """Its thread has ended, or is about to."""
+    told: list[Any] = []
+    own = collectives.Collectives("/job:worker/task:0")
+    own._put(lambda: None)
+    thread = own._thread
+    assert thread is not None
+    if ended:
+        own.close()
+        thread.join(20)
+    request = Request("r", 1, 2, 1, lambda place, send: None, lambda *result: told.append(result))  # type: ignore[arg-type, return-value]
+    own.start(request)
+    own.close()
+    until = time.monotonic() + 20
+    while own._thread is not None and time.monotonic() < until:
+        time.sleep(0.001)
+    assert own._thread is None and [type(error) for error, _ in told] == [tf.errors.CancelledError]
+
+
+def test_a_group_is_described_as_it_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From another thread, between any two steps of it."""
+    seen: list[str] = []
+
+    class Watched(Group):
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if "away_since" in self.__dict__:  # the last to be there
+                seen.append(self.waits(request, []))
+
+    own = collectives.Collectives("/job:worker/task:0")
+    request = Request("r", 1, 2, 1, lambda place, send: None, lambda *result: None)  # type: ignore[arg-type, return-value]
+    own._groups[1] = Watched(1, 2, 7, "/job:worker/task:0")
+    members = {"/job:worker/task:0": 7, "/job:worker/task:1": 8}
+    own._formed("/job:worker/task:0", {"group": 1, "generation": 5, "members": members})
+    assert "waits for data of /job:worker/task:1" in seen[-1]

@@ -94,6 +94,48 @@ def test_threads_that_name_nodes_at_once_mix_neither_names_nor_scopes(graph: Any
     assert graph.version == 4 * 201 and graph.get_name_scope() == ""
 
 
+@pytest.mark.parametrize("built", ["loop", "gradients"])
+def test_a_run_beside_a_thread_that_builds_a_loop_sends_no_half_of_it(graph: Any, built: str) -> None:
+    """A Merge gets its second input, and a forward loop its pushes, after they were made; a session sends a node
+    once."""
+    half, ran, failed = threading.Event(), threading.Event(), list[BaseException]()
+    x = tf.constant(2.0)
+    seen = tf.identity(x)
+
+    @tf.custom_gradient
+    def waiting(value: Any) -> Any:
+        def gradient(dy: Any) -> Any:
+            half.set()
+            ran.wait(0.3)  # as long as the other thread's run waits for this one
+            return 3 * dy
+
+        return tf.identity(value), gradient
+
+    def body(i: Any, total: Any) -> Any:
+        if built == "loop":
+            half.set()
+            ran.wait(0.3)
+        return i + 1, waiting(total) * x
+
+    def run() -> None:
+        half.wait(30)
+        try:
+            assert session.run(seen) == 2
+        except BaseException as error:
+            failed.append(error)
+        ran.set()
+
+    with tf.Session() as session:
+        session.run(seen)
+        other = threading.Thread(target=run)
+        other.start()
+        out = tf.while_loop(lambda i, _: i < 3, body, [tf.constant(0), x])[1]
+        slope = tf.gradients(out, x)[0]
+        assert session.run([out, slope]) == [16, 8 + 3 * 2 * 4 + 6**2 * 2 + 6**3]
+        other.join()
+    assert not failed
+
+
 def test_graphs_and_sessions_of_one_process_do_not_mix() -> None:
     sessions = []
     for value in (1.0, 2.0):

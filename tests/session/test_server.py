@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -124,3 +127,109 @@ def test_refusals() -> None:
         tf.train.Server(two, "ps", protocol="grpc+verbs")
     with pytest.raises(tf.errors.InvalidArgumentError, match="without a job secret"):
         tf.train.Server({"ps": ["0.0.0.0:0"]})
+
+
+def test_a_server_that_stops_ends_what_waits_here(stopped: Any) -> None:
+    """Also at what has no line of its own to be closed; the sessions are over with it."""
+    server = tf.train.Server.create_local_server()
+    stopped.append(server)
+    with tf.Graph().as_default(), tf.Session(server.target) as session:
+        queue = tf.FIFOQueue(1, [tf.float32])
+        waiting = [queue.dequeue(), tf.ConditionalAccumulator(tf.float32, []).take_grad(1)]
+        errors: list[tf.errors.OpError] = []
+
+        def run(fetch: Any) -> None:
+            with pytest.raises(tf.errors.OpError) as caught:
+                session.run(fetch)
+            errors.append(caught.value)
+
+        threads = [threading.Thread(target=run, args=(fetch,), daemon=True) for fetch in waiting]
+        for thread in threads:
+            thread.start()
+        steps = server._runtime.worker.rendezvous._steps  # type: ignore[union-attr]
+        while sum(len(step._parked) for step in list(steps.values())) < 2:
+            threads[0].join(0.001)
+        server.stop()
+        for thread in threads:
+            thread.join(20)
+        assert [type(e) for e in errors] == [tf.errors.UnavailableError] * 2
+        with pytest.raises(tf.errors.AbortedError):
+            session.run(waiting[0])
+
+
+def test_threads_that_first_need_a_task_at_once_share_a_channel(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = cluster(worker=2)["worker0"]._runtime
+    dial, dialled, begun = runtime._dial, list[Any](), threading.Barrier(2, timeout=1)
+
+    def slowly(address: str) -> Any:
+        dialled.append(dial(address))
+        with suppress(threading.BrokenBarrierError):
+            begun.wait()
+        return dialled[-1]
+
+    monkeypatch.setattr(runtime, "_dial", slowly)
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(runtime.channel, ["/job:worker/replica:0/task:1"] * 2))
+    assert found == dialled * 2
+
+
+def test_a_channel_dialled_while_the_server_stops_is_closed(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = cluster(worker=2)["worker0"]._runtime
+    dial, dialled = runtime._dial, list[Any]()
+
+    def meanwhile(address: str) -> Any:
+        dialled.append(dial(address))
+        runtime.stop()
+        return dialled[-1]
+
+    monkeypatch.setattr(runtime, "_dial", meanwhile)
+    with pytest.raises(tf.errors.CancelledError, match="the server stopped"):
+        runtime.channel("/job:worker/replica:0/task:1")
+    assert dialled[0].error is not None
+
+
+def test_parts_that_are_registered_while_a_session_closes_are_forgotten(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = cluster(ps=1, worker=1)
+    worker, ps = (servers[name]._runtime.worker for name in ("worker0", "ps0"))
+    register, closed, asked = ps.register, threading.Event(), threading.Event()
+
+    def late(*args: Any) -> int:
+        asked.set()
+        assert closed.wait(20)
+        return register(*args)
+
+    monkeypatch.setattr(ps, "register", late)
+    with tf.Graph().as_default():
+        with tf.device("/job:ps/task:0"):
+            a = tf.random_uniform([2])
+        with tf.device("/job:worker/task:0"):
+            b = a + 1.0
+        session = tf.Session(servers["worker0"].target)
+
+        def close() -> None:
+            asked.wait(20)
+            session.close()
+            closed.set()
+
+        closing = threading.Thread(target=close)
+        closing.start()
+        with pytest.raises(tf.errors.CancelledError, match="closed"):
+            session.run(b)
+        closing.join()
+    while ps._parts:
+        threading.Event().wait(0.001)
+    assert not worker._parts and not ps._functions
+
+
+def test_a_server_that_stops_waits_for_no_task_to_come(cluster: Any) -> None:
+    """A session that looks for a task, for 20 s, ends with its server."""
+    servers = cluster(ps=1, worker=1)
+    servers["ps0"].stop()
+    runtime = servers["worker0"]._runtime
+    threading.Timer(0.2, runtime.stop).start()
+    begun = time.monotonic()
+    with pytest.raises(tf.errors.CancelledError, match="the server stopped"):
+        runtime.channel("/job:ps/replica:0/task:0", patient=True)
+    assert time.monotonic() - begun < 10

@@ -32,8 +32,10 @@ def _start(node: Node, step: Any, done: Wait, keys: tuple[Any, ...], make: Calla
     if size < 1:
         raise InvalidArgumentError(f"{node.op} {node.name!r}: group_size {size}, expected at least 1")
     token: list[int] = []
+    over: list[bool] = []
 
     def ended(error: OpError | None, outputs: Any = ()) -> None:
+        over.append(True)
         if token:
             step.off_cancel(token[0])
         done(error, outputs)
@@ -42,6 +44,8 @@ def _start(node: Node, step: Any, done: Wait, keys: tuple[Any, ...], make: Calla
     request = Request(node.name, group, size, instance, make, ended, timeout_s)
     cancel = _collectives(node).start(request)
     token.append(step.on_cancel(cancel, lambda: _collectives(node).describe(request)))
+    if over:  # before there was a token to see
+        step.off_cancel(token[0])
 
 
 def _keys(node: Node) -> tuple[int, int, int]:

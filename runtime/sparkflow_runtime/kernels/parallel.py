@@ -84,7 +84,11 @@ def _most() -> int:
 
 @lru_cache(1)
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_most(), thread_name_prefix="sparkflow-kernel")
+    return ThreadPoolExecutor(_most(), "sparkflow-kernel", initializer=_as_in_steps)
+
+
+def _as_in_steps() -> None:
+    np.seterr(all="ignore")  # of this thread: log(0) is -inf and no warning
 
 
 _blas = _Blas()

@@ -20,7 +20,6 @@ from typing import Any
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.compiled import Compiled, OwnTask, Part, Task, forget_parts
 from sparkflow_runtime.master.cost_model import CostModel
-from sparkflow_runtime.master.homes import Homes
 from sparkflow_runtime.master.later_reads import later_reads
 from sparkflow_runtime.master.lifetimes import compare_peaks
 from sparkflow_runtime.master.mailboxes import with_mailboxes
@@ -28,21 +27,16 @@ from sparkflow_runtime.master.nodes import Nodes, Write
 from sparkflow_runtime.master.partition import partition
 from sparkflow_runtime.master.passes import Optimizer, Report, Settings
 from sparkflow_runtime.master.place import place
+from sparkflow_runtime.master.placement import Placement, compare
 from sparkflow_runtime.master.prune import prune
 from sparkflow_runtime.master.registrar import Registrar
 from sparkflow_runtime.master.signatures import Signatures
-from sparkflow_runtime.master.simulate import simulate
 from sparkflow_runtime.master.step_run import StepRun
 from sparkflow_runtime.master.turns import Turns
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.devices import DeviceSpec, task_of
 from sparkflow_runtime.wire.edges import is_control, parse
-from sparkflow_runtime.wire.errors import (
-    AbortedError,
-    CancelledError,
-    FailedPreconditionError,
-    OpError,
-)
+from sparkflow_runtime.wire.errors import AbortedError, CancelledError, OpError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef, StepStats
 from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 
@@ -75,14 +69,12 @@ class Master:
     ):
         self._own, self._tasks, self._processors = own, tasks, max(1, processors)
         self._resets = own.resets
-        self._soft, self._timeout_s = soft_placement, timeout_s
-        self._cost_steps, self._log_placement = cost_steps, log_placement
+        self._timeout_s, self._cost_steps = timeout_s, cost_steps
         self._settings = passes or Settings()
         self.costs = CostModel()
         self._traced_steps: dict[Any, int] = {}
-        self._placed: dict[str, str] = {}  # node -> the device that was logged
         self._nodes = Nodes()
-        self._homes = Homes(f"{self._own.name}/device:CPU:0", self._soft)
+        self._placement = Placement(self.devices, soft_placement, log_placement)
         self._compiled: Signatures[Compiled] = Signatures()
         self._begun: dict[Any, Callable[[], Compiled]] = {}  # signatures compiled ahead of their first run
         self._in_use = Event()  # somebody waits for a signature, or has one
@@ -115,14 +107,14 @@ class Master:
         """Add nodes. Raises InvalidArgumentError on a name that is taken or an input that is nowhere."""
         with self._turns:
             self._nodes.add(graph)
-            self._homes.learn((n.name, n.op) for n in graph.node)
+            self._placement.learn((n.name, n.op) for n in graph.node)
         registry.prepare(n.op for n in graph.node)
 
     def extend_unwritten(self, ops: Sequence[tuple[str, str]], write: Write) -> None:
         """The same for nodes (name, op) of a graph in this process, which are written when they are first needed."""
         with self._turns:
             self._nodes.add_unwritten([name for name, _ in ops], write)
-            self._homes.learn(ops)
+            self._placement.learn(ops)
         registry.prepare(op for _, op in ops)
 
     def compile(
@@ -144,6 +136,8 @@ class Master:
                 self._begin_ahead((*signature, False, True))
             except OpError as error:
                 _log.debug("Not compiled ahead: %s", error)
+            finally:
+                self._forget_if_closed()
 
     def _begin_ahead(self, key: tuple[Any, ...]) -> None:
         def begin() -> object:
@@ -179,12 +173,15 @@ class Master:
                             self._in_use.set()
                             finish = make()
                     made = finish()
+                with self._keeping:
+                    dropped = self._compiled.put(key, made, len(made.placed.node))
+                del dropped  # without the lock: their parts are forgotten now, or when their last user goes
             except AbortedError:
                 self._raise_if_closed()
                 raise
-            with self._keeping:
-                dropped = self._compiled.put(key, made, len(made.placed.node))
-            del dropped  # without the lock: their parts are forgotten now, or when their last user goes
+            finally:
+                self._forget_if_closed()
+            self._raise_if_closed()
             return made
 
         return self._turns.once(key, lambda: self._compiled.get(key), kept)
@@ -205,22 +202,19 @@ class Master:
         learned: bool,
     ) -> Callable[[], Compiled]:
         """Has the tasks register their parts; what comes back waits for those of other tasks."""
-        if self._closed:
-            raise FailedPreconditionError("The session is closed")
+        self._raise_if_closed()
         if self._own.resets != self._resets:
             raise AbortedError(f"{self._own.name} was reset, which ended this session. Make a new one")
         direct = {i: feeds.index(f) for i, f in enumerate(fetches) if f in feeds}
         pruned = prune(nodes, feeds, fetches, targets)
         self._turns.give_way()
-        if len(self.devices) > 1:
-            self._homes.settle(pruned, self._nodes, self.devices)
+        self._placement.settle(pruned, self._nodes)
         by_cost = learned and self._cost_steps > 0
         costs = self.costs if by_cost else None
-        if self._log_placement is not None:  # of the nodes that the user made, as in TensorFlow
-            self._log_places(self._place(pruned, costs))
-        placed = later_reads(self._place(self._optimize(pruned, feeds, fetches, targets), costs))
+        self._placement.log(pruned, costs)
+        placed = later_reads(self._placement.place(self._optimize(pruned, feeds, fetches, targets), costs))
         if by_cost and not trace:
-            self._compare(placed, self._compiled.get((feeds, fetches, targets, True, False)))
+            compare(placed, self._compiled.get((feeds, fetches, targets, True, False)), self.costs)
         self._turns.give_way()
         home = {n.name: task_of(n.device) for n in placed.node}
         found = self._optimizer.optimize_placed(placed, feeds, fetches, targets, costs)
@@ -271,27 +265,6 @@ class Master:
             report.of_result(placed)
             report.plan_memory(placed, feeds, fetches, self.costs, unknown)
             return report
-
-    def _place(self, graph: GraphDef, costs: CostModel | None) -> GraphDef:
-        return place(graph, self.devices, f"{self._own.name}/device:CPU:0", self._soft, costs)
-
-    def _log_places(self, placed: GraphDef) -> None:
-        for node in placed.node:
-            if self._placed.get(node.name) != node.device and self._log_placement is not None:
-                self._placed[node.name] = node.device
-                self._log_placement(f"{node.name}: ({node.op}): {node.device}")
-
-    def _compare(self, placed: GraphDef, traced: Compiled | None) -> None:
-        """Say how well the simulator foretells a step: the traced ones, and those to come."""
-        if traced is not None and traced.measured_s:
-            from statistics import median  # dear to import
-
-            measured_s = median(traced.measured_s)
-            told_s, now_s = (simulate(graph, self.costs).makespan_s for graph in (traced.placed, placed))
-            _log.info(
-                "Placed %d nodes by their cost: traced steps took %.3g ms, simulated %.3g ms; simulated now %.3g ms",
-                len(placed.node), 1e3 * measured_s, 1e3 * told_s, 1e3 * now_s,
-            )  # fmt: skip
 
     # ------------------------------------------------------------------ steps
 
@@ -370,8 +343,9 @@ class Master:
         self._active.add(step)
         try:
             self._raise_if_closed()
-            if step_id in self._cancelled:
-                raise self._cancelled.pop(step_id)
+            cancelled = self._cancelled.pop(step_id, None)
+            if cancelled is not None:
+                raise cancelled
             return step.run(timeout_s or self._timeout_s)
         except AbortedError:
             self._raise_if_closed()
@@ -384,8 +358,8 @@ class Master:
         found = next((step for step in list(self._active) if step.step_id == step_id), None)
         if found is None:
             self._cancelled[step_id] = error
-            while len(self._cancelled) > _MOST_CANCELLED:  # of steps that had ended already
-                del self._cancelled[next(iter(self._cancelled))]
+            for old in list(self._cancelled)[:-_MOST_CANCELLED]:  # of steps that had ended already
+                self._cancelled.pop(old, None)
             found = next((step for step in list(self._active) if step.step_id == step_id), None)
         if found is not None:
             found.abort(error)
@@ -410,8 +384,16 @@ class Master:
         self._open.clear()
         for step in list(self._active):
             step.abort(CancelledError("Session has been closed."))
+        self._deregister()
+
+    def _forget_if_closed(self) -> None:
+        """After a compile: when the session was closed meanwhile, not all of the parts were there to be forgotten."""
+        if self._closed:
+            self._deregister()
+
+    def _deregister(self) -> None:
         self._own.deregister(self.session_id)
-        for task in list(self._registrar.told.values()):
-            task.deregister(self.session_id)
+        for name in list(self._registrar.asked):
+            self._tasks[name].deregister(self.session_id)
         self._begun.clear()
         self._compiled.clear()

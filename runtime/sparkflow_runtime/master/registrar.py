@@ -18,7 +18,7 @@ class Registrar:
 
     def __init__(self, session: str, own: OwnTask, tasks: Mapping[str, Task], session_open: Event):
         self._session, self._own, self._tasks, self._open = session, own, tasks, session_open
-        self.told: dict[str, Task] = {}  # the other tasks that were sent parts
+        self.asked: set[str] = set()  # other tasks, that have or may have parts of the session
         self._registered: weakref.WeakValueDictionary[Any, Registered] = weakref.WeakValueDictionary()
 
     def register(
@@ -40,7 +40,8 @@ class Registrar:
         key = None if trace else _key(task, graph, *names)
         found = self._registered.get(key)
         if found is None:
-            other = self.told[task] = self._tasks[task]
+            other = self._tasks[task]
+            self.asked.add(task)
             found = Registered(other, other.register(self._session, graph, *names, trace), self._open)
             if key is not None:
                 self._registered[key] = found

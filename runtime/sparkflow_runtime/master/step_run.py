@@ -109,6 +109,7 @@ class StepRun:
         """The first error wins; every other part is told to stop."""
         with self._wake:
             to_tell = self._failed(error)
+            self._wake.notify_all()
         self._tell(to_tell)
 
     def _failed(self, error: OpError) -> list[Callable[[], None]]:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.wire.dtypes import DType
-from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, OpError
+from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, InvalidArgumentError, OpError
 
 Done = Callable[[OpError | None, Sequence[Any]], None]
 Dims = tuple[int | None, ...] | None
@@ -103,6 +103,15 @@ class Accumulator:
         if parked and step is not None:
             self._watch(take)
         return take
+
+    def close(self, cancel_pending: bool = True) -> None:
+        """Its container is dropped: nobody will apply or take any more."""
+        with self._lock:
+            takes, self._takes = self._takes, deque()
+            for take in takes:
+                take.over = True
+        for take in takes:
+            _end(take, CancelledError(f"{self} was dropped with its container"), ())
 
     def average(self, contributions: list[Any]) -> list[Any]:
         """What `take` gives of what it gives raw."""
@@ -304,6 +313,10 @@ def _show(dims: Sequence[int | None]) -> str:
 
 def _deliver(ready: Sequence[tuple[_Take, list[Any]]]) -> None:
     for take, outputs in ready:
-        if take.watched:
-            take.step.off_cancel(take.token)
-        take.done(None, outputs)
+        _end(take, None, outputs)
+
+
+def _end(take: _Take, error: OpError | None, outputs: Sequence[Any]) -> None:
+    if take.watched:
+        take.step.off_cancel(take.token)
+    take.done(error, outputs)

@@ -55,7 +55,7 @@ class Collectives:
 
     def __init__(self, name: str, push: Push | None = None, leader: Callable[[], str] | None = None):
         self.name, self._push, self._leader_name = name, push, leader or (lambda: name)
-        self._events: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]] | None] = SimpleQueue()
+        self._events: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]]] = SimpleQueue()
         self._groups: dict[int, Group] = {}
         self._unknown: dict[int, list[tuple[Any, ...]]] = {}  # generation -> messages of a group not yet known here
         self._ended: deque[int] = deque(maxlen=64)  # generations given up
@@ -99,31 +99,29 @@ class Collectives:
             self._put(self._lost, peer, error)
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
+        with self._lock:
             if self._thread is not None:
-                self._put(self._end_all)
-                self._events.put(None)
+                self._events.put((self._end_all, ()))
+            else:
+                self._closed = True
 
     def _put(self, handler: Callable[..., None], *arguments: Any) -> None:
-        if self._thread is None:
-            with self._lock:
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name=f"sparkflow-rings {self.name}", daemon=True)
-                    self._thread.start()
-        self._events.put((handler, arguments))
+        with self._lock:  # else the thread could end, of one that is closed, before it has seen this
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=f"sparkflow-rings {self.name}", daemon=True)
+                self._thread.start()
+            self._events.put((handler, arguments))
 
     # ------------------------------------------------------------------ the thread
 
     def _run(self) -> None:
-        while True:
+        np.seterr(all="ignore")  # of this thread: sums of what is not finite are no warnings, as in steps
+        while not self._is_over():
             try:
                 event = self._events.get(timeout=self._next_look_s())
             except Empty:
                 self._look()
                 continue
-            if event is None:
-                return
             handler, arguments = event
             try:
                 handler(*arguments)
@@ -131,6 +129,16 @@ class Collectives:
                 _log.exception("%s: a collective message failed", self.name)
             del event, arguments  # the memory of a chunk goes back to its sender now
             self._look()
+
+    def _is_over(self) -> bool:
+        """Closed, and nothing is left to do: the thread ends. What may come yet gets another."""
+        if not (self._closed and self._events.empty()):
+            return False
+        with self._lock:
+            over = self._events.empty()
+            if over:
+                self._thread = None
+        return over
 
     def _next_look_s(self) -> float | None:
         times = [g.join_at for g in self._groups.values() if g.join_at is not None]
@@ -274,8 +282,9 @@ class Collectives:
         group = self._groups.get(fields["group"])
         if group is None or group.generation or fields["members"].get(self.name) != group.nonce:
             return
-        group.generation, group.members = int(fields["generation"]), sorted(fields["members"], key=by_number)
+        group.members = sorted(fields["members"], key=by_number)
         group.rank = group.members.index(self.name)
+        group.generation = int(fields["generation"])  # last: who describes the group looks from other threads
         waiting, group.waiting = group.waiting, []
         early = self._unknown.pop(group.generation, [])
         for request in waiting:
@@ -333,7 +342,7 @@ class Collectives:
                 group.join_at = time.monotonic() + _DIAL_AGAIN_S  # it may come back, as a leader that knows nobody
 
     def _end_all(self) -> None:
-        text = f"{self.name} stopped"
+        self._closed, text = True, f"{self.name} stopped"
         for group in list(self._groups.values()):
             self._give_up(group, UnavailableError(text), CancelledError(text))
 

@@ -49,7 +49,7 @@ class Reader:
         while True:
             try:
                 found = self._take(most or 1)
-            except OpError as error:
+            except Exception as error:  # this may be the thread of whoever brought the name
                 done(error, None)
                 return
             if found:

@@ -265,7 +265,7 @@ class SocketChannel(Channel):
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def _fail_pending(self) -> None:
-        for call_id, (method, _) in list(self._pending.items()):
+        for call_id, (method, _) in self._pending.copy().items():
             self._complete(call_id, self._gone(method), b"", [])
 
     def _finish(self) -> None:

@@ -38,7 +38,7 @@ def empty(nbytes: int) -> np.ndarray:
 
 
 def idle_bytes() -> int:
-    return sum(size * len(buffers) for size, buffers in list(_idle.items()))
+    return sum(size * len(buffers) for size, buffers in _idle.copy().items())
 
 
 def size_class(nbytes: int) -> int:

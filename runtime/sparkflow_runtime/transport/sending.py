@@ -144,7 +144,7 @@ class Sender:
         try:
             if not self._owed:
                 held.extend(map(self._lock.acquire, (False,)))
-            if self._owed or not held[0]:
+            if self._owed or not (held and held[0]):  # the writer may have paid since the first look
                 self._owed.append(_Frame(buffers, nbytes, segment, kept=True))
             else:
                 self._post(_Frame(buffers, nbytes, segment))

@@ -285,8 +285,9 @@ class FrameStep(Step):
             with self._wake:
                 if self._waiting.pop(id(held), None) is None:
                     return
-            over = [Token(held.entry, held.frame, held.iteration, False, outputs, True)] if error is None else []
-            self._advance(over)
+                if error is None:  # under the same lock: a step in which nothing waits and nothing is ready is stuck
+                    self._ready.append(Token(held.entry, held.frame, held.iteration, False, outputs, True))  # type: ignore[arg-type]
+            self._advance()
 
         try:
             token.entry.function(self, done, *inputs)  # type: ignore[misc]
@@ -339,10 +340,11 @@ class FrameStep(Step):
             has_data = expected.has_data if unit.arrivals is None else [True] * len(found)
             with self._wake:
                 ready = self._inbox.put((index, iterations), [next(values) if data else None for data in has_data])
+                self._ready.extend(ready or ())
         if ready is None:
             self._refuse(bundle, tensors, iterations)
         else:
-            self._advance(ready)
+            self._advance()
 
     def describe(self) -> str:
         with self._wake:

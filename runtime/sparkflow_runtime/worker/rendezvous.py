@@ -35,13 +35,20 @@ class Rendezvous:
         self._steps: dict[int, Any] = {}
         self._early: OrderedDict[int, list[tuple[int, list[np.ndarray], tuple[int, ...]]]] = OrderedDict()
         self._ended: OrderedDict[int, None] = OrderedDict()
+        self._closed: OpError | None = None
 
-    def begin(self, step_id: int, step: Receiver) -> None:
+    def begin(self, step_id: int, step: Receiver) -> bool:
+        """False where it was aborted before: then it is not to run."""
         with self._lock:
+            if step_id in self._ended:
+                return False
             self._steps[step_id] = step
-            early = self._early.pop(step_id, [])
+            early, closed = self._early.pop(step_id, []), self._closed
+        if closed is not None:
+            step.cancel(closed)
         for bundle, tensors, iterations in early:
             step.receive(bundle, tensors, iterations)
+        return True
 
     def deliver(self, step_id: int, bundle: int, tensors: list[np.ndarray], iterations: tuple[int, ...] = ()) -> None:
         """iterations: of each loop that the bundle is in, outermost first."""
@@ -74,6 +81,13 @@ class Rendezvous:
             step.cancel(error)
         else:
             self.end(step_id)
+
+    def close(self, error: OpError) -> None:
+        """Cancel all steps, and those that begin later."""
+        with self._lock:
+            self._closed, steps = error, list(self._steps.values())
+        for step in steps:
+            step.cancel(error)
 
     def waits(self, step_id: int) -> str:
         """For what a step waits here, as Step.waits has it."""

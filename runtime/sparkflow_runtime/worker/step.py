@@ -135,14 +135,14 @@ class Step:
 
     def start(self) -> None:
         """Run as far as possible in this thread; later units run in the threads that make them ready."""
-        self._advance(())
+        self._advance()
 
     def _over(self) -> bool:
         return not self._running and (self._left == 0 or (self.error is not None and not self._waiting))
 
-    def _advance(self, units: Any) -> None:
+    def _advance(self) -> None:
+        """Have what is ready run, or what is over reported."""
         with self._wake:
-            self._ready.extend(units)
             if self._owned:
                 self._wake.notify()
                 return
@@ -270,11 +270,10 @@ class Step:
         with self._wake:
             if self._waiting.pop(index, None) is None:
                 return
-            ready = []
             if error is None:
                 unit.store(outputs, self.values)
-                ready = self._completed(index)
-        self._advance(ready)
+                self._ready.extend(self._completed(index))
+        self._advance()
 
     def receive(self, bundle: int, tensors: list[Any], iterations: tuple[int, ...] = ()) -> None:
         """A bundle has arrived. A second one of the same step is an error of the sender and fails the step."""
@@ -290,10 +289,11 @@ class Step:
                     if slot is not None:
                         self.values[slot] = value
                 ready = self._completed(index)  # type: ignore[arg-type]
+                self._ready.extend(ready)  # with the arrival: who sees that all has come sees what may run for it
         if found is None:
             self._refuse(bundle, tensors, iterations)
         elif ready or not self._left:  # else there is nothing to wake anybody for
-            self._advance(ready)
+            self._advance()
 
     def _record_arrival(self, unit: Unit, tensors: list[Any]) -> None:
         if self.plan.recorder is not None:
@@ -326,7 +326,7 @@ class Step:
     def cancel(self, error: OpError) -> None:
         """End the step with `error` unless it has ended: parked operations are withdrawn, nothing new starts."""
         self._fail(error)
-        self._advance(())
+        self._advance()
 
     def _fail(self, error: OpError) -> None:
         with self._wake:

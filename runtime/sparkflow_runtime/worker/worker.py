@@ -129,6 +129,11 @@ class Worker:
             self._functions.clear()
         self.resources.clear(containers)
 
+    def stop(self, error: OpError) -> None:
+        """End its steps with `error`, and let its sessions and resources go."""
+        self.rendezvous.close(error)
+        self.reset()
+
     def _plan(self, handle: int) -> Plan:
         part = self._parts.get(handle)
         if part is None:
@@ -155,7 +160,8 @@ class Worker:
         step = _step(self._plan(handle), step_id, feeds, self._send)
         if halted is not None:
             step.resume(halted)
-        self.rendezvous.begin(step_id, step)
+        if not self.rendezvous.begin(step_id, step):
+            step.cancel(_aborted(step_id))
         return step
 
     def opening_peers(self, handle: int) -> frozenset[str]:
@@ -181,10 +187,9 @@ class Worker:
 
         step = _step(plan, step_id, feeds, self._send, ended)
         step.elsewhere = self._elsewhere if plan.wants_thread else None
-        if self.rendezvous.ended(step_id):
+        if not self.rendezvous.begin(step_id, step):
             ended(_aborted(step_id), None)
             return
-        self.rendezvous.begin(step_id, step)
         for bundle, tensors in bundles:
             step.receive(bundle, tensors)
         step.start()

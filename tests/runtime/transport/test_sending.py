@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -140,4 +141,23 @@ def test_frames_of_many_threads_stay_whole(pair: tuple[socket.socket, socket.soc
     for one in running:
         one.join()
     assert sorted(seen) == list(range(frames * threads))
+    sender.stop()
+
+
+def test_a_post_beside_the_writer_that_has_just_paid_everything() -> None:
+    """It saw that something was owed, so it did not ask for the lock; a moment later nothing is."""
+
+    class PaidMeanwhile(deque[Any]):
+        looks = 0
+
+        def __bool__(self) -> bool:
+            self.looks += 1
+            return self.looks == 2 or len(self) > 0  # the first look is for the limit
+
+    narrow = Narrow(lambda: None)
+    sender = Sender(narrow, "peer", 1 << 20)  # type: ignore[arg-type]
+    sender._owed = PaidMeanwhile()
+    narrow.taken = b"before;"
+    sender.post([b"frame"], 5)
+    assert told(narrow, 12) == b"before;frame"
     sender.stop()

@@ -277,3 +277,29 @@ def test_what_can_never_run_is_an_error_not_a_hang(node: Any, graph_def: Any) ->
     by_name["i"].input[1] = "s2"
     with pytest.raises((InternalError, InvalidArgumentError)):
         frames(node, graph_def, list(by_name.values())).run(5)
+
+
+@pytest.mark.parametrize("worker", [False], ids=["frames"], indirect=True)
+def test_a_step_in_which_a_wait_has_just_ended_is_not_stuck(
+    worker: Worker, node: Any, graph_def: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who ends the wait is held up before it can wake the step, while the last of what was ready runs."""
+    ended, over = threading.Event(), threading.Event()
+    advance = Step._advance
+
+    def held_up(step: Step, *units: Any) -> None:
+        ended.set()
+        over.wait(30)
+        advance(step, *units)
+
+    @kernel("TBeside")
+    def _beside(xp: Any, x: Any) -> Any:
+        threading.Thread(target=PARKED[0][1]).start()
+        assert ended.wait(30)
+        return x
+
+    monkeypatch.setattr(Step, "_advance", held_up)
+    body = [node("w", "TWait", "sb"), node("later", "Identity", "ib"), node("beside", "TBeside", "later")]
+    step = begin(worker, graph_def(*loop(node, 1, *body, node("s1", "AddV2", "w", "w"))), "out:0")
+    threading.Timer(0.2, over.set).start()
+    assert step.run(20) == [2]

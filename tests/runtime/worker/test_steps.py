@@ -11,7 +11,14 @@ import pytest
 
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.kernels.registry import Node, Prompt, asynchronous, bound, kernel
-from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, InternalError, InvalidArgumentError
+from sparkflow_runtime.wire.errors import (
+    AbortedError,
+    CancelledError,
+    DeadlineExceededError,
+    InternalError,
+    InvalidArgumentError,
+    UnavailableError,
+)
 from sparkflow_runtime.worker.straight import Halted
 from sparkflow_runtime.worker.worker import Worker
 
@@ -196,3 +203,38 @@ def test_bundles_may_come_before_their_step(worker: Worker, node: Any, graph_def
     worker.rendezvous.deliver(13, 9, [np.float32([4])])
     with pytest.raises(InternalError, match="bundle 9 of 1 tensors is not expected"):
         step.run(5)
+
+
+def test_an_abort_between_the_look_and_the_beginning_of_a_step_ends_it(
+    worker: Worker, node: Any, graph_def: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = worker.rendezvous.begin
+
+    def late(step_id: int, step: Any) -> Any:
+        worker.rendezvous.abort(step_id, CancelledError("enough"))  # comes by another connection
+        return begin(step_id, step)
+
+    monkeypatch.setattr(worker.rendezvous, "begin", late)
+    graph = graph_def(_const(node, "a", [1]), node("w", "TWait", "a"))
+    handle, ended = worker.register("s", graph, [], ["w:0"]), list[Any]()
+    worker.start(handle, 7, [], lambda error, values: ended.append(error))
+    assert [type(error) for error in ended] == [AbortedError]
+    with pytest.raises(AbortedError, match="before it began"):
+        worker.begin(handle, 8, []).run(20)
+
+
+def test_a_worker_that_stops_ends_its_steps_and_those_that_begin_at_that_moment(
+    worker: Worker, node: Any, graph_def: Any
+) -> None:
+    graph = graph_def(_const(node, "a", [1]), node("w", "TWait", "a"))
+    handle = worker.register("s", graph, [], ["w:0"])
+    running, plan = worker.begin(handle, 1, []), worker._plan
+    threading.Timer(0.05, worker.stop, (UnavailableError("the server stopped"),)).start()
+    with pytest.raises(UnavailableError, match="the server stopped"):
+        running.run(20)
+    worker._plan = lambda handle: running.plan  # type: ignore[method-assign]  # found before the stop
+    with pytest.raises(UnavailableError, match="the server stopped"):
+        worker.begin(handle, 2, []).run(20)
+    worker._plan = plan  # type: ignore[method-assign]
+    with pytest.raises(AbortedError, match="has no graph"):
+        worker.begin(handle, 3, [])

@@ -1,0 +1,83 @@
+"""Where the nodes of a session's runs are, and what is remembered of that from run to run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from sparkflow_runtime.kernels import registry
+from sparkflow_runtime.master.compiled import Compiled
+from sparkflow_runtime.master.cost_model import CostModel
+from sparkflow_runtime.master.place import homes, place
+from sparkflow_runtime.master.simulate import simulate
+from sparkflow_runtime.wire.devices import DeviceSpec
+from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+
+_log = logging.getLogger(__name__)
+
+
+class Placement:
+    """Of one session's graph. Whatever part of it runs, what keeps state is in one place.
+
+    devices: that there are, the default first. log: called with a line for every node that is placed anew. Not for
+    several threads.
+    """
+
+    def __init__(self, devices: Sequence[str], soft: bool, log: Callable[[str], None] | None):
+        self.devices, self._soft, self._log = devices, soft, log
+        self._said: dict[str, str] = {}  # node -> the device that was logged
+        self._new: list[str] = []  # nodes that keep state, and have not been looked at
+        self._free: dict[str, str] = {}  # those that ask for no task -> their device, "" where none is known
+        self._looked_at = 0
+
+    def learn(self, ops: Iterable[tuple[str, str]]) -> None:
+        """(name, op) of nodes that are new in the graph."""
+        named: dict[str, list[str]] = {}
+        for name, op in ops:
+            named.setdefault(op, []).append(name)
+        self._new += [name for op, names in named.items() if registry.keeps_state(op) for name in names]
+
+    def settle(self, pruned: GraphDef, nodes: Mapping[str, NodeDef]) -> None:
+        """Have what keeps state in one run ask for the devices that the whole graph gives it."""
+        if len(self.devices) == 1:
+            return
+        new, self._new = self._new, []
+        self._free |= dict.fromkeys((name for name in new if _asks_for_no_task(nodes[name])), "")
+        if not self._free:
+            return
+        if self._looked_at < len(nodes):  # an update that was made since may ask for a task
+            self._looked_at = len(nodes)
+            unknown = {name for name, device in self._free.items() if not device}
+            if unknown:
+                self._free |= homes([nodes[n] for n in nodes], unknown, self.devices, self.devices[0], self._soft)
+        for node in pruned.node:
+            node.device = self._free.get(node.name) or node.device
+
+    def place(self, graph: GraphDef, costs: CostModel | None) -> GraphDef:
+        return place(graph, self.devices, self.devices[0], self._soft, costs)
+
+    def log(self, pruned: GraphDef, costs: CostModel | None) -> None:
+        """Say where the nodes are that the user made, as in TensorFlow."""
+        for node in self.place(pruned, costs).node if self._log is not None else ():
+            if self._said.get(node.name) != node.device and self._log is not None:
+                self._said[node.name] = node.device
+                self._log(f"{node.name}: ({node.op}): {node.device}")
+
+
+def compare(placed: GraphDef, traced: Compiled | None, costs: CostModel) -> None:
+    """Say how well the simulator foretells a step: the traced ones, and those to come."""
+    if traced is not None and traced.measured_s:
+        from statistics import median  # dear to import
+
+        measured_s = median(traced.measured_s)
+        told_s, now_s = (simulate(graph, costs).makespan_s for graph in (traced.placed, placed))
+        _log.info(
+            "Placed %d nodes by their cost: traced steps took %.3g ms, simulated %.3g ms; simulated now %.3g ms",
+            len(placed.node), 1e3 * measured_s, 1e3 * told_s, 1e3 * now_s,
+        )  # fmt: skip
+
+
+def _asks_for_no_task(node: NodeDef) -> bool:
+    """Whether what it takes from nobody may be anywhere."""
+    spec = DeviceSpec.from_string(node.device)
+    return not node.input and (spec.job is None or spec.task is None)

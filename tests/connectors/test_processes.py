@@ -1,0 +1,31 @@
+"""Child processes: what is heard of them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from sparkflow_connectors.processes import Child
+from sparkflow_runtime.wire.errors import DeadlineExceededError
+
+
+def test_a_silent_child_was_too_slow_even_where_its_end_is_seen_before_the_timers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The reader sees the end of the process while the thread that ended it has not gone on."""
+    child = Child("sparkflow_connectors.worker_process", "worker 0", 1)
+    kill, heard = child._process.kill, threading.Event()
+
+    def held_up() -> Any:
+        kill()
+        heard.wait(20)
+
+    monkeypatch.setattr(child._process, "kill", held_up)
+    try:
+        with pytest.raises(DeadlineExceededError, match=r"said nothing in 0\.05 s"):
+            child.receive(0.05)
+    finally:
+        heard.set()
+        child.stop()
