@@ -12,9 +12,10 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from threading import Lock
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sparkflow_runtime.dialling import PATIENCE_S
 from sparkflow_runtime.hosting import Host
 from sparkflow_runtime.runners import Runners
 from sparkflow_runtime.transport.base import Channel, Reply
@@ -25,6 +26,7 @@ from sparkflow_runtime.wire.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
     OpError,
+    UnavailableError,
     to_dict,
 )
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunMetadata, RunOptions
@@ -43,6 +45,7 @@ class Master(Host, Protocol):
     """What clients need of their Server."""
 
     name: str
+    joined: Event  # it knows the other tasks
 
     def reset_cluster(self, containers: list[str], filters: Any = ()) -> None: ...
 
@@ -62,8 +65,10 @@ class Clients:
             raise InvalidArgumentError(f"{self._server.name}: method {method} was pushed by {channel}; it is a call")
         elif method == sessions.STEP:
             self._of(channel).step(StepRequest.decode(meta), tensors, reply)
-        elif method == sessions.OPEN:
+        elif method == sessions.OPEN and self._server.joined.is_set():
             self._open(channel, meta, reply)
+        elif method == sessions.OPEN:
+            self._later(reply, lambda: self._open_when_joined(channel, meta, reply))
         elif method == sessions.RESET_ALL:
             containers, filters = json.loads(meta)
             self._later(reply, lambda: self._reset(containers, filters, reply))
@@ -76,6 +81,11 @@ class Clients:
         if session is None:
             raise FailedPreconditionError(f"{self._server.name}: {channel} has opened no session")
         return session
+
+    def _open_when_joined(self, channel: Channel, meta: bytes, reply: Reply) -> None:
+        if not self._server.joined.wait(PATIENCE_S):
+            raise UnavailableError(f"{self._server.name} has not been told its cluster in {PATIENCE_S:g} s")
+        self._open(channel, meta, reply)
 
     def _open(self, channel: Channel, meta: bytes, reply: Reply) -> None:
         if channel in self._sessions:

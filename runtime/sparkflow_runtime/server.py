@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import json
 import logging
-import struct
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from threading import Event, Lock
 from typing import Any
-
-import numpy as np
 
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.clients import Clients
 from sparkflow_runtime.dialling import dial_near, near_url, patiently, secret_of_environment
 from sparkflow_runtime.memory import keep_freed_memory
+from sparkflow_runtime.remote_task import RemoteTask
 from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.runners import Runners
 from sparkflow_runtime.threads import inter_op, limit, share, switch_often
@@ -32,28 +29,33 @@ from sparkflow_runtime.wire.devices import task_name, task_of
 from sparkflow_runtime.wire.errors import (
     AbortedError,
     CancelledError,
-    DeadlineExceededError,
     FailedPreconditionError,
     NotFoundError,
     OpError,
     UnavailableError,
     UnimplementedError,
     from_dict,
-    to_dict,
 )
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef
+from sparkflow_runtime.wire.tasks import (
+    ABORT,
+    COLLECTIVE,
+    DELIVER,
+    DELIVER_ALL,
+    DELIVER_META,
+    DEREGISTER,
+    FORGET,
+    NAMES,
+    NUMBER,
+    REGISTER,
+    RESET,
+    RUN,
+    RUN_META,
+    STEP_META,
+    TRAFFIC,
+    WAITS,
+)
 from sparkflow_runtime.worker.worker import Worker
-
-REGISTER, RUN, DELIVER, ABORT, DEREGISTER, RESET, FORGET, DELIVER_ALL, WAITS = range(1, 10)
-COLLECTIVE, TRAFFIC = 64, 65
-_NAMES = dict(enumerate(
-    ("register", "run", "deliver", "abort", "deregister", "reset", "forget", "deliver all", "waits"), REGISTER
-)) | {COLLECTIVE: "collective", TRAFFIC: "traffic"}  # fmt: skip
-_RUN_META = struct.Struct("<QQ")  # handle, step id; then a table of the bundles that come with it (wire/bundles)
-_DELIVER_META = struct.Struct("<QQ")  # step id, bundle; then a _NUMBER for the iteration of each loop around it
-_NUMBER = struct.Struct("<Q")
-_STEP_META = struct.Struct("<Q")  # of DELIVER_ALL: step id, then a table of bundles
-_REGISTER_TIMEOUT_S = 120.0
 
 _log = logging.getLogger(__name__)
 _servers: dict[str, Server] = {}
@@ -81,7 +83,7 @@ class Server:
     config: what sessions here have unless theirs says otherwise.
     """
 
-    methods = _NAMES | sessions.NAMES
+    methods = NAMES | sessions.NAMES
 
     def __init__(
         self,
@@ -100,6 +102,7 @@ class Server:
         self._aside = Runners(f"sparkflow-steps {self.name}").submit
         self.worker = Worker(self.name, self._push, inter_op, self._aside)
         self._cluster = ClusterSpec({})
+        self.joined = Event()  # it knows the other tasks
         self._collectives = Collectives(self.name, self._push_collective, self._collective_leader)
         self.worker.resources.collectives = self._collectives
         self._lock = Lock()
@@ -117,6 +120,7 @@ class Server:
 
     def join_cluster(self, cluster: ClusterSpec) -> None:
         self._cluster = cluster
+        self.joined.set()
         tasks = [(job, cluster.task_address(job, i)) for job in cluster.jobs for i in cluster.task_indices(job)]
         served = {server.address for server in _servers.values()}
         threads = share(self.address, tasks, sum(job != "ps" and address in served for job, address in tasks) or 1)
@@ -163,13 +167,22 @@ class Server:
 
     # ------------------------------------------------------------------ peers
 
+    @property
+    def cluster(self) -> ClusterSpec:
+        return self._cluster
+
+    def open_channel(self, task: str) -> Channel | None:
+        """The channel to a task, if there is one."""
+        found = self._channels.get(task)
+        return found if found is not None and found.error is None else None
+
     def channel(self, task: str, patient: bool = False) -> Channel:
         """The channel to a task, dialled at first use. patient: one that was never there is waited for.
 
         Raises UnavailableError naming the task and its address.
         """
-        found = self._channels.get(task)
-        if found is not None and found.error is None:
+        found = self.open_channel(task)
+        if found is not None:
             return found
         address = self._address(task)
         if patient and task not in self._met:
@@ -215,12 +228,12 @@ class Server:
 
     def _push(self, task: str, step_id: int, bundles: Sequence[Bundle], iterations: tuple[int, ...] = ()) -> None:
         if len(bundles) > 1:
-            self.channel(task).push(DELIVER_ALL, _STEP_META.pack(step_id) + encode_table(bundles), tensors_of(bundles))
+            self.channel(task).push(DELIVER_ALL, STEP_META.pack(step_id) + encode_table(bundles), tensors_of(bundles))
             return
         ((bundle, tensors),) = bundles
-        meta = _DELIVER_META.pack(step_id, bundle)
+        meta = DELIVER_META.pack(step_id, bundle)
         if iterations:
-            meta += b"".join(map(_NUMBER.pack, iterations))
+            meta += b"".join(map(NUMBER.pack, iterations))
         self.channel(task).push(DELIVER, meta, tensors)
 
     def _push_collective(self, task: str, meta: bytes, tensors: Sequence[Any]) -> None:
@@ -239,12 +252,12 @@ class Server:
 
     def on_message(self, channel: Channel, method: int, meta: bytes, tensors: list[Any], reply: Any) -> None:
         if method == DELIVER:
-            step_id, bundle = _DELIVER_META.unpack_from(meta)
-            iterations = tuple(n for (n,) in _NUMBER.iter_unpack(meta[_DELIVER_META.size :]))
+            step_id, bundle = DELIVER_META.unpack_from(meta)
+            iterations = tuple(n for (n,) in NUMBER.iter_unpack(meta[DELIVER_META.size :]))
             self.worker.rendezvous.deliver(step_id, bundle, tensors, iterations)
         elif method == DELIVER_ALL:
-            step_id = _STEP_META.unpack_from(meta)[0]
-            for bundle, own in decode_table(meta[_STEP_META.size :], tensors)[1]:
+            step_id = STEP_META.unpack_from(meta)[0]
+            for bundle, own in decode_table(meta[STEP_META.size :], tensors)[1]:
                 self.worker.rendezvous.deliver(step_id, bundle, own)
         elif method == COLLECTIVE:
             self._collectives.on_message(channel.peer, meta, tensors)
@@ -253,9 +266,7 @@ class Server:
         elif method == RUN:
             self._run(channel, meta, tensors, reply)
         elif method == ABORT:
-            self.worker.rendezvous.abort(
-                _STEP_META.unpack_from(meta)[0], from_dict(json.loads(meta[_STEP_META.size :]))
-            )
+            self.worker.rendezvous.abort(STEP_META.unpack_from(meta)[0], from_dict(json.loads(meta[STEP_META.size :])))
         elif method == REGISTER:  # steps of this peer that come meanwhile do not wait for it
             self._aside(lambda: self._answered(reply, lambda: self._register(channel, meta, tensors, reply)))
         elif method == DEREGISTER:
@@ -264,9 +275,9 @@ class Server:
             self.worker.reset(json.loads(meta))
             reply()
         elif method == WAITS:
-            reply(self.worker.rendezvous.waits(_STEP_META.unpack(meta)[0]).encode())
+            reply(self.worker.rendezvous.waits(STEP_META.unpack(meta)[0]).encode())
         elif method == FORGET:
-            self.worker.forget(_STEP_META.unpack(meta)[0])
+            self.worker.forget(STEP_META.unpack(meta)[0])
         elif method in sessions.METHODS:
             self._clients.on_message(channel, method, meta, tensors, reply)
         else:
@@ -294,11 +305,11 @@ class Server:
         handle = self.worker.register(
             fields["session"], graph, fields["feeds"], fields["fetches"], fields.get("trace", False)
         )
-        reply(_STEP_META.pack(handle))
+        reply(STEP_META.pack(handle))
 
     def _run(self, channel: Channel, meta: bytes, tensors: list[Any], reply: Any) -> None:
-        handle, step_id = _RUN_META.unpack_from(meta)
-        feeds, bundles = decode_table(meta[_RUN_META.size :], tensors)
+        handle, step_id = RUN_META.unpack_from(meta)
+        feeds, bundles = decode_table(meta[RUN_META.size :], tensors)
         with self._lock:
             self._steps.setdefault(channel, set()).add(step_id)
 
@@ -335,81 +346,3 @@ def traffic_of(address: str, secret: bytes | None) -> dict[str, dict[str, int]]:
         return found
     finally:
         channel.close()
-
-
-class RemoteTask:
-    """Another task of the cluster, over its channel (see master.Task)."""
-
-    def __init__(self, server: Server, name: str):
-        self._server, self.name = server, name
-
-    def register(
-        self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
-    ) -> Callable[[], int]:
-        meta = {"session": session, "feeds": list(feeds), "fetches": list(fetches), "trace": trace}
-        meta["cluster"] = self._server._cluster.as_dict()
-        body = np.frombuffer(graph.SerializeToString(), np.uint8)
-        answer: Future[int] = Future()
-
-        def replied(error: OpError | None, reply: bytes, tensors: list[Any]) -> None:
-            if error is not None:
-                answer.set_exception(error)
-            else:
-                answer.set_result(int(_STEP_META.unpack(reply)[0]))
-
-        self._server.channel(self.name, patient=True).call_async(REGISTER, json.dumps(meta).encode(), [body], replied)
-
-        def handle() -> int:
-            try:
-                return answer.result(_REGISTER_TIMEOUT_S)
-            except TimeoutError:
-                raise DeadlineExceededError(
-                    f"{self.name} did not take its part of the graph, {len(graph.node)} nodes, in "
-                    f"{_REGISTER_TIMEOUT_S:g} s. Look for an earlier error in its log"
-                ) from None
-
-        return handle
-
-    def start(
-        self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None], bundles: Sequence[Bundle] = ()
-    ) -> None:
-        def replied(error: OpError | None, meta: bytes, tensors: list[Any]) -> None:
-            done(error, tensors)
-
-        meta = _RUN_META.pack(handle, step_id) + encode_table(bundles)
-        self._server.channel(self.name).call_async(RUN, meta, [*feeds, *tensors_of(bundles)], replied)
-
-    def abort(self, step_id: int, error: OpError) -> None:
-        channel = self._server._channels.get(self.name)
-        if channel is not None and channel.error is None:
-            _quietly(lambda: channel.push(ABORT, _STEP_META.pack(step_id) + json.dumps(to_dict(error)).encode()))
-
-    def waits(self, step_id: int, said: Callable[[str], None]) -> None:
-        def replied(error: OpError | None, meta: bytes, tensors: list[Any]) -> None:
-            said(meta.decode(errors="replace") if error is None else error.message)
-
-        channel = self._server._channels.get(self.name)
-        if channel is not None and channel.error is None:
-            _quietly(lambda: channel.call_async(WAITS, _STEP_META.pack(step_id), (), replied))
-
-    def deregister(self, session: str) -> None:
-        channel = self._server._channels.get(self.name)
-        if channel is not None and channel.error is None:
-            _quietly(lambda: channel.push(DEREGISTER, session.encode()))
-
-    def forget(self, handle: int) -> None:
-        channel = self._server._channels.get(self.name)
-        if channel is not None and channel.error is None:
-            _quietly(lambda: channel.push(FORGET, _STEP_META.pack(handle)))
-
-    def reset(self, containers: list[str]) -> None:
-        """Have the task drop these containers (all) and every session's parts."""
-        self._server.channel(self.name).call(RESET, json.dumps(containers).encode(), (), _REGISTER_TIMEOUT_S)
-
-
-def _quietly(send: Callable[[], None]) -> None:
-    """For messages to a peer that may be gone: its channel's end is told to whoever waits for it."""
-    try:
-        send()
-    except OpError as error:
-        _log.debug("not sent: %s", error)

@@ -104,11 +104,11 @@ class Server:
         self._runtime = runtime("server").Server(
             self._job, self._index, self._bind_at, self._secret, config=self._config
         )
-        if self._job != runtime("threads").HOLDS_VARIABLES:
-            runtime("session")  # while other tasks start, not when this one is waited for
         if self._bind_at.endswith(":0"):
             self._cluster = self._cluster.with_address(self._job, self._index, self._runtime.address)
         self._runtime.join_cluster(self._cluster)
+        if self._job != runtime("threads").HOLDS_VARIABLES:
+            runtime("session")  # while other tasks start, not when this one is waited for
 
     def join(self) -> None:
         """Serve until the process ends, or `stop()`."""

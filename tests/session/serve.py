@@ -10,17 +10,15 @@ import json
 import os
 import sys
 
-from sparkflow.session.server import Server
+from sparkflow_runtime.server import Server
+from sparkflow_runtime.wire.cluster import ClusterSpec
 
 
 def main() -> None:
-    job, index, port = sys.argv[1], int(sys.argv[2]), "".join(sys.argv[3:])
-    if port:
-        server = Server({job: {index: f"127.0.0.1:{port}"}}, job, index, secret=b"secret")
-    else:
-        server = Server.bound(job, index, "127.0.0.1", b"secret", keepalive_s=2.0)
+    job, index, port = sys.argv[1], int(sys.argv[2]), "".join(sys.argv[3:]) or "0"
+    server = Server(job, index, f"127.0.0.1:{port}", b"secret", keepalive_s=2.0 if port == "0" else 10.0)
     print(server.address, flush=True)
-    server.join_cluster(json.loads(sys.stdin.readline()))
+    server.join_cluster(ClusterSpec(json.loads(sys.stdin.readline())))
     print("ready", flush=True)
     sys.stdin.read()
     os._exit(0)

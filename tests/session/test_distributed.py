@@ -15,9 +15,9 @@ import pytest
 import sparkflow as tf
 from sparkflow.session.server import Server
 from sparkflow_runtime.master.compiled import Compiled
-from sparkflow_runtime.server import DELIVER_ALL, RUN
 from sparkflow_runtime.wire.bundles import encode_table
 from sparkflow_runtime.wire.protos import GraphDef
+from sparkflow_runtime.wire.tasks import DELIVER_ALL, RUN
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 

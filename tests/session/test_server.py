@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.remote_session import RemoteSession
+from sparkflow_runtime.server import Server as RuntimeServer
+from sparkflow_runtime.wire.cluster import ClusterSpec
 from sparkflow_runtime.wire.server_def import ServerDef
 
 
@@ -233,3 +236,19 @@ def test_a_server_that_stops_waits_for_no_task_to_come(cluster: Any) -> None:
     with pytest.raises(tf.errors.CancelledError, match="the server stopped"):
         runtime.channel("/job:ps/replica:0/task:0", patient=True)
     assert time.monotonic() - begun < 10
+
+
+def test_a_client_that_comes_before_the_cluster_is_known_waits_for_it() -> None:
+    worker, ps = (RuntimeServer(job, 0, "127.0.0.1:0", b"secret") for job in ("worker", "ps"))
+    cluster = ClusterSpec({"worker": [worker.address], "ps": [ps.address]})
+    ps.join_cluster(cluster)
+    with ThreadPoolExecutor(1) as pool:
+        opened = pool.submit(RemoteSession, worker.target)
+        with pytest.raises(TimeoutError):
+            opened.result(0.2)
+        worker.join_cluster(cluster)
+        session = opened.result(30)
+    assert [d.name.rpartition("/device")[0] for d in session.devices()] == [worker.name, ps.name]
+    session.close()
+    ps.stop()
+    worker.stop()

@@ -1,0 +1,100 @@
+"""Another task of the cluster, as masters in this process see it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparkflow_runtime.wire.bundles import Bundle, encode_table, tensors_of
+from sparkflow_runtime.wire.errors import DeadlineExceededError, OpError, to_dict
+from sparkflow_runtime.wire.protos import GraphDef
+from sparkflow_runtime.wire.tasks import ABORT, DEREGISTER, FORGET, REGISTER, RESET, RUN, RUN_META, STEP_META, WAITS
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.server import Server
+
+_REGISTER_TIMEOUT_S = 120.0
+_log = logging.getLogger(__name__)
+
+
+class RemoteTask:
+    """A task, over the channel that a server has to it (see master.Task)."""
+
+    def __init__(self, server: Server, name: str):
+        self._server, self.name = server, name
+
+    def register(
+        self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
+    ) -> Callable[[], int]:
+        meta = {"session": session, "feeds": list(feeds), "fetches": list(fetches), "trace": trace}
+        meta["cluster"] = self._server.cluster.as_dict()
+        body = np.frombuffer(graph.SerializeToString(), np.uint8)
+        answer: Future[int] = Future()
+
+        def replied(error: OpError | None, reply: bytes, tensors: list[Any]) -> None:
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(int(STEP_META.unpack(reply)[0]))
+
+        self._server.channel(self.name, patient=True).call_async(REGISTER, json.dumps(meta).encode(), [body], replied)
+
+        def handle() -> int:
+            try:
+                return answer.result(_REGISTER_TIMEOUT_S)
+            except TimeoutError:
+                raise DeadlineExceededError(
+                    f"{self.name} did not take its part of the graph, {len(graph.node)} nodes, in "
+                    f"{_REGISTER_TIMEOUT_S:g} s. Look for an earlier error in its log"
+                ) from None
+
+        return handle
+
+    def start(
+        self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None], bundles: Sequence[Bundle] = ()
+    ) -> None:
+        def replied(error: OpError | None, meta: bytes, tensors: list[Any]) -> None:
+            done(error, tensors)
+
+        meta = RUN_META.pack(handle, step_id) + encode_table(bundles)
+        self._server.channel(self.name).call_async(RUN, meta, [*feeds, *tensors_of(bundles)], replied)
+
+    def abort(self, step_id: int, error: OpError) -> None:
+        channel = self._server.open_channel(self.name)
+        if channel is not None:
+            _quietly(lambda: channel.push(ABORT, STEP_META.pack(step_id) + json.dumps(to_dict(error)).encode()))
+
+    def waits(self, step_id: int, said: Callable[[str], None]) -> None:
+        def replied(error: OpError | None, meta: bytes, tensors: list[Any]) -> None:
+            said(meta.decode(errors="replace") if error is None else error.message)
+
+        channel = self._server.open_channel(self.name)
+        if channel is not None:
+            _quietly(lambda: channel.call_async(WAITS, STEP_META.pack(step_id), (), replied))
+
+    def deregister(self, session: str) -> None:
+        channel = self._server.open_channel(self.name)
+        if channel is not None:
+            _quietly(lambda: channel.push(DEREGISTER, session.encode()))
+
+    def forget(self, handle: int) -> None:
+        channel = self._server.open_channel(self.name)
+        if channel is not None:
+            _quietly(lambda: channel.push(FORGET, STEP_META.pack(handle)))
+
+    def reset(self, containers: list[str]) -> None:
+        """Have the task drop these containers (all) and every session's parts."""
+        self._server.channel(self.name).call(RESET, json.dumps(containers).encode(), (), _REGISTER_TIMEOUT_S)
+
+
+def _quietly(send: Callable[[], None]) -> None:
+    """For messages to a peer that may be gone: its channel's end is told to whoever waits for it."""
+    try:
+        send()
+    except OpError as error:
+        _log.debug("not sent: %s", error)
