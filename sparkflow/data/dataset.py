@@ -219,20 +219,12 @@ class Dataset:
         return self._new(lambda rows: ([np.int64(i), *row] for i, row in enumerate(rows, start)), spec)
 
     def unbatch(self) -> Dataset:
-        """The rows of each element, one after the other. Raises ValueError on a component that is a scalar, TypeError
-        on a SparseTensor."""
-        self._refuse_sparse("unbatch")
+        """The rows of each element in turn. Raises ValueError on a scalar component, TypeError on a SparseTensor."""
+        self._spec.check_plain("unbatch")
         if any(d == () for d in self._spec.dims):
             raise ValueError("Cannot unbatch an input with scalar components.")
         spec = self._spec.with_dims(lambda d: None if d is None else d[1:])
         return self._new(lambda rows: (list(part) for row in rows for part in zip(*row, strict=True)), spec)
-
-    def _refuse_sparse(self, what: str) -> None:
-        if not self._spec.plain:
-            raise TypeError(
-                f"{what}: takes tensors only, got components {self.output_classes}: make them dense before, by "
-                "tf.sparse_tensor_to_dense in a map"
-            )
 
     def with_options(self, options: Any) -> Dataset:
         """The same: options say how fast, not what."""
@@ -300,7 +292,7 @@ class Dataset:
     ) -> Dataset:
         """As batch, of arrays of different sizes: filled up to padded_shapes, or the largest of the batch where a
         size is None or -1. Raises TypeError on a SparseTensor."""
-        self._refuse_sparse("padded_batch")
+        self._spec.check_plain("padded_batch")
         kinds = self._spec.types
         dims = self._spec.dims if padded_shapes is None else elements.dims_like(self._spec.like, padded_shapes)
         nothing = [b"" if t is dtypes.string else 0 for t in kinds]

@@ -48,6 +48,13 @@ class Spec(NamedTuple):
         """Whether each leaf is a tensor of its own."""
         return len(nest.flatten(self.like)) == len(self.types)
 
+    def check_plain(self, what: str) -> None:
+        if not self.plain:
+            raise TypeError(
+                f"{what}: takes tensors only, got components {self.classes}: make them dense before, by "
+                "tf.sparse_tensor_to_dense in a map"
+            )
+
     def described(self, plain: Sequence[Any], sparse: Callable[[int], Any]) -> Any:
         """A structure of what `plain` says of each leaf, and sparse(where its parts begin) of each SparseTensor."""
         found, at = [], 0

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from sparkflow.framework.collections import Collections
-from sparkflow.framework.graph_scopes import NameScope, Pushed
+from sparkflow.framework.graph_scopes import NameScope, OfThread, Pushed
 from sparkflow.framework.operation import Operation, Tensor
 from sparkflow.framework.registry import OpSpec, lookup
 from sparkflow.framework.shapes import show
@@ -27,12 +27,6 @@ _VALID_SCOPE = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
 _PRODUCER = 1882  # the GraphDef version that TensorFlow 2.x writes; readers refuse a lower one
 
 
-class _OfThread(threading.local):
-    """The scope of names that a thread is in: threads that build one graph keep their own, as in TensorFlow."""
-
-    name_stack = ""
-
-
 class Graph(Collections):
     """The ops of a model, in the order they were made; made current by `as_default()`."""
 
@@ -43,7 +37,7 @@ class Graph(Collections):
         self._used_names: dict[str, int] = {}
         self._naming = threading.Lock()
         self._unfinished = threading.RLock()  # held while nodes are made that still change: loops, gradients
-        self._thread = _OfThread()
+        self._thread = OfThread()
         self._device_stack: list[Any] = []
         self._control_stack: list[list[Operation]] = []
         self._attr_stack: list[dict[str, Any]] = []

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sparkflow.framework.graph import Graph
+
+
+class OfThread(threading.local):
+    """The scope of names that a thread is in: threads that build one graph keep their own, as in TensorFlow."""
+
+    name_stack = ""
 
 
 class NameScope:

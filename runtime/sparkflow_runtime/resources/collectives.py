@@ -31,7 +31,6 @@ from sparkflow_runtime.resources.rings import Chunk, Place, Send
 from sparkflow_runtime.wire.errors import (
     AbortedError,
     CancelledError,
-    DeadlineExceededError,
     InvalidArgumentError,
     OpError,
     UnavailableError,
@@ -158,7 +157,7 @@ class Collectives:
                 self._join(group)
             for request in group.requests():
                 if request.asked is not None and now >= request.asked + _ANSWER_S:
-                    self._give_up(group, self._overdue(group, request))
+                    self._give_up(group, group.overdue(request, self.name))
                     break
                 if request.asked is None and 0 < request.timeout_s <= now - request.begun:
                     self._ask(group, request)
@@ -373,27 +372,11 @@ class Collectives:
             if request.asked is not None and (request.instance_key, request.use) == (fields["instance"], fields["use"]):
                 if not group.generation:
                     request.answers = dict.fromkeys(fields["joined"], True)
-                    self._give_up(group, self._overdue(group, request))
+                    self._give_up(group, group.overdue(request, self.name))
                     return
                 request.answers[peer] = bool(fields["begun"])
                 if len(request.answers) == group.size - 1:
-                    return self._give_up(group, self._overdue(group, request))
-
-    def _overdue(self, group: Group, request: Request) -> DeadlineExceededError:
-        after = f"not done in {request.timeout_s:g} s"
-        if not group.generation:
-            joined = ", ".join(sorted(request.answers, key=by_number)) or f"nobody ({group.leader} does not answer)"
-            return DeadlineExceededError(
-                f"{after}: the group of {group.size} is not complete, {joined} joined. Look for an earlier error in "
-                "the others' logs, and at group_size and group_key there"
-            )
-        others = [m for m in group.members if m != self.name]
-        missing = [m for m in others if not request.answers.get(m)]
-        if missing:
-            silent = [m for m in missing if m not in request.answers]
-            said = f" ({', '.join(silent)} did not even answer)" if silent else ""
-            return DeadlineExceededError(f"{after}: {', '.join(missing)} did not begin it{said}")
-        return DeadlineExceededError(f"{after}, though all {group.size} members began it: it is slow, or allow more")
+                    return self._give_up(group, group.overdue(request, self.name))
 
     # ------------------------------------------------------------------ messages
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.resources.rings import Chunk, Place, Ring, Send
-from sparkflow_runtime.wire.errors import InternalError, InvalidArgumentError, OpError
+from sparkflow_runtime.wire.errors import DeadlineExceededError, InternalError, InvalidArgumentError, OpError
 
 Done = Callable[[OpError | None, Sequence[Any]], None]
 
@@ -71,6 +71,23 @@ class Group:
             known = f"; {here} joined" if here else ""
             return f"{request}: the group of {self.size} is not complete{known}; {self.leader} forms it"
         return f"{request}: waits for data of {self.members[self.rank - 1]}, of {', '.join(self.members)}"
+
+    def overdue(self, request: Request, own: str) -> DeadlineExceededError:
+        """Whom a request of the task `own` lacked, by what the others have answered."""
+        after = f"not done in {request.timeout_s:g} s"
+        if not self.generation:
+            joined = ", ".join(sorted(request.answers, key=by_number)) or f"nobody ({self.leader} does not answer)"
+            return DeadlineExceededError(
+                f"{after}: the group of {self.size} is not complete, {joined} joined. Look for an earlier error in "
+                "the others' logs, and at group_size and group_key there"
+            )
+        others = [m for m in self.members if m != own]
+        missing = [m for m in others if not request.answers.get(m)]
+        if missing:
+            silent = [m for m in missing if m not in request.answers]
+            said = f" ({', '.join(silent)} did not even answer)" if silent else ""
+            return DeadlineExceededError(f"{after}: {', '.join(missing)} did not begin it{said}")
+        return DeadlineExceededError(f"{after}, though all {self.size} members began it: it is slow, or allow more")
 
 
 @dataclass

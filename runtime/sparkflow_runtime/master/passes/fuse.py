@@ -4,14 +4,13 @@ its activation as `_FusedBatchNorm`; the product that is a large variable's grad
 so that the gradient never exists whole.
 
 A fused node carries the nodes it stands for (`_nodes`, serialised) and runs them as they are where it has nothing
-better (`kernels/fused.py`). Its name is that of the last of them; outputs that others need are further ports.
+better (`kernels/fused.py`). Its name is the last one's; outputs that others need are further ports.
 
 Groups grow along the order of nodes and run where their last member stood. So a member may only be added as long as
 nobody outside has taken a value of the group: that keeps the order an order, and no path can leave a group and return.
 All members are of one context: one iteration of one loop, one side of a cond. What a plan computes once for all
 iterations, or adds up in place over them (kernels/accumulate.py), stays a node of its own.
-All members wait for the same asynchronous ops (queues, accumulators): one that another member's value must reach first,
-by a way that no edge shows, would never end.
+All wait for the same asynchronous ops: one that another member's value must reach first would never end.
 """
 
 from __future__ import annotations
