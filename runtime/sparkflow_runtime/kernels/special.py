@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels import special_loops as loops
+from sparkflow_runtime.kernels.compiled import Compiled
 from sparkflow_runtime.kernels.parallel import runs, share
 
 _BLOCK = 1 << 14  # elements whose arrays in between stay in the cache
@@ -69,13 +70,29 @@ def erfc(xp: Any, x: Any) -> Any:
     return _erfc_from(xp, x, xp.exp(-coarse * coarse) * xp.exp((coarse - size) * (coarse + size)))
 
 
-_erf_from = loops.either(loops.erf_parts, loops.erf_parts_of, 1, (0,))
-_erfc_from = loops.either(loops.erfc_parts, loops.erfc_parts_of, 1, (0,))
-_lgamma_parts = loops.either(loops.lgamma_parts, loops.lgamma_parts_of, 3, (0, 1, 2))
-_digamma_parts = loops.either(loops.digamma_parts, loops.digamma_parts_of, 2, (0, 1))
-_gamma_series = loops.either(loops.gamma_series, loops.gamma_series_of, 2, (1,))
-_gamma_fraction = loops.either(loops.gamma_fraction, loops.gamma_fraction_of, 6, (4,))
-_beta_fraction = loops.either(loops.beta_fraction, loops.beta_fraction_of, 6, (4,))
+def _either(loop: Compiled, compute: Callable[..., Any], room: int, at: Sequence[int]) -> Callable[..., Any]:
+    """compute(xp, *arrays, *numbers) for any array module; by the loop, which wants `room` outputs, where that is
+    numpy's and the arrays are flat and contiguous."""
+
+    def run(xp: Any, *given: Any) -> Any:
+        arrays = [g for g in given if not isinstance(g, float)]
+        if xp is not np or any(a.ndim != 1 or not a.flags.c_contiguous for a in arrays):
+            return compute(xp, *given)
+        numbers = [np.array([g]) for g in given[len(arrays) :]]
+        outputs = np.empty((room, arrays[0].size))
+        loop(*arrays, *numbers, *outputs, 0, arrays[0].size)
+        return tuple(outputs[i] for i in at) if len(at) > 1 else outputs[at[0]]
+
+    return run
+
+
+_erf_from = _either(loops.erf_parts, loops.erf_parts_of, 1, (0,))
+_erfc_from = _either(loops.erfc_parts, loops.erfc_parts_of, 1, (0,))
+_lgamma_parts = _either(loops.lgamma_parts, loops.lgamma_parts_of, 3, (0, 1, 2))
+_digamma_parts = _either(loops.digamma_parts, loops.digamma_parts_of, 2, (0, 1))
+_gamma_series = _either(loops.gamma_series, loops.gamma_series_of, 2, (1,))
+_gamma_fraction = _either(loops.gamma_fraction, loops.gamma_fraction_of, 6, (4,))
+_beta_fraction = _either(loops.beta_fraction, loops.beta_fraction_of, 6, (4,))
 
 
 def lgamma(xp: Any, x: Any) -> Any:

@@ -39,12 +39,8 @@ def polynomial(coefficients: Sequence[float], x: Any) -> Any:
 # Rational approximations to full double precision: W. J. Cody, Math. Comp. 23 (1969), 631-637.
 # Near zero erf(x) = x P(x^2) / Q(x^2); then erfc(x) = exp(-x^2) P(x) / Q(x); far out an expansion in 1 / x^2.
 _NEAR_P = (
-    1.85777706184603153e-1,
-    3.16112374387056560e0,
-    1.13864154151050156e2,
-    3.77485237685302021e2,
-    3.20937758913846947e3,
-)
+    1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2, 3.77485237685302021e2, 3.20937758913846947e3,
+)  # fmt: skip
 _NEAR_Q = (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3, 2.84423683343917062e3)
 _MIDDLE_P = (
     2.15311535474403846e-8,
@@ -378,7 +374,7 @@ def beta_fraction_of(xp: Any, a: Any, b: Any, x: Any, epsilon: float) -> Any:
     return value
 
 
-# ---------------------------------------------------------------------- either way
+# ---------------------------------------------------------------------- by numpy
 
 
 def _by_arrays(loop: Compiled, compute: Callable[..., Any], inputs: int, at: Sequence[int]) -> None:
@@ -401,19 +397,3 @@ _by_arrays(digamma_parts, digamma_parts_of, 1, (0, 1))
 _by_arrays(gamma_series, gamma_series_of, 2, (1,))
 _by_arrays(gamma_fraction, gamma_fraction_of, 2, (4,))
 _by_arrays(beta_fraction, beta_fraction_of, 3, (4,))
-
-
-def either(loop: Compiled, compute: Callable[..., Any], room: int, at: Sequence[int]) -> Callable[..., Any]:
-    """compute(xp, *arrays, *numbers) for any array module; by the loop, which wants `room` outputs, where that is
-    numpy's and the arrays are flat and contiguous."""
-
-    def run(xp: Any, *given: Any) -> Any:
-        arrays = [g for g in given if not isinstance(g, float)]
-        if xp is not np or any(a.ndim != 1 or not a.flags.c_contiguous for a in arrays):
-            return compute(xp, *given)
-        numbers = [np.array([g]) for g in given[len(arrays) :]]
-        outputs = np.empty((room, arrays[0].size))
-        loop(*arrays, *numbers, *outputs, 0, arrays[0].size)
-        return tuple(outputs[i] for i in at) if len(at) > 1 else outputs[at[0]]
-
-    return run

@@ -6,6 +6,7 @@ import random
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,22 @@ from sparkflow_runtime.worker import adapt, codegen, interpreted, reuse
 from sparkflow_runtime.worker.codegen import Call, compile_segment
 from sparkflow_runtime.worker.interpreted import interpret
 from tests.runtime.worker.test_lanes import _random_calls
+
+
+class _Large:
+    """Something that can be watched."""
+
+
+def _watched() -> tuple[Callable[[], _Large], list[Any]]:
+    """(makes one, a weak reference to each that was made)."""
+    seen: list[Any] = []
+
+    def make() -> _Large:
+        one = _Large()
+        seen.append(weakref.ref(one))
+        return one
+
+    return make, seen
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -42,16 +59,7 @@ def test_expressions_of_numbers() -> None:
 
 
 def test_values_are_dropped_after_their_last_use() -> None:
-    class Large:
-        pass
-
-    seen: list[Any] = []
-
-    def make() -> Large:
-        one = Large()
-        seen.append(weakref.ref(one))
-        return one
-
+    make, seen = _watched()
     calls = [
         Call("a", make, []),
         Call("b", lambda: (make(), make()), []),
@@ -139,15 +147,7 @@ def test_an_error_names_its_node_in_every_run(graph: Any) -> None:
 
 
 def test_an_error_leaves_no_arrays_behind() -> None:
-    class Large:
-        pass
-
-    seen: list[Any] = []
-
-    def make() -> Large:
-        one = Large()
-        seen.append(weakref.ref(one))
-        return one
+    make, seen = _watched()
 
     def fail(x: Any) -> None:
         raise ValueError("no")

@@ -1,7 +1,6 @@
-"""Fusion: a chain of elementwise ops as one `_Fused` node; MatMul and Conv2D with their bias and activation as
-`_FusedMatMul` and `_FusedConv2D`; sums of many products as `_FusedSum`; batch normalisation by given statistics with
-its activation as `_FusedBatchNorm`; the product that is a large variable's gradient with the update as `_FusedUpdate`,
-so that the gradient never exists whole.
+"""Fusion: a chain of elementwise ops as one `_Fused` node; MatMul and Conv2D with bias and activation as `_FusedMatMul`
+and `_FusedConv2D`; sums of many products as `_FusedSum`; batch normalisation by given statistics, with an activation,
+as `_FusedBatchNorm`; a large variable's gradient that is a product as `_FusedUpdate`: it never exists whole.
 
 A fused node carries the nodes it stands for (`_nodes`, serialised) and runs them as they are where it has nothing
 better (`kernels/fused.py`). Its name is the last one's; outputs that others need are further ports.
