@@ -384,10 +384,10 @@ class Dataset:
         return of_dataset(self, one_shot=True)
 
     def make_initializable_iterator(self, shared_name: str | None = None) -> Any:
-        """Run its `initializer` first, with what the dataset's placeholders are fed."""
+        """Run its `initializer` first, with placeholders' values. shared_name: as Iterator.from_structure has it."""
         from sparkflow.data.iterator import of_dataset
 
-        return of_dataset(self, one_shot=False)
+        return of_dataset(self, False, shared_name)
 
     map_with_legacy_function = map
     filter_with_legacy_function = filter

@@ -1,6 +1,7 @@
 """Iterator: a dataset's elements as tensors, the next ones with every step.
 
-Where an iterator stands belongs to the session that runs it, as a variable's value does; the datasets are Python.
+Where an iterator stands belongs to the session that runs it, or to all sessions of a task that name it by one
+shared_name; the datasets are Python.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops.script import py_func_of_session
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
+from sparkflow_runtime.wire.py_functions import SHARED
 
 _NUMBERS = count()
 _BY_HANDLE: WeakValueDictionary[bytes, Iterator] = WeakValueDictionary()
 _KEPT = "iterators"  # in a graph's extra: those whose elements its nodes give
-State = dict[str, Any]  # a session's: "rows" is what is left
+State = dict[str, Any]  # a session's: "rows" is what is left, "lock" is held while it gives one
 
 
 def iterates(graph: Graph) -> bool:
@@ -65,10 +67,10 @@ class Iterator:
         self._initializer, self._resource = initializer, iterator_resource
 
     @classmethod
-    def _of(cls, spec: Spec, start: Callable[[], Any] | None = None) -> Self:
+    def _of(cls, spec: Spec, start: Callable[[], Any] | None = None, shared_name: str | None = None) -> Self:
         self = cls.__new__(cls)
         self._spec, self._start, self._lock = spec, start, threading.Lock()
-        self._name = f"iterator_{next(_NUMBERS)}"
+        self._name = SHARED + shared_name if shared_name else f"iterator_{next(_NUMBERS)}"
         _BY_HANDLE[self._name.encode()] = self
         get_default_graph().extra.setdefault(_KEPT, []).append(self)
         return self
@@ -77,8 +79,9 @@ class Iterator:
     def from_structure(
         output_types: Any, output_shapes: Any = None, shared_name: str | None = None, output_classes: Any = None
     ) -> Iterator:
-        """One without a dataset: make_initializer(dataset) gives it one of these types and shapes."""
-        return Iterator._of(_spec(output_types, output_shapes, output_classes))
+        """One without a dataset: make_initializer(dataset) gives it one of these types and shapes. shared_name: all
+        sessions of a task that name it so go through the same elements."""
+        return Iterator._of(_spec(output_types, output_shapes, output_classes), shared_name=shared_name)
 
     @staticmethod
     def from_string_handle(
@@ -95,7 +98,7 @@ class Iterator:
 
         def begin(state: State, *values: Any) -> None:
             fed = dict(zip(dataset._tensors, values))
-            with self._lock:
+            with state.setdefault("lock", self._lock):
                 state["rows"] = iter(dataset._rows(fed))
 
         inputs = list(dataset._tensors)
@@ -132,7 +135,7 @@ class Iterator:
     output_classes = property(lambda self: self._spec.classes)
 
     def _next(self, state: State) -> list[Any]:
-        with self._lock:
+        with state.setdefault("lock", self._lock):
             if "rows" not in state:
                 if self._start is None:
                     raise FailedPreconditionError(
@@ -167,9 +170,9 @@ def _next_of(states: Callable[[str], State], handle: bytes) -> list[Any]:
     return iterator._next(states(iterator._name))
 
 
-def of_dataset(dataset: Dataset, one_shot: bool) -> Iterator:
+def of_dataset(dataset: Dataset, one_shot: bool, shared_name: str | None = None) -> Iterator:
     if not one_shot:
-        made = Iterator._of(dataset._spec)
+        made = Iterator._of(dataset._spec, shared_name=shared_name)
         made._initializer = made.make_initializer(dataset)
         return made
     tensors = dataset._tensors

@@ -329,7 +329,7 @@ class Graph(Collections):
 
     @contextmanager
     def container(self, container_name: str) -> Iterator[str]:
-        """Variables, queues and other resources of ops made inside live in the container of that name."""
+        """Variables, and what has a shared_name, of ops made inside live in the container of that name."""
         old, self._container = self._container, container_name
         try:
             yield container_name

@@ -220,7 +220,7 @@ class FIFOQueue(QueueBase):
         name: str = "fifo_queue",
     ):
         """capacity: elements it holds at most; negative for no limit. shared_name: sessions of a cluster share
-        it by that."""
+        it by that; without one each session has a queue of its own, which ends with it."""
         types, dims, keys, attrs = _declared(capacity, dtypes, shapes, names, shared_name)
         super().__init__(types, dims, keys, apply_op("FIFOQueueV2", [], attrs, name))
 

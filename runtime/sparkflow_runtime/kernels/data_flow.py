@@ -53,7 +53,7 @@ def _check_same(held: Queue, wanted: QueueSpec) -> None:
 
 def _queue(kind: str, loops: Callable[[], ShuffleLoops | None]) -> Callable[[Node], Callable[[], Queue]]:
     def factory(node: Node) -> Callable[[], Queue]:
-        spec, name, container = _spec(node, kind), node.resource_name, node.attr("container", "")
+        spec, name, container = _spec(node, kind), node.resource_name, node.container
         held = node.resources.get_or_create(container, name, Queue, lambda: Queue(name, spec, loops()))
         _check_same(held, spec)
         return lambda: held
@@ -122,8 +122,8 @@ def _accumulator(kind: type[Accumulator]) -> Callable[[Node], Callable[[], Accum
     def factory(node: Node) -> Callable[[], Accumulator]:
         name, dtype, dims = node.resource_name, node.attrs["dtype"], node.attrs["shape"].dims
         reduction = node.attr("reduction_type", "MEAN")
-        container = node.attr("container", "")
-        held = node.resources.get_or_create(container, name, kind, lambda: kind(name, dtype, dims, reduction))
+        make = lambda: kind(name, dtype, dims, reduction)  # noqa: E731
+        held = node.resources.get_or_create(node.container, name, kind, make)
         have, want = (held.dtype.name, held.shape, held.reduction), (dtype.name, dims, reduction)
         if have != want:
             raise InvalidArgumentError(

@@ -29,7 +29,7 @@ def _reader(node: Node) -> Callable[[], Reader]:
     text = compression.decode() if isinstance(compression, bytes) else compression
     spec, name = ReaderSpec(kind, numbers, text), node.resource_name
     check_spec(spec)
-    held = node.resources.get_or_create(node.attr("container", ""), name, Reader, lambda: Reader(name, spec))
+    held = node.resources.get_or_create(node.container, name, Reader, lambda: Reader(name, spec))
     return lambda: held
 
 

@@ -71,6 +71,7 @@ class Node:
     resources: ResourceManager
     task: str = ""
     inputs: tuple[str, ...] = ()
+    session: str = ""
 
     def attr(self, name: str, default: Any = None) -> Any:
         return self.attrs.get(name, default)
@@ -79,6 +80,15 @@ class Node:
     def resource_name(self) -> str:
         """The name under which a stateful op shares its resource: shared_name, or the node's own name."""
         return self.attrs.get("shared_name") or self.name
+
+    @property
+    def container(self) -> str:
+        """The container of that resource. Variables are everybody's by name; all others (queues, readers, tables,
+        accumulators) are their session's own unless they have a shared_name, as TensorFlow's are their kernels'."""
+        attrs = self.attrs
+        if self.op in VARIABLES or attrs.get("shared_name") or attrs.get("use_node_name_sharing"):
+            return attrs.get("container", "")
+        return self.resources.own_container(self.session)
 
     def member(self, index: int, op: str) -> NodeDef | None:
         """Of a node that stands for several, the one that the user wrote, for an error to name."""

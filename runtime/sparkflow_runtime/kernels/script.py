@@ -40,7 +40,11 @@ def _states(node: Node) -> tuple[Any, ...]:
     name = node.attrs.get(py_functions.STATE)
     if name is None:
         return ()
-    of_name = lambda key: node.resources.get_or_create("", key, _State, _State)  # noqa: E731
+
+    def of_name(key: str) -> _State:
+        container = "" if key.startswith(py_functions.SHARED) else node.container
+        return node.resources.get_or_create(container, key, _State, _State)
+
     return (of_name(name) if name else of_name,)
 
 

@@ -20,9 +20,7 @@ def _area(node: Node) -> StagingArea:
         raise InvalidArgumentError(
             f"{node.op} {node.name!r}: capacity and memory_limit must be 0 or more, got {limits}"
         )
-    held = node.resources.get_or_create(
-        node.attr("container", ""), name, StagingArea, lambda: StagingArea(name, *limits)
-    )
+    held = node.resources.get_or_create(node.container, name, StagingArea, lambda: StagingArea(name, *limits))
     if (held.capacity, held.memory_limit) != limits:
         have = held.capacity, held.memory_limit
         raise InvalidArgumentError(

@@ -26,9 +26,7 @@ def _variable(node: Node) -> Callable[[], Variable]:
     dtype, name = node.attrs["dtype"], node.resource_name
     dims = node.attrs["shape"].dims
     shape = None if dims == () and node.op == "Variable" else dims
-    held = node.resources.get_or_create(
-        node.attr("container", ""), name, Variable, lambda: Variable(name, dtype, shape)
-    )
+    held = node.resources.get_or_create(node.container, name, Variable, lambda: Variable(name, dtype, shape))
     if held.dtype is not dtype:
         raise InvalidArgumentError(
             f"Variable {name!r} is held on this task with dtype {held.dtype.name}, and this graph declares "

@@ -27,7 +27,7 @@ def _table(node: Node) -> Callable[[], Table]:
         raise InvalidArgumentError(f"{node.op} {node.name!r}: value_shape must be fully known, got {dims}")
     spec = TableSpec(node.attrs["key_dtype"], node.attrs["value_dtype"], node.op == "HashTableV2", tuple(dims))
     name = node.resource_name
-    held = node.resources.get_or_create(node.attr("container", ""), name, Table, lambda: Table(name, spec))
+    held = node.resources.get_or_create(node.container, name, Table, lambda: Table(name, spec))
     if held.spec != spec:
         raise InvalidArgumentError(
             f"Table {name!r} is held on this task as {held.spec}, and this graph declares {spec}. "

@@ -377,8 +377,8 @@ class Master:
         return out
 
     def close(self) -> None:
-        """Cancel the steps that run and forget the session's parts everywhere; variables and queues stay with their
-        tasks."""
+        """Cancel the steps that run and forget the session's parts everywhere; variables, and what has a shared_name,
+        stay with their tasks."""
         self._closed = True
         self._in_use.set()
         self._open.clear()

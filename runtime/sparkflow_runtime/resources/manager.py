@@ -9,6 +9,8 @@ from typing import Any
 from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
+_OWN = "session:"  # no name that a graph may give to a container
+
 
 class ResourceManager:
     """(container, kind, name) -> resource, made at first use and kept until its container is cleared.
@@ -20,6 +22,11 @@ class ResourceManager:
         self.collectives: Collectives | None = None
         self._lock = RLock()
         self._containers: dict[str, dict[tuple[str, str], Any]] = {}
+
+    @staticmethod
+    def own_container(session: str) -> str:
+        """Of the resources that one session has for itself."""
+        return _OWN + session
 
     def get_or_create(self, container: str, name: str, kind: type, make: Callable[[], Any]) -> Any:
         """The resource of that name; `make()` runs at most once. Raises InvalidArgumentError when it is of
@@ -47,3 +54,9 @@ class ResourceManager:
             close = getattr(resource, "close", None)
             if close is not None:
                 close(cancel_pending=True)
+
+    def reset(self, containers: list[str] | None = None) -> None:
+        """As `clear`, and drop what sessions have for themselves: they are over."""
+        with self._lock:
+            own = [name for name in self._containers if name.startswith(_OWN)]
+        self.clear([*containers, *own] if containers else None)

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 STATE = "_state"  # an attribute: the function's first argument is its session's state of that name
+SHARED = "shared:"  # begins the names of states that all sessions of a task have in common
 
 
 class Held:

@@ -85,6 +85,7 @@ class Worker:
         with self._lock:
             if session in self._ended or self.resets != resets:  # while its part was compiled
                 self._forget_functions(session)
+                self.resources.clear([self.resources.own_container(session)])
                 raise AbortedError(f"{self.name}: the session was closed, or the task was reset")
             handle = next(self._handles)
             self._parts[handle] = _Part(session, plan)
@@ -97,15 +98,15 @@ class Worker:
         with self._lock:
             key = (session, node.name)
             if key not in self._functions:
-                self._functions[key] = row.factory(self._describe(node, attrs))
+                self._functions[key] = row.factory(self._describe(node, attrs, session))
             return self._functions[key]
 
-    def _describe(self, node: NodeDef, attrs: dict[str, Any]) -> Node:
+    def _describe(self, node: NodeDef, attrs: dict[str, Any], session: str = "") -> Node:
         inputs = tuple(data_inputs(node))
-        return Node(node.name, node.op, attrs, node.device, np, self.resources, self.name, inputs)
+        return Node(node.name, node.op, attrs, node.device, np, self.resources, self.name, inputs, session)
 
     def deregister(self, session: str) -> None:
-        """Forget what was registered for a session."""
+        """Forget what was registered for a session, and the resources that are its own."""
         with self._lock:
             for handle in [h for h, p in self._parts.items() if p.session == session]:
                 self.forget(handle)
@@ -113,6 +114,7 @@ class Worker:
             self._ended[session] = None
             while len(self._ended) > _MOST_ENDED:
                 del self._ended[next(iter(self._ended))]
+        self.resources.clear([self.resources.own_container(session)])
 
     def _forget_functions(self, session: str) -> None:
         self._functions = {k: f for k, f in self._functions.items() if k[0] != session}
@@ -127,7 +129,7 @@ class Worker:
             self.resets += 1
             self._parts.clear()
             self._functions.clear()
-        self.resources.clear(containers)
+        self.resources.reset(containers)
 
     def stop(self, error: OpError) -> None:
         """End its steps with `error`, and let its sessions and resources go."""

@@ -1,0 +1,177 @@
+"""Queues, accumulators, tables and iterators without a shared_name are their session's own; with one, the task's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import sparkflow as tf
+from tests.session.processes import Cluster
+
+
+@pytest.fixture(scope="module")
+def tasks() -> Iterator[Cluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARKFLOW_SECRET", "secret")
+        cluster = Cluster(ps=1, worker=1)
+        yield cluster
+        cluster.stop()
+
+
+@pytest.fixture
+def target(tasks: Cluster) -> Iterator[str]:
+    yield tasks["worker0"].target
+    tf.Session.reset(tasks["worker0"].target)
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[str]:
+    """Of a task in this process, which has the functions that datasets are made of."""
+    server = tf.train.Server.create_local_server()
+    yield server.target
+    server.stop()
+
+
+def _queue(shared: str | None) -> tuple[Any, Any]:
+    queue = tf.FIFOQueue(10, tf.int32, shapes=[()], shared_name=shared)
+    return queue.enqueue_many([[1, 2, 3]]), queue.size()
+
+
+def _shuffled(shared: str | None) -> tuple[Any, Any]:
+    queue = tf.RandomShuffleQueue(10, 0, tf.int32, shapes=[()], shared_name=shared)
+    return queue.enqueue_many([[1, 2, 3]]), queue.size()
+
+
+def _closed(shared: str | None) -> tuple[Any, Any]:
+    queue = tf.FIFOQueue(10, tf.int32, shapes=[()], shared_name=shared)
+    return queue.close(), queue.is_closed()
+
+
+def _accumulator(shared: str | None) -> tuple[Any, Any]:
+    held = tf.ConditionalAccumulator(tf.float32, shape=(), shared_name=shared)
+    return held.apply_grad(1.0), held.num_accumulated()
+
+
+def _table(shared: str | None) -> tuple[Any, Any]:
+    table = tf.raw_ops.MutableHashTableV2(key_dtype=tf.string, value_dtype=tf.int64, shared_name=shared or "")
+    put = tf.raw_ops.LookupTableInsertV2(table_handle=table, keys=["a"], values=tf.constant([1], tf.int64))
+    return put, tf.raw_ops.LookupTableSizeV2(table_handle=table)
+
+
+def _iterator(shared: str | None) -> tuple[Any, Any]:
+    data = tf.data.Dataset.range(7).batch(7)
+    made = tf.data.make_initializable_iterator(data, shared_name=shared)
+    return made.initializer, tf.size(made.get_next())
+
+
+# what puts something in, what looks, and what is seen (in an own one before anything is put in, None an error)
+KINDS: dict[str, tuple[Callable[[str | None], tuple[Any, Any]], Any, Any]] = {
+    "queue": (_queue, 0, 3),
+    "shuffled": (_shuffled, 0, 3),
+    "closed": (_closed, False, True),
+    "accumulator": (_accumulator, 0, 1),
+    "table": (_table, 0, 1),
+    "iterator": (_iterator, None, 7),
+}
+
+
+def _seen(session: Any, look: Any) -> Any:
+    try:
+        return session.run(look)
+    except tf.errors.FailedPreconditionError:
+        return None
+
+
+@pytest.mark.parametrize("task", ["/job:worker/task:0", "/job:ps/task:0"])
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "iterator"])
+def test_without_a_shared_name_each_session_has_its_own(target: str, graph: Any, kind: str, task: str) -> None:
+    with tf.device(task):
+        put, look = KINDS[kind][0](None)
+    _check_own(target, kind, put, look)
+
+
+def test_an_iterator_without_a_shared_name_is_the_sessions(here: str, graph: Any) -> None:
+    _check_own(here, "iterator", *_iterator(None))
+
+
+def _check_own(target: str, kind: str, put: Any, look: Any) -> None:
+    _, empty, full = KINDS[kind]
+    with tf.Session(target) as first, tf.Session(target) as second:
+        first.run(put)
+        assert _seen(second, look) == empty
+        assert _seen(first, look) == full
+    with tf.Session(target) as third:
+        assert _seen(third, look) == empty
+
+
+@pytest.mark.parametrize("task", ["/job:worker/task:0", "/job:ps/task:0"])
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "iterator"])
+def test_with_a_shared_name_all_sessions_have_the_same(target: str, graph: Any, kind: str, task: str) -> None:
+    build, _, full = KINDS[kind]
+    with tf.device(task):
+        put, look = build(f"shared_{kind}")
+    with tf.Session(target) as first, tf.Session(target) as second:
+        first.run(put)
+        assert _seen(second, look) == full
+    with tf.Graph().as_default() as other, tf.Session(target, graph=other) as third:
+        with tf.device(task):
+            again = build(f"shared_{kind}")[1]
+        assert _seen(third, again) == full
+
+
+def test_a_shared_iterator_goes_on_in_other_graphs(here: str) -> None:
+    found = []
+    for begins in (True, False, False):
+        with tf.Graph().as_default() as graph, tf.Session(here, graph=graph) as session:
+            made = tf.data.make_initializable_iterator(tf.data.Dataset.range(9), shared_name="nine")
+            following = made.get_next()
+            if begins:
+                session.run(made.initializer)
+            found.append(session.run([following])[0])
+    assert found == [0, 1, 2]
+
+
+def test_a_one_shot_iterator_begins_anew_in_each_session(here: str, graph: Any) -> None:
+    following = tf.data.make_one_shot_iterator(tf.data.Dataset.range(2)).get_next()
+    for _ in range(3):
+        with tf.Session(here) as session:
+            assert [session.run(following), session.run(following)] == [0, 1]
+            with pytest.raises(tf.errors.OutOfRangeError):
+                session.run(following)
+
+
+def test_a_table_with_node_name_sharing_is_everybodys(target: str, graph: Any) -> None:
+    table = tf.raw_ops.MutableHashTableV2(
+        key_dtype=tf.string, value_dtype=tf.int64, use_node_name_sharing=True, name="known"
+    )
+    put = tf.raw_ops.LookupTableInsertV2(table_handle=table, keys=["a"], values=tf.constant([1], tf.int64))
+    size = tf.raw_ops.LookupTableSizeV2(table_handle=table)
+    with tf.Session(target) as first:
+        first.run(put)
+    with tf.Session(target) as second:
+        assert second.run(size) == 1
+
+
+def test_a_recovered_session_has_open_queues(target: str, graph: Any) -> None:
+    """A session that is lost closes its queues; the one after it must not take them for the end of the data."""
+    queue = tf.FIFOQueue(4, tf.int32, shapes=[()])
+    numbers = tf.train.range_input_producer(1000, shuffle=False)
+    tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(numbers.dequeue())]))
+    step = tf.train.get_or_create_global_step()
+    fetches = queue.dequeue(), tf.assign_add(step, 1)
+
+    class Breaks(tf.train.SessionRunHook):
+        runs = 0
+
+        def before_run(self, run_context: Any) -> None:
+            self.runs += 1
+            if self.runs in (4, 7):
+                raise tf.errors.AbortedError("gone")
+
+    found = []
+    with tf.train.MonitoredTrainingSession(target, hooks=[Breaks()]) as session:
+        while len(found) < 8:
+            found.append(session.run(fetches)[0])
+    assert found == [0, 1, 2, 0, 1, 0, 1, 2]
