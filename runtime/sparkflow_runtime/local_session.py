@@ -19,6 +19,7 @@ from sparkflow_runtime.threads import inter_op
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.errors import OpError
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, NodeDef, RunMetadata, RunOptions
+from sparkflow_runtime.wire.sessions import new_session
 from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 from sparkflow_runtime.worker.worker import Worker
 
@@ -51,6 +52,7 @@ class RuntimeSession:
             "log_placement": _print_placement if config.log_device_placement else None,
             "passes": replace(Settings.of(config), memory_limit_bytes=limit_bytes()),
             "processors": config.device_count.get("CPU", 1),
+            "session": new_session(config.isolate_session_state),
         }
         self._own = host is None
         self._worker = host.worker if host else Worker(LOCAL_TASK, lanes=inter_op)

@@ -175,3 +175,19 @@ def test_a_recovered_session_has_open_queues(target: str, graph: Any) -> None:
         while len(found) < 8:
             found.append(session.run(fetches)[0])
     assert found == [0, 1, 2, 0, 1, 0, 1, 2]
+
+
+def test_an_isolated_session_shares_nothing(target: str, graph: Any) -> None:
+    with tf.device("/job:ps/task:0"):
+        held = tf.get_variable("held", [], initializer=tf.ones_initializer())
+        put, look = _queue("of_all")
+    missing = tf.report_uninitialized_variables()
+    with tf.Session(target) as shared:
+        shared.run([held.initializer, put])
+        with tf.Session(target, config=tf.ConfigProto(isolate_session_state=True)) as alone:
+            assert list(alone.run(missing)) == [b"held"]
+            with pytest.raises(tf.errors.FailedPreconditionError, match="held"):
+                alone.run(held)
+            alone.run(tf.assign(held, 5.0))
+            assert alone.run([held, look, tf.size(missing)]) == [5, 0, 0]
+        assert shared.run([held, look]) == [1, 3]

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 from sparkflow_runtime.wire.protos import NodeDef
+from sparkflow_runtime.wire.sessions import is_isolated
 
 if TYPE_CHECKING:
     from sparkflow_runtime.resources.manager import ResourceManager
@@ -86,9 +87,12 @@ class Node:
         """The container of that resource. Variables are everybody's by name; all others (queues, readers, tables,
         accumulators) are their session's own unless they have a shared_name, as TensorFlow's are their kernels'."""
         attrs = self.attrs
-        if self.op in VARIABLES or attrs.get("shared_name") or attrs.get("use_node_name_sharing"):
-            return attrs.get("container", "")
-        return self.resources.own_container(self.session)
+        named = self.op in VARIABLES or attrs.get("shared_name") or attrs.get("use_node_name_sharing")
+        return self.container_of(attrs.get("container", "")) if named else self.resources.own_container(self.session)
+
+    def container_of(self, shared: str) -> str:
+        """A container that sessions share, or what stands for it in one that shares nothing."""
+        return self.resources.own_container(self.session) if is_isolated(self.session) else shared
 
     def member(self, index: int, op: str) -> NodeDef | None:
         """Of a node that stands for several, the one that the user wrote, for an error to name."""

@@ -42,7 +42,7 @@ def _states(node: Node) -> tuple[Any, ...]:
         return ()
 
     def of_name(key: str) -> _State:
-        container = "" if key.startswith(py_functions.SHARED) else node.container
+        container = node.container_of("") if key.startswith(py_functions.SHARED) else node.container
         return node.resources.get_or_create(container, key, _State, _State)
 
     return (of_name(name) if name else of_name,)

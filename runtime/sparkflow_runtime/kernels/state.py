@@ -44,7 +44,8 @@ def _is_initialized(node: Node) -> Callable[[Variable], np.bool_]:
 @bound("_AreInitialized")
 def _are_initialized(node: Node) -> Callable[[], np.ndarray]:
     """Of variables by their names; one that no graph has named here yet has no value."""
-    asked, held = list(zip(node.attrs["containers"], node.attrs["names"])), node.resources.find
+    containers = map(node.container_of, node.attrs["containers"])
+    asked, held = list(zip(containers, node.attrs["names"])), node.resources.find
 
     def run() -> np.ndarray:
         found = [held(container, name, Variable) for container, name in asked]

@@ -53,7 +53,7 @@ class Master:
 
     tasks: name -> Task of every task of the cluster but the own one. Thread-safe: many threads may run steps at once.
     cost_steps: trace that many steps of a signature, then place its free nodes by what they cost. log_placement: called
-    with a line for every node when it is placed. processors: how many CPU devices the own task shows; all are one.
+    with a line for every node when it is placed. processors: CPU devices that the own task shows. session: its name.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class Master:
         log_placement: Callable[[str], None] | None = None,
         passes: Settings | None = None,
         processors: int = 1,
+        session: str = "",
     ):
         self._own, self._tasks, self._processors = own, tasks, max(1, processors)
         self._resets = own.resets
@@ -80,7 +81,7 @@ class Master:
         self._in_use = Event()  # somebody waits for a signature, or has one
         self._turns, self._keeping = Turns(), Lock()
         self._optimizer = Optimizer(self._settings, give_way=self._turns.give_way)
-        self.session_id = secrets.token_hex(8)
+        self.session_id = session or secrets.token_hex(8)
         self._open = Event()
         self._open.set()
         self._registrar = Registrar(self.session_id, own, tasks, self._open)

@@ -8,6 +8,7 @@ is one small message there and one back.
 from __future__ import annotations
 
 import json
+import secrets
 import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,6 +23,18 @@ UNKNOWN_SIGNATURE = b"U"  # the meta of a reply: send the step again, and its si
 
 _STEP_HEAD = struct.Struct("<QQI")  # number of the signature, of the step, bytes of RunOptions; then these, the names
 _CANCEL = struct.Struct("<Q")
+
+
+_ISOLATED = "-isolated"  # ends the names of sessions whose variables are their own
+
+
+def new_session(isolated: bool) -> str:
+    """A name for a session, nobody else's. isolated: it shares no resource with others, as ConfigProto has it."""
+    return secrets.token_hex(8) + _ISOLATED * isolated
+
+
+def is_isolated(session: str) -> bool:
+    return session.endswith(_ISOLATED)
 
 
 class Signature(NamedTuple):
