@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from threading import Thread
 from typing import Any, Protocol
 
 from sparkflow.framework.graph import Graph, get_default_graph
@@ -97,28 +98,45 @@ class _HookedRuns:
         self._coord = Coordinator(clean_stop_exception_types=())
         self._stopped = False
         try:
-            start_queue_runners(self.session, self._coord)
+            if start_queue_runners(self.session, self._coord):
+                Thread(target=self._end_if_lost, name="sparkflow-lost-task", daemon=True).start()
             for hook in hooks:
                 hook.after_create_session(self.session, self._coord)
-        except BaseException:
+        except BaseException as error:
             self._coord.request_stop()
             self.session.close()
+            self._raise_loss(error)
             raise
+
+    def _end_if_lost(self) -> None:
+        """When a queue runner has lost a task, the run of the caller may wait for what only that runner would bring,
+        as a synchronous chief's does for tokens: closing the session ends it."""
+        self._coord.wait_for_stop()
+        try:
+            self._coord.raise_requested_exception()
+        except _RECOVERABLE:
+            self.session.close()
+        except BaseException as error:
+            _log.debug("A queue runner has failed: %s", error)
 
     def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
         try:
             return self._run(fetches, feed_dict, options, run_metadata)
+        except Exception as error:
+            self._raise_loss(error)
+            raise
+
+    def _raise_loss(self, error: BaseException) -> None:
+        """A queue runner that lost its task closes its queue, or the session, and a run sees only that: where `error`
+        came of it, the loss is what counts."""
+        if isinstance(error, _RECOVERABLE):
+            return
+        try:
+            self._coord.raise_requested_exception()
         except _RECOVERABLE:
             raise
-        except Exception:
-            # A queue runner that lost its task closes its queue, and the run sees only that: the loss is what counts.
-            try:
-                self._coord.raise_requested_exception()
-            except _RECOVERABLE:
-                raise
-            except Exception as cause:
-                _log.debug("A queue runner had failed before: %s", cause)
-            raise
+        except Exception as cause:
+            _log.debug("A queue runner had failed before: %s", cause)
 
     def _run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
         if self.should_stop():

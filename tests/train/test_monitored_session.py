@@ -137,6 +137,52 @@ def test_a_lost_task_makes_a_new_session(graph: Any) -> None:
     assert hook.calls.count("created") == 3 and hook.calls.count("begin") == 1
 
 
+def losing_tokens() -> tuple[list[int], Any]:
+    """(one a call, a token of a queue that is filled after a task was lost at the first call)."""
+    calls: list[int] = []
+
+    def fill() -> np.int32:
+        calls.append(1)
+        if len(calls) == 1:
+            raise tf.errors.AbortedError("gone")
+        return np.int32(len(calls))
+
+    tokens, nothing = tf.FIFOQueue(1, tf.int32, shapes=[()]), tf.FIFOQueue(1, tf.int32, shapes=[()])
+    bring = tokens.enqueue(tf.py_func(fill, [], tf.int32))
+    tf.train.add_queue_runner(tf.train.QueueRunner(nothing, [bring]))
+    return calls, tokens.dequeue()
+
+
+def test_a_run_that_waits_for_a_queue_runner_that_lost_a_task_is_ended(graph: Any) -> None:
+    """Its own queue is another one, as a synchronous chief's is: nothing but the loss ends the wait."""
+    calls, token = losing_tokens()
+    with tf.train.MonitoredTrainingSession() as session:
+        assert session.run(token) == 2
+    assert len(calls) >= 2
+
+
+def test_a_hook_that_waits_for_a_queue_runner_that_lost_a_task_is_called_again(graph: Any) -> None:
+    _, token = losing_tokens()
+
+    class Waits(tf.train.SessionRunHook):
+        calls = 0
+
+        def after_create_session(self, session: Any, coord: Any) -> None:
+            self.calls += 1
+            self.token = session.run(token)
+
+    hook, nothing = Waits(), tf.no_op()
+    with tf.train.MonitoredTrainingSession(hooks=[hook]) as session:
+        session.run(nothing)
+    assert hook.calls == 2 and hook.token == 2
+
+
+def test_without_recovery_the_loss_is_raised(graph: Any) -> None:
+    _, token = losing_tokens()
+    with pytest.raises(tf.errors.AbortedError, match="gone"), tf.train.SingularMonitoredSession() as session:
+        session.run(token)
+
+
 def test_a_singular_session_does_not_recover(graph: Any) -> None:
     _, add = counter()
 
