@@ -61,11 +61,11 @@ from sparkflow.train.meta_graph import export_meta_graph
 from sparkflow.train.monitored_session import (
     ChiefSessionCreator,
     MonitoredSession,
-    MonitoredTrainingSession,
     SessionCreator,
     SingularMonitoredSession,
     WorkerSessionCreator,
 )
+from sparkflow.train.monitored_training import MonitoredTrainingSession
 from sparkflow.train.moving_averages import ExponentialMovingAverage
 from sparkflow.train.optimizer import Optimizer
 from sparkflow.train.optimizers import (

@@ -52,8 +52,11 @@ def read_meta_graph_file(filename: str) -> MetaGraphDef:
 def import_meta_graph(
     meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None, **kwargs: Any
 ) -> Saver | None:
-    """Adds the nodes and collections of a MetaGraphDef, or of a .meta file, to the graph; a Saver of its variables,
-    None where there are none."""
+    """Adds the nodes and collections of a MetaGraphDef, or of a .meta file, to the graph, under import_scope.
+
+    Returns the Saver that it was written with, which knows the variables by the names of its checkpoints; where it was
+    written without one, a Saver of all variables that came with it, None where there are none.
+    """
     meta = meta_graph_or_file
     meta = meta if isinstance(meta, MetaGraphDef) else read_meta_graph_file(str(meta))
     graph_def = meta.graph_def
@@ -62,8 +65,11 @@ def import_meta_graph(
         for node in graph_def.node:
             node.device = ""
     input_map = kwargs.get("input_map")
+    scope = get_default_graph().unique_name(import_scope, mark_as_used=False) if import_scope else ""
     import_graph_def(graph_def, input_map=input_map, name=import_scope or "")
-    found = restore_collections(meta, import_scope or "")
+    found = restore_collections(meta, scope)
+    if meta.HasField("saver_def"):
+        return Saver(saver_def=meta.saver_def, name=scope)
     return Saver(found) if found else None
 
 

@@ -123,15 +123,15 @@ class LoggingTensorHook(SessionRunHook):
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         if self._due and self._timer is not None:
-            passed, _ = self._timer.update_last_triggered_step(self._iter)
-            self._write(run_values.results, passed)
+            self._write(run_values.results)
         self._iter += 1
 
     def end(self, session: Any) -> None:
         if self._at_end:
-            self._write(session.run(self._found), None)
+            self._write(session.run(self._found))
 
-    def _write(self, values: dict[str, Any], passed: float | None) -> None:
+    def _write(self, values: dict[str, Any]) -> None:
+        passed = None if self._timer is None else self._timer.update_last_triggered_step(self._iter)[0]
         if self._formatter is not None:
             _log.info(self._formatter(values))
             return

@@ -117,7 +117,8 @@ def batch(
     shapes: Any = None, dynamic_pad: bool = False, allow_smaller_final_batch: bool = False,
     shared_name: str | None = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Batches [batch_size, ...] of `tensors` (a tensor, list or dict; the result has the same structure).
+    """Batches [batch_size, ...] of `tensors` (a tensor, list or dict; the result has the same structure, but
+    a tensor for a list of one).
 
     enqueue_many: the tensors are examples along their first dimension already. allow_smaller_final_batch: what is left
     at the end makes a last, smaller batch; else it is dropped. dynamic_pad: sizes may be unknown; what is shorter is
@@ -219,9 +220,10 @@ def _flat(source: Any) -> list[Any]:
 
 
 def _like(source: Any, values: list[Any]) -> Any:
+    """Values as their source is: a dict or a list; of a single one that is no dict's, itself."""
     if isinstance(source, dict):
         return dict(zip(sorted(source), values, strict=True))
-    return values if isinstance(source, (list, tuple)) else values[0]
+    return values if len(values) > 1 else values[0]
 
 
 def match_filenames_once(pattern: Any, name: str | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -13,14 +14,12 @@ from sparkflow.session.session import Session
 from sparkflow.train import hooks as train_hooks
 from sparkflow.train.coordinator import Coordinator
 from sparkflow.train.queue_runner import start_queue_runners
-from sparkflow.train.saving_hooks import CheckpointSaverHook, StepCounterHook, SummarySaverHook
 from sparkflow.train.scaffold import Scaffold
 from sparkflow.train.session_manager import SessionManager
 from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from sparkflow_runtime.wire.errors import AbortedError, OutOfRangeError, UnavailableError
 from sparkflow_runtime.wire.protos import RunMetadata, RunOptions
 
-USE_DEFAULT: Any = object()
 _RECOVERABLE = (AbortedError, UnavailableError)  # a task went away: another session may find it back
 _RECOVERY_S, _FIRST_WAIT_S, _LONGEST_WAIT_S = 7200.0, 0.05, 5.0
 _QUICK_JOIN_S = 0.25
@@ -119,7 +118,7 @@ class _HookedRuns:
         except BaseException as error:
             _log.debug("A queue runner has failed: %s", error)
 
-    def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         try:
             return self._run(fetches, feed_dict, options, run_metadata)
         except Exception as error:
@@ -197,6 +196,17 @@ def _merged(options: Any, more: Any) -> Any:
 # ---------------------------------------------------------------------- the session that users hold
 
 
+class StepContext:
+    """What a step function may use: `session`, and `run_with_hooks` of the same arguments as Session.run."""
+
+    def __init__(self, session: Session, run_with_hooks: Callable[..., Any]):
+        self.session, self.run_with_hooks = session, run_with_hooks
+
+    def request_stop(self) -> None:
+        """Raises StopIteration, which leaves the loop and ends the session's block quietly."""
+        raise StopIteration("step_fn has requested the iterations to stop.")
+
+
 class _MonitoredSession:
     """What MonitoredSession and SingularMonitoredSession share."""
 
@@ -232,16 +242,28 @@ class _MonitoredSession:
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         """As Session.run, with the hooks around it; run again in a new session when a task went away meanwhile."""
+        return self._recovering(lambda runs: runs.run(fetches, feed_dict, options, run_metadata))
+
+    def _recovering(self, step: Callable[[_HookedRuns], Any]) -> Any:
         self._check_open()
         while True:
             try:
                 if self._runs is None:
                     self._runs = self._open()
-                return self._runs.run(fetches, feed_dict, options, run_metadata)
+                return step(self._runs)
             except _RECOVERABLE as error:
                 if not self._recovers:
                     raise
                 self._lose(error)
+
+    def run_step_fn(self, step_fn: Callable[..., Any]) -> Any:
+        """What step_fn(step_context) returns, a function (or method) whose one argument is called step_context: its
+        `session` runs without the hooks, `run_with_hooks` with them, `request_stop()` ends the loop by StopIteration.
+        Called again in a new session when a task went away meanwhile. Raises ValueError on other arguments."""
+        arguments = tuple(inspect.signature(step_fn).parameters)
+        if arguments != ("step_context",):
+            raise ValueError(f"run_step_fn: step_fn must have one argument, `step_context`, got {arguments}")
+        return self._recovering(lambda runs: step_fn(StepContext(runs.session, runs.run)))
 
     def _tf_sess(self) -> Session | None:
         """The Session of now, None while there is none; libraries ask for it by this name."""
@@ -320,6 +342,7 @@ class MonitoredSession(_MonitoredSession):
 
     ChiefSessionCreator = ChiefSessionCreator
     WorkerSessionCreator = WorkerSessionCreator
+    StepContext = StepContext
 
 
 class SingularMonitoredSession(_MonitoredSession):
@@ -345,56 +368,3 @@ class SingularMonitoredSession(_MonitoredSession):
     def raw_session(self) -> Session:
         self._check_open()
         return self._runs.session  # type: ignore[union-attr]
-
-
-def MonitoredTrainingSession(
-    master: str = "",
-    is_chief: bool = True,
-    checkpoint_dir: str | None = None,
-    scaffold: Scaffold | None = None,
-    hooks: Sequence[SessionRunHook] | None = None,
-    chief_only_hooks: Sequence[SessionRunHook] | None = None,
-    save_checkpoint_secs: float | None = USE_DEFAULT,
-    save_summaries_steps: int | None = USE_DEFAULT,
-    save_summaries_secs: float | None = USE_DEFAULT,
-    config: Any = None,
-    stop_grace_period_secs: float = 120,
-    log_step_count_steps: int | None = 100,
-    max_wait_secs: float = 7200,
-    save_checkpoint_steps: int | None = USE_DEFAULT,
-    summary_dir: str | None = None,
-    save_graph_def: bool = True,
-) -> MonitoredSession:
-    """The session of one task: the chief initializes, restores, saves and writes summaries; others wait for it.
-
-    checkpoint_dir: where to save and restore; every 600 s unless save_checkpoint_secs or _steps say otherwise, never
-    where both are None. Summaries: every 100 steps unless save_summaries_steps or _secs say otherwise, to summary_dir
-    or checkpoint_dir. max_wait_secs: how long a worker waits for the chief.
-    """
-    scaffold = scaffold or Scaffold()
-    all_hooks = list(hooks or ())
-    if not is_chief:
-        creator: SessionCreator = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
-        return MonitoredSession(creator, all_hooks, stop_grace_period_secs)
-    creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
-    all_hooks += chief_only_hooks or ()
-    directory = summary_dir or checkpoint_dir
-    if directory and log_step_count_steps:
-        all_hooks.append(StepCounterHook(log_step_count_steps, output_dir=directory))
-    steps, secs = _rate(save_summaries_steps, save_summaries_secs, 100, None)
-    if directory and (steps or secs):
-        all_hooks.append(SummarySaverHook(steps, secs, output_dir=directory, scaffold=scaffold))
-    steps, secs = _rate(save_checkpoint_steps, save_checkpoint_secs, None, 600)
-    if checkpoint_dir and (steps or secs):
-        saving: Callable[..., CheckpointSaverHook] = CheckpointSaverHook
-        all_hooks.append(saving(checkpoint_dir, secs, steps, scaffold=scaffold, save_graph_def=save_graph_def))
-    return MonitoredSession(creator, all_hooks, stop_grace_period_secs)
-
-
-def _rate(
-    steps: Any, secs: Any, default_steps: int | None, default_secs: int | None
-) -> tuple[int | None, float | None]:
-    """(steps, seconds) between two saves: what the caller set, the defaults where nothing was set."""
-    if steps is USE_DEFAULT and secs is USE_DEFAULT:
-        return default_steps, default_secs
-    return (None if steps is USE_DEFAULT else steps), (None if secs is USE_DEFAULT else secs)

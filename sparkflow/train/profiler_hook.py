@@ -6,13 +6,15 @@ import os
 from typing import Any
 
 from sparkflow.session.timeline import Timeline
+from sparkflow.summary.writer import FileWriterCache
 from sparkflow.train.hooks import SecondOrStepTimer, global_step_tensor
 from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from sparkflow_runtime.wire.protos import RunOptions
 
 
 class ProfilerHook(SessionRunHook):
-    """Writes `output_dir`/timeline-<global step>.json every `save_steps` steps or `save_secs` seconds.
+    """Writes `output_dir`/timeline-<global step>.json, and the RunMetadata of the step as an event, every `save_steps`
+    steps or `save_secs` seconds.
 
     A traced step compiles its graph anew and runs it with a clock around every kernel: choose a step that is not the
     first.
@@ -40,17 +42,19 @@ class ProfilerHook(SessionRunHook):
         return SessionRunArgs(self._global_step, options=options)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        step: Any = run_values.results
+        before: Any = run_values.results
+        step = int(before) + 1
         if self._next_step is None:
-            self._timer.update_last_triggered_step(int(step))  # the first step is no example of the others
-        elif self._tracing:
+            self._timer.update_last_triggered_step(int(before))  # the first step is no example of the others
+        if self._tracing:
             step = int(run_context.session.run(self._global_step))
             self._timer.update_last_triggered_step(step)
             self._write(step, run_values.run_metadata)
-        self._next_step = int(step) + 1
+        self._next_step = step + 1
 
     def _write(self, step: int, metadata: Any) -> None:
         os.makedirs(self._directory or ".", exist_ok=True)
         text = Timeline(metadata.step_stats).generate_chrome_trace_format(**self._show)
         with open(os.path.join(self._directory, f"timeline-{step}.json"), "w") as f:
             f.write(text)
+        FileWriterCache.get(self._directory).add_run_metadata(metadata, f"step_{step}")

@@ -75,7 +75,7 @@ class Saver:
         self._is_empty = False
         self._saving = threading.RLock()
         if saver_def is not None:
-            self._from_def(saver_def)
+            self._from_def(saver_def, name)
         elif not defer_build:
             self.build()
 
@@ -97,8 +97,9 @@ class Saver:
             self._saveables, self._filename, self._name, self._sharded, self._reshape, self._sequentially
         )
 
-    def _from_def(self, saver_def: SaverDef) -> None:
-        self._nodes = SaverNodes(saver_def.filename_tensor_name, saver_def.save_tensor_name, saver_def.restore_op_name)
+    def _from_def(self, saver_def: SaverDef, scope: str | None) -> None:
+        names = saver_def.filename_tensor_name, saver_def.save_tensor_name, saver_def.restore_op_name
+        self._nodes = SaverNodes(*(f"{scope}/{name}" if scope else name for name in names))
         self._max_to_keep, self._every_hours = saver_def.max_to_keep, saver_def.keep_checkpoint_every_n_hours
         self._sharded = saver_def.sharded
 

@@ -77,7 +77,7 @@ class SaverNodes:
 def saveables(var_list: Any) -> list[Saved]:
     """What a list of variables and tables, or a dict by checkpoint name, comes to; parts of a variable share its name.
 
-    Raises TypeError on what is neither, ValueError on a name that stands for two.
+    Raises TypeError on what is neither, ValueError on a name that stands for two or a variable under two names.
     """
     named = var_list.items() if isinstance(var_list, Mapping) else [(None, v) for v in var_list]
     found = sorted((s for name, v in named for s in _saveable(name, v)), key=lambda s: s.name)
@@ -86,6 +86,12 @@ def saveables(var_list: Any) -> list[Saved]:
         if (s.name, s.spec) in seen or (s.spec and (s.name, "") in seen):
             raise ValueError(f"At least two variables have the same name: {s.name}")
         seen.add((s.name, s.spec))
+    once: set[str] = set()
+    for s in found:
+        if isinstance(s, Saveable):
+            if s.variable.name in once:
+                raise ValueError(f"The same saveable will be restored with two names: {s.name}")
+            once.add(s.variable.name)
     return found
 
 

@@ -88,6 +88,28 @@ def test_a_meta_graph_goes_on_training(tmp_path: Path) -> None:
     assert found == wanted
 
 
+def test_an_imported_saver_is_the_one_that_wrote(tmp_path: Path) -> None:
+    """Its names in the checkpoint and the variables it leaves out are its own, wherever its graph is imported."""
+    prefix = str(tmp_path / "part.ckpt")
+    with tf.Graph().as_default(), tf.Session() as session:
+        kept, other = tf.Variable([2.0], name="kept"), tf.Variable([3.0], name="other")
+        session.run([kept.initializer, other.initializer])
+        tf.train.Saver({"by_another_name": kept}, max_to_keep=7).save(session, prefix)
+    for scopes in ([""], ["a/b"], ["twice", "twice"]):
+        with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+            for scope in scopes:
+                saver = tf.train.import_meta_graph(prefix + ".meta", import_scope=scope)
+                saver.restore(session, prefix)
+            assert len(tf.global_variables()) == 2 * len(scopes)
+            assert list(session.run(tf.report_uninitialized_variables())) == [
+                v.op.name.encode() for v in tf.global_variables() if "other" in v.op.name
+            ]
+            assert session.run([v for v in tf.global_variables() if "kept" in v.op.name]) == [[2.0]] * len(scopes)
+            assert saver.as_saver_def().max_to_keep == 7
+            again = saver.save(session, str(tmp_path / "again.ckpt"))
+            assert tf.train.list_variables(again) == [("by_another_name", [1])]
+
+
 def test_meta_graph_refusals(tmp_path: Path, graph: Any) -> None:
     with pytest.raises(tf.errors.NotFoundError, match=r"no\.meta"):
         tf.train.import_meta_graph(str(tmp_path / "no.meta"))

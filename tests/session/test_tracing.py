@@ -131,9 +131,13 @@ def test_profiler_hook(graph: Any, tmp_path: Path) -> None:
     with tf.train.SingularMonitoredSession([hook]) as session:
         for _ in range(6):
             session.run(bump)
-    names = sorted(p.name for p in tmp_path.iterdir())
-    assert len(names) >= 2 and all(n.startswith("timeline-") for n in names)
+    names = sorted(p.name for p in tmp_path.glob("timeline-*"))
+    assert names == ["timeline-2.json", "timeline-4.json", "timeline-6.json"]
     assert "AssignAdd" in (tmp_path / names[0]).read_text()
+    tf.summary.FileWriterCache.get(str(tmp_path)).flush()
+    (events,) = tmp_path.glob("events.*")
+    tags = [e.tagged_run_metadata.tag for e in tf.train.summary_iterator(str(events))]
+    assert [tag for tag in tags if tag] == ["step_2", "step_4", "step_6"]
 
 
 def test_a_session_learns_costs_and_places_by_them(graph: Any, caplog: pytest.LogCaptureFixture) -> None:

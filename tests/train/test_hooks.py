@@ -61,6 +61,15 @@ def test_logging(model: Any, caplog: Any) -> None:
     assert sum(line.startswith("step = ") for line in lines) == 3 and f"end ['{model[2].name}']" in lines
 
 
+def test_logging_at_the_end_tells_the_seconds_too(model: Any, caplog: Any) -> None:
+    caplog.set_level(logging.INFO, "sparkflow")
+    hook = tf.train.LoggingTensorHook({"step": model[2]}, every_n_iter=4, at_end=True)
+    with tf.train.MonitoredSession(hooks=[hook]) as session:
+        run_all(session, model[1], 3)
+    lines = [r.getMessage() for r in caplog.records if r.getMessage().startswith("step = ")]
+    assert len(lines) == 2 and lines[1].endswith(" sec)")
+
+
 def test_nan_ends_training(model: Any) -> None:
     x = tf.placeholder(tf.float32, [])
     hook, nan = tf.train.NanTensorHook(x), tf.train.NanLossDuringTrainingError

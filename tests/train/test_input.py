@@ -61,7 +61,7 @@ def test_shuffled_batches_of_many(graph: Any) -> None:
     mixed = tf.train.shuffle_batch([rows], 10, capacity=40, min_after_dequeue=10, enqueue_many=True, seed=2)
     with _running() as session:
         found = _all(session, mixed)
-    seen = np.concatenate([b[0] for b in found])
+    seen = np.concatenate(found)
     assert seen.shape == (40, 2)
     assert sorted(seen[:, 0].tolist()) == sorted(list(range(0, 40, 2)) * 2)
     assert seen[:10, 0].tolist() != list(range(0, 20, 2))
@@ -88,7 +88,7 @@ def test_two_sources(graph: Any) -> None:
     rows = tf.train.batch_join(sources, 3)
     with _running() as session:
         found = _all(session, rows)
-    assert sorted(n for batch in found for n in batch[0].tolist()) == sorted(list(range(6)) * 2)
+    assert sorted(n for batch in found for n in batch.tolist()) == sorted(list(range(6)) * 2)
 
 
 def test_count_up_to(graph: Any) -> None:
@@ -149,9 +149,9 @@ def test_examples_may_be_left_out(graph: Any) -> None:
 
 def test_examples_of_a_batch_may_be_left_out(graph: Any) -> None:
     x = tf.train.range_input_producer(3, num_epochs=1, shuffle=False).dequeue() * 10 + tf.range(3)
-    batch = tf.train.maybe_batch_join([[x]], tf.not_equal(x % 10, 1), 3, enqueue_many=True)[0]
+    batch = tf.train.maybe_batch_join([[x]], tf.not_equal(x % 10, 1), 3, enqueue_many=True)
     assert _all_batches(batch) == [[0, 2, 10], [12, 20, 22]]
-    mixed = tf.train.maybe_shuffle_batch([tf.range(4)], 2, 8, 0, [True, False, True, False], enqueue_many=True)[0]
+    mixed = tf.train.maybe_shuffle_batch([tf.range(4)], 2, 8, 0, [True, False, True, False], enqueue_many=True)
     with tf.Session() as session:
         runner = tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)[-1]
         session.run(runner.enqueue_ops[0])
@@ -162,3 +162,12 @@ def test_examples_of_a_batch_may_be_left_out(graph: Any) -> None:
 def test_what_keeps_must_be_a_scalar_or_a_vector(graph: Any, keep: Any, many: bool) -> None:
     with pytest.raises(ValueError, match=r"keep_input must be a scalar .*, got shape \(1"):
         tf.train.maybe_shuffle_batch_join([[tf.range(1)]], 1, 2, 0, keep, enqueue_many=many)
+
+
+def test_a_list_of_one_gives_a_tensor(graph: Any) -> None:
+    x = tf.constant(1)
+    for batch in (tf.train.batch([x], 2), tf.train.batch((x,), 2), tf.train.shuffle_batch([x], 2, 9, 1)):
+        assert isinstance(batch, tf.Tensor) and batch.shape == [2]
+    assert isinstance(tf.train.batch_join([[x], [x]], 2), tf.Tensor)
+    assert list(tf.train.batch({"x": x}, 2)) == ["x"]
+    assert [b.shape for b in tf.train.batch([x, x], 2)] == [[2], [2]]

@@ -137,6 +137,38 @@ def test_a_lost_task_makes_a_new_session(graph: Any) -> None:
     assert hook.calls.count("created") == 3 and hook.calls.count("begin") == 1
 
 
+def test_a_step_function_runs_with_and_without_hooks(graph: Any) -> None:
+    _, add = counter()
+    hook = Steps()
+    losses: list[int] = []
+
+    class Trainer:
+        def step(self, step_context: Any) -> float:
+            step_context.session.run(add)
+            losses.append(1)
+            if len(losses) == 2:
+                raise tf.errors.AbortedError("gone")
+            value = step_context.run_with_hooks(add)
+            if value >= 4:
+                step_context.request_stop()
+            return float(value)
+
+    found = []
+    with tf.train.MonitoredSession(hooks=[hook]) as session:
+        while not session.should_stop():
+            found.append(session.run_step_fn(Trainer().step))
+    assert found == [2.0, 2.0] and len(losses) == 4  # the variable began anew with the session
+    assert hook.calls.count("before") == 3 and hook.calls[-1] == "end"
+
+
+def test_a_step_function_has_one_argument_of_one_name(graph: Any) -> None:
+    counter()
+    with tf.train.MonitoredSession() as session:
+        for wrong in (lambda: 1, lambda context: 1, lambda step_context, x: 1):
+            with pytest.raises(ValueError, match="step_context"):
+                session.run_step_fn(wrong)
+
+
 def losing_tokens() -> tuple[list[int], Any]:
     """(one a call, a token of a queue that is filled after a task was lost at the first call)."""
     calls: list[int] = []

@@ -341,3 +341,9 @@ def test_the_later_of_two_saves_is_the_latest(graph: Graph, tmp_path: Path, monk
             thread.join(10)
     assert tf.train.latest_checkpoint(str(tmp_path)) == f"{path}-30"
     assert sorted(p.name for p in tmp_path.glob("*.index")) == ["model.ckpt-0.index", "model.ckpt-30.index"]
+
+
+def test_a_variable_has_one_name(graph: Any) -> None:
+    v = tf.Variable(1.0, name="v")
+    with pytest.raises(ValueError, match="two names"):
+        tf.train.Saver({"a": v, "b": v})

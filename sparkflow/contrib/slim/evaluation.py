@@ -9,7 +9,7 @@ from sparkflow.contrib import evaluation as _evaluation
 from sparkflow.contrib.evaluation import checkpoints_iterator
 from sparkflow.train import Scaffold
 from sparkflow.train.checkpoint_watch import wait_for_new_checkpoint
-from sparkflow.train.monitored_session import USE_DEFAULT
+from sparkflow.train.monitored_training import USE_DEFAULT
 from sparkflow.train.saver import Saver
 
 __all__ = ["checkpoints_iterator", "evaluate_once", "evaluation_loop", "wait_for_new_checkpoint"]
