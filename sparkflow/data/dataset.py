@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import collections
-import glob
 import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from sparkflow.data import ahead, deferred, elements
+from sparkflow.data import ahead, beginnings, deferred, elements
 from sparkflow.data.deferred import Bind
-from sparkflow.data.elements import Fed, Function, Given, Spec, leaves_of, structured
+from sparkflow.data.elements import Fed, Function, Given, Spec, leaves_of
 from sparkflow.framework import nest
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.random_seed import get_seed
@@ -22,6 +21,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 Row = list[Any]  # the leaves of one element
 Rows = Iterable[Row]
 Call = Callable[[Row], list[Any]]
+_ALL = 1 << 62  # more than there are
 _DRAWS = 256  # random numbers that are drawn at once
 
 
@@ -47,51 +47,25 @@ class Dataset:
     @staticmethod
     def from_tensors(tensors: Any) -> Dataset:
         """One element."""
-        leaves, spec, fed = elements.begun(tensors)
-        return Dataset(spec, lambda values: [[values[x] if isinstance(x, Tensor) else x for x in leaves]], fed)
+        return Dataset(*beginnings.one_element(tensors))
 
     @staticmethod
     def from_tensor_slices(tensors: Any) -> Dataset:
-        """An element for each row of the arrays, which must have equally many. Raises ValueError on a scalar."""
-        leaves, spec, fed = elements.begun(tensors)
-        if any(d == () for d in spec.dims):
-            raise ValueError("from_tensor_slices: every component must have at least one axis, got a scalar")
-        counts = {d[0] for d in spec.dims if d is not None and d[0] is not None}
-        if len(counts) > 1:
-            raise ValueError(f"from_tensor_slices: the components have different numbers of rows: {sorted(counts)}")
-
-        def arrays(values: Fed) -> list[Any]:
-            return [values.get(x, x) if isinstance(x, Tensor) else x for x in leaves]
-
-        def rows(values: Fed) -> Any:
-            return range(len(arrays(values)[0]))
-
-        return Dataset(spec.with_dims(lambda d: None if d is None else d[1:]), rows, fed, deferred.slices(arrays))
+        """An element for each row of the arrays and SparseTensors, which must have equally many. Raises ValueError on a
+        scalar."""
+        return Dataset(*beginnings.slices(tensors))
 
     @staticmethod
     def from_generator(
         generator: Callable[..., Iterable[Any]], output_types: Any, output_shapes: Any = None, args: Any = None
     ) -> Dataset:
-        """What generator(*args) yields, of these types. InvalidArgumentError where a value does not fit."""
-        kinds = tuple(map(dtypes.as_dtype, leaves_of(output_types)))
-        like = structured(output_types)
-        dims = (None,) * len(kinds) if output_shapes is None else elements.dims_like(like, output_shapes)
-        spec = Spec(like, kinds, dims)
-
-        def rows(values: Fed) -> Rows:
-            for element in generator(*(args or ())):
-                leaves = leaves_of(element) if isinstance(like, (tuple, dict)) else [element]
-                if len(leaves) != len(kinds):
-                    raise InvalidArgumentError(f"The generator yielded {element!r}, expected a structure like {like!r}")
-                yield [elements.typed(v, t) for v, t in zip(leaves, kinds)]
-
-        return Dataset(spec, rows)
+        """What generator(*args) yields, of these types and shapes. InvalidArgumentError where a value does not fit."""
+        return Dataset(*beginnings.generated(generator, output_types, output_shapes, args))
 
     @staticmethod
-    def range(*args: int) -> Dataset:
-        """The numbers of Python's range, int64."""
-        numbers = range(*args)
-        return Dataset(Spec(0, (dtypes.int64,), ((),)), lambda fed: ([np.int64(i)] for i in numbers))
+    def range(*args: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Dataset:
+        """The numbers of Python's range, int64; of numbers or tensors."""
+        return Dataset(*beginnings.numbers(args, output_type))
 
     @staticmethod
     def zip(datasets: Any) -> Dataset:
@@ -109,17 +83,12 @@ class Dataset:
 
     @staticmethod
     def list_files(file_pattern: Any, shuffle: bool | None = None, seed: int | None = None) -> Dataset:
-        """The paths that match a pattern (or several), in random order unless shuffle is False.
+        """The paths that match a pattern (or several, or a tensor of them), in random order unless shuffle is False.
 
-        Raises InvalidArgumentError where none does.
+        Raises InvalidArgumentError where none does, of a tensor when the iterator is initialized.
         """
-        patterns = [file_pattern] if isinstance(file_pattern, (str, bytes)) else list(file_pattern)
-        texts = [p.decode() if isinstance(p, bytes) else str(p) for p in patterns]
-        found = sorted({path for text in texts for path in glob.glob(text)})
-        if not found:
-            raise InvalidArgumentError(f"list_files: no files matched pattern: {', '.join(texts)}")
-        files = Dataset.from_tensor_slices(found)
-        return files if shuffle is False else files.shuffle(len(found), seed)
+        files = Dataset(*beginnings.matching_files(file_pattern))
+        return files if shuffle is False else files.shuffle(_ALL, seed)
 
     # ------------------------------------------------------------------ order and number
 
@@ -207,11 +176,15 @@ class Dataset:
         """Without the first ones, none for -1."""
         return self._moved(lambda rows, n: iter(()) if n < 0 else itertools.islice(rows, int(n), None), Given(count))
 
-    def shard(self, num_shards: int, index: int) -> Dataset:
-        """Every num_shards-th one, from `index` on."""
-        if not 0 <= index < num_shards:
-            raise ValueError(f"shard: index must be in [0, {num_shards}), got {index}")
-        return self._moved(lambda rows: itertools.islice(rows, index, None, num_shards))
+    def shard(self, num_shards: Any, index: Any) -> Dataset:
+        """Every num_shards-th one, from `index` on. Raises InvalidArgumentError, when it runs, on an index beyond."""
+
+        def rows(source: Rows, count: Any, first: Any) -> Rows:
+            if not 0 <= first < count:
+                raise InvalidArgumentError(f"shard: index must be in [0, {count}), got {first}")
+            return itertools.islice(source, int(first), None, int(count))
+
+        return self._moved(rows, Given(num_shards, index))
 
     def enumerate(self, start: int = 0) -> Dataset:
         """Pairs of a number, from `start` on, and an element."""
@@ -283,6 +256,8 @@ class Dataset:
 
         def rows(fed: Fed) -> Rows:
             (size,) = given.values(fed)
+            if size < 1:
+                raise InvalidArgumentError(f"batch: batch_size must be greater than zero, got {size}")
             return map(bind(fed).many, deferred.groups(self._raw(fed), int(size), drop_remainder))
 
         return Dataset(spec, rows, tuple(dict.fromkeys(self._tensors + given.tensors)))
@@ -344,6 +319,10 @@ class Dataset:
         function = Function(map_func, self._spec)
         made: Dataset = function.raw
         given = tuple(function.graph.own(t) for t in made._tensors)
+        if min(cycle_length, block_length) < 1:
+            raise InvalidArgumentError(
+                f"interleave: cycle_length and block_length must be 1 or more, got {cycle_length}, {block_length}"
+            )
 
         def rows(source: Rows, values: Call) -> Rows:
             def opened(row: Row) -> Any:

@@ -14,7 +14,7 @@ from sparkflow.framework import nest, shapes
 from sparkflow.framework.apply import as_array, convert_to_tensor
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
-from sparkflow.framework.sparse_tensor import SparseTensor
+from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.ops import array
 from sparkflow.session.session import Session
 from sparkflow_runtime.wire import dtypes
@@ -103,7 +103,9 @@ def leaves_of(structure: Any) -> list[Any]:
 
 def _tuples(value: Any) -> Any:
     if isinstance(value, list):
-        return as_value(value)
+        return convert_to_tensor(value) if any(isinstance(x, Tensor) for x in nest.flatten(value)) else as_value(value)
+    if isinstance(value, SparseTensorValue):
+        return SparseTensor.from_value(value)
     if isinstance(value, dict):
         return {k: _tuples(v) for k, v in value.items()}
     if isinstance(value, tuple):
@@ -170,7 +172,8 @@ class Function:
             self.raw = function(*element) if plain else function(element)
             if not hasattr(self.raw, "_rows"):
                 own = self.graph.own
-                raw = structured(self.raw)
+                # A list is more likely what an op of several results gave, as py_func does, than parts of one tensor.
+                raw = structured(tuple(self.raw) if isinstance(self.raw, list) else self.raw)
                 made = nest.map_structure(lambda x: own(convert_to_tensor(x)), raw, expand_composites=True)
                 self.spec = spec_of(made)
                 self._outputs = nest.flatten(made, expand_composites=True)
@@ -220,8 +223,8 @@ def _callable(graph: Graph, fillers: Sequence[Operation], wanted: Sequence[Tenso
 
 def begun(tensors: Any) -> tuple[list[Any], Spec, tuple[Tensor, ...]]:
     """The leaves of what a dataset begins with, what they are, and those that are tensors."""
-    values = nest.map_structure(as_value, structured(tensors))
-    leaves = nest.flatten(values)
+    values = nest.map_structure(as_value, structured(tensors), expand_composites=True)
+    leaves = nest.flatten(values, expand_composites=True)
     return leaves, spec_of(values), tuple(x for x in leaves if isinstance(x, Tensor))
 
 

@@ -29,6 +29,7 @@ from sparkflow.framework.apply import constant
 from sparkflow.framework.graph import Tensor
 from sparkflow.ops.parsing import decode_csv, parse_example
 from sparkflow_runtime.wire.dtypes import DType, as_dtype, int64
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 __all__ = [
     "AUTOTUNE", "Counter", "CsvDataset", "bucket_by_sequence_length", "choose_from_datasets", "copy_to_device",
@@ -118,3 +119,24 @@ def map_and_batch(
 
 
 map_and_batch_with_legacy_function = map_and_batch
+
+
+def assert_cardinality(expected_cardinality: int) -> Callable[[Dataset], Dataset]:
+    """For Dataset.apply: the same elements; InvalidArgumentError at the end, or one after it, where they are not so
+    many."""
+
+    def counted(rows: Any) -> Any:
+        count = 0
+        for row in rows:
+            count += 1
+            if count > expected_cardinality:
+                raise InvalidArgumentError(
+                    f"The dataset was expected to have {expected_cardinality} elements and has more"
+                )
+            yield row
+        if count < expected_cardinality:
+            raise InvalidArgumentError(
+                f"The dataset was expected to have {expected_cardinality} elements and has {count}"
+            )
+
+    return lambda dataset: dataset._new(counted)

@@ -74,6 +74,8 @@ def _built(
             raise _Unknown
         if op.outputs and op.outputs[0] in parts:
             continue
+        if any(t not in parts for t in op.inputs):  # a loop's
+            raise _Unknown
         own = [parts[t] for t in op.inputs]
         if any(p.joined for p in own):
             raise _Unknown

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from sparkflow.data.dataset import Dataset, Row, Rows
-from sparkflow.data.elements import Fed, Function, Spec
+from sparkflow.data.elements import Fed, Function, Given, Spec
 from sparkflow.framework import nest
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
@@ -18,12 +18,18 @@ class Windows:
     """What Dataset.window gives: for each component of its elements a dataset of `size` of them, `stride` apart, the
     next ones beginning `shift` elements later. At the end they are shorter, or left out with drop_remainder."""
 
-    def __init__(self, source: Dataset, size: int, shift: int | None, stride: int, drop_remainder: bool):
-        shift = size if shift is None else shift
-        for name, value in (("size", size), ("shift", shift), ("stride", stride)):
-            if int(value) < 1:
+    def __init__(self, source: Dataset, size: Any, shift: Any, stride: Any, drop_remainder: bool):
+        self._source, self._drop = source, bool(drop_remainder)
+        self._cut = Given(size, size if shift is None else shift, stride)
+        if not self._cut.tensors:
+            self._sizes({})
+
+    def _sizes(self, fed: Fed) -> list[int]:
+        sizes = [int(x) for x in self._cut.values(fed)]
+        for name, value in zip(("size", "shift", "stride"), sizes):
+            if value < 1:
                 raise InvalidArgumentError(f"window: {name} must be greater than zero, got {value}")
-        self._source, self._cut = source, (int(size), int(shift), int(stride), bool(drop_remainder))
+        return sizes
 
     def flat_map(self, map_func: Callable[..., Dataset]) -> Dataset:
         """The elements of the datasets that map_func makes of each window, one dataset after the other."""
@@ -47,11 +53,13 @@ class Windows:
 
         def rows(fed: Fed) -> Iterator[Row]:
             values = function.bound(fed, own)
-            for window in _windows(self._source._rows(fed), *self._cut):
+            size, shift, stride = self._sizes(fed)
+            for window in _windows(self._source._rows(fed), size, shift, stride, self._drop):
                 known = dict(zip(given, values([b""] * len(parts)))) if given else {}
                 yield from inner._rows({**known, **{t: [[row[i]] for row in window] for i, t in enumerate(parts)}})
 
-        return Dataset(inner._spec, rows, tuple(dict.fromkeys(self._source._tensors + function.tensors)))
+        tensors = self._source._tensors + self._cut.tensors + function.tensors
+        return Dataset(inner._spec, rows, tuple(dict.fromkeys(tensors)))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(Dataset, name):
