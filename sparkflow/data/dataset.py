@@ -28,7 +28,8 @@ _DRAWS = 256  # random numbers that are drawn at once
 class Dataset:
     """rows(fed) gives the elements' leaves, anew each time; tensors: what must be known before that.
 
-    step: where it is given, rows gives what that makes elements of, one by one or as a batch.
+    step: where it is given, rows gives what that makes elements of, one by one or as a batch. The `name`s that the
+    transformations take are for TensorFlow's sake.
     """
 
     def __init__(
@@ -45,21 +46,28 @@ class Dataset:
     # ------------------------------------------------------------------ sources
 
     @staticmethod
-    def from_tensors(tensors: Any) -> Dataset:
+    def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
         """One element."""
         return Dataset(*beginnings.one_element(tensors))
 
     @staticmethod
-    def from_tensor_slices(tensors: Any) -> Dataset:
+    def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
         """An element for each row of the arrays and SparseTensors, which must have equally many. Raises ValueError on a
         scalar."""
         return Dataset(*beginnings.slices(tensors))
 
     @staticmethod
     def from_generator(
-        generator: Callable[..., Iterable[Any]], output_types: Any, output_shapes: Any = None, args: Any = None
-    ) -> Dataset:
-        """What generator(*args) yields, of these types and shapes. InvalidArgumentError where a value does not fit."""
+        generator: Callable[..., Iterable[Any]], output_types: Any = None, output_shapes: Any = None, args: Any = None,
+        output_signature: Any = None, name: str | None = None,
+    ) -> Dataset:  # fmt: skip
+        """What generator(*args) yields, of these types and shapes, or of a structure of TensorSpecs.
+        InvalidArgumentError where a value does not fit."""
+        if output_signature is not None:
+            output_types = nest.map_structure(lambda spec: spec.dtype, output_signature)
+            output_shapes = nest.map_structure(lambda spec: spec.shape, output_signature)
+        elif output_types is None:
+            raise TypeError("from_generator: give output_types or output_signature")
         return Dataset(*beginnings.generated(generator, output_types, output_shapes, args))
 
     @staticmethod
@@ -68,8 +76,9 @@ class Dataset:
         return Dataset(*beginnings.numbers(args, output_type))
 
     @staticmethod
-    def zip(datasets: Any) -> Dataset:
-        """A structure of datasets to elements of that structure; as long as the shortest."""
+    def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
+        """A structure of datasets, or several of them, to elements of that structure; as long as the shortest."""
+        datasets = datasets if datasets is not None else args[0] if len(args) == 1 else args
         parts: list[Dataset] = nest.flatten(datasets)
         like = nest.map_structure(lambda d: d._spec.like, datasets)
         kinds = tuple(t for d in parts for t in d._spec.types)
@@ -82,7 +91,9 @@ class Dataset:
         )
 
     @staticmethod
-    def list_files(file_pattern: Any, shuffle: bool | None = None, seed: int | None = None) -> Dataset:
+    def list_files(
+        file_pattern: Any, shuffle: bool | None = None, seed: int | None = None, name: str | None = None
+    ) -> Dataset:
         """The paths that match a pattern (or several, or a tensor of them), in random order unless shuffle is False.
 
         Raises InvalidArgumentError where none does, of a tensor when the iterator is initialized.
@@ -124,7 +135,7 @@ class Dataset:
             tuple(dict.fromkeys(self._tensors + function.tensors)),
         )
 
-    def repeat(self, count: int | None = None) -> Dataset:
+    def repeat(self, count: int | None = None, name: str | None = None) -> Dataset:
         """Again and again: so many times, or for ever (None, -1)."""
 
         given = Given(count)
@@ -142,8 +153,9 @@ class Dataset:
         return Dataset(self._spec, rows, tuple(dict.fromkeys(self._tensors + given.tensors)), self._step)
 
     def shuffle(
-        self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool | None = None
-    ) -> Dataset:
+        self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool | None = None,
+        name: str | None = None,
+    ) -> Dataset:  # fmt: skip
         """In random order: each element is drawn from the next buffer_size ones."""
         pair = get_seed(seed)
         rng = np.random.default_rng(None if pair == (0, 0) else [abs(s) for s in pair])
@@ -168,15 +180,15 @@ class Dataset:
 
         return self._moved(rows, Given(buffer_size))
 
-    def take(self, count: int) -> Dataset:
+    def take(self, count: int, name: str | None = None) -> Dataset:
         """The first ones, all for -1."""
         return self._moved(lambda rows, n: itertools.islice(rows, None if n < 0 else int(n)), Given(count))
 
-    def skip(self, count: int) -> Dataset:
+    def skip(self, count: int, name: str | None = None) -> Dataset:
         """Without the first ones, none for -1."""
         return self._moved(lambda rows, n: iter(()) if n < 0 else itertools.islice(rows, int(n), None), Given(count))
 
-    def shard(self, num_shards: Any, index: Any) -> Dataset:
+    def shard(self, num_shards: Any, index: Any, name: str | None = None) -> Dataset:
         """Every num_shards-th one, from `index` on. Raises InvalidArgumentError, when it runs, on an index beyond."""
 
         def rows(source: Rows, count: Any, first: Any) -> Rows:
@@ -186,12 +198,12 @@ class Dataset:
 
         return self._moved(rows, Given(num_shards, index))
 
-    def enumerate(self, start: int = 0) -> Dataset:
+    def enumerate(self, start: int = 0, name: str | None = None) -> Dataset:
         """Pairs of a number, from `start` on, and an element."""
         spec = Spec((0, self._spec.like), (dtypes.int64, *self._spec.types), ((), *self._spec.dims))
         return self._new(lambda rows: ([np.int64(i), *row] for i, row in enumerate(rows, start)), spec)
 
-    def unbatch(self) -> Dataset:
+    def unbatch(self, name: str | None = None) -> Dataset:
         """The rows of each element in turn. Raises ValueError on a scalar component, TypeError on a SparseTensor."""
         self._spec.check_plain("unbatch")
         if any(d == () for d in self._spec.dims):
@@ -199,11 +211,11 @@ class Dataset:
         spec = self._spec.with_dims(lambda d: None if d is None else d[1:])
         return self._new(lambda rows: (list(part) for row in rows for part in zip(*row, strict=True)), spec)
 
-    def with_options(self, options: Any) -> Dataset:
+    def with_options(self, options: Any, name: str | None = None) -> Dataset:
         """The same: options say how fast, not what."""
         return self
 
-    def concatenate(self, dataset: Dataset) -> Dataset:
+    def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
         """These, then the other's."""
         if self._spec.types != dataset._spec.types:
             raise TypeError("Two datasets to concatenate have different types")
@@ -214,7 +226,7 @@ class Dataset:
             self._tensors + dataset._tensors,
         )
 
-    def cache(self, filename: str = "") -> Dataset:
+    def cache(self, filename: str = "", name: str | None = None) -> Dataset:
         """Kept in memory once they have all been seen."""
         kept: list[Row] | None = None
 
@@ -231,7 +243,7 @@ class Dataset:
 
         return Dataset(self._spec, rows, self._tensors)
 
-    def prefetch(self, buffer_size: Any = None) -> Dataset:
+    def prefetch(self, buffer_size: Any = None, name: str | None = None) -> Dataset:
         """The same, up to buffer_size elements being made in a thread before they are asked for, where they take long.
 
         Elements that a batch makes at once are left to it.
@@ -243,7 +255,10 @@ class Dataset:
 
     # ------------------------------------------------------------------ batches
 
-    def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
+    def batch(
+        self, batch_size: int, drop_remainder: bool = False, num_parallel_calls: Any = None, deterministic: Any = None,
+        name: str | None = None,
+    ) -> Dataset:  # fmt: skip
         """So many elements stacked; the last batch may be smaller, unless drop_remainder. SparseTensors get an axis in
         front, and are as large as the largest of the batch."""
         given = Given(batch_size)
@@ -263,8 +278,9 @@ class Dataset:
         return Dataset(spec, rows, tuple(dict.fromkeys(self._tensors + given.tensors)))
 
     def padded_batch(
-        self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: bool = False
-    ) -> Dataset:
+        self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> Dataset:  # fmt: skip
         """As batch, of arrays of different sizes: filled up to padded_shapes, or the largest of the batch where a
         size is None or -1. Raises TypeError on a SparseTensor."""
         self._spec.check_plain("padded_batch")
@@ -283,7 +299,10 @@ class Dataset:
 
     # ------------------------------------------------------------------ functions
 
-    def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None, deterministic: Any = None) -> Dataset:
+    def map(
+        self, map_func: Callable[..., Any], num_parallel_calls: Any = None, deterministic: Any = None,
+        name: str | None = None,
+    ) -> Dataset:  # fmt: skip
         """map_func of each element; up to num_parallel_calls at once where that takes long."""
         function = Function(map_func, self._spec)
         if function.takes_many:
@@ -296,7 +315,7 @@ class Dataset:
             function.spec,
         )
 
-    def filter(self, predicate: Callable[..., Any]) -> Dataset:
+    def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
         """The elements for which the predicate is true."""
         function = Function(predicate, self._spec)
         return self._applied(function, lambda rows, call: (row for row in rows if bool(call(row)[0])))
@@ -304,7 +323,7 @@ class Dataset:
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
         return transformation_func(self)
 
-    def flat_map(self, map_func: Callable[..., Dataset]) -> Dataset:
+    def flat_map(self, map_func: Callable[..., Dataset], name: str | None = None) -> Dataset:
         """The elements of the datasets that map_func makes of each, one dataset after the other."""
         return self.interleave(map_func, 1)
 
@@ -314,6 +333,8 @@ class Dataset:
         cycle_length: int = 1,
         block_length: int = 1,
         num_parallel_calls: Any = None,
+        deterministic: Any = None,
+        name: str | None = None,
     ) -> Dataset:
         """As flat_map, from cycle_length datasets in turn, block_length elements of each."""
         function = Function(map_func, self._spec)
@@ -341,13 +362,16 @@ class Dataset:
 
         return self._applied(function, rows, made._spec, given)
 
-    def window(self, size: int, shift: int | None = None, stride: int = 1, drop_remainder: bool = False) -> Any:
+    def window(
+        self, size: int, shift: int | None = None, stride: int = 1, drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> Any:  # fmt: skip
         """Datasets of `size` elements each, for flat_map: see windows.py."""
         from sparkflow.data.windows import Windows
 
         return Windows(self, size, shift, stride, drop_remainder)
 
-    def reduce(self, initial_state: Any, reduce_func: Callable[[Any, Any], Any]) -> Any:
+    def reduce(self, initial_state: Any, reduce_func: Callable[[Any, Any], Any], name: str | None = None) -> Any:
         """The last state, as tensors: reduce_func(state, element) gives the next one. When it runs, all elements are
         gone through."""
         from sparkflow.data.grouping import reduced

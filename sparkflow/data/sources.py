@@ -58,6 +58,7 @@ class TextLineDataset(_Files):
         compression_type: str | None = None,
         buffer_size: Any = None,
         num_parallel_reads: Any = None,
+        name: str | None = None,
     ):
         kind = compression_type or ""
         super().__init__(filenames, lambda path: (line.rstrip(b"\r\n") for line in _content(path, kind)))
@@ -72,6 +73,7 @@ class TFRecordDataset(_Files):
         compression_type: str | None = None,
         buffer_size: Any = None,
         num_parallel_reads: Any = None,
+        name: str | None = None,
     ):
         super().__init__(filenames, lambda path: tf_record_iterator(path, TFRecordOptions(compression_type)))
 
@@ -81,7 +83,7 @@ class FixedLengthRecordDataset(_Files):
 
     def __init__(
         self, filenames: Any, record_bytes: int, header_bytes: int = 0, footer_bytes: int = 0, buffer_size: Any = None,
-        compression_type: str | None = None, num_parallel_reads: Any = None,
+        compression_type: str | None = None, num_parallel_reads: Any = None, name: str | None = None,
     ):  # fmt: skip
         def read(path: str) -> Iterator[bytes]:
             data = b"".join(_content(path, compression_type or ""))

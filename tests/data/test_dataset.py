@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -270,3 +270,17 @@ def test_settings_may_be_tensors(graph: Any) -> None:
     assert [r.tolist() for r in all_of(inner, {n: 1})] == [[0, 1], [2, 3], [0, 1, 2], [3]]
     known = D.range(4).batch(tf.constant(2, tf.int64), drop_remainder=True)
     assert known.output_shapes.as_list() == [2] and [r.tolist() for r in _all(known)] == [[0, 1], [2, 3]]
+
+
+def test_names_and_signatures_are_taken() -> None:
+    class Spec(NamedTuple):
+        shape: Any
+        dtype: Any
+
+    made = D.from_generator(lambda: iter([(1, [2.0])]), output_signature=(Spec([], tf.int32), Spec([1], tf.float32)))
+    assert made.output_types == (tf.int32, tf.float32) and made.output_shapes[1].as_list() == [1]
+    with pytest.raises(TypeError, match="output_signature"):
+        D.from_generator(lambda: iter([1]))
+    named = D.zip(D.range(4, name="a"), D.range(4)).map(lambda a, b: a + b, name="b").batch(2, name="c")
+    named = named.shuffle(1, name="d").repeat(1, name="e").take(9, name="f").skip(0, name="g").prefetch(1, name="h")
+    assert [x.tolist() for x in _all(named)] == [[0, 2], [4, 6]]
