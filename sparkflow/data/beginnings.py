@@ -130,6 +130,19 @@ def numbers(args: tuple[Any, ...], output_type: Any) -> Begun:
     return Spec(0, (kind,), ((),)), rows, given.tensors
 
 
+def zipped(datasets: Any) -> Begun:
+    """A structure of datasets, side by side."""
+    parts = nest.flatten(datasets)
+    like = nest.map_structure(lambda d: d._spec.like, datasets)
+    kinds, dims = [t for d in parts for t in d._spec.types], [s for d in parts for s in d._spec.dims]
+    tensors = tuple(t for d in parts for t in d._tensors)
+
+    def rows(fed: Fed) -> Rows:
+        return ([x for row in together for x in row] for together in zip(*(d._rows(fed) for d in parts)))
+
+    return Spec(like, tuple(kinds), tuple(dims)), rows, tensors
+
+
 def matching_files(pattern: Any) -> Begun:
     """Paths, sorted. Raises InvalidArgumentError where there are none; of a tensor's when it is known."""
     given = Given(pattern if isinstance(pattern, (Tensor, str, bytes)) else list(pattern))

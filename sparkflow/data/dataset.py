@@ -78,17 +78,7 @@ class Dataset:
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
         """A structure of datasets, or several of them, to elements of that structure; as long as the shortest."""
-        datasets = datasets if datasets is not None else args[0] if len(args) == 1 else args
-        parts: list[Dataset] = nest.flatten(datasets)
-        like = nest.map_structure(lambda d: d._spec.like, datasets)
-        kinds = tuple(t for d in parts for t in d._spec.types)
-        spec = Spec(like, kinds, tuple(s for d in parts for s in d._spec.dims))
-        tensors = tuple(t for d in parts for t in d._tensors)
-        return Dataset(
-            spec,
-            lambda fed: ([x for row in rows for x in row] for rows in zip(*(d._rows(fed) for d in parts))),
-            tensors,
-        )
+        return Dataset(*beginnings.zipped(datasets if datasets is not None else args[0] if len(args) == 1 else args))
 
     @staticmethod
     def list_files(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -273,9 +273,9 @@ def test_settings_may_be_tensors(graph: Any) -> None:
 
 
 def test_names_and_signatures_are_taken() -> None:
-    class Spec(NamedTuple):
-        shape: Any
-        dtype: Any
+    class Spec:
+        def __init__(self, shape: Any, dtype: Any):
+            self.shape, self.dtype = shape, dtype
 
     made = D.from_generator(lambda: iter([(1, [2.0])]), output_signature=(Spec([], tf.int32), Spec([1], tf.float32)))
     assert made.output_types == (tf.int32, tf.float32) and made.output_shapes[1].as_list() == [1]
