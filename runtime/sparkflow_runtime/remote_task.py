@@ -32,7 +32,7 @@ class RemoteTask:
         self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
     ) -> Callable[[], int]:
         meta = {"session": session, "feeds": list(feeds), "fetches": list(fetches), "trace": trace}
-        meta["cluster"] = self._server.cluster.as_dict()
+        meta |= {"cluster": self._server.cluster.as_dict(), "process": self._server.process}
         body = np.frombuffer(graph.SerializeToString(), np.uint8)
         answer: Future[int] = Future()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 from collections.abc import Callable, Sequence
 from threading import Event, Lock
 from typing import Any
@@ -110,6 +111,8 @@ class Server:
         self._dialling: dict[str, Lock] = {}  # task -> held by the thread that dials it
         self._met: set[str] = set()  # tasks that there was a channel to
         self._steps: dict[Channel, set[int]] = {}
+        self.process = secrets.token_hex(8)  # tells it from another one of its name, before or after it
+        self._masters: dict[str, tuple[str, set[str]]] = {}  # peer -> its process, and the sessions that it registered
         self._stopping, self._stopped = False, Event()
         self._listener = listen(f"tcp://{address}", self, secret, self.name, self._options)
         self.address = self._listener.url.removeprefix("tcp://")
@@ -270,7 +273,7 @@ class Server:
         elif method == REGISTER:  # steps of this peer that come meanwhile do not wait for it
             self._aside(lambda: self._answered(reply, lambda: self._register(channel, meta, tensors, reply)))
         elif method == DEREGISTER:
-            self.worker.deregister(meta.decode())
+            self._deregister(meta.decode())
         elif method == RESET:
             self.worker.reset(json.loads(meta))
             reply()
@@ -299,6 +302,7 @@ class Server:
                     self._channels[channel.peer] = channel
                 self._met.add(channel.peer)
         fields = json.loads(meta)
+        self._end_sessions_before(channel.peer, fields["process"], fields["session"])
         if not self._cluster:  # the master may be ahead of whoever tells this server its cluster
             self.join_cluster(ClusterSpec(fields["cluster"]))
         graph = GraphDef.FromString(tensors[0].tobytes())
@@ -306,6 +310,21 @@ class Server:
             fields["session"], graph, fields["feeds"], fields["fetches"], fields.get("trace", False)
         )
         reply(STEP_META.pack(handle))
+
+    def _end_sessions_before(self, peer: str, process: str, session: str) -> None:
+        """Note a peer's session. Those of an earlier process of that name are over: it died without a word."""
+        with self._lock:
+            known, held = self._masters.get(peer, (process, set()))
+            gone, held = (set(), held) if known == process else (held, set())
+            self._masters[peer] = process, held | {session}
+        for one in gone:
+            self.worker.deregister(one)
+
+    def _deregister(self, session: str) -> None:
+        with self._lock:
+            for _, held in self._masters.values():
+                held.discard(session)
+        self.worker.deregister(session)
 
     def _run(self, channel: Channel, meta: bytes, tensors: list[Any], reply: Any) -> None:
         handle, step_id = RUN_META.unpack_from(meta)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import sparkflow as tf
+from sparkflow.session.server import Server
 from tests.session.processes import Cluster
 
 
@@ -191,3 +192,25 @@ def test_an_isolated_session_shares_nothing(target: str, graph: Any) -> None:
             alone.run(tf.assign(held, 5.0))
             assert alone.run([held, look, tf.size(missing)]) == [5, 0, 0]
         assert shared.run([held, look]) == [1, 3]
+
+
+def test_what_a_master_that_died_has_left_goes_when_it_is_back(graph: Any) -> None:
+    with tf.device("/job:ps/task:0"):
+        put, size = _queue(None)
+        held = tf.get_variable("held", [], initializer=tf.ones_initializer())
+    holder = Server.bound("ps", 0, "127.0.0.1", b"secret")
+    left = []
+    try:
+        for _ in range(3):
+            master = Server.bound("worker", 0, "127.0.0.1", b"secret")
+            for server in (holder, master):
+                server.join_cluster({"ps": [holder.address], "worker": [master.address]})
+            session, other = tf.Session(master.target), tf.Session(master.target)
+            session.run([held.initializer, put])
+            assert session.run([size, held]) == [3, 1] and other.run([size, held]) == [0, 1]
+            worker = holder._runtime.worker
+            left.append((len(worker._parts), len(worker._functions), len(worker.resources._containers)))
+            master.stop()  # without a word about its sessions
+        assert left[0] == left[1] == left[2] and left[0][2] == 3
+    finally:
+        holder.stop()
