@@ -14,8 +14,8 @@ import numpy as np
 
 from sparkflow_runtime.kernels.host import host, ints
 from sparkflow_runtime.kernels.registry import kernel
-from sparkflow_runtime.records import hashes
 from sparkflow_runtime.records.fingerprints import fingerprints_of
+from sparkflow_runtime.records.murmur_hashes import murmur_hashes_of
 from sparkflow_runtime.records.sip_hashes import sip_hashes_of
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -166,25 +166,25 @@ def _as_string(
 # ---------------------------------------------------------------------- hashes
 
 
+def _bucket(found: np.ndarray, count: int) -> np.ndarray:
+    return (found % np.uint64(count)).astype(np.int64)
+
+
 @kernel("StringToHashBucketFast")
 def _fast(xp: Any, x: Any, *, num_buckets: int) -> Any:
-    array = texts(x)
-    found = fingerprints_of(array.ravel().tolist()) % np.uint64(num_buckets)
-    return found.astype(np.int64).reshape(array.shape)
+    return _bucket(fingerprints_of(texts(x)), num_buckets)
 
 
 @kernel("StringToHashBucket")
 def _legacy(xp: Any, x: Any, *, num_buckets: int) -> Any:
-    return each(x, lambda s: hashes.hash64(s) % num_buckets, np.int64)
+    return _bucket(murmur_hashes_of(texts(x)), num_buckets)
 
 
 @kernel("StringToHashBucketStrong")
 def _strong(xp: Any, x: Any, *, num_buckets: int, key: Any) -> Any:
     if len(key) != 2:
         raise InvalidArgumentError(f"Key must have 2 elements, got {list(key)}")
-    array = texts(x)
-    found = sip_hashes_of(array.ravel().tolist(), *key) % np.uint64(num_buckets)
-    return found.astype(np.int64).reshape(array.shape)
+    return _bucket(sip_hashes_of(texts(x), *key), num_buckets)
 
 
 # ---------------------------------------------------------------------- parts
