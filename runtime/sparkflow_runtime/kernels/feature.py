@@ -7,14 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.kernels.cross_loops import crossed, joined
 from sparkflow_runtime.kernels.host import host
 from sparkflow_runtime.kernels.registry import Node, bound, kernel
 from sparkflow_runtime.records.fingerprints import fingerprints_of
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
-_MULTIPLIER = np.uint64(0xC6A4A7935BD1E995)
-_47 = np.uint64(47)
 _JOINT = b"_X_"
 
 
@@ -49,23 +47,9 @@ class _Column(NamedTuple):
         return self.starts, self.counts
 
 
-@compiled(["int64(Array(int64, 2, 'C', readonly=True))"], nogil=False)
-def one_each(indices: Any) -> int:
-    """Whether entry i is in row i."""
-    for i in range(np.uint64(indices.shape[0])):
-        if np.uint64(indices[i, 0]) != i:
-            return 0
-    return 1
-
-
-@one_each.otherwise
-def _(indices: Any) -> int:
-    return int((indices[:, 0] == np.arange(len(indices))).all())
-
-
 def _sparse(indices: Any, values: Any, rows: int) -> _Column:
     entries = np.ascontiguousarray(host(indices), np.int64)
-    if len(entries) == rows and one_each(entries):  # as of most columns
+    if len(entries) == rows and bool((entries[:, 0] == np.arange(rows)).all()):  # as of most columns
         return _Column(np.asarray(host(values)))
     at = entries[:, 0]
     if at.size and (at.min() < 0 or at.max() >= rows or (at[1:] < at[:-1]).any()):
@@ -118,29 +102,11 @@ def _hashes(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values, np.int64).view(np.uint64)
 
 
-def _mixed(x: Any) -> Any:
-    return x ^ (x >> _47)
-
-
-@compiled(["void(uint64[::1], Array(uint64, 1, 'C', readonly=True))"], parts=[_mixed])
-def join_hashes(found: Any, more: Any) -> None:
-    """FingerprintCat64, in place: one hash of two, in which their order counts."""
-    for i in range(np.uint64(found.shape[0])):
-        joined = (found[i] ^ _MULTIPLIER) ^ (_mixed(more[i] * _MULTIPLIER) * _MULTIPLIER)
-        found[i] = _mixed(_mixed(joined * _MULTIPLIER) * _MULTIPLIER)
-
-
-@join_hashes.otherwise
-def _(found: Any, more: Any) -> None:
-    with np.errstate(over="ignore"):
-        joined = (found ^ _MULTIPLIER) ^ (_mixed(more * _MULTIPLIER) * _MULTIPLIER)
-        found[:] = _mixed(_mixed(joined * _MULTIPLIER) * _MULTIPLIER)
-
-
 def _hashed(parts: list[np.ndarray], key: int, num_buckets: int) -> np.ndarray:
     found = np.full(len(parts[0]), key & (2**64 - 1), np.uint64)
-    for part in parts:
-        join_hashes(found, part)
+    with np.errstate(over="ignore"):
+        for part in parts:
+            found = joined(found, part)
     found %= np.uint64(num_buckets or 2**63 - 1)
     return found.view(np.int64)
 
@@ -162,6 +128,12 @@ def _columns(inputs: Sequence[Any], n: int) -> tuple[list[_Column], int]:
 def _sparse_cross(
     xp: Any, *inputs: Any, N: int, hashed_output: bool, num_buckets: int, hash_key: int
 ) -> tuple[Any, Any, Any]:
+    if hashed_output:
+        rows = _rows(inputs[2 * N : 3 * N], inputs[3 * N :])
+        given = [*zip(inputs[:N], inputs[N : 2 * N]), *((None, dense) for dense in inputs[3 * N :])]
+        done = crossed(given, rows, hash_key & (2**64 - 1), num_buckets or 2**63 - 1) if xp is np else None
+        if done is not None:
+            return *done, np.array([rows, min(rows, 1)], np.int64)
     columns, rows = _columns(inputs, N)
     if not hashed_output:
         return _crossed(columns, rows, lambda parts: _text(parts, _JOINT))

@@ -101,7 +101,8 @@ def _longer(s: int, n: int) -> Any:
     return _mixed(_mixed(v0, w0, mul) + _shifted(y) * _K0 + z, _mixed(v1, w1, mul) + x, mul)
 
 
-def _fingerprint(s: int, n: int) -> Any:
+def fingerprint_at(s: int, n: int) -> Any:
+    """Of the n bytes at an address."""
     if n <= 16:
         return _up_to_16(s, n)
     if n <= 32:
@@ -111,13 +112,13 @@ def _fingerprint(s: int, n: int) -> Any:
     return _longer(s, n)
 
 
-_PARTS = (_rotated, _shifted, _mixed, _up_to_16, _up_to_32, _up_to_64, _weak, _longer, _fingerprint)
+PARTS = (_rotated, _shifted, _mixed, _up_to_16, _up_to_32, _up_to_64, _weak, _longer, fingerprint_at)
 
 
-@compiled(["void(int64, int64[::1], uint64[::1])"], before=native.teach, parts=_PARTS)
+@compiled(["void(int64, int64[::1], uint64[::1])"], before=native.teach, parts=PARTS)
 def _all(data: int, offsets: Any, out: Any) -> None:
     for i in range(len(out)):
-        out[i] = _fingerprint(data + offsets[i], offsets[i + 1] - offsets[i])
+        out[i] = fingerprint_at(data + offsets[i], offsets[i + 1] - offsets[i])
 
 
 @_all.otherwise
@@ -126,13 +127,13 @@ def _(data: int, offsets: Any, out: Any) -> None:
         out[i] = fingerprint64(native.bytes_at(data + int(offsets[i]), int(offsets[i + 1] - offsets[i])))
 
 
-@compiled(["int64(int64, int64, uint64[::1])"], before=native.teach, nogil=False, parts=(*_PARTS, *held_texts.PARTS))
+@compiled(["int64(int64, int64, uint64[::1])"], before=native.teach, nogil=False, parts=(*PARTS, *held_texts.PARTS))
 def _held(objects: int, kind: int, out: Any) -> int:
     for i in range(len(out)):
         n = length_at(objects, i, kind)
         if n < 0:
             return i
-        out[i] = _fingerprint(begin_at(objects, i), n)
+        out[i] = fingerprint_at(begin_at(objects, i), n)
     return -1
 
 

@@ -22,7 +22,7 @@ from sparkflow_runtime.records.native import word_at
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _TYPE, _LENGTH, _BYTES = 1, 2, 32  # words, words and bytes from where an object begins
-_AS_EXPECTED = sys.implementation.name == "cpython" and (object.__basicsize__, bytes.__basicsize__) == (16, 33)
+AS_EXPECTED = sys.implementation.name == "cpython" and (object.__basicsize__, bytes.__basicsize__) == (16, 33)
 
 
 def length_at(objects: int, at: int, kind: int) -> int:
@@ -56,7 +56,7 @@ def over_texts(loop: Compiled, texts: np.ndarray, *arguments: Any) -> None:
     Raises InvalidArgumentError where one is no bytes object.
     """
     array = np.ascontiguousarray(texts, object)
-    call = loop if _AS_EXPECTED else loop.numpy
+    call = loop if AS_EXPECTED else loop.numpy
     wrong = call(address(array), id(bytes), *arguments)
     if wrong >= 0:  # a type of its own that is made of bytes, as numpy's, or no string at all
         plain = np.fromiter(map(_plain, array.reshape(-1).tolist()), object, array.size)
