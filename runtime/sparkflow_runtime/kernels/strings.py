@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import text_loops
 from sparkflow_runtime.kernels.host import host, ints
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.records.fingerprints import fingerprints_of
@@ -119,26 +120,24 @@ def number(text: bytes, dtype: DType) -> Any:
 @kernel("StringToNumber")
 def _to_number(xp: Any, x: Any, *, out_type: DType) -> Any:
     array = texts(x)
-    flat = array.reshape(-1).tolist()
-    found = _all_numbers(flat, out_type)
-    if found is None:  # one of them is none, or is too large: which one?
-        found = np.array([number(s, out_type) for s in flat], out_type.np)
-    return xp.asarray(found.reshape(array.shape))
+    found, odd = text_loops.wholes(array) if out_type.is_integer else text_loops.reals(array)
+    if odd.any():
+        found[odd] = _left_over(array.reshape(-1)[odd].tolist(), out_type)
+    with np.errstate(over="ignore"):
+        narrow = found.astype(out_type.np)
+    if out_type.is_integer and not bool((narrow == found).all()):
+        number(array.reshape(-1)[int((narrow != found).argmax())], out_type)  # says so
+    return xp.asarray(narrow.reshape(array.shape))
 
 
-def _all_numbers(flat: list[bytes], dtype: DType) -> np.ndarray | None:
-    """Of strings without anything that Python reads and C does not; None where one has such, or is no number."""
-    if b"_" in b"".join(flat):
-        return None
+def _left_over(flat: list[bytes], dtype: DType) -> Any:
+    """Of strings that the loops did not read."""
     try:
-        if not dtype.is_integer:
-            with np.errstate(over="ignore"):
-                return np.fromiter(map(float, flat), np.float64, len(flat)).astype(dtype.np)
-        wide = np.fromiter(map(int, flat), np.int64, len(flat))
+        if b"_" not in b"".join(flat):  # which Python reads and C does not
+            return np.array([*map(int, flat)], np.int64) if dtype.is_integer else [*map(float, flat)]
     except (ValueError, OverflowError):
-        return None
-    narrow = wide.astype(dtype.np)
-    return narrow if dtype.np.kind == "i" and bool((narrow == wide).all()) else None
+        pass
+    return [number(s, dtype) for s in flat]  # one of them is none: which one?
 
 
 @kernel("AsString")
@@ -260,12 +259,15 @@ def _matched(x: Any, pattern: Any) -> Any:
 def _sparse(rows: list[list[bytes]]) -> Any:
     """Indices, values and shape of rows of parts."""
     counts = np.fromiter(map(len, rows), np.int64, len(rows))
-    total = int(counts.sum())
-    starts = np.cumsum(counts) - counts
-    places = np.arange(total) - np.repeat(starts, counts)
-    values = np.fromiter(chain.from_iterable(rows), object, total)
-    indices = np.stack([np.repeat(np.arange(len(rows)), counts), places], 1)
-    return indices, values, np.array([len(rows), counts.max(initial=0)], np.int64)
+    return _indexed(np.fromiter(chain.from_iterable(rows), object, int(counts.sum())), counts)
+
+
+def _indexed(values: np.ndarray, counts: np.ndarray) -> Any:
+    """Of the parts of all rows, one row's after the other's."""
+    indices = np.empty((len(values), 2), np.int64)
+    indices[:, 0] = np.repeat(np.arange(len(counts)), counts)
+    indices[:, 1] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return indices, values, np.array([len(counts), counts.max(initial=0)], np.int64)
 
 
 @kernel("StringSplit", multi=True)
@@ -278,8 +280,18 @@ def _split(xp: Any, x: Any, delimiter: Any, *, skip_empty: bool = True) -> Any:
         alike = bytes.maketrans(cut, cut[:1] * len(cut))
         flat = [s.translate(alike) for s in flat]
     first = cut[:1]
+    if skip_empty:
+        return _split_at(flat, first)
     rows = [s.split(first) if s else [] for s in flat]
-    return _sparse([[p for p in row if p] if b"" in row else row for row in rows] if skip_empty else rows)
+    return _sparse(rows)
+
+
+def _split_at(flat: list[bytes], cut: bytes) -> Any:
+    """The pieces that are not empty: of all rows end to end, which are split in one go."""
+    pieces, empty = text_loops.counts_of(np.fromiter(flat, object, len(flat)), cut[0])
+    parts = cut.join(flat).split(cut) if flat else []
+    values = np.fromiter(filter(None, parts) if empty.any() else parts, object, int((pieces - empty).sum()))
+    return _indexed(values, pieces - empty)
 
 
 @kernel("StringSplitV2", multi=True)
