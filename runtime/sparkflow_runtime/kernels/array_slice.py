@@ -12,7 +12,7 @@ from sparkflow_runtime.kernels.distinct_loops import distinct_of, number_ids
 from sparkflow_runtime.kernels.host import check_indices, host, ints, one_int
 from sparkflow_runtime.kernels.pick_loops import choose
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel, knowing, prepares
-from sparkflow_runtime.kernels.row_numbers import flat_rows
+from sparkflow_runtime.kernels.row_numbers import flat_rows, places_of_set
 from sparkflow_runtime.kernels.sorting import unique_parts
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.resources.variables import Variable
@@ -313,6 +313,8 @@ def _chosen(xp: Any, condition: Any, t: Any, e: Any) -> Any:
 def _where(xp: Any, x: Any) -> Any:
     if not x.ndim:
         raise InvalidArgumentError("Where: condition must have at least one axis, got a scalar")
+    if xp is np and x.ndim == 2 and x.dtype == np.bool_:
+        return places_of_set(x)
     found = x.nonzero()  # argwhere takes three times as long for a few
     places = xp.empty((len(found[0]), x.ndim), xp.int64)
     for axis, along in enumerate(found):

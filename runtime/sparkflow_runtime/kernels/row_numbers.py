@@ -1,4 +1,4 @@
-"""Index vectors as numbers of rows: what GatherNd, ScatterNd and their like begin with."""
+"""Index vectors as numbers of rows, what GatherNd, ScatterNd and their like begin with; and where a mask is set."""
 
 from __future__ import annotations
 
@@ -59,3 +59,28 @@ def _(indices: Any, shape: Any, out: Any) -> int:
         out *= size
         out += wide[:, k]
     return -1
+
+
+def places_of_set(mask: Any) -> Any:
+    """int64 [n, 2]: the row and the column of each True of a matrix, in order."""
+    count = int(np.count_nonzero(mask))
+    out = np.empty((count + 1, 2), np.int64)
+    places_of(np.ascontiguousarray(mask).view(np.uint8), out)
+    return out[:count]
+
+
+@compiled(["void(Array(uint8, 2, 'C', readonly=True), int64[:,::1])"])
+def places_of(mask: Any, out: Any) -> None:
+    """out has a row more than is filled: what is written there without a branch may be written over."""
+    at = np.uint64(0)
+    for i in range(np.uint64(mask.shape[0])):
+        for j in range(np.uint64(mask.shape[1])):
+            out[at, 0] = np.int64(i)
+            out[at, 1] = np.int64(j)
+            at += np.uint64(mask[i, j])
+
+
+@places_of.otherwise
+def _(mask: Any, out: Any) -> None:
+    for axis, along in enumerate(mask.nonzero()):
+        out[:-1, axis] = along

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparkflow_runtime.kernels.row_numbers import flat_rows, number_rows
+from sparkflow_runtime.kernels.row_numbers import flat_rows, number_rows, places_of, places_of_set
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
@@ -30,3 +30,13 @@ def test_an_index_that_is_outside_is_named() -> None:
     assert flat_rows(np, indices, (2, 4, 9), "GatherNd").tolist() == [[0, 7]]
     with pytest.raises(InvalidArgumentError, match=r"column 1 of indices\): indices\[0,1\] = 3 is not in \[0, 3\)"):
         flat_rows(np, indices, (2, 3, 9), "GatherNd")
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (40, 7)])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_where_a_mask_is_set(shape: tuple[int, int], share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    mask = np.random.default_rng(1).random(shape) < share
+    for loop in (places_of.compile(), places_of.numpy):
+        monkeypatch.setattr(places_of, "_call", loop)
+        assert places_of_set(mask).tolist() == np.argwhere(mask).tolist()
+        assert places_of_set(mask.T).tolist() == np.argwhere(mask.T).tolist()
