@@ -15,7 +15,7 @@ _KINDS = (np.dtype(np.int32), np.dtype(np.int64))
 def flat_rows(xp: Any, indices: Any, shape: tuple[int, ...], what: str) -> Any:
     """The index vectors along the last axis as row numbers in an array whose first axes are made one."""
     depth = indices.shape[-1]
-    if xp is np and depth and indices.dtype in _KINDS:
+    if xp is np and 0 < depth <= len(shape) and indices.dtype in _KINDS:
         rows = np.empty(indices.size // depth, np.int64)
         vectors = np.ascontiguousarray(indices).reshape(len(rows), depth)
         if number_rows(vectors, np.array(shape[:depth], np.int64), rows) < 0:

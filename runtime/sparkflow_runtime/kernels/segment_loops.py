@@ -30,11 +30,11 @@ def picked_sums(
     one are added in their order. hidden (bool): ids whose sums are zeros all the same. (Anything, i) where index or id
     i is out of range, or the id less than the one before.
     """
-    out = np.zeros((count, *data.shape[1:]), data.dtype)
     rows, width = _matrix(data)
+    out = np.zeros((count, width), data.dtype)
     none = _NONE if hidden is None else np.ascontiguousarray(hidden).view(np.uint8)
-    bad = sum_picked(rows, *_numbers(indices, ids), kind, none, out.reshape(count, width))
-    return out, bad
+    bad = sum_picked(rows, *_numbers(indices, ids), kind, none, out)
+    return out if data.ndim == 2 else out.reshape(count, *data.shape[1:]), bad
 
 
 def picked_gradients(
@@ -42,16 +42,18 @@ def picked_gradients(
 ) -> tuple[Array, int]:
     """The way back to the rows: (out, -1), out[indices[i]] being the sum of grad[ids[i]], divided as `kind` says.
     skipped (bool): ids that give nothing. (Anything, i) where index or id i is out of range."""
-    out = np.zeros((size, *grad.shape[1:]), grad.dtype)
     rows, width = _matrix(grad)
+    out = np.zeros((size, width), grad.dtype)
     none = np.zeros(len(grad), bool) if skipped is None else np.ascontiguousarray(skipped)
     times = np.zeros(len(grad) if kind else 0, np.int64)
-    bad = spread_picked(rows, *_numbers(indices, ids), kind, none.view(np.uint8), times, out.reshape(size, width))
-    return out, bad
+    bad = spread_picked(rows, *_numbers(indices, ids), kind, none.view(np.uint8), times, out)
+    return out if grad.ndim == 2 else out.reshape(size, *grad.shape[1:]), bad
 
 
 def _matrix(x: Array) -> tuple[Array, int]:
     """The rows as a matrix, and its width."""
+    if x.ndim == 2:
+        return np.ascontiguousarray(x), x.shape[1]
     width = math.prod(x.shape[1:])
     return np.ascontiguousarray(x).reshape(len(x), width), width
 

@@ -28,7 +28,7 @@ def grouped(xp: Any, x: Any) -> tuple[Any, Any, Any]:
 
 def unique_parts(xp: Any, x: Any) -> tuple[Any, Any, Any]:
     """(values, positions, counts) in order of first appearance: the first of each run of equals is its first in x."""
-    if x.dtype == object:  # strings, which a dictionary tells apart faster than sorting does
+    if x.dtype == object and x.ndim == 1:  # strings, which a dictionary tells apart faster than sorting does
         numbers: dict[Any, int] = {}
         which = np.fromiter((numbers.setdefault(text, len(numbers)) for text in x.tolist()), np.int64, x.size)
         return np.fromiter(numbers, object, len(numbers)), which, np.bincount(which, minlength=len(numbers))

@@ -30,6 +30,8 @@ def test_an_index_that_is_outside_is_named() -> None:
     assert flat_rows(np, indices, (2, 4, 9), "GatherNd").tolist() == [[0, 7]]
     with pytest.raises(InvalidArgumentError, match=r"column 1 of indices\): indices\[0,1\] = 3 is not in \[0, 3\)"):
         flat_rows(np, indices, (2, 3, 9), "GatherNd")
+    with pytest.raises(IndexError):  # which a kernel's caller says as it says all of these
+        flat_rows(np, indices, (2,), "GatherNd")
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (40, 7)])

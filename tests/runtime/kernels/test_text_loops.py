@@ -93,3 +93,14 @@ def test_counts_of_pieces() -> None:
     pieces, empty = text_loops.counts_of(np.array(ROWS, object), ord(","))
     assert pieces.tolist() == [len(row.split(b",")) for row in ROWS]
     assert empty.tolist() == [row.split(b",").count(b"") for row in ROWS]
+
+
+def test_strings_that_differ() -> None:
+    texts = np.array([b"b", b"a", b"b", b"", b"c", b"a"], object)
+    with tf.Graph().as_default(), tf.Session() as session:
+        values, which, counts = session.run(tf.unique_with_counts(tf.constant(texts)))
+        assert values.tolist() == [b"b", b"a", b"", b"c"] and which.tolist() == [0, 1, 0, 2, 3, 1]
+        assert counts.tolist() == [2, 2, 1, 1] and which.dtype == counts.dtype == np.int32
+        fed = tf.placeholder(tf.string)
+        with pytest.raises(InvalidArgumentError):
+            session.run(tf.unique(fed), {fed: texts.reshape(2, 3)})
