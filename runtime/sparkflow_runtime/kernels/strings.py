@@ -191,6 +191,9 @@ def _strong(xp: Any, x: Any, *, num_buckets: int, key: Any) -> Any:
 
 @kernel("Substr")
 def _substr(xp: Any, x: Any, pos: Any, length: Any, *, unit: str = "BYTE") -> Any:
+    alike = _like_parts(texts(x), pos, length) if unit == "BYTE" else None
+    if alike is not None:
+        return alike
     array, at, count = np.broadcast_arrays(texts(x), np.asarray(pos), np.asarray(length))
     found = _all_parts(array, at, count) if unit == "BYTE" else None
     if found is not None:
@@ -206,6 +209,16 @@ def _substr(xp: Any, x: Any, pos: Any, length: Any, *, unit: str = "BYTE") -> An
         part = text[start : start + max(0, int(count[i]))]
         out[i] = part if unit == "BYTE" else part.encode()
     return out
+
+
+def _like_parts(array: np.ndarray, pos: Any, length: Any) -> np.ndarray | None:
+    """The parts of bytes from one place on, which all of them reach; None where they are not so."""
+    if np.ndim(pos) or np.ndim(length) or int(pos) < 0:
+        return None
+    flat, begin, end = array.reshape(-1).tolist(), int(pos), int(pos) + max(0, int(length))
+    if min(map(len, flat), default=0) < begin:
+        return None
+    return np.fromiter([s[begin:end] for s in flat], object, array.size).reshape(array.shape)
 
 
 def _all_parts(array: Any, at: Any, count: Any) -> np.ndarray | None:

@@ -104,3 +104,15 @@ def test_strings_that_differ() -> None:
         fed = tf.placeholder(tf.string)
         with pytest.raises(InvalidArgumentError):
             session.run(tf.unique(fed), {fed: texts.reshape(2, 3)})
+
+
+@pytest.mark.parametrize("at, count", [(0, 2), (1, 0), (1, -3), (2, 9), (-1, 1), (3, 1)])
+def test_parts_of_strings(at: int, count: int) -> None:
+    texts = np.array([[b"abc", b"de\0f"], [b"ghi", b"jklm"]], object)
+    with tf.Graph().as_default(), tf.Session() as session:
+        fed = tf.placeholder(tf.string, [2, 2])
+        found = session.run(tf.substr(fed, at, count), {fed: texts})
+        each = session.run(tf.substr(fed, np.full((2, 2), at), np.full((2, 2), count)), {fed: texts})
+        assert found.tolist() == each.tolist() == [[s[at:][: max(count, 0)] for s in row] for row in texts.tolist()]
+        with pytest.raises(InvalidArgumentError, match="pos 4 out of range"):
+            session.run(tf.substr(fed, 4, count), {fed: texts})
