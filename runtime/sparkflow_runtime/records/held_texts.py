@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.compiled import Compiled
-from sparkflow_runtime.kernels.host import address
 from sparkflow_runtime.records.native import word_at
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -57,10 +56,14 @@ def over_texts(loop: Compiled, texts: np.ndarray, *arguments: Any) -> None:
     """
     array = np.ascontiguousarray(texts, object)
     call = loop if AS_EXPECTED else loop.numpy
-    wrong = call(address(array), id(bytes), *arguments)
+    wrong = call(_address(array), id(bytes), *arguments)
     if wrong >= 0:  # a type of its own that is made of bytes, as numpy's, or no string at all
         plain = np.fromiter(map(_plain, array.reshape(-1).tolist()), object, array.size)
-        call(address(plain), id(bytes), *arguments)
+        call(_address(plain), id(bytes), *arguments)
+
+
+def _address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
 
 
 def _plain(text: Any) -> bytes:
