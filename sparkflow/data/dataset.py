@@ -274,18 +274,18 @@ class Dataset:
         """As batch, of arrays of different sizes: filled up to padded_shapes, or the largest of the batch where a
         size is None or -1. Raises TypeError on a SparseTensor."""
         self._spec.check_plain("padded_batch")
-        kinds = self._spec.types
         dims = self._spec.dims if padded_shapes is None else elements.dims_like(self._spec.like, padded_shapes)
-        nothing = [b"" if t is dtypes.string else 0 for t in kinds]
+        nothing = [b"" if t is dtypes.string else 0 for t in self._spec.types]
         given = Given(batch_size, *(nothing if padding_values is None else leaves_of(padding_values)))
 
-        def rows(source: Rows, size: Any, *fill: Any) -> Rows:
-            for group in deferred.groups(source, int(size), drop_remainder):
-                yield [deferred.padded(c, d, v, t) for c, d, v, t in zip(zip(*group), dims, fill, kinds)]
+        def rows(fed: Fed) -> Rows:
+            (size, *fill), step = given.values(fed), (self._step or deferred.whole)(fed)
+            for group in deferred.groups(self._raw(fed), int(size), drop_remainder):
+                yield deferred.padded_columns(step, group, deferred.Padding(dims, fill, self._spec.types))
 
         lead = given.first if drop_remainder else None
-        new = tuple(None if d is None else (lead, *d) for d in dims)
-        return self._given(given, rows, self._spec._replace(dims=new))
+        spec = self._spec._replace(dims=tuple(None if d is None else (lead, *d) for d in dims))
+        return Dataset(spec, rows, tuple(dict.fromkeys(self._tensors + given.tensors)))
 
     # ------------------------------------------------------------------ functions
 

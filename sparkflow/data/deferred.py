@@ -24,10 +24,20 @@ Columns = list[Any]
 
 
 class Step(NamedTuple):
-    """From what an element is made of to its leaves, and from a list of such to stacked leaves."""
+    """From what an element is made of to its leaves, and from a list of such to stacked leaves. padded: to leaves that
+    are filled up as Padding says, or None where they have to be made one by one."""
 
     one: Callable[[Any], Row]
     many: Callable[[Sequence[Any]], Columns]
+    padded: Callable[[Sequence[Any], Padding], Columns | None] = lambda rows, padding: None
+
+
+class Padding(NamedTuple):
+    """Of each leaf its size, where that is known, and what it is filled up with."""
+
+    dims: Sequence[shapes.Dims]
+    fill: Sequence[Any]
+    kinds: Sequence[dtypes.DType]
 
 
 Bind = Callable[[Fed], Step]
@@ -117,13 +127,47 @@ def mapped(first: Bind, function: Function) -> Bind:
 
         def many(rows: Sequence[Any]) -> Columns:
             try:
-                return of_many()(before.many(rows))
+                found = of_many()(before.many(rows))
+                return _of_one_size(found, function.ragged, len(rows)) if function.ragged else found
             except (OpError, ValueError, TypeError):
                 return stacked([one(row) for row in rows])
 
-        return Step(one, many)
+        def in_padding(rows: Sequence[Any], padding: Padding) -> Columns | None:
+            try:
+                return _filled_up(of_many()(before.many(rows)), function.ragged, len(rows), padding)
+            except (OpError, ValueError, TypeError):
+                return None
+
+        return Step(one, many, in_padding) if function.ragged else Step(one, many)
 
     return bind
+
+
+def _of_one_size(columns: Columns, ragged: dict[int, int], rows: int) -> Columns:
+    """Raises ValueError where vectors differ in size."""
+    found = columns[: len(columns) - len(ragged)]
+    for i, at in ragged.items():
+        counts = np.bincount(columns[at][:, 0], minlength=rows)
+        if counts.min() != counts.max():
+            raise ValueError
+        found[i] = columns[i].reshape(rows, -1) if len(columns[i]) else np.empty((rows, 0), columns[i].dtype)
+    return found
+
+
+def _filled_up(columns: Columns, ragged: dict[int, int], rows: int, padding: Padding) -> Columns:
+    found = []
+    for i, (column, size, fill, kind) in enumerate(zip(columns, *padding)):
+        if i not in ragged:
+            found.append(padded(tuple(column), size, fill, kind))
+            continue
+        places = columns[ragged[i]]
+        largest = int(places[:, 1].max(initial=-1)) + 1
+        wanted = largest if size is None or size[0] is None else size[0]
+        check_padding([largest], [wanted])
+        out = np.full((rows, wanted), fill, kind.np)
+        out[places[:, 0], places[:, 1]] = column
+        found.append(out)
+    return found
 
 
 def stacked_rows(rows: Iterable[Row]) -> Columns:
@@ -160,14 +204,27 @@ def groups(source: Iterable[Any], size: int, drop: bool) -> Iterator[list[Any]]:
             yield group
 
 
+def padded_columns(step: Step, rows: Sequence[Any], padding: Padding) -> Columns:
+    """At once where that can be, and one by one."""
+    found = step.padded(rows, padding)
+    if found is not None:
+        return found
+    columns = zip(*(step.one(row) for row in rows))
+    return [padded(c, d, v, t) for c, d, v, t in zip(columns, *padding)]
+
+
 def padded(column: tuple[Any, ...], dims: shapes.Dims, value: Any, dtype: dtypes.DType) -> Any:
     arrays = [np.asarray(x, object if dtype is dtypes.string else None) for x in column]
     largest = np.max([a.shape for a in arrays], axis=0).tolist() if arrays[0].ndim else []
     sizes = [m if d is None else d for m, d in zip(largest, dims or [None] * len(largest))]
-    if any(m > s for m, s in zip(largest, sizes)):
-        raise InvalidArgumentError(f"Attempted to pad to a smaller size than the input element: {largest} > {sizes}")
+    check_padding(largest, sizes)
     out = np.full((len(arrays), *sizes), value, dtype.np)
     for i, a in enumerate(arrays):
         region: tuple[Any, ...] = (i, *(slice(n) for n in a.shape))
         out[region] = a[()]
     return out
+
+
+def check_padding(largest: list[int], sizes: list[int]) -> None:
+    if any(m > s for m, s in zip(largest, sizes)):
+        raise InvalidArgumentError(f"Attempted to pad to a smaller size than the input element: {largest} > {sizes}")

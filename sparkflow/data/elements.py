@@ -190,6 +190,12 @@ class Function:
         return self._vectorized is not None
 
     @property
+    def ragged(self) -> dict[int, int]:
+        """Which columns that `bound_to_many` gives are vectors of any size, one after the other, and which column has
+        the element and the place of each of their values."""
+        return self._vectorized.ragged if self._vectorized is not None else {}
+
+    @property
     def tensors(self) -> tuple[Tensor, ...]:
         return tuple(self.graph.captured)
 

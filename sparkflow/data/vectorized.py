@@ -21,21 +21,25 @@ from sparkflow_runtime.wire.attrs import Shape
 
 class _Part(NamedTuple):
     """What stands for a tensor: one row for each element, or (not stacked) the same for all. joined: of a part of a
-    SparseTensor, which is that of all elements' together, (its op, which one of that, which part)."""
+    SparseTensor, which is that of all elements' together, (its op, which one of that, which part). places: of vectors
+    of any size, which are one after the other, the element that each value is of, and its place there, int64 [n, 2]."""
 
     tensor: Tensor
     stacked: bool
     joined: tuple[str, int, int] | None = None
+    places: Tensor | None = None
 
 
 class Vectorized(NamedTuple):
-    """graph: of the function of many. inputs: with an axis in front. captured: as the function's own, in its order."""
+    """graph: of the function of many. inputs: with an axis in front. captured: as the function's own, in its order.
+    ragged: the outputs that are vectors of any size one after the other, and which output has their places."""
 
     graph: Graph
     inputs: list[Tensor]
     captured: list[Tensor]
     outputs: list[Tensor]
     fillers: list[Operation]
+    ragged: dict[int, int]
 
 
 class _Unknown(Exception):
@@ -77,11 +81,13 @@ def _built(
         if any(t not in parts for t in op.inputs):  # a loop's
             raise _Unknown
         own = [parts[t] for t in op.inputs]
-        if any(p.joined for p in own):
+        if any(p.joined for p in own) and op.type != "SparseToDense":
+            raise _Unknown
+        if any(p.places is not None for p in own) and op.type not in _ALONE.split():
             raise _Unknown
         if any(p.stacked for p in own):
             given = _RULES.get(op.type, _refused)(op, own)
-            found = [t if isinstance(t, _Part) else _Part(t, True) for t in given]
+            found = [t if isinstance(t, _Part) else _Part(t, True, None, own[0].places) for t in given]
         else:
             found = [_Part(t, False) for t in _copied(made, op, own)]
         parts.update(zip(op.outputs, found))
@@ -91,14 +97,16 @@ def _built(
             raise _Unknown
     if sum(part is not None for part in wanted) != 3 * len(sparse):
         raise _Unknown
-    first = parts[inputs[0]].tensor
-    return Vectorized(
-        made,
-        [parts[t].tensor for t in inputs],
-        [parts[t].tensor for t in graph.captured.values()],
-        [part.tensor if part.stacked else _repeated(part.tensor, first) for part in map(parts.__getitem__, outputs)],
-        [made.get_operation_by_name(op.name) for op in graph.fillers],
-    )
+    first, results = parts[inputs[0]].tensor, [parts[t] for t in outputs]
+    many = [part.tensor if part.stacked else _repeated(part.tensor, first) for part in results]
+    ragged = {}
+    for i, part in enumerate(results):
+        if part.places is not None:
+            ragged[i] = len(many)
+            many.append(part.places)
+    fillers = [made.get_operation_by_name(op.name) for op in graph.fillers]
+    captured = [parts[t].tensor for t in graph.captured.values()]
+    return Vectorized(made, [parts[t].tensor for t in inputs], captured, many, fillers, ragged)
 
 
 def _needed(graph: Graph, wanted: Sequence[Any]) -> list[Operation]:
@@ -147,7 +155,7 @@ def _rank(op: Operation, i: int) -> int:
 
 def _first_alone(op: Operation, own: Sequence[_Part]) -> list[Tensor]:
     """Each value of the first input by itself; the others are settings."""
-    if any(p.stacked for p in own[1:]):
+    if any(p.stacked for p in own[1:]) or (own[0].places is not None and len(op.outputs) > 1):
         raise _Unknown
     return _same(op, [p.tensor for p in own])
 
@@ -156,7 +164,7 @@ def _broadcast(op: Operation, own: Sequence[_Part]) -> list[Tensor]:
     """Those of fewer axes get axes of size one behind the first, where broadcasting would put them in front of it."""
     most = max(_rank(op, i) for i in range(len(own)))
     inputs = []
-    for i, (tensor, stacked, _) in enumerate(own):
+    for i, (tensor, stacked, *_) in enumerate(own):
         for _ in range(most - _rank(op, i) if stacked else 0):
             tensor = array.expand_dims(tensor, 1)
         inputs.append(tensor)
@@ -306,3 +314,13 @@ def _parse_single(op: Operation, own: Sequence[_Part]) -> Sequence[Tensor | _Par
     found = list(apply_op("ParseExample", inputs, attrs, op.name))
     joined = [_Part(t, True, (op.name, i % count, i // count)) for i, t in enumerate(found[: 3 * count])]
     return [*joined, *found[3 * count :]]
+
+
+@_rule("SparseToDense")
+def _to_vector(op: Operation, own: Sequence[_Part]) -> Sequence[_Part]:
+    """Of a feature of any number of values, which are all that the vector has."""
+    indices, size, values, _ = own
+    which = indices.joined
+    if which is None or which[2] != 0 or size.joined != (*which[:2], 2) or values.joined != (*which[:2], 1):
+        raise _Unknown
+    return [_Part(values.tensor, True, None, indices.tensor)]

@@ -10,6 +10,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.data.dataset import Dataset
+from sparkflow.data.deferred import Padding
 
 D = tf.data.Dataset
 
@@ -199,3 +200,64 @@ def test_names_of_the_function_stay_its_own() -> None:
         dataset = tf.data.Dataset.from_tensor_slices(np.arange(6.0).reshape(6, 1))
         mapped = dataset.map(lambda x: tf.reshape(x, [1, 1]) + tf.constant(2.0, tf.float64, name="Const_1"))
         same(mapped.map(lambda x: (x, tf.constant([1, 2]), tf.reshape(x, [-1]))))
+
+
+def records(*sizes: int) -> np.ndarray:
+    """Messages with so many numbers and words each."""
+    found = []
+    for n in sizes:
+        numbers = tf.train.Feature(int64_list=tf.train.Int64List(value=range(n)))
+        words = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"w%d" % i for i in range(n // 2)]))
+        label = tf.train.Feature(float_list=tf.train.FloatList(value=[n / 2]))
+        features = tf.train.Features(feature={"n": numbers, "w": words, "y": label})
+        found.append(tf.train.Example(features=features).SerializeToString())
+    return np.array(found, object)
+
+
+def dense(record: Any) -> Any:
+    kinds = {"n": tf.VarLenFeature(tf.int64), "w": tf.VarLenFeature(tf.string), "y": tf.FixedLenFeature([], tf.float32)}
+    found = tf.parse_single_example(record, kinds)
+    numbers = tf.cast(tf.sparse_tensor_to_dense(found["n"]), tf.float32)
+    return numbers, tf.sparse_tensor_to_dense(found["w"], "?"), found["y"]
+
+
+@pytest.mark.parametrize("sizes", [(3, 0, 5, 1, 4, 4, 2), (0, 0), (2,), ()])
+@pytest.mark.parametrize("shapes", [([None], [None], []), ([6], [None], []), ([None], [4], [])])
+def test_features_made_dense_are_padded_at_once(graph: Any, sizes: tuple[int, ...], shapes: Any) -> None:
+    rows = D.from_tensor_slices(records(*sizes)).map(dense)
+    if sizes:
+        assert rows._step is not None
+        padding = Padding([(None,), (None,), ()], [0, b"", 0], [tf.float32, tf.string, tf.float32])
+        assert rows._step({}).padded([0], padding) is not None
+    fill = np.float32(-1), b"none", np.float32(0)
+    found = rows_of(rows.padded_batch(3, shapes, fill))
+    alone = rows_of(rows)
+    wanted = rows_of(D.from_generator(lambda: alone, (tf.float32, tf.string, tf.float32)).padded_batch(3, shapes, fill))
+    assert len(found) == -(-len(sizes) // 3)
+    for one, other in zip(found, wanted, strict=True):
+        for a, b in zip(one, other, strict=True):
+            assert a.dtype == b.dtype and a.shape == b.shape and a.tolist() == b.tolist()
+
+
+def test_features_made_dense_are_batched_where_they_have_one_size(graph: Any) -> None:
+    same(D.from_tensor_slices(records(4, 4, 4, 4, 4)).map(dense), 2)
+    same(D.from_tensor_slices(records(0, 0, 0)).map(dense), 2)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Cannot batch tensors with different shapes"):
+        rows_of(D.from_tensor_slices(records(4, 2)).map(dense).batch(2))
+
+
+def test_features_made_dense_that_are_too_long_for_the_padding(graph: Any) -> None:
+    rows = D.from_tensor_slices(records(3, 5)).map(dense)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"smaller size than the input element: \[5\] > \[4\]"):
+        rows_of(rows.padded_batch(2, ([4], [None], [])))
+
+
+def test_what_is_made_of_features_that_are_dense(graph: Any) -> None:
+    """Of whole vectors there is no form for many."""
+    rows = D.from_tensor_slices(records(3, 5, 1))
+    summed = rows.map(lambda r: tf.reduce_sum(dense(r)[0]))
+    assert summed._step is None and rows_of(summed) == [3.0, 10.0, 0.0]
+    twice = rows.map(dense).map(lambda n, w, y: (n * 2, tf.strings.length(w), y))
+    found = rows_of(twice.padded_batch(3, ([None], [None], [])))
+    assert found[0][0].tolist() == [[0, 2, 4, 0, 0], [0, 2, 4, 6, 8], [0, 0, 0, 0, 0]]
+    assert found[0][1].tolist() == [[2, 0], [2, 2], [0, 0]]

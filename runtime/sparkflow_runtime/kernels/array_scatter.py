@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from sparkflow_runtime.kernels.array_slice import flat_rows
 from sparkflow_runtime.kernels.registry import Node, bound, kernel
+from sparkflow_runtime.kernels.row_numbers import flat_rows
 from sparkflow_runtime.kernels.rows import has_repeats
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.errors import InvalidArgumentError

@@ -12,6 +12,7 @@ from sparkflow_runtime.kernels.distinct_loops import distinct_of, number_ids
 from sparkflow_runtime.kernels.host import check_indices, host, ints, one_int
 from sparkflow_runtime.kernels.pick_loops import choose
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel, knowing, prepares
+from sparkflow_runtime.kernels.row_numbers import flat_rows, places_of_set
 from sparkflow_runtime.kernels.sorting import unique_parts
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.resources.variables import Variable
@@ -241,17 +242,6 @@ def _gather_first(xp: Any, params: Any, indices: Any) -> Any:
     return _take(xp, params, indices, 0)
 
 
-def flat_rows(xp: Any, indices: Any, shape: tuple[int, ...], what: str) -> Any:
-    """The index vectors along the last axis as row numbers in an array whose first axes are made one."""
-    depth = indices.shape[-1]
-    flat = xp.zeros(indices.shape[:-1], xp.int64)
-    for i in range(depth):
-        column = indices[..., i]
-        check_indices(column, shape[i], f"{what} (column {i} of indices)")
-        flat = flat * shape[i] + column
-    return flat
-
-
 @kernel("GatherNd")
 def _gather_nd(xp: Any, params: Any, indices: Any) -> Any:
     depth = indices.shape[-1]
@@ -323,6 +313,8 @@ def _chosen(xp: Any, condition: Any, t: Any, e: Any) -> Any:
 def _where(xp: Any, x: Any) -> Any:
     if not x.ndim:
         raise InvalidArgumentError("Where: condition must have at least one axis, got a scalar")
+    if xp is np and x.ndim == 2 and x.dtype == np.bool_:
+        return places_of_set(x)
     found = x.nonzero()  # argwhere takes three times as long for a few
     places = xp.empty((len(found[0]), x.ndim), xp.int64)
     for axis, along in enumerate(found):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow_runtime.kernels import bag_loops
 from sparkflow_runtime.kernels.array_slice import unique
 from sparkflow_runtime.kernels.fill_loops import entries_of_rows, filled
 from sparkflow_runtime.kernels.registry import kernel
@@ -20,6 +21,8 @@ def _bag_ids(
     """(the distinct ids, which of them each entry has, which rows were empty, each entry's row); the entries are in the
     order of rows, and a row without one has got the default. only_known: without the negative ids."""
     check_parts("SparseFillEmptyRows", indices, ids, shape)
+    if bag_loops.handles(xp, indices, ids, (out_idx.np, row_type.np)):
+        return bag_loops.numbered(indices, ids, shape, default, only_known, out_idx.np)
     if only_known and ids.size and ids.min() < 0:
         known = ids >= 0
         indices, ids = indices[known], ids[known]
@@ -31,11 +34,7 @@ def _bag_ids(
 @kernel("_BagSums")
 def _bag_sums(xp: Any, data: Any, indices: Any, ids: Any, empty: Any, *, kind: str) -> Any:
     """Each bag's rows summed, divided as `kind` says; zeros for what was empty."""
-    total = sums_of_picked(xp, kind, data, indices, ids)
-    if len(total) != len(empty):
-        raise InvalidArgumentError(f"Select: {len(empty)} rows that may be empty do not fit {len(total)} segments")
-    total[empty] = 0
-    return total
+    return sums_of_picked(xp, kind, data, indices, ids, hidden=empty)
 
 
 @kernel("_BagGradients")

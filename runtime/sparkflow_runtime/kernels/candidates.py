@@ -16,6 +16,7 @@ from sparkflow_runtime.kernels.distinct_loops import distinct_of
 from sparkflow_runtime.kernels.host import host
 from sparkflow_runtime.kernels.random import generator
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
+from sparkflow_runtime.kernels.row_numbers import places_of_set
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 
 
@@ -98,9 +99,11 @@ def _sampler(op: str, make: Callable[[Node, int], _Distribution]) -> None:
             if true.size and (true.min() < 0 or true.max() >= size):
                 raise InvalidArgumentError(f"{op}: true classes must lie in [0, {size})")
             drawn, tries = _draws(distribution, rng, n, unique)
-            expected = [_expected(distribution.probability(c), n, tries, unique) for c in (true, drawn)]
+            classes = np.concatenate([true.reshape(-1), drawn])
+            expected = _expected(distribution.probability(classes), n, tries, unique)
             distribution.learn(true)
-            return [node.xp.asarray(v) for v in (drawn.astype(np.int64), *expected)]
+            parts = drawn.astype(np.int64), expected[: true.size].reshape(true.shape), expected[true.size :]
+            return [node.xp.asarray(v) for v in parts]
 
         return run
 
@@ -137,6 +140,9 @@ def _all(xp: Any, true_classes: Any, *, num_sampled: int) -> Any:
 
 @kernel("ComputeAccidentalHits", multi=True)
 def _hits(xp: Any, true_classes: Any, sampled: Any) -> Any:
-    rows, _, ids = xp.nonzero(true_classes[:, :, None] == sampled[None, None, :])
+    if xp is np and true_classes.shape[1:] == (1,):
+        rows, ids = places_of_set(true_classes == sampled).T
+    else:
+        rows, _, ids = xp.nonzero(true_classes[:, :, None] == sampled[None, None, :])
     weights = xp.full(len(rows), -np.finfo(np.float32).max, xp.float32)
     return rows.astype(xp.int32), ids.astype(xp.int64), weights

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
-from sparkflow_runtime.records.native import byte_at, raw, teach
+from sparkflow_runtime.records.native import byte_at, raw
+from sparkflow_runtime.records.native import teach as teach_native
 
 WHOLE, REAL, TEXT = range(3)  # kinds of columns
 PLAIN, GONE, ODD = range(3)  # what a value is: read, missing, or left to Python
@@ -19,11 +20,12 @@ TENS = 10.0 ** np.arange(23)
 TENS.flags.writeable = False
 
 
-def _teach() -> None:
+def teach() -> None:
+    """Have numba know the functions here."""
     from numba.extending import register_jitable
 
-    teach()
-    for function in (_field, _quoted, _is_missing, _digits, _after_sign, _whole, _decimal):
+    teach_native()
+    for function in (_field, _quoted, _is_missing, _digits, _after_sign, whole_in, decimal_in):
         register_jitable(function)
 
 
@@ -83,14 +85,14 @@ def _after_sign(text: int, at: int) -> int:
     return at + 1 if byte_at(text, at) == 45 or byte_at(text, at) == 43 else at
 
 
-def _whole(text: int, start: int, stop: int) -> tuple[int, bool]:
+def whole_in(text: int, start: int, stop: int) -> tuple[int, bool]:
     """(the number in a text that is not empty, whether it is one of less than 19 digits)."""
     first = _after_sign(text, start)
     value, at = _digits(text, first, stop, 0, 18)
     return -value if byte_at(text, start) == 45 else value, at == stop and at > first
 
 
-def _decimal(text: int, start: int, stop: int) -> tuple[int, int, bool]:
+def decimal_in(text: int, start: int, stop: int) -> tuple[int, int, bool]:
     """(digits, the power of ten that they are times, without the sign; whether one rounding makes that the number in a
     text that is not empty)."""
     first = _after_sign(text, start)
@@ -115,7 +117,7 @@ def _decimal(text: int, start: int, stop: int) -> tuple[int, int, bool]:
         "Array(float64, 1, 'C', readonly=True), int64[::1], int64[::1], int64[:,::1], float64[:,::1], int64[:,:,::1], "
         "uint8[:,::1], int64[:,::1], int64, int64, int64)"
     ],
-    before=_teach,
+    before=teach,
 )
 def read_lines(
     text: Any, ends: Any, missing: Any, tens: Any, columns: Any, kinds: Any, wholes: Any, reals: Any, spans: Any,
@@ -147,7 +149,7 @@ def read_lines(
                     states[column, row] = GONE
                     about[column, 0] += 1
                 elif kind == WHOLE:
-                    number, read = _whole(line, start, stop)
+                    number, read = whole_in(line, start, stop)
                     states[column, row] = PLAIN if read else ODD
                     if read:
                         wholes[column, row] = number
@@ -156,7 +158,7 @@ def read_lines(
                     else:
                         about[column, 1] += 1
                 elif kind == REAL:
-                    number, scale, read = _decimal(line, start, stop)
+                    number, scale, read = decimal_in(line, start, stop)
                     states[column, row] = PLAIN if read else ODD
                     if read:
                         real = number * tens[scale] if scale >= 0 else number / tens[-scale]

@@ -7,14 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.kernels.cross_loops import crossed, joined
 from sparkflow_runtime.kernels.host import host
 from sparkflow_runtime.kernels.registry import Node, bound, kernel
 from sparkflow_runtime.records.fingerprints import fingerprints_of
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
-_MULTIPLIER = np.uint64(0xC6A4A7935BD1E995)
-_47 = np.uint64(47)
 _JOINT = b"_X_"
 
 
@@ -35,17 +33,25 @@ def _bucketize(node: Node) -> Callable[[Any], Any]:
 
 
 class _Column(NamedTuple):
-    """The features of all rows, one row after the other; row i has counts[i] of them, from starts[i] on."""
+    """The features of all rows, one row after the other; row i has counts[i] of them, from starts[i] on. Without counts
+    it is one in each row."""
 
     values: np.ndarray
-    starts: np.ndarray
-    counts: np.ndarray
+    starts: np.ndarray | None = None
+    counts: np.ndarray | None = None
+
+    def of_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """(starts, counts)."""
+        if self.starts is None or self.counts is None:
+            return np.arange(len(self.values)), np.ones(len(self.values), np.int64)
+        return self.starts, self.counts
 
 
 def _sparse(indices: Any, values: Any, rows: int) -> _Column:
-    at = host(indices)[:, 0]
-    if len(at) == rows and bool((at == np.arange(rows)).all()):  # one in each row, as of most columns
-        return _Column(np.asarray(host(values)), at, np.ones(rows, np.int64))
+    entries = np.ascontiguousarray(host(indices), np.int64)
+    if len(entries) == rows and bool((entries[:, 0] == np.arange(rows)).all()):  # as of most columns
+        return _Column(np.asarray(host(values)))
+    at = entries[:, 0]
     if at.size and (at.min() < 0 or at.max() >= rows or (at[1:] < at[:-1]).any()):
         raise InvalidArgumentError(f"SparseCross: rows must ascend within [0, {rows}), got {at.tolist()[:8]} ...")
     counts = np.bincount(at, minlength=rows)
@@ -57,6 +63,8 @@ def _dense(values: Any, rows: int) -> _Column:
     if array.ndim != 2 or array.shape[0] != rows:
         raise InvalidArgumentError(f"SparseCross: dense inputs must have shape [{rows}, n], got {list(array.shape)}")
     width = array.shape[1]
+    if width == 1:
+        return _Column(array.reshape(-1))
     return _Column(array.reshape(-1), np.arange(rows) * width, np.full(rows, width))
 
 
@@ -67,20 +75,22 @@ def _rows(shapes: Sequence[Any], dense: Sequence[Any]) -> int:
     return sizes[0]
 
 
-def _crossed(columns: Sequence[_Column], finish: Callable[[list[np.ndarray]], np.ndarray]) -> tuple[Any, Any, Any]:
+def _crossed(
+    columns: Sequence[_Column], rows: int, finish: Callable[[list[np.ndarray]], np.ndarray]
+) -> tuple[Any, Any, Any]:
     """The products of each row's features, the last column's turning fastest."""
-    rows = len(columns[0].counts)
-    if all(len(c.values) == rows and c.counts.all() for c in columns):  # one of each in every row
+    if all(c.counts is None for c in columns):
         indices = np.zeros((rows, 2), np.int64)
         indices[:, 0] = np.arange(rows)
         return indices, finish([c.values for c in columns]), np.array([rows, min(rows, 1)], np.int64)
-    counts = np.prod([c.counts for c in columns], axis=0, dtype=np.int64)
+    known = [c.of_rows() for c in columns]
+    counts = np.prod([c for _, c in known], axis=0, dtype=np.int64)
     row = np.repeat(np.arange(rows), counts)
     place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
     rest, taken = place, []
-    for column in reversed(columns):
-        width = column.counts[row]
-        taken.append(column.values[column.starts[row] + rest % width])
+    for column, (starts, own) in reversed([*zip(columns, known)]):
+        width = own[row]
+        taken.append(column.values[starts[row] + rest % width])
         rest = rest // width
     shape = np.array([rows, counts.max(initial=0)], np.int64)
     return np.stack([row, place], 1).astype(np.int64), finish(taken[::-1]), shape
@@ -88,34 +98,17 @@ def _crossed(columns: Sequence[_Column], finish: Callable[[list[np.ndarray]], np
 
 def _hashes(values: np.ndarray) -> np.ndarray:
     if values.dtype == object:
-        return fingerprints_of(values.ravel().tolist()).reshape(values.shape)
-    return values.astype(np.int64).view(np.uint64)
-
-
-def _mixed(x: Any) -> Any:
-    return x ^ (x >> _47)
-
-
-@compiled(["void(uint64[::1], uint64[::1])"], parts=[_mixed])
-def join_hashes(found: Any, more: Any) -> None:
-    """FingerprintCat64, in place: one hash of two, in which their order counts."""
-    for i in range(np.uint64(found.shape[0])):
-        joined = (found[i] ^ _MULTIPLIER) ^ (_mixed(more[i] * _MULTIPLIER) * _MULTIPLIER)
-        found[i] = _mixed(_mixed(joined * _MULTIPLIER) * _MULTIPLIER)
-
-
-@join_hashes.otherwise
-def _(found: Any, more: Any) -> None:
-    with np.errstate(over="ignore"):
-        joined = (found ^ _MULTIPLIER) ^ (_mixed(more * _MULTIPLIER) * _MULTIPLIER)
-        found[:] = _mixed(_mixed(joined * _MULTIPLIER) * _MULTIPLIER)
+        return fingerprints_of(values)
+    return np.ascontiguousarray(values, np.int64).view(np.uint64)
 
 
 def _hashed(parts: list[np.ndarray], key: int, num_buckets: int) -> np.ndarray:
     found = np.full(len(parts[0]), key & (2**64 - 1), np.uint64)
-    for part in parts:
-        join_hashes(found, np.array(part))  # an array that may be read-only would be another type
-    return (found % np.uint64(num_buckets or 2**63 - 1)).astype(np.int64)
+    with np.errstate(over="ignore"):
+        for part in parts:
+            found = joined(found, part)
+    found %= np.uint64(num_buckets or 2**63 - 1)
+    return found.view(np.int64)
 
 
 def _text(parts: list[np.ndarray], joint: bytes) -> np.ndarray:
@@ -124,25 +117,31 @@ def _text(parts: list[np.ndarray], joint: bytes) -> np.ndarray:
     return out
 
 
-def _columns(inputs: Sequence[Any], n: int) -> list[_Column]:
-    """Of indices, values and shapes of n sparse inputs, and the dense ones."""
+def _columns(inputs: Sequence[Any], n: int) -> tuple[list[_Column], int]:
+    """Of indices, values and shapes of n sparse inputs, and the dense ones; and how many rows each has."""
     indices, values, shapes, dense = inputs[:n], inputs[n : 2 * n], inputs[2 * n : 3 * n], inputs[3 * n :]
     rows = _rows(shapes, dense)
-    return [_sparse(i, v, rows) for i, v in zip(indices, values)] + [_dense(d, rows) for d in dense]
+    return [_sparse(i, v, rows) for i, v in zip(indices, values)] + [_dense(d, rows) for d in dense], rows
 
 
 @kernel("SparseCross", multi=True, devices=("CPU",))
 def _sparse_cross(
     xp: Any, *inputs: Any, N: int, hashed_output: bool, num_buckets: int, hash_key: int
 ) -> tuple[Any, Any, Any]:
-    columns = _columns(inputs, N)
+    if hashed_output:
+        rows = _rows(inputs[2 * N : 3 * N], inputs[3 * N :])
+        given = [*zip(inputs[:N], inputs[N : 2 * N]), *((None, dense) for dense in inputs[3 * N :])]
+        done = crossed(given, rows, hash_key & (2**64 - 1), num_buckets or 2**63 - 1) if xp is np else None
+        if done is not None:
+            return *done, np.array([rows, min(rows, 1)], np.int64)
+    columns, rows = _columns(inputs, N)
     if not hashed_output:
-        return _crossed(columns, lambda parts: _text(parts, _JOINT))
+        return _crossed(columns, rows, lambda parts: _text(parts, _JOINT))
     numbers = [c._replace(values=_hashes(c.values)) for c in columns]
-    return _crossed(numbers, lambda parts: _hashed(parts, hash_key, num_buckets))
+    return _crossed(numbers, rows, lambda parts: _hashed(parts, hash_key, num_buckets))
 
 
 @kernel("SparseCrossV2", multi=True, devices=("CPU",))
 def _sparse_cross_v2(xp: Any, *inputs: Any, N: int) -> tuple[Any, Any, Any]:
     joint = host(inputs[-1]).item()
-    return _crossed(_columns(inputs[:-1], N), lambda parts: _text(parts, joint))
+    return _crossed(*_columns(inputs[:-1], N), lambda parts: _text(parts, joint))

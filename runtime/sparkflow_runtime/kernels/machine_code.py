@@ -234,23 +234,39 @@ def target_machine() -> Any:
 def caller(name: str, sources: Sequence[Source], functions: Sequence[Callable[..., int]]) -> Callable[..., int]:
     """One function of the loop's own arguments for all of its signatures, which differ in the types of arrays."""
     kinds = [source.arguments for source in sources]
-    telling = next((i for i, same in enumerate(zip(*kinds)) if len(set(same)) > 1), 0)
+    telling = _telling(kinds)
     given = [f"id(a{i})" if kind.rank >= 0 else f"int(a{i})" for i, kind in enumerate(kinds[0])]
     names = [f"a{i}" for i in range(len(given))]
-    pick = f"held.get(a{telling}.dtype, refused)" if len(sources) > 1 else "only"
+    types = ", ".join(f"a{i}.dtype" for i in telling)
+    pick = f"held.get({types if len(telling) == 1 else f'({types})'}, refused)" if len(sources) > 1 else "only"
     text = f"""def call({", ".join(names)}):
     out = ({pick})({", ".join(given)})
     if out == {REFUSED}:
         raise TypeError(wrong([{", ".join(names)}]))
     return out"""
     space: dict[str, Any] = {
-        "held": {np.dtype(kind[telling].dtype): f for kind, f in zip(kinds, functions)},
+        "held": {_key(kind, telling): f for kind, f in zip(kinds, functions)},
         "only": functions[0],
         "refused": lambda *_: REFUSED,
         "wrong": lambda args: f"{name} takes {[s.signature for s in sources]}, got {[_shown(a) for a in args]}",
     }
     exec(compile(text, f"<sparkflow loop {name}>", "exec"), space)  # our own text: numbered names only
     return space["call"]
+
+
+def _telling(kinds: Sequence[Sequence[Argument]]) -> list[int]:
+    """The arguments by whose types signatures are told apart: one where that is enough."""
+    differ: dict[tuple[Argument, ...], int] = {}
+    for i, same in enumerate(zip(*kinds)):
+        if len({*same}) > 1:
+            differ.setdefault(same, i)
+    enough = [[i] for same, i in differ.items() if len({*same}) == len(kinds)]
+    return enough[0] if enough else [*differ.values()] or [0]
+
+
+def _key(kind: Sequence[Argument], telling: Sequence[int]) -> Any:
+    types = tuple(np.dtype(kind[i].dtype) for i in telling)
+    return types[0] if len(types) == 1 else types
 
 
 def _shown(value: Any) -> str:

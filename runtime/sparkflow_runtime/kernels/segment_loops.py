@@ -13,22 +13,28 @@ from sparkflow_runtime.kernels.sum_loops import FLOAT_TYPES, add_rows
 Array = Any
 SUM, MEAN, SQRT_N = 0, 1, 2  # what a segment's sum is divided by: 1, the number of its rows, the root of that
 
-_ROWS, _IDS = "Array({0}, 2, 'C', readonly=True)", "Array(int64, 1, 'C', readonly=True)"
-_FLOATS = ("float32", "float64")
+_GIVEN = "Array({0}, 2, 'C', readonly=True), Array({1}, 1, 'C', readonly=True), Array({1}, 1, 'C', readonly=True)"
+_TYPES = [(real, number) for real in ("float32", "float64") for number in ("int64", "int32")]
+_NUMBERS = (np.dtype(np.int32), np.dtype(np.int64))
+_NONE = np.empty(0, np.uint8)
 
 
 def handles(xp: Any, rows: Array) -> bool:
     return xp is np and rows.dtype in FLOAT_TYPES and bool(rows.ndim)
 
 
-def picked_sums(data: Array, indices: Array, ids: Array, count: int, kind: int) -> tuple[Array, int]:
+def picked_sums(
+    data: Array, indices: Array, ids: Array, count: int, kind: int, hidden: Array | None = None
+) -> tuple[Array, int]:
     """(out, -1), out[ids[i]] being the sum of the rows data[indices[i]] of that id, divided as `kind` says; the rows of
-    one are added in their order. (Anything, i) where index or id i is out of range, or the id less than the one before.
+    one are added in their order. hidden (bool): ids whose sums are zeros all the same. (Anything, i) where index or id
+    i is out of range, or the id less than the one before.
     """
-    out = np.zeros((count, *data.shape[1:]), data.dtype)
     rows, width = _matrix(data)
-    bad = sum_picked(rows, *_numbers(indices, ids), kind, out.reshape(count, width))
-    return out, bad
+    out = np.zeros((count, width), data.dtype)
+    none = _NONE if hidden is None else np.ascontiguousarray(hidden).view(np.uint8)
+    bad = sum_picked(rows, *_numbers(indices, ids), kind, none, out)
+    return out if data.ndim == 2 else out.reshape(count, *data.shape[1:]), bad
 
 
 def picked_gradients(
@@ -36,26 +42,29 @@ def picked_gradients(
 ) -> tuple[Array, int]:
     """The way back to the rows: (out, -1), out[indices[i]] being the sum of grad[ids[i]], divided as `kind` says.
     skipped (bool): ids that give nothing. (Anything, i) where index or id i is out of range."""
-    out = np.zeros((size, *grad.shape[1:]), grad.dtype)
     rows, width = _matrix(grad)
+    out = np.zeros((size, width), grad.dtype)
     none = np.zeros(len(grad), bool) if skipped is None else np.ascontiguousarray(skipped)
     times = np.zeros(len(grad) if kind else 0, np.int64)
-    bad = spread_picked(rows, *_numbers(indices, ids), kind, none.view(np.uint8), times, out.reshape(size, width))
-    return out, bad
+    bad = spread_picked(rows, *_numbers(indices, ids), kind, none.view(np.uint8), times, out)
+    return out if grad.ndim == 2 else out.reshape(size, *grad.shape[1:]), bad
 
 
 def _matrix(x: Array) -> tuple[Array, int]:
     """The rows as a matrix, and its width."""
+    if x.ndim == 2:
+        return np.ascontiguousarray(x), x.shape[1]
     width = math.prod(x.shape[1:])
     return np.ascontiguousarray(x).reshape(len(x), width), width
 
 
 def _numbers(indices: Array, ids: Array) -> tuple[Array, Array]:
-    return np.ascontiguousarray(indices, np.int64), np.ascontiguousarray(ids, np.int64)
+    kind = ids.dtype if ids.dtype == indices.dtype and ids.dtype in _NUMBERS else np.int64
+    return np.ascontiguousarray(indices, kind), np.ascontiguousarray(ids, kind)
 
 
-@compiled([f"int64({_ROWS}, {_IDS}, {_IDS}, int64, {{0}}[:,::1])".format(kind) for kind in _FLOATS])
-def sum_picked(data: Array, indices: Array, ids: Array, kind: int, out: Array) -> int:
+@compiled([f"int64({_GIVEN}, int64, uint8[::1], {{0}}[:,::1])".format(*kinds) for kinds in _TYPES])
+def sum_picked(data: Array, indices: Array, ids: Array, kind: int, hidden: Array, out: Array) -> int:
     """Into `out`, which is zeros; the number of the first pair that is not in order, or -1."""
     size, count, before = np.uint64(data.shape[0]), np.uint64(out.shape[0]), np.uint64(0)
     for i in range(np.uint64(ids.shape[0])):
@@ -74,11 +83,16 @@ def sum_picked(data: Array, indices: Array, ids: Array, kind: int, out: Array) -
                 for k in range(np.uint64(out.shape[1])):
                     out[target, k] /= by
                 start = i
+    for r in range(np.uint64(hidden.shape[0])):
+        if hidden[r] != 0:
+            for k in range(np.uint64(out.shape[1])):
+                out[r, k] = 0
     return -1
 
 
 @sum_picked.otherwise
-def _(data: Array, indices: Array, ids: Array, kind: int, out: Array) -> int:
+def _(data: Array, indices: Array, ids: Array, kind: int, hidden: Array, out: Array) -> int:
+    indices, ids = indices.astype(np.int64, copy=False), ids.astype(np.int64, copy=False)
     wrong = (indices.view(np.uint64) >= len(data)) | (ids.view(np.uint64) >= len(out))
     wrong[1:] |= ids[1:] < ids[:-1]
     if wrong.any():
@@ -88,12 +102,11 @@ def _(data: Array, indices: Array, ids: Array, kind: int, out: Array) -> int:
     add_rows.numpy(data[indices], ids, out)
     if kind != SUM:
         out /= _divisors(kind, np.bincount(ids, minlength=len(out)), out.dtype)
+    out[: len(hidden)][hidden != 0] = 0
     return -1
 
 
-@compiled(
-    [f"int64({_ROWS}, {_IDS}, {_IDS}, int64, uint8[::1], int64[::1], {{0}}[:,::1])".format(kind) for kind in _FLOATS]
-)
+@compiled([f"int64({_GIVEN}, int64, uint8[::1], int64[::1], {{0}}[:,::1])".format(*kinds) for kinds in _TYPES])
 def spread_picked(
     grad: Array, indices: Array, ids: Array, kind: int, skipped: Array, times: Array, out: Array
 ) -> int:  # fmt: skip
@@ -119,6 +132,7 @@ def spread_picked(
 
 @spread_picked.otherwise
 def _(grad: Array, indices: Array, ids: Array, kind: int, skipped: Array, times: Array, out: Array) -> int:
+    indices, ids = indices.astype(np.int64, copy=False), ids.astype(np.int64, copy=False)
     wrong = (indices.view(np.uint64) >= len(out)) | (ids.view(np.uint64) >= len(grad))
     if wrong.any():
         return int(wrong.argmax())

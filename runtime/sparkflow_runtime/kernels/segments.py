@@ -112,12 +112,15 @@ def _weights(xp: Any, kind: str, ids: Any, count: int, dtype: Any) -> Any:
     return (rows if kind == "Mean" else xp.sqrt(rows)).astype(dtype)
 
 
-def sums_of_picked(xp: Any, kind: str, data: Any, indices: Any, ids: Any, num_segments: Any = None) -> Any:
-    """The rows that indices pick, summed by segment."""
+def sums_of_picked(
+    xp: Any, kind: str, data: Any, indices: Any, ids: Any, num_segments: Any = None, hidden: Any = None
+) -> Any:  # fmt: skip
+    """The rows that indices pick, summed by segment. hidden (bool): segments that are zeros whatever they sum."""
     op, count = f"SparseSegment{kind}", max(0, int(ids[-1]) + 1) if ids.size else 0
     wanted = count if num_segments is None else one_int(num_segments)
-    if segment_loops.handles(xp, data) and ids.ndim == 1 and indices.shape == ids.shape and wanted >= count:
-        total, bad = segment_loops.picked_sums(data, indices, ids, wanted, _DIVIDED[kind])
+    fits = ids.ndim == 1 and indices.shape == ids.shape and wanted >= count
+    if fits and segment_loops.handles(xp, data) and (hidden is None or len(hidden) == wanted):
+        total, bad = segment_loops.picked_sums(data, indices, ids, wanted, _DIVIDED[kind], hidden)
         if bad < 0:
             return total
     check_indices(indices, len(data), op)
@@ -129,6 +132,10 @@ def sums_of_picked(xp: Any, kind: str, data: Any, indices: Any, ids: Any, num_se
     total = sum_rows(xp, rows.astype(wide, copy=False), ids, wanted)
     if kind != "Sum":
         total /= _weights(xp, kind, ids, wanted, wide).reshape(-1, *[1] * (data.ndim - 1))
+    if hidden is not None:
+        if len(hidden) != len(total):
+            raise InvalidArgumentError(f"Select: {len(hidden)} rows that may be empty do not fit {len(total)} segments")
+        total[hidden] = 0
     return total.astype(data.dtype, copy=False)
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import text_loops
 from sparkflow_runtime.kernels.host import host, ints
 from sparkflow_runtime.kernels.registry import kernel
-from sparkflow_runtime.records import hashes
 from sparkflow_runtime.records.fingerprints import fingerprints_of
+from sparkflow_runtime.records.murmur_hashes import murmur_hashes_of
 from sparkflow_runtime.records.sip_hashes import sip_hashes_of
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -119,26 +120,24 @@ def number(text: bytes, dtype: DType) -> Any:
 @kernel("StringToNumber")
 def _to_number(xp: Any, x: Any, *, out_type: DType) -> Any:
     array = texts(x)
-    flat = array.reshape(-1).tolist()
-    found = _all_numbers(flat, out_type)
-    if found is None:  # one of them is none, or is too large: which one?
-        found = np.array([number(s, out_type) for s in flat], out_type.np)
-    return xp.asarray(found.reshape(array.shape))
+    found, odd = text_loops.wholes(array) if out_type.is_integer else text_loops.reals(array)
+    if odd.any():
+        found[odd] = _left_over(array.reshape(-1)[odd].tolist(), out_type)
+    with np.errstate(over="ignore"):
+        narrow = found.astype(out_type.np)
+    if out_type.is_integer and not bool((narrow == found).all()):
+        number(array.reshape(-1)[int((narrow != found).argmax())], out_type)  # says so
+    return xp.asarray(narrow.reshape(array.shape))
 
 
-def _all_numbers(flat: list[bytes], dtype: DType) -> np.ndarray | None:
-    """Of strings without anything that Python reads and C does not; None where one has such, or is no number."""
-    if b"_" in b"".join(flat):
-        return None
+def _left_over(flat: list[bytes], dtype: DType) -> Any:
+    """Of strings that the loops did not read."""
     try:
-        if not dtype.is_integer:
-            with np.errstate(over="ignore"):
-                return np.fromiter(map(float, flat), np.float64, len(flat)).astype(dtype.np)
-        wide = np.fromiter(map(int, flat), np.int64, len(flat))
+        if b"_" not in b"".join(flat):  # which Python reads and C does not
+            return np.array([*map(int, flat)], np.int64) if dtype.is_integer else [*map(float, flat)]
     except (ValueError, OverflowError):
-        return None
-    narrow = wide.astype(dtype.np)
-    return narrow if dtype.np.kind == "i" and bool((narrow == wide).all()) else None
+        pass
+    return [number(s, dtype) for s in flat]  # one of them is none: which one?
 
 
 @kernel("AsString")
@@ -166,25 +165,25 @@ def _as_string(
 # ---------------------------------------------------------------------- hashes
 
 
+def _bucket(found: np.ndarray, count: int) -> np.ndarray:
+    return (found % np.uint64(count)).astype(np.int64)
+
+
 @kernel("StringToHashBucketFast")
 def _fast(xp: Any, x: Any, *, num_buckets: int) -> Any:
-    array = texts(x)
-    found = fingerprints_of(array.ravel().tolist()) % np.uint64(num_buckets)
-    return found.astype(np.int64).reshape(array.shape)
+    return _bucket(fingerprints_of(texts(x)), num_buckets)
 
 
 @kernel("StringToHashBucket")
 def _legacy(xp: Any, x: Any, *, num_buckets: int) -> Any:
-    return each(x, lambda s: hashes.hash64(s) % num_buckets, np.int64)
+    return _bucket(murmur_hashes_of(texts(x)), num_buckets)
 
 
 @kernel("StringToHashBucketStrong")
 def _strong(xp: Any, x: Any, *, num_buckets: int, key: Any) -> Any:
     if len(key) != 2:
         raise InvalidArgumentError(f"Key must have 2 elements, got {list(key)}")
-    array = texts(x)
-    found = sip_hashes_of(array.ravel().tolist(), *key) % np.uint64(num_buckets)
-    return found.astype(np.int64).reshape(array.shape)
+    return _bucket(sip_hashes_of(texts(x), *key), num_buckets)
 
 
 # ---------------------------------------------------------------------- parts
@@ -192,6 +191,9 @@ def _strong(xp: Any, x: Any, *, num_buckets: int, key: Any) -> Any:
 
 @kernel("Substr")
 def _substr(xp: Any, x: Any, pos: Any, length: Any, *, unit: str = "BYTE") -> Any:
+    alike = _like_parts(texts(x), pos, length) if unit == "BYTE" else None
+    if alike is not None:
+        return alike
     array, at, count = np.broadcast_arrays(texts(x), np.asarray(pos), np.asarray(length))
     found = _all_parts(array, at, count) if unit == "BYTE" else None
     if found is not None:
@@ -207,6 +209,16 @@ def _substr(xp: Any, x: Any, pos: Any, length: Any, *, unit: str = "BYTE") -> An
         part = text[start : start + max(0, int(count[i]))]
         out[i] = part if unit == "BYTE" else part.encode()
     return out
+
+
+def _like_parts(array: np.ndarray, pos: Any, length: Any) -> np.ndarray | None:
+    """The parts of bytes from one place on, which all of them reach; None where they are not so."""
+    if np.ndim(pos) or np.ndim(length) or int(pos) < 0:
+        return None
+    flat, begin, end = array.reshape(-1).tolist(), int(pos), int(pos) + max(0, int(length))
+    if min(map(len, flat), default=0) < begin:
+        return None
+    return np.fromiter([s[begin:end] for s in flat], object, array.size).reshape(array.shape)
 
 
 def _all_parts(array: Any, at: Any, count: Any) -> np.ndarray | None:
@@ -260,12 +272,15 @@ def _matched(x: Any, pattern: Any) -> Any:
 def _sparse(rows: list[list[bytes]]) -> Any:
     """Indices, values and shape of rows of parts."""
     counts = np.fromiter(map(len, rows), np.int64, len(rows))
-    total = int(counts.sum())
-    starts = np.cumsum(counts) - counts
-    places = np.arange(total) - np.repeat(starts, counts)
-    values = np.fromiter(chain.from_iterable(rows), object, total)
-    indices = np.stack([np.repeat(np.arange(len(rows)), counts), places], 1)
-    return indices, values, np.array([len(rows), counts.max(initial=0)], np.int64)
+    return _indexed(np.fromiter(chain.from_iterable(rows), object, int(counts.sum())), counts)
+
+
+def _indexed(values: np.ndarray, counts: np.ndarray) -> Any:
+    """Of the parts of all rows, one row's after the other's."""
+    indices = np.empty((len(values), 2), np.int64)
+    indices[:, 0] = np.repeat(np.arange(len(counts)), counts)
+    indices[:, 1] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return indices, values, np.array([len(counts), counts.max(initial=0)], np.int64)
 
 
 @kernel("StringSplit", multi=True)
@@ -278,8 +293,18 @@ def _split(xp: Any, x: Any, delimiter: Any, *, skip_empty: bool = True) -> Any:
         alike = bytes.maketrans(cut, cut[:1] * len(cut))
         flat = [s.translate(alike) for s in flat]
     first = cut[:1]
+    if skip_empty:
+        return _split_at(flat, first)
     rows = [s.split(first) if s else [] for s in flat]
-    return _sparse([[p for p in row if p] if b"" in row else row for row in rows] if skip_empty else rows)
+    return _sparse(rows)
+
+
+def _split_at(flat: list[bytes], cut: bytes) -> Any:
+    """The pieces that are not empty: of all rows end to end, which are split in one go."""
+    pieces, empty = text_loops.counts_of(np.fromiter(flat, object, len(flat)), cut[0])
+    parts = cut.join(flat).split(cut) if flat else []
+    values = np.fromiter(filter(None, parts) if empty.any() else parts, object, int((pieces - empty).sum()))
+    return _indexed(values, pieces - empty)
 
 
 @kernel("StringSplitV2", multi=True)

@@ -5,14 +5,14 @@ The loop is `hashes.fingerprint64` once more, for machine code; the tests hold o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
-from sparkflow_runtime.records import native
+from sparkflow_runtime.records import held_texts, native
 from sparkflow_runtime.records.hashes import fingerprint64
+from sparkflow_runtime.records.held_texts import begin_at, length_at
 from sparkflow_runtime.records.native import byte_at, uint32_at, uint64_at
 
 _K0, _K1, _K2 = (np.uint64(k) for k in (0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F))
@@ -101,28 +101,45 @@ def _longer(s: int, n: int) -> Any:
     return _mixed(_mixed(v0, w0, mul) + _shifted(y) * _K0 + z, _mixed(v1, w1, mul) + x, mul)
 
 
-@compiled(
-    ["void(int64, int64[::1], uint64[::1])"],
-    before=native.teach,
-    parts=(_rotated, _shifted, _mixed, _up_to_16, _up_to_32, _up_to_64, _weak, _longer),
-)
+def fingerprint_at(s: int, n: int) -> Any:
+    """Of the n bytes at an address."""
+    if n <= 16:
+        return _up_to_16(s, n)
+    if n <= 32:
+        return _up_to_32(s, n)
+    if n <= 64:
+        return _up_to_64(s, n)
+    return _longer(s, n)
+
+
+PARTS = (_rotated, _shifted, _mixed, _up_to_16, _up_to_32, _up_to_64, _weak, _longer, fingerprint_at)
+
+
+@compiled(["void(int64, int64[::1], uint64[::1])"], before=native.teach, parts=PARTS)
 def _all(data: int, offsets: Any, out: Any) -> None:
     for i in range(len(out)):
-        s, n = data + offsets[i], offsets[i + 1] - offsets[i]
-        if n <= 16:
-            out[i] = _up_to_16(s, n)
-        elif n <= 32:
-            out[i] = _up_to_32(s, n)
-        elif n <= 64:
-            out[i] = _up_to_64(s, n)
-        else:
-            out[i] = _longer(s, n)
+        out[i] = fingerprint_at(data + offsets[i], offsets[i + 1] - offsets[i])
 
 
 @_all.otherwise
 def _(data: int, offsets: Any, out: Any) -> None:
     for i in range(len(out)):
         out[i] = fingerprint64(native.bytes_at(data + int(offsets[i]), int(offsets[i + 1] - offsets[i])))
+
+
+@compiled(["int64(int64, int64, uint64[::1])"], before=native.teach, nogil=False, parts=(*PARTS, *held_texts.PARTS))
+def _held(objects: int, kind: int, out: Any) -> int:
+    for i in range(len(out)):
+        n = length_at(objects, i, kind)
+        if n < 0:
+            return i
+        out[i] = fingerprint_at(begin_at(objects, i), n)
+    return -1
+
+
+@_held.otherwise
+def _(objects: int, kind: int, out: Any) -> int:
+    return held_texts.each_text(objects, out, fingerprint64)
 
 
 def fingerprints(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -132,6 +149,8 @@ def fingerprints(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return out
 
 
-def fingerprints_of(texts: Sequence[bytes]) -> np.ndarray:
-    """uint64[n]."""
-    return fingerprints(*native.end_to_end(texts))
+def fingerprints_of(texts: np.ndarray) -> np.ndarray:
+    """uint64, of an array of strings of the same shape."""
+    out = np.empty(texts.size, np.uint64)
+    held_texts.over_texts(_held, texts, out)
+    return out.reshape(texts.shape)

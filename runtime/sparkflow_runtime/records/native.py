@@ -8,7 +8,6 @@ functions are for the time until a loop is compiled, and for SPARKFLOW_NUMBA=0.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -41,13 +40,6 @@ def uint64_at(buffer: int, at: int) -> int:
 def bytes_at(buffer: int, length: int) -> bytes:
     """In Python alone."""
     return ctypes.string_at(buffer, length)
-
-
-def end_to_end(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
-    """(uint8 of all of them one after the other, int64[n + 1] of where each begins and the last ends)."""
-    offsets = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=offsets[1:])
-    return np.frombuffer(b"".join(texts) or b"\0", np.uint8), offsets
 
 
 def set_byte(buffer: int, at: int, value: int) -> None:

@@ -6,14 +6,14 @@ Source: Aumasson and Bernstein 2012.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
-from sparkflow_runtime.records import native
+from sparkflow_runtime.records import held_texts, native
 from sparkflow_runtime.records.hashes import sip_hash
+from sparkflow_runtime.records.held_texts import begin_at, length_at
 from sparkflow_runtime.records.native import byte_at, uint64_at
 
 _MASK = (1 << 64) - 1
@@ -43,10 +43,18 @@ def _word_of(s: int, at: int, n: int) -> Any:
     return word
 
 
-@compiled(["void(int64, int64[::1], uint64[::1], uint64[::1])"], before=native.teach, parts=(_turned, _round, _word_of))
-def _all(data: int, offsets: Any, key: Any, out: Any) -> None:
+@compiled(
+    ["int64(int64, int64, uint64[::1], uint64[::1])"],
+    before=native.teach,
+    nogil=False,
+    parts=(_turned, _round, _word_of, *held_texts.PARTS),
+)
+def _held(objects: int, kind: int, key: Any, out: Any) -> int:
     for i in range(len(out)):
-        s, n = data + offsets[i], offsets[i + 1] - offsets[i]
+        n = length_at(objects, i, kind)
+        if n < 0:
+            return i
+        s = begin_at(objects, i)
         a, b, c, d = key[0], key[1], key[2], key[3]
         for at in range(0, n + 1, 8):
             word = _word_of(s, at, n)
@@ -58,19 +66,17 @@ def _all(data: int, offsets: Any, key: Any, out: Any) -> None:
         for _ in range(4):
             a, b, c, d = _round(a, b, c, d)
         out[i] = a ^ b ^ c ^ d
+    return -1
 
 
-@_all.otherwise
-def _(data: int, offsets: Any, key: Any, out: Any) -> None:
+@_held.otherwise
+def _(objects: int, kind: int, key: Any, out: Any) -> int:
     first, second = (int(word) for word in key[:2] ^ _START[:2])
-    for i in range(len(out)):
-        text = native.bytes_at(data + int(offsets[i]), int(offsets[i + 1] - offsets[i]))
-        out[i] = sip_hash(text, first, second)
+    return held_texts.each_text(objects, out, lambda text: sip_hash(text, first, second))
 
 
-def sip_hashes_of(texts: Sequence[bytes], key0: int, key1: int) -> np.ndarray:
-    """uint64[n], under a key of two words."""
-    data, offsets = native.end_to_end(texts)
-    key, out = np.array([key0 & _MASK, key1 & _MASK] * 2, np.uint64) ^ _START, np.empty(len(texts), np.uint64)
-    _all(data.ctypes.data, offsets, key, out)
-    return out
+def sip_hashes_of(texts: np.ndarray, key0: int, key1: int) -> np.ndarray:
+    """uint64, of an array of strings of the same shape, under a key of two words."""
+    key, out = np.array([key0 & _MASK, key1 & _MASK] * 2, np.uint64) ^ _START, np.empty(texts.size, np.uint64)
+    held_texts.over_texts(_held, texts, key, out)
+    return out.reshape(texts.shape)

@@ -6,18 +6,36 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow_runtime.kernels import feature
+from sparkflow_runtime.kernels import cross_loops, feature
 
 
-def test_both_versions_of_joined_hashes() -> None:
-    drawn = np.random.default_rng(1)
-    more = drawn.integers(0, 2**64, 50, np.uint64, endpoint=False)
+@pytest.mark.parametrize("rows", [0, 1, 50])
+def test_both_versions_of_crosses(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = np.random.default_rng(rows)
+    at = np.stack([np.arange(rows), np.zeros(rows, int)], 1)
+    words = np.fromiter((bytes(drawn.integers(0, 256, n)) for n in drawn.integers(0, 90, rows)), object, rows)
+    numbers, shape = drawn.integers(-(2**62), 2**62, rows), np.array([rows, 1])
+    given = at, at, words, numbers, shape, shape, words[::-1, None], numbers[:, None]
+    attrs = {"N": 2, "hashed_output": True, "num_buckets": 1000, "hash_key": 0xDECAFCAFFE}
     found = []
-    for loop in (feature.join_hashes.compile(), feature.join_hashes.numpy):
-        found.append(np.arange(50, dtype=np.uint64) * np.uint64(2**58 + 1))
-        loop(found[-1], more)
-    assert found[0].tobytes() == found[1].tobytes()
-    assert len({*found[0].tolist()}) == 50
+    for loop in (cross_loops.cross_rows.compile(), cross_loops.cross_rows.numpy):
+        monkeypatch.setattr(cross_loops.cross_rows, "_call", loop)
+        found.append([out.tolist() for out in feature._sparse_cross(np, *given, **attrs)])
+    assert found[0] == found[1]
+    assert len({*found[0][1]}) >= rows * 0.8 and all(0 <= one < 1000 for one in found[0][1])
+
+
+@pytest.mark.parametrize("wrong", [(0, "text"), (0, None), (1, np.array([[2], [1], [0]])), (4, np.array([2, 1]))])
+def test_what_does_not_fit_a_cross(wrong: tuple[int, object]) -> None:
+    cross_loops.cross_rows.wait(60)
+    given = [np.stack([np.arange(3), np.zeros(3, int)], 1), np.array([b"a", b"b", b"c"], object), np.array([3, 1])]
+    inputs = [given[0], given[0], given[1], given[1], given[2], given[2]]
+    at, value = wrong
+    inputs[at] = value if isinstance(value, np.ndarray) else inputs[at]
+    if at == 0:
+        inputs[2] = np.array([b"a", value, b"c"], object)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        feature._sparse_cross(np, *inputs, N=2, hashed_output=True, num_buckets=10, hash_key=1)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7])

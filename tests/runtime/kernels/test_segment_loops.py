@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparkflow_runtime.kernels import fill_loops, segment_loops
+from sparkflow_runtime.kernels import bag_loops, fill_loops, segment_loops
 
 KINDS = [segment_loops.SUM, segment_loops.MEAN, segment_loops.SQRT_N]
 
@@ -21,24 +21,30 @@ def case(dtype: str, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("width", [1, 5, 16])
 @pytest.mark.parametrize("kind", KINDS)
-def test_both_versions_of_the_sums(kind: int, width: int, dtype: str) -> None:
+@pytest.mark.parametrize("number", ["int32", "int64"])
+def test_both_versions_of_the_sums(number: str, kind: int, width: int, dtype: str) -> None:
     data, indices, ids = case(dtype, width)
+    indices, ids = indices.astype(number), ids.astype(number)
+    hidden = np.arange(33) % 5 == 0 if width > 1 else np.empty(0, bool)
     wanted = np.zeros((33, width), dtype)
     for i, row in zip(ids, data[indices]):
         wanted[i] += row
     times = np.maximum(np.bincount(ids, minlength=33), 1)[:, None]
     wanted /= (np.ones_like(times) if kind == 0 else times if kind == 1 else np.sqrt(times)).astype(dtype)
+    wanted[: len(hidden)][hidden] = 0
     for loop in (segment_loops.sum_picked.compile(), segment_loops.sum_picked.numpy):
         out = np.zeros_like(wanted)
-        assert loop(data, indices, ids, kind, out) == -1
+        assert loop(data, indices, ids, kind, hidden.view(np.uint8), out) == -1
         assert out.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("skips", [False, True])
-def test_both_versions_of_the_way_back(kind: int, dtype: str, skips: bool) -> None:
+@pytest.mark.parametrize("number", ["int32", "int64"])
+def test_both_versions_of_the_way_back(number: str, kind: int, dtype: str, skips: bool) -> None:
     grad, indices, ids = case(dtype, 3)
+    indices, ids = indices.astype(number), ids.astype(number)
     skipped = np.arange(40) % 7 == 0 if skips else np.zeros(40, bool)
     found = []
     for loop in (segment_loops.spread_picked.compile(), segment_loops.spread_picked.numpy):
@@ -60,7 +66,7 @@ def test_what_does_not_fit(wrong: tuple[int, int | None, int | None]) -> None:
     at, index, number = wrong
     indices[at], ids[at] = indices[at] if index is None else index, ids[at] if number is None else number
     for loop in (segment_loops.sum_picked.compile(), segment_loops.sum_picked.numpy):
-        assert loop(data, indices, ids, 0, np.zeros((33, 2), np.float32)) == at
+        assert loop(data, indices, ids, 0, np.empty(0, np.uint8), np.zeros((33, 2), np.float32)) == at
     if number != 1:  # out of order is no matter on the way back
         skipped, times = np.zeros(33, np.uint8), np.zeros(33, np.int64)
         for loop in (segment_loops.spread_picked.compile(), segment_loops.spread_picked.numpy):
@@ -87,3 +93,31 @@ def test_an_entry_of_no_row(bad: int) -> None:
     for loop in (fill_loops.place_entries.compile(), fill_loops.place_entries.numpy):
         room = [np.empty(n, np.int64) for n in (20, 22, 2)]
         assert loop(indices, *room, np.empty(20, np.uint8)) == -1
+
+
+@pytest.mark.parametrize("only_known", [0, 1])
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+@pytest.mark.parametrize("entries", [0, 1, 50, 400])
+def test_both_versions_of_the_numbers_of_bags(entries: int, kind: str, only_known: int) -> None:
+    rng = np.random.default_rng(entries)
+    indices = np.stack([rng.integers(0, 20, entries), np.arange(entries)], 1).astype(np.int64)
+    ids, most, found = rng.integers(-3, 30, entries), entries + 20, []
+    for loop in (bag_loops.number_bags.compile(), bag_loops.number_bags.numpy):
+        row_of, where, empty = np.zeros(most, kind), np.zeros(most, kind), np.zeros(20, np.uint8)
+        distinct, room = np.zeros(most, np.int64), np.ones(21 + most + max(16, 4 * most), np.uint64)
+        total = loop(indices, ids, 7, only_known, row_of, where, empty, distinct, room)
+        found.append([a.tolist() for a in (row_of[:total], where[:total], empty, distinct[: int(room[0])])])
+    rows, where, empty, distinct = found[0]
+    assert found[0] == found[1]
+    kept = [(row, i) for (row, _), i in zip(indices.tolist(), ids.tolist()) if i >= 0 or not only_known]
+    given = kept + [(row, 7) for row in {*range(20)} - {row for row, _ in kept}]
+    assert sorted(given) == sorted((row, distinct[i]) for row, i in zip(rows, where)) and rows == sorted(rows)
+    assert empty == [row not in {row for row, _ in kept} for row in range(20)]
+
+
+@pytest.mark.parametrize("bad", [-1, 20])
+def test_a_bag_of_no_row(bad: int) -> None:
+    indices, ids = np.array([[0, 0], [bad, 0]]), np.array([1, 2])
+    for loop in (bag_loops.number_bags.compile(), bag_loops.number_bags.numpy):
+        room = np.empty(22, np.int64), np.empty(22, np.int64), np.empty(20, np.uint8), np.empty(22, np.int64)
+        assert loop(indices, ids, 0, 0, *room, np.empty(200, np.uint64)) == -1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sparkflow_runtime.records import ready, sip_hashes
+from sparkflow_runtime.records import fingerprints, murmur_hashes, ready, sip_hashes
 
-LOOPS = (*ready.LOOPS, sip_hashes._all)
+LOOPS = (*ready.LOOPS, fingerprints._held, sip_hashes._held, murmur_hashes._held)
 
 
 @pytest.fixture(params=["machine code", "python"])
