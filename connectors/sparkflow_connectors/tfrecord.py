@@ -2,7 +2,7 @@
 
     table = tf.local.read_tfrecord("folder", columns=["label", "x"])
 
-`column=value` folders are partitions, as Spark and Hive write them; names that begin with _ or . are not read.
+`column=value` folders are partitions, as Spark and Hive write them; other names that begin with _ or . are not read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from sparkflow_connectors.plain_types import plain_schema
 from sparkflow_connectors.record_batches import Decoder
 from sparkflow_connectors.record_types import (
     BYTE_ARRAY,
@@ -26,6 +27,7 @@ from sparkflow_connectors.record_types import (
     EXAMPLE,
     RECORD_TYPES,
     SIDECAR,
+    check_schema,
     from_json,
     is_text,
 )
@@ -98,7 +100,7 @@ class Dataset:
         counts = Counts() if counts is None else counts
         wanted = self.schema if columns is None else pa.schema([self.column(c) for c in columns])
         own = {c for folders in self.partitions.values() for c in folders}
-        inside = Decoder(pa.schema([f for f in wanted if f.name not in own]), self.record_type)
+        inside = Decoder(self._inside(wanted, own), self.record_type)
         for path in self.files if files is None else files:
             with RecordFile(path, compression_of(path, self.options.codec), self.options.on_error == "skip") as file:
                 for block in file.blocks():
@@ -106,6 +108,13 @@ class Dataset:
                 counts.damaged += file.skipped
                 if file.skipped:
                     log.warning("%s: %d damaged places were left out (on_error='skip')", path, file.skipped)
+
+    def _inside(self, wanted: pa.Schema, own: set[str]) -> pa.Schema:
+        """What is read of the records; of those that are one column, that one in any case."""
+        found = pa.schema([f for f in wanted if f.name not in own])
+        if self.record_type == BYTE_ARRAY and not len(found):
+            return BYTE_ARRAY_SCHEMA
+        return found
 
     def _of_block(
         self, block: Block, path: str, inside: Decoder, wanted: pa.Schema, counts: Counts
@@ -196,6 +205,9 @@ def open_tfrecord(
     if schema is None:
         schema = _inferred([path for path, _ in found], record_type, options)
     partitions = {path: values for path, values in found if values}
+    folders_of = {name for values in partitions.values() for name in values}
+    schema = plain_schema(schema)
+    check_schema(pa.schema([f for f in schema if f.name not in folders_of]), record_type)
     return Dataset(tuple(p for p, _ in found), _with_partitions(schema, found), record_type, options, partitions)
 
 
@@ -220,7 +232,7 @@ def files_of(root: str) -> Iterator[tuple[str, dict[str, str | None]]]:
         yield root, {}
         return
     for folder, inner, names in os.walk(root):
-        inner[:] = sorted(n for n in inner if not n.startswith(("_", ".")))
+        inner[:] = sorted(n for n in inner if not n.startswith(("_", ".")) or (n[0] == "_" and "=" in n))
         parts = Path(folder).relative_to(root).parts
         values = dict(_partition_value(p) for p in parts if "=" in p)
         for name in sorted(names):

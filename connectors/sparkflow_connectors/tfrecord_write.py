@@ -14,14 +14,15 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sparkflow_connectors.plain_types import plain_batch, plain_schema
 from sparkflow_connectors.record_batches import encoded
-from sparkflow_connectors.record_types import EXAMPLE, SIDECAR, check_schema, joined, to_json
+from sparkflow_connectors.record_types import EXAMPLE, SIDECAR, check_folder_type, check_schema, joined, to_json
 from sparkflow_connectors.tfrecord import (
     BATCH_ROWS,
     NULL_PARTITION,
@@ -43,6 +44,7 @@ from sparkflow_runtime.wire.errors import (
 )
 
 _TEMPORARY = "_temporary"
+_HELD_OPEN = 200  # files of one part; a process may have 1024 open, often
 MODES = ("error", "append", "overwrite")
 
 
@@ -81,6 +83,8 @@ class FolderWriter:
         self.inside = pa.schema([f for f in schema if f.name not in self.partition_by])
         if not len(self.inside):
             raise InvalidArgumentError("partition_by names every column: nothing is left for the records")
+        for name in self.partition_by:
+            check_folder_type(schema.field(name))
         check_schema(self.inside, record_type)
         self.token = token or secrets.token_hex(8)
 
@@ -122,7 +126,8 @@ class FolderWriter:
                     name = os.path.join(folder, file)
                     if name not in open_files:
                         self._part_folder(folder)
-                        open_files[name] = RecordWriter(os.path.join(self.temporary, name), self.compression)
+                        held = len(open_files) < _HELD_OPEN
+                        open_files[name] = RecordWriter(os.path.join(self.temporary, name), self.compression, held)
                     open_files[name].write_framed(encoded(rows, self.record_type))
             for writer in open_files.values():
                 writer.close()
@@ -187,17 +192,13 @@ class FolderWriter:
         if not self.partition_by:
             yield "", batch
             return
-        table = pa.Table.from_batches([batch])
-        for values in table.group_by(self.partition_by).aggregate([]).to_pylist():
-            rows = table
-            for name, value in values.items():
-                column = rows.column(name)
-                rows = rows.filter(
-                    pc.is_null(column) if value is None else pc.equal(column, pa.scalar(value, column.type))
-                )
-            folder = os.path.join(*(f"{quote(n)}={_folder_value(v)}" for n, v in values.items()))
-            for part in rows.select(self.inside.names).combine_chunks().to_batches():
-                yield folder, part
+        groups, of_row = _groups([batch.column(name) for name in self.partition_by])
+        order = np.argsort(of_row, kind="stable")
+        rows = batch.select(self.inside.names).take(pa.array(order))
+        ends = np.cumsum(np.bincount(of_row, minlength=len(groups)))
+        for values, start, end in zip(groups, [0, *ends], ends):
+            folder = os.path.join(*(_folder(n, v) for n, v in zip(self.partition_by, values)))
+            yield folder, rows.slice(start, end - start)
 
     def _made(self, folder: str) -> None:
         try:
@@ -251,6 +252,23 @@ def _held(folder: str) -> Iterator[None]:
             stack.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+
+
+def _groups(columns: list[pa.Array]) -> tuple[list[tuple[Any, ...]], np.ndarray]:
+    """(the different rows of the columns, which of them each row is). Values are told apart as their bits are: NaN is
+    one of them, 0.0 and -0.0 are two."""
+    codes = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        coded = column.dictionary_encode("encode")
+        codes = codes * (len(coded.dictionary) + 1) + coded.indices.to_numpy()
+        _, codes = np.unique(codes, return_inverse=True)  # small numbers again, whatever the number of columns
+    _, first, of_row = np.unique(codes, return_index=True, return_inverse=True)
+    return [tuple(column[i].as_py() for column in columns) for i in first.tolist()], of_row
+
+
+def _folder(name: str, value: object) -> str:
+    name = quote(name, safe="")
+    return f"{'%2E' + name[1:] if name.startswith('.') else name}={_folder_value(value)}"
 
 
 def _folder_value(value: object) -> str:
