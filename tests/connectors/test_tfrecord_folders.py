@@ -101,3 +101,11 @@ def test_a_feature_without_a_value_where_none_is_null(tmp_path: Path) -> None:
 def test_a_double_that_floats_have_not(tmp_path: Path) -> None:
     to_tfrecord(pa.table({"x": [1e300, -1e300, 1.5]}), tmp_path / "out")
     assert read_tfrecord(tmp_path / "out").column("x").to_pylist() == [float("inf"), float("-inf"), 1.5]
+
+
+def test_empty_files_have_no_record(tmp_path: Path) -> None:
+    """As TensorFlow reads them, and gzip."""
+    for name in ("a.tfrecord", "b.tfrecord.gz", "c.tfrecord.zlib"):
+        (tmp_path / name).touch()
+    assert read_tfrecord(tmp_path, schema=pa.schema([("x", pa.int64())])).num_rows == 0
+    assert read_tfrecord(tmp_path).column_names == []

@@ -247,6 +247,8 @@ class _Inflated(io.RawIOBase):
             if self._inflate.eof and not self._another_member():
                 return b""
             if not self._more():
+                if not self._raw.tell():  # an empty file: to TensorFlow and gzip it has no record, as a plain one
+                    return b""
                 raise EOFError("the compressed data end early")
             piece = self._given[self._at : self._at + _PIECE]
             data = bytes(self._inflate.decompress(piece, most))
