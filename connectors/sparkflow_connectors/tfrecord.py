@@ -31,6 +31,7 @@ from sparkflow_connectors.record_types import (
     from_json,
     is_text,
 )
+from sparkflow_connectors.tfrecord_commit import settled
 from sparkflow_connectors.tfrecord_infer import Inference
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.files import Block, RecordFile
@@ -188,6 +189,7 @@ def open_tfrecord(
     folders: dict[str, list[tuple[str, dict[str, str | None]]]] = {}
     for path in map(local_path, [paths] if isinstance(paths, str | os.PathLike) else paths):
         for root in sorted(glob.glob(path)) if glob.has_magic(path) else [path]:
+            settled(root)
             folders[root] = list(files_of(root))
     found = [one for files in folders.values() for one in files]
     if not found and not any(os.path.exists(os.path.join(root, SIDECAR)) for root in folders):

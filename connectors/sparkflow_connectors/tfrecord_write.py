@@ -7,12 +7,11 @@ Parts are written under `_temporary-...` and moved in place at the end, with `_S
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,7 +21,7 @@ import pyarrow as pa
 
 from sparkflow_connectors.plain_types import plain_batch, plain_schema
 from sparkflow_connectors.record_batches import encoded
-from sparkflow_connectors.record_types import EXAMPLE, SIDECAR, check_folder_type, check_schema, joined, to_json
+from sparkflow_connectors.record_types import EXAMPLE, check_folder_type, check_schema, joined, to_json
 from sparkflow_connectors.tfrecord import (
     BATCH_ROWS,
     NULL_PARTITION,
@@ -32,6 +31,7 @@ from sparkflow_connectors.tfrecord import (
     local_path,
     sidecar_of,
 )
+from sparkflow_connectors.tfrecord_commit import TEMPORARY, held, is_showing, settle, settled, show
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.files import RecordWriter
 from sparkflow_runtime.wire.errors import (
@@ -43,7 +43,6 @@ from sparkflow_runtime.wire.errors import (
     ResourceExhaustedError,
 )
 
-_TEMPORARY = "_temporary"
 _HELD_OPEN = 200  # files of one part; a process may have 1024 open, often
 MODES = ("error", "append", "overwrite")
 
@@ -90,10 +89,11 @@ class FolderWriter:
 
     @property
     def temporary(self) -> str:
-        return os.path.join(self.path, f"{_TEMPORARY}-{self.token}")
+        return os.path.join(self.path, f"{TEMPORARY}-{self.token}")
 
     def begin(self) -> None:
         """Raises AlreadyExistsError, PermissionDeniedError, InvalidArgumentError where another schema is there."""
+        settled(self.path)
         self._check()
         self._made(self.temporary)
 
@@ -152,22 +152,14 @@ class FolderWriter:
     def commit(self, files: Sequence[str]) -> None:
         """Show these files, then the sidecar and `_SUCCESS`. Of writers that commit at once one does so after the
         other. Raises as `begin` where another was quicker, with what the mode or the schema does not allow."""
-        with _held(self.path):
-            schema = self._check()
-            if self.mode == "overwrite":
-                for name in os.listdir(self.path):
-                    if not name.startswith(_TEMPORARY):
-                        _removed(os.path.join(self.path, name))
-            for name in files:
-                self._made(os.path.join(self.path, os.path.dirname(name)))
-                os.replace(os.path.join(self.temporary, name), os.path.join(self.path, name))
-            for name, text in ((SIDECAR, to_json(schema, self.record_type)), ("_SUCCESS", "")):
-                unfinished = os.path.join(self.temporary, name)
-                Path(unfinished).write_text(text, encoding="utf-8")
-                os.replace(unfinished, os.path.join(self.path, name))
-            self._end()
+        with held(self.path):
+            settle(self.path)
+            schema = to_json(self._check(), self.record_type)
+            show(self.path, self.temporary, files, self.mode == "overwrite", schema)
 
     def abort(self) -> None:
+        if is_showing(self.path, self.temporary):  # there is no way back: who comes next finishes that
+            return
         self._end()
         with suppress(OSError):  # something is in it, or another writer has taken it away
             os.rmdir(self.path)
@@ -243,17 +235,6 @@ def _make(folder: str, times: int = 100) -> None:
                 raise
 
 
-@contextmanager
-def _held(folder: str) -> Iterator[None]:
-    """The folder for this writer alone, on file systems that can."""
-    with ExitStack() as stack:
-        with suppress(OSError):
-            descriptor = os.open(folder, os.O_RDONLY)
-            stack.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-
-
 def _groups(columns: list[pa.Array]) -> tuple[list[tuple[Any, ...]], np.ndarray]:
     """(the different rows of the columns, which of them each row is). Values are told apart as their bits are: NaN is
     one of them, 0.0 and -0.0 are two."""
@@ -281,10 +262,3 @@ def _folder_value(value: object) -> str:
 
 def _line(schema: pa.Schema) -> str:
     return ", ".join(f"{f.name}: {f.type}" for f in schema)
-
-
-def _removed(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    else:
-        os.unlink(path)
