@@ -45,27 +45,53 @@ def _as_bytes(value: Any) -> bytes:
 
 
 class _Vocabulary:
-    """Words by their fingerprints: a table that is made once, not for each batch."""
+    """Words by their fingerprints: a table that is made once, not for each batch.
+
+    In the order of the fingerprints, `begins` tells where those begin that have the same upper bits: so many bits that
+    it is mostly one or none.
+    """
 
     def __init__(self, words: tuple[str, ...]):
         self.words = pa.array(words, pa.large_string()).cast(pa.large_binary())
         prints = _fingerprints(self.words)
         self._order = np.argsort(prints, kind="stable")
-        self._sorted = prints[self._order]
+        self._sorted = np.append(prints[self._order], np.uint64(2**64 - 1))
+        bits = len(words).bit_length() + 1
+        self._shift = np.uint64(64 - bits)
+        counts = np.bincount((prints >> self._shift).astype(np.int64), minlength=1 << bits)
+        self._begins = np.cumsum(counts) - counts
 
     def positions(self, array: pa.Array, prints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(int64 positions, which of them are right); a null has none."""
         if not len(self.words):
             return np.zeros(len(array), np.int64), np.zeros(len(array), bool)
-        at = np.minimum(np.searchsorted(self._sorted, prints), len(self.words) - 1)
+        at = self._begins[prints >> self._shift]
+        behind = np.flatnonzero(self._sorted[at] < prints)
+        while len(behind):
+            at[behind] += 1
+            behind = behind[self._sorted[at[behind]] < prints[behind]]
+        at = np.minimum(at, len(self.words) - 1)
         found = self._order[at]
         same = pc.equal(self.words.take(pa.array(found)), array)
         return found, pc.fill_null(same, False).to_numpy(zero_copy_only=False)
 
 
 @lru_cache(maxsize=16)
-def _vocabulary(words: tuple[str, ...]) -> _Vocabulary:
+def _made(words: tuple[str, ...]) -> _Vocabulary:
     return _Vocabulary(words)
+
+
+_by_identity: dict[int, tuple[tuple[str, ...], _Vocabulary]] = {}
+
+
+def _vocabulary(words: tuple[str, ...]) -> _Vocabulary:
+    """To find it by its words takes as long as there are words: for the same tuple that is done once."""
+    found = _by_identity.get(id(words))
+    if found is None or found[0] is not words:
+        if len(_by_identity) >= 64:
+            _by_identity.clear()
+        found = _by_identity[id(words)] = words, _made(words)
+    return found[1]
 
 
 def _fingerprints(array: pa.Array) -> np.ndarray:

@@ -276,6 +276,16 @@ REFUSED: list[tuple[pa.DataType, Any, Any, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 1000])
+def test_vocabularies_of_any_size(size: int) -> None:
+    words = tuple(f"w{i}" for i in range(size))
+    asked = [f"w{i}" for i in range(0, 2 * size + 5, 3)] * 2
+    expected = [int(w[1:]) if int(w[1:]) < size else -1 for w in asked]
+    assert (
+        tensor(asked, pa.string(), vocabulary=words) == tensor(asked, pa.string(), vocabulary=list(words)) == expected
+    )
+
+
 def test_bytes_that_are_no_text_have_ids_too() -> None:
     words = {"vocabulary": ["a", "é"], "num_oov_buckets": 2, "default": b"a"}
     found = tensor([b"\xff", "é".encode(), None], pa.binary(), **words)
@@ -313,3 +323,19 @@ def test_a_type_that_changes_on_the_way() -> None:
         check_batch(pa.record_batch([pa.array([1])], names=["c"]), columns, 0)
     with pytest.raises(tf.errors.InvalidArgumentError, match="'c' is missing; the table has 'd'"):
         check_batch(pa.record_batch([pa.array([1])], names=["d"]), columns, 0)
+
+
+def test_batches_whose_columns_move_or_go() -> None:
+    """What was found of one batch's schema holds for those that have the same."""
+    first = pa.record_batch({"a": [1, 2], "b": [3.0, 4.0]})
+    columns = resolve(first.schema, ["a", "b"], None)
+    for batch in (first, first.select(["b", "a"]), first.append_column("c", pa.array(["x", "y"])), first):
+        check_batch(batch, columns, 0)
+        assert {n: v.tolist() for n, v in arrays(batch, columns).items()} == {"a": [1, 2], "b": [3.0, 4.0]}
+    for wrong, message in (
+        (first.select(["a"]), "Column 'b' is missing"),
+        (first.append_column("a", pa.array([1, 2])), "Column 'a' is there 2 times"),
+        (pa.record_batch({"a": [1.0], "b": [3.0]}), "Column 'a' has type double, and the table said int64"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            check_batch(wrong, columns, 0)
