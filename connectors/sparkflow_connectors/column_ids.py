@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sparkflow_connectors.columns import Column
 from sparkflow_runtime.records import ready
-from sparkflow_runtime.records.fingerprints import fingerprints
+from sparkflow_runtime.records.fingerprints import fingerprints, fingerprints_of_numbers
 
 
 def in_unit(column: Column, value: Any) -> Any:
@@ -24,20 +24,41 @@ def in_unit(column: Column, value: Any) -> Any:
 def ids(column: Column, array: pa.Array) -> pa.Array:
     """Of strings, bytes and whole numbers, int64."""
     if pa.types.is_integer(array.type):
+        if column.vocabulary is None and (numbers := _numbers(column, array)) is not None:
+            return _buckets(fingerprints_of_numbers(numbers), column, array if column.default is None else None)
         array = array.cast(pa.string())
     array = array.cast(pa.large_binary())
     if column.default is not None:
         array = array.fill_null(_as_bytes(column.default))
     prints = _fingerprints(array)
-    null = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     if column.vocabulary is None:
-        return pa.array((prints % np.uint64(column.hash_buckets)).astype(np.int64), mask=null)
+        return _buckets(prints, column, array)
     vocabulary = _vocabulary(tuple(column.vocabulary))
     found, known = vocabulary.positions(array, prints)
     other: Any = -1
     if column.num_oov_buckets:
         other = (prints % np.uint64(column.num_oov_buckets)).astype(np.int64) + len(vocabulary.words)
-    return pa.array(np.where(known, found, other), mask=null)
+    return pa.array(np.where(known, found, other), mask=_nulls(array))
+
+
+def _numbers(column: Column, array: pa.Array) -> np.ndarray | None:
+    """int64, with the default (or 0) in the place of nulls; None where that is no such number."""
+    default = 0 if column.default is None else column.default
+    if array.type == pa.uint64() or type(default) is not int or not -(2**63) <= default < 2**63:
+        return None
+    ready.wait()
+    array = array.cast(pa.int64())
+    return np.asarray((array.fill_null(default) if array.null_count else array).to_numpy())
+
+
+def _buckets(prints: np.ndarray, column: Column, array: pa.Array | None) -> pa.Array:
+    """array: whose nulls are nulls."""
+    found = (prints % np.uint64(column.hash_buckets)).astype(np.int64)
+    return pa.array(found, mask=None if array is None else _nulls(array))
+
+
+def _nulls(array: pa.Array) -> np.ndarray | None:
+    return array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
 
 
 def _as_bytes(value: Any) -> bytes:

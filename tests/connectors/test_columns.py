@@ -286,6 +286,17 @@ def test_vocabularies_of_any_size(size: int) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.int8(), pa.int64(), pa.uint32(), pa.uint64(), pa.dictionary(pa.int8(), pa.int16())]
+)
+@pytest.mark.parametrize("default", [None, 300, -(2**63), 2**70, True, "x", 0.5])
+def test_numbers_are_hashed_as_their_digits(kind: pa.DataType, default: Any) -> None:
+    values = [0, 7, 100, 7, *([] if default is None else [None])]
+    expected = [fingerprint64(str(default if v is None else v).encode()) % 1000 for v in values]
+    assert tensor(values, kind, hash_buckets=1000, default=default) == expected
+    assert tensor([values], pa.list_(pa.int64()), hash_buckets=1000, default=default, shape=[len(values)]) == [expected]
+
+
 def test_bytes_that_are_no_text_have_ids_too() -> None:
     words = {"vocabulary": ["a", "é"], "num_oov_buckets": 2, "default": b"a"}
     found = tensor([b"\xff", "é".encode(), None], pa.binary(), **words)
