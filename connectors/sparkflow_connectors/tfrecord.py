@@ -188,7 +188,7 @@ def open_tfrecord(
     options = options or Options()
     folders: dict[str, list[tuple[str, dict[str, str | None]]]] = {}
     for path in map(local_path, [paths] if isinstance(paths, str | os.PathLike) else paths):
-        for root in sorted(glob.glob(path)) if glob.has_magic(path) else [path]:
+        for root in [path] if os.path.exists(path) or not glob.has_magic(path) else sorted(glob.glob(path)):
             settled(root)
             folders[root] = list(files_of(root))
     found = [one for files in folders.values() for one in files]

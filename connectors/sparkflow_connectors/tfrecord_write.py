@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,26 @@ import pyarrow as pa
 
 from sparkflow_connectors.plain_types import plain_batch, plain_schema
 from sparkflow_connectors.record_batches import encoded
-from sparkflow_connectors.record_types import EXAMPLE, check_folder_type, check_schema, joined, to_json
+from sparkflow_connectors.record_types import (
+    BYTE_ARRAY,
+    EXAMPLE,
+    check_folder_type,
+    check_schema,
+    joined,
+    kind_of,
+    leaves,
+    to_json,
+    value_type,
+)
 from sparkflow_connectors.tfrecord import (
     BATCH_ROWS,
     NULL_PARTITION,
     SUFFIXES,
+    Options,
     compression_of,
     files_of,
     local_path,
+    open_tfrecord,
     sidecar_of,
 )
 from sparkflow_connectors.tfrecord_commit import TEMPORARY, held, is_showing, settle, settled, show
@@ -43,6 +55,7 @@ from sparkflow_runtime.wire.errors import (
     ResourceExhaustedError,
 )
 
+_FOREIGN = 1000  # records of others that are looked at before one appends to them
 _HELD_OPEN = 200  # files of one part; a process may have 1024 open, often
 MODES = ("error", "append", "overwrite")
 
@@ -99,12 +112,21 @@ class FolderWriter:
 
     def _check(self) -> pa.Schema:
         """What is there already; the schema of that and of what is added."""
-        if not os.path.isdir(self.path) or not any(files_of(self.path)):
+        first = next(files_of(self.path), None) if os.path.isdir(self.path) else None
+        if first is None:
             return self.schema
         if self.mode == "error":
             raise AlreadyExistsError(f"{self.path} has record files already; mode='append' or 'overwrite' goes on")
+        if self.mode == "overwrite":
+            return self.schema
+        if first[1].keys() != set(self.partition_by):
+            raise InvalidArgumentError(
+                f"{self.path} has {_folders(first[1])}, and what is appended would have {_folders(self.partition_by)}: "
+                "give the same partition_by, or another folder"
+            )
         there = sidecar_of(self.path)
-        if self.mode == "overwrite" or there is None:
+        if there is None:
+            self._check_foreign()
             return self.schema
         schema = joined(there[0], self.schema) if there[1] == self.record_type else None
         if schema is None:
@@ -113,6 +135,21 @@ class FolderWriter:
                 f"{_line(self.schema)}"
             )
         return schema
+
+    def _check_foreign(self) -> None:
+        """Raises InvalidArgumentError where records that others wrote have features that the schema, which is to be
+        written beside them, has not, or has of another kind."""
+        if self.record_type == BYTE_ARRAY:
+            return
+        mine = {field.name: field for field in leaves(self.schema)}
+        for field in open_tfrecord(self.path, Options(self.record_type, sample=_FOREIGN)).schema:
+            own = mine.get(field.name)
+            if own is None or kind_of(value_type(own.type)) != kind_of(value_type(field.type)):
+                has = "has not" if own is None else f"has as {own.type}"
+                raise InvalidArgumentError(
+                    f"{self.path} holds records with {field.name!r}, {field.type}, which what is appended {has}. Give "
+                    "them the same columns, or write to another folder"
+                )
 
     def write(self, batches: Iterator[pa.RecordBatch], part: int, attempt: str = "") -> list[str]:
         """One part; the files that it made, below `temporary`. attempt: which, of several that may run at once. Of a
@@ -213,6 +250,8 @@ def to_tfrecord(
     rows_per_file: int = 1_000_000,
 ) -> None:
     """A table as a folder of record files. Raises what FolderWriter raises; nothing is left of a failed writing."""
+    if rows_per_file < 1:
+        raise InvalidArgumentError(f"rows_per_file must be at least 1, got {rows_per_file}")
     writer = FolderWriter(path, table.schema, mode, record_type, codec, partition_by)
     writer.begin()
     try:
@@ -258,6 +297,10 @@ def _folder_value(value: object) -> str:
         return str(value).lower()
     text = value if isinstance(value, bytes) else str(value)
     return NULL_PARTITION if value is None else quote(text, safe="")
+
+
+def _folders(names: Collection[str]) -> str:
+    return f"folders {'/'.join(f'{name}=...' for name in names)}" if names else "no partition folders"
 
 
 def _line(schema: pa.Schema) -> str:

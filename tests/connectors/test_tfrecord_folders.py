@@ -109,3 +109,57 @@ def test_empty_files_have_no_record(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     assert read_tfrecord(tmp_path, schema=pa.schema([("x", pa.int64())])).num_rows == 0
     assert read_tfrecord(tmp_path).column_names == []
+
+
+@pytest.mark.parametrize(("first", "then"), [([], ["p"]), (["p"], []), (["p"], ["q"]), (["p"], ["p", "q"])])
+def test_appending_with_other_folders(first: list[str], then: list[str], tmp_path: Path) -> None:
+    """Such a folder could not be read any more."""
+    there = pa.table({"p": [1, 2], "q": [3, 4], "x": [5, 6]})
+    to_tfrecord(there, tmp_path / "out", partition_by=first)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"has (no partition )?folders.* give the same partition_by"
+    ):
+        to_tfrecord(there, tmp_path / "out", mode="append", partition_by=then)
+    assert read_tfrecord(tmp_path / "out").num_rows == 2
+
+
+def test_appending_in_another_order_of_folders(tmp_path: Path) -> None:
+    there = pa.table({"p": [1, 2], "q": [3, 4], "x": [5, 6]})
+    for names in (["p", "q"], ["q", "p"]):
+        to_tfrecord(there, tmp_path / "out", mode="append", partition_by=names)
+    assert read_tfrecord(tmp_path / "out").sort_by("p").to_pydict() == {
+        "p": [1, 1, 2, 2],
+        "q": [3, 3, 4, 4],
+        "x": [5, 5, 6, 6],
+    }
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"b": [1]}, "with 'a', float, which what is appended has not"),
+        ({"a": [1]}, "with 'a', float, which what is appended has as int64"),
+        ({"a": [[2.0]], "b": [1]}, ""),
+    ],
+)
+def test_appending_to_records_of_others(columns: dict[str, Any], message: str, tmp_path: Path) -> None:
+    record = tf.train.Example()
+    record.features.feature["a"].float_list.value.append(5)
+    with tf.python_io.TFRecordWriter(tmp_path / "f.tfrecord") as writer:
+        writer.write(record.SerializeToString())
+    if message:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            to_tfrecord(pa.table(columns), tmp_path, mode="append")
+        assert [p.name for p in tmp_path.iterdir()] == ["f.tfrecord"]
+    else:
+        to_tfrecord(pa.table(columns), tmp_path, mode="append")
+        found = read_tfrecord(tmp_path).sort_by("b").to_pydict()
+        assert found == {"a": [[2.0], [5.0]], "b": [1, None]}
+
+
+def test_a_folder_whose_name_reads_as_a_pattern(tmp_path: Path) -> None:
+    for name in ("a[b]", "b?", "*"):
+        to_tfrecord(pa.table({"x": [1]}), tmp_path / name)
+        assert read_tfrecord(tmp_path / name).num_rows == 1
+    with pytest.raises(tf.errors.InvalidArgumentError, match="rows_per_file must be at least 1, got 0"):
+        to_tfrecord(pa.table({"x": [1]}), tmp_path / "none", rows_per_file=0)
