@@ -43,7 +43,7 @@ from sparkflow_connectors.tfrecord import Counts, Dataset, Options, open_tfrecor
 from sparkflow_connectors.tfrecord_write import FolderWriter
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
-_PARTITION_BYTES = 128 << 20  # of small files that one task reads
+_PARTITION_BYTES = 32 << 20  # of small files that one task reads, in about 0.1 s: it does not know how many cores wait
 _arrow_schema = in_zone(to_arrow_schema, "UTC")
 name_errors()
 _KNOWN = {"path", "paths", "recordtype", "codec", "onerror", "samplesize", "partitionby"}

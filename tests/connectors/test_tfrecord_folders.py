@@ -163,3 +163,17 @@ def test_a_folder_whose_name_reads_as_a_pattern(tmp_path: Path) -> None:
         assert read_tfrecord(tmp_path / name).num_rows == 1
     with pytest.raises(tf.errors.InvalidArgumentError, match="rows_per_file must be at least 1, got 0"):
         to_tfrecord(pa.table({"x": [1]}), tmp_path / "none", rows_per_file=0)
+
+
+def test_small_files_are_shared_out_to_tasks(tmp_path: Path) -> None:
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from sparkflow_connectors.spark_tfrecord import TFRecordSource
+
+    for i, size in enumerate([1, 20, 20, 100, 5, 5]):
+        with open(tmp_path / f"{i}.tfrecord", "wb") as file:
+            file.truncate(size << 20)
+    source = TFRecordSource({"path": str(tmp_path)})
+    parts = source.reader(StructType([StructField("x", LongType())])).partitions()
+    found = [[Path(path).stem for path in part.paths] for part in parts]
+    assert found == [["0", "1"], ["2"], ["3"], ["4", "5"]]
