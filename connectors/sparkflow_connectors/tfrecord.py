@@ -41,6 +41,8 @@ from sparkflow_runtime.wire.errors import (
 )
 
 CODECS = {"": "", "none": "", "gzip": "GZIP", "zlib": "ZLIB", "deflate": "ZLIB"}
+_HADOOP = "org.apache.hadoop.io.compress."  # spark-tfrecord takes the names of Hadoop's classes
+_HADOOP_CODECS = {"gzipcodec": "gzip", "defaultcodec": "deflate", "deflatecodec": "deflate"}
 SUFFIXES = {"": "", "GZIP": ".gz", "ZLIB": ".zlib"}
 _READ_SUFFIXES = {".gz": "GZIP", ".zlib": "ZLIB", ".deflate": "ZLIB"}  # Hadoop calls the second the third
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -140,10 +142,13 @@ class Dataset:
 
 def compression_of(path: str, codec: str = "") -> str:
     """By the codec, else by the name of the file. Raises InvalidArgumentError on a codec that there is not."""
-    if codec.lower() not in CODECS:
+    name = codec.lower()
+    if name.startswith(_HADOOP):
+        name = _HADOOP_CODECS.get(name.removeprefix(_HADOOP), codec)
+    if name not in CODECS:
         raise InvalidArgumentError(f"codec: expected one of {', '.join(c for c in CODECS if c)}, got {codec!r}")
-    if codec:
-        return CODECS[codec.lower()]
+    if name:
+        return CODECS[name]
     return next((kind for suffix, kind in _READ_SUFFIXES.items() if path.endswith(suffix)), "")
 
 

@@ -177,3 +177,28 @@ def test_small_files_are_shared_out_to_tasks(tmp_path: Path) -> None:
     parts = source.reader(StructType([StructField("x", LongType())])).partitions()
     found = [[Path(path).stem for path in part.paths] for part in parts]
     assert found == [["0", "1"], ["2"], ["3"], ["4", "5"]]
+
+
+@pytest.mark.parametrize(
+    ("codec", "suffix"),
+    [("GzipCodec", ".gz"), ("DefaultCodec", ".zlib"), ("DeflateCodec", ".zlib"), ("BZip2Codec", "")],
+)
+def test_codecs_by_the_names_of_hadoop(codec: str, suffix: str, tmp_path: Path) -> None:
+    name = f"org.apache.hadoop.io.compress.{codec}"
+    if not suffix:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"expected one of none, gzip, zlib, .*{name}"):
+            to_tfrecord(pa.table({"x": [1]}), tmp_path / "out", codec=name)
+        return
+    to_tfrecord(pa.table({"x": [1]}), tmp_path / "out", codec=name)
+    assert [p.suffix for p in (tmp_path / "out").glob("part*")] == [suffix]
+    assert read_tfrecord(tmp_path / "out", codec=name).num_rows == 1
+
+
+def test_where_spark_writes() -> None:
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from sparkflow_connectors.spark_tfrecord import TFRecordSource
+
+    source = TFRecordSource({"path": "out", "writeLocality": "local"})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="writeLocality can be 'distributed' alone, got 'local'"):
+        source.writer(StructType([StructField("x", LongType())]), overwrite=True)
