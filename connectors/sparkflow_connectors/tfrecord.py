@@ -31,7 +31,7 @@ from sparkflow_connectors.record_types import (
     from_json,
     is_text,
 )
-from sparkflow_connectors.tfrecord_commit import settled
+from sparkflow_connectors.tfrecord_commit import held, settled
 from sparkflow_connectors.tfrecord_infer import Inference
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.files import Block, RecordFile
@@ -192,14 +192,17 @@ def open_tfrecord(
     """
     options = options or Options()
     folders: dict[str, list[tuple[str, dict[str, str | None]]]] = {}
+    sidecars: dict[str, tuple[pa.Schema, str]] = {}
     for path in map(local_path, [paths] if isinstance(paths, str | os.PathLike) else paths):
         for root in [path] if os.path.exists(path) or not glob.has_magic(path) else sorted(glob.glob(path)):
             settled(root)
-            folders[root] = list(files_of(root))
+            with held(root, shared=True):  # no writer shows files meanwhile
+                folders[root], side = list(files_of(root)), sidecar_of(root)
+            if side is not None:
+                sidecars[root] = side
     found = [one for files in folders.values() for one in files]
-    if not found and not any(os.path.exists(os.path.join(root, SIDECAR)) for root in folders):
+    if not found and not sidecars:
         raise NotFoundError(f"{paths}: there is no record file; names that begin with _ or . are not read")
-    sidecars = {root: side for root in folders if (side := sidecar_of(root)) is not None}
     record_type, schema = options.record_type or EXAMPLE, options.schema
     for root, (its_schema, its_type) in sidecars.items():
         other = next(iter(sidecars.items()))
@@ -210,7 +213,7 @@ def open_tfrecord(
     if record_type == BYTE_ARRAY:
         schema = schema if schema is not None else BYTE_ARRAY_SCHEMA
     if schema is None:
-        schema = _inferred([path for path, _ in found], record_type, options)
+        schema = inferred([path for path, _ in found], record_type, options)
     partitions = {path: values for path, values in found if values}
     folders_of = {name for values in partitions.values() for name in values}
     schema = plain_schema(schema)
@@ -290,7 +293,8 @@ def _repeated(value: str | None, column: pa.Field, rows: int, path: str) -> pa.A
         raise InvalidArgumentError(f"{path}: partition column {column.name!r}: {error}") from None
 
 
-def _inferred(files: list[str], record_type: str, options: Options) -> pa.Schema:
+def inferred(files: list[str], record_type: str, options: Options) -> pa.Schema:
+    """What the records are as columns. Raises as open_tfrecord and Dataset.batches."""
     inference, left = Inference(record_type), options.sample or None
     some = files if left is None else _spread(files, min(left, _SAMPLE_FILES))
     for number, path in enumerate(some):

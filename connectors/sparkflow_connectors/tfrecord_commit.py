@@ -115,11 +115,12 @@ def _remove_others(folder: str, kept: set[str]) -> None:
 
 
 @contextmanager
-def held(folder: str) -> Iterator[None]:
-    """The folder for this process alone, on file systems that can."""
+def held(folder: str, shared: bool = False) -> Iterator[None]:
+    """The folder for this process alone, or for those that share it, on file systems that can. Not again by who holds
+    it: that would wait for itself."""
     with ExitStack() as stack:
         with suppress(OSError):
-            descriptor = os.open(folder, os.O_RDONLY)
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             stack.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield

@@ -39,8 +39,8 @@ from sparkflow_connectors.tfrecord import (
     Options,
     compression_of,
     files_of,
+    inferred,
     local_path,
-    open_tfrecord,
     sidecar_of,
 )
 from sparkflow_connectors.tfrecord_commit import TEMPORARY, held, is_showing, settle, settled, show
@@ -142,7 +142,8 @@ class FolderWriter:
         if self.record_type == BYTE_ARRAY:
             return
         mine = {field.name: field for field in leaves(self.schema)}
-        for field in open_tfrecord(self.path, Options(self.record_type, sample=_FOREIGN)).schema:
+        files = [path for path, _ in files_of(self.path)]
+        for field in inferred(files, self.record_type, Options(sample=_FOREIGN)):
             own = mine.get(field.name)
             if own is None or kind_of(value_type(own.type)) != kind_of(value_type(field.type)):
                 has = "has not" if own is None else f"has as {own.type}"

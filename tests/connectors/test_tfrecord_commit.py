@@ -7,13 +7,15 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import sparkflow as tf
-from sparkflow_connectors.tfrecord import read_tfrecord
+from sparkflow_connectors.tfrecord import Options, open_tfrecord, read_tfrecord
 from sparkflow_connectors.tfrecord_write import to_tfrecord
 
 FILES = 4  # of the writing that is cut short; then the schema file and _SUCCESS are moved, and the note is removed
@@ -80,3 +82,22 @@ def test_files_that_are_gone(tmp_path: Path) -> None:
         part.unlink()
     with pytest.raises(tf.errors.DataLossError, match=r"part-.*, of a writing that was cut short, is gone"):
         ids(tmp_path / "out")
+
+
+def test_a_reader_sees_one_writing_or_the_other(tmp_path: Path) -> None:
+    """Of a folder that is overwritten all the while, never files of two writings, or some of one."""
+    there = pa.table({"id": range(40)})
+    to_tfrecord(there, tmp_path / "out", rows_per_file=1)
+    over = threading.Event()
+
+    def write() -> None:
+        for _ in range(20):
+            to_tfrecord(there, tmp_path / "out", "overwrite", rows_per_file=1)
+        over.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        while not over.is_set() and not writing.done():
+            names = [Path(path).name for path in open_tfrecord(tmp_path / "out", Options(schema=there.schema)).files]
+            assert len(names) == 40 and len({name[len("part-00000-") :] for name in names}) == 1
+        writing.result()
