@@ -57,16 +57,21 @@ class Source:
         """The type in its plain form, see plain_types.py."""
         return plain_type(self.arrow)
 
-    @property
+    @cached_property
+    def is_number(self) -> bool:
+        """Whether a row is one number, as the tensor has it."""
+        return self.arrow in NUMBERS and self.column.cast is None and not self.column.is_by_id
+
+    @cached_property
     def is_vector(self) -> bool:
         return is_vector(self.plain)
 
-    @property
+    @cached_property
     def is_many(self) -> bool:
         """Whether a row has any number of values."""
         return self.is_vector or self.as_bytes or is_list(self.plain)
 
-    @property
+    @cached_property
     def as_bytes(self) -> bool:
         """Whether it is bytes that count as numbers."""
         return self.column.cast == dtypes.uint8 and is_binary(self.plain)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkflow_connectors.column_ids import ids, in_unit
 from sparkflow_connectors.column_types import INDICES, LENGTH, Source, is_list, is_text
 from sparkflow_connectors.columns import DENSE, Column
+from sparkflow_connectors.decimals import doubles
 from sparkflow_connectors.plain_types import plain_array
-from sparkflow_runtime.records import ready
-from sparkflow_runtime.records.fingerprints import fingerprints
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -38,18 +37,27 @@ def values_of(source: Source, array: pa.Array, where: Where) -> dict[str, np.nda
 
     Raises InvalidArgumentError on a null without a default, a list of another length, a number that does not fit.
     """
+    if source.is_number and not array.null_count and array.type == source.arrow:  # of hundreds of columns, most
+        return {source.name: array.to_numpy()}
     array = plain_array(array)
     if source.is_vector and not is_list(array.type):
         return _vectors(source, array, where)
     if source.as_bytes:
         array = _as_lists(array)
     if not is_list(array.type):
-        return {source.name: _numpy(_filled(source, _leaf(source, array), where))}
+        return {source.name: _numpy(_filled(source, _leaf(source, array, where), where))}
     lists = _opened(source, array, where)
-    starts = lists.offsets
-    values = _filled(source, _leaf(source, lists.values), lambda i: where(int(np.searchsorted(starts, i, "right")) - 1))
-    flat = _numpy(values)
+    flat = _numpy(_values_of_rows(source, lists.values, lists.offsets, where))
     return _dense(source, flat, lists, where) if source.column.kind == DENSE else _variable(source, flat, lists, where)
+
+
+def _values_of_rows(source: Source, array: pa.Array, offsets: np.ndarray, where: Where) -> pa.Array:
+    """All the values of lists, without a null."""
+
+    def of_row(value: int) -> str:
+        return where(int(np.searchsorted(offsets, value, "right")) - 1)
+
+    return _filled(source, _leaf(source, array, of_row), of_row)
 
 
 def _as_lists(array: pa.Array) -> pa.Array:
@@ -121,10 +129,10 @@ def _dense(source: Source, flat: np.ndarray, lists: Lists, where: Where) -> dict
             f"Column {source.name!r} has {lengths[row]} values at {where(row)}, and its shape is {list(source.shape)}. "
             "Give it a pad value for shorter rows, truncate=True for longer ones, or make it sparse or ragged"
         )
-    out = _padded(flat, lists.offsets, size, 0 if column.pad is None else _in_unit(column, column.pad))
+    out = _padded(flat, lists.offsets, size, 0 if column.pad is None else in_unit(column, column.pad))
     if lists.valid is not None:
         default = str(column.default) if column.is_by_id else column.default
-        out[~lists.valid] = _in_unit(column, default if column.pad is None else column.pad)
+        out[~lists.valid] = in_unit(column, default if column.pad is None else column.pad)
     return {source.name: out.reshape(rows, *source.shape)}
 
 
@@ -165,10 +173,6 @@ def _padded(flat: np.ndarray, offsets: np.ndarray, width: int, pad: Any) -> np.n
     return out
 
 
-def _as_object(text: Any) -> Any:
-    return text.encode() if isinstance(text, str) else text
-
-
 # ---------------------------------------------------------------------- ML vectors
 
 
@@ -187,11 +191,11 @@ def _vectors(source: Source, array: pa.Array, where: Where) -> dict[str, np.ndar
         raise InvalidArgumentError(
             f"Column {source.name!r} has a vector of size {found[row]} at {where(row)}, and its shape is [{size}]"
         )
-    flat = _numpy(_leaf(source, values.flatten()))
+    flat = _numpy(_values_of_rows(source, values.flatten(), starts, where))
     if dense.all() and valid.all() and source.column.kind == DENSE:
         return {source.name: flat.reshape(len(array), size)}
     column = np.arange(len(flat)) - np.repeat(starts[:-1], lengths)
-    column[~np.repeat(dense, lengths)] = indices.flatten().to_numpy()
+    column[~np.repeat(dense, lengths)] = _indices(source, indices, np.where(dense, 0, lengths), size, where)
     if source.column.kind == DENSE:
         out = np.zeros((len(array), size), flat.dtype)
         out[np.repeat(np.arange(len(array)), lengths), column] = flat
@@ -205,6 +209,24 @@ def _vectors(source: Source, array: pa.Array, where: Where) -> dict[str, np.ndar
     }
 
 
+def _indices(source: Source, lists: pa.Array, lengths: np.ndarray, size: int, where: Where) -> np.ndarray:
+    """Of the values of sparse vectors. lengths: how many values each row has; of a dense one 0."""
+    wrong = _lengths(lists) != lengths
+    found = np.zeros(0, np.int32)
+    if not wrong.any():
+        found = pc.fill_null(lists.flatten(), -1).to_numpy()
+        outside = (found < 0) | (found >= size)
+        if outside.any():
+            wrong[np.repeat(np.arange(len(lengths)), lengths)[outside]] = True
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidArgumentError(
+            f"Column {source.name!r} has a sparse vector at {where(row)} whose indices {lists[row].as_py()} are not "
+            f"one for each of its {lengths[row]} values, from 0 to {size - 1}"
+        )
+    return found
+
+
 def _lengths(lists: pa.Array) -> np.ndarray:
     return np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
 
@@ -212,92 +234,44 @@ def _lengths(lists: pa.Array) -> np.ndarray:
 # ---------------------------------------------------------------------- values
 
 
-def _leaf(source: Source, array: pa.Array) -> pa.Array:
+def _leaf(source: Source, array: pa.Array, where: Where) -> pa.Array:
     """Values of the tensor's type; a null stays one."""
     column, kind = source.column, array.type
     if source.as_bytes:
         return array
     if column.is_by_id:
-        return _ids(column, array)
+        return ids(column, array)
     if is_text(kind):
         return array.cast(pa.binary())
     if pa.types.is_decimal(kind):
-        array = array.cast(pa.float64())
+        array = doubles(array)
     elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
         array = array.view(pa.int32())
     elif pa.types.is_temporal(kind):
         array = array.view(pa.int64())
-    return array if column.cast is None else _cast(source.name, array, column.cast)
+    return array if column.cast is None else _cast(source.name, array, column.cast, where)
 
 
-def _cast(name: str, array: pa.Array, dtype: DType) -> pa.Array:
+def _cast(name: str, array: pa.Array, dtype: DType, where: Where) -> pa.Array:
+    wanted = pa.from_numpy_dtype(dtype.np)
     try:
-        return array.cast(pa.from_numpy_dtype(dtype.np), safe=dtype.is_integer)  # what becomes a float is rounded
+        return array.cast(wanted, safe=dtype.is_integer)  # what becomes a float is rounded
     except pa.ArrowInvalid as error:
-        raise InvalidArgumentError(f"Column {name!r} cannot be cast to {dtype.name}: {error}") from None
+        row = where(_first_refused(array, wanted))
+        raise InvalidArgumentError(f"Column {name!r} cannot be cast to {dtype.name} at {row}: {error}") from None
 
 
-def _in_unit(column: Column, value: Any) -> Any:
-    """As the tensor has it: a string of a column that is looked up is looked up."""
-    if column.is_by_id and isinstance(value, str):
-        return _ids(column, pa.array([value]))[0].as_py()
-    return _as_object(value)
-
-
-def _ids(column: Column, array: pa.Array) -> pa.Array:
-    """Of strings and whole numbers, int64."""
-    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
-        array = array.cast(pa.string())
-    if column.default is not None:
-        array = array.fill_null(str(column.default))
-    prints = _fingerprints(array)
-    null = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
-    if column.vocabulary is None:
-        return pa.array((prints % np.uint64(column.hash_buckets)).astype(np.int64), mask=null)
-    vocabulary = _vocabulary(tuple(column.vocabulary))
-    found, known = vocabulary.positions(array, prints)
-    other: Any = -1
-    if column.num_oov_buckets:
-        other = (prints % np.uint64(column.num_oov_buckets)).astype(np.int64) + len(vocabulary.words)
-    return pa.array(np.where(known, found, other), mask=null)
-
-
-class _Vocabulary:
-    """Words by their fingerprints: a table that is made once, not for each batch."""
-
-    def __init__(self, words: tuple[str, ...]):
-        self.words = pa.array(words, pa.large_string())
-        prints = _fingerprints(self.words)
-        self._order = np.argsort(prints, kind="stable")
-        self._sorted = prints[self._order]
-
-    def positions(self, array: pa.Array, prints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(int64 positions, which of them are right); a null has none."""
-        if not len(self.words):
-            return np.zeros(len(array), np.int64), np.zeros(len(array), bool)
-        at = np.minimum(np.searchsorted(self._sorted, prints), len(self.words) - 1)
-        found = self._order[at]
-        same = pc.equal(self.words.take(pa.array(found)), array.cast(pa.large_string()))
-        return found, pc.fill_null(same, False).to_numpy(zero_copy_only=False)
-
-
-@lru_cache(maxsize=16)
-def _vocabulary(words: tuple[str, ...]) -> _Vocabulary:
-    return _Vocabulary(words)
-
-
-def _fingerprints(array: pa.Array) -> np.ndarray:
-    """uint64; of a null, any."""
-    ready.wait()
-    array = array.cast(pa.large_binary())
-    _, ends, data = array.buffers()
-    offsets = (
-        np.frombuffer(ends, np.int64)[array.offset : array.offset + len(array) + 1]
-        if len(array)
-        else np.zeros(1, np.int64)
-    )
-    text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-    return fingerprints(text, offsets)
+def _first_refused(array: pa.Array, wanted: pa.DataType) -> int:
+    """Which of the values cannot be cast, of which one is known to be."""
+    first, last = 0, len(array)
+    while last - first > 1:
+        middle = (first + last) // 2
+        try:
+            array[first:middle].cast(wanted)
+            first = middle
+        except pa.ArrowInvalid:
+            last = middle
+    return first
 
 
 def _filled(source: Source, array: pa.Array, where: Where) -> pa.Array:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from sparkflow_connectors.rows import table_of
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _LOOK_AT_ROWS = 20
 
@@ -16,6 +18,8 @@ _LOOK_AT_ROWS = 20
 def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
     """The types of its columns (of these names, or all). What `object` columns hold, lists or bytes or decimals, only
     rows tell: the first ones of the table are computed where there is such a column."""
+    if names is None:
+        _check_names(ddf.columns)
     sample = ddf._meta if names is None else ddf._meta[list(names)]
     if any(dtype.name == "object" for dtype in sample.dtypes):
         wanted = ddf if names is None else ddf[list(names)]
@@ -26,6 +30,18 @@ def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
         sample = first if len(first) else sample
     found = table_of(sample).schema
     return pa.schema([_with_room(field, sample[field.name]) for field in found])
+
+
+def _check_names(names: Any) -> None:
+    """Raises InvalidArgumentError unless each column is called by a string of its own."""
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidArgumentError(
+                f"Column {name!r} has a name that is no string ({type(name).__name__}): rename it"
+            )
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise InvalidArgumentError(f"Column {name!r} is there {count} times: give the columns different names")
 
 
 def _with_room(field: pa.Field, column: Any) -> pa.Field:

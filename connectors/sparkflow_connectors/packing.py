@@ -106,12 +106,12 @@ def packing_of(columns: Columns) -> Packing:
     return Packing([*map(quoted, others), *found.expressions], found.blocks, [*others, *found.plain])
 
 
-def tensors_of(batch: pa.RecordBatch, columns: Columns, packing: Packing, first_row: int = 0) -> dict[str, np.ndarray]:
-    """What a batch selected by `packing_of` holds, by tensor; rows count from `first_row` in messages.
+def tensors_of(batch: pa.RecordBatch, plain: Columns, packing: Packing, first_row: int = 0) -> dict[str, np.ndarray]:
+    """What a batch selected by `packing_of` holds, by tensor; rows count from `first_row` in messages. plain: those of
+    the columns that are not packed.
 
     Raises InvalidArgumentError as `check_batch`, `arrays` and `Block.of` do.
     """
-    plain = columns.only(packing.plain)
     check_batch(batch, plain, first_row)
     return {**arrays(batch, plain, first_row), **packing.unpack(batch, first_row)}
 

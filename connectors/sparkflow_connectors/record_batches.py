@@ -148,13 +148,15 @@ class _Columns:
             field = self._fields[c]
             inner = _values(self._found, mine, value_type(field.type), field.name)
             array = lists_of(lengths, inner, self._found.kinds[c] == MISSING, field.type.value_field)
-            yield array if array.type == field.type else array.cast(field.type)
+            yield array if array.type == field.type else cast(array, field.type, field.name)
 
     def _scalar(self, column: int, kind: int) -> pa.Array:
         field, (values, counts) = self._fields[column], self._found.single(column, kind)
         if counts.max(initial=0) > 1:
             i = int(np.argmax(counts > 1))
             raise self._where.has_several(i, field, int(counts[i]))
+        if not field.nullable and not counts.all():  # a feature that is there and has no value
+            raise self._where.lacks(int(np.argmin(counts)), field)
         return _values(self._found, values, field.type, field.name, counts == 0)
 
 
@@ -169,7 +171,7 @@ def _lists_of_lists(found: FeatureList, field: pa.Field, where: Where) -> pa.Arr
     except BadMessage as error:
         raise BadMessage(found.message(error.index)) from None
     array = lists_of(found.counts, lists, found.missing, field.type.value_field)
-    return array if array.type == field.type else array.cast(field.type)
+    return array if array.type == field.type else cast(array, field.type, field.name)
 
 
 def _values(

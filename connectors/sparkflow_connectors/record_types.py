@@ -115,6 +115,15 @@ def check_schema(schema: pa.Schema, record_type: str) -> None:
             raise InvalidArgumentError(f"column {field.name!r}: {field.type} cannot be written as {record_type}; {why}")
 
 
+def check_folder_type(field: pa.Field) -> None:
+    """Raises InvalidArgumentError on a column whose values name no folders, or are not known again by them."""
+    kind = kind_of(field.type)
+    if kind is None or pa.types.is_time(field.type):
+        raise InvalidArgumentError(
+            f"partition_by: column {field.name!r} is {field.type}, whose values name no folders. Cast it first"
+        )
+
+
 # ---------------------------------------------------------------------- the sidecar
 
 _SIMPLE: dict[str, pa.DataType] = {

@@ -113,7 +113,8 @@ def numbers(values: pa.Array, kind: int, name: str) -> np.ndarray:
         return np.ascontiguousarray(values.to_numpy(zero_copy_only=False), np.int64)
     if pa.types.is_decimal(values.type):
         values = values.cast(pa.float64())
-    return np.ascontiguousarray(values.to_numpy(zero_copy_only=False), np.float32)
+    with np.errstate(over="ignore"):  # what is too large for 32 bits is infinite there
+        return np.ascontiguousarray(values.to_numpy(zero_copy_only=False), np.float32)
 
 
 def cast(values: pa.Array, dtype: pa.DataType, name: str) -> pa.Array:

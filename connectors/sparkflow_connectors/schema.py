@@ -56,6 +56,11 @@ class Columns:
     def label_dtype(self) -> DType | None:
         return None if self.label_source is None else self.label_source.dtype
 
+    @cached_property
+    def last_fit(self) -> list[Any]:
+        """[the schema of the last batch, where these columns are in it]."""
+        return [None, []]
+
     def without_label(self) -> Columns:
         return Columns(self.sources)
 
@@ -160,9 +165,8 @@ def check_trainable(columns: Columns) -> None:
 def check_batch(batch: pa.RecordBatch, columns: Columns, first_row: int) -> None:
     """Raises InvalidArgumentError on a batch that differs from `columns` or holds a null that is refused; rows count
     from `first_row`."""
-    for name, source in columns.read.items():
-        _check_type(batch.schema, source)
-        column = batch.column(batch.schema.get_field_index(name))
+    for (name, source), place in zip(columns.read.items(), _places(batch.schema, columns), strict=True):
+        column = batch.column(place)
         if column.null_count and source.column.default is None:
             row = first_row + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
             what = "label" if name == columns.label else "feature"
@@ -172,8 +176,21 @@ def check_batch(batch: pa.RecordBatch, columns: Columns, first_row: int) -> None
             )
 
 
+def _places(schema: pa.Schema, columns: Columns) -> list[int]:
+    """Where the columns are. Raises InvalidArgumentError unless each is there once, as it should be; that is looked at
+    in the first of batches alike."""
+    known, places = columns.last_fit
+    if known is None or not known.equals(schema):
+        names = schema.names
+        for source in columns.read.values():
+            check_name(names, source.name)
+            _check_type(schema, source)
+        places = list(map(names.index, columns.read))
+        columns.last_fit[:] = schema, places
+    return places
+
+
 def _check_type(schema: pa.Schema, source: Source) -> None:
-    check_column(schema, source.name)
     found = schema.field(source.name).type
     if found == source.arrow:
         return
@@ -192,8 +209,8 @@ def arrays(batch: pa.RecordBatch | pa.Table, columns: Columns, first_row: int = 
     Raises InvalidArgumentError on what a Column refuses, by column and row.
     """
     out: dict[str, np.ndarray] = {}
-    for name, source in columns.read.items():
-        column = batch.column(name)
+    for source, place in zip(columns.read.values(), _places(batch.schema, columns), strict=True):
+        column = batch.column(place)
         if isinstance(column, pa.ChunkedArray):
             column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         out.update(values_of(source, column, lambda row: f"row {first_row + row} of its partition"))

@@ -4,8 +4,10 @@
     df.write.format("tfrecord").mode("overwrite").option("codec", "gzip").option("partitionBy", "day").save("folder")
 
 Options of reading: recordType, codec, onError (raise, skip), sampleSize; of writing: recordType, codec, partitionBy
-("a,b"; Spark's own partitionBy does not reach a Python data source). A `.schema(...)` reads only its columns. Spark
-finds the source by itself where sparkflow is installed on the driver (package `pyspark_tfrecord`).
+("a,b"; Spark's own partitionBy does not reach a Python data source). A codec may be the name of Hadoop's class, and
+writeLocality=distributed is known, so that calls of spark-tfrecord and spark-tensorflow-connector work as they are. A
+`.schema(...)` reads only its columns. Spark finds the source by itself where sparkflow is installed on the driver
+(package `pyspark_tfrecord`).
 
 What is wrong with files or a schema is an AnalysisException or a PythonException of Spark's with the whole traceback,
 and at a driver that has used `tf.spark` the error itself (spark_errors.py).
@@ -43,10 +45,10 @@ from sparkflow_connectors.tfrecord import Counts, Dataset, Options, open_tfrecor
 from sparkflow_connectors.tfrecord_write import FolderWriter
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
-_PARTITION_BYTES = 128 << 20  # of small files that one task reads
+_PARTITION_BYTES = 32 << 20  # of small files that one task reads, in about 0.1 s: it does not know how many cores wait
 _arrow_schema = in_zone(to_arrow_schema, "UTC")
 name_errors()
-_KNOWN = {"path", "paths", "recordtype", "codec", "onerror", "samplesize", "partitionby"}
+_KNOWN = {"path", "paths", "recordtype", "codec", "onerror", "samplesize", "partitionby", "writelocality"}
 
 
 class TFRecordSource(DataSource):
@@ -107,6 +109,11 @@ class TFRecordSource(DataSource):
             raise InvalidArgumentError(
                 f"tfrecord: option {unknown[0]!r} is unknown; there are recordType, codec, onError, sampleSize and "
                 "partitionBy"
+            )
+        if given.get("writelocality", "distributed") != "distributed":
+            raise InvalidArgumentError(
+                f"tfrecord: option writeLocality can be 'distributed' alone, got {given['writelocality']!r}: files are "
+                "written to a folder that all machines see"
             )
         return given
 

@@ -183,14 +183,14 @@ def _plain(source: Source) -> SparkColumn:
 def _predictions(model: Model, columns: Columns, packing: Packing) -> Any:
     """The function of a partition: what is selected of its batches -> structs of predictions."""
     names = [*packing.plain, *packing.blocks]
-    fields = model.output_fields()
+    plain, fields = columns.only(packing.plain), model.output_fields()
 
     def predict(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         predictor, row = Predictor(model), 0
         for given in batches:
             arrays = list(given) if isinstance(given, tuple) else [given]  # Spark hands a single column over as it is
             for batch in parts(pa.RecordBatch.from_arrays(arrays, names)):
-                found = predictor(tensors_of(batch, columns, packing, row), batch.num_rows)
+                found = predictor(tensors_of(batch, plain, packing, row), batch.num_rows)
                 row += batch.num_rows
                 yield pa.StructArray.from_arrays(found, fields=fields)
 

@@ -2,7 +2,7 @@
 
     table = tf.local.read_tfrecord("folder", columns=["label", "x"])
 
-`column=value` folders are partitions, as Spark and Hive write them; names that begin with _ or . are not read.
+`column=value` folders are partitions, as Spark and Hive write them; other names that begin with _ or . are not read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from sparkflow_connectors.plain_types import plain_schema
 from sparkflow_connectors.record_batches import Decoder
 from sparkflow_connectors.record_types import (
     BYTE_ARRAY,
@@ -26,9 +27,11 @@ from sparkflow_connectors.record_types import (
     EXAMPLE,
     RECORD_TYPES,
     SIDECAR,
+    check_schema,
     from_json,
     is_text,
 )
+from sparkflow_connectors.tfrecord_commit import held, settled
 from sparkflow_connectors.tfrecord_infer import Inference
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.files import Block, RecordFile
@@ -38,6 +41,8 @@ from sparkflow_runtime.wire.errors import (
 )
 
 CODECS = {"": "", "none": "", "gzip": "GZIP", "zlib": "ZLIB", "deflate": "ZLIB"}
+_HADOOP = "org.apache.hadoop.io.compress."  # spark-tfrecord takes the names of Hadoop's classes
+_HADOOP_CODECS = {"gzipcodec": "gzip", "defaultcodec": "deflate", "deflatecodec": "deflate"}
 SUFFIXES = {"": "", "GZIP": ".gz", "ZLIB": ".zlib"}
 _READ_SUFFIXES = {".gz": "GZIP", ".zlib": "ZLIB", ".deflate": "ZLIB"}  # Hadoop calls the second the third
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -98,7 +103,7 @@ class Dataset:
         counts = Counts() if counts is None else counts
         wanted = self.schema if columns is None else pa.schema([self.column(c) for c in columns])
         own = {c for folders in self.partitions.values() for c in folders}
-        inside = Decoder(pa.schema([f for f in wanted if f.name not in own]), self.record_type)
+        inside = Decoder(self._inside(wanted, own), self.record_type)
         for path in self.files if files is None else files:
             with RecordFile(path, compression_of(path, self.options.codec), self.options.on_error == "skip") as file:
                 for block in file.blocks():
@@ -106,6 +111,13 @@ class Dataset:
                 counts.damaged += file.skipped
                 if file.skipped:
                     log.warning("%s: %d damaged places were left out (on_error='skip')", path, file.skipped)
+
+    def _inside(self, wanted: pa.Schema, own: set[str]) -> pa.Schema:
+        """What is read of the records; of those that are one column, that one in any case."""
+        found = pa.schema([f for f in wanted if f.name not in own])
+        if self.record_type == BYTE_ARRAY and not len(found):
+            return BYTE_ARRAY_SCHEMA
+        return found
 
     def _of_block(
         self, block: Block, path: str, inside: Decoder, wanted: pa.Schema, counts: Counts
@@ -130,10 +142,13 @@ class Dataset:
 
 def compression_of(path: str, codec: str = "") -> str:
     """By the codec, else by the name of the file. Raises InvalidArgumentError on a codec that there is not."""
-    if codec.lower() not in CODECS:
+    name = codec.lower()
+    if name.startswith(_HADOOP):
+        name = _HADOOP_CODECS.get(name.removeprefix(_HADOOP), codec)
+    if name not in CODECS:
         raise InvalidArgumentError(f"codec: expected one of {', '.join(c for c in CODECS if c)}, got {codec!r}")
-    if codec:
-        return CODECS[codec.lower()]
+    if name:
+        return CODECS[name]
     return next((kind for suffix, kind in _READ_SUFFIXES.items() if path.endswith(suffix)), "")
 
 
@@ -177,13 +192,17 @@ def open_tfrecord(
     """
     options = options or Options()
     folders: dict[str, list[tuple[str, dict[str, str | None]]]] = {}
+    sidecars: dict[str, tuple[pa.Schema, str]] = {}
     for path in map(local_path, [paths] if isinstance(paths, str | os.PathLike) else paths):
-        for root in sorted(glob.glob(path)) if glob.has_magic(path) else [path]:
-            folders[root] = list(files_of(root))
+        for root in [path] if os.path.exists(path) or not glob.has_magic(path) else sorted(glob.glob(path)):
+            settled(root)
+            with held(root, shared=True):  # no writer shows files meanwhile
+                folders[root], side = list(files_of(root)), sidecar_of(root)
+            if side is not None:
+                sidecars[root] = side
     found = [one for files in folders.values() for one in files]
-    if not found and not any(os.path.exists(os.path.join(root, SIDECAR)) for root in folders):
+    if not found and not sidecars:
         raise NotFoundError(f"{paths}: there is no record file; names that begin with _ or . are not read")
-    sidecars = {root: side for root in folders if (side := sidecar_of(root)) is not None}
     record_type, schema = options.record_type or EXAMPLE, options.schema
     for root, (its_schema, its_type) in sidecars.items():
         other = next(iter(sidecars.items()))
@@ -194,8 +213,11 @@ def open_tfrecord(
     if record_type == BYTE_ARRAY:
         schema = schema if schema is not None else BYTE_ARRAY_SCHEMA
     if schema is None:
-        schema = _inferred([path for path, _ in found], record_type, options)
+        schema = inferred([path for path, _ in found], record_type, options)
     partitions = {path: values for path, values in found if values}
+    folders_of = {name for values in partitions.values() for name in values}
+    schema = plain_schema(schema)
+    check_schema(pa.schema([f for f in schema if f.name not in folders_of]), record_type)
     return Dataset(tuple(p for p, _ in found), _with_partitions(schema, found), record_type, options, partitions)
 
 
@@ -220,7 +242,7 @@ def files_of(root: str) -> Iterator[tuple[str, dict[str, str | None]]]:
         yield root, {}
         return
     for folder, inner, names in os.walk(root):
-        inner[:] = sorted(n for n in inner if not n.startswith(("_", ".")))
+        inner[:] = sorted(n for n in inner if not n.startswith(("_", ".")) or (n[0] == "_" and "=" in n))
         parts = Path(folder).relative_to(root).parts
         values = dict(_partition_value(p) for p in parts if "=" in p)
         for name in sorted(names):
@@ -271,7 +293,8 @@ def _repeated(value: str | None, column: pa.Field, rows: int, path: str) -> pa.A
         raise InvalidArgumentError(f"{path}: partition column {column.name!r}: {error}") from None
 
 
-def _inferred(files: list[str], record_type: str, options: Options) -> pa.Schema:
+def inferred(files: list[str], record_type: str, options: Options) -> pa.Schema:
+    """What the records are as columns. Raises as open_tfrecord and Dataset.batches."""
     inference, left = Inference(record_type), options.sample or None
     some = files if left is None else _spread(files, min(left, _SAMPLE_FILES))
     for number, path in enumerate(some):

@@ -7,30 +7,43 @@ Parts are written under `_temporary-...` and moved in place at the end, with `_S
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sparkflow_connectors.plain_types import plain_batch, plain_schema
 from sparkflow_connectors.record_batches import encoded
-from sparkflow_connectors.record_types import EXAMPLE, SIDECAR, check_schema, joined, to_json
+from sparkflow_connectors.record_types import (
+    BYTE_ARRAY,
+    EXAMPLE,
+    check_folder_type,
+    check_schema,
+    joined,
+    kind_of,
+    leaves,
+    to_json,
+    value_type,
+)
 from sparkflow_connectors.tfrecord import (
     BATCH_ROWS,
     NULL_PARTITION,
     SUFFIXES,
+    Options,
     compression_of,
     files_of,
+    inferred,
     local_path,
     sidecar_of,
 )
+from sparkflow_connectors.tfrecord_commit import TEMPORARY, held, is_showing, settle, settled, show
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.files import RecordWriter
 from sparkflow_runtime.wire.errors import (
@@ -42,7 +55,8 @@ from sparkflow_runtime.wire.errors import (
     ResourceExhaustedError,
 )
 
-_TEMPORARY = "_temporary"
+_FOREIGN = 1000  # records of others that are looked at before one appends to them
+_HELD_OPEN = 200  # files of one part; a process may have 1024 open, often
 MODES = ("error", "append", "overwrite")
 
 
@@ -81,26 +95,38 @@ class FolderWriter:
         self.inside = pa.schema([f for f in schema if f.name not in self.partition_by])
         if not len(self.inside):
             raise InvalidArgumentError("partition_by names every column: nothing is left for the records")
+        for name in self.partition_by:
+            check_folder_type(schema.field(name))
         check_schema(self.inside, record_type)
         self.token = token or secrets.token_hex(8)
 
     @property
     def temporary(self) -> str:
-        return os.path.join(self.path, f"{_TEMPORARY}-{self.token}")
+        return os.path.join(self.path, f"{TEMPORARY}-{self.token}")
 
     def begin(self) -> None:
         """Raises AlreadyExistsError, PermissionDeniedError, InvalidArgumentError where another schema is there."""
+        settled(self.path)
         self._check()
         self._made(self.temporary)
 
     def _check(self) -> pa.Schema:
         """What is there already; the schema of that and of what is added."""
-        if not os.path.isdir(self.path) or not any(files_of(self.path)):
+        first = next(files_of(self.path), None) if os.path.isdir(self.path) else None
+        if first is None:
             return self.schema
         if self.mode == "error":
             raise AlreadyExistsError(f"{self.path} has record files already; mode='append' or 'overwrite' goes on")
+        if self.mode == "overwrite":
+            return self.schema
+        if first[1].keys() != set(self.partition_by):
+            raise InvalidArgumentError(
+                f"{self.path} has {_folders(first[1])}, and what is appended would have {_folders(self.partition_by)}: "
+                "give the same partition_by, or another folder"
+            )
         there = sidecar_of(self.path)
-        if self.mode == "overwrite" or there is None:
+        if there is None:
+            self._check_foreign()
             return self.schema
         schema = joined(there[0], self.schema) if there[1] == self.record_type else None
         if schema is None:
@@ -109,6 +135,22 @@ class FolderWriter:
                 f"{_line(self.schema)}"
             )
         return schema
+
+    def _check_foreign(self) -> None:
+        """Raises InvalidArgumentError where records that others wrote have features that the schema, which is to be
+        written beside them, has not, or has of another kind."""
+        if self.record_type == BYTE_ARRAY:
+            return
+        mine = {field.name: field for field in leaves(self.schema)}
+        files = [path for path, _ in files_of(self.path)]
+        for field in inferred(files, self.record_type, Options(sample=_FOREIGN)):
+            own = mine.get(field.name)
+            if own is None or kind_of(value_type(own.type)) != kind_of(value_type(field.type)):
+                has = "has not" if own is None else f"has as {own.type}"
+                raise InvalidArgumentError(
+                    f"{self.path} holds records with {field.name!r}, {field.type}, which what is appended {has}. Give "
+                    "them the same columns, or write to another folder"
+                )
 
     def write(self, batches: Iterator[pa.RecordBatch], part: int, attempt: str = "") -> list[str]:
         """One part; the files that it made, below `temporary`. attempt: which, of several that may run at once. Of a
@@ -122,7 +164,8 @@ class FolderWriter:
                     name = os.path.join(folder, file)
                     if name not in open_files:
                         self._part_folder(folder)
-                        open_files[name] = RecordWriter(os.path.join(self.temporary, name), self.compression)
+                        held = len(open_files) < _HELD_OPEN
+                        open_files[name] = RecordWriter(os.path.join(self.temporary, name), self.compression, held)
                     open_files[name].write_framed(encoded(rows, self.record_type))
             for writer in open_files.values():
                 writer.close()
@@ -147,22 +190,14 @@ class FolderWriter:
     def commit(self, files: Sequence[str]) -> None:
         """Show these files, then the sidecar and `_SUCCESS`. Of writers that commit at once one does so after the
         other. Raises as `begin` where another was quicker, with what the mode or the schema does not allow."""
-        with _held(self.path):
-            schema = self._check()
-            if self.mode == "overwrite":
-                for name in os.listdir(self.path):
-                    if not name.startswith(_TEMPORARY):
-                        _removed(os.path.join(self.path, name))
-            for name in files:
-                self._made(os.path.join(self.path, os.path.dirname(name)))
-                os.replace(os.path.join(self.temporary, name), os.path.join(self.path, name))
-            for name, text in ((SIDECAR, to_json(schema, self.record_type)), ("_SUCCESS", "")):
-                unfinished = os.path.join(self.temporary, name)
-                Path(unfinished).write_text(text, encoding="utf-8")
-                os.replace(unfinished, os.path.join(self.path, name))
-            self._end()
+        with held(self.path):
+            settle(self.path)
+            schema = to_json(self._check(), self.record_type)
+            show(self.path, self.temporary, files, self.mode == "overwrite", schema)
 
     def abort(self) -> None:
+        if is_showing(self.path, self.temporary):  # there is no way back: who comes next finishes that
+            return
         self._end()
         with suppress(OSError):  # something is in it, or another writer has taken it away
             os.rmdir(self.path)
@@ -187,17 +222,13 @@ class FolderWriter:
         if not self.partition_by:
             yield "", batch
             return
-        table = pa.Table.from_batches([batch])
-        for values in table.group_by(self.partition_by).aggregate([]).to_pylist():
-            rows = table
-            for name, value in values.items():
-                column = rows.column(name)
-                rows = rows.filter(
-                    pc.is_null(column) if value is None else pc.equal(column, pa.scalar(value, column.type))
-                )
-            folder = os.path.join(*(f"{quote(n)}={_folder_value(v)}" for n, v in values.items()))
-            for part in rows.select(self.inside.names).combine_chunks().to_batches():
-                yield folder, part
+        groups, of_row = _groups([batch.column(name) for name in self.partition_by])
+        order = np.argsort(of_row, kind="stable")
+        rows = batch.select(self.inside.names).take(pa.array(order))
+        ends = np.cumsum(np.bincount(of_row, minlength=len(groups)))
+        for values, start, end in zip(groups, [0, *ends], ends):
+            folder = os.path.join(*(_folder(n, v) for n, v in zip(self.partition_by, values)))
+            yield folder, rows.slice(start, end - start)
 
     def _made(self, folder: str) -> None:
         try:
@@ -220,6 +251,8 @@ def to_tfrecord(
     rows_per_file: int = 1_000_000,
 ) -> None:
     """A table as a folder of record files. Raises what FolderWriter raises; nothing is left of a failed writing."""
+    if rows_per_file < 1:
+        raise InvalidArgumentError(f"rows_per_file must be at least 1, got {rows_per_file}")
     writer = FolderWriter(path, table.schema, mode, record_type, codec, partition_by)
     writer.begin()
     try:
@@ -242,15 +275,21 @@ def _make(folder: str, times: int = 100) -> None:
                 raise
 
 
-@contextmanager
-def _held(folder: str) -> Iterator[None]:
-    """The folder for this writer alone, on file systems that can."""
-    with ExitStack() as stack:
-        with suppress(OSError):
-            descriptor = os.open(folder, os.O_RDONLY)
-            stack.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+def _groups(columns: list[pa.Array]) -> tuple[list[tuple[Any, ...]], np.ndarray]:
+    """(the different rows of the columns, which of them each row is). Values are told apart as their bits are: NaN is
+    one of them, 0.0 and -0.0 are two."""
+    codes = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        coded = column.dictionary_encode("encode")
+        codes = codes * (len(coded.dictionary) + 1) + coded.indices.to_numpy()
+        _, codes = np.unique(codes, return_inverse=True)  # small numbers again, whatever the number of columns
+    _, first, of_row = np.unique(codes, return_index=True, return_inverse=True)
+    return [tuple(column[i].as_py() for column in columns) for i in first.tolist()], of_row
+
+
+def _folder(name: str, value: object) -> str:
+    name = quote(name, safe="")
+    return f"{'%2E' + name[1:] if name.startswith('.') else name}={_folder_value(value)}"
 
 
 def _folder_value(value: object) -> str:
@@ -261,12 +300,9 @@ def _folder_value(value: object) -> str:
     return NULL_PARTITION if value is None else quote(text, safe="")
 
 
+def _folders(names: Collection[str]) -> str:
+    return f"folders {'/'.join(f'{name}=...' for name in names)}" if names else "no partition folders"
+
+
 def _line(schema: pa.Schema) -> str:
     return ", ".join(f"{f.name}: {f.type}" for f in schema)
-
-
-def _removed(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    else:
-        os.unlink(path)

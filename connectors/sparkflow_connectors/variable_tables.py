@@ -126,7 +126,7 @@ def _assembled(name: str, table: pa.Table, base: str | None) -> np.ndarray:
     _check_rows(name, rows, most, base is None)
     try:
         if len(rows):
-            out[rows] = given if given.dtype == out.dtype or given.dtype.kind != "O" else _as_numbers(given, out.dtype)
+            out[rows] = given if given.dtype == out.dtype else _cast(given, out.dtype, rows)
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
             f"Variable {name!r}: column {VALUE!r} does not fit its dtype, {out.dtype}: {error}"
@@ -134,11 +134,24 @@ def _assembled(name: str, table: pa.Table, base: str | None) -> np.ndarray:
     return out
 
 
-def _as_numbers(given: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Decimals, which numpy has as objects; a text is no number, whatever it says."""
-    if dtype.kind != "O" and any(isinstance(value, (str, bytes)) for value in given.reshape(-1)):
-        raise TypeError("there are strings")
-    return given.astype(dtype)
+def _cast(given: np.ndarray, dtype: np.dtype, rows: np.ndarray) -> np.ndarray:
+    """Floats are rounded. Raises ValueError on a number that the dtype has not, TypeError on a text: that is no number,
+    whatever it says."""
+    if given.dtype.kind == "O":  # decimals, too
+        if dtype.kind != "O" and any(isinstance(value, (str, bytes)) for value in given.reshape(-1)):
+            raise TypeError("there are strings")
+        return given.astype(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = given.astype(dtype)
+    if dtype.kind in "iub":
+        wrong = found != given
+    else:
+        wrong = np.isinf(found) & np.isfinite(given)
+    if wrong.any():
+        at = int(np.argmax(wrong.any(axis=tuple(range(1, wrong.ndim)))))
+        value = given[at][wrong[at]].ravel()[0]
+        raise ValueError(f"row {rows[at]} has {value}")
+    return found
 
 
 def _check_rows(name: str, rows: np.ndarray, most: int, all_needed: bool) -> None:

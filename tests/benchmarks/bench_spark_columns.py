@@ -68,7 +68,8 @@ def cases(spark: Any, rows: int, folder: str) -> dict[str, Callable[[], Any]]:
     def tensors(frame: Any, columns: Any) -> Callable[[], Any]:
         read = arrays_of_vectors(columns)
         packing = packing_of(read)
-        return drained(frame.select(*selected(columns, packing)), lambda batch: tensors_of(batch, read, packing))
+        plain = read.only(packing.plain)
+        return drained(frame.select(*selected(columns, packing)), lambda batch: tensors_of(batch, plain, packing))
 
     def written(path: str) -> None:
         packed = ["label", f"array({','.join(f'I{i}' for i in range(DENSE))}) I"]

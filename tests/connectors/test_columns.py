@@ -247,12 +247,24 @@ REFUSED: list[tuple[pa.DataType, Any, Any, str]] = [
     (pa.int32(), [1], {"kind": "sparse"}, "is no list: it cannot be sparse"),
     (pa.float32(), [1.0], {"hash_buckets": 3}, "a vocabulary or hash_buckets is for strings and whole numbers"),
     (pa.string(), ["1"], {"cast": tf.int32}, "cannot be cast to int32; numbers can"),
-    (pa.int32(), [300], {"cast": tf.int8}, "'c' cannot be cast to int8: Integer value 300 not in range"),
+    (pa.int32(), [1] * 9 + [300], {"cast": tf.int8}, "cannot be cast to int8 at row 9 of .*: Integer value 300"),
+    (pa.list_(pa.float64()), [[1], [], [3, 0.5]], {"cast": tf.int8, "kind": "sparse"}, "int8 at row 2 of its"),
     (pa.int32(), [None], {"default": "x"}, "its default 'x' is no int32"),
     (pa.map_(pa.string(), pa.int32()), [[("a", 1)]], {}, "has type map.*, which has no dtype; convert it first"),
     (VECTOR, [DENSE], {}, "has type ML vector, of any length: say how long it is"),
     (VECTOR, [DENSE], {"shape": [4]}, r"a vector of size 3 at row 0 of its partition, and its shape is \[4\]"),
     (VECTOR, [DENSE, None], {"shape": [3]}, "'c' .*is null at row 1"),
+    *(
+        (VECTOR, [DENSE, {**SPARSE, **wrong}], {"shape": [3], "kind": kind}, f"sparse vector at row 1 of .* {message}")
+        for kind in ("dense", "sparse")
+        for wrong, message in (
+            ({"indices": [0, 3]}, r"\[0, 3\] are not one for each of its 2 values, from 0 to 2"),
+            ({"indices": [-1, 0]}, r"\[-1, 0\] are not one"),
+            ({"indices": [0]}, r"\[0\] are not one for each of its 2"),
+            ({"indices": None}, "None are not one for each of its 2"),
+        )
+    ),
+    (VECTOR, [DENSE, {**DENSE, "values": [1.0, None, 2.0]}], {"shape": [3]}, "Column 'c' is null at row 1"),
     (pa.list_(pa.int32()), [[1, 2]], {"kind": "ragged", "length": 1}, "has 2 values at row 0 .* length is at most 1"),
     (pa.list_(pa.int32()), [[1, 2]], {"kind": "ragged", "shape": [1]}, "by `length`, not `shape`"),
     (pa.int32(), [1], {"kind": "dens"}, "kind must be one of 'dense', 'sparse', 'ragged', got 'dens'"),
@@ -262,6 +274,34 @@ REFUSED: list[tuple[pa.DataType, Any, Any, str]] = [
     (pa.list_(pa.int32()), [[1]], {"pad": 0}, "pad is for dense lists, with the shape"),
     (pa.list_(pa.int32()), [[1]], {"length": 0, "kind": "sparse"}, "length must be a whole number of at least 1"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 1000])
+def test_vocabularies_of_any_size(size: int) -> None:
+    words = tuple(f"w{i}" for i in range(size))
+    asked = [f"w{i}" for i in range(0, 2 * size + 5, 3)] * 2
+    expected = [int(w[1:]) if int(w[1:]) < size else -1 for w in asked]
+    assert (
+        tensor(asked, pa.string(), vocabulary=words) == tensor(asked, pa.string(), vocabulary=list(words)) == expected
+    )
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int8(), pa.int64(), pa.uint32(), pa.uint64(), pa.dictionary(pa.int8(), pa.int16())]
+)
+@pytest.mark.parametrize("default", [None, 300, -(2**63), 2**70, True, "x", 0.5])
+def test_numbers_are_hashed_as_their_digits(kind: pa.DataType, default: Any) -> None:
+    values = [0, 7, 100, 7, *([] if default is None else [None])]
+    expected = [fingerprint64(str(default if v is None else v).encode()) % 1000 for v in values]
+    assert tensor(values, kind, hash_buckets=1000, default=default) == expected
+    assert tensor([values], pa.list_(pa.int64()), hash_buckets=1000, default=default, shape=[len(values)]) == [expected]
+
+
+def test_bytes_that_are_no_text_have_ids_too() -> None:
+    words = {"vocabulary": ["a", "é"], "num_oov_buckets": 2, "default": b"a"}
+    found = tensor([b"\xff", "é".encode(), None], pa.binary(), **words)
+    assert found == [2 + fingerprint64(b"\xff") % 2, 1, 0]
+    assert tensor([b"\xff"], pa.binary(), hash_buckets=7) == [fingerprint64(b"\xff") % 7]
 
 
 @pytest.mark.parametrize(("kind", "values", "options", "message"), REFUSED)
@@ -294,3 +334,19 @@ def test_a_type_that_changes_on_the_way() -> None:
         check_batch(pa.record_batch([pa.array([1])], names=["c"]), columns, 0)
     with pytest.raises(tf.errors.InvalidArgumentError, match="'c' is missing; the table has 'd'"):
         check_batch(pa.record_batch([pa.array([1])], names=["d"]), columns, 0)
+
+
+def test_batches_whose_columns_move_or_go() -> None:
+    """What was found of one batch's schema holds for those that have the same."""
+    first = pa.record_batch({"a": [1, 2], "b": [3.0, 4.0]})
+    columns = resolve(first.schema, ["a", "b"], None)
+    for batch in (first, first.select(["b", "a"]), first.append_column("c", pa.array(["x", "y"])), first):
+        check_batch(batch, columns, 0)
+        assert {n: v.tolist() for n, v in arrays(batch, columns).items()} == {"a": [1, 2], "b": [3.0, 4.0]}
+    for wrong, message in (
+        (first.select(["a"]), "Column 'b' is missing"),
+        (first.append_column("a", pa.array([1, 2])), "Column 'a' is there 2 times"),
+        (pa.record_batch({"a": [1.0], "b": [3.0]}), "Column 'a' has type double, and the table said int64"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            check_batch(wrong, columns, 0)

@@ -98,14 +98,14 @@ def test_what_a_model_reads_is_packed_where_it_can_be() -> None:
             "packed_int64": pa.array([[10], [20]]),
         }
     )  # fmt: skip
-    found = tensors_of(batch, columns, packing)
+    found = tensors_of(batch, columns.only(packing.plain), packing)
     assert set(found) == set(columns.tensors)
     assert all(found[name].dtype == tensor.dtype.np for name, tensor in columns.tensors.items())
     assert found["price"].tolist() == [7, 8] and found["flag"].tolist() == [True, False]
     assert found["name"].tolist() == [b"n", b"?"] and found["alone"].tolist() == [3, 4]
     holed = batch.set_column(3, "packed_float64", pa.array([[1.5], [None]], pa.list_(pa.float64())))
     with pytest.raises(InvalidArgumentError, match="Column 'x' is null at row 101 of its partition"):
-        tensors_of(holed, columns, packing, 100)
+        tensors_of(holed, columns.only(packing.plain), packing, 100)
 
 
 def test_a_column_may_be_called_as_a_block() -> None:

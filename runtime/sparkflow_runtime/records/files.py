@@ -115,11 +115,15 @@ class RecordFile:
 
 
 class RecordWriter:
-    """Writes records to a file; it is there, empty, from the start, and whole after `close`."""
+    """Writes records to a file; it is there, empty, from the start, and whole after `close`.
 
-    def __init__(self, path: str, compression: str = ""):
+    held: whether it is open all the while. Otherwise it is a local file that is opened at each writing: there may be
+    more of them than a process may have open.
+    """
+
+    def __init__(self, path: str, compression: str = "", held: bool = True):
         self.path = path
-        self._stream = open_stream(path, "wb", compression)
+        self._stream = open_stream(path, "wb" if held else "ab", compression)
 
     def __enter__(self) -> RecordWriter:
         return self
@@ -142,13 +146,19 @@ class RecordWriter:
 
 
 def open_stream(path: str, mode: str, compression: str = "") -> BinaryIO:
-    """A file, decompressed or to be compressed. Raises NotFoundError, PermissionDeniedError, InvalidArgumentError."""
+    """A file, decompressed or to be compressed; mode "ab": see `_Reopened`.
+
+    Raises NotFoundError, PermissionDeniedError, InvalidArgumentError.
+    """
     if compression not in COMPRESSIONS:
         raise InvalidArgumentError(
             f"compression: expected one of {', '.join(map(repr, COMPRESSIONS))}, got {compression!r}"
         )
     try:
-        raw: Any = _remote(path, mode) if "://" in path else open(path, mode)  # noqa: SIM115 - it is what is given back
+        if "://" in path:
+            raw: Any = _remote(path, mode)
+        else:
+            raw = _Reopened(path) if mode == "ab" else open(path, mode)  # noqa: SIM115 - it is what is given back
     except FileNotFoundError as error:
         raise NotFoundError(f"{path}: {error.strerror or error}") from None
     except PermissionError as error:
@@ -158,7 +168,7 @@ def open_stream(path: str, mode: str, compression: str = "") -> BinaryIO:
     if compression and mode == "rb":
         return _Inflated(raw, compression)  # type: ignore[return-value]
     if compression == "GZIP":
-        return _Gzip(raw, mode)  # type: ignore[return-value]
+        return _Gzip(raw, "wb")  # type: ignore[return-value]
     if compression == "ZLIB":
         return _Deflated(raw)  # type: ignore[return-value]
     return raw
@@ -169,6 +179,22 @@ def _remote(path: str, mode: str) -> Any:
 
     system, inner = fs.FileSystem.from_uri(path)
     return system.open_input_stream(inner) if mode == "rb" else system.open_output_stream(inner)
+
+
+class _Reopened(io.RawIOBase):
+    """A file that is open only while something is written behind what is in it."""
+
+    def __init__(self, path: str):
+        self._path = path
+        with open(path, "wb"):
+            pass
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        with open(self._path, "ab") as file:
+            return file.write(data)
 
 
 class _Gzip(gzip.GzipFile):
@@ -221,6 +247,8 @@ class _Inflated(io.RawIOBase):
             if self._inflate.eof and not self._another_member():
                 return b""
             if not self._more():
+                if not self._raw.tell():  # an empty file: to TensorFlow and gzip it has no record, as a plain one
+                    return b""
                 raise EOFError("the compressed data end early")
             piece = self._given[self._at : self._at + _PIECE]
             data = bytes(self._inflate.decompress(piece, most))

@@ -142,6 +142,49 @@ def _(objects: int, kind: int, out: Any) -> int:
     return held_texts.each_text(objects, out, fingerprint64)
 
 
+_10, _DIGITS = np.uint64(10), 24  # more than a number has, with its sign
+
+
+def _written(value: int, text: int) -> int:
+    """The decimal digits of a number, up to text[_DIGITS]; where they begin."""
+    at = _DIGITS
+    left = ~np.uint64(value) + _1 if value < 0 else np.uint64(value)
+    while True:
+        rest = left // _10
+        at -= 1
+        native.set_byte(text, at, int(left - rest * _10) + 48)
+        left = rest
+        if left == 0:
+            break
+    if value < 0:
+        at -= 1
+        native.set_byte(text, at, 45)
+    return at
+
+
+@compiled(
+    ["void(int64[::1], int64, uint64[::1])"],
+    before=native.teach,
+    parts=(*PARTS, _written),
+)
+def _of_numbers(values: Any, text: int, out: Any) -> None:
+    for i in range(len(out)):
+        at = _written(values[i], text)
+        out[i] = fingerprint_at(text + at, _DIGITS - at)
+
+
+@_of_numbers.otherwise
+def _(values: Any, text: int, out: Any) -> None:
+    out[:] = [fingerprint64(b"%d" % value) for value in values.tolist()]
+
+
+def fingerprints_of_numbers(values: np.ndarray) -> np.ndarray:
+    """uint64[n]: of the decimal digits of int64[n], as str() and tf.as_string write them."""
+    out, text = np.empty(len(values), np.uint64), np.empty(_DIGITS, np.uint8)
+    _of_numbers(np.array(values, np.int64), text.ctypes.data, out)
+    return out
+
+
 def fingerprints(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """uint64[n]: of the strings data[offsets[i]:offsets[i + 1]] (uint8, int64[n + 1])."""
     out = np.empty(len(offsets) - 1, np.uint64)

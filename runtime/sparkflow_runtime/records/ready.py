@@ -18,6 +18,7 @@ LOOPS = (
     encode_loops.features,
     encode_loops.rows,
     fingerprints._all,
+    fingerprints._of_numbers,
 )
 
 

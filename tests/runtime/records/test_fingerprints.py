@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparkflow_runtime.records.fingerprints import fingerprints, fingerprints_of
+from sparkflow_runtime.records.fingerprints import fingerprints, fingerprints_of, fingerprints_of_numbers
 from sparkflow_runtime.records.hashes import fingerprint64, hash64, sip_hash
 from sparkflow_runtime.records.murmur_hashes import murmur_hashes_of
 from sparkflow_runtime.records.sip_hashes import sip_hashes_of
@@ -18,6 +18,14 @@ def test_strings_of_every_length(version: str) -> None:
     offsets = np.cumsum([0, *map(len, TEXTS)])
     found = fingerprints(np.frombuffer(b"".join(TEXTS), np.uint8), offsets)
     assert found.tolist() == [fingerprint64(t) for t in TEXTS]
+
+
+def test_numbers_of_every_length(version: str) -> None:
+    tens = [10**n for n in range(19)]
+    numbers = [0, *tens, *(n - 1 for n in tens), 2**63 - 1]
+    values = np.array([*numbers, *(-n for n in numbers), -(2**63)], np.int64)
+    assert fingerprints_of_numbers(values).tolist() == [fingerprint64(str(v).encode()) for v in values.tolist()]
+    assert fingerprints_of_numbers(values[:0]).tolist() == []
 
 
 def test_what_tensorflow_documents() -> None:

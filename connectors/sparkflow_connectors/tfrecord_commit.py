@@ -1,0 +1,126 @@
+"""Showing the files of a writing: all of them, also where the process that does it dies half-way.
+
+A note in the folder says what is to be shown, from before the first file is moved until after the last one was. Who
+finds it where no writer lives finishes that work: a file is moved once, whoever does it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from sparkflow_connectors.record_types import SIDECAR
+from sparkflow_runtime.wire.errors import DataLossError, FailedPreconditionError
+
+TEMPORARY = "_temporary"
+_NOTE = "_committing.json"
+_LAST = (SIDECAR, "_SUCCESS")
+log = logging.getLogger("sparkflow")
+
+
+class _Note(NamedTuple):
+    """temporary: the folder in which the files are, until they are moved. replace: what else there is goes."""
+
+    temporary: str
+    files: list[str]
+    replace: bool
+
+
+def show(folder: str, temporary: str, files: Sequence[str], replace: bool, sidecar: str) -> None:
+    """Move these files below `temporary`, a folder in `folder`, to the same places in `folder`. replace: what else is
+    there goes. sidecar: its text. To be called by who holds the folder."""
+    for name, text in zip(_LAST, (sidecar, "")):
+        Path(temporary, name).write_text(text, encoding="utf-8")
+    note = _Note(os.path.basename(temporary), list(files), replace)
+    unfinished = Path(temporary, _NOTE)
+    unfinished.write_text(json.dumps(note._asdict()), encoding="utf-8")
+    os.replace(unfinished, os.path.join(folder, _NOTE))
+    _finish(folder)
+
+
+def is_showing(folder: str, temporary: str) -> bool:
+    """Whether the files of that writing are partly shown."""
+    with suppress(FileNotFoundError):
+        return _note(folder).temporary == os.path.basename(temporary)
+    return False
+
+
+def settled(folder: str) -> None:
+    """Return when no writer is about to show files; what one that died has not shown is shown first.
+
+    Raises FailedPreconditionError where this process cannot do that, DataLossError where the files are gone.
+    """
+    if not os.path.exists(os.path.join(folder, _NOTE)):
+        return
+    with held(folder):
+        settle(folder)
+
+
+def settle(folder: str) -> None:
+    """The same for who holds the folder."""
+    if not os.path.exists(os.path.join(folder, _NOTE)):
+        return
+    log.warning("%s: a writer ended while its files were being shown; the others are shown now", folder)
+    try:
+        _finish(folder)
+    except OSError as error:
+        raise FailedPreconditionError(
+            f"{folder}: a writer ended while its files were being shown, and this process cannot finish that: {error}. "
+            "Read or write the folder once as somebody who may write there"
+        ) from None
+
+
+def _finish(folder: str) -> None:
+    note = _note(folder)
+    temporary = os.path.join(folder, note.temporary)
+    if note.replace:
+        _remove_others(folder, {*note.files, *_LAST, _NOTE})
+    for name in [*note.files, *_LAST]:
+        target = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with suppress(FileNotFoundError):  # it was moved already
+            os.replace(os.path.join(temporary, name), target)
+        if not os.path.exists(target):
+            raise DataLossError(f"{folder}: {name}, of a writing that was cut short, is gone. Write the folder anew")
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(folder, _NOTE))
+    shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _note(folder: str) -> _Note:
+    return _Note(**json.loads(Path(folder, _NOTE).read_text(encoding="utf-8")))
+
+
+def _remove_others(folder: str, kept: set[str]) -> None:
+    """All files but those kept (paths in the folder) and those of writings, and folders that are empty then."""
+    for at, inner, names in os.walk(folder):
+        if at == folder:
+            inner[:] = [name for name in inner if not name.startswith(TEMPORARY)]
+        links = [name for name in inner if os.path.islink(os.path.join(at, name))]
+        for name in [*names, *links]:
+            path = os.path.join(at, name)
+            if os.path.relpath(path, folder) not in kept:
+                os.unlink(path)
+    for at, _, _ in os.walk(folder, topdown=False):
+        if at != folder and not Path(at).relative_to(folder).parts[0].startswith(TEMPORARY):
+            with suppress(OSError):  # something is kept in it
+                os.rmdir(at)
+
+
+@contextmanager
+def held(folder: str, shared: bool = False) -> Iterator[None]:
+    """The folder for this process alone, or for those that share it, on file systems that can. Not again by who holds
+    it: that would wait for itself."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,103 @@
+"""A writer that dies while its files are being shown: the next reader or writer shows the others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import sparkflow as tf
+from sparkflow_connectors.tfrecord import Options, open_tfrecord, read_tfrecord
+from sparkflow_connectors.tfrecord_write import to_tfrecord
+
+FILES = 4  # of the writing that is cut short; then the schema file and _SUCCESS are moved, and the note is removed
+DIES = textwrap.dedent(
+    """
+    import os, signal, sys
+    import pyarrow as pa
+    from sparkflow_connectors import tfrecord_commit
+    from sparkflow_connectors.tfrecord_write import to_tfrecord
+
+    folder, mode, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    move = os.replace
+
+    def replace(source, target):
+        global left
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+        move(source, target)
+
+    tfrecord_commit.os.replace = replace
+    table = pa.table({"id": range(100, 108), "p": [1, 2] * 4})
+    to_tfrecord(table, folder, mode, rows_per_file=4, partition_by=["p"])
+    """
+)
+
+
+def cut_short(folder: Path, mode: str, moves: int) -> None:
+    to_tfrecord(pa.table({"id": range(8), "p": [2, 3] * 4}), folder, rows_per_file=4, partition_by=["p"])
+    done = subprocess.run([sys.executable, "-c", DIES, str(folder), mode, str(moves)], env={**os.environ}, check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+def ids(folder: Path) -> list[int]:
+    return sorted(read_tfrecord(folder).column("id").to_pylist())
+
+
+def left(folder: Path) -> list[str]:
+    return [p.name for p in folder.iterdir() if p.name.startswith(("_temporary", "_committing"))]
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize("moves", [0, 1, 2, FILES, FILES + 1, FILES + 2])
+def test_a_commit_that_is_cut_short(mode: str, moves: int, tmp_path: Path) -> None:
+    cut_short(tmp_path / "out", mode, moves)
+    old, new = list(range(8)), list(range(100, 108))
+    if moves == 0:  # the note was not there yet: nothing is shown
+        assert ids(tmp_path / "out") == old
+        return
+    assert ids(tmp_path / "out") == (new if mode == "overwrite" else old + new)
+    assert not left(tmp_path / "out")
+    assert (tmp_path / "out" / "p=3").exists() == (mode == "append")
+
+
+def test_the_next_writer_shows_the_rest_first(tmp_path: Path) -> None:
+    cut_short(tmp_path / "out", "append", 2)
+    to_tfrecord(pa.table({"id": [500], "p": [1]}), tmp_path / "out", "append", partition_by=["p"])
+    assert ids(tmp_path / "out") == [*range(8), *range(100, 108), 500] and not left(tmp_path / "out")
+
+
+def test_files_that_are_gone(tmp_path: Path) -> None:
+    cut_short(tmp_path / "out", "append", 2)
+    for part in (tmp_path / "out").glob("_temporary*/p=*/part*"):
+        part.unlink()
+    with pytest.raises(tf.errors.DataLossError, match=r"part-.*, of a writing that was cut short, is gone"):
+        ids(tmp_path / "out")
+
+
+def test_a_reader_sees_one_writing_or_the_other(tmp_path: Path) -> None:
+    """Of a folder that is overwritten all the while, never files of two writings, or some of one."""
+    there = pa.table({"id": range(40)})
+    to_tfrecord(there, tmp_path / "out", rows_per_file=1)
+    over = threading.Event()
+
+    def write() -> None:
+        for _ in range(20):
+            to_tfrecord(there, tmp_path / "out", "overwrite", rows_per_file=1)
+        over.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        while not over.is_set() and not writing.done():
+            names = [Path(path).name for path in open_tfrecord(tmp_path / "out", Options(schema=there.schema)).files]
+            assert len(names) == 40 and len({name[len("part-00000-") :] for name in names}) == 1
+        writing.result()
