@@ -208,9 +208,24 @@ def _contains_tensor(values: Any) -> bool:
 
 
 def _stacked(values: Any, want: DType | None, name: str | None) -> Tensor:
-    known = [v for v in values if _is_tensor_like(v)]
-    want = want or (convert_to_tensor(known[0]).dtype.base_dtype if known else None)
+    """Of another type than the one asked for, tensors are cast: a size of int32 in a shape of int64."""
+    tensors = [convert_to_tensor(v) if _is_tensor_like(v) else None for v in values]
+    kinds = [t.dtype.base_dtype for t in tensors if t is not None]
+    if want is not None and kinds and kinds[0] is not want:
+        return _pack([v if t is None else _cast(t, want) for t, v in zip(tensors, values)], want, name)
+    for kind in kinds:
+        want = want or kind
+        if kind is not want:
+            raise TypeError(f"Cannot convert a list containing a tensor of dtype {kind.name} to {want.name}: {values}")
+    return _pack([v if t is None else t for t, v in zip(tensors, values)], want, name)
+
+
+def _pack(values: list[Any], want: DType | None, name: str | None) -> Tensor:
     return apply_op("Pack", [[convert_to_tensor(v, want) for v in values]], name=name or "packed")
+
+
+def _cast(x: Tensor, want: DType) -> Tensor:
+    return x if x.dtype.base_dtype is want else apply_op("Cast", [x], {"DstT": want})
 
 
 def apply_op(op_type: str, inputs: Any = (), attrs: dict[str, Any] | None = None, name: str | None = None) -> Any:

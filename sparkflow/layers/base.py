@@ -12,7 +12,9 @@ from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Graph, Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.shapes import TensorShape
+from sparkflow.keras import regularizers
 from sparkflow.layers.input_spec import InputSpec
+from sparkflow.ops import activations, init_named
 from sparkflow.ops.variable_scope import VariableScope, get_variable, variable_scope
 from sparkflow_runtime.wire import dtypes
 
@@ -115,7 +117,7 @@ class Layer:
         constraint: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """A variable of the layer, by get_variable in its scope."""
+        """A variable of the layer, by get_variable in its scope. initializer, regularizer: by Keras' names too."""
         trained = self.trainable and trainable is not False
         losses = get_default_graph().get_collection_ref(GraphKeys.REGULARIZATION_LOSSES)
         before = len(losses)
@@ -123,8 +125,8 @@ class Layer:
             name,
             shape,
             dtype or self._dtype,
-            initializer=initializer,
-            regularizer=regularizer,
+            initializer=init_named.get(initializer),
+            regularizer=regularizers.get(regularizer),
             trainable=trained,
             constraint=constraint,
             **kwargs,
@@ -201,6 +203,11 @@ def numbers(what: str, name: str, value: Any, count: int) -> tuple[int, ...]:
     if len(listed) != count or any(int(v) != v or v < 1 for v in listed):
         raise ValueError(f"{what}: {name} must be a whole number above 0 or a tuple of {count}, got {value!r}")
     return tuple(int(v) for v in listed)
+
+
+def named_activation(activation: Any) -> Callable[[Tensor], Tensor] | None:
+    """The function, given itself or by Keras' name; None for none. Raises ValueError on an unknown name."""
+    return None if activation is None else activations.get(activation)
 
 
 def channel_axis(what: str, data_format: str, rank: int) -> int:
