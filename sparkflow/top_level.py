@@ -20,7 +20,8 @@ from sparkflow.framework.conversions import (
     register_tensor_conversion_function,
 )
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
-from sparkflow.grads.custom import custom_gradient, hessians
+from sparkflow.framework.tensor_spec import SparseTensorSpec, TensorSpec, TypeSpec
+from sparkflow.grads.custom import custom_gradient, hessians, recompute_grad
 from sparkflow.grads.gradients import UnconnectedGradients
 from sparkflow.grads.registry import gradient as RegisterGradient
 from sparkflow.grads.registry import not_differentiable as NotDifferentiable

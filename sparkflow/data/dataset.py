@@ -70,13 +70,14 @@ class Dataset:
 
     @staticmethod
     def from_generator(
-        generator: Callable[..., Iterable[Any]], output_types: Any, output_shapes: Any = None, args: Any = None
-    ) -> Dataset:
+        generator: Callable[..., Iterable[Any]], output_types: Any = None, output_shapes: Any = None, args: Any = None,
+        output_signature: Any = None,
+    ) -> Dataset:  # fmt: skip
         """What generator(*args) yields, of these types. InvalidArgumentError where a value does not fit."""
+        output_types, output_shapes = elements.signed(output_signature, output_types, output_shapes)
         kinds = tuple(map(dtypes.as_dtype, leaves_of(output_types)))
         like = structured(output_types)
         dims = (None,) * len(kinds) if output_shapes is None else elements.dims_like(like, output_shapes)
-        spec = Spec(like, kinds, dims)
 
         def rows(values: Fed) -> Rows:
             for element in generator(*(args or ())):
@@ -85,7 +86,7 @@ class Dataset:
                     raise InvalidArgumentError(f"The generator yielded {element!r}, expected a structure like {like!r}")
                 yield [elements.typed(v, t) for v, t in zip(leaves, kinds)]
 
-        return Dataset(spec, rows)
+        return Dataset(Spec(like, kinds, dims), rows)
 
     @staticmethod
     def range(*args: int) -> Dataset:

@@ -225,6 +225,15 @@ def begun(tensors: Any) -> tuple[list[Any], Spec, tuple[Tensor, ...]]:
     return leaves, spec_of(values), tuple(x for x in leaves if isinstance(x, Tensor))
 
 
+def signed(signature: Any, types: Any, wanted: Any) -> tuple[Any, Any]:
+    """(types, shapes) of a structure of TensorSpecs, where there is one; those given otherwise."""
+    if signature is None:
+        return types, wanted
+    return tuple(
+        nest.map_structure(lambda spec, part=part: getattr(spec, part), signature) for part in ("dtype", "shape")
+    )
+
+
 def dims_like(like: Any, given: Any) -> tuple[shapes.Dims, ...]:
     """One shape for each leaf of `like`, from a structure of shapes, which are sequences themselves."""
     if isinstance(like, dict):

@@ -63,6 +63,7 @@ HOMES: dict[str, Sequence[str]] = {
     "framework.random_seed": (_TF,),
     "framework.sparse_tensor": (_TF, "sparkflow.framework.conversions"),
     "framework.tensor_shape": (_TF, "sparkflow.framework.shapes"),
+    "framework.tensor_spec": ("sparkflow.framework.tensor_spec",),
     "framework.tensor_util": (_TF, "sparkflow.framework.constant_value"),
     "framework.test_util": ("sparkflow.test",),
     "framework.versions": ("sparkflow.version",),
