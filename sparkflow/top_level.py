@@ -252,6 +252,7 @@ from sparkflow.ops.strings_unicode import decode_json_example
 from sparkflow.ops.template import make_template
 from sparkflow.ops.variable_scope import variable_op_scope
 from sparkflow.ragged import RaggedTensor
+from sparkflow.session_handles import delete_session_tensor, get_session_handle, get_session_tensor
 from sparkflow.texts import dimension_at_index, dimension_value
 from sparkflow_runtime.wire import protos as _protos
 
