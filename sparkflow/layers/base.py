@@ -56,7 +56,10 @@ class Layer:
 
     # ------------------------------------------------------------------ calling
 
-    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Any, *args: Any, scope: Any = None, **kwargs: Any) -> Any:
+        """What `call` gives. scope: for the variables, where none was given before; of the first call alone."""
+        if self._wanted_scope is None:  # one that shares its variables finds them by the class's name
+            self._wanted_scope = scope if scope is not None else self._base_name if self._reuse else None
         many = isinstance(inputs, (list, tuple)) and any(isinstance(i, Tensor) for i in inputs)
         tensors = [convert_to_tensor(i) for i in inputs] if many else convert_to_tensor(inputs)
         first = tensors[0] if isinstance(tensors, list) else tensors
@@ -66,7 +69,7 @@ class Layer:
                 self.build(TensorShape(first._shape))
                 self.built = True
             self._check(tensors)
-            out = self.call(tensors, **kwargs)
+            out = self.call(tensors, *args, **kwargs)
             if self.activity_regularizer is not None:
                 self.add_loss(self.activity_regularizer(out))
         return out

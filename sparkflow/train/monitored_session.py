@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from sparkflow.framework.graph import Graph, get_default_graph
 from sparkflow.session.session import Session
@@ -26,6 +26,7 @@ _QUICK_JOIN_S = 0.25
 _log = logging.getLogger("sparkflow")
 
 
+@runtime_checkable
 class SessionCreator(Protocol):
     """Opens the session that a MonitoredSession wraps; called again at each recovery."""
 

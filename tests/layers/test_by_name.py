@@ -75,3 +75,31 @@ def test_causal(graph: Graph, kind: str, rate: int) -> None:
 def test_causal_is_of_one_axis(graph: Graph) -> None:
     with pytest.raises(ValueError, match="only supported for `Conv1D`"):
         layers.conv2d(tf.zeros([1, 4, 4, 1]), 2, 2, padding="causal")
+
+
+def test_scopes_given_at_the_call(graph: Graph) -> None:
+    """As libraries of layers share variables: an object told to reuse, in the scope that its call is given."""
+    x = tf.zeros([2, 3])
+    for reuse in (False, True):
+        with tf.variable_scope("s", reuse=reuse) as scope:
+            out = layers.Dense(4, _reuse=scope.reuse).apply(x, scope=scope)
+    assert [v.name for v in tf.global_variables()] == ["s/kernel:0", "s/bias:0"] and out.name.startswith("s_")
+    layer = layers.Dense(4)
+    layer(x, scope="first"), layer(x, scope="second")
+    assert layer.scope_name == "first"
+
+
+def test_reuse_without_a_name_is_of_the_class_name(graph: Graph) -> None:
+    x = tf.zeros([2, 3])
+    layers.dense(x, 4)
+    assert layers.dense(x, 4, reuse=True).name == "dense_1/BiasAdd:0"
+    layers.dense(x, 4, reuse=tf.AUTO_REUSE)
+    assert [v.name for v in tf.global_variables()] == ["dense/kernel:0", "dense/bias:0"]
+    with pytest.raises(ValueError, match="conv1d/kernel does not exist"):
+        layers.conv1d(tf.zeros([1, 4, 2]), 4, 2, reuse=True)
+
+
+def test_what_call_takes_is_passed_on(graph: Graph) -> None:
+    x = tf.ones([4, 3])
+    layers.BatchNormalization()(x, True)
+    assert len(tf.get_collection(tf.GraphKeys.UPDATE_OPS)) == 2
