@@ -26,7 +26,7 @@ def _own(value: Any) -> Any:
     return value.copy() if hasattr(value, "copy") else value
 
 
-@bound("GetSessionHandle", "GetSessionHandleV2")
+@bound("GetSessionHandle")
 def _keep(node: Node) -> Function:
     kept = _kept(node)
     return lambda value: np.array(kept.keep(node.name, node.device, _own(value)).encode(), object)
