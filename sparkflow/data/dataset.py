@@ -75,8 +75,7 @@ class Dataset:
     ) -> Dataset:  # fmt: skip
         """What generator(*args) yields, of these types. InvalidArgumentError where a value does not fit."""
         output_types, output_shapes = elements.signed(output_signature, output_types, output_shapes)
-        kinds = tuple(map(dtypes.as_dtype, leaves_of(output_types)))
-        like = structured(output_types)
+        kinds, like = tuple(map(dtypes.as_dtype, leaves_of(output_types))), structured(output_types)
         dims = (None,) * len(kinds) if output_shapes is None else elements.dims_like(like, output_shapes)
 
         def rows(values: Fed) -> Rows:
