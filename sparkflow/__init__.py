@@ -223,10 +223,12 @@ from sparkflow.ops.state import (
     scatter_update,
 )
 from sparkflow.ops.tensor_array import TensorArray
+from sparkflow.ops.variable_creators import variable_creator_scope
 from sparkflow.ops.variable_reports import assert_variables_initialized, report_uninitialized_variables
 from sparkflow.ops.variable_scope import (
     AUTO_REUSE,
     VariableScope,
+    create_partitioned_variables,
     get_local_variable,
     get_variable,
     get_variable_scope,

@@ -53,6 +53,7 @@ from sparkflow.ops.image_more import (
     flip_up_down,
     grayscale_to_rgb,
     hsv_to_rgb,
+    is_jpeg,
     pad_to_bounding_box,
     per_image_standardization,
     random_brightness,

@@ -20,7 +20,8 @@ from sparkflow.framework.conversions import (
     register_tensor_conversion_function,
 )
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
-from sparkflow.grads.custom import custom_gradient, hessians
+from sparkflow.framework.tensor_spec import SparseTensorSpec, TensorSpec, TypeSpec
+from sparkflow.grads.custom import custom_gradient, hessians, recompute_grad
 from sparkflow.grads.gradients import UnconnectedGradients
 from sparkflow.grads.registry import gradient as RegisterGradient
 from sparkflow.grads.registry import not_differentiable as NotDifferentiable
@@ -251,6 +252,7 @@ from sparkflow.ops.strings_unicode import decode_json_example
 from sparkflow.ops.template import make_template
 from sparkflow.ops.variable_scope import variable_op_scope
 from sparkflow.ragged import RaggedTensor
+from sparkflow.session_handles import delete_session_tensor, get_session_handle, get_session_tensor
 from sparkflow.texts import dimension_at_index, dimension_value
 from sparkflow_runtime.wire import protos as _protos
 

@@ -14,6 +14,8 @@ from sparkflow.ops import init_ops, math, nn
 from sparkflow.ops.array_join import concat
 from sparkflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
 
+_WEIGHTS_VARIABLE_NAME, _BIAS_VARIABLE_NAME = "kernel", "bias"  # as cells of the user's own name theirs
+
 
 class _Linear:
     """sum_i args[i] W[i] + b, with its variables kernel and bias in the variable scope of the moment.

@@ -12,7 +12,6 @@ import numpy as np
 from sparkflow.data import ahead, beginnings, deferred, elements
 from sparkflow.data.deferred import Bind
 from sparkflow.data.elements import Fed, Function, Given, Spec, leaves_of
-from sparkflow.framework import nest
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.random_seed import get_seed
 from sparkflow_runtime.wire import dtypes
@@ -63,11 +62,7 @@ class Dataset:
     ) -> Dataset:  # fmt: skip
         """What generator(*args) yields, of these types and shapes, or of a structure of TensorSpecs.
         InvalidArgumentError where a value does not fit."""
-        if output_signature is not None:
-            output_types = nest.map_structure(lambda spec: spec.dtype, output_signature)
-            output_shapes = nest.map_structure(lambda spec: spec.shape, output_signature)
-        elif output_types is None:
-            raise TypeError("from_generator: give output_types or output_signature")
+        output_types, output_shapes = elements.signed(output_signature, output_types, output_shapes)
         return Dataset(*beginnings.generated(generator, output_types, output_shapes, args))
 
     @staticmethod

@@ -234,6 +234,17 @@ def begun(tensors: Any) -> tuple[list[Any], Spec, tuple[Tensor, ...]]:
     return leaves, spec_of(values), tuple(x for x in leaves if isinstance(x, Tensor))
 
 
+def signed(signature: Any, types: Any, wanted: Any) -> tuple[Any, Any]:
+    """(types, shapes) of a structure of TensorSpecs, else those given. Raises TypeError where there is neither."""
+    if signature is None and types is None:
+        raise TypeError("from_generator: give output_types or output_signature")
+    if signature is None:
+        return types, wanted
+    return tuple(
+        nest.map_structure(lambda spec, part=part: getattr(spec, part), signature) for part in ("dtype", "shape")
+    )
+
+
 def dims_like(like: Any, given: Any) -> tuple[shapes.Dims, ...]:
     """One shape for each leaf of `like`, from a structure of shapes, which are sequences themselves."""
     if isinstance(like, dict):

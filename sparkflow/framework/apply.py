@@ -184,7 +184,7 @@ def _static_ints(value: Any) -> Any:
     return value.as_list()
 
 
-def _is_tensor_like(value: Any) -> bool:
+def is_tensor_like(value: Any) -> bool:
     return isinstance(value, _tensor_like())
 
 
@@ -204,13 +204,28 @@ def type_of_tensors(value: Any, default: DType) -> DType:
 
 
 def _contains_tensor(values: Any) -> bool:
-    return any(_is_tensor_like(v) or (isinstance(v, (list, tuple)) and _contains_tensor(v)) for v in values)
+    return any(is_tensor_like(v) or (isinstance(v, (list, tuple)) and _contains_tensor(v)) for v in values)
 
 
 def _stacked(values: Any, want: DType | None, name: str | None) -> Tensor:
-    known = [v for v in values if _is_tensor_like(v)]
-    want = want or (convert_to_tensor(known[0]).dtype.base_dtype if known else None)
+    """Of another type than the one asked for, tensors are cast: a size of int32 in a shape of int64."""
+    tensors = [convert_to_tensor(v) if is_tensor_like(v) else None for v in values]
+    kinds = [t.dtype.base_dtype for t in tensors if t is not None]
+    if want is not None and kinds and kinds[0] is not want:
+        return _pack([v if t is None else _cast(t, want) for t, v in zip(tensors, values)], want, name)
+    for kind in kinds:
+        want = want or kind
+        if kind is not want:
+            raise TypeError(f"Cannot convert a list containing a tensor of dtype {kind.name} to {want.name}: {values}")
+    return _pack([v if t is None else t for t, v in zip(tensors, values)], want, name)
+
+
+def _pack(values: list[Any], want: DType | None, name: str | None) -> Tensor:
     return apply_op("Pack", [[convert_to_tensor(v, want) for v in values]], name=name or "packed")
+
+
+def _cast(x: Tensor, want: DType) -> Tensor:
+    return x if x.dtype.base_dtype is want else apply_op("Cast", [x], {"DstT": want})
 
 
 def apply_op(op_type: str, inputs: Any = (), attrs: dict[str, Any] | None = None, name: str | None = None) -> Any:
@@ -287,7 +302,7 @@ def _learn_from_tensors(spec: OpSpec, arg: Arg, value: Any, attrs: dict[str, Any
     if arg.type_attr is None or arg.is_type_list or arg.type_attr in attrs:
         return
     for item in value if arg.number_attr else (value,):
-        if _is_tensor_like(item):
+        if is_tensor_like(item):
             attrs[arg.type_attr] = (item.dtype if hasattr(item, "dtype") else convert_to_tensor(item).dtype).base_dtype
             return
 

@@ -45,3 +45,4 @@ not_differentiable("Timestamp", "SerializeTensor", "ParseTensor", "DecodeCompres
 not_differentiable("UnicodeDecode", "UnicodeDecodeWithOffsets", "UnicodeEncode", "DecodeJSONExample")
 not_differentiable("SerializeSparse", "SerializeManySparse", "DeserializeManySparse")
 not_differentiable("UnicodeTranscode")
+not_differentiable("GetSessionHandle", "GetSessionTensor", "DeleteSessionTensor")

@@ -10,12 +10,14 @@ from typing import Any
 from sparkflow.framework import nest
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Operation, get_default_graph
+from sparkflow.framework.scopes import control_dependencies
 from sparkflow.grads.gradients import gradients
 from sparkflow.grads.registry import OWN_GRADIENTS
 from sparkflow.grads.walk import as_list
 from sparkflow.ops import array, array_join, math
 from sparkflow.ops.control_flow_while import while_loop
 from sparkflow.ops.tensor_array import TensorArray
+from sparkflow.ops.variable_scope import get_variable_scope, variable_scope
 from sparkflow.ops.variables import trainable_variables
 from sparkflow_runtime.wire import dtypes
 
@@ -63,6 +65,34 @@ def _applied(grad_fn: Callable[..., Any], dys: Any, count: int, used: list[Any])
         raise ValueError(f"custom_gradient: the function of {count} arguments and {len(used)} variables has a gradient "
                          f"with {len(dxs)} and {len(as_list(of_variables))} values")  # fmt: skip
     return [None] * len(dys) + dxs + as_list(of_variables)
+
+
+def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
+    """f, whose inner values are made again by the gradient rather than kept for it: less memory, more arithmetic.
+
+    f makes its variables by get_variable, which the gradient shares. Source: Chen et al. 2016, "Training Deep Nets with
+    Sublinear Memory Cost".
+    """
+
+    @wraps(f)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        scope = get_variable_scope()
+
+        @custom_gradient
+        def kept(*xs: Any) -> tuple[Any, Callable[..., Any]]:
+            def again(*dys: Any, variables: Any = ()) -> Any:
+                # Waiting for dys keeps these nodes apart from the first ones, and out of the forward pass.
+                with control_dependencies(dys), variable_scope(scope, reuse=True):
+                    fresh = [array.identity(x) for x in xs]
+                    ys = nest.flatten(f(*fresh, **kwargs))
+                found = gradients(ys, [*fresh, *variables], list(dys))
+                return (found[: len(xs)], found[len(xs) :]) if variables else found
+
+            return f(*xs, **kwargs), again
+
+        return kept(*args)
+
+    return decorated
 
 
 def hessians(

@@ -12,7 +12,9 @@ from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Graph, Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.shapes import TensorShape
+from sparkflow.keras import regularizers
 from sparkflow.layers.input_spec import InputSpec
+from sparkflow.ops import activations, init_named
 from sparkflow.ops.variable_scope import VariableScope, get_variable, variable_scope
 from sparkflow_runtime.wire import dtypes
 
@@ -54,7 +56,10 @@ class Layer:
 
     # ------------------------------------------------------------------ calling
 
-    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Any, *args: Any, scope: Any = None, **kwargs: Any) -> Any:
+        """What `call` gives. scope: for the variables, where none was given before; of the first call alone."""
+        if self._wanted_scope is None:  # one that shares its variables finds them by the class's name
+            self._wanted_scope = scope if scope is not None else self._base_name if self._reuse else None
         many = isinstance(inputs, (list, tuple)) and any(isinstance(i, Tensor) for i in inputs)
         tensors = [convert_to_tensor(i) for i in inputs] if many else convert_to_tensor(inputs)
         first = tensors[0] if isinstance(tensors, list) else tensors
@@ -64,7 +69,7 @@ class Layer:
                 self.build(TensorShape(first._shape))
                 self.built = True
             self._check(tensors)
-            out = self.call(tensors, **kwargs)
+            out = self.call(tensors, *args, **kwargs)
             if self.activity_regularizer is not None:
                 self.add_loss(self.activity_regularizer(out))
         return out
@@ -115,7 +120,7 @@ class Layer:
         constraint: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """A variable of the layer, by get_variable in its scope."""
+        """A variable of the layer, by get_variable in its scope. initializer, regularizer: by Keras' names too."""
         trained = self.trainable and trainable is not False
         losses = get_default_graph().get_collection_ref(GraphKeys.REGULARIZATION_LOSSES)
         before = len(losses)
@@ -123,8 +128,8 @@ class Layer:
             name,
             shape,
             dtype or self._dtype,
-            initializer=initializer,
-            regularizer=regularizer,
+            initializer=init_named.get(initializer),
+            regularizer=regularizers.get(regularizer),
             trainable=trained,
             constraint=constraint,
             **kwargs,
@@ -201,6 +206,11 @@ def numbers(what: str, name: str, value: Any, count: int) -> tuple[int, ...]:
     if len(listed) != count or any(int(v) != v or v < 1 for v in listed):
         raise ValueError(f"{what}: {name} must be a whole number above 0 or a tuple of {count}, got {value!r}")
     return tuple(int(v) for v in listed)
+
+
+def named_activation(activation: Any) -> Callable[[Tensor], Tensor] | None:
+    """The function, given itself or by Keras' name; None for none. Raises ValueError on an unknown name."""
+    return None if activation is None else activations.get(activation)
 
 
 def channel_axis(what: str, data_format: str, rank: int) -> int:

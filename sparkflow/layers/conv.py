@@ -8,7 +8,7 @@ from typing import Any
 from sparkflow.framework import shapes
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.shapes import TensorShape
-from sparkflow.layers.base import Layer, channel_axis, numbers
+from sparkflow.layers.base import Layer, channel_axis, named_activation, numbers
 from sparkflow.ops import array, init_ops, nn, nn_conv, nn_conv_depthwise
 from sparkflow.ops.nn_window import layout
 
@@ -18,9 +18,9 @@ Activation = Callable[[Tensor], Tensor]
 class _Conv(Layer):
     """activation(convolution(inputs, kernel) + bias) over `space` axes.
 
-    filters: how many channels come out. kernel_size, strides, dilation_rate: a number, or one an axis. padding: "valid"
-    or "same". data_format: "channels_last" or "channels_first". Raises ValueError where the channels of inputs are not
-    known.
+    filters: how many channels come out. kernel_size, strides, dilation_rate: a number, or one an axis. padding:
+    "valid", "same" or, of one axis of space, "causal". data_format: "channels_last" or "channels_first". Raises
+    ValueError where the channels of inputs are not known.
     """
 
     space = 0
@@ -34,7 +34,7 @@ class _Conv(Layer):
         padding: str = "valid",
         data_format: str = "channels_last",
         dilation_rate: Any = 1,
-        activation: Activation | None = None,
+        activation: Activation | str | None = None,
         use_bias: bool = True,
         kernel_initializer: Any = None,
         bias_initializer: Any = None,
@@ -49,11 +49,14 @@ class _Conv(Layer):
     ):
         super().__init__(trainable, name, activity_regularizer=activity_regularizer, **kwargs)
         what = type(self).__name__
-        self.filters, self.activation, self.use_bias = int(filters), activation, use_bias
+        self.filters, self.activation, self.use_bias = int(filters), named_activation(activation), use_bias
         self.kernel_size = numbers(what, "kernel_size", kernel_size, self.space)
         self.strides = numbers(what, "strides", strides, self.space)
         self.dilation_rate = numbers(what, "dilation_rate", dilation_rate, self.space)
-        self.padding, self.data_format = padding.upper(), data_format
+        self._causal = padding == "causal"
+        if self._causal and not isinstance(self, (Conv1D, SeparableConv1D)):
+            raise ValueError("Causal padding is only supported for `Conv1D` and `SeparableConv1D`.")
+        self.padding, self.data_format = "VALID" if self._causal else padding.upper(), data_format
         self.axis = channel_axis(what, data_format, self.space + 2)
         self._layout = layout(what, data_format, self.space)
         self._of_kernel = {
@@ -90,8 +93,14 @@ class _Conv(Layer):
         window = (self.strides[0], self.dilation_rate[0]) if self.space == 1 else (self.strides, self.dilation_rate)
         return convolve(inputs, self.kernel, window[0], self.padding, data_format=self._layout, dilations=window[1])
 
+    def _after_zeros(self, inputs: Tensor) -> Tensor:
+        """As many as hide from each output what comes after it."""
+        before = [[0, 0]] * 3
+        before[2 if self.axis == 1 else 1] = [self.dilation_rate[0] * (self.kernel_size[0] - 1), 0]
+        return array.pad(inputs, before)
+
     def call(self, inputs: Any, **kwargs: Any) -> Tensor:
-        out = self._convolve(inputs)
+        out = self._convolve(self._after_zeros(inputs) if self._causal else inputs)
         if self.use_bias:
             out = nn.bias_add(out, self.bias, "NCHW" if self.data_format == "channels_first" else "NHWC")
         return out if self.activation is None else self.activation(out)
@@ -178,7 +187,7 @@ class _Separable(_Conv):
         data_format: str = "channels_last",
         dilation_rate: Any = 1,
         depth_multiplier: int = 1,
-        activation: Activation | None = None,
+        activation: Activation | str | None = None,
         use_bias: bool = True,
         depthwise_initializer: Any = None,
         pointwise_initializer: Any = None,

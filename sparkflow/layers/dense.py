@@ -8,7 +8,7 @@ from typing import Any
 from sparkflow.framework import shapes
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.shapes import TensorShape
-from sparkflow.layers.base import Layer, channel_axis
+from sparkflow.layers.base import Layer, channel_axis, named_activation
 from sparkflow.ops import array, init_ops, math, nn
 from sparkflow.ops.control_flow_cond import smart_cond
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -24,7 +24,7 @@ class Dense(Layer):
     def __init__(
         self,
         units: int,
-        activation: Callable[[Tensor], Tensor] | None = None,
+        activation: Callable[[Tensor], Tensor] | str | None = None,
         use_bias: bool = True,
         kernel_initializer: Any = None,
         bias_initializer: Any = None,
@@ -38,7 +38,7 @@ class Dense(Layer):
         **kwargs: Any,
     ):
         super().__init__(trainable, name, activity_regularizer=activity_regularizer, **kwargs)
-        self.units, self.activation, self.use_bias = int(units), activation, use_bias
+        self.units, self.activation, self.use_bias = int(units), named_activation(activation), use_bias
         self._of_kernel = {
             "initializer": kernel_initializer,
             "regularizer": kernel_regularizer,
@@ -81,7 +81,7 @@ class Dense(Layer):
 def dense(
     inputs: Any,
     units: int,
-    activation: Callable[[Tensor], Tensor] | None = None,
+    activation: Callable[[Tensor], Tensor] | str | None = None,
     use_bias: bool = True,
     kernel_initializer: Any = None,
     bias_initializer: Any = None,

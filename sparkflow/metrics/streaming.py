@@ -8,8 +8,9 @@ from typing import Any
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
-from sparkflow.losses.weighted import check_weights
+from sparkflow.losses.weighted import broadcast_weights, check_weights
 from sparkflow.ops import array, math, state
+from sparkflow.ops.control_flow_cond import cond
 from sparkflow.ops.variables import Variable
 from sparkflow_runtime.wire.dtypes import DType, float32
 
@@ -27,12 +28,25 @@ def weights_for(weights: Any, values: Any) -> Any:
     fit."""
     if weights is None:
         return None
-    weights = math.cast(convert_to_tensor(weights), float32)
-    known = weights.shape.ndims is not None and values.shape.ndims is not None
-    if known and weights.shape.ndims == values.shape.ndims + 1:
-        weights = array.squeeze(weights, [-1])
+    weights = _of_rank(math.cast(convert_to_tensor(weights), float32), values)
     check_weights(weights, values)
-    return weights * array.ones_like(values, dtype=float32)
+    return broadcast_weights(weights, values)
+
+
+def _of_rank(weights: Any, values: Any) -> Any:
+    """The weights without their last axis, of size 1, where that makes them of the rank of values, or with one more."""
+    w, v = weights.shape.ndims, values.shape.ndims
+    if w is not None and v is not None:
+        fewer, more = w == v + 1, 0 < w == v - 1
+        return array.squeeze(weights, [-1]) if fewer else array.expand_dims(weights, -1) if more else weights
+    if w == 0:
+        return weights
+    rank, wanted = array.rank(weights), array.rank(values)
+    adds = math.logical_and(math.greater(rank, 0), math.equal(rank + 1, wanted))
+    added = lambda: cond(adds, lambda: array.expand_dims(weights, -1), lambda: weights)  # noqa: E731
+    if w is not None and weights.shape.dims[-1].value not in (1, None):
+        return added()
+    return cond(math.equal(rank, wanted + 1), lambda: array.squeeze(weights, [-1]), added)
 
 
 def same_rank(labels: Any, predictions: Any) -> tuple[Any, Any]:

@@ -12,6 +12,7 @@ from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow.ops import array, array_slice, math, math_reduce, random, rules
 from sparkflow.ops.control_flow_cond import cond
+from sparkflow.ops.strings import substr
 from sparkflow_runtime.wire import dtypes
 
 # ---------------------------------------------------------------------- files
@@ -60,6 +61,12 @@ def decode_jpeg(
     smaller. Needs Pillow; InvalidArgumentError when it runs on bytes that are no image."""
     attrs = {"channels": channels, "ratio": ratio, "fancy_upscaling": fancy_upscaling, "dct_method": dct_method}
     return apply_op("DecodeJpeg", [contents], {**attrs, "try_recover_truncated": try_recover_truncated}, name)
+
+
+def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
+    """Whether each string begins as a JPEG file does."""
+    with get_default_graph().name_scope(name or "is_jpeg"):
+        return math.equal(substr(contents, 0, 3), b"\xff\xd8\xff", name="Equal")
 
 
 def decode_png(contents: Any, channels: int = 0, dtype: Any = dtypes.uint8, name: str | None = None) -> Tensor:

@@ -17,7 +17,7 @@ from sparkflow.framework import nest, shapes
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
-from sparkflow.ops import array, init_ops, math
+from sparkflow.ops import activations, array, init_named, init_ops, math
 from sparkflow.ops.array_join import concat, split
 from sparkflow.ops.clip import clip_by_value
 from sparkflow.ops.nn import bias_add
@@ -127,7 +127,8 @@ class RNNCell:
         """A variable of the cell, by get_variable: for `build`."""
         trained = self._trainable and trainable is not False
         kind = dtype or self._dtype
-        return get_variable(name, shape, kind, initializer, regularizer, trained, constraint=constraint, **kwargs)
+        first = init_named.get(initializer)
+        return get_variable(name, shape, kind, first, regularizer, trained, constraint=constraint, **kwargs)
 
     add_variable = add_weight
 
@@ -173,13 +174,13 @@ class BasicRNNCell(RNNCell):
     def __init__(
         self,
         num_units: int,
-        activation: Activation | None = None,
+        activation: Activation | str | None = None,
         reuse: Any = None,
         name: str | None = None,
         dtype: Any = None,
     ):
         super().__init__(name=name, dtype=dtype, _reuse=reuse)
-        self._num_units, self._activation = num_units, activation or math.tanh
+        self._num_units, self._activation = num_units, activations.get(activation or math.tanh)
 
     state_size = output_size = property(lambda self: self._num_units)
 
@@ -199,7 +200,7 @@ class GRUCell(RNNCell):
     def __init__(
         self,
         num_units: int,
-        activation: Activation | None = None,
+        activation: Activation | str | None = None,
         reuse: Any = None,
         kernel_initializer: Any = None,
         bias_initializer: Any = None,
@@ -207,7 +208,7 @@ class GRUCell(RNNCell):
         dtype: Any = None,
     ):
         super().__init__(name=name, dtype=dtype, _reuse=reuse)
-        self._num_units, self._activation = num_units, activation or math.tanh
+        self._num_units, self._activation = num_units, activations.get(activation or math.tanh)
         self._kernel_initializer, self._bias_initializer = kernel_initializer, bias_initializer
 
     state_size = output_size = property(lambda self: self._num_units)
@@ -250,7 +251,7 @@ class LSTMCell(RNNCell):
         num_proj_shards: Any = None,
         forget_bias: float = 1.0,
         state_is_tuple: bool = True,
-        activation: Activation | None = None,
+        activation: Activation | str | None = None,
         reuse: Any = None,
         name: str | None = None,
         dtype: Any = None,
@@ -261,7 +262,7 @@ class LSTMCell(RNNCell):
         self._num_units, self._num_proj, self._forget_bias = num_units, num_proj, forget_bias
         self._use_peepholes, self._cell_clip, self._proj_clip = use_peepholes, cell_clip, proj_clip
         self._initializer, self._state_is_tuple = initializer, state_is_tuple
-        self._activation = activation or math.tanh
+        self._activation = activations.get(activation or math.tanh)
 
     @property
     def state_size(self) -> Any:
@@ -310,7 +311,7 @@ class BasicLSTMCell(LSTMCell):
         num_units: int,
         forget_bias: float = 1.0,
         state_is_tuple: bool = True,
-        activation: Activation | None = None,
+        activation: Activation | str | None = None,
         reuse: Any = None,
         name: str | None = None,
         dtype: Any = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum
 from functools import partial
@@ -364,3 +364,27 @@ def _forget_inner(store: VariableStore, name: str, known: int, restore: dict[str
     for key in list(islice(reversed(counts), max(0, len(counts) - known))):
         if key.startswith(name + "/"):
             del counts[key]
+
+
+def create_partitioned_variables(
+    shape: Sequence[int], slicing: Sequence[int], initializer: Any, dtype: Any = float32, trainable: bool = True,
+    collections: Iterable[str] | None = None, name: str | None = None, reuse: Any = None,
+) -> list[Any]:  # fmt: skip
+    """The parts of a new variable: slicing says for each axis of shape how many there are, at most one being above 1.
+
+    initializer: a function of (shape, dtype, partition_info) for each part, or the whole value. Raises ValueError where
+    shape and slicing do not fit, and as get_variable does.
+    """
+    if len(shape) != len(slicing) or not shape or min(shape) < 1:
+        raise ValueError(
+            "The 'shape' and 'slicing' of a partitioned Variable must have the same length and sizes above 0: shape: "
+            f"{list(shape)}, slicing: {list(slicing)}"
+        )
+    with variable_scope(name, "PartitionedVariable", reuse=reuse) as scope:
+        graph = get_default_graph()
+        with graph.name_scope(None):
+            parts = store_of(graph).get_variable(
+                scope.name, shape, as_dtype(dtype), initializer, None, scope.reuse or False, trainable, collections,
+                None, lambda **_: slicing, True, None,
+            )  # fmt: skip
+    return list(parts)

@@ -15,10 +15,11 @@ from sparkflow.framework.shapes import TensorShape
 from sparkflow.ops import array_scatter, array_slice, control_flow, operators, state
 from sparkflow.ops.control_flow_cond import cond
 from sparkflow.ops.initial_values import of_initial_values
+from sparkflow.ops.variable_creators import Created
 from sparkflow_runtime.wire.dtypes import DType, as_dtype
 
 
-class Variable:
+class Variable(metaclass=Created):
     """Memory that outlives a step; stands for its value wherever a tensor is wanted.
 
     initial_value: a tensor or what converts to one, or a function of no arguments that makes it (dtype is then needed

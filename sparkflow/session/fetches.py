@@ -24,8 +24,8 @@ class IndexedSlicesValue(NamedTuple):
 class FetchPlan:
     """tensors and targets to run, and how their values become the caller's structure."""
 
-    def __init__(self, graph: Graph, fetches: Any):
-        self._graph = graph
+    def __init__(self, graph: Graph, fetches: Any, session: Callable[[], Any] = lambda: None):
+        self._graph, self._session = graph, session
         self.tensors: list[str] = []
         self.targets: list[str] = []
         self._index: dict[str, int] = {}
@@ -83,6 +83,9 @@ class FetchPlan:
         if index is None:
             index = self._index[name] = len(self.tensors)
             self.tensors.append(name)
+        wrap = _OUTPUTS.get(tensor.op.type)
+        if wrap is not None:
+            return lambda values: wrap(values[index], tensor, self._session())
         take = itemgetter(index)
         self._places[take] = index
         return take
@@ -91,8 +94,8 @@ class FetchPlan:
 class FetchPlans:
     """The plans of a session, by what was asked for: programs ask for the same again and again."""
 
-    def __init__(self, graph: Graph, most: int = 1000):
-        self._graph, self._most = graph, most
+    def __init__(self, graph: Graph, session: Callable[[], Any], most: int = 1000):
+        self._graph, self._session, self._most = graph, session, most
         self._made: dict[Any, FetchPlan] = {}
 
     def of(self, fetches: Any) -> FetchPlan:
@@ -102,9 +105,9 @@ class FetchPlans:
             key = (kind, *fetches) if kind is list or kind is tuple else fetches
             found = self._made.get(key)
         except TypeError:  # a dictionary, a list in a list: no key
-            return FetchPlan(self._graph, fetches)
+            return FetchPlan(self._graph, fetches, self._session)
         if found is None:
-            found = FetchPlan(self._graph, fetches)
+            found = FetchPlan(self._graph, fetches, self._session)
             if len(self._made) >= self._most:
                 self._made.clear()
             self._made[key] = found
@@ -128,6 +131,15 @@ def register_composite(kind: type, parts_of: Callable[[Any], Sequence[Any]], joi
     A value that is fed is a sequence of the values of the parts, in the same order.
     """
     _COMPOSITES.append((kind, parts_of, join))
+
+
+# Of ops whose fetched values are more than arrays: (value, tensor, session) -> what the caller gets.
+_OUTPUTS: dict[str, Callable[[Any, Tensor, Any], Any]] = {}
+
+
+def register_output(op_type: str, wrap: Callable[[Any, Tensor, Any], Any]) -> None:
+    """Let runs give wrap(value, tensor, session) for what ops of that type give."""
+    _OUTPUTS[op_type] = wrap
 
 
 # What a program has registered: (its class, fetch_function, feed_function), the last first.

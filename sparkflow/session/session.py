@@ -45,7 +45,7 @@ class Session:
         self.sess_str = target or ""
         self._config = config
         self._runtime: AnySession = runtime("session").open_session(self.sess_str, config)
-        self._plans = FetchPlans(self._graph)
+        self._plans = FetchPlans(self._graph, weakref.ref(self))
         self._sent = 0
         self._lock = Lock()
         self._partial: dict[str, AnyPartialRun] = {}
@@ -97,7 +97,7 @@ class Session:
         if feed_list is not None and not isinstance(feed_list, (list, tuple)):
             raise TypeError(f"Argument `feed_list` must be a list or tuple, got {type(feed_list).__name__}")
         self._begin()
-        plan = FetchPlan(self._graph, fetches)
+        plan = FetchPlan(self._graph, fetches, weakref.ref(self))
         tensors = [fed_tensor(self._graph, f) for f in feed_list or ()]
         prepared = self._runtime.prepare([t.name for t in tensors], plan.tensors, plan.targets)
 
@@ -127,7 +127,7 @@ class Session:
         Experimental in TensorFlow, too. What is computed for one call is there for the next, and is computed once.
         """
         self._begin()
-        plan = FetchPlan(self._graph, fetches)
+        plan = FetchPlan(self._graph, fetches, weakref.ref(self))
         fed = [fed_tensor(self._graph, feed).name for feed in feeds or ()]
         run = self._runtime.begin_partial(fed, plan.tensors, plan.targets)
         self._partial[run.handle] = run
@@ -140,7 +140,7 @@ class Session:
         came before, and on a fetch that needs feeds still to come.
         """
         self._check_open()
-        plan = FetchPlan(self._graph, fetches)
+        plan = FetchPlan(self._graph, fetches, weakref.ref(self))
         feeds = feeds_of(self._graph, feed_dict) if feed_dict else {}
         run = self._partial.get(handle)
         if run is None:

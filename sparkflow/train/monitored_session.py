@@ -7,18 +7,18 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from threading import Thread
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from sparkflow.framework.graph import Graph, get_default_graph
 from sparkflow.session.session import Session
 from sparkflow.train import hooks as train_hooks
 from sparkflow.train.coordinator import Coordinator
+from sparkflow.train.hooked_session import HookedSession
 from sparkflow.train.queue_runner import start_queue_runners
 from sparkflow.train.scaffold import Scaffold
 from sparkflow.train.session_manager import SessionManager
-from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow_runtime.wire.errors import AbortedError, OutOfRangeError, UnavailableError
-from sparkflow_runtime.wire.protos import RunMetadata, RunOptions
 
 _RECOVERABLE = (AbortedError, UnavailableError)  # a task went away: another session may find it back
 _RECOVERY_S, _FIRST_WAIT_S, _LONGEST_WAIT_S = 7200.0, 0.05, 5.0
@@ -26,6 +26,7 @@ _QUICK_JOIN_S = 0.25
 _log = logging.getLogger("sparkflow")
 
 
+@runtime_checkable
 class SessionCreator(Protocol):
     """Opens the session that a MonitoredSession wraps; called again at each recovery."""
 
@@ -93,9 +94,9 @@ class _HookedRuns:
 
     def __init__(self, creator: SessionCreator, hooks: Sequence[SessionRunHook], grace_s: float):
         self.session = creator.create_session()
-        self._hooks, self._grace_s = hooks, grace_s
+        self._grace_s = grace_s
         self._coord = Coordinator(clean_stop_exception_types=())
-        self._stopped = False
+        self._hooked = HookedSession(self.session, hooks)
         try:
             if start_queue_runners(self.session, self._coord):
                 Thread(target=self._end_if_lost, name="sparkflow-lost-task", daemon=True).start()
@@ -140,29 +141,12 @@ class _HookedRuns:
     def _run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
         if self.should_stop():
             raise RuntimeError("Run called even after should_stop requested.")
-        context = SessionRunContext(SessionRunArgs(fetches, feed_dict, options), self.session)
-        asked: dict[Any, Any] = {"caller": fetches}
-        feeds = dict(feed_dict or {})
-        for hook in self._hooks:
-            request = hook.before_run(context)
-            if request is None:
-                continue
-            if request.fetches is not None:
-                asked[hook] = request.fetches
-            _add_feeds(feeds, request.feed_dict, hook)
-            options = _merged(options, request.options)
-        if run_metadata is None and options is not None:
-            run_metadata = RunMetadata()
-        values = self.session.run(asked, feeds, options, run_metadata)
-        for hook in self._hooks:
-            hook.after_run(context, SessionRunValues(values.get(hook), options, run_metadata))
-        self._stopped = self._stopped or context.stop_requested
-        return values["caller"]
+        return self._hooked.run(fetches, feed_dict, options, run_metadata)
 
     def should_stop(self) -> bool:
         """Raises the error of a queue runner's thread, if one has failed."""
         self._coord.raise_requested_exception()
-        return self._stopped or self._coord.should_stop()
+        return self._hooked.should_stop() or self._coord.should_stop()
 
     def close(self) -> None:
         """Stop the threads, then the session. Raises the error of a thread, if one has failed."""
@@ -173,24 +157,6 @@ class _HookedRuns:
         self._coord.wait_for_threads(min(self._grace_s, _QUICK_JOIN_S))
         self.session.close()
         self._coord.join(stop_grace_period_secs=self._grace_s, ignore_live_threads=True)
-
-
-def _add_feeds(feeds: dict[Any, Any], more: Any, hook: SessionRunHook) -> None:
-    for key, value in (more or {}).items():
-        if key in feeds:
-            raise RuntimeError(f"Same tensor is fed by two hooks, or by a hook and the caller: {key} by {hook}")
-        feeds[key] = value
-
-
-def _merged(options: Any, more: Any) -> Any:
-    """The stricter of two RunOptions."""
-    if options is None or more is None:
-        return options or more
-    merged = RunOptions()
-    merged.CopyFrom(options)
-    merged.trace_level = max(options.trace_level, more.trace_level)
-    merged.timeout_in_ms = max(options.timeout_in_ms, more.timeout_in_ms)
-    return merged
 
 
 # ---------------------------------------------------------------------- the session that users hold

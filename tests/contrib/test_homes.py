@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,3 +90,19 @@ def test_there_is_no_debugger() -> None:
     assert debug.has_inf_or_nan(None, [1.0, np.nan]) and not debug.has_inf_or_nan(None, ["a"])
     with pytest.raises(tf.errors.UnimplementedError, match=r"tf\.Print"):
         debug.LocalCLIDebugWrapperSession(None)
+
+
+def test_names_of_a_cells_variables() -> None:
+    from sparkflow.python.ops.rnn_cell_impl import _BIAS_VARIABLE_NAME, _WEIGHTS_VARIABLE_NAME, RNNCell
+
+    class Cell(RNNCell):
+        output_size = state_size = property(lambda self: 2)  # type: ignore[assignment]
+
+        def call(self, inputs: Any, state: Any) -> Any:
+            kernel = tf.get_variable(_WEIGHTS_VARIABLE_NAME, [3, 2])
+            out = tf.matmul(inputs, kernel) + tf.get_variable(_BIAS_VARIABLE_NAME, [2])
+            return out, out
+
+    with tf.Graph().as_default():
+        tf.nn.dynamic_rnn(Cell(), tf.zeros([1, 4, 3]), dtype=tf.float32)
+        assert [v.op.name for v in tf.trainable_variables()] == ["rnn/cell/kernel", "rnn/cell/bias"]

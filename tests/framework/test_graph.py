@@ -90,6 +90,15 @@ def test_mixed_lists_are_packed(graph: Graph) -> None:
     packed = convert_to_tensor([constant(1.0), 2.0])
     assert packed.op.type == "Pack" and packed.shape.as_list() == [2]
     assert constant_value(packed).tolist() == [1.0, 2.0]  # type: ignore[union-attr]
+
+
+def test_lists_are_packed_of_the_type_asked_for(graph: Graph) -> None:
+    """As a dense_shape of int64 with a size of int32 in it; among themselves tensors have to agree."""
+    size = constant(4)
+    shape = convert_to_tensor([[size, 3], [5, size]], "int64")
+    assert shape.dtype.name == "int64" and constant_value(shape).tolist() == [[4, 3], [5, 4]]  # type: ignore[union-attr]
+    with pytest.raises(TypeError, match="a list containing a tensor of dtype int32 to float32"):
+        convert_to_tensor([constant(1.0), size])
     assert constant_value_as_shape(convert_to_tensor([constant(3), -1])) == (3, None)
 
 

@@ -110,3 +110,10 @@ def test_boxes(evaluate: Any) -> None:
         np.array([[[0.2, 0.2, 0.8, 0.8]]], np.float32),
     )
     assert (begin[:2] + size[:2] <= [40, 60]).all() and size[2] == -1 and box.shape == (1, 1, 4)
+
+
+def test_is_jpeg(graph: Any) -> None:
+    images = tf.constant([b"\xff\xd8\xff\xe0...", b"\xff\xd8", b"\x89PNG"])
+    with tf.Session() as session:
+        assert session.run(tf.image.is_jpeg(images)).tolist() == [True, False, False]
+        assert session.run(tf.io.is_jpeg(images[0])) == np.True_

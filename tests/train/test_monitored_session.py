@@ -326,3 +326,15 @@ def test_libraries_ask_for_the_session_inside(graph: Any) -> None:
     with tf.train.SingularMonitoredSession() as session:
         assert session._tf_sess() is session.raw_session()
     assert session._tf_sess() is None
+
+
+def test_what_creates_sessions_is_a_session_creator() -> None:
+    """By the base class, or by having what it asks for."""
+
+    class Own(tf.train.SessionCreator):
+        def create_session(self) -> tf.Session:
+            return tf.Session()
+
+    for creator in (Own(), tf.train.ChiefSessionCreator(), tf.train.WorkerSessionCreator()):
+        assert isinstance(creator, tf.train.SessionCreator)
+    assert not isinstance(tf.train.Scaffold(), tf.train.SessionCreator)

@@ -93,7 +93,7 @@ def _fused_gather(node: Node) -> Callable[..., Sequence[Array]]:
 @bound("_FusedGatherConcat", multi=True, stateful=False)
 def _fused_gather_concat(node: Node) -> Callable[..., Sequence[Array]]:
     """Inputs: N tables, N vectors of ids, other columns. Output 0 has all of them side by side in the given order,
-    output 1 + t is the columns of table t in it."""
+    output 1 + t is the columns of table t in it. axis: of ids that are no vectors, along which the rows are joined."""
     lookups, order = _Lookups(node), node.attrs["order"]
     n = lookups.n
 
@@ -118,10 +118,11 @@ def _fused_gather_concat(node: Node) -> Callable[..., Sequence[Array]]:
 def _joined(node: Node, rows: list[Array], others: Sequence[Array], order: list[int]) -> list[Array]:
     parts = [*rows, *others]
     try:
-        return [node.xp.concatenate([parts[k] for k in order], 1), *rows]
+        return [node.xp.concatenate([parts[k] for k in order], node.attrs["axis"]), *rows]
     except ValueError:
         shapes = ", ".join(str(parts[k].shape) for k in order)
-        raise InvalidArgumentError(f"ConcatV2: sizes must agree but for axis 1, got shapes {shapes}") from None
+        where = node.attrs["axis"]
+        raise InvalidArgumentError(f"ConcatV2: sizes must agree but for axis {where}, got shapes {shapes}") from None
 
 
 @bound("_FusedConcatGrad", multi=True, aliases=True, stateful=False)

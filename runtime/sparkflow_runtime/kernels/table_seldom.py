@@ -41,6 +41,7 @@ from sparkflow_runtime.kernels import (
     random_stateless,
     readers,
     script,
+    session_state,
     sets,
     sparse_serialized,
     staging,

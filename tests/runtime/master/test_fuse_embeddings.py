@@ -269,3 +269,28 @@ def test_an_index_out_of_range_changes_nothing() -> None:
             session.run(tf.group(update), feed)
         for old, new in zip(before, session.run(variables)):
             np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+@pytest.mark.parametrize("dims", [[None], [None, None], [2, 3], None])
+def test_rows_of_ids_that_are_no_vector(dims: Any, axis: int) -> None:
+    """The last axis of a sequence's rows is not axis 1: they are joined where the program said."""
+    start = [np.random.default_rng(i).standard_normal((20, 4)).astype(np.float32) for i in range(2)]
+    values = [np.arange(3), np.arange(6).reshape(2, 3)]
+    with tf.Graph().as_default(), tf.Session() as session:
+        ids = tf.placeholder(tf.int32, dims, "ids")
+        tables = [tf.get_variable(f"t{i}", initializer=s) for i, s in enumerate(start)]
+        joined = tf.concat([tf.nn.embedding_lookup(t, ids) for t in tables], axis)
+        out = tf.multiply(joined, 2.0, name="out")
+        grads = tf.gradients(tf.reduce_sum(out * out), tables)
+        session.run(tf.global_variables_initializer())
+        for value in values:
+            if dims is None or len(dims) == value.ndim:
+                want = 2 * np.concatenate([s[value] for s in start], axis)
+                np.testing.assert_array_equal(session.run(out, {ids: value}), want)
+                found = session.run([out, *map(tf.convert_to_tensor, grads)], {ids: value})
+                np.testing.assert_array_equal(found[0], want)
+                for grad, table in zip(found[1:], start):
+                    expected = np.zeros_like(table)
+                    expected[value] = 8 * table[value]
+                    np.testing.assert_allclose(grad, expected, rtol=1e-6)

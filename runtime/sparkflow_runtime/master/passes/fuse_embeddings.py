@@ -28,6 +28,8 @@ from sparkflow_runtime.master.passes.row_sums import RowSum, RowSums, constant
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.edges import CARRIED, data_inputs, edge, is_control, node_name, parse, with_inputs
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+from sparkflow_runtime.wire.sizes import SHAPES
+from sparkflow_runtime.wire.tensor_proto import shape_tuple
 
 # op -> (how many references come first, where grad and indices stand, the attributes that belong to the formula)
 _UPDATES: dict[str, tuple[int, int, int, tuple[str, ...]]] = {
@@ -214,7 +216,8 @@ class _Fuser:
         return None
 
     def _concats(self, lookups: dict[str, _Lookup]) -> list[NodeDef]:
-        """ConcatV2 nodes along axis 1 of at least two of these, each look-up in one of them at most."""
+        """ConcatV2 nodes of columns, of at least two of these, each look-up in one of them at most. Where the rank is
+        not known the kernel sees to it; the last axis of more than two is not axis 1."""
         found, taken = [], set[str]()
         some = next(iter(lookups.values())).node
         for node in self.graph.node:
@@ -227,6 +230,8 @@ class _Fuser:
             later = any(self.level[node_name(e)] >= self.level[some.name] for e in others if not self._is_fed(e))
             same = self._alike(node, some)
             if axis is None or int(axis.ravel()[0]) not in (1, -1) or later or not same or mine & taken:
+                continue
+            if _rank(node) not in (None, 2):
                 continue
             if len(mine) > 1 and len(mine) == sum(m is not None for m in members):
                 taken |= mine
@@ -243,7 +248,7 @@ class _Fuser:
         """Inputs: the tables, the ids, the other columns. order: of each input of the concat, which of tables and
         others it is. Output 0 is the concat, 1 + k the rows of table k."""
         others = [e for e, m in zip(data_inputs(concat), members) if m is None]
-        spread = self._from_splits(mine)
+        spread = self._from_splits(mine) if _rank(concat) == 2 else None
         place = {one.node.name: k for k, one in enumerate(mine)}
         next_other = iter(range(len(mine), len(members)))
         order = [next(next_other) if m is None else place[m] for m in members]
@@ -254,7 +259,9 @@ class _Fuser:
             name = self._make("_SpreadConcat", members_too, spread[0] + others, attrs | spread[1] | {"alone": alone})
         else:
             inputs = [one.table for one in mine] + [one.ids for one in mine] + others
-            name = self._make("_FusedGatherConcat", members_too, inputs, attrs)
+            axis = self._constant(data_inputs(concat)[-1])
+            assert axis is not None  # _concats saw it
+            name = self._make("_FusedGatherConcat", members_too, inputs, attrs | {"axis": int(axis.ravel()[0])})
         self._replace(concat.name, name, name)
         for k, one in enumerate(mine):
             self._replace(one.node.name, edge(name, k + 1), name)
@@ -356,3 +363,10 @@ class _Fuser:
 
     def _edge(self, e: str) -> str:
         return self.renamed.get(e if is_control(e) else "{}:{}".format(*parse(e)), e)
+
+
+def _rank(node: NodeDef) -> int | None:
+    """Of its only output, where it is known."""
+    shapes = node.attr[SHAPES].list.shape if SHAPES in node.attr else ()
+    dims = shape_tuple(shapes[0]) if shapes else None
+    return None if dims is None else len(dims)
