@@ -63,7 +63,9 @@ def test_values_are_dropped(graph: Any) -> None:
             session.run(value, {holder: other.handle})
         for i in range(100):
             session.run(keep, {x: i})
-        kept = session._runtime._worker.resources.find("", "kept values", KeptValues)  # type: ignore[attr-defined]
+        runtime: Any = session._runtime
+        held = runtime._worker.resources
+        kept = held.find(held.own_container(runtime._master.session_id), "kept values", KeptValues)
         assert len(kept._values) < 20, "those that nobody can name go, ten at a time"
 
 
