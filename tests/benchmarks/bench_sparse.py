@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-import sparkflow  # noqa: F401 - registers the kernels
+import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.kernels import row_loops, update_loops
 from sparkflow_runtime.kernels.registry import Node, find
 from sparkflow_runtime.resources.manager import ResourceManager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sparkflow  # noqa: F401 - fills the tables
+import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow.framework.registry import registered as ops
 from sparkflow_runtime.kernels.registry import registered as kernels
 

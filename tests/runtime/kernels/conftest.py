@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.kernels import conv_direct
 from sparkflow_runtime.kernels import crew_layout as layout
 from sparkflow_runtime.kernels.compiled import make_ready

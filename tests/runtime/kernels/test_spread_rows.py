@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import sparkflow  # noqa: F401 - registers the kernels
 from sparkflow_runtime.kernels.registry import Node, find
 from sparkflow_runtime.resources.manager import ResourceManager
 from sparkflow_runtime.wire.errors import InvalidArgumentError
