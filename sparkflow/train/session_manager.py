@@ -10,7 +10,7 @@ from typing import Any
 from sparkflow.framework.graph import Graph, get_default_graph
 from sparkflow.session.session import Session
 from sparkflow.train.ahead import compile_ahead
-from sparkflow.train.checkpoint_state import latest_checkpoint
+from sparkflow.train.checkpoint_state import CheckpointState, get_checkpoint_state
 from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, FailedPreconditionError, UnavailableError
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.005, 0.1
@@ -143,10 +143,14 @@ class SessionManager:
             raise ValueError("Can not provide both checkpoint_dir and checkpoint_filename_with_path.")
         if saver is None or not (directory or path):
             return sess, False
-        found = path or _newest(str(directory), wait, max_wait_secs)
-        if found is None:
+        if path:
+            saver.restore(sess, path)
+            return sess, True
+        state = _state(str(directory), wait, max_wait_secs)
+        if state is None:
             return sess, False
-        saver.restore(sess, found)
+        saver.restore(sess, state.model_checkpoint_path)
+        saver.recover_last_checkpoints(state.all_model_checkpoint_paths)  # those of an earlier process, to remove them
         return sess, True
 
     def _initialize_locally(self, sess: Any) -> str:
@@ -174,13 +178,15 @@ def not_ready(ready_op: Any, sess: Any) -> str:
     return "Variables not initialized: " + ", ".join(name.decode() for name in value.ravel())
 
 
-def _newest(directory: str, wait: bool, max_wait_secs: float) -> str | None:
-    """The newest checkpoint of a directory; with `wait`, as soon as there is one."""
+def _state(directory: str, wait: bool, max_wait_secs: float) -> CheckpointState | None:
+    """What a directory says of its checkpoints; with `wait`, as soon as there is one."""
     deadline = time.monotonic() + max_wait_secs
     while True:
-        found = latest_checkpoint(directory)
-        if found is not None or not wait:
+        found = get_checkpoint_state(directory)
+        if found is not None and found.model_checkpoint_path:
             return found
+        if not wait:
+            return None
         if time.monotonic() > deadline:
             _log.info("No checkpoint came to %s in %g s", directory, max_wait_secs)
             return None

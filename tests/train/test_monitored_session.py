@@ -309,6 +309,28 @@ def test_checkpoints_are_restored(graph: Any, tmp_path: Any) -> None:
     assert tf.train.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-4")
 
 
+def test_the_checkpoints_of_an_earlier_process_are_removed_in_turn(tmp_path: Any) -> None:
+    """Else each restart of a job would leave some behind for ever, and the state file would forget them."""
+    for begun in range(4):
+        with tf.Graph().as_default():
+            _, add = counter()
+            scaffold = tf.train.Scaffold(saver=tf.train.Saver(max_to_keep=2))
+            creator = tf.train.ChiefSessionCreator(scaffold, checkpoint_dir=str(tmp_path))
+            hook = tf.train.CheckpointSaverHook(str(tmp_path), save_steps=1, scaffold=scaffold)
+            with tf.train.MonitoredSession(creator, [hook]) as session:
+                assert session.run(add) == begun + 1
+    kept = [str(tmp_path / f"model.ckpt-{step}") for step in (3, 4)]
+    assert tf.train.get_checkpoint_state(str(tmp_path)).all_model_checkpoint_paths == kept
+    assert sorted(str(p.with_suffix("")) for p in tmp_path.glob("*.index")) == kept
+
+
+def test_a_newest_checkpoint_that_is_gone_is_no_fresh_start(graph: Any, tmp_path: Any) -> None:
+    counter()
+    tf.train.update_checkpoint_state(str(tmp_path), str(tmp_path / "model.ckpt-7"))
+    with pytest.raises(ValueError, match=r"not a valid checkpoint: .*model\.ckpt-7"):
+        tf.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path))
+
+
 def test_closing_does_not_wait_for_a_thread_that_waits_for_ever(graph: Any) -> None:
     _, add = counter()
     queue = tf.FIFOQueue(4, tf.float32, shapes=[[]])
