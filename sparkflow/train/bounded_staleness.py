@@ -9,11 +9,13 @@ wait for the slowest at every step. All of it is a program in the graph, on the 
 
 The chief gives `staleness` permits at the start. So a replica has taken at most staleness + (steps of the slowest),
 which is to say: it begins its step k + 1 when the slowest has ended step k - staleness at least.
+The chief ends last: its hook waits at the end until the others' have said that they end, since nobody else counts.
 Source: Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server", NIPS 2013.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,7 +27,10 @@ from sparkflow.train.optimizer import Optimizer
 from sparkflow.train.queue_runner import QueueRunner
 from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.errors import DeadlineExceededError
+from sparkflow_runtime.wire.protos import RunOptions
 
+_log = logging.getLogger("sparkflow")
 _GONE = 1 << 62  # the clock of a replica that has ended: it holds up nobody
 
 
@@ -88,6 +93,8 @@ class BoundedStalenessOptimizer(Optimizer):
         with graph.control_dependencies([told]):
             taken = self._permits[self._replica].dequeue()
         self._leave = news.enqueue([-1 - rank])
+        self._over = FIFOQueue(-1, dtypes.int64, shapes=(), name="over", shared_name=f"{scope}over")
+        self._wait_until_over = self._over.dequeue()
         self._begin = [self._give(constant(self._staleness, dtypes.int32))]
         self._is_begun = variables.is_variable_initialized(self._slowest)
         self._runner = QueueRunner(
@@ -109,16 +116,19 @@ class BoundedStalenessOptimizer(Optimizer):
             slowest = math_reduce.reduce_min(clocks)
             moved = array_select.where(math.less(slowest, _GONE), slowest - before, array.zeros_like(before))
             noted = state.assign(self._slowest, before + moved)
+        over = math.cast(math.greater_equal(slowest, _GONE), dtypes.int32)
         with graph.control_dependencies([noted]):
-            return self._give(math.cast(moved, dtypes.int32))
+            return control_flow.group(self._give(math.cast(moved, dtypes.int32)), _put(over, [self._over]))
 
     def _give(self, number: Any) -> Operation:
-        permits = array.fill(array.reshape(number, [1]), constant(0, dtypes.int64))
-        return control_flow.group(*[queue.enqueue_many([permits]) for queue in self._permits])
+        return _put(number, self._permits)
 
-    def make_session_run_hook(self, is_chief: bool) -> SessionRunHook:
-        """The hook that every replica's monitored session needs; the chief's counts."""
-        return _StalenessHook(self, is_chief)
+    def make_session_run_hook(self, is_chief: bool, end_patience_s: float = 60.0) -> SessionRunHook:
+        """The hook that every replica's monitored session needs; the chief's counts.
+
+        end_patience_s: how long the chief waits at its end for others while none of them ends a step; 0 not at all.
+        """
+        return _StalenessHook(self, is_chief, end_patience_s)
 
     def get_slot(self, *args: Any, **kwargs: Any) -> Any:
         return self._opt.get_slot(*args, **kwargs)
@@ -130,11 +140,18 @@ class BoundedStalenessOptimizer(Optimizer):
         return self._opt.variables()
 
 
-class _StalenessHook(SessionRunHook):
-    """On the chief: gives the first permits, once, and counts. Everywhere: says when this replica has ended."""
+def _put(number: Any, queues: Iterable[FIFOQueue]) -> Operation:
+    """So many elements, in each of the queues."""
+    elements = array.fill(array.reshape(number, [1]), constant(0, dtypes.int64))
+    return control_flow.group(*[queue.enqueue_many([elements]) for queue in queues])
 
-    def __init__(self, optimizer: BoundedStalenessOptimizer, is_chief: bool):
-        self._optimizer, self._is_chief = optimizer, is_chief
+
+class _StalenessHook(SessionRunHook):
+    """On the chief: gives the first permits, once, and counts until all have ended. Everywhere: says when this replica
+    has ended."""
+
+    def __init__(self, optimizer: BoundedStalenessOptimizer, is_chief: bool, end_patience_s: float):
+        self._optimizer, self._is_chief, self._end_patience_s = optimizer, is_chief, end_patience_s
 
     def begin(self) -> None:
         if self._optimizer._runner is None:
@@ -153,3 +170,26 @@ class _StalenessHook(SessionRunHook):
 
     def end(self, session: Any) -> None:
         session.run(self._optimizer._leave)
+        if self._is_chief and self._end_patience_s > 0:
+            self._wait_for_the_others(session)
+
+    def _wait_for_the_others(self, session: Any) -> None:
+        """Until all have ended, or those that have not stand still: they may never come back."""
+        options = RunOptions(timeout_in_ms=max(1, round(1000 * self._end_patience_s)))
+        before: list[int] = []
+        while True:
+            clocks = session.run(self._optimizer._clocks).tolist()
+            going = [rank for rank, clock in enumerate(clocks) if clock < _GONE]
+            if clocks == before:
+                _log.warning(
+                    "The chief ends though replicas %s have not, which ended no step in %g s: should they go on, they "
+                    "will wait for permits. Look for an earlier error in their logs",
+                    ", ".join(map(str, going)), self._end_patience_s,
+                )  # fmt: skip
+                return
+            before = clocks
+            try:
+                session.run(self._optimizer._wait_until_over, options=options)
+                return
+            except DeadlineExceededError:
+                _log.info("The chief waits for the end of replicas %s", ", ".join(map(str, going)))

@@ -72,7 +72,7 @@ def test_nobody_is_far_ahead_of_the_slowest(cluster: Any, staleness: int) -> Non
                 leads[rank] = max(leads[rank], done[rank] - min(done))
                 session.run(parts["train"], {parts["ids"]: [rank]})
                 done[rank] += 1
-            if rank == 0:  # the chief counts for the others, so it ends last
+            if rank == 0:
                 while min(done) < steps:
                     time.sleep(0.01)
                 final.append(session.run([parts["step"], parts["w"]]))
@@ -86,7 +86,9 @@ def test_nobody_is_far_ahead_of_the_slowest(cluster: Any, staleness: int) -> Non
     assert final[0][0] == 3 * steps, "no update is lost"
 
 
-def test_one_that_ends_holds_up_nobody(cluster: Any) -> None:
+@pytest.mark.parametrize("steps", [(10, 3), (3, 10)])
+def test_one_that_ends_holds_up_nobody(cluster: Any, steps: tuple[int, int]) -> None:
+    """Be it the chief, who goes on counting."""
     servers: dict[str, Server] = cluster(ps=2, worker=2)
     done = [0, 0]
 
@@ -99,12 +101,22 @@ def test_one_that_ends_holds_up_nobody(cluster: Any) -> None:
                 servers[f"worker{rank}"].target, rank == 0, hooks=[hook], max_wait_secs=30
             ) as session,
         ):
-            for _ in range(10 if rank == 0 else 3):
+            for _ in range(steps[rank]):
                 session.run(parts["train"], {parts["ids"]: [rank]})
                 done[rank] += 1
 
     threads_of(2, work)
-    assert done == [10, 3]
+    assert done == list(steps)
+
+
+def test_a_chief_leaves_one_that_never_ends(cluster: Any, caplog: Any) -> None:
+    servers: dict[str, Server] = cluster(ps=2, worker=1)
+    parts = model(0, lambda: tf.train.BoundedStalenessOptimizer(sgd(), 3, 2, 0))
+    hook = parts["optimizer"].make_session_run_hook(True, end_patience_s=0.05)
+    target = servers["worker0"].target
+    with parts["graph"].as_default(), tf.train.MonitoredTrainingSession(target, hooks=[hook]) as session:
+        session.run(parts["train"], {parts["ids"]: [0]})
+    assert "replicas 1 have not, which ended no step in 0.05 s" in caplog.text
 
 
 def test_a_chief_that_is_back_gives_no_second_allowance(graph: Any, cluster: Any) -> None:
@@ -116,7 +128,7 @@ def test_a_chief_that_is_back_gives_no_second_allowance(graph: Any, cluster: Any
     target = servers["worker0"].target
     taken = 0
     for _ in range(2):
-        hook = optimizer.make_session_run_hook(True)
+        hook = optimizer.make_session_run_hook(True, end_patience_s=0)
         with tf.train.SingularMonitoredSession([hook], master=target) as session:
             raw = session.raw_session()
             try:
