@@ -30,7 +30,7 @@ from sparkflow_connectors.roles import role
 from sparkflow_connectors.rows import file_pieces, packed_pieces
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
-from sparkflow_connectors.spark_errors import name_errors, unread
+from sparkflow_connectors.spark_errors import lost, name_errors, unread
 from sparkflow_connectors.spark_files import parallelism, parquet_files
 from sparkflow_connectors.spark_schema import arrow_schema
 from sparkflow_connectors.spark_stream import TrainingStream, stream
@@ -246,7 +246,7 @@ class SparkRun:
             if not self._collected:
                 raise InvalidArgumentError("The DataFrame is empty: Spark ran no task for it")
         except Exception as error:  # a Py4J or Spark error of any kind: `ended` hands it to the launcher
-            self._error = unread(error) or error
+            self._error = unread(error) or lost(error) or error
 
     def ended(self) -> bool:
         if self._error is not None:

@@ -27,6 +27,14 @@ _CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
 _UNREAD_KINDS = {
     "FILE_NOT_EXIST": errors.NotFoundError, "PARQUET_COLUMN_DATA_TYPE_MISMATCH": errors.InvalidArgumentError
 }  # fmt: skip
+# What Spark says of a task that ended without an error of its own: with an executor, its Python, or a shuffle's files.
+_LOST = (
+    re.compile(r"ExecutorLostFailure \((.+?)\)(?: Reason: (.+))?"),
+    re.compile(r"(?:Metadata)?FetchFailed(?:Exception)?\b[:(] *(.+)"),
+    re.compile(r"(Python worker exited unexpectedly \(crashed\))"),
+    re.compile(r"(EOFException occurred while reading the port number from \S+?)'s stdout"),
+    re.compile(r"java\.net\.SocketException: (.+)"),
+)
 _MAKERS = ("pyspark.errors.exceptions.captured", "pyspark.sql.connect.client.core")  # classic, Connect
 
 
@@ -73,3 +81,18 @@ def unread(error: BaseException) -> OpError | None:
     causes = _CAUSE.findall(text)
     make = _UNREAD_KINDS.get(kind, errors.DataLossError)
     return make(None, None, f"{file}: Spark cannot read the file: {why or (causes[-1] if causes else 'it is damaged')}")
+
+
+def lost(error: BaseException) -> OpError | None:
+    """That Spark lost a task of a barrier stage, which it does not run again; None where a task failed of itself."""
+    text = str(error)
+    if isinstance(error, OpError) or "barrier" not in text or "Traceback (most recent call last)" in text:
+        return None
+    for pattern in _LOST:
+        told = pattern.search(text)
+        if told is not None:
+            what = ": ".join(filter(None, told.groups()))
+            return errors.UnavailableError(
+                None, None, f"Spark lost a task ({what}). Look for why in its executor's log"
+            )
+    return None

@@ -7,7 +7,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkflow as tf
-from sparkflow_connectors.spark_errors import name_errors, named, unread
+from sparkflow_connectors.spark import SparkRun
+from sparkflow_connectors.spark_errors import lost, name_errors, named, unread
 
 TASK = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -68,6 +69,65 @@ def test_a_file_that_spark_cannot_read(kind: str, text: str, error: type[Excepti
     found = unread(RuntimeError(UNREAD.format(kind, text)))
     assert type(found) is error and str(found) == message
     assert unread(RuntimeError("another")) is None
+
+
+STAGE = """An error occurred while calling o75.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Could not recover from a failed barrier \
+ResultStage. Most recent failure reason: {}
+	at org.apache.spark.scheduler.DAGScheduler.x(DAGScheduler.scala:4568)"""
+TASK_ENDED = "Stage failed because barrier task ResultTask(2, 0) finished unsuccessfully.\n"
+
+
+@pytest.mark.parametrize(
+    "reason, what",
+    [
+        (
+            f"{TASK_ENDED}ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: Command "
+            "exited with code 137",
+            "executor 1 exited caused by one of the running tasks: Command exited with code 137",
+        ),
+        (
+            f"{TASK_ENDED}org.apache.spark.SparkException: EOFException occurred while reading the port number from "
+            "pyspark.daemon's stdout.",
+            "EOFException occurred while reading the port number from pyspark.daemon",
+        ),
+        (
+            "org.apache.spark.shuffle.MetadataFetchFailedException: Missing an output location for shuffle 2",
+            "Missing an output location for shuffle 2",
+        ),
+        (
+            f"{TASK_ENDED}org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
+            "Python worker exited unexpectedly (crashed)",
+        ),
+    ],
+)
+def test_a_task_that_spark_lost_may_be_tried_again(reason: str, what: str) -> None:
+    found = lost(RuntimeError(STAGE.format(reason)))
+    assert isinstance(found, tf.errors.UnavailableError) and f"Spark lost a task ({what})." in found.message
+
+
+def test_a_task_that_failed_of_itself_is_not_lost() -> None:
+    crash = f"{TASK_ENDED}Python worker exited unexpectedly (crashed)"
+    assert lost(RuntimeError("Task 0 failed 4 times: ExecutorLostFailure (executor 1 exited) Reason: 137")) is None
+    assert lost(RuntimeError(STAGE.format(f"{TASK_ENDED}[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"))) is None
+    assert lost(RuntimeError(STAGE.format(f"{crash}\nTraceback (most recent call last):\nValueError"))) is None
+    assert lost(tf.errors.NotFoundError(None, None, STAGE.format(crash))) is None
+
+
+def test_a_run_of_spark_ends_with_what_can_be_tried_again() -> None:
+    class Tasks:
+        def collect(self) -> None:
+            raise RuntimeError(STAGE.format("FetchFailed(BlockManagerId(1, host), shuffleId=2)"))
+
+    class Group:
+        def enter(self) -> None:
+            pass
+
+    run = object.__new__(SparkRun)
+    run._group, run._error = Group(), None  # type: ignore[assignment]
+    run._collect(Tasks())  # type: ignore[arg-type]
+    with pytest.raises(tf.errors.UnavailableError, match="Spark lost a task"):
+        run.ended()
 
 
 def test_spark_asks_once() -> None:
