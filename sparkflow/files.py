@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import glob as _glob
 import os
 import shutil
@@ -14,16 +13,6 @@ from typing import IO, Any, NamedTuple, TypeVar
 from sparkflow_runtime.wire import errors
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_CLASSES: dict[int, type[errors.OpError]] = {
-    errno.ENOENT: errors.NotFoundError,
-    errno.EEXIST: errors.AlreadyExistsError,
-    errno.EACCES: errors.PermissionDeniedError,
-    errno.EPERM: errors.PermissionDeniedError,
-    errno.EISDIR: errors.FailedPreconditionError,
-    errno.ENOTDIR: errors.FailedPreconditionError,
-    errno.ENOTEMPTY: errors.FailedPreconditionError,
-    errno.ENOSPC: errors.ResourceExhaustedError,
-}
 
 
 def _raises(function: _F) -> _F:
@@ -34,8 +23,7 @@ def _raises(function: _F) -> _F:
         try:
             return function(*args, **kwargs)
         except OSError as error:
-            kind = _CLASSES.get(error.errno or 0, errors.UnknownError)
-            raise kind(f"{error.filename or ''}; {error.strerror or error}") from None
+            raise errors.class_of(error)(f"{error.filename or ''}; {error.strerror or error}") from None
 
     return call  # type: ignore[return-value]
 

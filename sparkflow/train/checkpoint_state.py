@@ -6,6 +6,7 @@ all_model_checkpoint_paths: "..." for each checkpoint kept, the newest last.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from sparkflow.ops import io
 from sparkflow_runtime.wire import checkpoint
 from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX
 from sparkflow_runtime.wire.dtypes import as_dtype
-from sparkflow_runtime.wire.errors import NotFoundError
+from sparkflow_runtime.wire.errors import NotFoundError, class_of
 
 
 @dataclass
@@ -109,14 +110,20 @@ def _quoted(text: str) -> str:
 
 
 def write_whole(path: str, content: bytes) -> None:
-    """Write a file so that it is never seen half written, whenever the process dies."""
+    """Write a file so that it is never seen half written, whenever the process dies. Raises what the system says as the
+    error of its kind: ResourceExhaustedError where the disk is full."""
     temporary = f"{path}.tmp-{uuid.uuid4().hex[:12]}"
-    with open(temporary, "wb") as file:
-        file.write(content)
-        if checkpoint.survives_power_cut():
-            file.flush()
-            os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            if checkpoint.survives_power_cut():
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+        raise class_of(error)(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -> str | None:

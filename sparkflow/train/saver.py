@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import logging
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -17,7 +18,7 @@ from sparkflow.framework.graph import get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import variables
 from sparkflow.train import checkpoint_state, meta_graph, saver_graph, training_util
-from sparkflow.train.saver_graph import Saved, SaverNodes
+from sparkflow.train.saver_graph import PARTS, Saved, SaverNodes
 from sparkflow_runtime.wire import checkpoint
 from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX, Index
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
@@ -157,7 +158,11 @@ class Saver:
     ) -> str | None:
         if not self._is_empty:
             nodes = self._built()
-            sess.run(nodes.save, {nodes.filename: prefix})
+            try:
+                sess.run(nodes.save, {nodes.filename: prefix})
+            except Exception:  # the parts of the tasks that could write theirs are of no use
+                shutil.rmtree(f"{prefix}{PARTS}", ignore_errors=True)
+                raise
         if meta_graph:
             self.export_meta_graph(f"{prefix}.{meta_graph_suffix}", graph=sess.graph)
         if self._is_empty:

@@ -17,6 +17,8 @@ from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.dtypes import DType
 
+PARTS = "_temp"  # what the directory is called after a checkpoint in which tasks save their parts of it
+
 
 @dataclass
 class Saveable:
@@ -155,7 +157,7 @@ def _source(s: Saved) -> Tensor:
 def _save_sharded(graph: Graph, prefix: Tensor, shards: Sequence[tuple[str, list[Saved]]]) -> Tensor:
     """Each task saves what it has; when all have, the last one joins the parts."""
     with graph.device(shards[0][0]):
-        parts_prefix = io.string_join([prefix, convert_to_tensor("_temp/part")])
+        parts_prefix = io.string_join([prefix, convert_to_tensor(f"{PARTS}/part")])
         count = convert_to_tensor(len(shards), name="num_shards")
     parts = []
     for i, (device, group) in enumerate(shards):

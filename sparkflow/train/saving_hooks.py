@@ -12,6 +12,7 @@ from google.protobuf import text_format
 from sparkflow.framework.graph import get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.summary.writer import FileWriterCache
+from sparkflow.train.checkpoint_state import write_whole
 from sparkflow.train.hooks import SecondOrStepTimer, global_step_tensor
 from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from sparkflow_runtime.wire.protos import Summary
@@ -122,10 +123,7 @@ class CheckpointSaverHook(SessionRunHook):
 def _write_text(path: str, text: str) -> None:
     """Whole or not at all."""
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    part = f"{path}.tmp{os.getpid()}"
-    with open(part, "w") as file:
-        file.write(text)
-    os.replace(part, path)
+    write_whole(path, text.encode())
 
 
 class StepCounterHook(SessionRunHook):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from functools import partial
 from pathlib import Path
@@ -12,8 +13,10 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.framework.graph import Graph
+from sparkflow.train import checkpoint_state
+from sparkflow_runtime.kernels import checkpoint_bytes
 from sparkflow_runtime.wire import checkpoint
-from sparkflow_runtime.wire.errors import DataLossError, NotFoundError
+from sparkflow_runtime.wire.errors import DataLossError, NotFoundError, ResourceExhaustedError
 
 # ---------------------------------------------------------------------- damage
 
@@ -148,6 +151,44 @@ def _save_until_crash(save: Any, n: int, monkeypatch: pytest.MonkeyPatch) -> boo
             assert "crashed" in str(error)
             return False
     return True
+
+
+@pytest.mark.parametrize("sharded", [True, False])
+@pytest.mark.parametrize("full", ["data", "index", "state"])
+def test_a_full_disk_is_told_and_leaves_nothing(
+    graph: Graph, tmp_path: Path, sharded: bool, full: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tf.Variable(np.ones(4, np.float32), name="w")
+    saver = tf.train.Saver(sharded=sharded)
+
+    def write(*args: Any, **kwargs: Any) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        first = saver.save(sess, str(tmp_path / "m"), 1, write_meta_graph=False)
+        if full == "data":
+            monkeypatch.setattr(checkpoint_bytes, "write", write)
+        elif full == "index":
+            monkeypatch.setattr(checkpoint, "encode", write)
+        else:
+            monkeypatch.setattr(checkpoint_state.os, "replace", _replace_unless("checkpoint", write))
+        said = r"checkpoint cannot be written" if full == "state" else r"SaveV2: checkpoint .*m-2.* cannot be written"
+        with pytest.raises(ResourceExhaustedError, match=f"{said}: No space left"):
+            saver.save(sess, str(tmp_path / "m"), 2, write_meta_graph=False)
+    monkeypatch.undo()
+    assert tf.train.latest_checkpoint(str(tmp_path)) == first and restored_alone(str(first)).tolist() == [1] * 4
+    left = sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith("m-2." if full == "state" else "-"))
+    assert left == ["checkpoint", "m-1.data-00000-of-00001", "m-1.index"]
+
+
+def _replace_unless(name: str, otherwise: Any) -> Any:
+    replace = os.replace
+    return lambda old, new: otherwise() if os.path.basename(new) == name else replace(old, new)
+
+
+def restored_alone(prefix: str) -> np.ndarray:
+    return np.array(tf.train.load_variable(prefix, "w"))
 
 
 def test_leftovers_of_a_crash_are_removed_by_the_next_save(graph: Graph, tmp_path: Path) -> None:

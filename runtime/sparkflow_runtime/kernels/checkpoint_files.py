@@ -102,8 +102,13 @@ def _write_header(out: Any, plan: Sequence[_Described]) -> int:
 
 def commit(prefix: str, index: Index) -> None:
     """Write the index, by which the checkpoint begins to exist, then remove data files of an older one of that name."""
-    with _temporary(prefix + INDEX_SUFFIX) as (temporary, out):
-        out.write(checkpoint.encode(index))
+    try:
+        with _temporary(prefix + INDEX_SUFFIX) as (temporary, out):
+            out.write(checkpoint.encode(index))
+    except OSError:  # a full disk: its data files, which have names that no older checkpoint has, would stay for ever
+        for file in index.files:
+            remove(os.path.join(os.path.dirname(prefix), file))
+        raise
     sync_directory(prefix)
     os.replace(temporary, prefix + INDEX_SUFFIX)
     sync_directory(prefix)

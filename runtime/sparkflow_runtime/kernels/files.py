@@ -10,21 +10,8 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.registry import Function, Node, bound
-from sparkflow_runtime.wire.errors import (
-    FailedPreconditionError,
-    InvalidArgumentError,
-    NotFoundError,
-    PermissionDeniedError,
-    UnknownError,
-)
+from sparkflow_runtime.wire.errors import InvalidArgumentError, class_of
 from sparkflow_runtime.wire.tensor_proto import as_bytes
-
-_KINDS = {
-    FileNotFoundError: NotFoundError,
-    PermissionError: PermissionDeniedError,
-    IsADirectoryError: FailedPreconditionError,
-    NotADirectoryError: FailedPreconditionError,
-}
 
 
 def _path(name: Any, op: str) -> str:
@@ -35,7 +22,7 @@ def _path(name: Any, op: str) -> str:
 
 
 def _named(error: OSError, path: str) -> Exception:
-    return _KINDS.get(type(error), UnknownError)(f"{path}: {error.strerror or error}")
+    return class_of(error)(f"{path}: {error.strerror or error}")
 
 
 def _scalar(value: bytes) -> np.ndarray:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels import checkpoint_files, checkpoint_restore
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import InvalidArgumentError, class_of
 from sparkflow_runtime.wire.tensor_proto import as_bytes
 
 
@@ -26,13 +28,26 @@ def _string(text: str) -> np.ndarray:
     return out
 
 
+@contextmanager
+def _named(op: str, prefix: str) -> Iterator[None]:
+    """What the system says while a checkpoint is written, as the error of its kind."""
+    try:
+        yield
+    except OSError as error:
+        raise class_of(error)(
+            f"{op}: checkpoint {prefix} cannot be written: {error.strerror or error} ({error.filename or prefix}). "
+            "Checkpoints before it are as they were; make room, or make its directory writable"
+        ) from error
+
+
 @bound("SaveV2", multi=True)
 def _save(node: Node) -> Function:
     def run(prefix: Any, names: Any, slices: Any, *tensors: Any) -> tuple[()]:
         texts, specs = _texts(names), _texts(slices)
         if not len(texts) == len(specs) == len(tensors):
             raise InvalidArgumentError(f"SaveV2: {len(tensors)} tensors, {len(texts)} names, {len(specs)} slices")
-        checkpoint_files.save(_text(prefix), list(zip(texts, specs, tensors)))
+        with _named("SaveV2", _text(prefix)):
+            checkpoint_files.save(_text(prefix), list(zip(texts, specs, tensors)))
         return ()
 
     return run
@@ -53,7 +68,8 @@ def _restore(node: Node) -> Function:
 @bound("MergeV2Checkpoints", multi=True)
 def _merge(node: Node) -> Function:
     def run(parts: Any, destination: Any) -> tuple[()]:
-        checkpoint_files.merge(_texts(parts), _text(destination), node.attr("delete_old_dirs", True))
+        with _named("MergeV2Checkpoints", _text(destination)):
+            checkpoint_files.merge(_texts(parts), _text(destination), node.attr("delete_old_dirs", True))
         return ()
 
     return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 OK, CANCELLED, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED = range(8)
@@ -104,6 +105,20 @@ class UnauthenticatedError(OpError):
 
 
 _BY_CODE: dict[int, type[OpError]] = {cls.code: cls for cls in OpError.__subclasses__()}
+
+
+_BY_ERRNO: dict[int, type[OpError]] = {
+    errno.ENOENT: NotFoundError,
+    errno.EEXIST: AlreadyExistsError,
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), PermissionDeniedError),
+    **dict.fromkeys((errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY), FailedPreconditionError),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE), ResourceExhaustedError),
+}
+
+
+def class_of(error: OSError) -> type[OpError]:
+    """What the system says of a file, as a class of errors."""
+    return _BY_ERRNO.get(error.errno or 0, UnknownError)
 
 
 def error_class(code: int) -> type[OpError]:
