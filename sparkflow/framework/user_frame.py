@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-_PACKAGE = __name__.partition(".")[0]
+_OWN = {__name__.partition(".")[0], "contextlib"}  # of which a function's decorator calls it for this package
 _own_files: dict[str, bool] = {}  # whether a source file is of this package
 
 
@@ -16,7 +16,7 @@ def user_frame() -> tuple[str, int] | None:
         file = frame.f_code.co_filename
         own = _own_files.get(file)
         if own is None:
-            own = frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE
+            own = frame.f_globals.get("__name__", "").partition(".")[0] in _OWN
             if file[:1] != "<":  # generated code has one name everywhere
                 _own_files[file] = own
         if not own:
