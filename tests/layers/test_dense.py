@@ -27,6 +27,12 @@ def test_dense(graph: Graph) -> None:
         np.testing.assert_allclose(values, np.maximum(np.arange(6).reshape(2, 3) @ kernel + 1, 0), rtol=1e-5)
 
 
+def test_dense_refuses_whole_numbers(graph: Graph) -> None:
+    """Its weights would all be 0."""
+    with pytest.raises(TypeError, match="needs inputs with a fraction, got int32"):
+        layers.dense(tf.constant([[1, 2]]), 3)
+
+
 @pytest.mark.parametrize("shape", [[None, 3], [2, None, 3], [2, 4, 3]])
 def test_dense_works_on_the_last_axis(graph: Graph, shape: list[int | None]) -> None:
     x = tf.placeholder(tf.float64, shape)
