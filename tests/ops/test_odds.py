@@ -71,6 +71,11 @@ def test_what_tensorflow_refuses(graph: Any, build: Any, kind: Any, match: str) 
         build()
 
 
+def test_a_fill_that_is_none(graph: Any) -> None:
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="fill must be"):
+        session.run(tf.as_string(3.0, fill="x"))
+
+
 def test_algebra_of_other_types(graph: Any) -> None:
     """Lengths of complex vectors, halves in QR, a dense matrix times a sparse one."""
     z = np.array([[1 + 2j, 3.0]], np.complex64)
