@@ -44,7 +44,11 @@ def _pack_shape(op: Operation) -> list[shapes.Dims]:
 
 
 def as_array(value: Any, dtype: DType | None = None) -> np.ndarray:
-    """The array of a Python value: floats are float32 and ints int32 unless dtype says otherwise (as in TensorFlow)."""
+    """The array of a Python value: floats are float32 and ints int32 unless dtype says otherwise (as in TensorFlow).
+
+    So are lists of numpy's numbers, as [np.mean(x), 1.0]; an array, and a list of arrays, has its own type. Ints that
+    int32 does not hold are int64.
+    """
     if value is None:
         raise ValueError("None values are not supported: there is no tensor of None")
     if dtype is dtypes.string or (dtype is None and _first_leaf_is_text(value)):
@@ -53,25 +57,24 @@ def as_array(value: Any, dtype: DType | None = None) -> np.ndarray:
         array = np.asarray(value)
     else:
         array = np.asarray(value)
-        if dtype is None and array.dtype == np.float64 and not _has_numpy(value):
+        if dtype is None and array.dtype == np.float64 and not _has_array(value):
             array = array.astype(np.float32)
-        elif dtype is None and array.dtype == np.int64 and not _has_numpy(value):
-            array = _narrow(array, value)
+        elif dtype is None and array.dtype == np.int64 and not _has_array(value):
+            array = _narrow(array)
     if array.dtype == object or (array.dtype.kind in "SU" and not isinstance(value, (np.ndarray, np.generic))):
         raise TypeError(f"Cannot convert {value!r} to a Tensor: its parts have different types or lengths")
     return array if dtype is None or array.dtype == dtype.np else _checked_cast(array, dtype, value)
 
 
-def _narrow(array: np.ndarray, value: Any) -> np.ndarray:
-    if array.size and (array.max() > dtypes.int32.max or array.min() < dtypes.int32.min):
-        raise ValueError(f"Tensor conversion: {value!r} does not fit int32; give dtype=tf.int64")
-    return array.astype(np.int32)
+def _narrow(array: np.ndarray) -> np.ndarray:
+    wide = array.size and (array.max() > dtypes.int32.max or array.min() < dtypes.int32.min)
+    return array if wide else array.astype(np.int32)
 
 
-def _has_numpy(value: Any) -> bool:
+def _has_array(value: Any) -> bool:
     while isinstance(value, (list, tuple)) and value:
         value = value[0]
-    return isinstance(value, (np.ndarray, np.generic))
+    return isinstance(value, np.ndarray)
 
 
 def _first_leaf_is_text(value: Any) -> bool:
@@ -106,10 +109,10 @@ def _encoded(items: list[str]) -> list[bytes]:
 
 def _checked_cast(array: np.ndarray, dtype: DType, value: Any) -> np.ndarray:
     kinds = array.dtype.kind + dtype.np.kind
-    lossless = kinds in ("ii", "uu", "iu", "ui", "ff", "fc", "cc", "bb") or (
-        dtype.is_floating and array.dtype.kind in "iuf"
+    lossless = kinds in ("ii", "uu", "iu", "ui", "ff", "fc", "cc", "bb", "bi", "bu") or (
+        dtype.is_floating and array.dtype.kind in "iufb"
     )
-    lossless = lossless or (dtype.is_complex and array.dtype.kind in "iuf") or array.size == 0
+    lossless = lossless or (dtype.is_complex and array.dtype.kind in "iufb") or array.size == 0
     if not lossless or (dtype.is_integer and array.dtype.kind == "f" and array.size):
         raise TypeError(f"Expected {dtype.name}, got {value!r} of type {array.dtype}")
     if dtype.is_integer and array.size:

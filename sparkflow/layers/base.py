@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 from sparkflow.framework import shapes
@@ -14,7 +15,7 @@ from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.shapes import TensorShape
 from sparkflow.keras import regularizers
 from sparkflow.layers.input_spec import InputSpec
-from sparkflow.ops import activations, init_named
+from sparkflow.ops import activations, array, init_named
 from sparkflow.ops.variable_scope import VariableScope, get_variable, variable_scope
 from sparkflow_runtime.wire import dtypes
 
@@ -53,6 +54,14 @@ class Layer:
 
     def call(self, inputs: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not say what it computes: define call(inputs)")
+
+    def compute_output_shape(self, input_shape: Any) -> TensorShape:
+        """The shape of what inputs of that shape give; nothing is added to the graph, and no variable is made."""
+        other = copy(self)
+        other.built, other._scope, other._wanted_scope, other._reuse = False, None, None, None
+        other._trainable_weights, other._non_trainable_weights, other._losses, other._updates = [], [], [], []
+        with Graph().as_default():
+            return other(array.placeholder(self._dtype or dtypes.float32, input_shape)).shape
 
     # ------------------------------------------------------------------ calling
 

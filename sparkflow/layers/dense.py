@@ -58,6 +58,8 @@ class Dense(Layer):
                 "The inputs to `dense` need at least two dimensions and the last one defined, got shape "
                 f"{shapes.show(dims)}"
             )
+        if self._dtype is not None and not (self._dtype.is_floating or self._dtype.is_complex):
+            raise TypeError(f"A Dense layer needs inputs with a fraction, got {self.dtype}; tf.cast converts")
         self.kernel = self.add_weight("kernel", [dims[-1], self.units], **self._of_kernel)
         if self.use_bias:
             self.bias = self.add_weight("bias", [self.units], **self._of_bias)

@@ -8,7 +8,7 @@ from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.metrics.streaming import Collections, add_to, metric_variable, published, weights_for
 from sparkflow.ops import array, array_select, math, math_reduce
 from sparkflow.ops.variable_scope import variable_scope
-from sparkflow_runtime.wire.dtypes import float32, int64
+from sparkflow_runtime.wire.dtypes import float32, float64, int64
 
 
 def _flat(labels: Any, predictions: Any, weights: Any) -> tuple[Any, Any, Any]:
@@ -42,13 +42,14 @@ def mean_iou(
     of the confusion matrix [num_classes, num_classes], rows being labels)."""
     with variable_scope(name, "mean_iou"):
         labels, predictions, weights = _flat(labels, predictions, weights)
-        matrix = metric_variable([num_classes, num_classes], "total_confusion_matrix")
+        matrix = metric_variable([num_classes, num_classes], "total_confusion_matrix", float64)  # float32 ends at 2**24
+        weights = math.cast(weights, float64)
         pairs = math_reduce.unsorted_segment_sum(weights, labels * num_classes + predictions, num_classes * num_classes)
         update = add_to(matrix, array.reshape(pairs, [num_classes, num_classes]))
         both = math_reduce.reduce_sum(matrix, 0) + math_reduce.reduce_sum(matrix, 1)
-        eye = array_select.one_hot(list(range(num_classes)), num_classes)
-        hits = math_reduce.reduce_sum(matrix * eye, 0)
-        union = both - hits
+        eye = array_select.one_hot(list(range(num_classes)), num_classes, dtype=float64)
+        true = math_reduce.reduce_sum(matrix * eye, 0)
+        hits, union = math.cast(true, float32), math.cast(both - true, float32)
         seen = math_reduce.reduce_sum(math.cast(math.not_equal(union, 0.0), float32))
         value = math.div_no_nan(math_reduce.reduce_sum(math.div_no_nan(hits, union)), seen, name="mean_iou")
         return published(value, update, metrics_collections, updates_collections)

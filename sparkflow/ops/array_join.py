@@ -106,7 +106,11 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     for value in values:
         if hasattr(value, "_concatenated"):  # a RaggedTensor knows how
             return value._concatenated(values, axis, name)
+    if not values:
+        raise ValueError("concat: values is empty; give at least one tensor")
     if len(values) == 1:
+        if convert_to_tensor(axis, name="axis").shape.ndims not in (0, None):
+            raise ValueError(f"concat: axis must be a scalar, got {axis!r}; the order is concat(values, axis)")
         return apply_op("Identity", [values[0]], name=name)
     return apply_op("ConcatV2", [list(values), axis], name=name)
 
@@ -116,6 +120,8 @@ def split(
 ) -> list[Tensor]:
     """Parts of a tensor along an axis: so many equal ones, or of the sizes listed (one of them may be -1)."""
     if isinstance(num_or_size_splits, int):
+        if num_or_size_splits < 1:
+            raise ValueError(f"split: num_or_size_splits must be at least 1, got {num_or_size_splits}")
         return apply_op("Split", [axis, value], {"num_split": num_or_size_splits}, name)
     sizes = convert_to_tensor(num_or_size_splits, name="size_splits")
     count = num if num is not None else (sizes._shape or (None,))[0]

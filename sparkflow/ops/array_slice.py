@@ -128,7 +128,7 @@ def getitem(self: Any, key: Any) -> Tensor:
     """x[key]: ints, slices, None, ..., and scalar tensors among them; or a boolean mask. Of a variable, `x[key].assign`
     changes that part of it."""
     tensor = convert_to_tensor(self)
-    if isinstance(key, (Tensor, np.ndarray)) and key.dtype == np.bool_:
+    if isinstance(key, bool) or (isinstance(key, (Tensor, np.ndarray)) and key.dtype == np.bool_):
         return boolean_mask(tensor, key)
     entries = [_entry(k) for k in (key if isinstance(key, (tuple, list)) else (key,))]
     masks = dict.fromkeys(_MASKS, 0)

@@ -73,8 +73,8 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Ten
         return math.multiply(math.multiply(t, clip_norm), share)
 
 
-def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor | None:
-    """sqrt(sum of squares) over all tensors of the list; None among them count as nothing."""
+def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor:
+    """sqrt(sum of squares) over all tensors of the list, None among them counting as nothing: of nothing it is 0."""
     if not isinstance(t_list, (list, tuple)):
         raise TypeError(f"global_norm takes a list of tensors, got {t_list!r}")
     with get_default_graph().name_scope(name or "global_norm") as scope:
@@ -85,7 +85,7 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor | None
                 with values.graph.colocate_with(values):
                     halves.append(apply_op("L2Loss", [values]))
         if not halves:
-            return None
+            return convert_to_tensor(0.0, name="global_norm")
         total = reduce_sum(apply_op("Pack", [halves]))
         two = convert_to_tensor(2.0, total.dtype)
         return math.sqrt(math.multiply(total, two), name=scope)
@@ -100,8 +100,6 @@ def clip_by_global_norm(
     """
     norm = global_norm(t_list, name) if use_norm is None else use_norm
     with get_default_graph().name_scope(name or "clip_by_global_norm"):
-        if norm is None:
-            return list(t_list), None
         norm = convert_to_tensor(norm)
         one = convert_to_tensor(1.0, norm.dtype)
         scale = math.multiply(clip_norm, math.minimum(math.truediv(one, norm), math.truediv(one, clip_norm)))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sparkflow.framework import nest
+from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
@@ -163,7 +164,10 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Branch | None = Non
     if len({number for number, _ in pairs}) < len(pairs):
         raise ValueError(f"switch_case: two functions have one number: {[number for number, _ in pairs]}")
     with get_default_graph().name_scope(name):
-        index = math.cast(branch_index, dtypes.int32)
+        index = convert_to_tensor(branch_index, name="branch_index")
+        if not index.dtype.is_integer:
+            raise TypeError(f"switch_case: 'branch_index' must be an integer Tensor, got {index.dtype}")
+        index = math.cast(index, dtypes.int32)
         tests = [(math.equal(index, number), fn) for number, fn in pairs]
         return case(tests, pairs[-1][1] if default is None else default)
 

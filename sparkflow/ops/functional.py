@@ -62,13 +62,16 @@ def map_fn(
     swap_memory: bool = False,
     infer_shape: bool = True,
     name: str | None = None,
+    fn_output_signature: Any = None,
 ) -> Any:
     """fn(row) for each row of elems (a tensor, or a nested structure of tensors of one first size), stacked.
 
     dtype: the types of what fn returns, in its structure, where these are not those of elems. infer_shape: what fn
-    returns has one shape for all rows. Raises TypeError where fn returns another structure than dtype says.
+    returns has one shape for all rows. fn_output_signature: TensorFlow 2's word for dtype. Raises TypeError where fn
+    returns another structure than dtype says.
     """
     _checked(fn, "map_fn")
+    dtype = fn_output_signature if dtype is None else dtype
     with get_default_graph().name_scope(name or "map"):
         rows = _Rows(elems, "map_fn")
         structure = elems if dtype is None else dtype

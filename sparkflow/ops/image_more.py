@@ -10,7 +10,7 @@ from sparkflow.framework.constant_value import constant_value_as_shape
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
-from sparkflow.ops import array, array_slice, math, math_reduce, random, rules
+from sparkflow.ops import array, array_join, array_slice, math, math_reduce, random, rules
 from sparkflow.ops.control_flow_cond import cond
 from sparkflow.ops.strings import substr
 from sparkflow_runtime.wire import dtypes
@@ -172,6 +172,8 @@ def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = Non
 
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
     """gain * x ** gamma, of the image as floats in [0, 1]."""
+    if isinstance(gamma, (int, float)) and gamma < 0:
+        raise ValueError(f"Gamma should be a non-negative real number, got {gamma}")
     return _as_float(image, lambda x: math.multiply(math.pow(x, math.cast(gamma, x.dtype)), gain), "adjust_gamma")
 
 
@@ -232,7 +234,11 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
     """[..., 1] -> [..., 3], the same value thrice."""
     with get_default_graph().name_scope(name or "grayscale_to_rgb"):
         images = convert_to_tensor(images, name="images")
-        return array.tile(images, [1] * (len(images._shape or ()) - 1) + [3])
+        if images._shape is None:
+            return array_join.concat([images] * 3, -1)
+        if images._shape[-1] not in (1, None):
+            raise ValueError(f"Last dimension of a grayscale image should be size 1, got shape {images.shape}")
+        return array.tile(images, [1] * (len(images._shape) - 1) + [3])
 
 
 def per_image_standardization(image: Any) -> Tensor:
@@ -252,7 +258,10 @@ def per_image_standardization(image: Any) -> Tensor:
 def _flip(name: str, axis: int, doc: str) -> Callable[[Any], Tensor]:
     def build(image: Any) -> Tensor:
         with get_default_graph().name_scope(name):
-            return array.reverse(convert_to_tensor(image, name="image"), [axis])
+            image = convert_to_tensor(image, name="image")
+            if image._shape is not None and len(image._shape) < 3:
+                raise ValueError(f"{name}: 'image' (shape {image.shape}) must be at least three-dimensional.")
+            return array.reverse(image, [axis])
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = doc
@@ -312,6 +321,36 @@ def transpose_image(image: Any, name: str | None = None) -> Tensor:
         return array.transpose(image, [*lead, len(lead) + 1, len(lead), len(lead) + 2])
 
 
+def _sides(image: Tensor) -> tuple[Any, Any]:
+    """(height, width), each a number where it is known and a tensor where it is not."""
+    dims, first = image._shape, 1 if rules.rank_of(image) == 4 else 0
+    height, width = (None, None) if dims is None else dims[-3:-1]
+    return (
+        array.shape(image)[first] if height is None else height,
+        array.shape(image)[first + 1] if width is None else width,
+    )
+
+
+def _all_numbers(*values: Any) -> bool:
+    return all(isinstance(v, int) for v in values)
+
+
+def _sized(out: Tensor, image: Tensor, *sides: Any) -> Tensor:
+    """`out`, said to be of those sides where they are numbers, and else as the image is."""
+    if image._shape is not None:
+        out.set_shape([*image._shape[:-3], *(v if isinstance(v, int) else None for v in sides), image._shape[-1]])
+    return out
+
+
+def _least(a: Any, b: Any) -> Any:
+    return min(a, b) if _all_numbers(a, b) else math.minimum(a, b)
+
+
+def _half_over(a: Any, b: Any) -> Any:
+    """Half of what a is above b, rounded down; 0 where it is not."""
+    return max(0, (a - b) // 2) if _all_numbers(a, b) else math.maximum(0, math.floordiv(math.subtract(a, b), 2))
+
+
 def crop_to_bounding_box(
     image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
 ) -> Tensor:
@@ -320,7 +359,8 @@ def crop_to_bounding_box(
         image = convert_to_tensor(image, name="image")
         four = rules.rank_of(image) == 4
         begin, size = [offset_height, offset_width, 0], [target_height, target_width, -1]
-        return array_slice.slice_(image, [0, *begin] if four else begin, [-1, *size] if four else size)
+        out = array_slice.slice_(image, [0, *begin] if four else begin, [-1, *size] if four else size)
+        return _sized(out, image, target_height, target_width)
 
 
 def pad_to_bounding_box(
@@ -329,27 +369,24 @@ def pad_to_bounding_box(
     """Zeros of that height and width with the image at the offsets."""
     with get_default_graph().name_scope("pad_to_bounding_box"):
         image = convert_to_tensor(image, name="image")
-        dims, four = image._shape, rules.rank_of(image) == 4
-        lead = 1 if four else 0
-        sizes = [
-            array.shape(image)[lead + i] if dims is None or dims[lead + i] is None else dims[lead + i] for i in (0, 1)
-        ]
-        pads = [[offset_height, target_height - offset_height - sizes[0]],
-                [offset_width, target_width - offset_width - sizes[1]], [0, 0]]  # fmt: skip
-        return array.pad(image, [[0, 0], *pads] if four else pads)
+        height, width = _sides(image)
+        pads = [[offset_height, target_height - offset_height - height],
+                [offset_width, target_width - offset_width - width], [0, 0]]  # fmt: skip
+        out = array.pad(image, [[0, 0], *pads] if rules.rank_of(image) == 4 else pads)
+        return _sized(out, image, target_height, target_width)
 
 
-def resize_image_with_crop_or_pad(image: Any, target_height: int, target_width: int) -> Tensor:
-    """Cut at the edges, or filled with zeros there, evenly, to that size. The image's sizes must be known."""
+def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Tensor:
+    """Cut at the edges, or filled with zeros there, evenly, to that size. Sizes may be tensors, or not known yet."""
+    for name, size in (("target_height", target_height), ("target_width", target_width)):
+        if isinstance(size, int) and size <= 0:
+            raise ValueError(f"{name} must be > 0, got {size}")
     with get_default_graph().name_scope("resize_image_with_crop_or_pad"):
         image = convert_to_tensor(image, name="image")
-        dims = image._shape
-        if dims is None or None in dims[-3:-1]:
-            raise ValueError(f"resize_image_with_crop_or_pad: height and width must be known, got {image.shape}")
-        h, w = int(dims[-3] or 0), int(dims[-2] or 0)
-        kept = min(h, target_height), min(w, target_width)
-        part = crop_to_bounding_box(image, max(0, (h - target_height) // 2), max(0, (w - target_width) // 2), *kept)
-        at = max(0, (target_height - h) // 2), max(0, (target_width - w) // 2)
+        h, w = _sides(image)
+        kept = _least(h, target_height), _least(w, target_width)
+        part = crop_to_bounding_box(image, _half_over(h, target_height), _half_over(w, target_width), *kept)
+        at = _half_over(target_height, h), _half_over(target_width, w)
         return pad_to_bounding_box(part, *at, target_height, target_width)
 
 
@@ -357,13 +394,18 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
     """The middle part with that fraction of each side."""
     if not 0.0 < central_fraction <= 1.0:
         raise ValueError("central_fraction must be within (0, 1]")
-    image = convert_to_tensor(image, name="image")
-    dims = image._shape
-    if dims is None or None in dims[-3:-1]:
-        raise ValueError(f"central_crop: height and width must be known, got {image.shape}")
-    h, w = int(dims[-3] or 0), int(dims[-2] or 0)
-    top, left = int((h - h * central_fraction) / 2), int((w - w * central_fraction) / 2)
-    return crop_to_bounding_box(image, top, left, h - 2 * top, w - 2 * left)
+    with get_default_graph().name_scope("central_crop"):
+        image = convert_to_tensor(image, name="image")
+        h, w = _sides(image)
+        top, left = _margin(h, central_fraction), _margin(w, central_fraction)
+        return crop_to_bounding_box(image, top, left, h - 2 * top, w - 2 * left)
+
+
+def _margin(size: Any, fraction: float) -> Any:
+    if isinstance(size, int):
+        return int((size - size * fraction) / 2)
+    wide = math.cast(size, dtypes.float64)
+    return math.cast(math.divide(math.subtract(wide, math.multiply(wide, fraction)), 2), dtypes.int32)
 
 
 def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:

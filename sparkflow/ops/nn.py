@@ -203,8 +203,10 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
     """x / sqrt(max(sum(x ** 2), epsilon)) over `axis`."""
     with get_default_graph().name_scope(name or "l2_normalize") as scope:
         x = convert_to_tensor(x, name="x")
-        total = reduce_sum(math.square(x), dim if axis is None else axis, keepdims=True)
-        return math.multiply(x, math.rsqrt(math.maximum(total, epsilon)), name=scope)
+        squares = math.square(math.abs(x) if x.dtype.is_complex else x)
+        total = reduce_sum(squares, dim if axis is None else axis, keepdims=True)
+        scale = math.rsqrt(math.maximum(total, epsilon))
+        return math.multiply(x, math.cast(scale, x.dtype.base_dtype) if x.dtype.is_complex else scale, name=scope)
 
 
 def moments(

@@ -66,6 +66,10 @@ def space_sizes(op: Operation, dims: Sequence[int | None], taps: Sequence[int | 
                 f"{op.type}: {name} must be {len(dims)} numbers above 0, and 1 for batch and channels "
                 f"({layout_of(op)}), got {list(values)}"
             )
+    if any(explicit[2 * a] or explicit[2 * a + 1] for a in (0, channel)):
+        raise InvalidArgumentError(
+            f"{op.type}: Nonzero explicit padding in the batch or depth dimensions is not supported, got {explicit}"
+        )
     out: list[int | None] = []
     for axis, window in zip(axes, taps, strict=True):
         size, pair = dims[axis], explicit[2 * axis : 2 * axis + 2]
@@ -73,6 +77,13 @@ def space_sizes(op: Operation, dims: Sequence[int | None], taps: Sequence[int | 
         if not known:
             out.append(None)
             continue
+        reach = 1 + ((window or 1) - 1) * dilations[axis]
+        if op.attrs["padding"] != "SAME" and size + sum(pair) < reach:  # type: ignore[operator]
+            raise InvalidArgumentError(
+                f"{op.type}: input {shapes.show(tuple(dims))}, axis {axis}: a window of {window} (dilation "
+                f"{dilations[axis]}: it reaches over {reach}) does not fit an axis of {dims[axis]}. Negative dimension "
+                f"size caused by subtracting {reach} from {size}; use padding SAME or a smaller window"
+            )
         try:
             out.append(slide(size, window or 1, strides[axis], dilations[axis], op.attrs["padding"], pair).out)  # type: ignore[arg-type]
         except InvalidArgumentError as error:

@@ -8,6 +8,7 @@ from sparkflow.framework.apply import apply_op, convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.sparse_tensor import SparseTensor, rank_of
 from sparkflow.ops import array, math
+from sparkflow.ops.linalg_parts import matrix_transpose
 from sparkflow.ops.sparse import _parts, _sparse, is_sparse
 from sparkflow_runtime.wire import dtypes
 
@@ -15,7 +16,11 @@ from sparkflow_runtime.wire import dtypes
 def sparse_tensor_dense_matmul(
     sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
 ) -> Tensor:
-    """The product of a sparse matrix [m, k] and a dense one [k, n], of their adjoints where asked."""
+    """The product of a sparse matrix [m, k] and a dense one [k, n], or the other way round, of their adjoints where
+    asked."""
+    if is_sparse(b) and not is_sparse(sp_a):  # a b = (b' a')'
+        product = sparse_tensor_dense_matmul(b, sp_a, not adjoint_b, not adjoint_a)
+        return matrix_transpose(product, name or "transpose", conjugate=True)
     sp = _sparse(sp_a)
     return apply_op(
         "SparseTensorDenseMatMul",

@@ -12,7 +12,7 @@ from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow.framework.sparse_tensor import SparseTensor
-from sparkflow.ops import math_reduce, rules
+from sparkflow.ops import array, math_reduce, rules
 from sparkflow.ops.io import string_join
 from sparkflow.ops.ragged import RaggedTensor
 from sparkflow_runtime.wire import dtypes
@@ -203,8 +203,9 @@ def split(
     name: str | None = None,
 ) -> Any:  # fmt: skip
     """A SparseTensor of the parts between `sep`, at most maxsplit cuts each, as Python's str.split cuts; or a
-    RaggedTensor, if result_type says so."""
-    text = source if input is None else input
+    RaggedTensor, if result_type says so. One string is taken as a list of one."""
+    text = convert_to_tensor(source if input is None else input, dtypes.string)
+    text = array.expand_dims(text, 0) if text._shape == () else text
     found = SparseTensor(*apply_op("StringSplitV2", [text, sep or ""], {"maxsplit": maxsplit}, name))
     return _as_result(found, result_type)
 
@@ -235,10 +236,10 @@ def reduce_join(
     inputs: Any, axis: Any = None, keep_dims: bool | None = None, separator: str = "", name: str | None = None,
     reduction_indices: Any = None, keepdims: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """The strings along the axes (all of them), joined, the last axis of the list running fastest."""
+    """The strings along the axes, joined, the first axis of the list running fastest; all of them in reading order."""
     inputs = convert_to_tensor(inputs, dtypes.string)
     axes = reduction_indices if axis is None else axis
-    axes = math_reduce.all_axes(inputs) if axes is None else axes
+    axes = array.reverse(math_reduce.all_axes(inputs), [0]) if axes is None else axes
     attrs = {"keep_dims": bool(keep_dims or keepdims), "separator": separator}
     return apply_op("ReduceJoin", [inputs, axes], attrs, name)
 

@@ -14,7 +14,7 @@ from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import array_slice, init_ops
 from sparkflow.ops.partitioned_variables import PartitionedVariable, PartitionInfo, cuts
 from sparkflow.ops.variables import SaveSliceInfo, Variable
-from sparkflow_runtime.wire.dtypes import DType, as_dtype
+from sparkflow_runtime.wire.dtypes import DType, as_dtype, string
 
 
 class VariableStore:
@@ -170,10 +170,10 @@ def _make(
 
 
 def _default_initializer(name: str, dtype: DType) -> Any:
-    """Glorot's for floats, zeros for numbers that count, none for the rest."""
+    """Glorot's for floats, zeros for numbers that count, "" for strings, none for the rest."""
     if dtype.is_floating:
         return init_ops.glorot_uniform_initializer()
-    if dtype.is_integer or dtype.is_bool:
+    if dtype.is_integer or dtype.is_bool or dtype is string:
         return init_ops.zeros_initializer()
     raise ValueError(f"An initializer for variable {_shown(name)} of {dtype} is required")
 

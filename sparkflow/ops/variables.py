@@ -114,6 +114,8 @@ class Variable(metaclass=Created):
                 self._snapshot = apply_op("Identity", [self._variable], name="read")
 
     def _join(self, collections: Iterable[str] | None) -> None:
+        if isinstance(collections, str):  # whose letters would each name one
+            raise ValueError(f"collections must be a list, tuple, or set of names, got {collections!r}")
         names = [GraphKeys.GLOBAL_VARIABLES] if collections is None else list(collections)
         if self._trainable and GraphKeys.TRAINABLE_VARIABLES not in names:
             names.append(GraphKeys.TRAINABLE_VARIABLES)

@@ -25,9 +25,17 @@ def _schedule(
     if global_step is None:
         raise ValueError(f"global_step is required for {label}.")
     with get_default_graph().name_scope(name or "".join(word.title() for word in label.split("_"))) as scope:
-        rate = convert_to_tensor(learning_rate, name="learning_rate")
+        rate = _rate(learning_rate)
         step, steps = (math.cast(value, rate.dtype) for value in (global_step, steps))
         return math.multiply(rate, factor(rate, step, steps), name=scope)
+
+
+def _rate(learning_rate: Any) -> Tensor:
+    """Raises TypeError on whole numbers: what becomes of them would be 0 after the first step."""
+    rate = convert_to_tensor(learning_rate, name="learning_rate")
+    if not rate.dtype.is_floating:
+        raise TypeError(f"learning_rate must be a float, got {learning_rate!r} of {rate.dtype.name}")
+    return rate
 
 
 def _done(step: Tensor, steps: Tensor, staircase: bool) -> Tensor:
@@ -101,7 +109,7 @@ def polynomial_decay(
     if global_step is None:
         raise ValueError("global_step is required for polynomial_decay.")
     with get_default_graph().name_scope(name or "PolynomialDecay") as scope:
-        rate = convert_to_tensor(learning_rate, name="learning_rate")
+        rate = _rate(learning_rate)
         step, steps, end, power = (
             math.cast(v, rate.dtype) for v in (global_step, decay_steps, end_learning_rate, power)
         )

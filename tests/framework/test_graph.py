@@ -71,6 +71,13 @@ def test_control_dependencies_skip_data_inputs(graph: Graph) -> None:
         ("text", None, dtypes.string),
         (2, dtypes.float32, dtypes.float32),
         ([], None, dtypes.float32),
+        ([np.float64(1.5), 2.0], None, dtypes.float32),
+        ((np.int64(1), 2), None, dtypes.int32),
+        (np.ones((1, 2)), None, dtypes.float64),
+        (2**40, None, dtypes.int64),
+        ([1, -(2**31) - 1], None, dtypes.int64),
+        (True, dtypes.float32, dtypes.float32),
+        (np.array([True]), dtypes.int32, dtypes.int32),
     ],
 )
 def test_python_values_convert_as_in_tensorflow(graph: Graph, value: Any, dtype: Any, expected: Any) -> None:

@@ -27,6 +27,31 @@ def test_dense(graph: Graph) -> None:
         np.testing.assert_allclose(values, np.maximum(np.arange(6).reshape(2, 3) @ kernel + 1, 0), rtol=1e-5)
 
 
+def test_output_shapes_before_and_after_the_first_call(graph: Graph) -> None:
+    dense, norm = layers.Dense(3), layers.BatchNormalization()
+    for layer, dims, expected in (
+        (dense, (None, 4), [None, 3]),
+        (layers.Conv2D(3, 2), (None, 4, 4, 2), [None, 3, 3, 3]),
+        (layers.Flatten(), (None, 4, 2), [None, 8]),
+        (layers.MaxPooling2D(2, 2), tf.TensorShape([None, 5, 5, 2]), [None, 2, 2, 2]),
+        (norm, (None, 7), [None, 7]),
+    ):
+        assert layer.compute_output_shape(dims).as_list() == expected
+    assert not graph.get_operations() and not dense.built and dense.variables == []
+    dense(tf.ones([2, 4]))
+    kernel = dense.kernel
+    assert dense.compute_output_shape((5, 6)).as_list() == [5, 3]
+    assert dense.kernel is kernel and len(dense.variables) == 2 and len(tf.global_variables()) == 2
+    with pytest.raises(ValueError, match="the last one defined"):
+        dense.compute_output_shape((5, None))
+
+
+def test_dense_refuses_whole_numbers(graph: Graph) -> None:
+    """Its weights would all be 0."""
+    with pytest.raises(TypeError, match="needs inputs with a fraction, got int32"):
+        layers.dense(tf.constant([[1, 2]]), 3)
+
+
 @pytest.mark.parametrize("shape", [[None, 3], [2, None, 3], [2, 4, 3]])
 def test_dense_works_on_the_last_axis(graph: Graph, shape: list[int | None]) -> None:
     x = tf.placeholder(tf.float64, shape)

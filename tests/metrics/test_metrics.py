@@ -114,6 +114,15 @@ def test_per_class(graph: Any) -> None:
     np.testing.assert_allclose(tensor, P[:2], rtol=1e-6)
 
 
+def test_a_confusion_matrix_counts_past_what_float32_holds(graph: Any) -> None:
+    value, update = M.mean_iou([0, 1], [0, 1], 2)
+    (matrix,) = tf.local_variables()
+    with tf.Session() as session:
+        session.run(matrix.assign([[2.0**24, 0], [0, 2.0**24]]))
+        np.testing.assert_array_equal(session.run(update), np.eye(2) * (2**24 + 1))
+        assert session.run(value) == 1 and value.dtype == tf.float32
+
+
 def test_collections_and_variables(graph: Any) -> None:
     value, update = M.accuracy(A, B, metrics_collections=["m"], updates_collections=["u"], name="acc")
     assert tf.get_collection("m") == [value] and tf.get_collection("u") == [update]

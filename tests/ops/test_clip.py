@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import sparkflow as tf
 from sparkflow.framework.graph import Graph
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.ops import array, clip
@@ -35,9 +36,14 @@ def test_by_norm(evaluate: Any) -> None:
 
 def test_global_norm(evaluate: Any) -> None:
     assert evaluate(lambda x: clip.global_norm([x, None, x]), X) == pytest.approx(50**0.5)
-    assert clip.global_norm([None]) is None
     with pytest.raises(TypeError, match="takes a list"):
         clip.global_norm(3.0)  # type: ignore[arg-type]
+
+
+def test_the_norm_of_nothing_is_nothing(graph: Any) -> None:
+    (none,), norm = clip.clip_by_global_norm([None], 1.0)
+    with tf.Session() as session:
+        assert none is None and session.run([norm, clip.global_norm([None]), clip.global_norm([])]) == [0, 0, 0]
 
 
 def test_by_global_norm(evaluate: Any) -> None:

@@ -19,6 +19,12 @@ def test_static_shapes(graph: Graph) -> None:
     assert tf.foldr(lambda a, r: a + r, known).shape.as_list() == [2]
 
 
+def test_the_types_by_either_name(graph: Graph) -> None:
+    halves = tf.map_fn(lambda i: tf.cast(i, tf.float32) / 2, tf.constant([1, 2]), fn_output_signature=tf.float32)
+    with tf.Session() as session:
+        assert session.run(halves).tolist() == [0.5, 1.0]
+
+
 def test_no_rows(graph: Graph) -> None:
     x = tf.placeholder(tf.float32, [None, 2])
     outs = [tf.map_fn(lambda r: r * 2.0, x), tf.foldl(lambda a, r: a + r, x, initializer=tf.ones([2]))]

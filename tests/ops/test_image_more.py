@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import colorsys
+import io
 from importlib.util import find_spec
 from typing import Any
 
@@ -26,6 +27,50 @@ def test_files(evaluate: Any) -> None:
     grey = evaluate(lambda x: tf.image.decode_jpeg(tf.image.encode_jpeg(x), channels=1, ratio=2), smooth)
     assert grey.shape == (32, 32, 1)
     assert evaluate(lambda x: tf.image.decode_image(tf.image.encode_png(x)), IMAGE).shape == IMAGE.shape
+
+
+@pillow
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_grey_of_a_png_is_weighed_as_libpng_weighs_it(graph: Any, mode: str) -> None:
+    from PIL import Image
+
+    held = io.BytesIO()
+    Image.fromarray(IMAGE).convert(mode).save(held, "PNG")
+    r, g, b = np.moveaxis(IMAGE.astype(int), 2, 0)
+    for decode in (tf.image.decode_png, tf.image.decode_image):
+        with tf.Session() as session:
+            grey = session.run(decode(held.getvalue(), channels=1))
+        np.testing.assert_array_equal(grey[..., 0], (9797 * r + 19234 * g + 3737 * b) >> 15)
+
+
+@pytest.mark.parametrize("known", [(None, None, 3), (6, None, 3), None])
+@pytest.mark.parametrize("to", [(4, 10), (9, 3), (6, 8)])
+def test_sizes_that_only_the_step_knows(graph: Any, known: Any, to: tuple[int, int]) -> None:
+    """As those of a decoded file: what comes out is what comes of the same image with sizes known."""
+    image = tf.placeholder(tf.uint8, known)
+    fit, part = tf.image.resize_image_with_crop_or_pad(image, *to), tf.image.central_crop(image, 0.4)
+    sized = tf.image.resize_image_with_crop_or_pad(IMAGE, *map(tf.constant, to))
+    if known is not None:
+        assert fit.shape.as_list() == [*to, 3] and part.shape[-1].value == 3
+    expected = tf.image.resize_image_with_crop_or_pad(IMAGE, *to), tf.image.central_crop(IMAGE, 0.4)
+    with tf.Session() as session:
+        found = session.run([fit, part, sized, *expected], {image: IMAGE})
+    for a, b in ((0, 3), (1, 4), (2, 3)):
+        np.testing.assert_array_equal(found[a], found[b])
+
+
+@pytest.mark.parametrize(
+    ("build", "match"),
+    [
+        (lambda: tf.image.flip_left_right(np.ones((2, 3))), "at least three-dimensional"),
+        (lambda: tf.image.grayscale_to_rgb(FLOATS), "should be size 1"),
+        (lambda: tf.image.adjust_gamma(FLOATS, -1.0), "non-negative"),
+        (lambda: tf.image.resize_image_with_crop_or_pad(IMAGE, 0, 4), "target_height must be > 0"),
+    ],
+)
+def test_images_refused(graph: Any, build: Any, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        build()
 
 
 @pillow

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import sparkflow as tf
 from sparkflow.framework.apply import apply_op
 from sparkflow.framework.graph import Graph
 from sparkflow.ops import array, nn_conv, nn_conv_depthwise
@@ -67,9 +68,27 @@ def test_channels_first(evaluate: Any, channels: int) -> None:
 def test_nothing_in_nothing_out(evaluate: Any) -> None:
     w = normal(3, 3, 3, 4)
     assert evaluate(lambda a, b: nn_conv.conv2d(a, b, 1, "SAME"), np.zeros((0, 5, 5, 3)), w).shape == (0, 5, 5, 4)
-    assert evaluate(lambda a, b: nn_conv.conv2d(a, b, 1, "VALID"), np.zeros((2, 2, 5, 3)), w).shape == (2, 0, 3, 4)
     sums = evaluate(lambda a, b: nn_conv.conv2d(a, b, 1, "SAME"), np.zeros((1, 2, 2, 0)), np.zeros((3, 3, 0, 2)))
     np.testing.assert_array_equal(sums, np.zeros((1, 2, 2, 2)))
+
+
+def test_windows_larger_than_the_image(graph: Any) -> None:
+    """Said while the graph is built, as TensorFlow does; of an image whose size the step tells, nothing comes out."""
+    w, small = tf.ones([3, 3, 3, 4]), np.zeros((2, 2, 5, 3), np.float32)
+    for build in (
+        lambda: tf.nn.conv2d(small, w, 1, "VALID"),
+        lambda: tf.nn.avg_pool(small, 3, 1, "VALID"),
+        lambda: tf.nn.conv2d(small, w[:2], 1, "VALID", dilations=2),
+        lambda: tf.layers.conv2d(small, 4, 3),
+    ):
+        with pytest.raises(ValueError, match="Negative dimension size caused by subtracting 3"):
+            build()
+    with pytest.raises(ValueError, match="batch or depth"):
+        tf.nn.conv2d(small, w, 1, [[0, 0], [1, 1], [1, 1], [1, 0]])
+    assert tf.nn.conv2d(small, w, 1, [[0, 0], [1, 0], [0, 0], [0, 0]]).shape.as_list() == [2, 1, 3, 4]
+    x = tf.placeholder(tf.float32, [None, None, None, 3])
+    with tf.Session() as session:
+        assert session.run(tf.nn.conv2d(x, w, 1, "VALID"), {x: small}).shape == (2, 0, 3, 4)
 
 
 def test_depthwise_and_separable(evaluate: Any) -> None:

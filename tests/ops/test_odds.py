@@ -46,6 +46,51 @@ def test_strings(graph: Any) -> None:
         assert session.run(wide)[0].decode("utf-16-be") == "äb"
 
 
+def test_strings_joined_and_split_as_tensorflow_does(graph: Any) -> None:
+    table = tf.constant([["a", "b"], ["c", "d"]])
+    joined = [tf.reduce_join(table), tf.reduce_join(table, [0, 1]), tf.reduce_join(table, [1, 0])]
+    unknown = tf.reduce_join(tf.placeholder_with_default([["a", "b"], ["c", "d"]], None))
+    with tf.Session() as session:
+        assert session.run([*joined, unknown]) == [b"abcd", b"acbd", b"abcd", b"abcd"]
+        assert session.run(tf.strings.split("a  b")).values.tolist() == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("build", "kind", "match"),
+    [
+        (lambda: tf.concat(0, [[1], [2]]), ValueError, "axis must be a scalar"),
+        (lambda: tf.concat([], 0), ValueError, "values is empty"),
+        (lambda: tf.split([1, 2], 0), ValueError, "must be at least 1"),
+        (lambda: tf.constant([1, 2])[True], ValueError, "mask must have at least one axis"),
+        (lambda: tf.Variable(1.0, collections="losses"), ValueError, "list, tuple, or set"),
+        (lambda: tf.switch_case(tf.constant(1.0), [lambda: 1]), TypeError, "must be an integer Tensor"),
+    ],
+)
+def test_what_tensorflow_refuses(graph: Any, build: Any, kind: Any, match: str) -> None:
+    with pytest.raises(kind, match=match):
+        build()
+
+
+def test_a_fill_that_is_none(graph: Any) -> None:
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="fill must be"):
+        session.run(tf.as_string(3.0, fill="x"))
+
+
+def test_algebra_of_other_types(graph: Any) -> None:
+    """Lengths of complex vectors, halves in QR, a dense matrix times a sparse one."""
+    z = np.array([[1 + 2j, 3.0]], np.complex64)
+    half, (q, r) = np.array([[1, 2], [3, 4], [5, 7]], np.float16), tf.qr(np.array([[1, 2], [3, 4], [5, 7]], np.float16))
+    sparse, dense = tf.SparseTensor([[0, 1], [1, 0]], [5.0, 6.0], [2, 3]), np.array([[1, 2], [3, 4]], np.float32)
+    with tf.Session() as session:
+        np.testing.assert_allclose(session.run(tf.nn.l2_normalize(z, 1)), z / 14**0.5, rtol=1e-6)
+        np.testing.assert_allclose(np.matmul(*session.run([q, r])), half, atol=0.02)
+        assert q.dtype == tf.float16
+        found = session.run(tf.sparse_tensor_dense_matmul(dense, sparse))
+        np.testing.assert_array_equal(found, dense @ [[0, 5, 0], [6, 0, 0]])
+        turned = session.run(tf.sparse_tensor_dense_matmul(dense, sparse, adjoint_a=True, adjoint_b=False))
+        np.testing.assert_array_equal(turned, dense.T @ [[0, 5, 0], [6, 0, 0]])
+
+
 def test_bessel(evaluate: Any) -> None:
     x = np.array([0.0, 1, -2.5, 20, 40])
     np.testing.assert_allclose(evaluate(tf.math.bessel_i0, x), np.i0(x), rtol=1e-12)

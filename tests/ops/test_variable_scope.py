@@ -124,7 +124,7 @@ def test_initializers(graph: Graph) -> None:
     with pytest.raises(ValueError, match="if initializer is a constant, do not specify shape"):
         tf.get_variable("both", [2], initializer=tf.constant([1.0, 2.0]))
     with pytest.raises(ValueError, match="An initializer for variable text of"):
-        tf.get_variable("text", [2], dtype=tf.string)
+        tf.get_variable("text", [2], dtype=tf.complex64)
 
 
 @pytest.mark.parametrize(
@@ -224,3 +224,10 @@ def test_a_constant_initializer_says_the_type(graph: Any) -> None:
     for i, (value, name) in enumerate(((3, "int32"), ([1.5], "float32"), (True, "bool"), ("x", "string"))):
         assert tf.get_variable(f"v{i}", initializer=value).dtype.base_dtype.name == name
     assert tf.get_variable("w", initializer=np.zeros(2)).dtype.base_dtype == tf.float64
+
+
+def test_strings_begin_empty(graph: Graph) -> None:
+    names = tf.get_variable("names", [2], tf.string)
+    with tf.Session() as session:
+        session.run(names.initializer)
+        assert session.run(names).tolist() == [b"", b""]

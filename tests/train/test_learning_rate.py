@@ -56,6 +56,14 @@ def test_piecewise_constant(graph: Graph) -> None:
         assert [session.run(rate, {step: at}) for at in (0, 3, 4, 7, 8)] == [1, 1, 0.5, 0.5, 0.25]
 
 
+def test_whole_numbers_are_no_rate(graph: Graph) -> None:
+    """They would be 0 from the first decay on."""
+    step = tf.constant(3)
+    for build in (tf.train.exponential_decay, tf.train.polynomial_decay):
+        with pytest.raises(TypeError, match="learning_rate must be a float, got 1 of int32"):
+            build(1, step, 10, 0)
+
+
 def test_refusals(graph: Graph) -> None:
     with pytest.raises(ValueError, match="length of boundaries"):
         tf.train.piecewise_constant(tf.constant(1), [1, 2], [1.0])

@@ -36,9 +36,17 @@ def _open(op: str, contents: Any) -> Any:
         raise InvalidArgumentError(f"{op}: these {len(raw)} bytes are no image: {error}") from None
 
 
+def _grey(image: Any) -> np.ndarray:
+    """[height, width, 1] of a colour image, as libpng weighs red, green and blue; Pillow rounds otherwise."""
+    red, green, blue = np.moveaxis(np.asarray(image.convert("RGB")).astype(np.uint32), 2, 0)
+    return ((9797 * red + 19234 * green + 3737 * blue) >> 15).astype(np.uint8)[:, :, None]
+
+
 def _array(image: Any, channels: int) -> np.ndarray:
     own = {"P": "RGB", "1": "L", "CMYK": "RGB", "YCbCr": "RGB"}.get(image.mode, image.mode)
     mode = _MODES[channels] if channels else own
+    if image.format == "PNG" and channels == 1 and image.mode in ("RGB", "RGBA", "P"):
+        return _grey(image)
     array = np.asarray(image if mode == image.mode else image.convert(mode))
     return array if array.ndim == 3 else array[:, :, None]
 

@@ -147,7 +147,9 @@ def _cholesky(xp: Any, x: Any) -> Any:
 @_small_alone
 def _qr(xp: Any, x: Any, *, full_matrices: bool = False) -> Any:
     _matrices("Qr", x, square=False)
-    return xp.linalg.qr(x, "complete" if full_matrices else "reduced")
+    wide = x.astype(xp.float32) if x.dtype == xp.float16 else x
+    q, r = xp.linalg.qr(wide, "complete" if full_matrices else "reduced")
+    return q.astype(x.dtype, copy=False), r.astype(x.dtype, copy=False)
 
 
 @kernel("Svd", multi=True)

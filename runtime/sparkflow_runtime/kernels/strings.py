@@ -147,6 +147,8 @@ def _as_string(
 ) -> Any:  # fmt: skip
     array = np.asarray(host(x))
     kind = array.dtype.kind
+    if fill not in ("", " ", "-", "+", "0", "#"):
+        raise InvalidArgumentError(f"as_string: fill must be empty, ' ', '-', '+', '0' or '#', got {fill!r}")
     flags = f"%{fill}{width if width > -1 else ''}"
     if kind == "O":
         return array
