@@ -21,6 +21,14 @@ from sparkflow.ops.image_boxes import (
     non_max_suppression_with_scores,
     sample_distorted_bounding_box,
 )
+from sparkflow.ops.image_crops import (
+    central_crop,
+    crop_to_bounding_box,
+    pad_to_bounding_box,
+    random_crop,
+    resize_image_with_crop_or_pad,
+)
+from sparkflow.ops.image_crops import resize_image_with_crop_or_pad as resize_with_crop_or_pad
 from sparkflow.ops.image_measures import (
     image_gradients,
     psnr,
@@ -39,9 +47,7 @@ from sparkflow.ops.image_more import (
     adjust_gamma,
     adjust_hue,
     adjust_saturation,
-    central_crop,
     convert_image_dtype,
-    crop_to_bounding_box,
     decode_bmp,
     decode_gif,
     decode_image,
@@ -54,21 +60,17 @@ from sparkflow.ops.image_more import (
     grayscale_to_rgb,
     hsv_to_rgb,
     is_jpeg,
-    pad_to_bounding_box,
     per_image_standardization,
     random_brightness,
     random_contrast,
-    random_crop,
     random_flip_left_right,
     random_flip_up_down,
     random_hue,
     random_saturation,
-    resize_image_with_crop_or_pad,
     rgb_to_grayscale,
     rgb_to_hsv,
     rot90,
     transpose_image,
 )
-from sparkflow.ops.image_more import resize_image_with_crop_or_pad as resize_with_crop_or_pad
 from sparkflow.ops.image_more import transpose_image as transpose
 from sparkflow.ops.patches import extract_image_patches, extract_patches

@@ -105,7 +105,7 @@ from sparkflow.ops.counts import (
 from sparkflow.ops.ctc import edit_distance
 from sparkflow.ops.einsum import einsum
 from sparkflow.ops.fourier import fft, fft2d, fft3d, ifft, ifft2d, ifft3d
-from sparkflow.ops.image_more import random_crop
+from sparkflow.ops.image_crops import random_crop
 from sparkflow.ops.init_more import orthogonal_initializer, uniform_unit_scaling_initializer
 from sparkflow.ops.io import string_join
 from sparkflow.ops.linalg import (
