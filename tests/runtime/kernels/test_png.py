@@ -83,9 +83,12 @@ def test_decode_png(graph: Any, version: str, monkeypatch: pytest.MonkeyPatch) -
     rows = [bytes([4]) + np.random.default_rng(i).bytes(21) for i in range(5)]
     good = file_of(rows, 7, 2)
     with tf.Session() as session:
-        for channels, mode in ((0, "RGB"), (1, "L"), (3, "RGB"), (4, "RGBA")):
+        for channels, mode in ((0, "RGB"), (3, "RGB"), (4, "RGBA")):
             found = session.run(tf.image.decode_png(raw, channels), {raw: good})
             np.testing.assert_array_equal(found, by_pillow(good, mode))
+        grey = session.run(tf.image.decode_png(raw, 1), {raw: good})
+        weights = np.array([9797, 19234, 3737]) / 2**15  # libpng's; Pillow rounds otherwise
+        np.testing.assert_array_equal(grey[..., 0], np.floor(by_pillow(good, "RGB") @ weights))
         wide = session.run(tf.image.decode_png(raw, dtype=tf.uint16), {raw: good})
         np.testing.assert_array_equal(wide, by_pillow(good, "RGB").astype(np.uint16) * 257)
         for bad in (good[:60], good[:70] + b"zzzz" + good[74:], b"none"):
