@@ -13,8 +13,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -24,6 +22,7 @@ os.environ.setdefault("SPARKFLOW_NUMBA", "wait")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
+from side_by_side import compare
 
 RNG = np.random.default_rng(0)
 Run = tuple[Any, dict[Any, Any]]  # what is fetched, and the feeds
@@ -105,22 +104,6 @@ def measured(tf: Any, name: str, rounds: int) -> dict[str, Any]:
     return {"name": name, "cpu_ms": round(statistics.median(cpu), 3), "clock_ms": round(statistics.median(clock), 3)}
 
 
-def beside(python: str, names: list[str], rounds: int) -> None:
-    """One case after the other, each in a process of either library."""
-    for name in names:
-        found = {}
-        for library, interpreter in (("tensorflow", python), ("sparkflow", sys.executable)):
-            args = [interpreter, __file__, "--backend", library, "--only", name, "--rounds", str(rounds)]
-            out = subprocess.run(args, capture_output=True, text=True, check=False)
-            if out.returncode:
-                raise SystemExit(f"{library}, {name}: {out.stderr[-2000:]}")
-            found[library] = json.loads(out.stdout.splitlines()[-1])
-        own, theirs = found["sparkflow"], found["tensorflow"]
-        shares = {f"by_{k}": round(theirs[f"{k}_ms"] / own[f"{k}_ms"], 2) for k in ("cpu", "clock")}
-        numbers = {f"{library}_{k}": found[library][f"{k}_ms"] for library in found for k in ("cpu", "clock")}
-        print(json.dumps({"name": name, **shares, **numbers}), flush=True)
-
-
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--backend", choices=("sparkflow", "tensorflow"), default="sparkflow")
@@ -130,7 +113,7 @@ def main() -> None:
     args = p.parse_args()
     names = args.only.split(",") if args.only else list(CASES)
     if args.beside:
-        beside(args.beside, names, args.rounds)
+        compare(__file__, args.beside, names, "ms", "--rounds", str(args.rounds))
         return
     tf: Any = import_module("sparkflow" if args.backend == "sparkflow" else "tensorflow.compat.v1")
     if args.backend == "tensorflow":

@@ -13,8 +13,6 @@ import argparse
 import io
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +23,7 @@ os.environ.setdefault("SPARKFLOW_NUMBA", "wait")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
+from side_by_side import compare
 
 ROWS, BATCH, IMAGES = 20_000, 128, 192
 Case = Callable[[Any, str], Any]
@@ -320,22 +319,6 @@ def backend(name: str) -> Any:
     return tf
 
 
-def beside(python: str, folder: str, names: list[str], rounds: int) -> None:
-    """One case after the other, each in a process of either library."""
-    for name in names:
-        found = {}
-        for library, interpreter in (("tensorflow", python), ("sparkflow", sys.executable)):
-            args = [interpreter, __file__, "--backend", library, "--only", name, "--folder", folder]
-            out = subprocess.run([*args, "--rounds", str(rounds)], capture_output=True, text=True, check=False)
-            if out.returncode:
-                raise SystemExit(f"{library}, {name}: {out.stderr[-2000:]}")
-            found[library] = json.loads(out.stdout.splitlines()[-1])
-        own, theirs = found["sparkflow"], found["tensorflow"]
-        shares = {f"by_{k}": round(theirs[f"{k}_us"] / own[f"{k}_us"], 2) for k in ("cpu", "clock")}
-        numbers = {f"{lib}_{k}": found[lib][f"{k}_us"] for lib in found for k in ("cpu", "clock")}
-        print(json.dumps({"name": name, **shares, **numbers}), flush=True)
-
-
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--backend", choices=("sparkflow", "tensorflow"), default="sparkflow")
@@ -350,7 +333,7 @@ def main() -> None:
         if not args.folder or not os.listdir(folder):
             prepare(folder)
         if args.beside:
-            beside(args.beside, folder, names, args.rounds)
+            compare(__file__, args.beside, names, "us", "--folder", folder, "--rounds", str(args.rounds))
         else:
             tf = backend(args.backend)
             for name in names:
