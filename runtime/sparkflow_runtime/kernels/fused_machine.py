@@ -8,6 +8,7 @@ match, a type without a loop) gives None, and the caller runs node by node.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,6 +29,7 @@ _MAX_REFUSED = 32  # a node whose inputs are never taken is not asked for ever
 _ARRAY = id(np.ndarray)
 _SHARED = 1 << 15  # elements from which threads may pay
 _PER_STEP = 4  # multiplications, as `crew_for` counts them, that an element's step is worth
+_FEW, _TOGETHER = 4, 1 << 14  # outputs, and bytes of all of them, that are rows of one array: half the time to make
 _PART, _MOST_PARTS = 1 << 14, 16  # elements of a thread's part: whole blocks
 _ARGS, _ROOM = crew_layout.ARGS // 8, 7  # where the interpreter's arguments begin, and which one is its room
 
@@ -48,13 +50,15 @@ class Member(NamedTuple):
 @dataclass
 class Program:
     """arguments: what the interpreter is called with, beside the arrays. leader: the input whose shape is the
-    result's. room: bytes of memory it needs. kept: arrays whose addresses stand in the arguments. takers: of each input
-    that fills that shape, the outputs that its memory may become: no step reads the input once they are written."""
+    result's. room: bytes of memory it needs. alike: the type of the outputs, where they are several of one type. kept:
+    arrays whose addresses stand in the arguments. takers: of each input that fills that shape, the outputs that its
+    memory may become: no step reads the input once they are written."""
 
     arguments: tuple[int, ...]
     leader: int
     room: int
     outputs: list[np.dtype[Any]]
+    alike: np.dtype[Any] | None
     kept: list[np.ndarray]
     takers: dict[int, list[int]]
 
@@ -165,6 +169,9 @@ def _outputs(program: Program, shape: tuple[int, ...], inputs: tuple[Any, ...], 
         of = next(i for i, x in enumerate(inputs) if x is free)
         taker = next((k for k in program.takers.get(of, ()) if program.outputs[k] == free.dtype), -1)
     if taker < 0:
+        alike, count = program.alike, len(program.outputs)
+        if alike is not None and shape and count * alike.itemsize * math.prod(shape) <= _TOGETHER:
+            return tuple(np.empty((count, *shape), alike))
         return tuple([np.empty(shape, dtype) for dtype in program.outputs])
     return tuple([free if k == taker else np.empty(shape, dtype) for k, dtype in enumerate(program.outputs)])
 
@@ -185,12 +192,14 @@ class _Writer:
         places, registers = self._places()
         at = {"input": inputs, "const": consts, "step": places}
         steps = [self._step(s, [at[a.kind][a.index] for a in s.args], places[s.out.index]) for s in self._tracer.steps]
+        types = [r.dtype for r in self._results]
         tables = np.array([number for row in (*self._rows, *steps) for number in row], np.int64)
         return Program(
             (tables.ctypes.data, len(self._rows), len(steps), registers, _ARRAY),
             leader,
             layout.room_bytes(len(self._rows), registers),
-            [r.dtype for r in self._results],
+            types,
+            types[0] if len(types) >= _FEW and len(set(types)) == 1 else None,
             [tables, *self._tracer.consts],
             self._takers(),
         )

@@ -34,6 +34,7 @@ class Call:
     in_place: Sequence[int] = ()  # positions of inputs whose memory the output may take, where it pays to ask
     is_pure: bool = False  # it has no effects and sees those of others only through its inputs
     is_name: bool = False  # it says which variable is meant, and may be called at any time
+    outputs: int = 0  # how many values it gives, where that is known: they are then unpacked at once
 
 
 @dataclass
@@ -63,7 +64,10 @@ def compile_segment(calls: Sequence[Call], filename: str = "") -> Segment:
     for i, call in enumerate(calls):
         parts = [value_of(call, f"k{i}", i, names, last_use)]
         items = ports.get(i, ())
-        if f"t{i}" in last_use or call.stores or items:
+        if 0 < call.outputs == len(items) and not call.stores and f"t{i}" not in last_use:
+            parts[0] = "".join(f"t{i}_{port}, " for port in sorted(items)) + f"= {parts[0]}"
+            items = ()
+        elif f"t{i}" in last_use or call.stores or items:
             parts[0] = f"t{i} = {parts[0]}"
         parts += [f"V[{slot}] = t{i}" + ("" if port is None else f"[{port}]") for slot, port in call.stores]
         parts += [f"t{i}_{port} = t{i}[{port}]" for port in items]  # each on its own, to be free on its own

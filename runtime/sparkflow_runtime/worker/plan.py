@@ -322,7 +322,8 @@ class _Compiler:
         if node.name in self.forms:
             args, in_place = [("const", arg[1][()]) if arg[0] == "const" else arg for arg in args], ()
         is_pure = not (row.stateful or row.refs)
-        return Call(node.name, self._function(node, row), args, stores, in_place, is_pure, node.op in VARIABLES)
+        is_name, outputs = node.op in VARIABLES, len(self.attrs[node.name].get("_outputs", ()))
+        return Call(node.name, self._function(node, row), args, stores, in_place, is_pure, is_name, outputs)
 
     def _function(self, node: NodeDef, row: Kernel) -> Any:
         if node.name in self.forms:

@@ -309,3 +309,18 @@ def test_parts_that_threads_share_have_the_same_bits(
     monkeypatch.undo()
     turned = Machine(members[:2], [1], 2).run((x.T, x.T))
     assert turned is None or x.ndim == 1 or 1 in shape
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows"), [((8,), True), ((3, 5), True), ((2000,), False), ((), False), ((0, 3), True)]
+)
+def test_small_outputs_are_rows_of_one_array(shape: tuple[int, ...], rows: bool) -> None:
+    members = [Member("Mul", ((False, 0), (False, 1))), *(Member(op, ((True, 0),)) for op in ("Tanh", "Neg", "Exp"))]
+    x, y = (np.asarray(values("Mul", "f4", shape, i)) for i in range(2))
+    found = Machine(members, [0, 1, 2, 3], 2).run((x, y))
+    assert found is not None and len(found) == 4
+    assert len({id(one.base) for one in found if one.base is not None}) == rows
+    with np.errstate(all="ignore"):
+        product = x * y
+        want = [product, np.tanh(product), -product, np.exp(product)]
+    assert all(same(np.asarray(a), np.asarray(b)) for a, b in zip(found, want))
