@@ -100,11 +100,10 @@ class FetchPlans:
 
     def of(self, fetches: Any) -> FetchPlan:
         """Raises TypeError or ValueError on what cannot be fetched."""
-        kind = type(fetches)
         try:
-            key = (kind, *fetches) if kind is list or kind is tuple else fetches
+            key = fetches if type(fetches) is Tensor else _key(fetches)
             found = self._made.get(key)
-        except TypeError:  # a dictionary, a list in a list: no key
+        except TypeError:  # it cannot be hashed
             return FetchPlan(self._graph, fetches, self._session)
         if found is None:
             found = FetchPlan(self._graph, fetches, self._session)
@@ -112,6 +111,16 @@ class FetchPlans:
                 self._made.clear()
             self._made[key] = found
         return found
+
+
+def _key(fetches: Any) -> Any:
+    """By which a structure is the same as another: tuples of two kinds are not, though they be equal."""
+    kind = type(fetches)
+    if issubclass(kind, (list, tuple)):
+        return (kind, *[one if type(one) is Tensor else _key(one) for one in fetches])
+    if kind is dict:
+        return (kind, *fetches, *map(_key, fetches.values()))
+    return fetches
 
 
 def _nothing(values: list[Any]) -> None:
