@@ -30,7 +30,7 @@ from sparkflow_runtime.wire.errors import (
 from sparkflow_runtime.wire.patience import Patience
 from sparkflow_runtime.worker.locate import failing_node, locate
 from sparkflow_runtime.worker.straight import Halted, free
-from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, completes, got, holds
+from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, completes, got, holds, leave
 
 Done = Callable[["OpError | None", "list[Any] | None"], None]
 # (task, step id, bundles, the iteration of each loop that they are in)
@@ -163,7 +163,8 @@ class Step:
         self._report()
 
     def _drain(self) -> None:
-        with np.errstate(all="ignore"), self.plan.blas():  # as in TensorFlow, log(0) is -inf and no warning
+        entered = self.plan.enter()
+        try:
             while True:
                 with self._wake:
                     if self._running or not self._ready or self.error is not None:
@@ -173,6 +174,8 @@ class Step:
                     index = self._ready.popleft()
                     self._running = True
                 self._run_unit(index)
+        finally:
+            leave(entered)
 
     def _run_unit(self, index: int) -> None:
         unit = self.plan.units[index]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from sparkflow_runtime.worker.locate import failing_node, locate
-from sparkflow_runtime.worker.units import Plan, Unit, completes
+from sparkflow_runtime.worker.units import Plan, Unit, completes, leave
 
 
 class Halted(NamedTuple):
@@ -29,17 +27,19 @@ def run_straight(plan: Plan, feeds: list[Any], lent: bool = False) -> list[Any] 
         values[slot] = value  # type: ignore[index]
     order: list[int] = plan.order  # type: ignore[assignment]
     unit: Any = None
+    entered = plan.enter()
     try:
-        with np.errstate(all="ignore"), plan.blas():
-            for position, index in enumerate(order):
-                unit = plan.units[index]
-                if unit.segment is not None:
-                    unit.segment.run(values)
-                elif not completes(unit, values):
-                    return Halted(values, set(order[:position]))
-                if unit.frees:
-                    free(values, unit)
+        for position, index in enumerate(order):
+            unit = plan.units[index]
+            if unit.segment is not None:
+                unit.segment.run(values)
+            elif not completes(unit, values):
+                return Halted(values, set(order[:position]))
+            if unit.frees:
+                free(values, unit)
     except Exception as error:
         found = locate(error, plan.nodes.get(failing_node(error, unit)))
         raise found from (error if found is not error else error.__cause__)
+    finally:
+        leave(entered)
     return plan.collect(values, lent)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,10 @@ from sparkflow_runtime.worker.tracing import Recorder
 SEGMENT, WAIT, RECEIVE, SEND = "segment", "wait", "receive", "send"
 _CONVOLVES = {f"Conv{n}D{way}" for n in (2, 3) for way in ("", "BackpropInput", "BackpropFilter")}
 _MULTIPLIES = {"MatMul", "BatchMatMul", "Einsum", "_FusedMatMul", "_FusedSum", "_FusedUpdate"} | _CONVOLVES
+_QUEUES = {f"Queue{what}{many}" for what in ("Enqueue", "Dequeue") for many in ("", "Many", "UpTo")}
+_QUEUES |= {"FIFOQueue", "RandomShuffleQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueSize", "QueueClose"}
+_COMPUTES_NOTHING = _QUEUES | {"Const", "NoOp", "Identity", "Placeholder", "Variable", "VarHandleOp", "ReadVariableOp"}
+_silent = partial(np.errstate, all="ignore")
 _LONG_S = 5e-3  # beside it, what the hand-over to another thread costs is nothing
 Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
 
@@ -102,6 +106,11 @@ def holds(tests: list[Test], values: list[Any]) -> bool:
     return True
 
 
+def leave(entered: list[Any]) -> None:
+    while entered:
+        entered.pop().__exit__(None, None, None)
+
+
 @dataclass
 class Plan:
     """What Step runs. `feeds` are slots in the order of the run request; `fetches` (slot, constant, copy) likewise."""
@@ -151,13 +160,20 @@ class Plan:
         return frozenset(found)
 
     @cached_property
-    def blas(self) -> Callable[[], AbstractContextManager[Any]]:
-        """What a run is inside of: BLAS without threads of its own, where it multiplies."""
-        return (
-            blas_alone
-            if any(node.op.removesuffix("V2") in _MULTIPLIES for node in self.nodes.values())
-            else nullcontext
-        )
+    def surroundings(self) -> tuple[Callable[[], AbstractContextManager[Any]], ...]:
+        """What a run is inside of: no warnings, as in TensorFlow log(0) is -inf and no more, where anything is
+        computed; and BLAS without threads of its own, where it multiplies."""
+        ops = {node.op.removesuffix("V2") for node in self.nodes.values()}
+        if ops <= _COMPUTES_NOTHING:
+            return ()
+        return (_silent,) if ops.isdisjoint(_MULTIPLIES) else (_silent, blas_alone)
+
+    def enter(self) -> list[Any]:
+        """Into its surroundings; for `leave` at the end. A `with` for each would be a third of a run of nothing."""
+        entered = [make() for make in self.surroundings]
+        for around in entered:
+            around.__enter__()
+        return entered
 
     def collect(self, values: list[Any], lent: bool = False) -> list[Any]:
         """The fetched values; what may be a variable's own memory is copied, so that later steps do not change it.

@@ -191,15 +191,18 @@ def _sleepy(seconds: float, seen: list[str]) -> Callable[..., Any]:
 def test_a_long_segment_takes_lanes_where_they_are_quicker() -> None:
     seen: list[str] = []
     inputs: list[list[tuple[Any, ...]]] = [[], [], [("local", 0), ("local", 1)]]
-    calls = [Call(f"n{i}", _sleepy(4e-3, seen), args, [(i, None)], (), True) for i, args in enumerate(inputs)]
-    segment = adapt.adapting(calls, lambda: 2)
-    for _ in range(40):
-        values: list[Any] = [None] * 3
-        segment.run(values)
-        assert values == [1, 1, 3]
-    del seen[:]
-    segment.run([None] * 3)
-    assert any(name.startswith("sparkflow-lane") for name in seen)
+    for _ in range(10):  # one that other processes disturb while it measures may stay straight
+        calls = [Call(f"n{i}", _sleepy(4e-3, seen), args, [(i, None)], (), True) for i, args in enumerate(inputs)]
+        segment = adapt.adapting(calls, lambda: 2)
+        for _ in range(40):
+            values: list[Any] = [None] * 3
+            segment.run(values)
+            assert values == [1, 1, 3]
+        del seen[:]
+        segment.run([None] * 3)
+        if any(name.startswith("sparkflow-lane") for name in seen):
+            return
+    raise AssertionError("No lanes in ten attempts, though they take two thirds of the time")
 
 
 @pytest.mark.parametrize(("seconds", "lanes"), [(0.0, 2), (2e-3, 1)])
