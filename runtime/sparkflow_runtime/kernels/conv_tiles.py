@@ -203,13 +203,7 @@ def tiles_out(
     m: Any, y: Any, bias: Any, ends: Any, first: Any, start: Any, stop: Any, down: Any, across: Any, channel: Any
 ) -> None:
     """The 4 x 4 cells of tile `first + i` of y, from that channel on, = A' m[:, i] A, as far as both reach; cells
-        outside are left out. ends: def _copying() -> Any:
-        from sparkflow_runtime.kernels.conv_tile_lanes import vector_copy
-
-        return vector_copy(_LANES)
-
-
-    PLAIN, BIASED or RECTIFIED; the bias has y's channels, zeros up to a whole vector."""
+    outside are left out. ends: PLAIN, BIASED or RECTIFIED; the bias has y's channels, zeros up to a whole vector."""
     _, height, width, all_channels = y.shape
     row, channels, t = m.shape[2], min(m.shape[2], all_channels - channel), _strip()
     step = m.shape[1] * row
