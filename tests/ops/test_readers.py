@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.worker.step import Step
 
 
 def records(path: Path, values: list[bytes], options: Any = None) -> str:
@@ -153,3 +155,37 @@ def test_what_fails_for_a_name_that_was_waited_for_fails_the_read_and_not_who_br
         session.run(enqueue)
         reading.join(20)
     assert len(failed) == 1 and isinstance(failed[0], tf.errors.InvalidArgumentError)
+
+
+def test_a_record_that_is_there_needs_no_waiting(graph: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is straight, without a Step, which takes four times as long; one that must wait is a Step."""
+    steps, begin = [], Step.__init__
+    monkeypatch.setattr(Step, "__init__", lambda self, *args, **more: steps.append(1) or begin(self, *args, **more))
+    files = [records(tmp_path / "a", [b"1", b"22"]), records(tmp_path / "b", []), records(tmp_path / "c", [b"333"])]
+    names = tf.FIFOQueue(10, [tf.string], [[]])
+    reader, out = tf.TFRecordReader(), tf.FIFOQueue(10, [tf.string], [[]])
+    put, name = out.enqueue([reader.read(names)[1]]), tf.placeholder(tf.string, [])
+    left, pair, more = out.dequeue_many(3), reader.read_up_to(names, 2), names.enqueue([name])
+    with tf.Session() as session:
+        session.run(names.enqueue_many([files]))
+        for _ in range(3):
+            session.run(put)
+        assert session.run(left).tolist() == [b"1", b"22", b"333"] and not steps
+        waiting = threading.Thread(target=session.run, args=(put,))
+        waiting.start()
+        while not steps:
+            time.sleep(0.01)
+        session.run(more, {name: files[0]})
+        waiting.join(60)
+        session.run(more, {name: files[0]})
+        assert session.run(pair)[1].tolist() == [b"22"], "of one file only"
+        assert session.run(pair)[1].tolist() == [b"1", b"22"]
+        assert session.run(reader.num_work_units_completed()) == 4
+        Path(files[2]).write_bytes(b"no record at all")
+        session.run(more, {name: files[2]})
+        with pytest.raises(tf.errors.DataLossError, match="c") as caught:
+            session.run(put)
+        assert caught.value.op.type == "ReaderReadV2"
+        session.run(names.close())
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(put)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.registry import Node, asynchronous, bound, prepares
+from sparkflow_runtime.kernels.registry import Node, Prompt, asynchronous, bound, prepares
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.resources.readers import Reader, ReaderSpec, check_spec
 
@@ -38,12 +38,18 @@ prepares(ready.prepare, "TFRecordReaderV2")
 
 @asynchronous("ReaderReadV2", devices=_CPU)
 def _read(node: Node) -> Callable[..., None]:
-    return lambda step, done, reader, queue: reader.read(queue, None, done, step)
+    return Prompt(
+        lambda step, done, reader, queue: reader.read(queue, None, done, step),
+        lambda reader, queue: reader.try_read(queue, None),
+    )
 
 
 @asynchronous("ReaderReadUpToV2", devices=_CPU)
 def _read_up_to(node: Node) -> Callable[..., None]:
-    return lambda step, done, reader, queue, most: reader.read(queue, max(1, int(most)), done, step)
+    return Prompt(
+        lambda step, done, reader, queue, most: reader.read(queue, max(1, int(most)), done, step),
+        lambda reader, queue, most: reader.try_read(queue, max(1, int(most))),
+    )
 
 
 @bound("ReaderNumRecordsProducedV2", devices=_CPU)

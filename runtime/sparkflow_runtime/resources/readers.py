@@ -24,6 +24,8 @@ class Names(Protocol):
 
     def dequeue(self, done: Done, step: Any) -> None: ...
 
+    def try_dequeue(self) -> list[Any] | None: ...
+
 
 class ReaderSpec(NamedTuple):
     """What the node says. numbers: of FixedLengthRecordReader record, header, footer and hop bytes, of TextLineReader
@@ -60,6 +62,17 @@ class Reader:
             if not waiting.came_at_once():
                 return
 
+    def try_read(self, queue: Names, most: int | None) -> tuple[Any, Any] | None:
+        """The same without waiting: None where there is neither an open file with a record nor a name."""
+        while True:
+            found = self._take(most or 1)
+            if found:
+                return _arrays(found, most is None)
+            names = queue.try_dequeue()
+            if names is None:
+                return None
+            self._open(names)
+
     def _take(self, most: int) -> list[Record]:
         with self._lock:
             while self._files:
@@ -80,10 +93,13 @@ class Reader:
             waiting.ended = True
             done(error, None)
             return
+        self._open(names)
+        waiting.goes_on()
+
+    def _open(self, names: Any) -> None:
         name = np.asarray(names[0], object).item()
         with self._lock:
             self._files.append(_FORMATS[self.spec.kind](name if isinstance(name, bytes) else name.encode(), self.spec))
-        waiting.goes_on()
 
     def reset(self) -> None:
         with self._lock:

@@ -26,7 +26,9 @@ _CONVOLVES = {f"Conv{n}D{way}" for n in (2, 3) for way in ("", "BackpropInput", 
 _MULTIPLIES = {"MatMul", "BatchMatMul", "Einsum", "_FusedMatMul", "_FusedSum", "_FusedUpdate"} | _CONVOLVES
 _QUEUES = {f"Queue{what}{many}" for what in ("Enqueue", "Dequeue") for many in ("", "Many", "UpTo")}
 _QUEUES |= {"FIFOQueue", "RandomShuffleQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueSize", "QueueClose"}
-_COMPUTES_NOTHING = _QUEUES | {"Const", "NoOp", "Identity", "Placeholder", "Variable", "VarHandleOp", "ReadVariableOp"}
+_READERS = {"ReaderRead", "ReaderReadUpTo", "TFRecordReader", "WholeFileReader", "TextLineReader", "IdentityReader"}
+_COMPUTES_NOTHING = {"Const", "NoOp", "Identity", "Placeholder", "Variable", "VarHandleOp", "ReadVariableOp"}
+_COMPUTES_NOTHING |= _QUEUES | _READERS
 _silent = partial(np.errstate, all="ignore")
 _LONG_S = 5e-3  # beside it, what the hand-over to another thread costs is nothing
 Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
