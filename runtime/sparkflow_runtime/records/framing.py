@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,8 +88,13 @@ def next_record(buffer: np.ndarray, at: int) -> int | None:
 
 def frame(data: bytes) -> bytes:
     """One record as it stands in a file."""
-    length = _LENGTH.pack(len(data))
-    return b"".join((length, _SUM.pack(masked_crc(length)), data, _SUM.pack(masked_crc(data))))
+    return b"".join((_header(len(data)), data, _SUM.pack(masked_crc(data))))
+
+
+@lru_cache(1024)  # many records are as long as others
+def _header(length: int) -> bytes:
+    packed = _LENGTH.pack(length)
+    return packed + _SUM.pack(masked_crc(packed))
 
 
 @compiled(["void(int64, int64[::1], uint8[::1])"], before=teach)

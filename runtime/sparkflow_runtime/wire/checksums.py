@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 
 def crc32c(data: Any, start: int = 0) -> int:
     """start: the crc of what stands before."""
-    # The package imports importlib.resources.abc, by way of importlib.metadata. A thread that is within the import of
+    return _package()(data, start)
+
+
+@cache
+def _package() -> Callable[[Any, int], int]:
+    # It imports importlib.resources.abc, by way of importlib.metadata. A thread that is within the import of
     # importlib.resources just then (llvmlite's, which loads machine code) would wait for this one, and this one for it.
     import importlib.resources  # noqa: F401
 
     from crc32c import crc32c as compute
 
-    return compute(data, start)
+    found: Callable[[Any, int], int] = compute
+    return found
