@@ -3,6 +3,7 @@ matrices that a loop multiplies by in the order in which the product reads them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sparkflow_runtime.master.passes.channels_last import channels_last
 from sparkflow_runtime.master.passes.fold import constant_op
 from sparkflow_runtime.master.passes.loop_products import lay_out_once
 from sparkflow_runtime.master.passes.symbols import words
-from sparkflow_runtime.master.passes.view import Op, View
+from sparkflow_runtime.master.passes.view import Op, View, producer
 
 _THROUGH = words(
     "Neg Abs Sign Square Floor Ceil Rint Round Sqrt Rsqrt Exp Expm1 Log Log1p Tanh Sigmoid Sin Cos Reciprocal Erf "
@@ -34,18 +35,26 @@ def layout(view: View) -> None:
             whole = [_perm(inner, view)[i] for i in perm]  # type: ignore[index]
             if whole == sorted(whole) and (not between or op.name not in kept):
                 _take_out(op, inner, between, edges)
+                _joins(users, edges[op.name], users.get(op.name, ()))
             elif not between:
                 name = f"{op.name}/perm_of_both"
                 new[name] = constant_op(name, np.array(whole, np.int32), op)
                 op.data = [inner.data[0], name]
+                _joins(users, inner.data[0], [op])
         elif perm == sorted(perm):
             edges[op.name] = op.data[0]
+            _joins(users, op.data[0], users.get(op.name, ()))
     if new:
         view.ops = {**new, **view.ops}
         view.free = view.free.union(new)
     view.redirect(edges)
     view.prune()
     lay_out_once(view)
+
+
+def _joins(users: dict[str, list[Op]], edge: str, more: Sequence[Op]) -> None:
+    """Who takes an edge from now on, too: what it means must not change any more for one of them alone."""
+    users[producer(edge)] = [*users.get(producer(edge), ()), *more]
 
 
 def _perm(op: Op, view: View) -> list[int] | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import sparkflow as tf
@@ -105,6 +105,7 @@ def test_values_and_gradients_keep_their_bits(steps: list[tuple[int, int, int]],
 
 @settings(max_examples=15, deadline=None)
 @given(STEPS, st.integers(0, 30))
+@example([*[(0, 0, 0)] * 3, (22, 0, 0), *[(0, 0, 0)] * 5, (21, 20, 0)], 1)  # transposes of one that stays
 def test_any_tensor_may_be_fed(steps: list[tuple[int, int, int]], which: int) -> None:
     """Also one that the passes know, or would like to fuse."""
     with tf.Graph().as_default(), np.errstate(all="ignore"):
