@@ -19,7 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -44,21 +44,21 @@ class _Blas:
 
         return [lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"]
 
-    @contextmanager
-    def alone(self) -> Iterator[int]:
-        """Yields how many threads BLAS had."""
+    def enter(self) -> int:
+        """How many threads BLAS had."""
         with self.lock:
             if self.users == 0:
                 self.threads = self._count()
-                self._set(1)
+                if self.threads > 1:
+                    self._set(1)
             self.users += 1
-        try:
-            yield self.threads
-        finally:
-            with self.lock:
-                self.users -= 1
-                if self.users == 0:
-                    self._set(self.threads)
+            return self.threads
+
+    def leave(self) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users == 0 and self.threads > 1:
+                self._set(self.threads)
 
     def allowed(self) -> int:
         """How many threads BLAS has, or had before it was told to be alone."""
@@ -92,7 +92,22 @@ def _as_in_steps() -> None:
 
 
 _blas = _Blas()
-blas_alone = _blas.alone
+
+
+class Alone:
+    """`with Alone() as threads`: BLAS computes in the thread that asks; it had so many. A generator would take twice as
+    long, and each run of a step is inside of one."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> int:
+        return _blas.enter()
+
+    def __exit__(self, *_: object) -> None:
+        _blas.leave()
+
+
+blas_alone = Alone
 
 
 def blas_in_use() -> bool:
@@ -118,7 +133,7 @@ def share(work: Callable[[Sequence[Block]], None], blocks: Sequence[Block], mult
     if len(blocks) < 2 or _most() < 2:
         work(blocks)
         return
-    with _blas.alone() if multiplies else nullcontext(_blas.whole or _blas.allowed()) as allowed:
+    with blas_alone() if multiplies else nullcontext(_blas.whole or _blas.allowed()) as allowed:
         parts = min(_most(), allowed, len(blocks))
         length = -(-len(blocks) // (4 * parts))
         left = deque(blocks[at : at + length] for at in range(0, len(blocks), length))
