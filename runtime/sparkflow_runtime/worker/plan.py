@@ -23,6 +23,7 @@ from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.wire.sizes import output_bytes
 from sparkflow_runtime.worker.adapt import adapting
 from sparkflow_runtime.worker.codegen import Call, Segment
+from sparkflow_runtime.worker.old_values import OldValues, copying
 from sparkflow_runtime.worker.reuse import REUSED_BYTES
 from sparkflow_runtime.worker.scalar_guess import ScalarGuess
 from sparkflow_runtime.worker.structure import compile_structured
@@ -87,6 +88,7 @@ class _Compiler:
         self.fed_tensors = set(self.feeds)
         self.fed_nodes = {parse(f)[0] for f in self.feeds}
         self.guess = ScalarGuess(self.fed_tensors, self.constants) if operators else None
+        self.copied: set[str] = set()  # nodes that would give views of a variable, which others look at after an update
         self.lines: dict[str, int] = {}  # node -> its line within its segment
 
     def compile(self) -> Plan:
@@ -97,6 +99,7 @@ class _Compiler:
         fetched = [self._fetch(f) for f in self.fetches]
         self._find_slots()
         self._find_frees({slot for slot, _, _ in fetched})
+        self.copied = self._old_values().to_copy({parse(f)[0] for f in self.fetches})
         stored = self._stored_ports()
         stop = self._slot("") if self.live is not None and self.live.conditions else None
         for unit, nodes in self.segments.values():
@@ -105,6 +108,10 @@ class _Compiler:
         feeds: list[int | None] = [fed[f] for f in self.feeds]
         order = self._straight_order() if stop is None else None  # a loop may have to be cancelled: Step can
         return Plan(self.units, len(self.slots), feeds, fetched, self.receives, self.nodes, order, self.fetches, stop)
+
+    def _old_values(self) -> OldValues:
+        loops = (name for name, owner in self.live.loops.owner.items() if owner) if self.live is not None else ()
+        return OldValues(self.order, self.data, self.kernels, self.unit_of, self.units, frozenset(loops))
 
     def _segment(
         self, unit: int, nodes: list[NodeDef], stored: dict[str, list[tuple[int, int]]], stop: int | None
@@ -331,7 +338,8 @@ class _Compiler:
         if row is self.kernels[node.name]:
             inputs = self.data[node.name]
             row = with_constants(row, len(inputs), lambda i: self._constant(inputs[i]))
-        return self.bind(node, row, self.attrs[node.name])
+        function = self.bind(node, row, self.attrs[node.name])
+        return copying(function, row.multi) if node.name in self.copied else function
 
     def _constant(self, e: str) -> Any:
         """The value of an edge that is the same in every step, in a loop or a branch too; or None."""
