@@ -14,6 +14,7 @@ import numpy as np
 from sparkflow_runtime.master.passes.contexts import OUTSIDE, Context
 from sparkflow_runtime.master.passes.dependencies import may_be_variables
 from sparkflow_runtime.master.passes.fold import constant_op
+from sparkflow_runtime.master.passes.symbols import BROADCAST
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.dtypes import DType
 
@@ -22,7 +23,7 @@ class Scene:
     """What a rule may look at besides its node."""
 
     def __init__(self, view: View):
-        self.view, self.shapes = view, view.shapes
+        self.view, self.shapes, self.variables = view, view.shapes, may_be_variables(view)
         self.inside: Context = OUTSIDE  # of which conds and loops the node is
         self.new: dict[str, Op] = {}  # constants that rules made
 
@@ -35,6 +36,10 @@ class Scene:
         """Whether an edge comes from inside of the same conds and loops. What comes into or out of one stays as it is:
         plans know loops by their shape."""
         return self.view.context(producer(edge)) == self.inside
+
+    def stays(self, edge: str) -> bool:
+        """Whether an edge has the same value for a node that takes it later than its user did."""
+        return producer(edge) not in self.variables
 
     def constant(self, edge: str) -> Any:
         return self.view.constant(edge, self.inside)
@@ -71,7 +76,6 @@ def rule(*ops: str, inexact: bool = False) -> Callable[[Rule], Rule]:
 def arithmetic(view: View, aggressive: bool = False) -> None:
     """Apply the rules once to every node, producers first."""
     scene, edges = Scene(view), dict[str, str]()
-    variables = may_be_variables(view)
     for op in view.ops.values():
         if edges:
             op.data = [edges.get(e, e) for e in op.data]
@@ -80,7 +84,7 @@ def arithmetic(view: View, aggressive: bool = False) -> None:
             continue
         scene.inside = inside
         instead = _instead(op, scene, aggressive)
-        if instead is not None and producer(instead) not in variables and (not inside or scene.beside(instead)):
+        if instead is not None and scene.stays(instead) and (not inside or scene.beside(instead)):
             edges[op.name] = edges.get(instead, instead)
     if scene.new:
         view.ops = {**scene.new, **view.ops}
@@ -107,6 +111,12 @@ def _times_one(op: Op, scene: Scene) -> str | None:
     if scene.everywhere(b, 1, op, a):
         return a
     return b if op.op == "Mul" and scene.everywhere(a, 1, op, b) else None
+
+
+@rule("FloorDiv", "TruncateDiv")
+def _integer_by_one(op: Op, scene: Scene) -> str | None:
+    whole = op.attr("T").is_integer and scene.everywhere(op.data[1], 1, op, op.data[0])
+    return op.data[0] if whole else None
 
 
 @rule("Sub")
@@ -163,7 +173,7 @@ def _done_already(op: Op, scene: Scene) -> str | None:
 def _of_negative(op: Op, scene: Scene) -> None:
     """x + (-y) is x - y, and x - (-y) is x + y, in every bit."""
     inner = scene.op(op.data[1])
-    if inner is not None and inner.op == "Neg" and not inner.control:
+    if inner is not None and inner.op == "Neg" and not inner.control and scene.stays(inner.data[0]):
         op.become("AddV2" if op.op == "Sub" else "Sub", [op.data[0], inner.data[0]])
 
 
@@ -209,6 +219,25 @@ def _gradient_of_new_axes(op: Op, scene: Scene) -> None:
 @rule("BroadcastTo")
 def _broadcast_already(op: Op, scene: Scene) -> str | None:
     return op.data[0] if scene.keeps_shape(op, op.data[0]) else None
+
+
+_SPREAD = {"BroadcastTo": 0, "Fill": 1, "Reshape": 0}  # the input that holds the numbers
+
+
+@rule(*BROADCAST)
+def _spread_by_itself(op: Op, scene: Scene) -> None:
+    """What is combined with a tensor of the result's shape need not be brought to that shape first: so the gradients of
+    sums and means are spread."""
+    for side in (0, 1):
+        inner = scene.op(op.data[side])
+        while inner is not None and inner.op in _SPREAD and not inner.control:
+            of = inner.data[_SPREAD[inner.op]]
+            scalar = inner.op != "Reshape" or scene.shapes.of(of) == ()
+            if not scalar or not scene.beside(of) or not scene.stays(of):
+                break
+            if not scene.keeps_shape(op, op.data[1 - side]):
+                break
+            op.data[side], inner = of, scene.op(of)
 
 
 def _same(scene: Scene, a: str, b: str) -> bool:

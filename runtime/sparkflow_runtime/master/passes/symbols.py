@@ -38,6 +38,7 @@ _SHAPE_AT = {  # the input that says which shape comes out
     **dict.fromkeys(words("Reshape BroadcastTo"), 1),
     **dict.fromkeys(words("Conv2DBackpropInput DepthwiseConv2dNativeBackpropInput Conv3DBackpropInputV2"), 0),
     **dict.fromkeys(words("AvgPoolGrad AvgPool3DGrad"), 0),
+    "Fill": 0,
     "Slice": 2,
 }
 

@@ -295,6 +295,69 @@ def test_division_by_a_power_of_two_only(node: Made, graph_def: Made, const: Mad
     assert optimized(graph, "arithmetic", fetches=["b:0"], settings={"aggressive": True})["b"].op == "Mul"
 
 
+@pytest.mark.parametrize(("dtype", "by", "goes"), [(int32, 1, True), (int32, 2, False), (float32, 1, False)])
+def test_a_whole_number_divided_by_one(
+    node: Made, graph_def: Made, const: Made, optimized: Made, dtype: Any, by: int, goes: bool
+) -> None:
+    """FloorDiv of 1.5 by 1 is 1."""
+    graph = graph_def(
+        node("x", "Placeholder", dtype=dtype, _output_shapes=shaped()),
+        const("k", by, dtype=dtype.np),
+        node("y", "FloorDiv", "x", "k", T=dtype, _output_shapes=shaped()),
+        node("out", "Neg", "y", T=dtype),
+    )
+    assert list(optimized(graph, "arithmetic", fetches=["out:0"])["out"].input) == ["x" if goes else "y"]
+
+
+SPREAD = {  # what a scalar is brought to x's shape by
+    "BroadcastTo": ["small", "sizes"],
+    "Fill": ["sizes", "scalar"],
+}
+
+
+@pytest.mark.parametrize("op", SPREAD)
+@pytest.mark.parametrize(
+    ("of", "other", "goes"), [("x", "x", True), ("x", "unknown", False), ("unknown", "x", False), ("x", "row", False)]
+)
+def test_what_is_spread_by_an_op_is_not_spread_before_it(
+    node: Made, graph_def: Made, const: Made, optimized: Made, op: str, of: str, other: str, goes: bool
+) -> None:
+    """Only beside an input that is known to have the result's shape."""
+    graph = graph_def(
+        node("x", "Placeholder", dtype=float32, _output_shapes=shaped(None, 3)),
+        node("row", "Placeholder", dtype=float32, _output_shapes=shaped(1, 3)),
+        node("unknown", "Placeholder", dtype=float32),
+        node("scalar", "Placeholder", dtype=float32, _output_shapes=shaped()),
+        const("ones", [1, 1], dtype=np.int32),
+        node("small", "Reshape", "scalar", "ones", _output_shapes=shaped(1, 1), **F),
+        node("sizes", "Shape", of, _output_shapes=shaped(2 if of == "x" else None), **F),
+        node("wide", op, *SPREAD[op], _output_shapes=shaped(None, 3) if of == "x" else [Shape(None)], **F),
+        node("out", "Mul", other, "wide", **F),
+    )
+    assert list(optimized(graph, "arithmetic", fetches=["out:0"])["out"].input) == [other, "scalar" if goes else "wide"]
+
+
+@pytest.mark.parametrize(("of", "goes"), [("scalar", True), ("v/read", False)])
+def test_what_a_variable_holds_is_read_where_it_was(
+    node: Made, graph_def: Made, const: Made, optimized: Made, of: str, goes: bool
+) -> None:
+    """An update may come between the node that reads it and the one that uses what that gives."""
+    graph = graph_def(
+        node("x", "Placeholder", dtype=float32, _output_shapes=shaped(None, 3)),
+        node("scalar", "Placeholder", dtype=float32, _output_shapes=shaped()),
+        node("v", "VariableV2", dtype=float32, _output_shapes=shaped()),
+        node("v/read", "Identity", "v", _output_shapes=shaped(), **F),
+        node("sizes", "Shape", "x", **F),
+        node("wide", "BroadcastTo", of, "sizes", _output_shapes=shaped(None, 3), **F),
+        node("negative", "Neg", of, _output_shapes=shaped(), **F),
+        node("out", "Mul", "x", "wide", **F),
+        node("less", "AddV2", "x", "negative", **F),
+    )
+    found = optimized(graph, "arithmetic", fetches=["out:0", "less:0"])
+    assert list(found["out"].input) == ["x", of if goes else "wide"]
+    assert (found["less"].op, found["less"].input[1]) == (("Sub", of) if goes else ("AddV2", "negative"))
+
+
 # ---------------------------------------------------------------------- layout
 
 
@@ -321,6 +384,25 @@ def test_transposes_are_joined(node: Made, graph_def: Made, const: Made, optimiz
     first, second = transposed(node, const, "t1", "x", 1, 2, 0), transposed(node, const, "t2", "t1", 0, 2, 1)
     found = optimized(one_input(node, graph_def, *first, *second), "layout", fetches=["t2:0"])
     assert list(found["t2"].input) == ["x", "t2/perm_of_both"] and value(found["t2/perm_of_both"]).tolist() == [1, 0, 2]
+
+
+def test_what_took_over_the_users_of_a_transpose_keeps_its_meaning(
+    node: Made, graph_def: Made, const: Made, optimized: Made
+) -> None:
+    """t2 stays, for it is fetched; once t3 is what relu gives, t4 must not turn relu around under t2."""
+    graph = one_input(
+        node,
+        graph_def,
+        *transposed(node, const, "t1", "x", 1, 0),
+        node("relu", "Relu", "t1", **F),
+        *transposed(node, const, "t2", "relu", 1, 0),
+        *transposed(node, const, "t3", "t2", 1, 0),
+        *transposed(node, const, "t4", "t3", 1, 0),
+        node("out", "Exp", "t4", **F),
+    )
+    found = optimized(graph, "layout", fetches=["t2:0", "out:0"])
+    assert [list(found[name].input)[:1] for name in ("relu", "t2")] == [["t1"], ["relu"]]
+    assert found["out"].input[0] in ("t2", "t4")
 
 
 # ---------------------------------------------------------------------- settings
