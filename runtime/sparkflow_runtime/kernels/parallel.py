@@ -65,7 +65,7 @@ class _Blas:
         return self.threads if self.users else self._count()
 
     def _count(self) -> int:
-        return max((lib.get_num_threads() for lib in self.libraries()), default=_processors())
+        return max([lib.get_num_threads() for lib in self.libraries()]) if self.libraries() else _processors()
 
     def _set(self, threads: int) -> None:
         for lib in self.libraries():
