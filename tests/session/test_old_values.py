@@ -96,7 +96,9 @@ def test_a_read_itself_sees_the_update(graph: Any) -> None:
         assert np.all(session.run(after) == 2)
 
 
-def test_in_a_loop(graph: Any, copied: list[str]) -> None:
+@pytest.mark.parametrize("native", [True, False])
+def test_in_a_loop(graph: Any, copied: list[str], native: bool) -> None:
+    """By generated code, and by the general executor."""
     v = _variable()
 
     def body(t: Any, total: Any) -> Any:
@@ -108,8 +110,9 @@ def test_in_a_loop(graph: Any, copied: list[str]) -> None:
 
     _, total = tf.while_loop(lambda t, total: t < 3, body, [tf.constant(0), tf.zeros([4])], parallel_iterations=1)
     with _started() as session:
+        session._runtime._master._own.native_loops = native
         assert session.run(total).tolist() == [6.0] * 4  # 1 + 2 + 3
-    assert copied
+    assert bool(copied) is native
 
 
 def test_across_a_wait(graph: Any, copied: list[str]) -> None:

@@ -19,6 +19,7 @@ from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+from sparkflow_runtime.worker.old_values import OldValues, copying
 from sparkflow_runtime.worker.plan import Binder, compile_plan
 from sparkflow_runtime.worker.units import RECEIVE, SEND, Plan, Unit
 from sparkflow_runtime.worker.values import Irregular
@@ -116,6 +117,7 @@ class _Compiler:
         fed = [self._slot(f) for f in self.feeds]
         for node in self.loops.order:
             self.entries[node.name] = self._entry(node)
+        self._keep_old_values()
         for node in self.loops.order:
             self._connect(node)
         self._count_enters()
@@ -130,6 +132,14 @@ class _Compiler:
             self.units, len(self.slots), plan_feeds, fetched, bundles, self.loops.nodes, None, self.fetches, stop,
             entries=list(self.entries.values()), arriving=arriving, inside=inside, leaving=leaving,
         )  # fmt: skip
+
+    def _keep_old_values(self) -> None:
+        """Nothing is known of the order of nodes here: each part of a variable that is updated is copied."""
+        data = {node.name: data_inputs(node) for node in self.loops.order}
+        for name in OldValues(self.loops.order, data, self.kernels, {}, (), frozenset()).to_copy(set()):
+            entry = self.entries[name]
+            if entry.function is not None:
+                entry.function = copying(entry.function, entry.multi)
 
     def _slot(self, tensor: str) -> int:
         return self.slots.setdefault(tensor, len(self.slots))
