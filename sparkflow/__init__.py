@@ -238,6 +238,8 @@ from sparkflow.ops.variable_scope import (
 from sparkflow.ops.variables import (
     Variable,
     all_variables,
+    disable_resource_variables,
+    enable_resource_variables,
     global_variables,
     global_variables_initializer,
     initialize_all_variables,
@@ -248,6 +250,7 @@ from sparkflow.ops.variables import (
     local_variables_initializer,
     model_variables,
     moving_average_variables,
+    resource_variables_enabled,
     trainable_variables,
     variables_initializer,
 )
@@ -291,10 +294,10 @@ from sparkflow_runtime.wire.protos import (
 
 _importing.close()
 
-# The first are off anyhow. Reads of a variable in order, and If and While nodes, are ways of running what is run here.
+# The first are off anyhow. If and While nodes are ways of running what is run here.
 _SWITCHES = (
     *("disable_eager_execution", "disable_v2_behavior", "disable_v2_tensorshape", "disable_tensor_equality"),
-    *("enable_resource_variables", "disable_resource_variables", "enable_control_flow_v2", "disable_control_flow_v2"),
+    *("enable_control_flow_v2", "disable_control_flow_v2"),
 )
 _CONNECTORS = ("dask", "local", "spark")
 _LAZY = (

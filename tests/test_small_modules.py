@@ -50,7 +50,7 @@ def test_what_has_nothing_to_do() -> None:
     def doubled(x: int) -> int:
         return 2 * x
 
-    tf.enable_resource_variables()
+    tf.disable_resource_variables()
     tf.disable_control_flow_v2()
     assert doubled(2) == 4 and tf.get_logger() is logging.getLogger("sparkflow")
 

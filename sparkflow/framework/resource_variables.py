@@ -1,12 +1,14 @@
 """Graphs whose variables are resources, as TensorFlow 2 and Keras make them, with variables that ops refer to instead.
 
-A handle becomes the variable, a read an Identity of it, and each other op the one of its family that takes a reference.
+A handle becomes the variable, a read an Identity of it, and each other op the one of its family that takes a reference;
+into branches and loops the variable goes as a reference does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from sparkflow_runtime.wire.edges import KEPT_READ
 from sparkflow_runtime.wire.errors import UnimplementedError
 from sparkflow_runtime.wire.protos import AttrValue, NodeDef
 
@@ -32,6 +34,7 @@ _RENAMED = {  # op -> (its name with references, what its attributes are called 
     },
     **{f"ResourceScatterNd{how}": (f"ScatterNd{how}", None, ()) for how in ("Add", "Sub", "Update")},
 }
+_INWARDS = {"Switch": "RefSwitch", "Enter": "RefEnter", "Identity": "RefIdentity"}  # what hands a handle on
 _TYPE_OF_HANDLE = {"IsVariableInitialized": "dtype", "Shape": "T"}  # attributes that only the handle knows
 
 
@@ -42,15 +45,32 @@ def referring(nodes: Iterable[NodeDef]) -> list[NodeDef]:
     """
     nodes = list(nodes)
     handles = {node.name: node for node in nodes if node.op == _HANDLE}
-    return [_node(node, handles) for node in nodes] if handles else nodes
+    if not handles:
+        return nodes
+    ways, size = [node for node in nodes if node.op in _INWARDS], -1
+    while size != len(handles):  # one may lead to another that stands before it
+        size = len(handles)
+        for node in ways:
+            handle = handles.get(_producer(node.input[0]))
+            if handle is not None:
+                handles[node.name] = handle
+    return [_node(node, handles) for node in nodes]
+
+
+def _producer(edge: str) -> str:
+    return edge.partition(":")[0]
 
 
 def _node(node: NodeDef, handles: Mapping[str, NodeDef]) -> NodeDef:
     if node.op == _HANDLE:
         return _made(node, "VariableV2", {"dtype": "dtype", "shape": "shape"})
-    taken = [name for edge in node.input if (name := edge.removesuffix(":0")) in handles]
+    taken = [name for edge in node.input if (name := _producer(edge)) in handles]
     if not taken:
         return node
+    if node.name in handles:
+        made = _made(node, _INWARDS[node.op], None)
+        made.attr["T"].CopyFrom(handles[node.name].attr["dtype"])
+        return made
     if node.op == "DisableCopyOnRead":  # there are no copies to do without
         return NodeDef(name=node.name, op="NoOp", device=node.device, input=[f"^{e.lstrip('^')}" for e in node.input])
     of_updates = node.op.startswith(("ResourceApply", "ResourceSparseApply"))
@@ -66,6 +86,8 @@ def _node(node: NodeDef, handles: Mapping[str, NodeDef]) -> NodeDef:
     made = _made(node, op, names)
     if op in _TYPE_OF_HANDLE:
         made.attr[_TYPE_OF_HANDLE[op]].CopyFrom(handles[taken[0]].attr["dtype"])
+    if op == "Identity":
+        made.attr[KEPT_READ].b = True
     if op == "Assign":  # a variable of an open shape may change it
         made.attr["validate_shape"].b = _is_known(handles[taken[0]])
     return made

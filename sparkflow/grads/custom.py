@@ -54,7 +54,7 @@ def _variables_of(made: list[Operation], grad_fn: Callable[..., Any]) -> list[An
     if "variables" not in inspect.signature(grad_fn).parameters:
         return []
     read = {t.op for op in made for t in op.inputs} | set(made)
-    return [v for v in trainable_variables() if v.value().op in read]
+    return [v for v in trainable_variables() if not read.isdisjoint((v.op, v._snapshot.op))]
 
 
 def _applied(grad_fn: Callable[..., Any], dys: Any, count: int, used: list[Any]) -> list[Any]:

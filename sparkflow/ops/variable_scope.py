@@ -21,7 +21,10 @@ class _ReuseMode(Enum):
 
 
 AUTO_REUSE = _ReuseMode.AUTO_REUSE
-_SETTINGS = ("initializer", "regularizer", "caching_device", "partitioner", "custom_getter", "dtype", "constraint")
+_SETTINGS = (
+    *("initializer", "regularizer", "caching_device", "partitioner", "custom_getter", "dtype", "use_resource"),
+    "constraint",
+)
 
 
 def no_regularizer(_: Any) -> None:
@@ -49,7 +52,7 @@ class VariableScope:
         constraint: Any = None,
     ):
         self._reuse, self._name, self._name_scope = reuse, name, name_scope
-        given = (initializer, regularizer, caching_device, partitioner, custom_getter, dtype, constraint)
+        given = (initializer, regularizer, caching_device, partitioner, custom_getter, dtype, use_resource, constraint)
         self._settings: dict[str, Any] = dict(zip(_SETTINGS, given, strict=True))
 
     name = property(lambda self: self._name)
@@ -62,7 +65,7 @@ class VariableScope:
     custom_getter = property(lambda self: self._settings["custom_getter"])
     dtype = property(lambda self: self._settings["dtype"])
     constraint = property(lambda self: self._settings["constraint"])
-    use_resource = False
+    use_resource = property(lambda self: self._settings["use_resource"])
 
     def reuse_variables(self) -> None:
         """From here on get_variable shares, in this scope and those inside it."""
@@ -87,7 +90,7 @@ class VariableScope:
         self._set("custom_getter", custom_getter)
 
     def set_use_resource(self, use_resource: bool | None) -> None:
-        """Accepted for the sake of scripts: every variable is one that references stand for."""
+        self._set("use_resource", use_resource)
 
     def set_dtype(self, dtype: Any) -> None:
         self._set("dtype", as_dtype(dtype))
@@ -138,7 +141,7 @@ class VariableScope:
             "caching_device": self.caching_device if caching_device is None else caching_device,
             "partitioner": (self.partitioner if partitioner is None else partitioner) if use_auto_partition else None,
             "validate_shape": validate_shape,
-            "use_resource": use_resource,
+            "use_resource": self.use_resource if use_resource is None else use_resource,
             "constraint": self.constraint if constraint is None else constraint,
             "synchronization": synchronization,
             "aggregation": aggregation,
@@ -173,7 +176,7 @@ def _get(
     """What a custom getter calls: with all that it was given, or with less."""
     return store.get_variable(
         name, shape, as_dtype(dtype), initializer, regularizer, AUTO_REUSE if reuse is None else reuse, trainable,
-        collections, caching_device, partitioner, validate_shape, constraint,
+        collections, caching_device, partitioner, validate_shape, constraint, use_resource,
     )  # fmt: skip
 
 
@@ -271,6 +274,7 @@ def variable_scope(
         "partitioner": partitioner,
         "custom_getter": custom_getter,
         "dtype": None if dtype is None else as_dtype(dtype),
+        "use_resource": use_resource,
         "constraint": constraint,
     }
     graph = get_default_graph()

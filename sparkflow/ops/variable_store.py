@@ -40,6 +40,7 @@ class VariableStore:
         partitioner: Any,
         validate_shape: bool,
         constraint: Any,
+        use_resource: bool | None = None,
     ) -> Any:
         """The variable of that name: shared when reuse is True, new when it is False, either when AUTO_REUSE."""
         dims = shapes.as_dims(shape)
@@ -50,6 +51,7 @@ class VariableStore:
             "caching_device": caching_device,
             "validate_shape": validate_shape,
             "constraint": constraint,
+            "use_resource": use_resource,
         }
         if partitioner is not None:
             return self._get_partitioned(name, dims, dtype, initializer, partitioner, reuse, make)

@@ -17,6 +17,24 @@ from sparkflow.ops.control_flow_cond import cond
 from sparkflow.ops.initial_values import of_initial_values
 from sparkflow.ops.variable_creators import Created
 from sparkflow_runtime.wire.dtypes import DType, as_dtype
+from sparkflow_runtime.wire.edges import KEPT_READ
+
+_keep_reads = [False]  # of variables that do not say use_resource
+
+
+def enable_resource_variables() -> None:
+    """Variables made from now on are made with use_resource=True where they do not say it."""
+    _keep_reads[-1] = True
+
+
+def disable_resource_variables() -> None:
+    """Variables made from now on are made with use_resource=False where they do not say it."""
+    _keep_reads[-1] = False
+
+
+def resource_variables_enabled() -> bool:
+    """Whether variables are made with use_resource=True where they do not say it."""
+    return _keep_reads[-1]
 
 
 class Variable(metaclass=Created):
@@ -26,7 +44,9 @@ class Variable(metaclass=Created):
     only to convert). trainable: also listed in TRAINABLE_VARIABLES, which optimizers take by default.
     collections: the lists it joins, [GLOBAL_VARIABLES] when None. validate_shape: False lets the value change shape.
     expected_shape: for initial values of unknown shape. constraint: a function of the variable, applied by optimizers
-    after each update. Adds the nodes name, name/Assign and name/read, all on the variable's device.
+    after each update. use_resource: reads are made where they are asked for and keep their value when the variable
+    changes, as those of a resource variable; otherwise they share its memory. Adds the nodes name, name/Assign and
+    name/read, all on the variable's device.
     Raises ValueError where no initial value is given or its shape is not known while validate_shape is True.
     """
 
@@ -54,6 +74,7 @@ class Variable(metaclass=Created):
             raise ValueError("Variable: making one from variable_def is not supported; pass initial_value")
         self._trainable = trainable is not False
         self._constraint = constraint
+        self._keeps_reads = _keep_reads[-1] if use_resource is None else bool(use_resource)
         self._save_slice_info: SaveSliceInfo | None = None
         self._graph = graph = get_default_graph()
         dims = shapes.as_dims(expected_shape if shape is None else shape)
@@ -108,10 +129,17 @@ class Variable(metaclass=Created):
                 self._variable, initial, validate_shape=validate_shape, name="Assign"
             ).op
             if caching_device is None:
-                self._snapshot = apply_op("Identity", [self._variable], name="read")
+                self._snapshot = self._read()
         if caching_device is not None:
             with graph.colocate_with(None), graph.device(caching_device):
-                self._snapshot = apply_op("Identity", [self._variable], name="read")
+                self._snapshot = self._read()
+        self._is_cached = caching_device is not None
+
+    def _read(self) -> Tensor:
+        read = apply_op("Identity", [self._variable], name="read")
+        if self._keeps_reads:
+            read.op.attrs[KEPT_READ] = True
+        return read
 
     def _join(self, collections: Iterable[str] | None) -> None:
         if isinstance(collections, str):  # whose letters would each name one
@@ -129,6 +157,7 @@ class Variable(metaclass=Created):
         self._variable = graph.as_graph_element(prefix + proto.variable_name)
         self._initializer_op = graph.as_graph_element(prefix + proto.initializer_name)
         self._snapshot = graph.as_graph_element(prefix + proto.snapshot_name)
+        self._keeps_reads, self._is_cached = bool(self._snapshot.op.attrs.get(KEPT_READ)), False
         self._initial_value = graph.as_graph_element(prefix + proto.initial_value_name)
         info, self._save_slice_info = proto.save_slice_info_def, None
         if proto.HasField("save_slice_info_def"):
@@ -179,13 +208,13 @@ class Variable(metaclass=Created):
     # ------------------------------------------------------------------ its value as tensors
 
     def value(self) -> Tensor:
-        """The tensor that reads the variable, the same one at each call."""
-        return self._snapshot
+        """The tensor that reads the variable, the same one at each call; with use_resource a new one."""
+        return self.read_value() if self._keeps_reads and not self._is_cached else self._snapshot
 
     def read_value(self) -> Tensor:
         """A new read: under control_dependencies it sees what those ops assigned."""
         with self._graph.colocate_with(self.op):
-            return apply_op("Identity", [self._variable], name="read")
+            return self._read()
 
     def _ref(self) -> Tensor:
         return self._variable

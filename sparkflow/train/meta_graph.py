@@ -88,7 +88,7 @@ def variable_def(variable: Variable) -> VariableDef:
         variable_name=variable.name,
         initial_value_name=variable.initial_value.name,
         initializer_name=variable.initializer.name,
-        snapshot_name=variable.value().name,
+        snapshot_name=variable._snapshot.name,
         trainable=variable.trainable,
     )
     info = variable._get_save_slice_info()

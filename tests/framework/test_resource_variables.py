@@ -62,7 +62,7 @@ def test_reads_and_updates(graph: tf.Graph) -> None:
 @pytest.mark.parametrize(
     "node",
     [
-        make_node("other", "Identity", "w", T=resource),
+        make_node("other", "IdentityN", "w", T=[resource]),
         make_node("other", "ResourceGather", "w", "rows", batch_dims=1, dtype=float32, Tindices=int32),
         make_node("other", "StatefulPartitionedCall", "w", Tin=[resource]),
     ],

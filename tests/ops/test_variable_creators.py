@@ -71,7 +71,8 @@ def test_partitioned_variables(graph: Any) -> None:
         tf.create_partitioned_variables([6, 6], [2, 2], tf.zeros_initializer())
 
 
-def test_recomputed_gradients(graph: Any) -> None:
+@pytest.mark.parametrize("resource", [False, True])
+def test_recomputed_gradients(graph: Any, resource: bool) -> None:
     """They are those of the function itself; its body is run a second time, by the gradient alone."""
 
     def body(x: Any) -> Any:
@@ -79,7 +80,7 @@ def test_recomputed_gradients(graph: Any) -> None:
         return tf.tanh(tf.matmul(x, w)), tf.reduce_sum(x)
 
     x = tf.constant(np.arange(6).reshape(2, 3) / 6, tf.float32)
-    with tf.variable_scope("block", reuse=tf.AUTO_REUSE):
+    with tf.variable_scope("block", reuse=tf.AUTO_REUSE, use_resource=resource):
         (plain, total), (kept, kept_total) = body(x), tf.recompute_grad(body)(x)
     (w,) = tf.trainable_variables()
     assert sum(op.type == "Tanh" for op in graph.get_operations()) == 2

@@ -16,7 +16,8 @@ from tests.oracle.oneop import Finding, mismatch
 class Program:
     """build(tf) -> steps; a step is a list of what it fetches, or that and its feeds: {placeholder: array}.
 
-    ops: the op types it is there for. one_way: why a graph of TensorFlow's cannot be run by sparkflow, if so.
+    ops: the op types it is there for. one_way: why a graph of TensorFlow's cannot be run by sparkflow, if so. not_back:
+    why TensorFlow gives something else for sparkflow's graph.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Program:
     tolerance: Tolerance = FUNCTION_SUM
     known: str = ""
     one_way: str = ""
+    not_back: str = ""
     attrs: dict[str, Any] = field(default_factory=dict)
 
 
@@ -114,7 +116,7 @@ def findings(program: Program, config: Any) -> Iterator[Finding]:
     found = {
         "ours": _run(OURS, *ours, config),
     }
-    if config is None:
+    if config is None and not program.not_back:
         found["our graph in TensorFlow"] = _run_elsewhere(THEIRS, OURS.export(ours[0]), ours[1], None)
     if not program.one_way:
         found["TensorFlow's graph in ours"] = _run_elsewhere(OURS, THEIRS.export(theirs[0]), theirs[1], config)

@@ -50,8 +50,8 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def _variable() -> Any:
-    return tf.get_variable("v", [2, 4], initializer=tf.constant_initializer(1.0))
+def _variable(resource: bool = False) -> Any:
+    return tf.get_variable("v", [2, 4], initializer=tf.constant_initializer(1.0), use_resource=resource)
 
 
 def _weights(*shape: int) -> Any:
@@ -96,6 +96,55 @@ def test_a_read_itself_sees_the_update(graph: Any) -> None:
         assert np.all(session.run(after) == 2)
 
 
+READS: dict[str, Callable[[Any], Any]] = {
+    "identity": tf.identity,
+    "read_value": lambda v: v.read_value(),
+    "value": lambda v: v.value(),
+    "reshape": lambda v: tf.reshape(v, [4, 2]),
+    "squeeze": lambda v: tf.squeeze(tf.expand_dims(v, 0)),
+    "in a branch": lambda v: tf.cond(tf.constant(True), lambda: tf.identity(v), lambda: v - 1.0),
+}
+
+
+@pytest.mark.parametrize("update", [u for u in UPDATES if u != "optimizer"])
+@pytest.mark.parametrize("read", READS)
+def test_a_read_of_a_resource_variable_keeps_its_value(graph: Any, read: str, update: str) -> None:
+    v = _variable(True)
+    before = READS[read](v)
+    with tf.control_dependencies([before]):
+        updated = UPDATES[update](v)
+    with tf.control_dependencies([updated]):
+        after, new = before + tf.zeros_like(before), v + 0.0
+    with _started() as session:
+        found, fetched, now = session.run([after, before, new])
+        assert np.all(found == 1) and np.all(fetched == 1) and np.all(now == 5), "what reads it anew sees the update"
+
+
+@pytest.mark.parametrize("way", ["argument", "scope", "set_use_resource", "default"])
+def test_who_says_that_a_variable_is_a_resource(graph: Any, way: str) -> None:
+    if way == "default":
+        tf.enable_resource_variables()
+    try:
+        assert tf.resource_variables_enabled() is (way == "default")
+        with tf.variable_scope("s", use_resource=True if way == "scope" else None) as scope:
+            if way == "set_use_resource":
+                scope.set_use_resource(True)
+            assert scope.use_resource is (True if way in ("scope", "set_use_resource") else None)
+            with tf.variable_scope("inner"):
+                v = tf.get_variable("v", [], use_resource=True if way == "argument" else None)
+        plain = tf.get_variable("plain", [], use_resource=False)
+    finally:
+        tf.disable_resource_variables()
+    assert v.value() is not v.value() and plain.value() is plain.value()
+    assert tf.get_variable("later", []).value().op.get_attr("T") == tf.float32
+    (again,) = [w for w in tf.global_variables() if w.name == v.name]
+    copy = tf.Graph()
+    with copy.as_default():
+        tf.train.import_meta_graph(tf.train.export_meta_graph(graph=graph))
+        kept = {w.op.name: w.value() is not w.value() for w in tf.global_variables()}
+    assert again is v and kept == {"s/inner/v": True, "plain": False, "later": False}
+
+
 @pytest.mark.parametrize("native", [True, False])
 def test_in_a_loop(graph: Any, copied: list[str], native: bool) -> None:
     """By generated code, and by the general executor."""
@@ -128,6 +177,12 @@ def test_across_a_wait(graph: Any, copied: list[str]) -> None:
     assert copied
 
 
+def _of_a_resource() -> tuple[Any, Any]:
+    w = tf.get_variable("w", [8, 8], initializer=tf.random_uniform_initializer(-0.2, 0.2, seed=1), use_resource=True)
+    x = tf.placeholder(tf.float32, [None, 8])
+    return tf.reduce_sum(tf.square(tf.matmul(tf.tanh(tf.matmul(x, w)), tf.transpose(w) + w))), x
+
+
 def _slices() -> tuple[Any, Any]:
     w, x = _weights(16, 8), tf.placeholder(tf.float32, [None, 8])
     return tf.reduce_sum(tf.square(tf.matmul(tf.tanh(tf.matmul(x, w[:8])), tf.transpose(w[8:])))), x
@@ -156,7 +211,7 @@ def _queued() -> tuple[Any, Any]:
     return tf.reduce_sum(tf.matmul(tf.matmul(got, tf.transpose(w[:8])), w[8:])), x
 
 
-@pytest.mark.parametrize("make", [_slices, _gates, _looped, _queued])
+@pytest.mark.parametrize("make", [_slices, _gates, _looped, _queued, _of_a_resource])
 def test_a_training_step_copies_nothing(graph: Any, copied: list[str], make: Any) -> None:
     loss, x = make()
     train = tf.train.AdamOptimizer(0.1).minimize(loss)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.wire import control_flow
 from sparkflow_runtime.wire.devices import task_of
-from sparkflow_runtime.wire.edges import is_control, node_name, parse, with_inputs
+from sparkflow_runtime.wire.edges import KEPT_READ, is_control, node_name, parse, with_inputs
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 _VARIABLES = frozenset(["VariableV2", "Variable"])
@@ -28,6 +28,7 @@ def later_reads(placed: GraphDef) -> GraphDef:
     nodes = {n.name: n for n in placed.node}
     variables = {n.name for n in placed.node if n.op in _VARIABLES}
     reads = {n.name: n.input[0] for n in placed.node if n.op == "Identity" and node_name(n.input[0]) in variables}
+    kept = {name for name in reads if KEPT_READ in nodes[name].attr}
     inputs = {n.name: list(map(node_name, n.input)) for n in placed.node}
     writes = [n.name for n in placed.node if registry.ref_positions(n.op) and n.name not in reads]
     late = _after(writes, inputs)  # of any assignment: few, in a training step, and fewer use what lies elsewhere
@@ -35,7 +36,7 @@ def later_reads(placed: GraphDef) -> GraphDef:
         (user, read)
         for user in late
         for read in dict.fromkeys(inputs[user])
-        if read in reads and read not in late and task[read] != task[user]
+        if read in reads and read not in kept and read not in late and task[read] != task[user]
     ]
     changed: dict[str, NodeDef] = {}
     added = []

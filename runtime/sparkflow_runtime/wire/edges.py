@@ -8,6 +8,7 @@ from functools import lru_cache
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
+KEPT_READ = "_kept_read"  # attribute of an Identity of a variable that keeps its value when the variable changes
 CARRIED = "_carried_as"  # attribute of a node: the dtype in which its float32 values travel between tasks
 _REMEMBERED = 1 << 15  # edges: every pass asks for each of them again
 CARRIED_AS = ("float32", "bfloat16", "float16")  # the first: as they are

@@ -136,7 +136,7 @@ class _Compiler:
     def _keep_old_values(self) -> None:
         """Nothing is known of the order of nodes here: each part of a variable that is updated is copied."""
         data = {node.name: data_inputs(node) for node in self.loops.order}
-        for name in OldValues(self.loops.order, data, self.kernels, {}, (), frozenset()).to_copy(set()):
+        for name in OldValues(self.loops.order, data, self.attrs, self.kernels, {}, (), frozenset()).to_copy(set()):
             entry = self.entries[name]
             if entry.function is not None:
                 entry.function = copying(entry.function, entry.multi)

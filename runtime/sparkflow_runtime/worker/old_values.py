@@ -2,8 +2,9 @@
 
 A read hands on the variable's own memory, and an update changes that in place: as in TensorFlow, what uses the read
 after the update sees the new value. A slice, a transpose or a broadcast is a new tensor in TensorFlow and keeps the old
-one. Here it is a view; where anything may look at it after an update, it has to be a copy. Most steps have none: the
-gates of a gradient have all products of a weight computed before the weight changes.
+one, and so does a read of a resource variable. Here it is a view; where anything may look at it after an update, it
+has to be a copy. Most steps have none: the gates of a gradient have all products of a weight computed before the weight
+changes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from sparkflow_runtime.kernels.registry import VARIABLES, Kernel
-from sparkflow_runtime.wire.edges import parse
+from sparkflow_runtime.wire.edges import KEPT_READ, parse
 from sparkflow_runtime.wire.protos import NodeDef
 from sparkflow_runtime.worker.units import Unit
 
@@ -37,22 +38,24 @@ class OldValues:
         self,
         order: Sequence[NodeDef],
         data: Mapping[str, Sequence[str]],
+        attrs: Mapping[str, Mapping[str, Any]],
         kernels: Mapping[str, Kernel],
         unit_of: Mapping[str, int],
         units: Sequence[Unit],
         loops: frozenset[str],
     ):
-        self._data, self._kernels, self._unit_of, self._units, self._loops = data, kernels, unit_of, units, loops
+        self._data, self._attrs, self._kernels, self._loops = data, attrs, kernels, loops
+        self._unit_of, self._units = unit_of, units
         self._at = {node.name: i for i, node in enumerate(order)}
         self._before = cache(self._units_before)
 
     def to_copy(self, fetched: set[str]) -> set[str]:
         """The views that have to be copies. fetched: the nodes whose outputs somebody has after the step."""
         rows, found = self._kernels.values(), set[str]()
-        if not any(row.op in VIEWS for row in rows) or not any(row.refs and row.stateful for row in rows):
+        if not any(row.refs and row.stateful for row in rows) or not any(map(self._is_view, self._kernels)):
             return found
         memory, writers = self._memory()
-        views = [name for name in memory if self._kernels[name].op in VIEWS]
+        views = [name for name in memory if self._is_view(name)]
         if not writers or not views:
             return found
         users = self._users()
@@ -62,6 +65,10 @@ class OldValues:
             if any(not self._surely_first(user, writer) for user in looking for writer in later):
                 found.add(view)
         return found
+
+    def _is_view(self, name: str) -> bool:
+        row = self._kernels[name]
+        return row.op in VIEWS or (row.op == "Identity" and bool(self._attrs[name].get(KEPT_READ)))
 
     def _memory(self) -> tuple[dict[str, set[str]], dict[str, list[str]]]:
         """Node -> the variables whose memory it may give; variable -> the nodes that change it."""

@@ -111,7 +111,7 @@ class _Compiler:
 
     def _old_values(self) -> OldValues:
         loops = (name for name, owner in self.live.loops.owner.items() if owner) if self.live is not None else ()
-        return OldValues(self.order, self.data, self.kernels, self.unit_of, self.units, frozenset(loops))
+        return OldValues(self.order, self.data, self.attrs, self.kernels, self.unit_of, self.units, frozenset(loops))
 
     def _segment(
         self, unit: int, nodes: list[NodeDef], stored: dict[str, list[tuple[int, int]]], stop: int | None

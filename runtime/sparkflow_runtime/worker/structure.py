@@ -19,7 +19,7 @@ from sparkflow_runtime.kernels.accumulate import accumulating, postponing, settl
 from sparkflow_runtime.kernels.registry import Kernel
 from sparkflow_runtime.wire import control_flow as cf
 from sparkflow_runtime.wire.control_flow import ALWAYS, Guard, Path
-from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, parse
+from sparkflow_runtime.wire.edges import KEPT_READ, data_inputs, is_control, node_name, parse
 from sparkflow_runtime.wire.protos import NodeDef
 from sparkflow_runtime.worker.codegen import WORTH_ROOM, Segment, with_room
 from sparkflow_runtime.worker.emit import Block, If, Line, Loop, write
@@ -110,7 +110,8 @@ class _Structure(Values):
         if node.name in self.parts.numbers:
             values = [self._number(v) for v in values]
         uses = frozenset[str]().union(*(v.uses for v in values))
-        text = "{}" if node.op in HANDS_ON else self._function(node, row, name, len(values))
+        is_bare = node.op in HANDS_ON and KEPT_READ not in node.attr
+        text = "{}" if is_bare else self._function(node, row, name, len(values))
         text = text.format(*(v.text for v in values))
         if node.name not in self.used_nodes:
             return Line(text, node.name, (), uses)

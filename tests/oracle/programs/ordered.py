@@ -11,7 +11,7 @@ import numpy as np
 from tests.oracle.compare import Tolerance
 from tests.oracle.program import program
 
-SHAPE = (3, 4)
+SHAPE, CLOSE = (3, 4), Tolerance(64, scaled=True)
 READS: list[Callable[[Any, Any, Any, Any], Any]] = [  # (tf, variable, two earlier tensors)
     lambda tf, v, a, b: tf.identity(v),
     lambda tf, v, a, b: tf.concat([v[:2], v[:1]], 0),
@@ -30,6 +30,7 @@ READS: list[Callable[[Any, Any, Any, Any], Any]] = [  # (tf, variable, two earli
     lambda tf, v, a, b: tf.where(a > 1.0, a, tf.zeros(SHAPE)),
     lambda tf, v, a, b: a * tf.reduce_mean(v),
     lambda tf, v, a, b: tf.cond(tf.reduce_sum(a) > 0, lambda: v[:, :] * 2.0, lambda: v - 1.0),
+    lambda tf, v, a, b: tf.while_loop(lambda i, m: i < 2, lambda i, m: (i + 1, m * 0.5 + v), [tf.constant(0), a])[1],
 ]
 UPDATES: list[Callable[[Any, Any, Any], Any]] = [
     lambda tf, v, a: tf.assign_add(v, a * 0.1),
@@ -38,11 +39,11 @@ UPDATES: list[Callable[[Any, Any, Any], Any]] = [
 ]
 
 
-def _ordered(seed: int) -> None:
+def _ordered(seed: int, resource: bool) -> None:
     def make(tf: Any) -> list[Any]:
         draw = random.Random(seed)
         start = np.arange(12, dtype=np.float32).reshape(SHAPE) / 10
-        variables = [tf.Variable(start + i, name=f"v{i}") for i in range(2)]
+        variables = [tf.Variable(start + i, name=f"v{i}", use_resource=resource) for i in range(2)]
         x = tf.placeholder(tf.float32, SHAPE)
         tensors, before = [x + 0.5], [x]
         for _ in range(draw.randint(8, 16)):
@@ -58,9 +59,12 @@ def _ordered(seed: int) -> None:
         feed = {x: start * 2}
         return [[v.initializer for v in variables], (found, feed), (found, feed), [v.read_value() for v in variables]]
 
-    make.__name__ = f"ordered-{seed}"
-    program("VariableV2", "Assign", "AssignAdd", "ScatterUpdate", tolerance=Tolerance(64, scaled=True))(make)
+    make.__name__ = f"ordered{'-resource' if resource else ''}-{seed}"
+    not_back = "resource variables are written as references, which the reads share" if resource else ""
+    made = program("VariableV2", "Assign", "AssignAdd", "ScatterUpdate", tolerance=CLOSE, not_back=not_back)
+    made(make)
 
 
 for _seed in range(12):
-    _ordered(_seed)
+    _ordered(_seed, False)
+    _ordered(_seed, True)
