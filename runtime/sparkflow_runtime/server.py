@@ -104,7 +104,9 @@ class Server:
         self.worker = Worker(self.name, self._push, inter_op, self._aside)
         self._cluster = ClusterSpec({})
         self.joined = Event()  # it knows the other tasks
-        self._collectives = Collectives(self.name, self._push_collective, self._collective_leader)
+        self._collectives = Collectives(
+            self.name, self._push_collective, self._collective_leader, self._collective_tasks, self._hears
+        )
         self.worker.resources.collectives = self._collectives
         self._lock = Lock()
         self._channels: dict[str, Channel] = {}
@@ -246,10 +248,16 @@ class Server:
         """What the server's config says, else the first task that is no parameter server, by the names of the jobs
         ('chief' before 'worker'). All tasks of a group must find the same."""
         told = self.config.experimental.collective_group_leader
-        if told:
-            return task_of(told)
+        return task_of(told) if told else next(iter(self._collective_tasks()), self.name)
+
+    def _collective_tasks(self) -> list[str]:
         jobs = sorted(job for job in self._cluster.jobs if job != "ps") or sorted(self._cluster.jobs)
-        return task_name(jobs[0], min(self._cluster.task_indices(jobs[0]))) if jobs else self.name
+        return [task_name(job, index) for job in jobs for index in sorted(self._cluster.task_indices(job))]
+
+    def _hears(self, task: str) -> bool:
+        """Whether more may come from a task: a channel to it stands, or one that it dialled."""
+        accepted = [*self._listener.channels(), *self._near.channels()]
+        return self.open_channel(task) is not None or any(c.peer == task and c.error is None for c in accepted)
 
     # ------------------------------------------------------------------ what peers ask
 

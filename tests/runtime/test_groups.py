@@ -46,3 +46,15 @@ def test_who_gives_up_or_is_lost_is_no_longer_counted() -> None:
     assert len(leader.joined(1)) == 3
     leader.lost("c")
     assert leader.joined(1) == [], "the others ask anew"
+
+
+def test_who_no_longer_waits_is_not_said_to_be_missing() -> None:
+    leader = Leader()
+    leader.join(1, 3, "a", 10)
+    leader.join(1, 3, "b", 20)
+    leader.forget(1, "a", 0, 10)
+    assert sorted(leader.joined(1)) == ["a", "b"], "it asked, and its deadline came first"
+    assert not leader.join(1, 3, "c", 30).members, "nor is it counted"
+    assert leader.join(1, 3, "a", 11).members
+    leader.lost("a")
+    assert leader.joined(1) == []

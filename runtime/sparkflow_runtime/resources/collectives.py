@@ -6,8 +6,10 @@ use of an instance_key on one member meets the n-th use on the others. If anythi
 given up on all members at once, and forms anew, under another generation, when they ask again: so a member that was
 restarted is never taken for the one that it was.
 
-All of this happens on one thread of the task, fed by a queue: kernels and the transport's readers only put something
-there, so neither ever waits.
+Who leaves says what it is done with: it has sent all that the others need for that, so they go on with it. Of one that
+died, the next rank says it, when all that came from there is read: every other member's data pass through it.
+
+All of this happens on one thread of the task, fed by kernels and the transport's readers: neither ever waits.
 """
 
 from __future__ import annotations
@@ -17,16 +19,15 @@ import json
 import logging
 import secrets
 import struct
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.resources.groups import Group, Leader, Request, as_op_error, by_number
+from sparkflow_runtime.resources.events import Events
+from sparkflow_runtime.resources.groups import Group, Leader, Progress, Request, as_op_error, by_number
+from sparkflow_runtime.resources.known_groups import KnownGroups
 from sparkflow_runtime.resources.rings import Chunk, Place, Send
 from sparkflow_runtime.wire.errors import (
     AbortedError,
@@ -38,31 +39,36 @@ from sparkflow_runtime.wire.errors import (
     to_dict,
 )
 
-DATA, JOIN, FORMED, REFUSED, ABORT, WHO, ANSWER = range(7)
+DATA, JOIN, FORMED, REFUSED, ABORT, WHO, ANSWER, LOST = range(8)
 _DATA_META = struct.Struct("<BQiiQBIIQ")  # DATA, generation, group key, instance key, use, and the four of Chunk
 _ANSWER_S = 1.0  # how long the others may take to say how far they are, once a deadline has passed
 _DIAL_AGAIN_S, _LEADER_S = 0.2, 60.0  # for how long a leader may be away: it may not have started yet, or start anew
-_EARLY = 4096  # messages kept of a generation that this task does not know yet
+_SETTLE_S = 5.0  # for how long more may come of a lost member, over another connection than the one that ended
 
 _log = logging.getLogger(__name__)
 Push = Callable[[str, bytes, Sequence[Any]], None]  # (task, meta, tensors)
+Fields = dict[str, Any]
 
 
 class Collectives:
     """name: of this task. push: carries a message to another task, and raises OpError where that cannot be.
-    leader: who forms the groups."""
+    leader: who forms the groups. tasks: who may be in one. hears: whether more may come from a task."""
 
-    def __init__(self, name: str, push: Push | None = None, leader: Callable[[], str] | None = None):
+    def __init__(
+        self,
+        name: str,
+        push: Push | None = None,
+        leader: Callable[[], str] | None = None,
+        tasks: Callable[[], Sequence[str]] = tuple,
+        hears: Callable[[str], bool] = lambda task: False,
+    ):
         self.name, self._push, self._leader_name = name, push, leader or (lambda: name)
-        self._events: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]]] = SimpleQueue()
-        self._groups: dict[int, Group] = {}
-        self._unknown: dict[int, list[tuple[Any, ...]]] = {}  # generation -> messages of a group not yet known here
-        self._ended: deque[int] = deque(maxlen=64)  # generations given up
+        self._tasks, self._hears = tasks, hears
+        self._groups = KnownGroups()
         self._leading = Leader()
         self._nonces = itertools.count(secrets.randbits(48))
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._closed = False
+        self._events = Events(f"sparkflow-rings {name}", self._look, self._next_look_s)
+        self._put = self._events.put
 
     # ------------------------------------------------------------------ from any thread
 
@@ -73,8 +79,8 @@ class Collectives:
 
     def describe(self, request: Request) -> str:
         """For what it waits now, as far as this task knows."""
-        group = self._groups.get(request.group_key)
-        return "" if group is None else group.waits(request, self._leading.joined(group.key))
+        group = self._groups.of_request(request)
+        return "" if group is None else group.waits(request, self._leading.joined(group.key), self._may_join(group))
 
     def on_message(self, peer: str, meta: bytes, tensors: list[np.ndarray]) -> None:
         """From another task. Raises InvalidArgumentError on what is no message of this kind."""
@@ -86,62 +92,28 @@ class Collectives:
             fields = json.loads(meta[1:])
             handler = {
                 JOIN: self._joins, FORMED: self._formed, REFUSED: self._refused, ABORT: self._aborted,
-                WHO: self._asked, ANSWER: self._answered,
+                WHO: self._asked, ANSWER: self._answered, LOST: self._told_of_lost,
             }.get(meta[0] if meta else -1)  # fmt: skip
             if handler is None or not isinstance(fields, dict):
                 raise InvalidArgumentError(f"Collective message {meta[:20]!r}: no such kind")
+            if meta[0] == LOST:  # now: what was heard of that member until then is in the queue
+                fields["settled"] = not self._hears(str(fields["who"]))
             self._put(handler, peer, fields)
 
     def lost(self, peer: str, error: OpError) -> None:
-        """The connection to another task has ended: so have the groups that it is in."""
-        if self._thread is not None:
-            self._put(self._lost, peer, error)
+        """A connection to another task has ended: so have the groups that it is in."""
+        if self._events.running:
+            self._put(self._lost, peer, error, not self._hears(peer))
 
     def close(self) -> None:
-        with self._lock:
-            if self._thread is not None:
-                self._events.put((self._end_all, ()))
-            else:
-                self._closed = True
-
-    def _put(self, handler: Callable[..., None], *arguments: Any) -> None:
-        with self._lock:  # else the thread could end, of one that is closed, before it has seen this
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=f"sparkflow-rings {self.name}", daemon=True)
-                self._thread.start()
-            self._events.put((handler, arguments))
+        """Leave all groups. The others know when this returns, but for those that take nothing for a second."""
+        self._events.close(self._end_all)
 
     # ------------------------------------------------------------------ the thread
 
-    def _run(self) -> None:
-        np.seterr(all="ignore")  # of this thread: sums of what is not finite are no warnings, as in steps
-        while not self._is_over():
-            try:
-                event = self._events.get(timeout=self._next_look_s())
-            except Empty:
-                self._look()
-                continue
-            handler, arguments = event
-            try:
-                handler(*arguments)
-            except Exception:
-                _log.exception("%s: a collective message failed", self.name)
-            del event, arguments  # the memory of a chunk goes back to its sender now
-            self._look()
-
-    def _is_over(self) -> bool:
-        """Closed, and nothing is left to do: the thread ends. What may come yet gets another."""
-        if not (self._closed and self._events.empty()):
-            return False
-        with self._lock:
-            over = self._events.empty()
-            if over:
-                self._thread = None
-        return over
-
     def _next_look_s(self) -> float | None:
-        times = [g.join_at for g in self._groups.values() if g.join_at is not None]
-        for group in self._groups.values():
+        times = [at for g in self._groups.all() for at in (g.join_at, g.settled_at) if at is not None]
+        for group in self._groups.all():
             for r in group.requests():
                 if r.asked is not None:
                     times.append(r.asked + _ANSWER_S)
@@ -152,12 +124,14 @@ class Collectives:
     def _look(self) -> None:
         """What time alone brings about."""
         now = time.monotonic()
-        for group in list(self._groups.values()):
+        for group in self._groups.all():
             if group.join_at is not None and now >= group.join_at:
                 self._join(group)
+            if group.settled_at is not None and now >= group.settled_at:
+                self._give_up(group, group.why_lost())
             for request in group.requests():
                 if request.asked is not None and now >= request.asked + _ANSWER_S:
-                    self._give_up(group, group.overdue(request, self.name))
+                    self._give_up(group, group.overdue(request, self.name, self._may_join(group)))
                     break
                 if request.asked is None and 0 < request.timeout_s <= now - request.begun:
                     self._ask(group, request)
@@ -165,13 +139,17 @@ class Collectives:
     # ------------------------------------------------------------------ a request's way
 
     def _begin(self, request: Request) -> None:
-        if self._closed:
+        if self._events.closed:
             request.done(CancelledError(f"{request}: {self.name} stopped"), ())
             return
-        group = self._groups.get(request.group_key)
+        group = self._groups.current.get(request.group_key)
+        if group is not None and not group.begins(request):
+            self._groups.leave(group)
+            group = None
         if group is None:
             nonce, leader = next(self._nonces), self._leader_name()
-            group = self._groups[request.group_key] = Group(request.group_key, request.group_size, nonce, leader)
+            group = Group(request.group_key, request.group_size, nonce, leader)
+            self._groups.current[request.group_key] = group
             group.waiting.append(request)
             self._join(group)
             return
@@ -186,7 +164,8 @@ class Collectives:
     def _join(self, group: Group) -> None:
         group.join_at = None
         try:
-            self._tell(group.leader, JOIN, {"group": group.key, "size": group.size, "nonce": group.nonce})
+            wish = {"group": group.key, "size": group.size, "nonce": group.nonce}
+            self._tell(group.leader, JOIN, {**wish, "left": self._groups.generation_before(group.key)})
             group.away_since = None
         except UnavailableError as error:
             if group.away_s() < _LEADER_S:
@@ -227,17 +206,9 @@ class Collectives:
 
     def _data(self, fields: tuple[int, ...], data: np.ndarray) -> None:
         generation, group_key, instance, use, *chunk = fields
-        group = self._groups.get(group_key)
-        if generation in self._ended:
-            return
-        if group is None or not group.generation:
-            kept = self._unknown.setdefault(generation, [])
-            if len(kept) < _EARLY:
-                kept.append((fields, data))
-            while len(self._unknown) > 16:
-                self._unknown.pop(next(iter(self._unknown)))
-            return
-        if group.generation != generation:
+        group = self._groups.of(group_key, generation)
+        if group is None:
+            self._groups.keep(group_key, generation, (self._data, (fields, data)))
             return
         request = group.running.get((instance, use))
         if request is not None and request.ring is not None:
@@ -259,14 +230,15 @@ class Collectives:
         if request.ring is not None and request.ring.done:
             group.running.pop((request.instance_key, request.use), None)
             result, request.ring = request.ring.result, None
+            self._groups.drop_if_done(group)
             request.done(None, (result,))
 
     # ------------------------------------------------------------------ forming
 
-    def _joins(self, peer: str, fields: dict[str, Any]) -> None:
+    def _joins(self, peer: str, fields: Fields) -> None:
         """This task leads: another asks to be in a group."""
         key, size = int(fields["group"]), int(fields["size"])
-        answer = self._leading.join(key, size, peer, int(fields["nonce"]))
+        answer = self._leading.join(key, size, peer, int(fields["nonce"]), int(fields.get("left", 0)))
         for task in answer.abort:
             left = AbortedError(f"{peer} left group {key} and asks for it anew")
             self._tell_quietly(task, ABORT, {"group": key, "generation": answer.old, "error": to_dict(left)})
@@ -277,72 +249,103 @@ class Collectives:
             told = {"group": key, "generation": answer.generation, "members": answer.nonces}
             self._tell_quietly(task, FORMED, told)
 
-    def _formed(self, peer: str, fields: dict[str, Any]) -> None:
-        group = self._groups.get(fields["group"])
+    def _formed(self, peer: str, fields: Fields) -> None:
+        group = self._groups.current.get(fields["group"])
         if group is None or group.generation or fields["members"].get(self.name) != group.nonce:
             return
         group.members = sorted(fields["members"], key=by_number)
         group.rank = group.members.index(self.name)
         group.generation = int(fields["generation"])  # last: who describes the group looks from other threads
+        self._groups.stands(group)
         waiting, group.waiting = group.waiting, []
-        early = self._unknown.pop(group.generation, [])
         for request in waiting:
-            if self._groups.get(group.key) is group:
+            if group.begins(request):
                 self._start_ring(group, request)
             else:
                 request.done(AbortedError(f"{request}: the group was given up"), ())
-        for message, data in early:
-            self._data(message, data)
+        for handler, arguments in self._groups.kept(group.generation):
+            handler(*arguments)
 
-    def _refused(self, peer: str, fields: dict[str, Any]) -> None:
-        group = self._groups.get(fields["group"])
+    def _refused(self, peer: str, fields: Fields) -> None:
+        group = self._groups.current.get(fields["group"])
         if group is not None and not group.generation and group.nonce == fields["nonce"]:
+            group.given_up = True
             self._fail(group, from_dict(fields["error"]))
 
     # ------------------------------------------------------------------ ending
 
     def _cancel(self, request: Request, error: OpError) -> None:
-        group = self._groups.get(request.group_key)
-        if group is None or all(r is not request for r in group.requests()):
-            return
-        self._give_up(group, AbortedError(f"{request} was cancelled on {self.name}: {error.message}"))
+        group = self._groups.of_request(request)
+        if group is not None:
+            self._give_up(group, AbortedError(f"{request} was cancelled on {self.name}: {error.message}"))
 
     def _give_up(self, group: Group, error: OpError, here: OpError | None = None) -> None:
-        """Here and on all other members."""
-        self._fail(group, here or error)
-        others = [m for m in group.members if m != self.name] or [group.leader]
+        """Leave it, and tell all other members."""
         told = {"group": group.key, "generation": group.generation, "nonce": group.nonce, "error": to_dict(error)}
+        told["done"] = group.progress()
+        group.given_up = True
+        self._fail(group, here or error)
+        others = [m for m in group.members if m != self.name and m not in group.gone] or [group.leader]
         for member in dict.fromkeys([*others, group.leader]):
             self._tell_quietly(member, ABORT, told)
 
     def _fail(self, group: Group, error: OpError) -> None:
-        if self._groups.get(group.key) is group:
-            del self._groups[group.key]
-            self._ended.append(group.generation)
-        requests = group.requests()
-        group.waiting, group.running, group.early = [], {}, {}
+        """End the requests of a group that was left, but for those that can go on."""
+        requests = [r for r in group.requests() if not group.goes_on(r)]
+        group.waiting, group.settled_at = [], None
+        group.running = {key: r for key, r in group.running.items() if group.goes_on(r)}
+        if group.given_up:
+            self._groups.leave(group)
+        self._groups.drop_if_done(group)
         for request in requests:
             request.ring = None
             request.done(type(error)(None, None, f"{request}: {error.message}"), ())
 
-    def _aborted(self, peer: str, fields: dict[str, Any]) -> None:
+    def _aborted(self, peer: str, fields: Fields) -> None:
         key, generation = fields["group"], int(fields["generation"])
         self._leading.forget(key, peer, generation, fields.get("nonce"))
-        group = self._groups.get(key)
-        if group is not None and generation and group.generation == generation:
+        group = self._groups.of(key, generation)
+        if group is not None:
+            group.left[peer] = Progress.read(fields.get("done"))
             self._fail(group, from_dict(fields["error"]))
+        else:
+            self._groups.keep(key, generation, (self._aborted, (peer, fields)))
 
-    def _lost(self, peer: str, error: OpError) -> None:
+    def _lost(self, peer: str, error: OpError, settled: bool) -> None:
         self._leading.lost(peer)
-        for group in list(self._groups.values()):
+        for group in self._groups.all():
             if peer in group.members:
-                self._give_up(group, UnavailableError(f"lost {peer}: {error.message}"))
+                self._without(group, peer, f"lost {peer}: {error.message}", settled)
             elif peer == group.leader and not group.generation and group.join_at is None:
                 group.join_at = time.monotonic() + _DIAL_AGAIN_S  # it may come back, as a leader that knows nobody
 
+    def _told_of_lost(self, peer: str, fields: Fields) -> None:
+        group = self._groups.of(fields["group"], int(fields["generation"]))
+        if group is not None:
+            self._without(group, str(fields["who"]), str(fields["why"]), bool(fields["settled"]))
+        else:
+            self._groups.keep(fields["group"], int(fields["generation"]), (self._told_of_lost, (peer, fields)))
+
+    def _without(self, group: Group, peer: str, why: str, settled: bool) -> None:
+        """A member died. The next one says what can go on; settled: all that came from there has been seen."""
+        if peer in group.left or group.given_up:
+            return  # it, or this task, has said what it is done with
+        group.gone.setdefault(peer, why)
+        while (after := group.after(peer)) != self.name:
+            try:
+                self._tell(after, LOST, {"group": group.key, "generation": group.generation, "who": peer, "why": why})
+                return
+            except OpError:
+                group.gone.setdefault(after, f"lost {after}")
+                peer, settled = after, False
+        if settled:
+            self._give_up(group, group.why_lost())
+        elif group.settled_at is None:
+            group.settled_at = time.monotonic() + _SETTLE_S
+
     def _end_all(self) -> None:
-        self._closed, text = True, f"{self.name} stopped"
-        for group in list(self._groups.values()):
+        text = f"{self.name} stopped"
+        for group in self._groups.all():
             self._give_up(group, UnavailableError(text), CancelledError(text))
 
     # ------------------------------------------------------------------ who is missing
@@ -358,29 +361,29 @@ class Collectives:
         for task in [m for m in group.members if m != self.name] or [group.leader]:
             self._tell_quietly(task, WHO, {**told, "nonce": group.nonce})
 
-    def _asked(self, peer: str, fields: dict[str, Any]) -> None:
-        group, instance, use = self._groups.get(fields["group"]), fields["instance"], fields["use"]
+    def _asked(self, peer: str, fields: Fields) -> None:
+        group, instance, use = self._groups.of(fields["group"], fields["generation"]), fields["instance"], fields["use"]
         joined = self._leading.joined(fields["group"])
-        begun = group is not None and group.generation == fields["generation"] and group.uses.get(instance, 0) > use
+        begun = group is not None and group.uses.get(instance, 0) > use
         self._tell_quietly(peer, ANSWER, {**fields, "begun": begun, "joined": joined})
 
-    def _answered(self, peer: str, fields: dict[str, Any]) -> None:
-        group = self._groups.get(fields["group"])
-        if group is None or group.nonce != fields["nonce"]:
-            return
-        for request in group.requests():
+    def _answered(self, peer: str, fields: Fields) -> None:
+        for group, request in [(g, r) for g in self._groups.all() if g.nonce == fields["nonce"] for r in g.requests()]:
             if request.asked is not None and (request.instance_key, request.use) == (fields["instance"], fields["use"]):
                 if not group.generation:
                     request.answers = dict.fromkeys(fields["joined"], True)
-                    self._give_up(group, group.overdue(request, self.name))
-                    return
-                request.answers[peer] = bool(fields["begun"])
-                if len(request.answers) == group.size - 1:
-                    return self._give_up(group, group.overdue(request, self.name))
+                else:
+                    request.answers[peer] = bool(fields["begun"])
+                if not group.generation or len(request.answers) == group.size - 1:
+                    return self._give_up(group, group.overdue(request, self.name, self._may_join(group)))
+
+    def _may_join(self, group: Group) -> Sequence[str]:
+        """Who is expected in a group: those that were in it before, else all tasks."""
+        return self._groups.members_before(group.key, group.size) or self._tasks()
 
     # ------------------------------------------------------------------ messages
 
-    def _tell(self, task: str, kind: int, fields: dict[str, Any]) -> None:
+    def _tell(self, task: str, kind: int, fields: Fields) -> None:
         message = bytes([kind]) + json.dumps(fields).encode()
         if task == self.name:
             self.on_message(task, message, [])
@@ -389,7 +392,7 @@ class Collectives:
         else:
             self._push(task, message, ())
 
-    def _tell_quietly(self, task: str, kind: int, fields: dict[str, Any]) -> None:
+    def _tell_quietly(self, task: str, kind: int, fields: Fields) -> None:
         """To a task that may be gone: whoever waits for it is told by the end of its connection."""
         try:
             self._tell(task, kind, fields)

@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.resources.rings import Chunk, Place, Ring, Send
-from sparkflow_runtime.wire.errors import DeadlineExceededError, InternalError, InvalidArgumentError, OpError
+from sparkflow_runtime.wire.errors import (
+    DeadlineExceededError,
+    InternalError,
+    InvalidArgumentError,
+    OpError,
+    UnavailableError,
+)
 
 Done = Callable[[OpError | None, Sequence[Any]], None]
 
@@ -37,6 +43,24 @@ class Request:
         return f"Collective {self.name!r} (group {self.group_key}, instance {self.instance_key})"
 
 
+@dataclass(frozen=True)
+class Progress:
+    """Which uses of collectives a member of a group has done with, when it leaves: those before `uses` (by instance
+    key), but for the ones that ran."""
+
+    uses: dict[int, int]
+    running: frozenset[tuple[int, int]]
+
+    @staticmethod
+    def read(told: Any) -> Progress:
+        """Of what `Group.progress` gave; of None: nothing is done with."""
+        uses, running = told or ((), ())
+        return Progress({int(i): int(n) for i, n in uses}, frozenset((int(i), int(n)) for i, n in running))
+
+    def done_with(self, instance: int, use: int) -> bool:
+        return use < self.uses.get(instance, 0) and (instance, use) not in self.running
+
+
 @dataclass
 class Group:
     """What this member knows. generation: 0 while the leader has not answered."""
@@ -53,10 +77,37 @@ class Group:
     uses: dict[int, int] = field(default_factory=dict)
     early: dict[tuple[int, int], list[tuple[Chunk, np.ndarray]]] = field(default_factory=dict)
     join_at: float | None = None  # when to ask the leader (again), which could not be reached
+    left: dict[str, Progress] = field(default_factory=dict)  # members that left, with what they had done
+    gone: dict[str, str] = field(default_factory=dict)  # members that died, and how that was seen
+    given_up: bool = False  # by this member, which has said so
+    settled_at: float | None = None  # when all that a dead member sent must have come
     away_since: float | None = None  # when it could not be reached for the first time
 
     def requests(self) -> list[Request]:
         return [*self.waiting, *self.running.values()]
+
+    def progress(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """What `Progress.read` takes."""
+        return list(self.uses.items()), list(self.running)
+
+    def goes_on(self, request: Request) -> bool:
+        """Whether a request that runs can end well."""
+        return request.use >= 0 and not self.given_up and self._have_done(request.instance_key, request.use)
+
+    def begins(self, request: Request) -> bool:
+        """Whether a request can be one of this group's: nobody has left, or only those who have done their part."""
+        use = self.uses.get(request.instance_key, 0)
+        return not (self.gone or self.given_up) and self._have_done(request.instance_key, use)
+
+    def _have_done(self, instance: int, use: int) -> bool:
+        return all(progress.done_with(instance, use) for progress in self.left.values())
+
+    def after(self, member: str) -> str:
+        """Of the next rank: to whom this one sends."""
+        return self.members[(self.members.index(member) + 1) % self.size]
+
+    def why_lost(self) -> OpError:
+        return UnavailableError("; ".join(self.gone.values()))
 
     def away_s(self) -> float:
         """Since when the leader has been away, which could not be reached just now either."""
@@ -64,22 +115,33 @@ class Group:
         self.away_since = now if self.away_since is None else self.away_since
         return now - self.away_since
 
-    def waits(self, request: Request, joined: Iterable[str]) -> str:
-        """For what a request of it does. joined: who is known to have asked for the group."""
+    def waits(self, request: Request, joined: Iterable[str], expected: Sequence[str]) -> str:
+        """For what a request of it does. joined: who is known to have asked for the group. expected: who may do so."""
         if not self.generation:
-            here = ", ".join(sorted(joined, key=by_number))
-            known = f"; {here} joined" if here else ""
+            here = sorted(joined, key=by_number)
+            known = f": {self._missing(here, expected)}" if here else ""
             return f"{request}: the group of {self.size} is not complete{known}; {self.leader} forms it"
         return f"{request}: waits for data of {self.members[self.rank - 1]}, of {', '.join(self.members)}"
 
-    def overdue(self, request: Request, own: str) -> DeadlineExceededError:
-        """Whom a request of the task `own` lacked, by what the others have answered."""
+    def _missing(self, joined: Sequence[str], expected: Sequence[str]) -> str:
+        lacking = self.size - len(joined)
+        absent = sorted(set(expected) - set(joined), key=by_number)
+        names = ", ".join(absent) or "others"
+        who = names if len(absent) == lacking else f"{lacking} of {names}"
+        return f"{who} did not join, {', '.join(joined) or 'nobody'} did"
+
+    def overdue(self, request: Request, own: str, expected: Sequence[str]) -> DeadlineExceededError:
+        """Whom a request of the task `own` lacked, by what the others have answered. expected: who may join."""
         after = f"not done in {request.timeout_s:g} s"
-        if not self.generation:
-            joined = ", ".join(sorted(request.answers, key=by_number)) or f"nobody ({self.leader} does not answer)"
+        if not self.generation and not request.answers:
             return DeadlineExceededError(
-                f"{after}: the group of {self.size} is not complete, {joined} joined. Look for an earlier error in "
-                "the others' logs, and at group_size and group_key there"
+                f"{after}: the group of {self.size} is not complete: {self.leader}, which forms it, does not answer"
+            )
+        if not self.generation:
+            said = self._missing(sorted(request.answers, key=by_number), expected)
+            return DeadlineExceededError(
+                f"{after}: the group of {self.size} is not complete: {said}. Look for an earlier error in the others' "
+                "logs, and at group_size and group_key there"
             )
         others = [m for m in self.members if m != own]
         missing = [m for m in others if not request.answers.get(m)]
@@ -94,6 +156,7 @@ class Group:
 class _Forming:
     size: int
     nonces: dict[str, int] = field(default_factory=dict)
+    tired: dict[str, None] = field(default_factory=dict)  # who asked and no longer waits
     generation: int = 0  # once it is complete
 
 
@@ -116,15 +179,17 @@ class Leader:
     def __init__(self) -> None:
         self._groups: dict[int, _Forming] = {}
 
-    def join(self, key: int, size: int, task: str, nonce: int) -> Answer:
+    def join(self, key: int, size: int, task: str, nonce: int, left: int = 0) -> Answer:
+        """left: the generation of the group of that key that the task has left before."""
         answer = Answer()
         group = self._groups.get(key)
         if group is not None and group.generation and task not in group.nonces:
             members = ", ".join(sorted(group.nonces))
             answer.refused = f"{task} is not in this group, which stands already: {members}. Take another group_key"
             return answer
-        if group is not None and group.generation:  # a member has left it: none of it can go on
-            answer.abort, answer.old = [m for m in group.nonces if m != task], group.generation
+        if group is not None and group.generation:
+            if group.generation != left:  # a process anew: none of it can go on. Else all are told who is missing
+                answer.abort, answer.old = [m for m in group.nonces if m != task], group.generation
             group = None
         if group is not None and group.size != size:
             first = next(iter(group.nonces))
@@ -138,8 +203,9 @@ class Leader:
         return answer
 
     def joined(self, key: int) -> list[str]:
+        """Who has asked for the group that forms, if they still wait or not."""
         group = self._groups.get(key)
-        return list(group.nonces) if group else []
+        return list(group.tired | dict.fromkeys(group.nonces)) if group else []
 
     def forget(self, key: int, task: str, generation: int, nonce: int | None) -> None:
         """A member gave up the group, or its wish for it."""
@@ -149,10 +215,12 @@ class Leader:
         if generation and group.generation == generation:
             del self._groups[key]
         elif not group.generation and group.nonces.get(task) == nonce:
+            group.tired[task] = None
             self._drop(key, group, task)
 
     def lost(self, task: str) -> None:
         for key, group in list(self._groups.items()):
+            group.tired.pop(task, None)
             if task in group.nonces:
                 if group.generation:
                     del self._groups[key]

@@ -149,6 +149,10 @@ class Listener(ABC):
     url: str
 
     @abstractmethod
+    def channels(self) -> list[Channel]:
+        """Those that it accepted and that somebody uses; some may have ended."""
+
+    @abstractmethod
     def close(self) -> None:
         """Accepts no more, and closes the channels it accepted."""
 

@@ -67,6 +67,10 @@ class SocketListener(Listener):
         self._channels: weakref.WeakSet[SocketChannel] = weakref.WeakSet()
         threading.Thread(target=self._run, name=f"sparkflow-accept {self.url}", daemon=True).start()
 
+    def channels(self) -> list[Channel]:
+        with self._guard:
+            return list(self._channels)
+
     def close(self) -> None:
         with self._guard:
             if self._closed.is_set():
