@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from sparkflow.train.checkpoint_reader import CheckpointReader
 from sparkflow.train.checkpoint_state import write_whole
-from sparkflow_runtime.wire import checkpoint, checkpoint_strings
+from sparkflow_runtime.wire import checkpoint, checkpoint_strings, temporaries
 from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX, Index, Piece
 from sparkflow_runtime.wire.checksums import crc32c
 from sparkflow_runtime.wire.errors import AlreadyExistsError
@@ -61,7 +60,7 @@ def _content(value: np.ndarray) -> tuple[memoryview, int]:
 @contextlib.contextmanager
 def _temporary(path: str) -> Iterator[Any]:
     """A new file that has the name `path` when the block ends well, and is gone when it does not."""
-    temporary = f"{path}.tmp-{uuid.uuid4().hex[:12]}"
+    temporary = temporaries.temporary(path)
     try:
         with open(temporary, "wb") as file:
             yield file

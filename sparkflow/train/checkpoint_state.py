@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +16,7 @@ from google.protobuf import text_encoding
 
 from sparkflow.framework.graph import Graph
 from sparkflow.ops import io
-from sparkflow_runtime.wire import checkpoint
+from sparkflow_runtime.wire import checkpoint, temporaries
 from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX
 from sparkflow_runtime.wire.dtypes import as_dtype
 from sparkflow_runtime.wire.errors import NotFoundError, class_of
@@ -112,7 +111,7 @@ def _quoted(text: str) -> str:
 def write_whole(path: str, content: bytes) -> None:
     """Write a file so that it is never seen half written, whenever the process dies. Raises what the system says as the
     error of its kind: ResourceExhaustedError where the disk is full."""
-    temporary = f"{path}.tmp-{uuid.uuid4().hex[:12]}"
+    temporary = temporaries.temporary(path)
     try:
         with open(temporary, "wb") as file:
             file.write(content)

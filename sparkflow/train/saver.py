@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import logging
 import os
+import re
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tensorboard.compat.proto.saver_pb2 import SaverDef
@@ -19,7 +21,7 @@ from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import variables
 from sparkflow.train import checkpoint_state, meta_graph, saver_graph, training_util
 from sparkflow.train.saver_graph import PARTS, Saved, SaverNodes
-from sparkflow_runtime.wire import checkpoint
+from sparkflow_runtime.wire import checkpoint, temporaries
 from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX, Index
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 
@@ -151,7 +153,11 @@ class Saver:
             raise ValueError(f"'latest_filename' collides with 'save_path': {latest_filename!r} and {save_path!r}")
         with self._saving:  # from the step's number to the state file: the later save is then the one that it names
             prefix = self._prefix(sess, save_path, global_step)
-            return self._save(sess, prefix, latest_filename, meta_graph_suffix, write_meta_graph, write_state)
+            with _marked(f"{prefix}{PARTS}") if self._sharded else contextlib.nullcontext():
+                saved = self._save(sess, prefix, latest_filename, meta_graph_suffix, write_meta_graph, write_state)
+            if saved is not None and write_state:
+                _remove_left_behind(save_path, latest_filename or "checkpoint")
+            return saved
 
     def _save(
         self, sess: Any, prefix: str, latest: str | None, meta_graph_suffix: str, meta_graph: bool, state: bool
@@ -256,6 +262,30 @@ class Saver:
         _check(self._saveables, index, save_path, self._reshape)
         nodes = self._built()
         sess.run(nodes.restore, {nodes.filename: save_path})
+
+
+@contextlib.contextmanager
+def _marked(parts: str) -> Iterator[None]:
+    """While this process waits for what tasks save in the folder `parts`, a file beside it says so."""
+    mark = temporaries.temporary(parts)
+    with contextlib.suppress(OSError):  # whatever is wrong with the directory, the save says it
+        os.makedirs(os.path.dirname(mark) or ".", exist_ok=True)
+        with open(mark, "xb"):
+            pass
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.remove(mark)
+
+
+def _remove_left_behind(save_path: str, latest_filename: str) -> None:
+    """What a process that was killed as it saved to that path has left, behind a save that was just recorded."""
+    directory, base = os.path.split(save_path)
+    numbered = rf"{re.escape(base)}(-\d+)?({PARTS}({temporaries.MARK}.*)?|\..*{temporaries.MARK}.*)"
+    names = re.compile(rf"{numbered}|{re.escape(latest_filename)}{temporaries.MARK}.*")
+    now = os.stat(os.path.join(directory, latest_filename)).st_mtime
+    temporaries.remove_abandoned(directory or ".", names, PARTS, now)
 
 
 def remove_checkpoint(

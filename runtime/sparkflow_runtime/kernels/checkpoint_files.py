@@ -7,7 +7,6 @@ import glob
 import json
 import os
 import struct
-import uuid
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels import checkpoint_bytes
 from sparkflow_runtime.kernels.host import host
-from sparkflow_runtime.wire import checkpoint, checkpoint_strings, dtypes
+from sparkflow_runtime.wire import checkpoint, checkpoint_strings, dtypes, temporaries
 from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX, Dims, Index, Piece
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -49,8 +48,7 @@ def save(prefix: str, tensors: Sequence[Saved]) -> None:
         for (name, dtype, shape, key, begin, size, value), offset, crc in zip(plan, begins, crcs):
             index.add(name, dtype, shape, Piece(os.path.basename(data), key, begin, size, offset, value.nbytes, crc))
         index.files[os.path.basename(data)] = begins[-1]
-    os.replace(temporary, data)
-    commit(prefix, index)
+    commit(prefix, index, [(temporary, data)])
 
 
 _Described = tuple[str, str, Dims, str, Dims, Dims, np.ndarray]
@@ -100,27 +98,30 @@ def _write_header(out: Any, plan: Sequence[_Described]) -> int:
     return 8 + len(text)
 
 
-def commit(prefix: str, index: Index) -> None:
-    """Write the index, by which the checkpoint begins to exist, then remove data files of an older one of that name."""
+def commit(prefix: str, index: Index, moves: Sequence[tuple[str, str]]) -> None:
+    """Give the data files their names (old, new) and write the index, by which the checkpoint begins to exist, then
+    remove data files of an older one of that name. The index is on the disk before the first of them has its name."""
     try:
         with _temporary(prefix + INDEX_SUFFIX) as (temporary, out):
             out.write(checkpoint.encode(index))
-    except OSError:  # a full disk: its data files, which have names that no older checkpoint has, would stay for ever
-        for file in index.files:
-            remove(os.path.join(os.path.dirname(prefix), file))
+    except OSError:  # a full disk: data files, which no checkpoint has, would stay for ever
+        for old, _ in moves:
+            remove(old)
         raise
+    for old, new in moves:
+        os.replace(old, new)
     sync_directory(prefix)
     os.replace(temporary, prefix + INDEX_SUFFIX)
     sync_directory(prefix)
     for path in glob.glob(glob.escape(prefix) + ".data-*"):
-        if os.path.basename(path) not in index.files:
+        if os.path.basename(path) not in index.files and temporaries.abandoned(path) is not False:
             remove(path)
 
 
 @contextlib.contextmanager
 def _temporary(path: str) -> Iterator[tuple[str, Any]]:
     """A new file beside `path`, whole when the block ends well and gone when it does not."""
-    temporary = f"{path}.tmp-{uuid.uuid4().hex[:12]}"
+    temporary = temporaries.temporary(path)
     try:
         with open(temporary, "wb") as out:
             yield temporary, out
@@ -179,9 +180,7 @@ def merge(parts: Sequence[str], prefix: str, delete_old_dirs: bool) -> None:
             for p in entry.pieces:
                 piece = Piece(new_names[p.file], p.key, p.begin, p.size, p.offset, p.nbytes, p.crc32c)
                 joined.add(name, entry.dtype, entry.shape, piece)
-    for old, new in moved:
-        os.replace(old, new)
-    commit(prefix, joined)
+    commit(prefix, joined, moved)
     for part in parts:
         remove(part + INDEX_SUFFIX)
     if delete_old_dirs:
