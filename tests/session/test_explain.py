@@ -11,6 +11,7 @@ import pytest
 import sparkflow as tf
 from sparkflow import experimental
 from sparkflow.cli import main
+from sparkflow.session.server import Server
 from sparkflow_runtime.wire.protos import RewriterConfig
 
 
@@ -55,6 +56,42 @@ def test_tables_of_a_cluster_that_need_not_be_there(graph: Any) -> None:
     config = tf.ConfigProto()
     config.graph_options.rewrite_options.optimizers.append("constfold")
     assert {p.name for p in experimental.explain(train, ["ids:0"], config=config).passes} == {"constant_folding"}
+
+
+def test_what_keeps_state_is_where_the_whole_graph_puts_it(graph: Any) -> None:
+    """As in a run of a part that does not say so."""
+    v = tf.Variable([1.0, 2.0], name="v")
+    with tf.device("/job:ps/task:0"):
+        tf.assign_add(v, [1.0, 1.0])
+    with tf.device("/job:worker/task:1"):
+        out = tf.add(v, 1.0)
+    tasks = [peak.device for peak in experimental.explain(out).memory]
+    assert tasks == [f"/job:{task}/device:CPU:0" for task in ("worker/replica:0/task:1", "ps/replica:0/task:0")]
+
+
+def test_what_is_explained_is_what_runs(graph: Any) -> None:
+    """A read behind an assignment, too, which another task asks for anew."""
+    servers = {job: Server.bound(job, 0, "127.0.0.1", b"secret") for job in ("ps", "worker")}
+    try:
+        for server in servers.values():
+            server.join_cluster({job: [one.address] for job, one in servers.items()})
+        with tf.device("/job:ps/task:0"):
+            v = tf.Variable([1.0, 2.0], name="v")
+            up = tf.assign_add(v, [1.0, 1.0])
+        with tf.control_dependencies([up]):
+            out = tf.cast(v, tf.int32) + 1
+        with tf.Session(servers["worker"].target) as session:
+            session.run(tf.global_variables_initializer())
+            assert session.run(out).tolist() == [3, 4]
+            master = session._runtime._master
+            compiled = master.compile((), (out.name,), ())
+            ran = {n.name for part in compiled.graphs.values() for n in part.node if n.op not in ("_Send", "_Recv")}
+        found = experimental.explain(out)
+        assert found.nodes_final == len(ran)
+        assert any(name.startswith("LaterRead/") for name in ran)
+    finally:
+        for server in servers.values():
+            server.stop()
 
 
 @pytest.mark.parametrize("suffix", [".pb", ".pbtxt"])

@@ -26,7 +26,6 @@ from sparkflow_runtime.master.mailboxes import with_mailboxes
 from sparkflow_runtime.master.nodes import Nodes, Write
 from sparkflow_runtime.master.partition import partition
 from sparkflow_runtime.master.passes import Optimizer, Report, Settings
-from sparkflow_runtime.master.place import place
 from sparkflow_runtime.master.placement import Placement, compare
 from sparkflow_runtime.master.prune import prune
 from sparkflow_runtime.master.registrar import Registrar
@@ -34,7 +33,7 @@ from sparkflow_runtime.master.signatures import Signatures
 from sparkflow_runtime.master.step_run import StepRun
 from sparkflow_runtime.master.turns import Turns
 from sparkflow_runtime.wire.collector import paused
-from sparkflow_runtime.wire.devices import DeviceSpec, task_of
+from sparkflow_runtime.wire.devices import task_of
 from sparkflow_runtime.wire.edges import is_control, parse
 from sparkflow_runtime.wire.errors import AbortedError, CancelledError, OpError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef, StepStats
@@ -213,7 +212,7 @@ class Master:
         by_cost = learned and self._cost_steps > 0
         costs = self.costs if by_cost else None
         self._placement.log(pruned, costs)
-        placed = later_reads(self._placement.place(self._optimize(pruned, feeds, fetches, targets), costs))
+        placed = self._placed(pruned, (feeds, fetches, targets), self._placement, costs)
         if by_cost and not trace:
             compare(placed, self._compiled.get((feeds, fetches, targets, True, False)), self.costs)
         self._turns.give_way()
@@ -239,16 +238,17 @@ class Master:
             weakref.finalize(made, forget_parts, self._open, [(self._own, own.handle)]).atexit = False
         return made
 
-    def _optimize(
+    def _placed(
         self,
         pruned: GraphDef,
-        feeds: Sequence[str],
-        fetches: Sequence[str],
-        targets: Sequence[str],
+        edges: tuple[Sequence[str], Sequence[str], Sequence[str]],
+        placement: Placement,
+        costs: CostModel | None = None,
         report: Report | None = None,
     ) -> GraphDef:
-        one_device = len(self.devices) == 1
-        return self._optimizer.optimize(pruned, feeds, fetches, targets, one_device, self._nodes, report)
+        one_device = len(placement.devices) == 1
+        graph = self._optimizer.optimize(pruned, *edges, one_device, self._nodes, report)
+        return later_reads(placement.place(graph, costs))
 
     def explain(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], unknown: int = UNKNOWN_SIZE
@@ -258,10 +258,9 @@ class Master:
         with self._turns:
             pruned = prune(self._nodes, feeds, fetches, targets)
             report = Report(len(self._nodes), len(pruned.node))
-            graph = self._optimize(pruned, feeds, fetches, targets, report)
-            named = (f"{task_of(n.device)}/device:CPU:0" for n in graph.node if DeviceSpec.from_string(n.device).job)
-            devices = list(dict.fromkeys([*self.devices, *named]))
-            placed = place(graph, devices, devices[0], True)
+            placement = self._placement.with_named(self._nodes)
+            placement.settle(pruned, self._nodes)
+            placed = self._placed(pruned, (feeds, fetches, targets), placement, report=report)
             placed = self._optimizer.optimize_placed(placed, feeds, fetches, targets, report=report)
             report.of_result(placed)
             report.plan_memory(placed, feeds, fetches, self.costs, unknown)

@@ -10,7 +10,7 @@ from sparkflow_runtime.master.compiled import Compiled
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.place import homes, place
 from sparkflow_runtime.master.simulate import simulate
-from sparkflow_runtime.wire.devices import DeviceSpec
+from sparkflow_runtime.wire.devices import DeviceSpec, task_of
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 _log = logging.getLogger(__name__)
@@ -52,6 +52,17 @@ class Placement:
                 self._free |= homes([nodes[n] for n in nodes], unknown, self.devices, self.devices[0], self._soft)
         for node in pruned.node:
             node.device = self._free.get(node.name) or node.device
+
+    def with_named(self, nodes: Mapping[str, NodeDef]) -> Placement:
+        """The same where all tasks are there that nodes name. A session of no cluster would not be the master then: the
+        first of them that is no parameter server is, if one is named."""
+        named = {task_of(node.device) for node in nodes.values() if DeviceSpec.from_string(node.device).job}
+        tasks = sorted(named, key=lambda task: (task.startswith("/job:ps/"), task))
+        alone = len(self.devices) == 1 and any(not task.startswith("/job:ps/") for task in tasks)
+        own = [] if alone else self.devices
+        found = Placement(list(dict.fromkeys([*own, *(f"{task}/device:CPU:0" for task in tasks)])), True, None)
+        found._new = [*self._new, *self._free]
+        return found
 
     def place(self, graph: GraphDef, costs: CostModel | None) -> GraphDef:
         return place(graph, self.devices, self.devices[0], self._soft, costs)
