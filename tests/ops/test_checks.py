@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -119,3 +121,24 @@ def test_a_function_of_another_process_is_named(graph: Any) -> None:
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="pyfunc_x"):
         py_functions.find("pyfunc_x")
+
+
+def test_no_two_processes_have_one_token() -> None:
+    """Each has functions of the same numbers; a forked one has its parent's, and later ones of its own."""
+    from sparkflow_runtime.wire import py_functions
+
+    code = "from sparkflow_runtime.wire.py_functions import register\nprint(*(register(abs)[0] for _ in range(500)))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    elsewhere = told.stdout.split()
+    token, held = py_functions.register(abs)
+    for one in elsewhere:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="no function 'pyfunc_"):
+            py_functions.find(one)
+    assert py_functions.find(token) is held.function and token not in elsewhere
+    process = py_functions._OWN[0]
+    try:
+        py_functions._begin_anew()
+        assert py_functions.find(token) is held.function
+        assert py_functions.register(abs)[0].rpartition("_")[2] != process
+    finally:
+        py_functions._OWN[0] = process

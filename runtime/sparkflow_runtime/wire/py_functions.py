@@ -1,7 +1,12 @@
-"""Python functions that PyFunc nodes call: a token in the node names one, in the process that made it."""
+"""Python functions that PyFunc nodes call: a token in the node names one, and the process that made it.
+
+Tokens of two processes never are the same: a task that runs another one's node would call a function of its own.
+"""
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -21,13 +26,14 @@ class Held:
 
 
 _NUMBERS = count()
+_OWN = [secrets.token_hex(4)]  # the part of a token that is this process's
 _HELD: WeakValueDictionary[str, Held] = WeakValueDictionary()
 
 
 def register(function: Callable[..., Any]) -> tuple[str, Held]:
     """(token, what must be kept alive as long as the function may be called)."""
     held = Held(function)
-    token = f"pyfunc_{next(_NUMBERS)}"
+    token = f"pyfunc_{next(_NUMBERS)}_{_OWN[0]}"
     _HELD[token] = held
     return token, held
 
@@ -41,3 +47,11 @@ def find(token: str) -> Callable[..., Any]:
             "Call tf.py_func in the process that runs the node"
         )
     return held.function
+
+
+def _begin_anew() -> None:
+    """In a forked child, which has the functions so far, and whose later ones are its own."""
+    _OWN[0] = secrets.token_hex(4)
+
+
+os.register_at_fork(after_in_child=_begin_anew)
