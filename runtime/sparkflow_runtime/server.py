@@ -31,6 +31,7 @@ from sparkflow_runtime.wire.errors import (
     AbortedError,
     CancelledError,
     FailedPreconditionError,
+    InvalidArgumentError,
     NotFoundError,
     OpError,
     UnavailableError,
@@ -40,6 +41,7 @@ from sparkflow_runtime.wire.errors import (
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef
 from sparkflow_runtime.wire.tasks import (
     ABORT,
+    CALLS,
     COLLECTIVE,
     DELIVER,
     DELIVER_ALL,
@@ -48,6 +50,7 @@ from sparkflow_runtime.wire.tasks import (
     FORGET,
     NAMES,
     NUMBER,
+    PUSHES,
     REGISTER,
     RESET,
     RUN,
@@ -262,6 +265,9 @@ class Server:
     # ------------------------------------------------------------------ what peers ask
 
     def on_message(self, channel: Channel, method: int, meta: bytes, tensors: list[Any], reply: Any) -> None:
+        if (method in CALLS and reply is None) or (method in PUSHES and reply is not None):
+            asked = "called, and is pushed" if reply else "pushed, and is called"
+            raise InvalidArgumentError(f"{self.name}: method {method} ({NAMES[method]}) was {asked} (by {channel})")
         if method == DELIVER:
             step_id, bundle = DELIVER_META.unpack_from(meta)
             iterations = tuple(n for (n,) in NUMBER.iter_unpack(meta[DELIVER_META.size :]))

@@ -15,6 +15,8 @@ import pytest
 import sparkflow as tf
 from sparkflow_runtime.remote_session import RemoteSession
 from sparkflow_runtime.server import Server as RuntimeServer
+from sparkflow_runtime.transport.base import dial
+from sparkflow_runtime.wire import tasks
 from sparkflow_runtime.wire.cluster import ClusterSpec
 from sparkflow_runtime.wire.server_def import ServerDef
 
@@ -252,3 +254,23 @@ def test_a_client_that_comes_before_the_cluster_is_known_waits_for_it() -> None:
     session.close()
     ps.stop()
     worker.stop()
+
+
+def test_calls_and_pushes_are_told_apart(caplog: pytest.LogCaptureFixture) -> None:
+    """A peer that mixes them up is refused by name, and is not left waiting."""
+    server = RuntimeServer("worker", 0, "127.0.0.1:0", b"secret")
+    channel = dial(f"tcp://{server.address}", None, b"secret", "stranger")
+    try:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"method 3 \(deliver\) was called, and is pushed"):
+            channel.call(tasks.DELIVER, bytes(16), (), 20.0)
+        for method in tasks.CALLS:
+            channel.push(method, b"{}")
+        with pytest.raises(tf.errors.OpError):  # what is no message is the reply, too
+            channel.call(tasks.RUN, b"{}", (), 20.0)
+        assert channel.call(tasks.TRAFFIC, b"", (), 20.0)[0]
+        said = "\n".join(f"{record.message} {record.exc_info and record.exc_info[1]}" for record in caplog.records)
+        for method in tasks.CALLS:
+            assert f"method {method} ({tasks.NAMES[method]}) was pushed, and is called (by stranger at tcp://" in said
+    finally:
+        channel.close()
+        server.stop()

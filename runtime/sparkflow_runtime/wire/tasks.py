@@ -9,6 +9,8 @@ COLLECTIVE, TRAFFIC = 64, 65
 NAMES = dict(enumerate(
     ("register", "run", "deliver", "abort", "deregister", "reset", "forget", "deliver all", "waits"), REGISTER
 )) | {COLLECTIVE: "collective", TRAFFIC: "traffic"}  # fmt: skip
+CALLS = frozenset({REGISTER, RUN, RESET, WAITS, TRAFFIC})  # these are answered
+PUSHES = frozenset(NAMES) - CALLS
 RUN_META = struct.Struct("<QQ")  # handle, step id; then a table of the bundles that come with it (wire/bundles)
 DELIVER_META = struct.Struct("<QQ")  # step id, bundle; then a NUMBER for the iteration of each loop around it
 NUMBER = struct.Struct("<Q")
