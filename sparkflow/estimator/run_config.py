@@ -22,7 +22,8 @@ class RunConfig:
     task_type, task_id, cluster_spec, num_ps_replicas, num_worker_replicas (the chief is one), is_chief, master (the
     target of this task's sessions, "" without a cluster) and evaluation_master come from the environment. A cluster
     without a chief's job has worker 0 for its chief. save_checkpoints_secs and _steps: not both.
-    Raises ValueError where a setting is out of its range, InvalidArgumentError where TF_CONFIG cannot be read.
+    Raises ValueError where a setting is out of its range or the cluster has two chiefs, InvalidArgumentError where
+    TF_CONFIG cannot be read.
     """
 
     def __init__(
@@ -82,6 +83,9 @@ class RunConfig:
         spec = self.cluster_spec = ClusterSpec(cluster)
         self.task_type, self.task_id = task_type, task_id
         chiefs = [job for job in CHIEFS if job in spec.jobs]
+        if sum(map(spec.num_tasks, chiefs)) > 1:
+            there = {job: spec.job_tasks(job) for job in chiefs}
+            raise ValueError(f"RunConfig: a cluster has one chief, which initializes and saves; got {there}")
         self.is_chief = task_type in CHIEFS or (not chiefs and task_type == "worker" and task_id == 0)
         self.num_ps_replicas = spec.num_tasks("ps") if "ps" in spec.jobs else 0
         self.num_worker_replicas = sum(spec.num_tasks(job) for job in ("worker", *chiefs) if job in spec.jobs) or 1

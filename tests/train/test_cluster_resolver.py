@@ -79,3 +79,11 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
         tf.estimator.RunConfig(save_checkpoints_secs=1, save_checkpoints_steps=1)
     with pytest.raises(ValueError, match="task_id cannot be replaced"):
         tf.estimator.RunConfig().replace(task_id=3)
+
+
+@pytest.mark.parametrize("chiefs", [{"chief": ["a:1", "a:2"]}, {"chief": ["a:1"], "master": ["a:2"]}])
+def test_two_chiefs_are_refused(chiefs: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would initialize the variables, and save to the same files."""
+    told(monkeypatch, "worker", 0, {**chiefs, "worker": ["b:1"]})
+    with pytest.raises(ValueError, match="a cluster has one chief"):
+        tf.estimator.RunConfig()
