@@ -121,6 +121,7 @@ class Kernel:
 
 
 VARIABLES = frozenset(("VariableV2", "Variable"))  # the ops that say which variable is meant
+CALLING_OUT = frozenset(("PyFunc", "PyFuncStateless"))  # the ops that run code of the user's
 _KERNELS: dict[tuple[str, str], Kernel] = {}
 _ANY = "*"
 _NO_KERNEL = frozenset(("_Send", "_Recv"))  # ops that plans know themselves

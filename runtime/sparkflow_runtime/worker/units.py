@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.kernels.compression import widened
 from sparkflow_runtime.kernels.control_flow import truth
 from sparkflow_runtime.kernels.parallel import blas_alone
@@ -131,8 +132,13 @@ class Plan:
 
     @property
     def wants_thread(self) -> bool:
-        """Whether a step of it on behalf of another task is for a thread of its own: it took long, or has loops."""
-        return self.takes_long or self.stop is not None
+        """Whether a step of it on behalf of another task is for a thread of its own: it took long, has loops, or calls
+        functions of the user's, which may wait for what only that task's next message brings."""
+        return self.takes_long or self.stop is not None or self.calls_out
+
+    @cached_property
+    def calls_out(self) -> bool:
+        return any(node.op in registry.CALLING_OUT for node in self.nodes.values())
 
     def took(self, longest_s: float) -> None:
         """How long its last step kept a thread busy without a pause."""

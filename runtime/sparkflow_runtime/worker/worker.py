@@ -147,9 +147,9 @@ class Worker:
     # ------------------------------------------------------------------ steps
 
     def is_straight(self, handle: int) -> bool:
-        """Whether `run_straight` would run it to its end: it has nothing to wait for."""
+        """Whether `run_straight` would run it to its end, on any thread: it has nothing to wait for."""
         part = self._parts.get(handle)
-        return part is not None and part.plan.is_straight
+        return part is not None and part.plan.is_straight and not part.plan.wants_thread
 
     def run_straight(self, handle: int, feeds: list[Any], lent: bool = False) -> list[Any] | Halted | None:
         """Run a part that talks to nobody: the values it fetches, or how far it came before it had to wait; None when
