@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparkflow_runtime.wire.bundles import Bundle, encode_table, tensors_of
-from sparkflow_runtime.wire.errors import DeadlineExceededError, OpError, to_dict
+from sparkflow_runtime.transport.base import Channel
+from sparkflow_runtime.wire.bundles import Bundle, copies, encode_table, tensors_of
+from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, OpError, to_dict
 from sparkflow_runtime.wire.protos import GraphDef
 from sparkflow_runtime.wire.tasks import ABORT, DEREGISTER, FORGET, REGISTER, RESET, RUN, RUN_META, STEP_META, WAITS
 
@@ -27,6 +28,7 @@ class RemoteTask:
 
     def __init__(self, server: Server, name: str):
         self._server, self.name = server, name
+        self._held_back: set[int] = set()  # steps that begin when there is a channel
 
     def register(
         self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
@@ -61,10 +63,29 @@ class RemoteTask:
         def replied(error: OpError | None, meta: bytes, tensors: list[Any]) -> None:
             done(error, tensors)
 
-        meta = RUN_META.pack(handle, step_id) + encode_table(bundles)
-        self._server.channel(self.name).call_async(RUN, meta, [*feeds, *tensors_of(bundles)], replied)
+        meta, tensors = RUN_META.pack(handle, step_id) + encode_table(bundles), [*feeds, *tensors_of(bundles)]
+        channel = self._server.ready_channel(self.name)
+        if channel is not None:
+            channel.call_async(RUN, meta, tensors, replied)
+            return
+        kept = copies(tensors)
+        self._held_back.add(step_id)
+
+        def send(channel: Channel) -> None:
+            if step_id not in self._held_back:
+                done(AbortedError(f"Step {step_id} was aborted before it began"), None)
+                return
+            self._held_back.discard(step_id)  # one that is aborted now is told so behind this
+            channel.call_async(RUN, meta, kept, replied)
+
+        def failed(error: OpError) -> None:
+            self._held_back.discard(step_id)
+            done(error, None)
+
+        self._server.outbox.put(self.name, send, failed)
 
     def abort(self, step_id: int, error: OpError) -> None:
+        self._held_back.discard(step_id)
         channel = self._server.open_channel(self.name)
         if channel is not None:
             _quietly(lambda: channel.push(ABORT, STEP_META.pack(step_id) + json.dumps(to_dict(error)).encode()))

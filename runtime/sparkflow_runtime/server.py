@@ -16,6 +16,7 @@ import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.clients import Clients
 from sparkflow_runtime.dialling import dial_near, near_url, patiently, secret_of_environment
 from sparkflow_runtime.memory import keep_freed_memory
+from sparkflow_runtime.outbox import Outbox
 from sparkflow_runtime.remote_task import RemoteTask
 from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.runners import Runners
@@ -24,12 +25,13 @@ from sparkflow_runtime.transport.base import Channel, dial, listen
 from sparkflow_runtime.transport.base import Options as TransportOptions
 from sparkflow_runtime.transport.peers import traffic
 from sparkflow_runtime.wire import sessions
-from sparkflow_runtime.wire.bundles import Bundle, decode_table, encode_table, tensors_of
+from sparkflow_runtime.wire.bundles import Bundle, copies, decode_table, encode_table, tensors_of
 from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec, address_of, numbered
 from sparkflow_runtime.wire.devices import task_name, task_of
 from sparkflow_runtime.wire.errors import (
     AbortedError,
     CancelledError,
+    DeadlineExceededError,
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
@@ -104,6 +106,7 @@ class Server:
         self.job, self.index, self.name = job, index, task_name(job, index)
         self._secret, self._options = secret, TransportOptions(keepalive_s=keepalive_s)
         self._aside = Runners(f"sparkflow-steps {self.name}").submit
+        self.outbox = Outbox(self.channel, self._aside)
         self.worker = Worker(self.name, self._push, inter_op, self._aside)
         self._cluster = ClusterSpec({})
         self.joined = Event()  # it knows the other tasks
@@ -197,7 +200,7 @@ class Server:
             return patiently(lambda: self._meet(task, address), f"{task} at {address}")
         try:
             return self._meet(task, address)
-        except UnavailableError as error:
+        except (UnavailableError, DeadlineExceededError) as error:
             raise UnavailableError(f"{task} is not there: {error.message}") from None
 
     def _meet(self, task: str, address: str) -> Channel:
@@ -234,15 +237,25 @@ class Server:
                     return self._cluster.task_address(job, index)
         raise NotFoundError(f"{self.name}: the cluster has no {task}; it is {self._cluster}")
 
+    def ready_channel(self, task: str) -> Channel | None:
+        """The channel to a task, if there is one, and nothing waits to go there first."""
+        return None if task in self.outbox else self.open_channel(task)
+
     def _push(self, task: str, step_id: int, bundles: Sequence[Bundle], iterations: tuple[int, ...] = ()) -> None:
         if len(bundles) > 1:
-            self.channel(task).push(DELIVER_ALL, STEP_META.pack(step_id) + encode_table(bundles), tensors_of(bundles))
+            method, meta = DELIVER_ALL, STEP_META.pack(step_id) + encode_table(bundles)
+        else:
+            method, meta = DELIVER, DELIVER_META.pack(step_id, bundles[0][0]) + b"".join(map(NUMBER.pack, iterations))
+        tensors, channel = tensors_of(bundles), self.ready_channel(task)
+        if channel is not None:
+            channel.push(method, meta, tensors)
             return
-        ((bundle, tensors),) = bundles
-        meta = DELIVER_META.pack(step_id, bundle)
-        if iterations:
-            meta += b"".join(map(NUMBER.pack, iterations))
-        self.channel(task).push(DELIVER, meta, tensors)
+        kept = copies(tensors)
+        self.outbox.put(
+            task,
+            lambda channel: channel.push(method, meta, kept),
+            lambda error: self.worker.rendezvous.abort(step_id, error),
+        )
 
     def _push_collective(self, task: str, meta: bytes, tensors: Sequence[Any]) -> None:
         self.channel(task).push(COLLECTIVE, meta, tensors)

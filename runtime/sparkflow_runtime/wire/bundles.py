@@ -6,6 +6,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Bundle = tuple[int, list[Any]]  # its number, its tensors
@@ -18,6 +20,11 @@ def encode_table(bundles: Sequence[Bundle]) -> bytes:
 
 def tensors_of(bundles: Sequence[Bundle]) -> list[Any]:
     return [t for _, tensors in bundles for t in tensors]
+
+
+def copies(tensors: Sequence[Any]) -> list[Any]:
+    """For what is sent when the memory of these may have other values already."""
+    return [np.array(tensor) for tensor in tensors]
 
 
 def decode_table(table: bytes, tensors: Sequence[Any]) -> tuple[list[Any], list[Bundle]]:

@@ -1,0 +1,85 @@
+"""Tasks that are stopped: a step waits for one no longer than its deadline, and says which."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+from sparkflow_runtime.outbox import Outbox
+from sparkflow_runtime.wire.errors import UnavailableError
+from tests.session.processes import Cluster
+
+
+@pytest.fixture
+def tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setenv("SPARKFLOW_SECRET", "secret")
+    cluster = Cluster(ps=1, worker=1)
+    yield cluster
+    cluster.stop()
+
+
+def test_a_step_says_in_its_time_who_does_not_answer(tasks: Cluster, graph: Any) -> None:
+    """Whether its connection is still there, was given up, or has to be made anew."""
+    with tf.device("/job:ps/task:0"):
+        v = tf.Variable(np.zeros(1000, np.float32))
+    with tf.device("/job:worker/task:0"):
+        out = v + 1
+    short = tf.RunOptions(timeout_in_ms=400)
+    with tf.Session(tasks["worker0"].target) as session:
+        session.run(v.initializer)
+        session.run(out)
+        tasks["ps0"].process.send_signal(signal.SIGSTOP)
+        os.waitpid(tasks["ps0"].process.pid, os.WUNTRACED)
+        late = "not done in 0.4 s.*/job:ps/replica:0/task:0 does not answer: it is stopped, or gone"
+        with pytest.raises(tf.errors.DeadlineExceededError, match=late):
+            session.run(out, options=short)
+        with pytest.raises(tf.errors.UnavailableError, match=r"ps.*silent for"):
+            session.run(out)
+        for _ in range(3):
+            with pytest.raises(tf.errors.DeadlineExceededError, match=late):
+                session.run(out, options=short)
+        tasks["ps0"].process.send_signal(signal.SIGCONT)
+        assert session.run(out).tolist() == [1] * 1000
+
+
+def test_what_waits_for_a_connection_goes_in_order() -> None:
+    """What comes while others wait goes behind them; where there is none all are told, and the next ones try again."""
+    work: list[Any] = []
+    sent: list[Any] = []
+    channels: list[Any] = [UnavailableError("away"), "channel"]
+
+    def dial(task: str) -> Any:
+        found = channels.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    box = Outbox(dial, work.append)
+
+    def put(what: Any, error: Exception | None = None) -> None:
+        def send(channel: Any) -> None:
+            if error is not None:
+                raise error
+            sent.append((what, channel))
+            if what == 5:
+                put(6)
+
+        box.put("ps", send, lambda error: sent.append((what, error.message)))
+
+    for what in (1, 2):
+        put(what)
+    assert "ps" in box and "other" not in box and len(work) == 1
+    work.pop()()
+    assert sent == [(1, "away"), (2, "away")] and "ps" not in box
+    sent.clear()
+    put(3)
+    put(5)
+    put(7, UnavailableError("lost"))
+    work.pop()()
+    assert sent == [(3, "channel"), (5, "channel"), (7, "lost"), (6, "lost")] and "ps" not in box and not work
