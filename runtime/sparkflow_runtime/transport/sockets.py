@@ -61,7 +61,7 @@ class SocketListener(Listener):
         self._sock, self._handler, self._options = sock, handler, options
         self._secret, self._identity = secret, identity
         self.url = addresses.url_of(sock)
-        self._strangers = threading.BoundedSemaphore(_MAX_STRANGERS)
+        self._strangers: dict[Any, None] = {}  # the oldest first
         self._guard = threading.Lock()
         self._closed = threading.Event()
         self._channels: weakref.WeakSet[SocketChannel] = weakref.WeakSet()
@@ -98,10 +98,14 @@ class SocketListener(Listener):
             self._admit(sock)
 
     def _admit(self, sock: socket.socket) -> None:
-        if not self._strangers.acquire(blocking=False):
-            log.error("Refused a connection at %s: %d others have yet to prove the secret", self.url, _MAX_STRANGERS)
-            sock.close()
-            return
+        with self._guard:
+            self._strangers[sock] = None
+            oldest = next(iter(self._strangers)) if len(self._strangers) > _MAX_STRANGERS else None
+            self._strangers.pop(oldest, None)
+        if oldest is not None:  # not this one: a peer proves itself at once, and gets in whoever holds the others
+            log.error("%s: more than %d connections have yet to prove the secret; ends one", self.url, _MAX_STRANGERS)
+            with contextlib.suppress(OSError):
+                oldest.shutdown(socket.SHUT_RDWR)  # its thread sees that
         name = f"sparkflow-handshake {self.url}"
         try:
             threading.Thread(target=self._prove, args=(sock,), name=name, daemon=True).start()
@@ -118,14 +122,15 @@ class SocketListener(Listener):
             with self._guard:
                 if self._closed.is_set():
                     raise UnavailableError("the listener was closed")
+                self._strangers.pop(sock, None)
                 self._channels.add(_open(secured, address, peer, self._handler, options))
-            self._strangers.release()
         except Exception as e:
             self._refuse(sock, address, e)
 
     def _refuse(self, sock: socket.socket, address: str, error: Exception) -> None:
         log.warning("Refused the connection from %s at %s: %s", address, self.url, error)
-        self._strangers.release()
+        with self._guard:
+            self._strangers.pop(sock, None)
         sock.close()
 
 

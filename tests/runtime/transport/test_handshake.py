@@ -92,16 +92,21 @@ def test_silent_strangers_hold_up_nobody(tcp: Net, caplog: pytest.LogCaptureFixt
     assert caplog.text.count("did not answer in time") == 50
 
 
-def test_too_many_strangers_are_refused_at_once(tcp: Net, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkflow_runtime.transport.sockets._MAX_STRANGERS", 1)
-    listener = tcp.listen(options=Options(handshake_s=0.3))
+def test_too_many_strangers_keep_no_peer_out(
+    tcp: Net, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The oldest of them go, long before their time is over."""
+    monkeypatch.setattr("sparkflow_runtime.transport.sockets._MAX_STRANGERS", 3)
+    listener = tcp.listen(options=Options(handshake_s=1000.0))
     host, port = listener.url.removeprefix("tcp://").split(":")
-    with socket.create_connection((host, int(port))) as first:
-        with pytest.raises(UnavailableError):
-            dial(listener.url, timeout_s=WAIT_S)
-        first.settimeout(WAIT_S)
-        assert first.recv(1) == b""
+    strangers = [socket.create_connection((host, int(port))) for _ in range(8)]
     assert tcp.dial(listener.url).call(1, b"", (), WAIT_S) == (b"", [])
+    for stranger in strangers[:5]:
+        stranger.settimeout(WAIT_S)
+        assert stranger.recv(1) == b""
+    assert "more than 3 connections have yet to prove the secret" in caplog.text
+    for stranger in strangers:
+        stranger.close()
 
 
 def test_a_listener_that_says_nothing() -> None:
