@@ -2,7 +2,7 @@
 
 A step that waits for nothing and was quick before runs on the thread that read its request, which saves it two
 hand-overs between threads; every other one has a thread of its own, so that what a client asks at once runs at once,
-and a client that dies is noticed whatever its steps do.
+and a client that dies is noticed whatever its steps do. How many threads there may be counts for each client.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -56,7 +57,7 @@ class Clients:
     def __init__(self, server: Master):
         self._server = server
         self._sessions: dict[Channel, ClientSession] = {}
-        self._runners = Runners(f"sparkflow-client-steps {server.name}")
+        self._runners = Runners(f"sparkflow-clients {server.name}")
 
     def on_message(self, channel: Channel, method: int, meta: bytes, tensors: list[Any], reply: Reply | None) -> None:
         if method == sessions.CANCEL:
@@ -74,7 +75,7 @@ class Clients:
             self._later(reply, lambda: self._reset(containers, filters, reply))
         else:
             session = self._of(channel)
-            self._later(reply, lambda: session.control(method, meta, tensors, reply))
+            session.later(reply, lambda: session.control(method, meta, tensors, reply))
 
     def _of(self, channel: Channel) -> ClientSession:
         session = self._sessions.get(channel)
@@ -92,7 +93,9 @@ class Clients:
             raise AlreadyExistsError(f"{self._server.name}: {channel} has a session already")
         from sparkflow_runtime.local_session import RuntimeSession  # a parameter server is nobody's master
 
-        session = ClientSession(RuntimeSession(self._server, ConfigProto.FromString(meta)), self._later)
+        runners = Runners(f"sparkflow-client-steps {self._server.name}")
+        later = partial(self._later, runners=runners)
+        session = ClientSession(RuntimeSession(self._server, ConfigProto.FromString(meta)), later)
         self._sessions[channel] = session
         _log.info("%s: session for %s", self._server.name, channel)
         reply(sessions.encode_devices(session.runtime.devices()))
@@ -101,7 +104,7 @@ class Clients:
         self._server.reset_cluster(containers, filters)
         reply()
 
-    def _later(self, reply: Reply, work: Callable[[], None]) -> None:
+    def _later(self, reply: Reply, work: Callable[[], None], runners: Runners | None = None) -> None:
         """Do it in a thread of its own; what it raises is the reply."""
 
         def run() -> None:
@@ -112,14 +115,15 @@ class Clients:
                     _log.exception("%s: a client's request failed", self._server.name)
                 reply(error=error)
 
-        self._runners.submit(run)
+        (runners or self._runners).submit(run)
 
     def lost(self, channel: Channel) -> None:
-        """The client has closed its session, or has died."""
+        """The client has closed its session, or has died. Called by the thread that read what it said, which ends: all
+        others may be busy with its steps."""
         session = self._sessions.pop(channel, None)
         if session is not None:
             _log.info("%s: the session for %s ends", self._server.name, channel)
-            self._runners.submit(session.close)
+            session.close()
 
     def close(self) -> None:
         for channel in list(self._sessions):
@@ -132,7 +136,7 @@ class ClientSession:
     """A client's session. `later(reply, work)` has the work done in another thread."""
 
     def __init__(self, runtime: RuntimeSession, later: Callable[[Reply, Callable[[], None]], None]):
-        self.runtime, self._later = runtime, later
+        self.runtime, self.later = runtime, later
         self._lock = Lock()
         self._signatures: OrderedDict[int, _Known] = OrderedDict()
         self._steps: dict[int, int] = {}  # the client's number of a step -> the master's
@@ -174,7 +178,7 @@ class ClientSession:
             finally:
                 self._steps.pop(step, None)
 
-        self._later(reply, run)
+        self.later(reply, run)
 
     def _run(self, known: _Known, feeds: list[Any], reply: Reply, step_id: int | None) -> None:
         begun_s = time.perf_counter()

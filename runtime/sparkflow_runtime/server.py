@@ -373,7 +373,6 @@ class Server:
 
     def on_close(self, channel: Channel, error: OpError) -> None:
         """The steps that a lost peer asked for end, so that nothing here waits for it."""
-        self._clients.lost(channel)
         with self._lock:
             orphans = self._steps.pop(channel, set())
             if self._channels.get(channel.peer) is channel:
@@ -382,6 +381,7 @@ class Server:
             self._collectives.lost(channel.peer, error)
         for step_id in orphans:
             self.worker.rendezvous.abort(step_id, AbortedError(f"{self.name}: lost {channel}: {error.message}"))
+        self._clients.lost(channel)
 
 
 def traffic_of(address: str, secret: bytes | None) -> dict[str, dict[str, int]]:
