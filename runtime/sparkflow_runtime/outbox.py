@@ -8,7 +8,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from sparkflow_runtime.transport.base import Channel
-from sparkflow_runtime.wire.errors import OpError
+from sparkflow_runtime.wire.errors import InternalError, OpError
 
 Send = Callable[[Channel], None]
 Failed = Callable[[OpError], None]
@@ -32,23 +32,29 @@ class Outbox:
             first = task not in self._kept
             self._kept.setdefault(task, deque()).append((send, failed))
         if first:
-            self._aside(lambda: self._empty(task))
-
-    def _empty(self, task: str) -> None:
-        channel, error = None, None
-        try:
-            channel = self._channel(task)
-        except OpError as raised:
-            error = raised
-        while (found := self._next(task)) is not None:
-            send, failed = found
             try:
-                if channel is not None:
-                    send(channel)
-            except OpError as raised:
-                channel, error = None, raised
-            if error is not None:
+                self._aside(lambda: self._empty(task, self._dialled(task)))
+            except OpError as error:  # no thread to be had
+                self._empty(task, error)
+
+    def _dialled(self, task: str) -> Channel | OpError:
+        try:
+            return self._channel(task)
+        except OpError as error:
+            return error
+
+    def _empty(self, task: str, found: Channel | OpError) -> None:
+        while (one := self._next(task)) is not None:
+            send, failed = one
+            if isinstance(found, OpError):
+                failed(found)
+                continue
+            try:
+                send(found)
+            except OpError as error:
                 failed(error)
+            except Exception as error:
+                failed(InternalError(f"{task}: {type(error).__name__}: {error}"))
 
     def _next(self, task: str) -> tuple[Send, Failed] | None:
         with self._lock:

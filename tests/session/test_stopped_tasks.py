@@ -12,7 +12,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.outbox import Outbox
-from sparkflow_runtime.wire.errors import UnavailableError
+from sparkflow_runtime.wire.errors import ResourceExhaustedError, UnavailableError
 from tests.session.processes import Cluster
 
 
@@ -81,5 +81,18 @@ def test_what_waits_for_a_connection_goes_in_order() -> None:
     put(3)
     put(5)
     put(7, UnavailableError("lost"))
+    put(8, KeyError("k"))
     work.pop()()
-    assert sent == [(3, "channel"), (5, "channel"), (7, "lost"), (6, "lost")] and "ps" not in box and not work
+    told = [(3, "channel"), (5, "channel"), (7, "lost"), (8, "ps: KeyError: 'k'"), (6, "channel")]
+    assert sent == told and "ps" not in box and not work
+
+
+def test_where_no_thread_is_to_be_had_all_are_told() -> None:
+    def aside(work: Any) -> None:
+        raise ResourceExhaustedError("no more threads")
+
+    told: list[str] = []
+    box = Outbox(lambda task: pytest.fail("nobody dials"), aside)
+    for _ in range(2):
+        box.put("ps", lambda channel: None, lambda error: told.append(error.message))
+    assert told == ["no more threads"] * 2 and "ps" not in box
