@@ -153,7 +153,10 @@ class _Wire:
             except TimeoutError:
                 raise self._late() from None
             if not more:
-                raise UnavailableError(f"handshake: the peer closed the connection after {len(data)} of {nbytes} bytes")
+                hint = "" if data else ". Its log says why; it may have TLS, where this end has none"
+                raise UnavailableError(
+                    f"handshake: the peer closed the connection after {len(data)} of {nbytes} bytes{hint}"
+                )
             data += more
         return data
 

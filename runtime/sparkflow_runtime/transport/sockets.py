@@ -15,7 +15,13 @@ from typing import Any
 from sparkflow_runtime.transport import addresses, handshake
 from sparkflow_runtime.transport.base import Channel, Handler, Listener, Options, register_scheme
 from sparkflow_runtime.transport.channel import SocketChannel
-from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, OpError, UnavailableError
+from sparkflow_runtime.wire.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    OpError,
+    UnauthenticatedError,
+    UnavailableError,
+)
 
 log = logging.getLogger(__name__)
 _BACKLOG = 1024
@@ -218,6 +224,10 @@ def _named(error: BaseException, url: str) -> BaseException:
     """The error with the address in front of it."""
     if isinstance(error, OpError):
         return type(error)(f"{url}: {error.message}")
+    if type(error).__module__ == "ssl" and "EOF" not in type(error).__name__:
+        # with TLS 1.3 a listener says only here that it does not accept the dialler
+        text = f"{url}: the listener refused this end's TLS: {error}. It wants a certificate of its authority"
+        return UnauthenticatedError(text)
     if isinstance(error, OSError):
         return UnavailableError(f"{url}: the connection was lost in the handshake: {error}")
     return error

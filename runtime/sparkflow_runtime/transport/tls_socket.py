@@ -19,7 +19,12 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.transport.tls import VARIABLE, Tls
-from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
+from sparkflow_runtime.wire.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    UnauthenticatedError,
+    UnavailableError,
+)
 
 _CHUNK_BYTES = 256 << 10
 _CIPHER_BYTES = 256 << 10
@@ -48,8 +53,8 @@ def contexts(tls: Tls) -> tuple[ssl.SSLContext, ssl.SSLContext, bytes]:
 
 
 def secure(sock: socket.socket, tls: Tls, listening: bool, deadline: float) -> TlsSocket:
-    """The socket with TLS agreed. Raises DeadlineExceededError, or UnavailableError where the peer has no TLS, or none
-    that this end accepts."""
+    """The socket with TLS agreed. Raises DeadlineExceededError; UnavailableError where the connection ends, and
+    UnauthenticatedError where the peer has no TLS, or none that this end accepts: trying again would not help."""
     server, client, digest = contexts(tls)
     wrapped = TlsSocket(sock, server if listening else client, listening)
     try:
@@ -57,7 +62,8 @@ def secure(sock: socket.socket, tls: Tls, listening: bool, deadline: float) -> T
     except TimeoutError:
         raise DeadlineExceededError("TLS: the peer did not answer in time") from None
     except (ssl.SSLError, EOFError, ConnectionError) as e:
-        raise UnavailableError(
+        ended = not isinstance(e, ssl.SSLError) or isinstance(e, (ssl.SSLEOFError, ssl.SSLZeroReturnError))
+        raise (UnavailableError if ended else UnauthenticatedError)(
             f"TLS was not agreed: {str(e) or 'the peer closed the connection'}. Both ends need TLS (the environment's "
             f"{VARIABLE}CERTIFICATE, or Options.tls), and certificates that the other's authority signed"
         ) from None
