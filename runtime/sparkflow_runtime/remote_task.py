@@ -44,7 +44,9 @@ class RemoteTask:
             else:
                 answer.set_result(int(STEP_META.unpack(reply)[0]))
 
-        self._server.channel(self.name, patient=True).call_async(REGISTER, json.dumps(meta).encode(), [body], replied)
+        channel = self._server.channel(self.name, patient=True)
+        meta["over"] = self._server.untold.pop(self.name, [])
+        channel.call_async(REGISTER, json.dumps(meta).encode(), [body], replied)
 
         def handle() -> int:
             try:
@@ -100,8 +102,8 @@ class RemoteTask:
 
     def deregister(self, session: str) -> None:
         channel = self._server.open_channel(self.name)
-        if channel is not None:
-            _quietly(lambda: channel.push(DEREGISTER, session.encode()))
+        if channel is None or not _quietly(lambda: channel.push(DEREGISTER, session.encode())):
+            self._server.untold.setdefault(self.name, []).append(session)  # it hears that with what is registered next
 
     def forget(self, handle: int) -> None:
         channel = self._server.open_channel(self.name)
@@ -113,9 +115,11 @@ class RemoteTask:
         self._server.channel(self.name).call(RESET, json.dumps(containers).encode(), (), _REGISTER_TIMEOUT_S)
 
 
-def _quietly(send: Callable[[], None]) -> None:
-    """For messages to a peer that may be gone: its channel's end is told to whoever waits for it."""
+def _quietly(send: Callable[[], None]) -> bool:
+    """For messages to a peer that may be gone: its channel's end is told to whoever waits for it. False: not sent."""
     try:
         send()
     except OpError as error:
         _log.debug("not sent: %s", error)
+        return False
+    return True

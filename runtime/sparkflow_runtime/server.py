@@ -121,6 +121,7 @@ class Server:
         self._steps: dict[Channel, set[int]] = {}
         self.process = secrets.token_hex(8)  # tells it from another one of its name, before or after it
         self._masters: dict[str, tuple[str, set[str]]] = {}  # peer -> its process, and the sessions that it registered
+        self.untold: dict[str, list[str]] = {}  # task -> sessions of this server that ended when there was no channel
         self._stopping, self._stopped = False, Event()
         self._listener = listen(f"tcp://{address}", self, secret, self.name, self._options)
         self.address = self._listener.url.removeprefix("tcp://")
@@ -330,6 +331,8 @@ class Server:
                 self._met.add(channel.peer)
         fields = json.loads(meta)
         self._end_sessions_before(channel.peer, fields["process"], fields["session"])
+        for over in fields.get("over", ()):
+            self._deregister(over)
         if not self._cluster:  # the master may be ahead of whoever tells this server its cluster
             self.join_cluster(ClusterSpec(fields["cluster"]))
         graph = GraphDef.FromString(tensors[0].tobytes())

@@ -407,3 +407,30 @@ def test_a_shared_part_goes_with_its_last_signature(cluster: Any, graph: Any) ->
         while parts and time.monotonic() < deadline:
             time.sleep(0.01)
         assert not parts
+
+
+def test_a_session_that_ends_without_a_connection_leaves_no_parts(cluster: Any, graph: Any) -> None:
+    """The task hears of it with what it is asked next."""
+    servers = cluster(ps=1, worker=1)
+    ps, worker = servers["ps0"]._runtime, servers["worker0"]._runtime
+    with tf.device(PS):
+        out = tf.constant([1.0, 2.0]) * tf.placeholder_with_default(3.0, [])
+
+    def sessions() -> set[str]:
+        return {part.session for part in ps.worker._parts.values()}
+
+    for _ in range(3):
+        with tf.Session(worker.target) as session:
+            assert session.run(out).tolist() == [3, 6]
+            assert len(sessions()) == 1
+            channel = worker.open_channel(ps.name)
+            assert channel is not None
+            channel.close("cut")
+            while worker.open_channel(ps.name) is not None:
+                time.sleep(0.001)
+    with tf.Session(worker.target) as session:
+        session.run(out)
+    until = time.monotonic() + 20
+    while sessions() and time.monotonic() < until:
+        time.sleep(0.001)
+    assert not sessions() and not worker.untold
