@@ -43,13 +43,13 @@ class Net:
         made._events.thread = True  # type: ignore[assignment]
         return made
 
-    def ask(self, rank: int, instance: int, make: Callable[[Place, Send], Ring]) -> None:
+    def ask(self, rank: int, instance: int, make: Callable[[Place, Send], Ring], session: str = "") -> None:
         def done(error: OpError | None, outputs: Any) -> None:
             assert (rank, instance) not in self.results, "told once"
             self.results[rank, instance] = error or outputs[0]
 
         name = f"r{rank}"
-        self.members[self.names[rank]].start(Request(name, 1, len(self.names), instance, make, done))
+        self.members[self.names[rank]].start(Request(name, 1, len(self.names), instance, make, done, 0.0, session))
 
     def has(self, rank: int, instance: int) -> bool:
         """Whether a member that is alive has its value."""
@@ -175,3 +175,37 @@ def test_a_member_that_died_before_it_spoke_to_its_neighbour() -> None:
     net.deliver()
     for rank in (0, 2, 3):
         assert "lost /job:worker/replica:0/task:1" in net.results[rank, 2].message
+
+
+@pytest.mark.parametrize("end", [Net.stop, Net.kill])
+def test_a_session_that_asked_for_nothing_hears_of_the_end_once(end: Callable[[Net, int], None]) -> None:
+    """Else it would wait, in a group anew, for a collective that the others, who know, do not begin."""
+    for seed in range(10):
+        net = Net(3, seed)
+        for rank in range(3):
+            net.ask(rank, 1, reduce, f"session of {rank}")
+        net.deliver()
+        net.ask(0, 2, reduce, "session of 0")
+        net.deliver()
+        end(net, 2)
+        net.deliver()
+        for instance, rank in ((2, 0), (3, 1)):
+            if rank:
+                net.ask(rank, instance, reduce, f"session of {rank}")
+            error = net.results[rank, instance]
+            assert isinstance(error, UnavailableError) and "task:2" in error.message
+        for instance, rank in ((4, 0), (4, 1)):
+            net.ask(rank, instance, reduce, f"session of {rank}")
+            net.deliver()
+            assert net.waits(rank)
+
+
+def test_a_session_of_later_begins_a_group_anew() -> None:
+    net = Net(2, 0)
+    for rank in range(2):
+        net.ask(rank, 1, reduce, "first")
+    net.deliver()
+    net.kill(1)
+    net.deliver()
+    net.ask(0, 2, reduce, "second")
+    assert net.waits(0)

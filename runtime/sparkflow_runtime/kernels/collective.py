@@ -41,7 +41,7 @@ def _start(node: Node, step: Any, done: Wait, keys: tuple[Any, ...], make: Calla
         done(error, outputs)
 
     timeout_s = float(node.attr("timeout_seconds", 0.0))
-    request = Request(node.name, group, size, instance, make, ended, timeout_s)
+    request = Request(node.name, group, size, instance, make, ended, timeout_s, node.session)
     cancel = _collectives(node).start(request)
     token.append(step.on_cancel(cancel, lambda: _collectives(node).describe(request)))
     if over:  # before there was a token to see

@@ -8,6 +8,7 @@ restarted is never taken for the one that it was.
 
 Who leaves says what it is done with: it has sent all that the others need for that, so they go on with it. Of one that
 died, the next rank says it, when all that came from there is read: every other member's data pass through it.
+A session that was in no collective then hears of it at its next one.
 
 All of this happens on one thread of the task, fed by kernels and the transport's readers: neither ever waits.
 """
@@ -142,10 +143,10 @@ class Collectives:
         if self._events.closed:
             request.done(CancelledError(f"{request}: {self.name} stopped"), ())
             return
-        group = self._groups.current.get(request.group_key)
-        if group is not None and not group.begins(request):
-            self._groups.leave(group)
-            group = None
+        group = self._groups.to_begin_in(request)
+        if group is None and (error := self._groups.untold(request)) is not None:
+            request.done(error, ())
+            return
         if group is None:
             nonce, leader = next(self._nonces), self._leader_name()
             group = Group(request.group_key, request.group_size, nonce, leader)
@@ -178,11 +179,7 @@ class Collectives:
             self._give_up(group, error)
 
     def _start_ring(self, group: Group, request: Request) -> None:
-        request.use = group.uses.get(request.instance_key, 0)
-        group.uses[request.instance_key] = request.use + 1
-        key = request.instance_key, request.use
-        group.running[key] = request
-        early = group.early.pop(key, [])
+        early = group.begin(request)
         try:
             request.ring = request.make(Place(group.rank, group.size), self._sender(group, request))
             request.ring.begin()
@@ -291,9 +288,7 @@ class Collectives:
 
     def _fail(self, group: Group, error: OpError) -> None:
         """End the requests of a group that was left, but for those that can go on."""
-        requests = [r for r in group.requests() if not group.goes_on(r)]
-        group.waiting, group.settled_at = [], None
-        group.running = {key: r for key, r in group.running.items() if group.goes_on(r)}
+        requests = group.end(error)
         if group.given_up:
             self._groups.leave(group)
         self._groups.drop_if_done(group)
@@ -330,13 +325,13 @@ class Collectives:
         """A member died. The next one says what can go on; settled: all that came from there has been seen."""
         if peer in group.left or group.given_up:
             return  # it, or this task, has said what it is done with
-        group.gone.setdefault(peer, why)
+        group.lose(peer, why)
         while (after := group.after(peer)) != self.name:
             try:
                 self._tell(after, LOST, {"group": group.key, "generation": group.generation, "who": peer, "why": why})
                 return
             except OpError:
-                group.gone.setdefault(after, f"lost {after}")
+                group.lose(after, f"lost {after}")
                 peer, settled = after, False
         if settled:
             self._give_up(group, group.why_lost())

@@ -33,6 +33,7 @@ class Request:
     make: Callable[[Place, Send], Ring]
     done: Done
     timeout_s: float = 0.0
+    session: str = ""  # who asks
     begun: float = field(default_factory=time.monotonic)
     ring: Ring | None = None
     use: int = -1
@@ -80,11 +81,37 @@ class Group:
     left: dict[str, Progress] = field(default_factory=dict)  # members that left, with what they had done
     gone: dict[str, str] = field(default_factory=dict)  # members that died, and how that was seen
     given_up: bool = False  # by this member, which has said so
+    broken: OpError | None = None  # why it is given up, or a member has left it
+    sessions: set[str] = field(default_factory=set)  # that have asked for something in it, and are to hear of its end
     settled_at: float | None = None  # when all that a dead member sent must have come
     away_since: float | None = None  # when it could not be reached for the first time
 
     def requests(self) -> list[Request]:
         return [*self.waiting, *self.running.values()]
+
+    def begin(self, request: Request) -> list[tuple[Chunk, np.ndarray]]:
+        """Number a request, which runs now; what has come for it before."""
+        request.use = self.uses.get(request.instance_key, 0)
+        self.uses[request.instance_key] = request.use + 1
+        key = request.instance_key, request.use
+        self.running[key] = request
+        if request.session:
+            self.sessions.add(request.session)
+        return self.early.pop(key, [])
+
+    def end(self, error: OpError) -> list[Request]:
+        """The requests that end with an error, when somebody has left."""
+        self.broken = self.broken or error
+        over = [r for r in self.requests() if not self.goes_on(r)]
+        self.sessions -= {r.session for r in over}
+        self.waiting, self.settled_at = [], None
+        self.running = {key: r for key, r in self.running.items() if self.goes_on(r)}
+        return over
+
+    def lose(self, member: str, why: str) -> None:
+        """A member died."""
+        self.gone.setdefault(member, why)
+        self.broken = self.broken or self.why_lost()
 
     def progress(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """What `Progress.read` takes."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow_runtime.resources.groups import Group, Request
+from sparkflow_runtime.wire.errors import OpError
 
 _ENDED = 64
 _EARLY, _EARLY_GENERATIONS = 4096, 16
@@ -21,7 +22,7 @@ class KnownGroups:
         self.current: dict[int, Group] = {}  # by key
         self._left: dict[int, Group] = {}  # by generation: no more begins there, and some requests go on
         self._ended: deque[int] = deque(maxlen=_ENDED)  # generations of which nothing is left
-        self._last: dict[int, tuple[int, list[str]]] = {}  # by key: generation and members of the last that stood
+        self._last: dict[int, Group] = {}  # by key: the last that stood
         self._early: dict[int, list[Event]] = {}  # by generation
 
     def all(self) -> list[Group]:
@@ -36,16 +37,33 @@ class KnownGroups:
         found = group if group is not None and group.generation == generation else self._left.get(generation)
         return found if generation else None
 
+    def to_begin_in(self, request: Request) -> Group | None:
+        """The group that a request can be one of."""
+        group = self.current.get(request.group_key)
+        if group is None or group.begins(request):
+            return group
+        self.leave(group)
+        return None
+
     def stands(self, group: Group) -> None:
-        self._last[group.key] = group.generation, group.members
+        self._last[group.key] = group
 
     def generation_before(self, key: int) -> int:
-        return self._last.get(key, (0, []))[0]
+        return self._last[key].generation if key in self._last else 0
 
     def members_before(self, key: int, size: int) -> Sequence[str]:
         """Of a group of that size."""
-        members = self._last.get(key, (0, []))[1]
+        members = self._last[key].members if key in self._last else []
         return members if len(members) == size else ()
+
+    def untold(self, request: Request) -> OpError | None:
+        """What a session has to hear before it is in a group anew: the old one ended while it asked for nothing. The
+        others have heard of that, and may not go on from where this session is."""
+        last = self._last.get(request.group_key)
+        if last is None or last.broken is None or request.session not in last.sessions:
+            return None
+        last.sessions.discard(request.session)
+        return type(last.broken)(None, None, f"{request}: {last.broken.message}")
 
     def leave(self, group: Group) -> None:
         """Nothing more begins there."""
