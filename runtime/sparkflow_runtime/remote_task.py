@@ -28,7 +28,6 @@ class RemoteTask:
 
     def __init__(self, server: Server, name: str):
         self._server, self.name = server, name
-        self._held_back: set[int] = set()  # steps that begin when there is a channel
 
     def register(
         self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
@@ -66,28 +65,28 @@ class RemoteTask:
             done(error, tensors)
 
         meta, tensors = RUN_META.pack(handle, step_id) + encode_table(bundles), [*feeds, *tensors_of(bundles)]
-        channel = self._server.ready_channel(self.name)
+        channel = self._server.open_channel(self.name)
         if channel is not None:
             channel.call_async(RUN, meta, tensors, replied)
             return
-        kept = copies(tensors)
-        self._held_back.add(step_id)
+        kept, own = copies(tensors), (self.name, step_id)
+        self._server.held_back.add(own)
 
         def send(channel: Channel) -> None:
-            if step_id not in self._held_back:
+            if own in self._server.held_back:
+                self._server.held_back.discard(own)  # one that is aborted now is told so behind this
+                channel.call_async(RUN, meta, kept, replied)
+            else:
                 done(AbortedError(f"Step {step_id} was aborted before it began"), None)
-                return
-            self._held_back.discard(step_id)  # one that is aborted now is told so behind this
-            channel.call_async(RUN, meta, kept, replied)
 
         def failed(error: OpError) -> None:
-            self._held_back.discard(step_id)
+            self._server.held_back.discard(own)
             done(error, None)
 
         self._server.outbox.put(self.name, send, failed)
 
     def abort(self, step_id: int, error: OpError) -> None:
-        self._held_back.discard(step_id)
+        self._server.held_back.discard((self.name, step_id))
         channel = self._server.open_channel(self.name)
         if channel is not None:
             _quietly(lambda: channel.push(ABORT, STEP_META.pack(step_id) + json.dumps(to_dict(error)).encode()))

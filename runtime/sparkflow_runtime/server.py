@@ -107,6 +107,7 @@ class Server:
         self._secret, self._options = secret, TransportOptions(keepalive_s=keepalive_s)
         self._aside = Runners(f"sparkflow-steps {self.name}").submit
         self.outbox = Outbox(self.channel, self._aside)
+        self.held_back: set[tuple[str, int]] = set()  # (task, step): begins when there is a channel to the task
         self.worker = Worker(self.name, self._push, inter_op, self._aside)
         self._cluster = ClusterSpec({})
         self.joined = Event()  # it knows the other tasks
@@ -238,25 +239,19 @@ class Server:
                     return self._cluster.task_address(job, index)
         raise NotFoundError(f"{self.name}: the cluster has no {task}; it is {self._cluster}")
 
-    def ready_channel(self, task: str) -> Channel | None:
-        """The channel to a task, if there is one, and nothing waits to go there first."""
-        return None if task in self.outbox else self.open_channel(task)
-
     def _push(self, task: str, step_id: int, bundles: Sequence[Bundle], iterations: tuple[int, ...] = ()) -> None:
         if len(bundles) > 1:
             method, meta = DELIVER_ALL, STEP_META.pack(step_id) + encode_table(bundles)
         else:
             method, meta = DELIVER, DELIVER_META.pack(step_id, bundles[0][0]) + b"".join(map(NUMBER.pack, iterations))
-        tensors, channel = tensors_of(bundles), self.ready_channel(task)
-        if channel is not None:
-            channel.push(method, meta, tensors)
+        tensors = tensors_of(bundles)
+        if (task, step_id) not in self.held_back:
+            self.channel(task).push(method, meta, tensors)
             return
-        kept = copies(tensors)
-        self.outbox.put(
-            task,
-            lambda channel: channel.push(method, meta, kept),
-            lambda error: self.worker.rendezvous.abort(step_id, error),
-        )
+        kept = copies(
+            tensors
+        )  # the step begins there when there is a channel: where there is none, its master hears it
+        self.outbox.put(task, lambda channel: channel.push(method, meta, kept), lambda error: None)
 
     def _push_collective(self, task: str, meta: bytes, tensors: Sequence[Any]) -> None:
         self.channel(task).push(COLLECTIVE, meta, tensors)

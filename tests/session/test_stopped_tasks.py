@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,12 @@ def test_a_step_says_in_its_time_who_does_not_answer(tasks: Cluster, graph: Any)
             with pytest.raises(tf.errors.DeadlineExceededError, match=late):
                 session.run(out, options=short)
         tasks["ps0"].process.send_signal(signal.SIGCONT)
-        assert session.run(out).tolist() == [1] * 1000
+        for _ in range(20):
+            with suppress(tf.errors.UnavailableError, tf.errors.AbortedError):  # it has yet to see what was given up
+                assert session.run(out, options=tf.RunOptions(timeout_in_ms=20_000)).tolist() == [1] * 1000
+                break
+        else:
+            pytest.fail("it does not come back")
 
 
 def test_what_waits_for_a_connection_goes_in_order() -> None:
