@@ -116,7 +116,8 @@ class Server:
         )
         self.worker.resources.collectives = self._collectives
         self._lock = Lock()
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[str, Channel] = {}  # task -> the one to speak by
+        self._dialled: set[Channel] = set()  # for this server to close
         self._dialling: dict[str, Lock] = {}  # task -> held by the thread that dials it
         self._met: set[str] = set()  # tasks that there was a channel to
         self._steps: dict[Channel, set[int]] = {}
@@ -171,7 +172,7 @@ class Server:
         self._near.close()
         with self._lock:
             self._stopping = True
-            channels = list(self._channels.values())
+            channels = list(self._dialled)
         for channel in channels:
             channel.close("the server stopped")
         self._clients.close()
@@ -224,6 +225,7 @@ class Server:
             with self._lock:
                 if not self._stopping:
                     self._channels[task] = fresh
+                    self._dialled.add(fresh)
                     self._met.add(task)
                     return fresh
         fresh.close("the server stopped")
@@ -318,12 +320,7 @@ class Server:
             reply.fail(error)
 
     def _register(self, channel: Channel, meta: bytes, tensors: list[Any], reply: Any) -> None:
-        if channel.peer:
-            with self._lock:  # what this peer is to receive goes back over the channel that it opened
-                known = self._channels.get(channel.peer)
-                if known is None or known.error is not None:
-                    self._channels[channel.peer] = channel
-                self._met.add(channel.peer)
+        self._answer_over(channel)
         fields = json.loads(meta)
         self._end_sessions_before(channel.peer, fields["process"], fields["session"])
         for over in fields.get("over", ()):
@@ -335,6 +332,14 @@ class Server:
             fields["session"], graph, fields["feeds"], fields["fetches"], fields.get("trace", False)
         )
         reply(STEP_META.pack(handle))
+
+    def _answer_over(self, channel: Channel) -> None:
+        """What this peer is to receive goes over the channel that it asks by. An older one may have ended there, which
+        has yet to be seen here: what is sent by that would be lost, and nobody told."""
+        if channel.peer and self._channels.get(channel.peer) is not channel:
+            with self._lock:
+                self._channels[channel.peer] = channel
+                self._met.add(channel.peer)
 
     def _end_sessions_before(self, peer: str, process: str, session: str) -> None:
         """Note a peer's session. Those of an earlier process of that name are over: it died without a word."""
@@ -353,6 +358,7 @@ class Server:
 
     def _run(self, channel: Channel, meta: bytes, tensors: list[Any], reply: Any) -> None:
         handle, step_id = RUN_META.unpack_from(meta)
+        self._answer_over(channel)
         feeds, bundles = decode_table(meta[RUN_META.size :], tensors)
         with self._lock:
             self._steps.setdefault(channel, set()).add(step_id)
@@ -373,6 +379,7 @@ class Server:
         """The steps that a lost peer asked for end, so that nothing here waits for it."""
         with self._lock:
             orphans = self._steps.pop(channel, set())
+            self._dialled.discard(channel)
             if self._channels.get(channel.peer) is channel:
                 del self._channels[channel.peer]
         if channel.peer:

@@ -434,3 +434,20 @@ def test_a_session_that_ends_without_a_connection_leaves_no_parts(cluster: Any, 
     while sessions() and time.monotonic() < until:
         time.sleep(0.001)
     assert not sessions() and not worker.untold
+
+
+def test_data_goes_back_by_the_connection_that_asked(cluster: Any, graph: Any) -> None:
+    """An older one that the asking task has given up, and whose end is not seen here, would lose them."""
+    servers = cluster(ps=1, worker=1)
+    ps, worker = servers["ps0"]._runtime, servers["worker0"]._runtime
+    with tf.device(PS):
+        there = tf.constant([1.0, 2.0]) * tf.placeholder_with_default(3.0, [])
+    with tf.device("/job:worker/task:0"):
+        out = there + 1
+    with tf.Session(worker.target, config=tf.ConfigProto(operation_timeout_in_ms=20_000)) as session:
+        assert session.run(out).tolist() == [4, 7]
+        old = ps._channels[worker.name]
+        del worker._channels[ps.name]  # as if it had ended
+        assert session.run(out).tolist() == [4, 7]
+        new = ps._channels[worker.name]
+        assert new is not old and new.error is None and old.error is None
