@@ -152,6 +152,7 @@ def test_a_stopped_task_is_named_at_the_deadline(tasks: Cluster) -> None:
             session.run(tf.global_variables_initializer())
         session.run(parts["train"])
         os.kill(tasks["ps0"].process.pid, signal.SIGSTOP)
+        os.waitpid(tasks["ps0"].process.pid, os.WUNTRACED)  # it may answer until it stands
         try:
             with pytest.raises(tf.errors.DeadlineExceededError) as caught:
                 session.run(parts["train"], options=tf.RunOptions(timeout_in_ms=500))
