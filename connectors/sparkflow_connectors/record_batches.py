@@ -14,7 +14,6 @@ from sparkflow_connectors.record_types import (
     BYTE_ARRAY,
     EXAMPLE,
     depth_of,
-    is_text,
     kind_of,
     leaves,
     value_type,
@@ -49,15 +48,15 @@ from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
 # ---------------------------------------------------------------------- batches to records
 
 
-def encoded(batch: pa.RecordBatch, record_type: str = EXAMPLE) -> np.ndarray:
-    """The rows as they stand in a TFRecord file, uint8. Raises InvalidArgumentError on a null inside a list and on a
-    number that does not fit."""
+def encoded(batch: pa.RecordBatch, record_type: str = EXAMPLE, room: Room | None = None) -> np.ndarray:
+    """The rows as they stand in a TFRecord file, uint8; in `room`, if given, until the next call with it. Raises
+    InvalidArgumentError on a null inside a list and on a number that does not fit."""
     if record_type == BYTE_ARRAY:
         return framed(*text(batch.column(0), batch.schema.field(0).name))
     if record_type != EXAMPLE:
         return record_sequences.encoded(batch)
     features = [feature(name, array) for name, array in flat(batch)]
-    return encode(features, batch.num_rows, framed=True)[0]
+    return encode(features, batch.num_rows, framed=True, room=room)[0]
 
 
 # ---------------------------------------------------------------------- records to batches
@@ -77,7 +76,8 @@ class Decoder:
         self._fields = [f for f in self._leaves if depth_of(f.type) < 2]
         self._keys, self._list_keys = (Keys.of([f.name.encode() for f in some]) for some in (self._fields, self._lists))
         self._room = Room()
-        self._singles = [0 if depth_of(f.type) else int(kind_of(f.type) or 0) for f in self._fields]
+        self._kinds = [int(kind_of(value_type(f.type)) or 0) for f in self._fields]
+        self._singles = [0 if depth_of(f.type) else k for f, k in zip(self._fields, self._kinds)]
 
     def batch(self, block: Block, path: str = "") -> pa.RecordBatch:
         """path: for messages. Raises DataLossError on a record that is no Example."""
@@ -97,7 +97,8 @@ class Decoder:
             return pa.record_batch([array], schema=self.schema)
         try:
             found = index(block.buffer, block.starts, block.ends, self._keys, self._singles, self._room)
-            plain, lists = iter(_Columns(found, self._fields, where).arrays()), self._lists_of(block, where)
+            columns = _Columns(found, self._fields, self._kinds, where)
+            plain, lists = iter(columns.arrays()), self._lists_of(block, where)
             arrays = iter([next(lists if depth_of(f.type) == 2 else plain) for f in self._leaves])
         except BadMessage as error:
             raise DataLossError(f"{where.record(error.index)} is no tf.train.{self.record_type}") from None
@@ -112,9 +113,9 @@ class Decoder:
 class _Columns:
     """The fields of one block: those of one kind are read together, while the messages are in the cache."""
 
-    def __init__(self, found: Index, fields: list[pa.Field], where: Where):
-        self._found, self._fields, self._where = found, fields, where
-        self._kinds = [int(kind_of(value_type(f.type)) or 0) for f in fields]
+    def __init__(self, found: Index, fields: list[pa.Field], kinds: list[int], where: Where):
+        """kinds: of the lists that hold the fields' values."""
+        self._found, self._fields, self._kinds, self._where = found, fields, kinds, where
 
     def arrays(self) -> list[pa.Array]:
         out: list[Any] = [None] * len(self._fields)
@@ -164,10 +165,11 @@ def _lists_of_lists(found: FeatureList, field: pa.Field, where: Where) -> pa.Arr
     if found.missing.any() and not field.nullable:
         raise where.lacks(int(np.argmax(found.missing)), field)
     kinds = found.features.kinds
-    kinds[kinds == MISSING] = int(kind_of(value_type(field.type)) or 0)  # a feature of no kind is an empty list
+    kind = int(kind_of(value_type(field.type)) or 0)
+    kinds[kinds == MISSING] = kind  # a feature of no kind is an empty list
     inner = field.type.value_field.with_name(field.name)
     try:
-        lists = _Columns(found.features, [inner], Inside(where, found.message)).arrays()[0]
+        lists = _Columns(found.features, [inner], [kind], Inside(where, found.message)).arrays()[0]
     except BadMessage as error:
         raise BadMessage(found.message(error.index)) from None
     array = lists_of(found.counts, lists, found.missing, field.type.value_field)
@@ -177,7 +179,7 @@ def _lists_of_lists(found: FeatureList, field: pa.Field, where: Where) -> pa.Arr
 def _values(
     found: Index, values: np.ndarray, dtype: pa.DataType, name: str, missing: np.ndarray | None = None
 ) -> pa.Array:
-    if is_text(dtype):
+    if values.ndim == 2:  # where strings begin and end
         starts, ends = values[:, 0], values[:, 1]
         if missing is not None:
             starts, ends = np.where(missing, 0, starts), np.where(missing, 0, ends)

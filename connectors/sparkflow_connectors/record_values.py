@@ -93,7 +93,7 @@ def feature(name: str, array: pa.Array) -> Feature:
             )
     else:
         lengths = None if present is None else present.astype(np.int64)
-        values = array.drop_null()
+        values = array if present is None else array.drop_null()
     offsets = None
     if lengths is not None:
         offsets = np.zeros(len(array) + 1, np.int64)
@@ -118,6 +118,8 @@ def numbers(values: pa.Array, kind: int, name: str) -> np.ndarray:
 
 
 def cast(values: pa.Array, dtype: pa.DataType, name: str) -> pa.Array:
+    if values.type == dtype:
+        return values
     try:
         return values.cast(dtype)
     except pa.ArrowInvalid as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -62,16 +62,19 @@ class BadMessage(ValueError):
 
 @dataclass(frozen=True)
 class Index:
-    """Where the features of messages lie. kinds: uint8[feature, message], MISSING where a message lacks it. The places
-    have room for more messages than there are."""
+    """Where the features of messages lie. The places have room for more messages than there are."""
 
     keys: Keys
     buffer: np.ndarray
-    kinds: np.ndarray
     _forms: np.ndarray  # kinds, with DIRECT where `_firsts` has the value itself
     _firsts: np.ndarray
     _lasts: np.ndarray
     _whole: Sequence[bool] = ()  # of each feature that is read singly: whether every message has one value of it
+
+    @cached_property
+    def kinds(self) -> np.ndarray:
+        """uint8[feature, message], MISSING where a message lacks it."""
+        return self._forms & (DIRECT - 1)
 
     def whole(self, column: int) -> np.ndarray | None:
         """The values of a column that was told to be read singly, if every message has one; None: see `single`."""
@@ -89,7 +92,7 @@ class Index:
         return self._direct(column, kind), direct.view(np.uint8)
 
     def _direct(self, column: int, kind: int) -> np.ndarray:
-        firsts = self._firsts[column, : self.kinds.shape[1]]
+        firsts = self._firsts[column, : self._forms.shape[1]]
         if kind == BYTES_LIST:
             return np.stack([firsts, self._lasts[column, : len(firsts)]]).T
         return firsts.copy() if kind == INT64_LIST else firsts.astype(np.uint32).view(np.float32)
@@ -108,7 +111,7 @@ class Index:
         """(values, counts): [columns, messages, size], uninitialised where a message has fewer, and int64[columns,
         messages], how many it has. Bytes: [..., size, 2], where each starts and ends in the buffer. The columns must
         hold that kind or be missing, and not be told to the index as single. Raises BadMessage."""
-        values, counts = self._read(columns, kind, size, len(columns) * self.kinds.shape[1] * size, None)
+        values, counts = self._read(columns, kind, size, len(columns) * self._forms.shape[1] * size, None)
         return values.reshape(*counts.shape, size, *values.shape[1:]), counts
 
     def counts(self, columns: Sequence[int], kind: int) -> np.ndarray:
@@ -125,7 +128,7 @@ class Index:
         self, columns: Sequence[int], kind: int, size: int, total: int, to: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         loop, written, dtype, width = _READERS[kind]
-        out, counts = np.empty((total, *width), written), np.zeros((len(columns), self.kinds.shape[1]), np.int64)
+        out, counts = np.empty((total, *width), written), np.zeros((len(columns), self._forms.shape[1]), np.int64)
         to = np.zeros((1, 1), np.int64) if to is None else to
         bad = loop(self.buffer, np.array(columns, np.int64), self._firsts, self._lasts, to, size, out, counts)
         if bad >= 0:
@@ -134,7 +137,8 @@ class Index:
 
 
 class Room:
-    """Memory for the places of an index, for one after the other: fresh memory costs more than what is put there."""
+    """Memory for the places of an index, or for messages, for one after the other: fresh memory costs more than what is
+    put there."""
 
     def __init__(self) -> None:
         self._bytes = np.empty(0, np.uint8)
@@ -142,12 +146,17 @@ class Room:
     def take(self, keys: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(forms, all MISSING; firsts; lasts), until the next call."""
         cells = keys * n
-        if len(self._bytes) < 17 * cells + 8:
-            self._bytes = np.empty(17 * cells + 8, np.uint8)
-        words = self._bytes[: 16 * cells].view(np.int64).reshape(2, keys, n)
-        forms = self._bytes[16 * cells : 17 * cells].reshape(keys, n)
+        memory = self.take_bytes(17 * cells + 8)
+        words = memory[: 16 * cells].view(np.int64).reshape(2, keys, n)
+        forms = memory[16 * cells : 17 * cells].reshape(keys, n)
         forms[:] = MISSING
         return forms, words[0], words[1]
+
+    def take_bytes(self, size: int) -> np.ndarray:
+        """uint8[size], until the next call."""
+        if len(self._bytes) < size:
+            self._bytes = np.empty(size, np.uint8)
+        return self._bytes[:size]
 
 
 @lru_cache(256)
@@ -181,4 +190,4 @@ def index(
         raise BadMessage(int(bad))
     forms = forms[:, :n]
     whole = (forms == (wanted | DIRECT).astype(np.uint8)[:, None]).all(1).tolist() if n and singles else ()
-    return Index(keys, buffer, forms & (DIRECT - 1), forms, firsts, lasts, whole)
+    return Index(keys, buffer, forms, firsts, lasts, whole)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.records import encode_loops as loops
-from sparkflow_runtime.records.example import BYTES_LIST, FLOAT_LIST, INT64_LIST
+from sparkflow_runtime.records.example import BYTES_LIST, FLOAT_LIST, INT64_LIST, Room
 from sparkflow_runtime.records.framing import FOOTER, HEADER
 
 MESSAGES = loops.MESSAGES
@@ -49,11 +49,15 @@ class Feature:
 
 
 def encode(
-    features: Sequence[Feature], messages: int, framed: bool = False, tag: int = EXAMPLE_TAG
+    features: Sequence[Feature],
+    messages: int,
+    framed: bool = False,
+    tag: int = EXAMPLE_TAG,
+    room: Room | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(uint8, offsets): message i is the bytes offsets[i]:offsets[i + 1]; framed: as they stand in a TFRecord file. The
     features of a message stand in the given order. tag: SEQUENCES_TAG for the feature lists of a SequenceExample; its
-    context is as an Example."""
+    context is as an Example. room: where the bytes may be, until it is given to another call."""
     heads = [_head(f.name) for f in features]
     begins = np.cumsum([0, *map(len, heads)])
     words = [bytes([10, 0]) + head for head in heads]
@@ -65,7 +69,7 @@ def encode(
         row[:] = (*_places(feature), begin, end, word if by_words else -1, *_plain(feature, end - begin, by_words))
     most = messages * (6 + (HEADER + FOOTER) * framed + sum(_MOST_AROUND + len(h) for h in heads)) + 32
     most += sum(_most_of(f, messages) for f in features)
-    out, offsets = np.empty(most, np.uint8), np.zeros(messages + 1, np.int64)
+    out, offsets = (room or Room()).take_bytes(most), np.zeros(messages + 1, np.int64)
     text = np.frombuffer(bytearray(b"".join(heads + padded) + bytes(8)), np.uint8)
     used = loops.rows(table, text, framed, tag, out, offsets[1:])
     return out[:used], offsets

@@ -36,13 +36,22 @@ class RecordFile:
     """The records of one file, from the beginning.
 
     path: a local one, or a URI that pyarrow.fs knows (s3://, hdfs://, file:// ...). compression: '', 'GZIP' or 'ZLIB'.
+    reuse: a block's buffer holds until the next block is asked for: fresh memory costs as much as the reading.
     skip_damaged: leave out what is damaged and go on at the next whole record; `skipped` counts such places. Otherwise
     DataLossError with file and position. Raises NotFoundError, PermissionDeniedError.
     """
 
-    def __init__(self, path: str, compression: str = "", skip_damaged: bool = False, block_bytes: int = BLOCK_BYTES):
+    def __init__(
+        self,
+        path: str,
+        compression: str = "",
+        skip_damaged: bool = False,
+        block_bytes: int = BLOCK_BYTES,
+        reuse: bool = False,
+    ):
         self.path, self.skip_damaged, self.skipped = path, skip_damaged, 0
         self._block_bytes = block_bytes
+        self._buffers = [np.empty(0, np.uint8)] * 2 if reuse else []
         self._stream = open_stream(path, "rb", compression)
 
     def __enter__(self) -> RecordFile:
@@ -99,10 +108,18 @@ class RecordFile:
     def _next(self, left: np.ndarray, size: int, offset: int) -> tuple[np.ndarray, bool]:
         """(`left` and up to `size` bytes more of the file, whether there were any)."""
         have = len(left)
-        buffer = np.empty(have + size, np.uint8)
+        buffer = self._memory(have + size)
         buffer[:have] = left
         read = self._read(buffer[have:], offset + have) if size else 0
         return buffer[: have + read], read > 0
+
+    def _memory(self, size: int) -> np.ndarray:
+        """Of two that take turns, as what is left of a block is copied into the next one."""
+        if not self._buffers:
+            return np.empty(size, np.uint8)
+        buffer = self._buffers.pop(0)
+        self._buffers.append(buffer if len(buffer) >= size else np.empty(size, np.uint8))
+        return self._buffers[-1][:size]
 
     def _read(self, target: np.ndarray, offset: int) -> int:
         try:

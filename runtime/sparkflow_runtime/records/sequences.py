@@ -98,7 +98,7 @@ def feature_lists(lists: Lists) -> list[FeatureList]:
     shape = firsts.shape
     # A FeatureList has its features as a BytesList has its strings: to protobuf they are one.
     kinds = np.full(shape, BYTES_LIST, np.uint8)
-    spans, counts = Index(keys, buffer, kinds, kinds, firsts, lasts).ragged(range(shape[0]), BYTES_LIST)
+    spans, counts = Index(keys, buffer, kinds, firsts, lasts).ragged(range(shape[0]), BYTES_LIST)
     return [FeatureList(missing[c], counts[c], _index(buffer, spans[c], counts[c], keys)) for c in range(shape[0])]
 
 
@@ -109,7 +109,7 @@ def _index(buffer: np.ndarray, spans: np.ndarray, counts: np.ndarray, keys: Keys
     bad = _features(buffer, starts, ends, kinds, *places)
     if bad >= 0:
         raise BadMessage(int(np.searchsorted(np.cumsum(counts), bad, "right")))
-    return Index(keys, buffer, kinds, kinds, *places)
+    return Index(keys, buffer, kinds, *places)
 
 
 @compiled(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparkflow_runtime.records.example import INT64_LIST
+from sparkflow_runtime.records.example import INT64_LIST, Room
 from sparkflow_runtime.records.example_encode import Feature, encode
 from sparkflow_runtime.records.files import RecordFile, RecordWriter
 from sparkflow_runtime.records.framing import frame, frames
@@ -44,6 +44,25 @@ def test_a_known_file(version: str) -> None:
 @pytest.mark.parametrize("block", [16, 97, 1 << 20])
 def test_records_come_back_whatever_the_block(version: str, path: Path, block: int) -> None:
     assert read(path, block=block) == (RECORDS, 0)
+
+
+@pytest.mark.parametrize("block", [16, 97])
+def test_memory_of_blocks_is_used_again(path: Path, block: int) -> None:
+    with RecordFile(str(path), block_bytes=block, reuse=True) as file:
+        got, places = [], []
+        for found in file.blocks():
+            got += found.records()
+            places.append(found.buffer.ctypes.data)
+    assert got == RECORDS and len(set(places)) < len(places)
+
+
+def test_memory_of_messages_is_used_again() -> None:
+    numbers, room = np.arange(50), Room()
+    feature = Feature(b"n", INT64_LIST, numbers, None)
+    first, _ = encode([feature], 50, room=room)
+    kept = first.tobytes()
+    second, _ = encode([feature], 40, room=room)
+    assert np.shares_memory(first, second) and kept == encode([feature], 50)[0].tobytes()
 
 
 @pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
