@@ -57,14 +57,16 @@ def to_tfrecord(
     writer.begin()
     try:
         parts = [dask.delayed(_write)(part, i, writer) for i, part in enumerate(ddf.to_delayed())]
-        writer.commit([name for names in dask.compute(*parts) for name in names])
+        written = dask.compute(*parts)
+        nulls = frozenset[str]().union(*(nulls for _, nulls in written))
+        writer.commit([name for names, _ in written for name in names], nulls)
     except BaseException:
         writer.abort()
         raise
 
 
-def _write(part: pd.DataFrame, number: int, writer: FolderWriter) -> list[str]:
-    """Raises InvalidArgumentError where the partition is not as the frame says."""
+def _write(part: pd.DataFrame, number: int, writer: FolderWriter) -> tuple[list[str], frozenset[str]]:
+    """(files, columns with nulls). Raises InvalidArgumentError where the partition is not as the frame says."""
     if missing := [name for name in writer.schema.names if name not in part.columns]:
         raise InvalidArgumentError(
             f"Column {missing[0]!r} is missing in partition {number}, which has {', '.join(map(str, part.columns))}"
@@ -74,7 +76,7 @@ def _write(part: pd.DataFrame, number: int, writer: FolderWriter) -> list[str]:
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         told = ": ".join(map(str, error.args[::-1]))
         raise InvalidArgumentError(f"Partition {number} is not of the types that the frame says: {told}") from None
-    return writer.write(iter(table.to_batches(max_chunksize=10_000)), number)
+    return writer.write(iter(table.to_batches(max_chunksize=10_000)), number), writer.nulls
 
 
 def _part(path: str, dataset: Dataset, columns: list[str]) -> pd.DataFrame:

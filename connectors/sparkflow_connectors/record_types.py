@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -136,17 +136,36 @@ _SIMPLE: dict[str, pa.DataType] = {
 }  # fmt: skip
 
 
-def to_json(schema: pa.Schema, record_type: str) -> str:
-    return json.dumps({"version": 1, "recordType": record_type, "fields": [_field(f) for f in schema]}, indent=1)
+class WithoutNulls(NamedTuple):
+    """Columns that have no null in any row, though their types allow it, as long as there are so many files: another
+    file may be of somebody who does not tell."""
+
+    columns: frozenset[str] = frozenset()
+    files: int = -1
 
 
-def from_json(text: str, path: str) -> tuple[pa.Schema, str]:
-    """(schema, record type). Raises InvalidArgumentError where the file says something else."""
+class Sidecar(NamedTuple):
+    schema: pa.Schema
+    record_type: str
+    without_nulls: WithoutNulls = WithoutNulls()
+
+
+def to_json(schema: pa.Schema, record_type: str, without_nulls: WithoutNulls | None = None) -> str:
+    found = {"version": 1, "recordType": record_type, "fields": [_field(f) for f in schema]}
+    if without_nulls is not None:
+        found["withoutNulls"] = {"columns": sorted(without_nulls.columns), "files": without_nulls.files}
+    return json.dumps(found, indent=1)
+
+
+def from_json(text: str, path: str) -> Sidecar:
+    """Raises InvalidArgumentError where the file says something else."""
     try:
         found = json.loads(text)
         if found["version"] != 1:
             raise ValueError(f"version {found['version']}")
-        return pa.schema([_read_field(f) for f in found["fields"]]), found["recordType"]
+        told = found.get("withoutNulls")
+        without_nulls = WithoutNulls() if told is None else WithoutNulls(frozenset(told["columns"]), told["files"])
+        return Sidecar(pa.schema([_read_field(f) for f in found["fields"]]), found["recordType"], without_nulls)
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidArgumentError(f"{path} is no schema that this version can read: {error!r}") from None
 

@@ -59,7 +59,12 @@ class TFRecordSource(DataSource):
         return "tfrecord"
 
     def schema(self) -> StructType:
-        return from_arrow_schema(self._dataset(None).schema)
+        """Columns without a null are said to be never null: Spark, told so, does not ask it of each value."""
+        dataset = self._dataset(None)
+        full = dataset.without_nulls
+        return from_arrow_schema(
+            pa.schema([f.with_nullable(f.nullable and f.name not in full) for f in dataset.schema])
+        )
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return _Reader(self._dataset(schema), schema)
@@ -152,13 +157,13 @@ class _Reader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         counts = Counts()
         for batch in self._dataset.batches(partition.paths, self._columns, counts):  # type: ignore[attr-defined]
-            table = pa.Table.from_batches([batch]).cast(self._schema)
-            yield from table.to_batches()
+            yield batch if batch.schema.equals(self._schema) else batch.cast(self._schema)
 
 
 @dataclass
 class _Written(WriterCommitMessage):
     files: tuple[str, ...]
+    nulls: frozenset[str]
 
 
 class _Writer(DataSourceArrowWriter):
@@ -168,11 +173,13 @@ class _Writer(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         task = TaskContext.get()
         part, attempt = (task.partitionId(), task.taskAttemptId()) if task is not None else (0, 0)
-        batches = (b.cast(self._folder.schema) for b in iterator)
-        return _Written(tuple(self._folder.write(batches, part, f"{attempt}")))
+        files = self._folder.write(iterator, part, f"{attempt}")
+        return _Written(tuple(files), self._folder.nulls)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._folder.commit([name for m in messages if isinstance(m, _Written) for name in m.files])
+        written = [m for m in messages if isinstance(m, _Written)]
+        nulls = frozenset[str]().union(*(m.nulls for m in written))
+        self._folder.commit([name for m in written for name in m.files], nulls)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self._folder.abort()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 
 from sparkflow_connectors.plain_types import plain_schema
@@ -27,6 +28,7 @@ from sparkflow_connectors.record_types import (
     EXAMPLE,
     RECORD_TYPES,
     SIDECAR,
+    Sidecar,
     check_schema,
     from_json,
     is_text,
@@ -46,7 +48,7 @@ _HADOOP_CODECS = {"gzipcodec": "gzip", "defaultcodec": "deflate", "deflatecodec"
 SUFFIXES = {"": "", "GZIP": ".gz", "ZLIB": ".zlib"}
 _READ_SUFFIXES = {".gz": "GZIP", ".zlib": "ZLIB", ".deflate": "ZLIB"}  # Hadoop calls the second the third
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-BATCH_ROWS = 10_000
+BATCH_ROWS = 10_000  # about; half as many again at the most
 _SAMPLE_FILES = 64
 log = logging.getLogger("sparkflow")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -86,13 +88,14 @@ class Counts:
 @dataclass(frozen=True)
 class Dataset:
     """The files of one or more folders or patterns, and their schema; partition columns come last, as strings or
-    whole numbers."""
+    whole numbers. without_nulls: columns in which none of these files has a null, where that is known."""
 
     files: tuple[str, ...]
     schema: pa.Schema
     record_type: str
     options: Options
     partitions: dict[str, dict[str, str | None]] = field(default_factory=dict)  # file -> column -> value
+    without_nulls: frozenset[str] = frozenset()
 
     def batches(
         self, files: Sequence[str] | None = None, columns: Sequence[str] | None = None, counts: Counts | None = None
@@ -105,7 +108,8 @@ class Dataset:
         own = {c for folders in self.partitions.values() for c in folders}
         inside = Decoder(self._inside(wanted, own), self.record_type)
         for path in self.files if files is None else files:
-            with RecordFile(path, compression_of(path, self.options.codec), self.options.on_error == "skip") as file:
+            compression = compression_of(path, self.options.codec)
+            with RecordFile(path, compression, self.options.on_error == "skip", reuse=True) as file:
                 for block in file.blocks():
                     yield from self._of_block(block, path, inside, wanted, counts)
                 counts.damaged += file.skipped
@@ -122,8 +126,11 @@ class Dataset:
     def _of_block(
         self, block: Block, path: str, inside: Decoder, wanted: pa.Schema, counts: Counts
     ) -> Iterator[pa.RecordBatch]:
-        for at in range(0, len(block.starts), BATCH_ROWS):
-            part = block._replace(starts=block.starts[at : at + BATCH_ROWS], ends=block.ends[at : at + BATCH_ROWS])
+        parts = max(
+            round(len(block.starts) / BATCH_ROWS), 1
+        )  # alike: a few rows cost as much to hand over as thousands
+        for starts, ends in zip(np.array_split(block.starts, parts), np.array_split(block.ends, parts)):
+            part = block._replace(starts=starts, ends=ends)
             batch = inside.batch(part, path)
             counts.records += len(part.starts)
             values = self.partitions.get(path, {})
@@ -192,7 +199,7 @@ def open_tfrecord(
     """
     options = options or Options()
     folders: dict[str, list[tuple[str, dict[str, str | None]]]] = {}
-    sidecars: dict[str, tuple[pa.Schema, str]] = {}
+    sidecars: dict[str, Sidecar] = {}
     for path in map(local_path, [paths] if isinstance(paths, str | os.PathLike) else paths):
         for root in [path] if os.path.exists(path) or not glob.has_magic(path) else sorted(glob.glob(path)):
             settled(root)
@@ -204,10 +211,10 @@ def open_tfrecord(
     if not found and not sidecars:
         raise NotFoundError(f"{paths}: there is no record file; names that begin with _ or . are not read")
     record_type, schema = options.record_type or EXAMPLE, options.schema
-    for root, (its_schema, its_type) in sidecars.items():
-        other = next(iter(sidecars.items()))
-        if (its_schema, its_type) != other[1]:
-            raise InvalidArgumentError(f"{root} and {other[0]} have different schemas; read them one by one")
+    for root, (its_schema, its_type, _) in sidecars.items():
+        first, other = next(iter(sidecars.items()))
+        if (its_schema, its_type) != other[:2]:
+            raise InvalidArgumentError(f"{root} and {first} have different schemas; read them one by one")
         record_type = options.record_type or its_type
         schema = its_schema if schema is None and record_type == its_type else schema
     if record_type == BYTE_ARRAY:
@@ -218,7 +225,10 @@ def open_tfrecord(
     folders_of = {name for values in partitions.values() for name in values}
     schema = plain_schema(schema)
     check_schema(pa.schema([f for f in schema if f.name not in folders_of]), record_type)
-    return Dataset(tuple(p for p, _ in found), _with_partitions(schema, found), record_type, options, partitions)
+    full = [s.without_nulls.columns for r, s in sidecars.items() if s.without_nulls.files == len(folders[r])]
+    without = frozenset.intersection(*full) if 0 < len(full) == len(folders) else frozenset()
+    schema = _with_partitions(schema, found)
+    return Dataset(tuple(p for p, _ in found), schema, record_type, options, partitions, without)
 
 
 def read_tfrecord(
@@ -255,7 +265,7 @@ def _partition_value(part: str) -> tuple[str, str | None]:
     return unquote(name), None if value == NULL_PARTITION else unquote(value, errors="surrogateescape")
 
 
-def sidecar_of(root: str) -> tuple[pa.Schema, str] | None:
+def sidecar_of(root: str) -> Sidecar | None:
     path = Path(root if os.path.isdir(root) else os.path.dirname(root)) / SIDECAR
     try:
         return from_json(path.read_text(encoding="utf-8"), str(path))
@@ -284,6 +294,8 @@ def _with_partitions(schema: pa.Schema, found: list[tuple[str, dict[str, str | N
 
 
 def _repeated(value: str | None, column: pa.Field, rows: int, path: str) -> pa.Array:
+    if value is None and not column.nullable:
+        raise InvalidArgumentError(f"{path}: partition column {column.name!r} is null, the schema says it is never")
     if value is None:
         return pa.nulls(rows, column.type)
     text = pa.scalar(value.encode(errors="surrogateescape"))

@@ -24,6 +24,7 @@ from sparkflow_connectors.record_batches import encoded
 from sparkflow_connectors.record_types import (
     BYTE_ARRAY,
     EXAMPLE,
+    WithoutNulls,
     check_folder_type,
     check_schema,
     joined,
@@ -45,6 +46,7 @@ from sparkflow_connectors.tfrecord import (
 )
 from sparkflow_connectors.tfrecord_commit import TEMPORARY, held, is_showing, settle, settled, show
 from sparkflow_runtime.records import ready
+from sparkflow_runtime.records.example import Room
 from sparkflow_runtime.records.files import RecordWriter
 from sparkflow_runtime.wire.errors import (
     AlreadyExistsError,
@@ -99,6 +101,12 @@ class FolderWriter:
             check_folder_type(schema.field(name))
         check_schema(self.inside, record_type)
         self.token = token or secrets.token_hex(8)
+        self._nulls: dict[str, set[str]] = {}
+
+    @property
+    def nulls(self) -> frozenset[str]:
+        """The columns with a null in what this process has written."""
+        return frozenset[str]().union(*list(self._nulls.values()))
 
     @property
     def temporary(self) -> str:
@@ -128,11 +136,11 @@ class FolderWriter:
         if there is None:
             self._check_foreign()
             return self.schema
-        schema = joined(there[0], self.schema) if there[1] == self.record_type else None
+        schema = joined(there.schema, self.schema) if there.record_type == self.record_type else None
         if schema is None:
             raise InvalidArgumentError(
-                f"{self.path} holds {there[1]} of {_line(there[0])}; what is appended is {self.record_type} of "
-                f"{_line(self.schema)}"
+                f"{self.path} holds {there.record_type} of {_line(there.schema)}; what is appended is "
+                f"{self.record_type} of {_line(self.schema)}"
             )
         return schema
 
@@ -158,15 +166,19 @@ class FolderWriter:
         ready.wait()
         file = f"part-{part:05d}-{self.token}{attempt}.tfrecord{SUFFIXES[self.compression]}"
         open_files: dict[str, RecordWriter] = {}
+        room, nulls = Room(), self._nulls.setdefault(file, set())
         try:
             for batch in batches:
-                for folder, rows in self._split(plain_batch(batch).cast(self.schema)):
+                if batch.schema != self.schema:
+                    batch = plain_batch(batch).cast(self.schema)
+                nulls.update(n for n, c in zip(self.schema.names, batch.columns) if c.null_count)
+                for folder, rows in self._split(batch):
                     name = os.path.join(folder, file)
                     if name not in open_files:
                         self._part_folder(folder)
                         held = len(open_files) < _HELD_OPEN
                         open_files[name] = RecordWriter(os.path.join(self.temporary, name), self.compression, held)
-                    open_files[name].write_framed(encoded(rows, self.record_type))
+                    open_files[name].write_framed(encoded(rows, self.record_type, room))
             for writer in open_files.values():
                 writer.close()
         except BaseException as error:
@@ -187,13 +199,26 @@ class FolderWriter:
             raise
         return list(open_files)
 
-    def commit(self, files: Sequence[str]) -> None:
-        """Show these files, then the sidecar and `_SUCCESS`. Of writers that commit at once one does so after the
-        other. Raises as `begin` where another was quicker, with what the mode or the schema does not allow."""
+    def commit(self, files: Sequence[str], nulls: Collection[str] | None = None) -> None:
+        """Show these files, then the sidecar and `_SUCCESS`. nulls: the columns that have some in these files, where
+        that is known. Of writers that commit at once one does so after the other. Raises as `begin` where another was
+        quicker, with what the mode or the schema does not allow."""
         with held(self.path):
             settle(self.path)
-            schema = to_json(self._check(), self.record_type)
-            show(self.path, self.temporary, files, self.mode == "overwrite", schema)
+            schema = self._check()
+            without = None if nulls is None else self._without_nulls(len(files), nulls)
+            show(self.path, self.temporary, files, self.mode == "overwrite", to_json(schema, self.record_type, without))
+
+    def _without_nulls(self, files: int, nulls: Collection[str]) -> WithoutNulls | None:
+        """Of the rows there are and so many files more. A struct of nulls cannot be told from a null."""
+        full = frozenset(f.name for f in self.schema if f.name not in nulls and not pa.types.is_struct(f.type))
+        before = 0 if self.mode == "overwrite" else sum(1 for _ in files_of(self.path))
+        if not before:
+            return WithoutNulls(full, files)
+        there = sidecar_of(self.path)
+        if there is None or there.without_nulls.files != before:
+            return None
+        return WithoutNulls(full & there.without_nulls.columns, before + files)
 
     def abort(self) -> None:
         if is_showing(self.path, self.temporary):  # there is no way back: who comes next finishes that
@@ -259,7 +284,7 @@ def to_tfrecord(
         files = []
         for part, at in enumerate(range(0, max(1, table.num_rows), rows_per_file)):
             files += writer.write(iter(table.slice(at, rows_per_file).to_batches(BATCH_ROWS)), part)
-        writer.commit(files)
+        writer.commit(files, writer.nulls)
     except BaseException:
         writer.abort()
         raise

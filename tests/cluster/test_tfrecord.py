@@ -25,6 +25,7 @@ def test_spark_writes_and_reads(clusters: Any, tmp_path: Path) -> None:
     frame.write.format("tfrecord").mode("append").option("codec", "gzip").option("partitionBy", "p").save(folder)
     back = spark.read.format("tfrecords").load(folder)
     assert {f.name: f.dataType for f in back.schema} == {f.name: f.dataType for f in frame.schema}
+    assert [f.name for f in back.schema if f.nullable] == ["b"], "so Spark need not ask each value of the others"
     assert back.where("p = 1").count() == 1500 and back.count() == 3000
     assert back.select(frame.columns).orderBy("i").collect() == frame.orderBy("i").collect()
     pruned = spark.read.format("tfrecord").schema("i int, name string").load(folder)
@@ -34,7 +35,12 @@ def test_spark_writes_and_reads(clusters: Any, tmp_path: Path) -> None:
     for name, rows in (("one", spark.range(3)), ("other", spark.range(3, 9))):
         rows.write.format("tfrecord").mode("append").save(f"{tmp_path}/{name}")
     several = spark.read.format("tfrecord").load([f"{tmp_path}/one", f"file://{tmp_path}/other"])
-    assert several.selectExpr("sum(id)").first()[0] == 36
+    assert several.selectExpr("sum(id)").first()[0] == 36 and not several.schema["id"].nullable
+    spark.range(9, 12).selectExpr("if(id = 9, null, id) id").write.format("tfrecord").mode("append").save(
+        f"{tmp_path}/other"
+    )
+    more = spark.read.format("tfrecord").load(f"{tmp_path}/other")
+    assert more.schema["id"].nullable and more.where("id is null").count() == 1
 
     spark.range(5).write.format("tfrecord").mode("overwrite").save(folder)
     assert [r.id for r in spark.read.format("tfrecord").load(folder).orderBy("id").collect()] == [0, 1, 2, 3, 4]
