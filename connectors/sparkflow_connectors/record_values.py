@@ -31,7 +31,8 @@ class Where:
 
     def lacks(self, i: int, field: pa.Field) -> InvalidArgumentError:
         return InvalidArgumentError(
-            f"{self.record(i)} has no feature {field.name!r}, which the schema says is never null"
+            f"{self.record(i)} has no feature {field.name!r}, which the schema says is never null. Read the folder "
+            "anew, if rows were added since, or give a schema in which it may be"
         )
 
     def has_several(self, i: int, field: pa.Field, count: int) -> InvalidArgumentError:

@@ -1,24 +1,16 @@
 """Arrow batches to TFRecord bytes and back, records a second of one core (CPU time, the best of many).
 
     python tests/benchmarks/bench_records.py
-    python tests/benchmarks/bench_records.py --spark [--rows 1000000]
 
 keys40: a label, 13 floats and 26 integers, each a feature of its own; packed: three features; half missing: of the 40;
 floats, ints: 200 a record; strings: five of 300 bytes; words: 20 a record; sequences: SequenceExample of two feature
 lists of 5 x 8. Sums are checked.
-
---spark: `df.write` and `spark.read` of format tfrecord in two tasks, keys40 from a DataFrame in Spark's cache: M rows/s
-by the clock, and us a row of processor time of all processes, the best of rounds. Once as Spark is, which asks every
-column for its bytes before each row it hands to Python, and once with spark.sql.execution.arrow.maxBytesPerBatch at
-2147483647, which is to ask none: batches then end at 10,000 rows alone, so this is for rows that are small.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +26,6 @@ from sparkflow_runtime.records.files import Block
 from sparkflow_runtime.records.framing import frame, frames
 
 ROWS, ROUNDS = 10_000, 30
-BYTES_A_BATCH = "spark.sql.execution.arrow.maxBytesPerBatch"
 
 
 def batches() -> dict[str, pa.RecordBatch]:
@@ -96,43 +87,8 @@ def best_s(work: Callable[[], Any]) -> float:
     return min(taken)
 
 
-def in_spark(rows: int) -> None:
-    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
-    from bench_transform import best_s as best_of
-
-    from sparkflow_connectors.java import ensure_java
-
-    ensure_java()
-    spark = tf.spark.session(master="local[2]")
-    tf.spark.register_tfrecord(spark)
-    floats = [f"cast(randn({i}) as float) I{i}" for i in range(13)]
-    ids = [f"cast(rand({i}) * 100000 as bigint) C{i}" for i in range(26)]
-    frame = spark.range(0, rows, 1, 2).selectExpr("id % 2 label", *floats, *ids).cache()
-    if frame.count() != rows:
-        raise SystemExit("wrong table")
-    with tempfile.TemporaryDirectory() as folder:
-
-        def write() -> None:
-            frame.write.format("tfrecord").mode("overwrite").save(folder + "/table")
-
-        def read() -> None:
-            spark.read.format("tfrecord").load(folder + "/table").write.format("noop").mode("overwrite").save()
-
-        given = spark.conf.get(BYTES_A_BATCH)
-        for limit in (given, str((1 << 31) - 1)):
-            spark.conf.set(BYTES_A_BATCH, limit)
-            for what, (clock, cpu) in zip(("write", "read"), best_of(write, read, rounds=4).tolist()):
-                print(f"{what}, {BYTES_A_BATCH}={limit}: {rows / clock / 1e6:.2f} M rows/s, {cpu / rows * 1e6:.2f} us")
-    spark.stop()
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--spark", action="store_true")
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    given = parser.parse_args()
-    if given.spark:
-        return in_spark(given.rows)
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     for name, batch in batches().items():
         kind = "SequenceExample" if name == "sequences" else "Example"
         data = encoded(batch, kind)

@@ -165,7 +165,9 @@ def test_what_does_not_fit(dtype: Any, values: Any, asked: Any, message: str, re
 @pytest.mark.parametrize("record_type", ["Example", "SequenceExample"])
 def test_a_column_that_is_never_null(record_type: str) -> None:
     data = block(encoded(pa.record_batch([pa.array([1, None])], names=["c"]), record_type))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="has no feature 'c', which the schema says is never null"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"no feature 'c', which the schema says is never null\. Read"
+    ):
         Decoder(pa.schema([pa.field("c", pa.int64(), nullable=False)]), record_type).batch(data)
 
 
