@@ -49,42 +49,6 @@ def test_round_trip(tmp_path: Path, codec: str, record_type: str) -> None:
     )
 
 
-def test_batches_of_a_block_are_alike(tmp_path: Path) -> None:
-    to_tfrecord(pa.table({"s": ["x" * 370] * 23_000}), str(tmp_path / "out"))
-    rows = [batch.num_rows for batch in open_tfrecord(str(tmp_path / "out")).batches()]
-    assert sum(rows) == 23_000 and min(rows) > 2_000, "no handful of rows at the end of a block"
-
-
-def test_columns_without_a_null_are_known(tmp_path: Path) -> None:
-    folder, rows = str(tmp_path / "out"), table()
-    rows = rows.append_column("s", pa.array([{"a": None}] * 25, pa.struct([("a", pa.int64())])))
-    to_tfrecord(rows, folder, rows_per_file=10)
-    assert open_tfrecord(folder).without_nulls == {"id", "flag", "x", "day"}, "a struct of nulls is read as a null"
-    to_tfrecord(rows.set_column(0, "id", pa.nulls(25, pa.int32())), folder, "append")
-    assert open_tfrecord(folder).without_nulls == {"flag", "x", "day"}
-    both = [folder, str(tmp_path / "other")]
-    to_tfrecord(rows.set_column(1, "flag", pa.nulls(25, pa.bool_())), both[1], "append")
-    assert open_tfrecord(both).without_nulls == {"x", "day"}
-    first = next((tmp_path / "out").glob("part*"))
-    (tmp_path / "out" / "theirs").write_bytes(first.read_bytes())  # another writer may leave features out
-    assert not open_tfrecord(folder).without_nulls
-    to_tfrecord(rows, folder, "append")
-    assert not open_tfrecord(folder).without_nulls, "not of what is appended to such files"
-    to_tfrecord(rows, folder, "overwrite", partition_by=["day"])
-    assert open_tfrecord(folder).without_nulls == {"id", "flag", "x", "day"}
-    writer = FolderWriter(folder, rows.schema, "append", partition_by=["day"])
-    writer.begin()
-    writer.commit(writer.write(iter(rows.to_batches()), 0))
-    assert not open_tfrecord(folder).without_nulls, "where nobody says whether there are nulls"
-
-
-def test_a_folder_of_nulls_where_none_may_be(tmp_path: Path) -> None:
-    to_tfrecord(pa.table({"a": [1, 2], "day": ["x", None]}), str(tmp_path / "out"), partition_by=["day"])
-    never = pa.schema([("a", pa.int64()), pa.field("day", pa.string(), nullable=False)])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="partition column 'day' is null, the schema says it is"):
-        read_tfrecord(str(tmp_path / "out"), schema=never)
-
-
 def test_categories_and_views_come_back_as_values(tmp_path: Path) -> None:
     there = pa.array(["a", None, "b"])
     to_tfrecord(
