@@ -94,6 +94,8 @@ def _sparse_rows(indices: Any, values: Any, size: Any) -> Rows:
 
 
 def generated(generator: Callable[..., Iterable[Any]], output_types: Any, output_shapes: Any, args: Any) -> Begun:
+    if not callable(generator):
+        raise TypeError(f"`generator` must be a Python callable, got {generator!r}")
     kinds = tuple(map(dtypes.as_dtype, leaves_of(output_types)))
     like = structured(output_types)
     dims = (None,) * len(kinds) if output_shapes is None else elements.dims_like(like, output_shapes)
@@ -133,6 +135,8 @@ def numbers(args: tuple[Any, ...], output_type: Any) -> Begun:
 def zipped(datasets: Any) -> Begun:
     """A structure of datasets, side by side."""
     parts = nest.flatten(datasets)
+    if isinstance(datasets, list) or not all(hasattr(d, "_rows") for d in parts):
+        raise TypeError(f"zip takes (nested) tuples and dicts of datasets, and no lists, got {datasets!r}")
     like = nest.map_structure(lambda d: d._spec.like, datasets)
     kinds, dims = [t for d in parts for t in d._spec.types], [s for d in parts for s in d._spec.dims]
     tensors = tuple(t for d in parts for t in d._tensors)

@@ -301,12 +301,17 @@ class Dataset:
         )
 
     def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
-        """The elements for which the predicate is true."""
+        """The elements for which the predicate is true. Raises ValueError unless it gives one boolean scalar."""
         function = Function(predicate, self._spec)
+        if function.spec.types != (dtypes.bool_,) or function.spec.dims[0] not in (None, ()):
+            raise ValueError(f"`predicate` must return a `tf.bool` scalar tensor, but it gives {function.spec.kinds}")
         return self._applied(function, lambda rows, call: (row for row in rows if bool(call(row)[0])))
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
-        return transformation_func(self)
+        made = transformation_func(self)
+        if not hasattr(made, "_rows"):
+            raise TypeError(f"`transformation_func` must return a `tf.data.Dataset` object. Got {type(made)}.")
+        return made
 
     def flat_map(self, map_func: Callable[..., Dataset], name: str | None = None) -> Dataset:
         """The elements of the datasets that map_func makes of each, one dataset after the other."""

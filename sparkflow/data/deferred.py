@@ -17,7 +17,7 @@ import numpy as np
 from sparkflow.data.elements import Fed, Function
 from sparkflow.framework import shapes
 from sparkflow_runtime.wire import dtypes
-from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, OpError
 
 Row = list[Any]
 Columns = list[Any]
@@ -227,4 +227,4 @@ def padded(column: tuple[Any, ...], dims: shapes.Dims, value: Any, dtype: dtypes
 
 def check_padding(largest: list[int], sizes: list[int]) -> None:
     if any(m > s for m, s in zip(largest, sizes)):
-        raise InvalidArgumentError(f"Attempted to pad to a smaller size than the input element: {largest} > {sizes}")
+        raise DataLossError(f"Attempted to pad to a smaller size than the input element: {largest} > {sizes}")

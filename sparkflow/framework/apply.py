@@ -126,6 +126,8 @@ def constant(
     value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False
 ) -> Tensor:
     """A Const node. shape: broadcasts the value to it, repeating the last element as TensorFlow does."""
+    if isinstance(value, Tensor):
+        raise TypeError(f"Expected any non-tensor type, got {value}: it is no constant")
     array = as_array(value, None if dtype is None else as_dtype(dtype))
     if shape is not None:
         array = _fill_to(array, shapes.as_dims(shape), verify_shape)

@@ -7,17 +7,15 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from functools import lru_cache
 from typing import Any
 
 from sparkflow.framework.collections import Collections
 from sparkflow.framework.graph_scopes import NameScope, OfThread, Pushed
-from sparkflow.framework.operation import Operation, Tensor
+from sparkflow.framework.operation import Operation, Tensor, write
 from sparkflow.framework.registry import OpSpec, lookup
 from sparkflow.framework.shapes import show
 from sparkflow.framework.user_frame import user_frame
 from sparkflow_runtime.wire import attrs as wire_attrs
-from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.devices import DeviceSpec, canonical, merge
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import AttrValue, GraphDef, NodeDef
@@ -108,7 +106,7 @@ class Graph(Collections):
         if self._colocation_stack:
             target = self._colocation_stack[-1]
             own = op.attrs.get("_class", [])
-            op.attrs["_class"] = sorted({*own, *target.colocation_groups()})
+            op.attrs["_class"] = sorted({*own, *target._colocated_with()})
             op._device = target.device
             return
         for device in reversed(self._device_stack):
@@ -137,13 +135,16 @@ class Graph(Collections):
         return self._made[version:to_version]
 
     def get_operation_by_name(self, name: str) -> Operation:
+        """Raises KeyError where the graph has none, ValueError on the name of a tensor."""
+        if ":" in _text(name, "Operation"):
+            raise ValueError(f"The name {name!r} appears to refer to a Tensor, not an Operation.")
         if name not in self._ops:
             raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
         return self._ops[name]
 
     def get_tensor_by_name(self, name: str) -> Tensor:
         """Raises ValueError on a name that is not 'op:index', KeyError where the graph has no such tensor."""
-        op_name, colon, index = name.partition(":")
+        op_name, colon, index = _text(name, "Tensor").partition(":")
         if not colon and name in self._ops:
             raise ValueError(f"The name {name!r} refers to an Operation, not a Tensor. Tensor names look like 'op:0'.")
         if not index.isdigit():
@@ -181,12 +182,12 @@ class Graph(Collections):
         graph_def = GraphDef()
         graph_def.versions.producer = _PRODUCER
         for op in self._made[from_version:to_version]:
-            _write(op, graph_def.node.add(), add_shapes)
+            write(op, graph_def.node.add(), add_shapes)
         return graph_def
 
     def write_node(self, name: str, node: NodeDef) -> None:
         """Make an empty node the one of that name, with `_output_shapes`."""
-        _write(self._ops[name], node, True)
+        write(self._ops[name], node, True)
 
     @property
     def version(self) -> int:
@@ -358,16 +359,10 @@ class Graph(Collections):
         return found
 
 
-def _write(op: Operation, node: NodeDef, add_shapes: bool) -> None:
-    op.write(node)
-    if add_shapes and op.outputs:
-        node.attr["_output_shapes"].CopyFrom(_shapes_attr(tuple([t._shape for t in op.outputs])))
-
-
-@lru_cache(maxsize=4096)
-def _shapes_attr(shapes: tuple[Any, ...]) -> AttrValue:
-    """Graphs have many tensors and few different shapes; the result is only copied from."""
-    return wire_attrs.encode([Shape(s) for s in shapes])
+def _text(name: Any, what: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{what} names are strings, not {type(name).__name__}.")
+    return name
 
 
 _default: ContextVar[Graph | None] = ContextVar("sparkflow_default_graph", default=None)

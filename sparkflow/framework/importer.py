@@ -29,14 +29,18 @@ def import_graph_def(
     Nodes may stand in any order; only loops (NextIteration into Merge) may close a cycle. A loop that comes in this way
     runs, but has no gradient. What calls functions of the GraphDef's library (If, While, Case, PartitionedCall) is
     replaced by their nodes, and has gradients. Variables that are resources become those that ops refer to. Raises
-    InvalidArgumentError on an input that no node makes. op_dict and producer_op_list are not looked at: the ops are
+    InvalidArgumentError on an input that no node makes, ValueError where input_map or return_elements name what the
+    GraphDef does not have. op_dict and producer_op_list are not looked at: the ops are
     the table's.
     """
+    if not isinstance(graph_def, GraphDef):
+        raise TypeError(f"Argument `graph_def` must be a GraphDef proto, got {type(graph_def).__name__}")
     graph = get_default_graph()
     scope = "import" if name is None else name
     library = {function.signature.name: function for function in graph_def.library.function}
     adding = _Import(f"{graph.unique_name(scope)}/" if scope else "", input_map or {}, library)
     ordered, back_edges = _in_order(graph_def)
+    adding.check_names(ordered, return_elements or ())
     graph._used_names.update({(adding.prefix + node.name).lower(): 1 for node in ordered})  # functions take others
     with graph._unfinished:
         for node in ordered:
@@ -55,9 +59,25 @@ class _Import:
         self.graph, self.prefix, self.library = get_default_graph(), prefix, library
         self.replaced = {_with_port(key): convert_to_tensor(value) for key, value in input_map.items()}
 
+    def check_names(self, nodes: Sequence[NodeDef], elements: Sequence[str]) -> None:
+        """Raises ValueError where the GraphDef has not what is to be replaced or returned."""
+        known = {node.name for node in nodes}
+        if missing := [key for key in self.replaced if _source(key) not in known]:
+            raise ValueError(f"Attempted to map inputs that were not found in graph_def: {missing}")
+        if missing := [element for element in elements if _source(element) not in known]:
+            raise ValueError(f"Requested return_elements were not found in graph_def: {missing}")
+
     def _tensor(self, edge: str) -> Tensor:
         edge = _with_port(edge)
-        return self.replaced[edge] if edge in self.replaced else self.graph.get_tensor_by_name(self.prefix + edge)
+        if edge not in self.replaced:
+            return self.graph.get_tensor_by_name(self.prefix + edge)
+        given, port = self.replaced[edge], int(edge.rpartition(":")[2])
+        own = self.graph._ops[self.prefix + _source(edge)].outputs[port:][:1]
+        if own and own[0].dtype.base_dtype is not given.dtype.base_dtype:
+            raise ValueError(
+                f"import_graph_def: input_map gives {given.dtype.name} for {edge!r}, which is {own[0].dtype.name}"
+            )
+        return given
 
     def add(self, node: NodeDef, later: set[str]) -> None:
         """later: its inputs that are not made yet; another input stands for them until close_loop."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sparkflow.framework import shapes
 from sparkflow.framework.registry import OpSpec
 from sparkflow.framework.shapes import Dims, TensorShape
 from sparkflow_runtime.wire import attrs as wire_attrs
+from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.protos import AttrValue, NodeDef, OpDef
 
@@ -218,8 +220,12 @@ class Operation:
     def _set_control_flow_context(self, context: Any) -> None:
         self._control_flow_context = context
 
-    def colocation_groups(self) -> list[str]:
+    def _colocated_with(self) -> list[str]:
         return list(self.attrs.get("_class", [])) or [f"loc:@{self.name}"]
+
+    def colocation_groups(self) -> list[bytes]:
+        """What it must stand beside, b"loc:@<name>" each; itself where it says nothing."""
+        return [group.encode() for group in self._colocated_with()]
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
         self.graph.session_for(session, "run").run(self, feed_dict)
@@ -231,3 +237,16 @@ class Operation:
 def edge_name(tensor: Tensor) -> str:
     """As an input is written in a NodeDef: the op's name, ':index' only above 0."""
     return tensor.op.name if tensor.value_index == 0 else tensor.name
+
+
+def write(op: Operation, node: NodeDef, add_shapes: bool) -> None:
+    """Fill in an empty node; add_shapes: with `_output_shapes`."""
+    op.write(node)
+    if add_shapes and op.outputs:
+        node.attr["_output_shapes"].CopyFrom(_shapes_attr(tuple([t._shape for t in op.outputs])))
+
+
+@lru_cache(maxsize=4096)
+def _shapes_attr(shapes: tuple[Any, ...]) -> AttrValue:
+    """Graphs have many tensors and few different shapes; the result is only copied from."""
+    return wire_attrs.encode([Shape(s) for s in shapes])

@@ -48,6 +48,8 @@ def gradients(
     if len(seeds) != len(y_tensors):
         raise ValueError(f"gradients: grad_ys must match ys one to one, got {len(seeds)} for {len(y_tensors)} ys")
     graph = get_default_graph()
+    for tensor in (*y_tensors, *x_tensors, *stops):
+        graph._check_own(tensor.op, "gradients")
     with graph._unfinished, graph.name_scope(name or "gradients") as scope:
         level = Level(y_tensors, set(x_tensors), {s.op for s in stops})
         context = graph._get_control_flow_context()

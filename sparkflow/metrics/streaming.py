@@ -50,13 +50,15 @@ def _of_rank(weights: Any, values: Any) -> Any:
 
 
 def same_rank(labels: Any, predictions: Any) -> tuple[Any, Any]:
-    """Both as tensors; a last size of 1 that only one of them has is squeezed away."""
+    """Both as tensors; a last size of 1 that only one of them has is squeezed away. Raises ValueError where
+    they then differ."""
     labels, predictions = convert_to_tensor(labels), convert_to_tensor(predictions)
     a, b = labels.shape.ndims, predictions.shape.ndims
     if a is not None and b is not None and a == b + 1:
         labels = array.squeeze(labels, [-1])
     elif a is not None and b is not None and b == a + 1:
         predictions = array.squeeze(predictions, [-1])
+    predictions.shape.assert_is_compatible_with(labels.shape)
     return labels, predictions
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkflow.framework import shapes
 from sparkflow.framework.apply import apply_op, constant, convert_to_tensor, type_of_tensors
-from sparkflow.framework.constant_value import constant_value_as_shape
+from sparkflow.framework.constant_value import constant_value, constant_value_as_shape
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.framework.registry import op
@@ -16,6 +16,7 @@ from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.ops import array_rules, rules
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.attrs import Shape
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 # ---------------------------------------------------------------------- passing on
 
@@ -138,6 +139,9 @@ op("OnesLike", "x: T -> y: T", rules.same)
 def _filled_shape(op: Operation) -> Dims:
     rules.require_rank(op, "dims", op.inputs[0], 1)
     rules.require_rank(op, "value", op.inputs[1], 0)
+    sizes = constant_value(op.inputs[0])
+    if sizes is not None and (sizes < 0).any():
+        raise InvalidArgumentError(f"Fill dimensions must be >= 0, got {sizes.tolist()}")
     return constant_value_as_shape(op.inputs[0])
 
 

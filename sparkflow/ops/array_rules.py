@@ -11,6 +11,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
 def reshape(op: Operation) -> list[Dims]:
+    rules.require_rank(op, "shape", op.inputs[1], 1)
     old, new = op.inputs[0]._shape, constant_value_as_shape(op.inputs[1])
     if old is None or new is None or (None in old and 0 not in old):
         return [_with_carried(old, new)]

@@ -46,6 +46,8 @@ def _strided_rule(op: Operation) -> list[Dims]:
     if dims is None or count is None:
         return [None]
     masks = {m: op.attrs[f"{m}_mask"] for m in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    if masks["ellipsis"] & (masks["ellipsis"] - 1):
+        raise InvalidArgumentError("Multiple ellipses in slice spec not allowed")
     taken = sum(1 for i in range(count) if not (masks["ellipsis"] | masks["new_axis"]) >> i & 1)
     if taken > len(dims):
         raise InvalidArgumentError(f"StridedSlice: index over {taken} axes of a tensor of shape {shapes.show(dims)}")

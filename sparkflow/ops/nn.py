@@ -211,13 +211,14 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
 
 def moments(
     x: Any,
-    axes: Sequence[int] | int,
+    axes: Sequence[int] | int | None,
     shift: Any = None,
     name: str | None = None,
     keep_dims: bool | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The mean and the variance over `axes`. shift is accepted for TF1's sake. float16 is computed as float32."""
+    """The mean and the variance over `axes`, over all where it is None. shift is accepted for TF1's sake. float16 is
+    computed as float32."""
     keep = bool(keepdims if keep_dims is None else keep_dims)
     with get_default_graph().name_scope(name or "moments"):
         x = convert_to_tensor(x, name="x")
@@ -227,7 +228,7 @@ def moments(
             math.squared_difference(y, array.stop_gradient(mean)), axes, keepdims=True, name="variance"
         )
         if not keep:
-            gone = list(axes) if isinstance(axes, (list, tuple)) else [axes]
+            gone = [] if axes is None else list(axes) if isinstance(axes, (list, tuple)) else [axes]
             mean, variance = array.squeeze(mean, gone), array.squeeze(variance, gone)
         return math.cast(mean, x.dtype), math.cast(variance, x.dtype)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.framework.apply import apply_op
+from sparkflow.framework import shapes
+from sparkflow.framework.apply import apply_op, convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.ops.nn_conv import conv2d
 from sparkflow.ops.nn_conv_rows import window_attrs
@@ -84,5 +85,11 @@ def separable_conv2d(
     """depthwise_conv2d, then conv2d by pointwise_filter [1, 1, channels * multiplier, out]."""
     with get_default_graph().name_scope(name or "separable_conv2d") as scope:
         spread = rate if dilations is None else dilations
+        pointwise_filter = convert_to_tensor(pointwise_filter, name="pointwise_filter")
+        if not shapes.compatible(pointwise_filter._shape, (1, 1, None, None)):
+            raise ValueError(
+                "separable_conv2d: pointwise_filter must be of shape [1, 1, channels, out], got "
+                f"{shapes.show(pointwise_filter._shape)}"
+            )
         deep = depthwise_conv2d_native(input, depthwise_filter, strides, padding, data_format, spread, name="depthwise")
         return conv2d(deep, pointwise_filter, 1, "VALID", data_format=data_format, name=scope)

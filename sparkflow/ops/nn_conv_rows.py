@@ -39,7 +39,7 @@ def _conv_rule(space: int, depthwise: bool = False) -> Callable[[Operation], lis
     return rule
 
 
-def _input_rule(space: int) -> Callable[[Operation], list[Dims]]:
+def _input_rule(space: int, depthwise: bool = False) -> Callable[[Operation], list[Dims]]:
     def rule(op: Operation) -> list[Dims]:
         dims = constant_value_as_shape(op.inputs[0])
         w, dy = image_dims(op, 1, "filter", space), image_dims(op, 2, "out_backprop", space)
@@ -47,6 +47,11 @@ def _input_rule(space: int) -> Callable[[Operation], list[Dims]]:
             dims = arranged(op, dy[0], dims, w[-2])
         dims = shapes.merge(dims, (None,) * (space + 2))
         assert dims is not None
+        made = channel_of(op, dy)
+        if not depthwise and None not in (made, w[-1]) and made != w[-1]:
+            raise InvalidArgumentError(
+                f"{op.type}: out_backprop {shapes.show(dy)} has {made} channels, filter {shapes.show(w)} makes {w[-1]}"
+            )
         return [(dy[0] if dims[0] is None else dims[0], *dims[1:])]
 
     return rule
@@ -65,7 +70,7 @@ op("Conv2D", _CONV, _conv_rule(2), use_cudnn_on_gpu=True, **_FLAT)
 op("Conv2DBackpropInput", _INPUT.format("int32"), _input_rule(2), use_cudnn_on_gpu=True, **_FLAT)
 op("Conv2DBackpropFilter", _FILTER, _filter_rule, use_cudnn_on_gpu=True, **_FLAT)
 op("DepthwiseConv2dNative", _CONV, _conv_rule(2, depthwise=True), **_FLAT)
-op("DepthwiseConv2dNativeBackpropInput", _INPUT.format("int32"), _input_rule(2), **_FLAT)
+op("DepthwiseConv2dNativeBackpropInput", _INPUT.format("int32"), _input_rule(2, depthwise=True), **_FLAT)
 op("DepthwiseConv2dNativeBackpropFilter", _FILTER, _filter_rule, **_FLAT)
 op("Conv3D", _CONV, _conv_rule(3), **_DEEP)
 op("Conv3DBackpropInputV2", _INPUT.format("Tshape"), _input_rule(3), Tshape=dtypes.int32, **_DEEP)

@@ -16,8 +16,15 @@ from sparkflow.ops import array, math_reduce, rules
 from sparkflow.ops.io import string_join
 from sparkflow.ops.ragged import RaggedTensor
 from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _SAME = "input: string -> output: string"
+
+
+def _in_buckets(op: Operation) -> list[shapes.Dims]:
+    if op.attrs["num_buckets"] < 1:
+        raise InvalidArgumentError(f"{op.type}: num_buckets must be at least 1, got {op.attrs['num_buckets']}")
+    return rules.same(op)
 
 
 def _one(op_type: str, doc: str, signature: str = _SAME, /, **defaults: Any) -> Callable[..., Tensor]:
@@ -38,9 +45,9 @@ op("StringLower", _SAME, rules.same, encoding="")
 op("StringUpper", _SAME, rules.same, encoding="")
 op("StringLength", "input: string -> output: int32", rules.same, unit="BYTE")
 op("StringToNumber", "string_tensor: string -> output: out_type", rules.same, out_type=dtypes.float32)
-op("StringToHashBucket", "string_tensor: string -> output: int64", rules.same)
-op("StringToHashBucketFast", "input: string -> output: int64", rules.same)
-op("StringToHashBucketStrong", "input: string -> output: int64", rules.same)
+op("StringToHashBucket", "string_tensor: string -> output: int64", lambda op: _in_buckets(op))
+op("StringToHashBucketFast", "input: string -> output: int64", lambda op: _in_buckets(op))
+op("StringToHashBucketStrong", "input: string -> output: int64", lambda op: _in_buckets(op))
 op(
     "AsString",
     "input: T -> output: string",

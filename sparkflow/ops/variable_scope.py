@@ -259,10 +259,10 @@ def variable_scope(
 
     name_or_scope: a name inside the current scope, a VariableScope to enter again wherever one is, or None for
     default_name made unique. reuse: True or AUTO_REUSE from here on inwards; None and False inherit.
-    Raises ValueError where neither name is given, or reuse is asked for a name made unique.
+    Raises TypeError where neither name is given, ValueError where reuse is asked for a name made unique.
     """
     if name_or_scope is None and default_name is None:
-        raise ValueError("If default_name is None then name_or_scope is required")
+        raise TypeError("If default_name is None then name_or_scope is required")
     if reuse not in (None, False, True, AUTO_REUSE):
         raise ValueError(f"The reuse parameter must be True, False, None or tf.AUTO_REUSE, got {reuse!r}")
     if name_or_scope is None and reuse:

@@ -47,7 +47,7 @@ class VariableStore:
         make = {
             "regularizer": regularizer,
             "trainable": trainable,
-            "collections": None if collections is None else list(collections),
+            "collections": collections if collections is None or isinstance(collections, str) else list(collections),
             "caching_device": caching_device,
             "validate_shape": validate_shape,
             "constraint": constraint,

@@ -100,7 +100,7 @@ class Variable(metaclass=Created):
         self._make_node(scope, dims, validate_shape)
         for op in made:
             if not op.device and "_class" not in op.attrs:
-                op.attrs["_class"], op._device = self.op.colocation_groups(), self.op.device
+                op.attrs["_class"], op._device = self.op._colocated_with(), self.op.device
 
     def _init_from_value(self, value: Any, scope: str, dtype: Any, dims: shapes.Dims, validate_shape: bool) -> None:
         self._initial_value = convert_to_tensor(value, dtype, name="initial_value")

@@ -114,9 +114,13 @@ def get_summary_description(node_def: Any) -> SummaryDescription:
 
 
 def merge(inputs: Sequence[Tensor], collections: Sequence[str] | None = None, name: str | None = None) -> Tensor:
-    """One summary of several. When run, InvalidArgumentError where two have the same tag."""
+    """One summary of several. Raises ValueError where there are none; when run, InvalidArgumentError where two have the
+    same tag."""
+    inputs = list(inputs)
+    if not inputs:
+        raise ValueError("summary.merge: there must be at least one summary, got an empty list")
     with get_default_graph().name_scope(name or "Merge"):
-        return _collected(apply_op("MergeSummary", [list(inputs)], name="MergeSummary"), collections or [])
+        return _collected(apply_op("MergeSummary", [inputs], name=name or "MergeSummary"), collections or [])
 
 
 def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None) -> Tensor | None:

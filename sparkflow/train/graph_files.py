@@ -18,7 +18,7 @@ from sparkflow.train.meta_graph import VARIABLES
 from sparkflow.train.queue_runner import QueueRunner
 from sparkflow.train.queue_runner_proto import QueueRunnerDef
 from sparkflow.train.saver import Saver
-from sparkflow_runtime.wire.errors import DataLossError, NotFoundError
+from sparkflow_runtime.wire.errors import DataLossError
 from sparkflow_runtime.wire.protos import MetaGraphDef
 
 
@@ -33,12 +33,12 @@ def write_graph(graph_or_graph_def: Any, logdir: str, name: str, as_text: bool =
 
 
 def read_meta_graph_file(filename: str) -> MetaGraphDef:
-    """Binary or text. Raises NotFoundError where there is no file, DataLossError where it holds something else."""
+    """Binary or text. Raises OSError where there is no file, DataLossError where it holds something else."""
     try:
         with open(filename, "rb") as file:
             data = file.read()
     except FileNotFoundError:
-        raise NotFoundError(f"File {filename} does not exist.") from None
+        raise OSError(f"File {filename} does not exist.") from None
     try:
         return MetaGraphDef.FromString(data)
     except DecodeError:

@@ -151,6 +151,8 @@ class Saver:
         save_path = os.fspath(save_path)
         if os.path.basename(save_path) == (latest_filename or "checkpoint") and global_step is None:
             raise ValueError(f"'latest_filename' collides with 'save_path': {latest_filename!r} and {save_path!r}")
+        if not callable(getattr(sess, "run", None)):
+            raise TypeError(f"'sess' must be a Session; {sess!r}")
         with self._saving:  # from the step's number to the state file: the later save is then the one that it names
             prefix = self._prefix(sess, save_path, global_step)
             with _marked(f"{prefix}{PARTS}") if self._sharded else contextlib.nullcontext():

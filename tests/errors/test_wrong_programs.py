@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import sparkflow as tf
-from tests.errors import programs
+from tests.errors import more_programs, programs
 
+assert more_programs  # whose rows are among programs.WRONG
 _BUILDING = ("ValueError", "TypeError", "RuntimeError")
 
 

@@ -148,7 +148,7 @@ def test_colocation(graph: Graph) -> None:
         (free,) = gradients(y, x)
         (beside,) = gradients(y, x, colocate_gradients_with_ops=True)
     assert "/job:worker" in free.device
-    assert "/job:ps" in beside.device and beside.op.colocation_groups() == ["loc:@y"]
+    assert "/job:ps" in beside.device and beside.op.colocation_groups() == [b"loc:@y"]
 
 
 def test_gate(graph: Graph) -> None:

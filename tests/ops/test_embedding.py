@@ -56,7 +56,7 @@ def test_gathers_stand_beside_their_tables(graph: Graph) -> None:
         found = embedding.embedding_lookup(tables, [1, 2])
     gathers = [o for o in graph.get_operations() if o.type == "GatherV2"]
     assert [g.device for g in gathers] == ["/job:ps/task:0", "/job:ps/task:1"]
-    assert [g.colocation_groups() for g in gathers] == [["loc:@table0"], ["loc:@table1"]]
+    assert [g.colocation_groups() for g in gathers] == [[b"loc:@table0"], [b"loc:@table1"]]
     assert "/job:worker" in found.device
 
 

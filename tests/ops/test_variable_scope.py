@@ -46,7 +46,7 @@ def test_default_names_are_made_unique(graph: Graph) -> None:
         tf.variable_scope(None, "x", reuse=True),
     ):
         pass
-    with pytest.raises(ValueError, match="name_or_scope is required"), tf.variable_scope(None):
+    with pytest.raises(TypeError, match="name_or_scope is required"), tf.variable_scope(None):
         pass
 
 

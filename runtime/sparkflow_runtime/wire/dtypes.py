@@ -164,6 +164,8 @@ def as_dtype(type_value: Any) -> DType:
     if isinstance(type_value, DType):
         return type_value
     try:
+        if type_value is None:  # numpy's default, float64
+            raise TypeError
         found = _BY_KEY.get(type_value)
         if found is not None:
             return found
