@@ -15,7 +15,7 @@ from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.shapes import TensorShape
 from sparkflow.keras import regularizers
 from sparkflow.layers.input_spec import InputSpec
-from sparkflow.ops import activations, array, init_named
+from sparkflow.ops import activations, array, init_named, math, operators  # noqa: F401 - x / y on tensors
 from sparkflow.ops.variable_scope import VariableScope, get_variable, variable_scope
 from sparkflow_runtime.wire import dtypes
 
@@ -80,7 +80,9 @@ class Layer:
             self._check(tensors)
             out = self.call(tensors, *args, **kwargs)
             if self.activity_regularizer is not None:
-                self.add_loss(self.activity_regularizer(out))
+                with get_default_graph().name_scope("ActivityRegularizer"):
+                    loss = self.activity_regularizer(out)
+                    self.add_loss(loss / math.cast(array.shape(out)[0], loss.dtype.base_dtype))
         return out
 
     apply = __call__
@@ -156,7 +158,10 @@ class Layer:
             get_default_graph().add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
 
     def add_update(self, updates: Any, inputs: Any = None) -> None:
-        """Add ops that training has to run to the layer's updates and to the collection UPDATE_OPS."""
+        """Add ops that training has to run to the layer's updates and to the collection UPDATE_OPS, where the layer is
+        trained."""
+        if not self.trainable:
+            return
         for update in updates if isinstance(updates, (list, tuple)) else [updates]:
             self._updates.append(update)
             get_default_graph().add_to_collection(GraphKeys.UPDATE_OPS, update)

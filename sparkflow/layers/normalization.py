@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sparkflow.framework import shapes
@@ -27,6 +28,9 @@ from sparkflow_runtime.wire import dtypes
 class BatchNormalization(Layer):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta along every axis but `axis`. Source: Ioffe and Szegedy 2015.
 
+    axis: one, or several, whose variables have the rank of the inputs. fused: by one op, where the inputs have rank 4
+    and axis is 1 or 3; otherwise it says nothing.
+
     Makes <name>/gamma, <name>/beta, and <name>/moving_mean, <name>/moving_variance, which are not trained. While
     training the batch's own statistics are used and the moving ones follow them: their updates lie in the collection
     UPDATE_OPS and must be run with the training op. Otherwise the moving ones are used. renorm: batch renormalisation
@@ -35,7 +39,7 @@ class BatchNormalization(Layer):
 
     def __init__(
         self,
-        axis: int = -1,
+        axis: int | Sequence[int] = -1,
         momentum: float = 0.99,
         epsilon: float = 1e-3,
         center: bool = True,
@@ -62,7 +66,8 @@ class BatchNormalization(Layer):
         for what, wanted in (("virtual_batch_size", virtual_batch_size), ("adjustment", adjustment)):
             if wanted:
                 raise ValueError(f"batch_normalization: {what}={wanted!r} is not supported; leave it out")
-        self.axis, self.momentum, self.epsilon = axis[0] if isinstance(axis, (list, tuple)) else axis, momentum, epsilon
+        self.momentum, self.epsilon = momentum, epsilon
+        self.axis: list[int] = list(axis) if isinstance(axis, (list, tuple)) else [axis]  # type: ignore[list-item]
         if renorm and fused:
             raise ValueError("Passing both `fused=True` and `renorm=True` is not supported")
         self.center, self.scale, self.fused = center, scale, False if renorm else fused
@@ -83,18 +88,16 @@ class BatchNormalization(Layer):
         self.gamma = self.beta = None
 
     def build(self, input_shape: TensorShape) -> None:
-        dims = input_shape.dims_
-        if dims is None or not -len(dims) <= self.axis < len(dims) or dims[self.axis] is None:
+        dims, axes = input_shape.dims_, self.axis
+        if dims is None or any(not -len(dims) <= a < len(dims) or dims[a] is None for a in axes):
             raise ValueError(
                 f"batch_normalization: axis {self.axis} of the inputs must have a known size, got shape "
                 f"{shapes.show(dims)}"
             )
-        self.axis %= len(dims)
-        size = [dims[self.axis]]
-        flat = len(dims) == 4 and self.axis in (1, 3)
-        if self.fused and not flat:
-            raise ValueError("batch_normalization: fused=True needs inputs of rank 4 and axis 1 or 3")
-        self.fused = flat if self.fused is None else self.fused
+        self.axis = [a % len(dims) for a in axes]
+        self._others = [a for a in range(len(dims)) if a not in self.axis]
+        size = [dims[a] if a in self.axis else 1 for a in range(len(dims))] if len(axes) > 1 else [dims[self.axis[0]]]
+        self.fused = self.fused is not False and len(dims) == 4 and self.axis in ([1], [3])
         half = self._dtype in (dtypes.float16, dtypes.bfloat16)  # of which statistics are kept in float32
         kind = self._kind = dtypes.float32 if half else self._dtype
         self.gamma = self.add_weight("gamma", size, kind, **self._of_gamma) if self.scale else None
@@ -127,8 +130,7 @@ class BatchNormalization(Layer):
         return out
 
     def _renormalized(self, inputs: Tensor, training: Any) -> Tensor:
-        others = [a for a in range(len(inputs._shape)) if a != self.axis]  # type: ignore[arg-type]
-        found = nn.moments(math.cast(inputs, self._kind), others)
+        found = self._moments(inputs)
         moving = (self.moving_mean, self.moving_variance)
         mean, variance = (
             smart_cond(training, lambda new=new: new, lambda old=old: old.value())  # type: ignore[misc]
@@ -149,13 +151,15 @@ class BatchNormalization(Layer):
         """(y, the statistics used)."""
         mean, variance = self.moving_mean, self.moving_variance
         if training:
-            others = [a for a in range(len(inputs._shape)) if a != self.axis]  # type: ignore[arg-type]
-            mean, variance = nn.moments(math.cast(inputs, self._kind), others)
+            mean, variance = self._moments(inputs)
         return self._normalized(inputs, mean, variance), mean, variance
+
+    def _moments(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        return nn.moments(math.cast(inputs, self._kind), self._others, keepdims=len(self.axis) > 1)
 
     def _fused(self, inputs: Tensor, training: bool) -> tuple[Tensor, Any, Any]:
         """The same by one op, whose variance for the moving one is divided by n - 1."""
-        ones, zeros = (make([inputs._shape[self.axis]], self._kind) for make in (array.ones, array.zeros))  # type: ignore[index]
+        ones, zeros = (make([inputs._shape[self.axis[0]]], self._kind) for make in (array.ones, array.zeros))  # type: ignore[index]
         given = {} if training else {"mean": self.moving_mean, "variance": self.moving_variance}
         return nn_norm.fused_batch_norm(
             inputs,
@@ -163,21 +167,23 @@ class BatchNormalization(Layer):
             zeros if self.beta is None else self.beta,
             epsilon=self.epsilon,
             is_training=training,
-            data_format="NCHW" if self.axis == 1 else "NHWC",
+            data_format="NCHW" if self.axis == [1] else "NHWC",
             **given,
         )
 
     def _follow(self, mean: Tensor, variance: Tensor, rate: Any) -> None:
         """moving -= (moving - new) * rate."""
         for moving, new in ((self.moving_mean, mean), (self.moving_variance, variance)):
-            with get_default_graph().name_scope("AssignMovingAvg"), get_default_graph().colocate_with(moving.op):
-                self.add_update(state.assign_sub(moving, (moving - new) * math.cast(rate, moving.dtype.base_dtype)))
+            graph = get_default_graph()
+            with graph.name_scope("AssignMovingAvg") as scope, graph.colocate_with(moving.op):
+                step = (moving - new) * math.cast(rate, moving.dtype.base_dtype)
+                self.add_update(state.assign_sub(moving, step, name=scope))
 
     def _normalized(self, x: Tensor, mean: Any, variance: Any, scale: Any = None, offset: Any = None) -> Tensor:
         rank = len(x._shape)  # type: ignore[arg-type]
         gamma, beta = (self.gamma, self.beta) if scale is None else (scale, offset)
-        if self.axis != rank - 1:
-            order = [-1 if a == self.axis else 1 for a in range(rank)]
+        if len(self.axis) == 1 and self.axis != [rank - 1]:
+            order = [-1 if a in self.axis else 1 for a in range(rank)]
             mean, variance, beta, gamma = (
                 None if v is None else array.reshape(v, order) for v in (mean, variance, beta, gamma)
             )
@@ -189,7 +195,7 @@ class BatchNormalization(Layer):
 
 def batch_normalization(
     inputs: Any,
-    axis: int = -1,
+    axis: int | Sequence[int] = -1,
     momentum: float = 0.99,
     epsilon: float = 1e-3,
     center: bool = True,

@@ -60,8 +60,9 @@ class Renorm:
         followed = [
             self._follows(var, value, training, momentum) for var, value in ((self.mean, now), (self.stddev, deviation))
         ]
-        with graph.control_dependencies(followed):
-            return array.stop_gradient(r), array.stop_gradient(d), array.identity(now), array.identity(variance)
+        r, d = array.stop_gradient(r), array.stop_gradient(d)
+        with graph.control_dependencies(followed):  # so that the updates alone make the running ones follow
+            return r, d, array.identity(now), array.identity(variance)
 
     def _follows(self, var: Any, value: Tensor, training: Any, momentum: float) -> Any:
         return smart_cond(training, lambda: follow(var, value, momentum), lambda: array.identity(var.value()))
@@ -75,6 +76,6 @@ class Renorm:
 
 def follow(var: Any, value: Tensor, momentum: float) -> Tensor:
     """var -= (var - value) * (1 - momentum)."""
-    with get_default_graph().name_scope("AssignMovingAvg"), get_default_graph().colocate_with(var.op):
+    with get_default_graph().name_scope("AssignMovingAvg") as scope, get_default_graph().colocate_with(var.op):
         rate = math.cast(convert_to_tensor(1.0 - momentum), var.dtype.base_dtype)
-        return state.assign_sub(var, (var - math.cast(value, var.dtype.base_dtype)) * rate)
+        return state.assign_sub(var, (var - math.cast(value, var.dtype.base_dtype)) * rate, name=scope)

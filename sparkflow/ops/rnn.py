@@ -41,6 +41,8 @@ def _lengths(sequence_length: Any) -> Tensor | None:
 
 
 def _state_at_start(cell: Any, initial_state: Any, dtype: Any, batch: Any) -> Any:
+    if not callable(cell) or not (hasattr(cell, "state_size") and hasattr(cell, "output_size")):
+        raise TypeError(f"The argument 'cell' ({cell!r}) is not an RNNCell: it has no state_size and output_size")
     if initial_state is not None:
         return initial_state
     if dtype is None:

@@ -336,6 +336,11 @@ class MultiRNNCell(RNNCell):
             raise ValueError("Must specify at least one cell for MultiRNNCell.")
         if len({id(c) for c in cells}) != len(cells):
             raise ValueError("MultiRNNCell: each layer needs a cell of its own, [Cell(n) for _ in range(layers)]")
+        sizes = [cell.state_size for cell in cells]
+        if not state_is_tuple and any(isinstance(size, tuple) for size in sizes):
+            raise ValueError(
+                f"MultiRNNCell: with state_is_tuple=False no cell may have a tuple as its state, got {sizes}"
+            )
         self._cells, self._state_is_tuple = list(cells), state_is_tuple
 
     @property

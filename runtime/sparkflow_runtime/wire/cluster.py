@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorboard.compat.proto.cluster_pb2 import ClusterDef
 
-from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 SCHEMES = ("sparkflow", "grpc")  # of a target; the second is what TensorFlow's programs say
 _LOCALHOST = "127.0.0.1"
@@ -80,7 +80,7 @@ class ClusterSpec:
 
     def _job(self, job_name: str) -> dict[int, str]:
         if job_name not in self._jobs:
-            raise NotFoundError(f"The cluster has no job {job_name!r}; it has {self.jobs}")
+            raise InvalidArgumentError(f"The cluster has no job {job_name!r}; it has {self.jobs}")
         return self._jobs[job_name]
 
     def as_dict(self) -> dict[str, Any]:
