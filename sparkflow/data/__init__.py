@@ -8,6 +8,9 @@ the iterator is initialized; look-up tables that are filled once are copied.
 from types import SimpleNamespace
 
 from sparkflow.data import experimental
+from sparkflow.data.ahead import AUTOTUNE
+from sparkflow.data.counts import INFINITE as INFINITE_CARDINALITY
+from sparkflow.data.counts import UNKNOWN as UNKNOWN_CARDINALITY
 from sparkflow.data.dataset import Dataset
 from sparkflow.data.iterator import Iterator
 from sparkflow.data.sources import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset

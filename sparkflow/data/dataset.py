@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.data import ahead, beginnings, deferred, elements
+from sparkflow.data import ahead, beginnings, counts, deferred, elements
 from sparkflow.data.deferred import Bind
 from sparkflow.data.elements import Fed, Function, Given, Spec, leaves_of
+from sparkflow.data.transformations import Transformations
+from sparkflow.framework import nest
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.random_seed import get_seed
 from sparkflow_runtime.wire import dtypes
@@ -24,22 +26,22 @@ _ALL = 1 << 62  # more than there are
 _DRAWS = 256  # random numbers that are drawn at once
 
 
-class Dataset:
+class Dataset(Transformations):
     """rows(fed) gives the elements' leaves, anew each time; tensors: what must be known before that.
 
-    step: where it is given, rows gives what that makes elements of, one by one or as a batch. The `name`s that the
-    transformations take are for TensorFlow's sake.
+    step: where it is given, rows gives what that makes elements of, one by one or as a batch. count(fed): how many they
+    are, as counts.py says it. The `name`s that the transformations take are for TensorFlow's sake.
     """
 
     def __init__(
-        self, spec: Spec, rows: Callable[[Fed], Rows], tensors: tuple[Tensor, ...] = (), step: Bind | None = None
-    ):
-        self._spec, self._raw, self._tensors, self._step = spec, rows, tensors, step
+        self, spec: Spec, rows: Callable[[Fed], Rows], tensors: tuple[Tensor, ...] = (), step: Bind | None = None,
+        count: Callable[[Fed], int] = counts.unknown,
+    ):  # fmt: skip
+        self._spec, self._raw, self._tensors, self._step, self._count = spec, rows, tensors, step, count
 
     def _rows(self, fed: Fed) -> Rows:
         """The elements' leaves."""
-        rows = self._raw(fed,
-)  # fmt: skip
+        rows = self._raw(fed)
         return rows if self._step is None else map(self._step(fed).one, rows)
 
     # ------------------------------------------------------------------ sources
@@ -47,13 +49,14 @@ class Dataset:
     @staticmethod
     def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
         """One element."""
-        return Dataset(*beginnings.one_element(tensors))
+        return Dataset(*beginnings.one_element(tensors), count=lambda fed: 1)
 
     @staticmethod
     def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
         """An element for each row of the arrays and SparseTensors, which must have equally many. Raises ValueError on a
         scalar."""
-        return Dataset(*beginnings.slices(tensors))
+        spec, rows, fed, *step = beginnings.slices(tensors)
+        return Dataset(spec, rows, fed, step[0] if step else None, counts.of_rows(rows) if step else counts.unknown)
 
     @staticmethod
     def from_generator(
@@ -68,12 +71,13 @@ class Dataset:
     @staticmethod
     def range(*args: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Dataset:
         """The numbers of Python's range, int64; of numbers or tensors."""
-        return Dataset(*beginnings.numbers(args, output_type))
+        return Dataset(*beginnings.numbers(args, output_type), count=counts.of_range(Given(*args)))
 
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
         """A structure of datasets, or several of them, to elements of that structure; as long as the shortest."""
-        return Dataset(*beginnings.zipped(datasets if datasets is not None else args[0] if len(args) == 1 else args))
+        parts = datasets if datasets is not None else args[0] if len(args) == 1 else args
+        return Dataset(*beginnings.zipped(parts), count=counts.of_zip(nest.flatten(parts)))
 
     @staticmethod
     def list_files(
@@ -88,36 +92,37 @@ class Dataset:
 
     # ------------------------------------------------------------------ order and number
 
-    def _new(self, rows: Callable[[Rows], Rows], spec: Spec | None = None) -> Dataset:
-        return Dataset(spec or self._spec, lambda fed: rows(self._rows(fed)), self._tensors)
+    def _new(
+        self, rows: Callable[[Rows], Rows], spec: Spec | None = None, count: counts.Count = counts.not_known
+    ) -> Dataset:
+        raw, number = (lambda fed: rows(self._rows(fed))), (lambda fed: count(self._count(fed)))
+        return Dataset(spec or self._spec, raw, self._tensors, count=number)
 
-    def _moved(self, rows: Callable[..., Rows], given: Given | None = None) -> Dataset:
+    def _moved(self, rows: Callable[..., Rows], given: Given, count: counts.Count = counts.same) -> Dataset:
         """rows: the same ones or some of them in some order, which it does not look at; also of what was given."""
-        given = given or Given()
         return Dataset(
             self._spec,
             lambda fed: rows(self._raw(fed), *given.values(fed)),
             tuple(dict.fromkeys(self._tensors + given.tensors)),
             self._step,
+            lambda fed: count(self._count(fed), *given.values(fed)),
         )
 
     def _given(self, given: Given, rows: Callable[..., Rows], spec: Spec) -> Dataset:
-        """rows: of these rows and of the values of what was given."""
-        return Dataset(
-            spec,
-            lambda fed: rows(self._rows(fed), *given.values(fed)),
-            tuple(dict.fromkeys(self._tensors + given.tensors)),
-        )
+        """rows: as many as these, of these and of the values of what was given."""
+        tensors = tuple(dict.fromkeys(self._tensors + given.tensors))
+        return Dataset(spec, lambda fed: rows(self._rows(fed), *given.values(fed)), tensors, count=self._count)
 
     def _applied(
         self, function: Function, rows: Callable[[Rows, Call], Rows], spec: Spec | None = None,
-        fetches: tuple[Tensor, ...] | None = None,
+        fetches: tuple[Tensor, ...] | None = None, count: counts.Count = counts.not_known,
     ) -> Dataset:  # fmt: skip
         """rows: of these rows and a function of one of them, which also has what it takes from the graph around it."""
         return Dataset(
             spec or self._spec,
             lambda fed: rows(self._rows(fed), function.bound(fed, fetches)),
             tuple(dict.fromkeys(self._tensors + function.tensors)),
+            count=lambda fed: count(self._count(fed)),
         )
 
     def repeat(self, count: int | None = None, name: str | None = None) -> Dataset:
@@ -135,7 +140,9 @@ class Dataset:
                 if empty:
                     return
 
-        return Dataset(self._spec, rows, tuple(dict.fromkeys(self._tensors + given.tensors)), self._step)
+        tensors = tuple(dict.fromkeys(self._tensors + given.tensors))
+        number = lambda fed: counts.repeated(self._count(fed), *given.values(fed))  # noqa: E731
+        return Dataset(self._spec, rows, tensors, self._step, number)
 
     def shuffle(
         self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool | None = None,
@@ -167,11 +174,13 @@ class Dataset:
 
     def take(self, count: int, name: str | None = None) -> Dataset:
         """The first ones, all for -1."""
-        return self._moved(lambda rows, n: itertools.islice(rows, None if n < 0 else int(n)), Given(count))
+        taken = lambda rows, n: itertools.islice(rows, None if n < 0 else int(n))  # noqa: E731
+        return self._moved(taken, Given(count), counts.taken)
 
     def skip(self, count: int, name: str | None = None) -> Dataset:
         """Without the first ones, none for -1."""
-        return self._moved(lambda rows, n: iter(()) if n < 0 else itertools.islice(rows, int(n), None), Given(count))
+        left = lambda rows, n: iter(()) if n < 0 else itertools.islice(rows, int(n), None)  # noqa: E731
+        return self._moved(left, Given(count), counts.skipped)
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> Dataset:
         """Every num_shards-th one, from `index` on. Raises InvalidArgumentError, when it runs, on an index beyond."""
@@ -181,24 +190,7 @@ class Dataset:
                 raise InvalidArgumentError(f"shard: index must be in [0, {count}), got {first}")
             return itertools.islice(source, int(first), None, int(count))
 
-        return self._moved(rows, Given(num_shards, index))
-
-    def enumerate(self, start: int = 0, name: str | None = None) -> Dataset:
-        """Pairs of a number, from `start` on, and an element."""
-        spec = Spec((0, self._spec.like), (dtypes.int64, *self._spec.types), ((), *self._spec.dims))
-        return self._new(lambda rows: ([np.int64(i), *row] for i, row in enumerate(rows, start)), spec)
-
-    def unbatch(self, name: str | None = None) -> Dataset:
-        """The rows of each element in turn. Raises ValueError on a scalar component, TypeError on a SparseTensor."""
-        self._spec.check_plain("unbatch")
-        if any(d == () for d in self._spec.dims):
-            raise ValueError("Cannot unbatch an input with scalar components.")
-        spec = self._spec.with_dims(lambda d: None if d is None else d[1:])
-        return self._new(lambda rows: (list(part) for row in rows for part in zip(*row, strict=True)), spec)
-
-    def with_options(self, options: Any, name: str | None = None) -> Dataset:
-        """The same: options say how fast, not what."""
-        return self
+        return self._moved(rows, Given(num_shards, index), counts.of_shard)
 
     def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
         """These, then the other's."""
@@ -209,6 +201,7 @@ class Dataset:
             self._spec._replace(dims=dims),
             lambda fed: itertools.chain(self._rows(fed), dataset._rows(fed)),
             self._tensors + dataset._tensors,
+            count=lambda fed: counts.added([self._count(fed), dataset._count(fed)]),
         )
 
     def cache(self, filename: str = "", name: str | None = None) -> Dataset:
@@ -226,7 +219,7 @@ class Dataset:
                 yield row
             kept = seen
 
-        return Dataset(self._spec, rows, self._tensors)
+        return Dataset(self._spec, rows, self._tensors, count=self._count)
 
     def prefetch(self, buffer_size: Any = None, name: str | None = None) -> Dataset:
         """The same, up to buffer_size elements being made in a thread before they are asked for, where they take long.
@@ -260,7 +253,12 @@ class Dataset:
                 raise InvalidArgumentError(f"batch: batch_size must be greater than zero, got {size}")
             return map(bind(fed).many, deferred.groups(self._raw(fed), int(size), drop_remainder))
 
-        return Dataset(spec, rows, tuple(dict.fromkeys(self._tensors + given.tensors)))
+        return self._batched(spec, rows, given, drop_remainder)
+
+    def _batched(self, spec: Spec, rows: Callable[[Fed], Rows], given: Given, drop: bool) -> Dataset:
+        tensors = tuple(dict.fromkeys(self._tensors + given.tensors))
+        number = lambda fed: counts.batched(self._count(fed), given.values(fed)[0], drop)  # noqa: E731
+        return Dataset(spec, rows, tensors, count=number)
 
     def padded_batch(
         self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: bool = False,
@@ -280,7 +278,7 @@ class Dataset:
 
         lead = given.first if drop_remainder else None
         spec = self._spec._replace(dims=tuple(None if d is None else (lead, *d) for d in dims))
-        return Dataset(spec, rows, tuple(dict.fromkeys(self._tensors + given.tensors)))
+        return self._batched(spec, rows, given, drop_remainder)
 
     # ------------------------------------------------------------------ functions
 
@@ -292,12 +290,14 @@ class Dataset:
         function = Function(map_func, self._spec)
         if function.takes_many:
             tensors = tuple(dict.fromkeys(self._tensors + function.tensors))
-            return Dataset(function.spec, self._raw, tensors, deferred.mapped(self._step or deferred.whole, function))
+            step = deferred.mapped(self._step or deferred.whole, function)
+            return Dataset(function.spec, self._raw, tensors, step, self._count)
         threads = ahead.threads_of(num_parallel_calls)
         return self._applied(
             function,
             lambda rows, call: map(call, rows) if threads < 2 else ahead.calls(call, rows, threads),
             function.spec,
+            count=counts.same,
         )
 
     def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
@@ -351,22 +351,6 @@ class Dataset:
                     active.extend(opened(row) for row in itertools.islice(waiting, 1))
 
         return self._applied(function, rows, made._spec, given)
-
-    def window(
-        self, size: int, shift: int | None = None, stride: int = 1, drop_remainder: bool = False,
-        name: str | None = None,
-    ) -> Any:  # fmt: skip
-        """Datasets of `size` elements each, for flat_map: see windows.py."""
-        from sparkflow.data.windows import Windows
-
-        return Windows(self, size, shift, stride, drop_remainder)
-
-    def reduce(self, initial_state: Any, reduce_func: Callable[[Any, Any], Any], name: str | None = None) -> Any:
-        """The last state, as tensors: reduce_func(state, element) gives the next one. When it runs, all elements are
-        gone through."""
-        from sparkflow.data.grouping import reduced
-
-        return reduced(self, initial_state, reduce_func)
 
     # ------------------------------------------------------------------ looking at it
 

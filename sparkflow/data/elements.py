@@ -15,6 +15,7 @@ from sparkflow.framework.apply import as_array, convert_to_tensor
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
+from sparkflow.framework.tensor_spec import SparseTensorSpec, TensorSpec
 from sparkflow.ops import array
 from sparkflow.session.session import Session
 from sparkflow_runtime.wire import dtypes
@@ -71,7 +72,13 @@ class Spec(NamedTuple):
     @property
     def sizes(self) -> Any:
         """What users are told of the shapes: of a SparseTensor how many axes it has."""
-        return self.described([shapes.TensorShape(d) for d in self.dims], lambda at: _sparse_shape(self.dims[at + 2]))
+        return self.described([shapes.TensorShape(d) for d in self.dims], lambda at: sparse_shape(self.dims[at + 2]))
+
+    @property
+    def described_as_specs(self) -> Any:
+        """A TensorSpec or SparseTensorSpec for each."""
+        dense = [TensorSpec(shapes.TensorShape(d), t) for d, t in zip(self.dims, self.types)]
+        return self.described(dense, lambda at: SparseTensorSpec(sparse_shape(self.dims[at + 2]), self.types[at + 1]))
 
     @property
     def classes(self) -> Any:
@@ -81,7 +88,7 @@ class Spec(NamedTuple):
         return self._replace(dims=tuple(map(change, self.dims)))
 
 
-def _sparse_shape(dims: shapes.Dims) -> Any:
+def sparse_shape(dims: shapes.Dims) -> Any:
     count = dims[0] if dims else None
     return shapes.TensorShape(None if count is None else [None] * count)
 

@@ -7,11 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow.data.ahead import AUTOTUNE
+from sparkflow.data.counts import INFINITE as INFINITE_CARDINALITY
+from sparkflow.data.counts import UNKNOWN as UNKNOWN_CARDINALITY
 from sparkflow.data.csv import make_csv_dataset
 from sparkflow.data.dataset import Dataset
-from sparkflow.data.elements import Spec
+from sparkflow.data.elements import Spec, structured
 from sparkflow.data.grouping import (
     bucket_by_sequence_length,
+    cardinality,
     choose_from_datasets,
     enumerate_dataset,
     get_single_element,
@@ -24,26 +27,37 @@ from sparkflow.data.grouping import (
     unbatch,
     unique,
 )
+from sparkflow.data.optional import Optional, get_next_as_optional
+from sparkflow.data.reducing import Reducer, group_by_reducer
+from sparkflow.data.resampling import RandomDataset, rejection_resample
 from sparkflow.data.sources import TextLineDataset, TFRecordDataset
+from sparkflow.data.sparse_batches import dense_to_sparse_batch
+from sparkflow.framework import nest
 from sparkflow.framework.apply import constant
 from sparkflow.framework.graph import Tensor
+from sparkflow.ops.array_join import stack
 from sparkflow.ops.parsing import decode_csv, parse_example
-from sparkflow_runtime.wire.dtypes import DType, as_dtype, int64
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow.ops.script import py_func
+from sparkflow.python_io import TFRecordWriter as PlainWriter
+from sparkflow_runtime.wire.dtypes import DType, as_dtype, int64, string
+from sparkflow_runtime.wire.errors import FailedPreconditionError
 
 __all__ = [
-    "AUTOTUNE", "Counter", "CsvDataset", "bucket_by_sequence_length", "choose_from_datasets", "copy_to_device",
-    "enumerate_dataset", "get_single_element", "group_by_window", "ignore_errors", "make_batched_features_dataset",
-    "make_csv_dataset", "map_and_batch", "map_and_batch_with_legacy_function", "parallel_interleave",
-    "parse_example_dataset", "prefetch_to_device", "sample_from_datasets", "scan", "shuffle_and_repeat", "take_while",
-    "unbatch", "unique",
+    "AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "Counter", "CsvDataset", "Optional", "RandomDataset",
+    "Reducer", "TFRecordWriter", "assert_cardinality", "bucket_by_sequence_length", "cardinality",
+    "choose_from_datasets", "copy_to_device", "dense_to_sparse_batch", "enumerate_dataset", "from_list",
+    "get_next_as_optional", "get_single_element", "group_by_reducer", "group_by_window", "ignore_errors",
+    "make_batched_features_dataset", "make_csv_dataset", "map_and_batch", "map_and_batch_with_legacy_function",
+    "parallel_interleave", "parse_example_dataset", "prefetch_to_device", "rejection_resample", "sample_from_datasets",
+    "scan", "shuffle_and_repeat", "take_while", "unbatch", "unique",
 ]  # fmt: skip
 
 
 def Counter(start: int = 0, step: int = 1, dtype: Any = int64) -> Dataset:
     """start, start + step, ... without end."""
     kind = as_dtype(dtype)
-    return Dataset(Spec(0, (kind,), ((),)), lambda _: ([kind.np.type(i)] for i in itertools.count(start, step)))
+    numbers = lambda _: ([kind.np.type(i)] for i in itertools.count(start, step))  # noqa: E731
+    return Dataset(Spec(0, (kind,), ((),)), numbers, count=lambda _: INFINITE_CARDINALITY)
 
 
 def prefetch_to_device(device: str, buffer_size: int | None = None) -> Callable[[Dataset], Dataset]:
@@ -122,7 +136,7 @@ map_and_batch_with_legacy_function = map_and_batch
 
 
 def assert_cardinality(expected_cardinality: int) -> Callable[[Dataset], Dataset]:
-    """For Dataset.apply: the same elements; InvalidArgumentError at the end, or one after it, where they are not so
+    """For Dataset.apply: the same elements; FailedPreconditionError at the end, or one after it, where they are not so
     many."""
 
     def counted(rows: Any) -> Any:
@@ -130,13 +144,43 @@ def assert_cardinality(expected_cardinality: int) -> Callable[[Dataset], Dataset
         for row in rows:
             count += 1
             if count > expected_cardinality:
-                raise InvalidArgumentError(
+                raise FailedPreconditionError(
                     f"The dataset was expected to have {expected_cardinality} elements and has more"
                 )
             yield row
         if count < expected_cardinality:
-            raise InvalidArgumentError(
+            raise FailedPreconditionError(
                 f"The dataset was expected to have {expected_cardinality} elements and has {count}"
             )
 
-    return lambda dataset: dataset._new(counted)
+    return lambda dataset: dataset._new(counted, count=lambda _: expected_cardinality)
+
+
+def from_list(elements: Sequence[Any], name: str | None = None) -> Dataset:
+    """An element for each of a list's, which are structures of arrays. Raises ValueError on an empty list."""
+    if not elements:
+        raise ValueError("Invalid `elements`. `elements` should not be empty.")
+    columns = zip(*(nest.flatten(structured(e)) for e in elements), strict=True)
+    return Dataset.from_tensor_slices(nest.pack_sequence_as(structured(elements[0]), [stack(list(c)) for c in columns]))
+
+
+class TFRecordWriter:
+    """write(dataset) gives the op that writes a dataset's strings to a TFRecord file. compression_type: "GZIP", "ZLIB".
+
+    Raises TypeError unless the dataset's elements are single strings.
+    """
+
+    def __init__(self, filename: Any, compression_type: str | None = None):
+        self._filename, self._compression = filename, compression_type
+
+    def write(self, dataset: Dataset) -> Any:
+        if dataset._spec.types != (string,) or dataset._spec.dims[0] not in ((), None):
+            raise TypeError(f"TFRecordWriter: `dataset` must have scalar strings as its elements, got {dataset!r}")
+
+        def write(path: bytes, *values: Any) -> None:
+            rows = dataset._rows(dict(zip(dataset._tensors, values)))
+            with PlainWriter(path.decode(), self._compression or "") as writer:
+                for (record,) in rows:
+                    writer.write(record if isinstance(record, bytes) else record.item())
+
+        return py_func(write, [self._filename, *dataset._tensors], [])

@@ -12,6 +12,7 @@ import numpy as np
 from sparkflow.data.dataset import Dataset, Row, Rows
 from sparkflow.data.elements import Fed, Function, Spec
 from sparkflow.framework import nest
+from sparkflow.framework.apply import constant
 from sparkflow.framework.random_seed import get_seed
 from sparkflow.ops import array
 from sparkflow_runtime.wire import dtypes
@@ -90,7 +91,7 @@ def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
                 state = found[:count]
                 yield found[count:]
 
-        return Dataset(spec, rows, tuple(dict.fromkeys(chosen._tensors + start._tensors)))
+        return Dataset(spec, rows, tuple(dict.fromkeys(chosen._tensors + start._tensors)), count=dataset._count)
 
     return made
 
@@ -249,8 +250,11 @@ def _filled(shapes: Any, size: int) -> Any:
 # ---------------------------------------------------------------------- mixtures
 
 
-def sample_from_datasets(datasets: Sequence[Dataset], weights: Any = None, seed: int | None = None) -> Dataset:
-    """Elements of the datasets, each from one drawn with these probabilities, until all have come to their end."""
+def sample_from_datasets(
+    datasets: Sequence[Dataset], weights: Any = None, seed: int | None = None, stop_on_empty_dataset: bool = False
+) -> Dataset:
+    """Elements of the datasets, each from one drawn with these probabilities, until all have come to their end; with
+    stop_on_empty_dataset, until one has."""
     shares = np.ones(len(datasets)) if weights is None else np.asarray(weights, float)
     if shares.shape != (len(datasets),):
         raise ValueError(f"`weights` must have the same length as `datasets`, got {shares.shape}")
@@ -264,16 +268,21 @@ def sample_from_datasets(datasets: Sequence[Dataset], weights: Any = None, seed:
             row = next(sources[chosen], None)
             if row is None:
                 left[chosen] = 0
+                if stop_on_empty_dataset:
+                    return
             else:
                 yield row
 
     return _mixed(datasets, rows)
 
 
-def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset) -> Dataset:
+def choose_from_datasets(
+    datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = False
+) -> Dataset:
     """Elements of the datasets, each from the one whose number choice_dataset (int64 scalars) gives.
 
-    Choices of a dataset at its end are passed over. Raises InvalidArgumentError on another number.
+    Choices of a dataset at its end are passed over, or end it with stop_on_empty_dataset. Raises InvalidArgumentError
+    on another number.
     """
 
     def rows(fed: Fed) -> Iterator[Row]:
@@ -284,6 +293,8 @@ def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset) -
             row = next(sources[int(choice)], None)
             if row is not None:
                 yield row
+            elif stop_on_empty_dataset:
+                return
 
     return _mixed([*datasets, choice_dataset], rows, datasets)
 
@@ -295,6 +306,18 @@ def _mixed(
     for other in (alike or parts)[1:]:
         spec = spec.concatenate(other)  # checks the types, and has the shape of both
     return Dataset(spec._spec, rows, tuple(dict.fromkeys(t for d in parts for t in d._tensors)))
+
+
+def cardinality(dataset: Dataset) -> Any:
+    """How many elements a dataset has, an int64 tensor: INFINITE_CARDINALITY for no end, UNKNOWN_CARDINALITY where only
+    going through them tells."""
+
+    def found(*values: Any) -> list[Any]:
+        return [np.int64(dataset._count(dict(zip(dataset._tensors, values))))]
+
+    if not dataset._tensors:
+        return constant(dataset._count({}), dtypes.int64)
+    return _made(Spec(0, (dtypes.int64,), ((),)), found, dataset._tensors)
 
 
 def get_single_element(dataset: Dataset) -> Any:

@@ -149,8 +149,27 @@ class Iterator:
 
     def get_next(self, name: str | None = None) -> Any:
         """The next element, as tensors in the dataset's structure."""
-        found = py_func_of_session(self._next, [], list(self._spec.types), self._name, name or "IteratorGetNext")
+        key, inputs = self._asked()
+        found = py_func_of_session(self._value_of, inputs, list(self._spec.types), key, name or "IteratorGetNext")
         return _element(self._spec, found)
+
+    def get_next_as_optional(self) -> Any:
+        """The next element as data.experimental.Optional, which has no value at the end."""
+        from sparkflow.data.optional import get_next_as_optional
+
+        return get_next_as_optional(self)
+
+    @property
+    def element_spec(self) -> Any:
+        """A TensorSpec or SparseTensorSpec for each component of an element."""
+        return self._spec.described_as_specs
+
+    def _asked(self) -> tuple[str, list[Any]]:
+        """(the key of the session's state, the inputs) with which a node calls `_value_of`."""
+        return self._name, []
+
+    def _value_of(self, state: State) -> list[Any]:
+        return self._next(state)
 
 
 class FedIterator(Iterator):
@@ -158,16 +177,14 @@ class FedIterator(Iterator):
 
     _handle: Any
 
-    def get_next(self, name: str | None = None) -> Any:
-        found = py_func_of_session(_next_of, [self._handle], list(self._spec.types), "", name or "IteratorGetNext")
-        return _element(self._spec, found)
+    def _asked(self) -> tuple[str, list[Any]]:
+        return "", [self._handle]
 
-
-def _next_of(states: Callable[[str], State], handle: bytes) -> list[Any]:
-    iterator = _BY_HANDLE.get(handle)
-    if iterator is None:
-        raise InvalidArgumentError(f"Iterator: {handle!r} is no string_handle of an iterator of this process")
-    return iterator._next(states(iterator._name))
+    def _value_of(self, states: Callable[[str], State], handle: bytes) -> list[Any]:  # type: ignore[override]
+        iterator = _BY_HANDLE.get(handle)
+        if iterator is None:
+            raise InvalidArgumentError(f"Iterator: {handle!r} is no string_handle of an iterator of this process")
+        return iterator._next(states(iterator._name))
 
 
 def of_dataset(dataset: Dataset, one_shot: bool, shared_name: str | None = None) -> Iterator:

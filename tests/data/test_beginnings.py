@@ -138,7 +138,7 @@ def test_a_number_of_elements_is_asserted(graph: Any) -> None:
         return Dataset.range(3).apply(tf.data.experimental.assert_cardinality(n))
 
     assert elements(checked(3)) == [0, 1, 2]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="has more"):
+    with pytest.raises(tf.errors.FailedPreconditionError, match="has more"):
         elements(checked(2))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="has 3"):
+    with pytest.raises(tf.errors.FailedPreconditionError, match="has 3"):
         elements(checked(4))
