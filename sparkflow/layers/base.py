@@ -13,6 +13,7 @@ from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Graph, Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.shapes import TensorShape
+from sparkflow.framework.tracked import Tracked
 from sparkflow.keras import regularizers
 from sparkflow.layers.input_spec import InputSpec
 from sparkflow.ops import activations, array, init_named, math, operators  # noqa: F401 - x / y on tensors
@@ -20,7 +21,7 @@ from sparkflow.ops.variable_scope import VariableScope, get_variable, variable_s
 from sparkflow_runtime.wire import dtypes
 
 
-class Layer:
+class Layer(Tracked):
     """The base of tf.layers' classes. A subclass makes variables in `build` and computes in `call`.
 
     name: of the variable scope, made unique; by default the class's name in snake case. _scope: the exact scope, and

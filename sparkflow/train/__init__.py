@@ -6,6 +6,7 @@ from sparkflow.session.server import Server
 from sparkflow.summary.reader import summary_iterator
 from sparkflow.summary.writer import FileWriter
 from sparkflow.train.bounded_staleness import BoundedStalenessOptimizer
+from sparkflow.train.checkpoint_manager import CheckpointManager
 from sparkflow.train.checkpoint_reader import NewCheckpointReader, load_checkpoint
 from sparkflow.train.checkpoint_state import (
     CheckpointState,
@@ -67,6 +68,7 @@ from sparkflow.train.monitored_session import (
 )
 from sparkflow.train.monitored_training import MonitoredTrainingSession
 from sparkflow.train.moving_averages import ExponentialMovingAverage
+from sparkflow.train.object_checkpoint import Checkpoint
 from sparkflow.train.optimizer import Optimizer
 from sparkflow.train.optimizers import (
     AdagradOptimizer,

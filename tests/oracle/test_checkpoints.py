@@ -218,3 +218,40 @@ def test_their_training_goes_on(tmp_path: Path, optimizer: str) -> None:
         assert [v.op.name for v in ours.trainable_variables()] == ["w", "v"]
         for found, value in zip(session.run(["w:0", "v:0", "global_step:0"]), values):
             np.testing.assert_allclose(found, value, 1e-5)
+
+
+def objects(tf: Any, prefix: str) -> tuple[Any, list[Any]]:
+    """A Checkpoint of a trained model, whose variables are called after prefix, and what it keeps."""
+    v = tf.get_variable(f"{prefix}v", initializer=[1.0, 2.0], use_resource=False)
+    w = tf.get_variable(f"{prefix}w", initializer=3.0, use_resource=False)
+    step = tf.get_variable(f"{prefix}step", initializer=np.int64(0), trainable=False, use_resource=False)
+    optimizer = tf.train.AdamOptimizer(0.1)
+    train = optimizer.minimize(tf.reduce_sum(v * v * w), step)
+    slots = [optimizer.get_slot(var, name) for var in (v, w) for name in ("m", "v")]
+    root = tf.train.Checkpoint(optimizer=optimizer, many=[w, {"x.y/z": v}], step=step)
+    return root, [train, [v, w, step, *slots, *optimizer._get_beta_accumulators()]]
+
+
+@pytest.mark.parametrize("there_and_here", [(THEIRS, OURS), (OURS, THEIRS)], ids=["theirs", "ours"])
+def test_checkpoints_of_objects(tmp_path: Path, there_and_here: tuple[Engine, Engine]) -> None:
+    """Written by one and read by the other, under other names in the graph; ours by way of the converter."""
+    one, other = there_and_here
+    graph = one.graph()
+    with graph.as_default(), one.session(graph) as session:
+        root, (train, held) = objects(one.tf, "a")
+        session.run(one.tf.global_variables_initializer())
+        for _ in range(3):
+            session.run(train)
+        path, wanted = root.save(str(tmp_path / "c"), session=session), session.run(held)
+    if one is OURS:
+        cli.main(["checkpoint", "convert", path, str(tmp_path / "converted"), "--to", "tensorflow"])
+        path = str(tmp_path / "converted")
+    graph = other.graph()
+    with graph.as_default(), other.session(graph) as session:
+        root, (train, held) = objects(other.tf, "b")
+        root.restore(path).assert_consumed().run_restore_ops(session)
+        for found, value in zip(session.run(held), wanted):
+            np.testing.assert_array_equal(found, value)
+        session.run(train)
+        with pytest.raises(AssertionError):
+            other.tf.train.Checkpoint(many=root.many).restore(path).assert_consumed()

@@ -1,0 +1,9 @@
+"""Tracked: what train.Checkpoint saves the attributes of."""
+
+from __future__ import annotations
+
+
+class Tracked:
+    """The base of objects that hold variables, and other such objects, by their public attributes."""
+
+    _holds_nothing_else = False  # whether another attribute is a mistake
