@@ -98,7 +98,7 @@ from sparkflow.ops.control_flow_cond import case, cond
 from sparkflow.ops.control_flow_while import while_loop
 from sparkflow.ops.data_flow import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
 from sparkflow.ops.files import matching_files, read_file, write_file
-from sparkflow.ops.functional import foldl, foldr, map_fn, scan
+from sparkflow.ops.functional import foldl, foldr, map_fn, scan, vectorized_map
 from sparkflow.ops.init_ops import (
     constant_initializer,
     glorot_normal_initializer,

@@ -4,7 +4,18 @@ from sparkflow import files as gfile
 from sparkflow.ops.array_odds import decode_compressed, parse_tensor, serialize_tensor
 from sparkflow.ops.data_flow import PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
 from sparkflow.ops.files import matching_files, read_file, write_file
-from sparkflow.ops.image_more import decode_image, decode_jpeg, decode_png, encode_jpeg, encode_png, is_jpeg
+from sparkflow.ops.image_more import (
+    decode_and_crop_jpeg,
+    decode_bmp,
+    decode_gif,
+    decode_image,
+    decode_jpeg,
+    decode_png,
+    encode_jpeg,
+    encode_png,
+    extract_jpeg_shape,
+    is_jpeg,
+)
 from sparkflow.ops.parsing import (
     FixedLenFeature,
     FixedLenSequenceFeature,

@@ -15,7 +15,14 @@ from sparkflow.ops.candidates import (
     zero_fraction,
 )
 from sparkflow.ops.counts import nth_element
-from sparkflow.ops.ctc import ctc_beam_search_decoder, ctc_beam_search_decoder_v2, ctc_greedy_decoder, ctc_loss
+from sparkflow.ops.ctc import (
+    collapse_repeated,
+    ctc_beam_search_decoder,
+    ctc_beam_search_decoder_v2,
+    ctc_greedy_decoder,
+    ctc_loss,
+    ctc_loss_v2,
+)
 from sparkflow.ops.embedding import embedding_lookup
 from sparkflow.ops.embedding_sparse import embedding_lookup_sparse, safe_embedding_lookup_sparse
 from sparkflow.ops.math import sigmoid, tanh

@@ -20,6 +20,7 @@ from sparkflow.ops.strings import string_to_hash_bucket as to_hash_bucket
 from sparkflow.ops.strings import string_to_hash_bucket_fast as to_hash_bucket_fast
 from sparkflow.ops.strings import string_to_hash_bucket_strong as to_hash_bucket_strong
 from sparkflow.ops.strings import string_to_number as to_number
+from sparkflow.ops.strings_parts import bytes_split, ngrams
 from sparkflow.ops.strings_unicode import (
     unicode_decode,
     unicode_decode_with_offsets,

@@ -69,4 +69,5 @@ def _rgb_to_hsv(op: Operation, dy: Tensor) -> Tensor:
 
 
 not_differentiable("HSVToRGB")
-not_differentiable("DecodeJpeg", "DecodePng", "DecodeBmp", "DecodeGif", "EncodeJpeg", "EncodePng")
+not_differentiable("DecodeJpeg", "DecodeAndCropJpeg", "ExtractJpegShape", "DecodePng", "DecodeBmp", "DecodeGif")
+not_differentiable("EncodeJpeg", "EncodePng")

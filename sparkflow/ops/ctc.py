@@ -14,7 +14,18 @@ from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow.framework.sparse_tensor import SparseTensor
-from sparkflow.ops import array, rules
+from sparkflow.ops import (
+    array,
+    array_join,
+    array_made,
+    array_select,
+    math,
+    math_reduce,
+    nn,
+    operators,  # noqa: F401 - x - y on tensors
+    rules,
+)
+from sparkflow.ops.array_slice import gather, gather_nd, scatter_nd
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -132,6 +143,71 @@ def ctc_loss(
     }
     loss, _ = apply_op("CTCLoss", [scores, labels.indices, labels.values, sequence_length], attrs)
     return loss
+
+
+def ctc_loss_v2(
+    labels: Any, logits: Any, label_length: Any, logit_length: Any, logits_time_major: bool = True, unique: Any = None,
+    blank_index: int | None = None, name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """As ctc_loss, of labels [batch, longest], of which label_length [batch] count (none, too), and with the blank at
+    blank_index: class 0 by default.
+
+    labels may be a SparseTensor, without label_length; then blank_index must be given (-1 is the last class), or
+    ValueError is raised. unique: taken for TensorFlow's sake.
+    """
+    with get_default_graph().name_scope(name or "ctc_loss"):
+        logits = convert_to_tensor(logits, name="logits")
+        if not logits_time_major:
+            logits = array.transpose(logits, [1, 0, 2])
+        sparse = isinstance(labels, SparseTensor)
+        if sparse and blank_index is None:
+            raise ValueError("Argument `blank_index` must be provided when labels is a SparseTensor.")
+        dims = logits._shape
+        if dims is None or len(dims) != 3 or dims[2] is None:
+            raise ValueError(f"ctc_loss_v2: the number of classes must be known, got logits of {shapes.show(dims)}")
+        blank = (blank_index or 0) % dims[2]
+        ordered = [c for c in range(dims[2]) if c != blank] + [blank]
+        last = logits if blank == dims[2] - 1 else gather(logits, ordered, axis=2)
+        if sparse:
+            moved = labels.with_values(math.cast(_without_blank(labels.values, blank), dtypes.int32))
+            return ctc_loss(moved, last, logit_length)
+        return _dense_loss(convert_to_tensor(labels), last, label_length, logit_length, blank)
+
+
+def _without_blank(labels: Tensor, blank: int) -> Tensor:
+    """The numbers of classes once the blank is the last one."""
+    return labels - math.cast(math.greater(labels, blank), labels.dtype.base_dtype)
+
+
+def _dense_loss(labels: Tensor, logits: Tensor, label_length: Any, logit_length: Any, blank: int) -> Tensor:
+    """logits: with the blank behind. A sequence without labels is all blanks."""
+    counts = convert_to_tensor(label_length, name="label_length")
+    empty = math.equal(counts, 0)
+    held = array_made.sequence_mask(math.maximum(counts, 1), array.shape(labels)[1])
+    places = array_select.where(held)
+    known = math.cast(_without_blank(math.cast(gather_nd(labels, places), dtypes.int32), blank), dtypes.int32)
+    none = gather(empty, places[:, 0])
+    known = array_select.where(none, array.zeros_like(known), known)
+    sizes = array.shape(labels, out_type=dtypes.int64)
+    loss = ctc_loss(SparseTensor(places, known, sizes), logits, math.cast(logit_length, dtypes.int32))
+    steps = array_made.sequence_mask(logit_length, array.shape(logits)[0], logits.dtype.base_dtype)
+    blanks = array.transpose(nn.log_softmax(logits)[:, :, -1])
+    return array_select.where(empty, -math_reduce.reduce_sum(blanks * steps, 1), loss)
+
+
+def collapse_repeated(labels: Any, seq_length: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """(labels [batch, longest] with one of equal ones in a row, filled up with 0; how many each row has)."""
+    with get_default_graph().name_scope(name or "collapse_repeated_labels"):
+        labels, lengths = convert_to_tensor(labels, name="labels"), convert_to_tensor(seq_length, name="seq_length")
+        first = array.ones_like(labels[:, :1], dtype=dtypes.bool_)
+        differs = array_join.concat([first, math.not_equal(labels[:, 1:], labels[:, :-1])], 1)
+        kept = math.logical_and(differs, array_made.sequence_mask(lengths, array.shape(labels)[1]))
+        counts = math_reduce.reduce_sum(math.cast(kept, lengths.dtype.base_dtype), 1)
+        longest = math_reduce.reduce_max(counts)
+        where = array_select.where(array_made.sequence_mask(counts, longest))
+        flat = gather_nd(labels, array_select.where(kept))
+        sizes = array_join.stack([array.shape(labels, out_type=dtypes.int64)[0], math.cast(longest, dtypes.int64)])
+        return scatter_nd(where, flat, sizes), counts
 
 
 def ctc_greedy_decoder(

@@ -94,6 +94,20 @@ def map_fn(
         return nest.pack_sequence_as(structure, _stacked(outs, rows.known))
 
 
+def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
+    """map_fn of a function that may return another structure and other types than elems, which it is called for twice
+    while the graph is built. There must be at least one row; the other arguments are taken for TensorFlow's sake."""
+    _checked(fn, "vectorized_map")
+    with get_default_graph().name_scope("vectorized_map"):
+        rows = _Rows(elems, "vectorized_map")
+        first = nest.map_structure(convert_to_tensor, fn(rows.at(0)))
+        found = [t.dtype.base_dtype for t in nest.flatten(first)]
+        stacked = map_fn(fn, elems, nest.pack_sequence_as(first, found))
+        for whole, one in zip(nest.flatten(stacked), nest.flatten(first)):
+            whole.set_shape(None if one._shape is None else (rows.known, *one._shape))
+        return stacked
+
+
 def _first(rows: _Rows, initializer: Any, at: Any) -> tuple[Any, Any, int]:
     """(structure, its values at the start as tensors, rows already used)."""
     if initializer is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkflow.framework.apply import apply_op, convert_to_tensor
+from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
@@ -21,6 +22,12 @@ def _decoded(op: Operation) -> list[Dims]:
     return [(None, None, op.attrs.get("channels") or None)]
 
 
+def _cropped(op: Operation) -> list[Dims]:
+    window = constant_value(op.inputs[1])
+    height, width = (None, None) if window is None or window.size != 4 else (int(n) for n in window[2:])
+    return [(height, width, op.attrs.get("channels") or None)]
+
+
 op(
     "DecodeJpeg",
     "contents: string -> image: uint8",
@@ -32,6 +39,18 @@ op(
     acceptable_fraction=1.0,
     dct_method="",
 )
+op(
+    "DecodeAndCropJpeg",
+    "contents: string, crop_window: int32 -> image: uint8",
+    _cropped,
+    channels=0,
+    ratio=1,
+    fancy_upscaling=True,
+    try_recover_truncated=False,
+    acceptable_fraction=1.0,
+    dct_method="",
+)
+op("ExtractJpegShape", "contents: string -> image_shape: output_type", lambda op: [(3,)], output_type=dtypes.int32)
 op("DecodePng", "contents: string -> image: dtype", _decoded, channels=0, dtype=dtypes.uint8)
 op("DecodeBmp", "contents: string -> image: uint8", _decoded, channels=0)
 op("DecodeGif", "contents: string -> image: uint8", lambda op: [(None, None, None, 3)])
@@ -60,6 +79,22 @@ def decode_jpeg(
     smaller. Needs Pillow; InvalidArgumentError when it runs on bytes that are no image."""
     attrs = {"channels": channels, "ratio": ratio, "fancy_upscaling": fancy_upscaling, "dct_method": dct_method}
     return apply_op("DecodeJpeg", [contents], {**attrs, "try_recover_truncated": try_recover_truncated}, name)
+
+
+def decode_and_crop_jpeg(
+    contents: Any, crop_window: Any, channels: int = 0, ratio: int = 1, fancy_upscaling: bool = True,
+    try_recover_truncated: bool = False, acceptable_fraction: float = 1, dct_method: str = "", name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """As decode_jpeg, and of that image the part crop_window: [top, left, height, width]. InvalidArgumentError when it
+    runs where it does not lie inside."""
+    attrs = {"channels": channels, "ratio": ratio, "fancy_upscaling": fancy_upscaling, "dct_method": dct_method}
+    given = {**attrs, "try_recover_truncated": try_recover_truncated}
+    return apply_op("DecodeAndCropJpeg", [contents, crop_window], given, name)
+
+
+def extract_jpeg_shape(contents: Any, output_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
+    """[height, width, channels] of a JPEG file's image, which is not decoded for it."""
+    return apply_op("ExtractJpegShape", [contents], {"output_type": dtypes.as_dtype(output_type)}, name)
 
 
 def is_jpeg(contents: Any, name: str | None = None) -> Tensor:

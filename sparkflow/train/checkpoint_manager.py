@@ -17,14 +17,15 @@ class CheckpointManager:
     every keep_checkpoint_every_n_hours. It goes on from what the directory's state file says.
 
     step_counter, checkpoint_interval: a variable, and by how much it must have grown since the last save for the next
-    one to be made. init_fn: called by restore_or_initialize where there is nothing to restore. Raises ValueError on a
-    max_to_keep below 1.
+    one to be made; last_checkpoint_step: what it was then. init_fn: called by restore_or_initialize where there is
+    nothing to restore. Raises ValueError on a max_to_keep below 1.
     """
 
     def __init__(
         self, checkpoint: Checkpoint, directory: str, max_to_keep: int | None,
         keep_checkpoint_every_n_hours: float | None = None, checkpoint_name: str = "ckpt", step_counter: Any = None,
         checkpoint_interval: int | None = None, init_fn: Callable[[], Any] | None = None,
+        last_checkpoint_step: int | None = None,
     ):  # fmt: skip
         if max_to_keep is not None and max_to_keep <= 0:
             raise ValueError(f"Expected a positive integer or `None` for `max_to_keep`, got {max_to_keep}.")
@@ -32,7 +33,7 @@ class CheckpointManager:
             raise ValueError("`step_counter` should be passed if `checkpoint_interval` is not None.")
         self._checkpoint, self._directory, self._max_to_keep = checkpoint, os.fspath(directory), max_to_keep
         self._every_hours, self._name, self._init_fn = keep_checkpoint_every_n_hours, checkpoint_name, init_fn
-        self._step_counter, self._interval, self._last_step = step_counter, checkpoint_interval, None
+        self._step_counter, self._interval, self._last_step = step_counter, checkpoint_interval, last_checkpoint_step
         found = checkpoint_state.get_checkpoint_state(self._directory)
         paths = [] if found is None else list(found.all_model_checkpoint_paths)
         self._latest: str | None = None if found is None else found.model_checkpoint_path
@@ -65,7 +66,7 @@ class CheckpointManager:
             step = int(running.run(self._step_counter))
             if check_interval and self._last_step is not None and step - self._last_step < self._interval:
                 return None
-            self._last_step = step  # type: ignore[assignment]
+            self._last_step = step
         counted = self._checkpoint._counted(running)
         number = counted if checkpoint_number is None else checkpoint_number
         number = number if isinstance(number, int) else int(running.run(number))

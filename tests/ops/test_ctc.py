@@ -90,3 +90,49 @@ def test_edit_distance_of_groups_without_a_partner(graph: Any) -> None:
     with tf.Session() as session:
         found, plain = session.run([tf.edit_distance(hypothesis, truth, n) for n in (True, False)])
     assert found.tolist() == [1, np.inf, 1] and plain.tolist() == [1, 1, 1]
+
+
+def _second_way(labels: list[int], logits: np.ndarray, blank: int) -> float:
+    """logits [time, classes], of any blank, by `_by_labels` with it behind."""
+    order = [c for c in range(logits.shape[1]) if c != blank] + [blank]
+    wanted = tuple(order.index(c) for c in labels)
+    return -float(np.log(_by_labels(logits[:, order])[wanted]))
+
+
+@pytest.mark.parametrize("blank", [0, 1, -1])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_loss_with_the_blank_anywhere(graph: Any, blank: int, sparse: bool) -> None:
+    logits = RNG.normal(size=(5, 2, 3))
+    rows = [[c for c in row if c != blank % 3] for row in ([0, 1, 2], [2, 1, 0])]
+    labels = tf.SparseTensor([[0, 0], [0, 1], [1, 0], [1, 1]], tf.constant([*rows[0], *rows[1]]), [2, 2])
+    given = labels if sparse else tf.constant([[*row, 0] for row in rows])
+    loss = tf.nn.ctc_loss_v2(given, tf.constant(logits), None if sparse else [2, 2], [5, 4], blank_index=blank)
+    expected = [_second_way(row, logits[:t, b], blank % 3) for b, (row, t) in enumerate(zip(rows, (5, 4)))]
+    with tf.Session() as session:
+        np.testing.assert_allclose(session.run(loss), expected, rtol=1e-9)
+
+
+def test_gradient_of_dense_labels_some_of_which_are_none(graph: Any) -> None:
+    """Against differences; the second sequence has no labels, so that all of it is blanks."""
+    logits = RNG.normal(size=(2, 4, 3))
+    x = tf.placeholder(tf.float64, [2, 4, 3])
+    loss = tf.nn.ctc_loss_v2([[1, 2], [0, 0]], x, [2, 0], [4, 3], logits_time_major=False)
+    (slope,) = tf.gradients(loss, x)
+    direction, h = RNG.normal(size=logits.shape), 1e-6
+    with tf.Session() as session:
+        np.testing.assert_allclose(session.run(loss, {x: logits})[1], _second_way([], logits[1, :3], 0), rtol=1e-9)
+        up, down = (session.run(loss, {x: logits + s * h * direction}).sum() for s in (1, -1))
+        np.testing.assert_allclose(
+            (session.run(slope, {x: logits}) * direction).sum(), (up - down) / (2 * h), rtol=1e-6
+        )
+    with pytest.raises(ValueError, match="blank_index"):
+        tf.nn.ctc_loss_v2(tf.SparseTensor([[0, 0]], [1], [1, 1]), tf.zeros([3, 1, 3]), None, [3])
+    with pytest.raises(ValueError, match="number of classes"):
+        tf.nn.ctc_loss_v2([[1]], tf.placeholder(tf.float32), [1], [3])
+
+
+def test_repeated_labels_collapse(graph: Any) -> None:
+    labels, lengths = tf.nn.collapse_repeated([[1, 1, 2, 2, 3], [4, 4, 4, 0, 0], [1, 2, 1, 2, 1]], [5, 3, 4])
+    with tf.Session() as session:
+        assert session.run(labels).tolist() == [[1, 2, 3, 0], [4, 0, 0, 0], [1, 2, 1, 2]]
+        assert session.run(lengths).tolist() == [3, 1, 4]

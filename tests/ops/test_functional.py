@@ -58,3 +58,17 @@ def test_rows_of_dicts(graph: Graph) -> None:
 def test_refusals(graph: Graph, make: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         make()
+
+
+def test_vectorized_map_finds_types_itself(graph: Any) -> None:
+    x = tf.constant(np.arange(6.0).reshape(3, 2))
+    squares = tf.vectorized_map(lambda row: tf.reduce_sum(row * row), x)
+    pairs = tf.vectorized_map(lambda t: {"n": tf.to_int32(t[0]), "o": t[0][:, None] * t[1][None]}, (x, x))
+    assert squares.shape.as_list() == [3] and pairs["o"].shape.as_list() == [3, 2, 2]
+    with tf.Session() as session:
+        found, both, slope = session.run([squares, pairs, tf.gradients(squares, x)[0]])
+    rows = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_allclose(found, (rows**2).sum(1))
+    np.testing.assert_array_equal(both["n"], rows.astype(np.int32))
+    np.testing.assert_allclose(both["o"], rows[:, :, None] * rows[:, None])
+    np.testing.assert_allclose(slope, 2 * rows)

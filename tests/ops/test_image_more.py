@@ -162,3 +162,20 @@ def test_is_jpeg(graph: Any) -> None:
     with tf.Session() as session:
         assert session.run(tf.image.is_jpeg(images)).tolist() == [True, False, False]
         assert session.run(tf.io.is_jpeg(images[0])) == np.True_
+
+
+def test_parts_and_sizes_of_jpeg_files(graph: Any) -> None:
+    image = (np.arange(16 * 24 * 3) % 251).reshape(16, 24, 3).astype(np.uint8)
+    file, grey = tf.image.encode_jpeg(image), tf.image.encode_jpeg(image[:, :, :1])
+    part = tf.image.decode_and_crop_jpeg(file, [2, 3, 5, 6], channels=3)
+    assert part.shape.as_list() == [5, 6, 3]
+    with tf.Session() as session:
+        whole, cut = session.run([tf.image.decode_jpeg(file), part])
+        np.testing.assert_array_equal(cut, whole[2:7, 3:9])
+        sizes = session.run([tf.io.extract_jpeg_shape(file), tf.io.extract_jpeg_shape(grey, tf.int64)])
+        assert [s.tolist() for s in sizes] == [[16, 24, 3], [16, 24, 1]] and sizes[1].dtype == np.int64
+        for window in ([2, 3, 50, 6], [-1, 0, 2, 2], [0, 0, 0, 2], [1, 2, 3]):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="crop"):
+                session.run(tf.image.decode_and_crop_jpeg(file, window))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="no image"):
+            session.run(tf.io.extract_jpeg_shape("text"))

@@ -26,11 +26,13 @@ def _pillow() -> Any:
         raise UnimplementedError("Image files are read and written by Pillow: pip install pillow") from None
 
 
-def _open(op: str, contents: Any) -> Any:
+def _open(op: str, contents: Any, whole: bool = True) -> Any:
+    """whole: with its pixels, and not the header alone."""
     raw = as_bytes(texts(contents).item())
     try:
         image = _pillow().open(io.BytesIO(raw))
-        image.load()
+        if whole:
+            image.load()
         return image
     except (OSError, SyntaxError, ValueError) as error:
         raise InvalidArgumentError(f"{op}: these {len(raw)} bytes are no image: {error}") from None
@@ -59,6 +61,25 @@ def _jpeg(xp: Any, contents: Any, *, channels: int = 0, ratio: int = 1) -> Any:
     if ratio > 1:
         image = image.reduce(ratio)
     return xp.asarray(_array(image, channels))
+
+
+@kernel("DecodeAndCropJpeg")
+def _cropped_jpeg(xp: Any, contents: Any, crop_window: Any, *, channels: int = 0, ratio: int = 1) -> Any:
+    image = _jpeg(np, contents, channels=channels, ratio=ratio)
+    window = [int(n) for n in np.asarray(crop_window).reshape(-1)]
+    if len(window) != 4:
+        raise InvalidArgumentError(f"crop_window must have four elements, got {window}")
+    top, left, height, width = window
+    rows, columns = image.shape[:2]
+    if min(top, left) < 0 or min(height, width) < 1 or top + height > rows or left + width > columns:
+        raise InvalidArgumentError(f"Invalid JPEG data or crop window: {window} of an image of {rows} x {columns}")
+    return xp.asarray(np.ascontiguousarray(image[top : top + height, left : left + width]))
+
+
+@kernel("ExtractJpegShape")
+def _jpeg_shape(xp: Any, contents: Any, *, output_type: DType) -> Any:
+    image = _open("ExtractJpegShape", contents, whole=False)
+    return xp.asarray([image.height, image.width, len(image.getbands())], output_type.np)
 
 
 @kernel("DecodePng")

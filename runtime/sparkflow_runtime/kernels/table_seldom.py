@@ -47,6 +47,7 @@ from sparkflow_runtime.kernels import (
     staging,
     strings,
     strings_coded,
+    strings_ngrams,
     strings_unicode,
     summary_media,
     tables,

@@ -1,0 +1,49 @@
+"""Bytes and n-grams of strings, CTC's second loss, rows mapped at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.oracle.cases.values import noise
+from tests.oracle.compare import Tolerance
+from tests.oracle.program import program
+from tests.oracle.programs.api import F, expression
+from tests.oracle.programs.unicode import _parts
+
+_ROWS = [["a", "b", "c"], ["d"], [], ["e", "f"]]
+_LABELS = np.array([[1, 2, 2], [3, 0, 0], [0, 0, 0]], np.int32)
+
+
+@program("StringNGrams")
+def ngrams(tf: Any) -> list[Any]:
+    out = []
+    for given in (
+        {"ngram_width": 2}, {"ngram_width": (1, 3)}, {"ngram_width": 3, "pad_values": ("<", ">")},
+        {"ngram_width": 5, "pad_values": "_", "padding_width": 2, "separator": ""},
+        {"ngram_width": 4, "preserve_short_sequences": True},
+        {"ngram_width": 6, "pad_values": "_", "padding_width": 1, "preserve_short_sequences": True},
+    ):  # fmt: skip
+        out += _parts(tf.strings.ngrams(tf.ragged.constant(_ROWS), **given))
+    out += [tf.strings.ngrams(x, 2) for x in (["a", "b", "c"], [["a", "b"], ["c", "d"]])]
+    return [[*out, *_parts(tf.strings.bytes_split([["ab", "x"], ["", "c"]])), tf.strings.bytes_split("xyz")]]
+
+
+def _losses(tf: Any, x: Any) -> list[Any]:
+    kept = {"label_length": [3, 1, 0], "logit_length": [6, 4, 5]}
+    out = [tf.nn.ctc_loss_v2(_LABELS, x, **kept), tf.nn.ctc_loss_v2(np.minimum(_LABELS, 2), x, **kept, blank_index=-1)]
+    sparse = tf.SparseTensor([[0, 0], [0, 1], [1, 0], [2, 0]], tf.constant([1, 2, 3, 0]), [3, 2])
+    moved = tf.SparseTensor(sparse.indices, tf.constant([0, 2, 3, 0]), [3, 2])
+    sizes = {"label_length": None, "logit_length": [6, 4, 5]}
+    return [*out, tf.nn.ctc_loss_v2(moved, x, **sizes, blank_index=1)]
+
+
+expression("ctc-losses", [noise(F, 6, 3, 4)], lambda tf, x: _losses(tf, tf.ensure_shape(x, [6, 3, 4])), True,
+           tolerance=Tolerance(4096, scaled=True), one_way="TensorFlow's loops fill tensors in place")  # fmt: skip
+expression("rows-at-once", [noise(F, 4, 3)], lambda tf, x: [
+    f for x in [tf.ensure_shape(x, [4, 3])] for f in [
+        tf.vectorized_map(lambda r: tf.reduce_sum(r * r), x),
+        *tf.vectorized_map(lambda t: (t[0] * t[1], t[0][:1]), (x, x)),
+    ]
+], True)  # fmt: skip
