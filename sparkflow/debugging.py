@@ -13,6 +13,7 @@ from sparkflow.ops.checks import (
     assert_non_positive,
     assert_none_equal,
     assert_positive,
+    assert_proper_iterable,
     assert_rank,
     assert_rank_at_least,
     assert_rank_in,
@@ -24,5 +25,6 @@ from sparkflow.ops.checks import (
     is_strictly_increasing,
 )
 from sparkflow.ops.checks import verify_tensor_all_finite as assert_all_finite
+from sparkflow.ops.checks_shapes import assert_shapes
 from sparkflow.ops.control_flow import Assert, check_numerics
 from sparkflow.ops.math import is_finite, is_inf, is_nan

@@ -81,6 +81,7 @@ from sparkflow.ops.checks import (
     assert_non_positive,
     assert_none_equal,
     assert_positive,
+    assert_proper_iterable,
     assert_rank,
     assert_rank_at_least,
     assert_rank_in,

@@ -12,6 +12,7 @@ from sparkflow.framework.apply import apply_op, convert_to_tensor
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
+from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops import array, array_slice, control_flow, math, math_reduce
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.attrs import Shape
@@ -221,6 +222,12 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
 
 
 # ---------------------------------------------------------------------- questions
+
+
+def assert_proper_iterable(values: Any) -> None:
+    """Raises TypeError on what is no iterable, and on what is one and not meant as a list: a tensor, array or text."""
+    if isinstance(values, (Tensor, SparseTensor, np.ndarray, str, bytes)) or not hasattr(values, "__iter__"):
+        raise TypeError(f'Expected argument "values" to be a "proper" iterable. Found: {type(values)}')
 
 
 def is_numeric_tensor(tensor: Any) -> bool:

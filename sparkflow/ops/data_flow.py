@@ -70,7 +70,12 @@ class QueueBase:
 
     @property
     def name(self) -> str:
-        return self._queue_ref.op.name.split("/")[-1]
+        return self._queue_ref.op.name
+
+    @property
+    def _label(self) -> str:
+        """What the names of its ops begin with."""
+        return self.name.rpartition("/")[2]
 
     @property
     def dtypes(self) -> list[DType]:
@@ -93,15 +98,15 @@ class QueueBase:
         vals: a tensor, a list of tensors, or a dict when the queue has names.
         Raises ValueError on another number, shape or keys; when run, CancelledError on a closed queue.
         """
-        parts = self._components(vals, f"{self.name}_enqueue")
+        parts = self._components(vals, f"{self._label}_enqueue")
         for tensor, dims in zip(parts, self._shapes or ()):
             tensor.get_shape().assert_is_compatible_with(dims)
-        return self._apply("QueueEnqueueV2", [parts], {}, name or f"{self.name}_enqueue")
+        return self._apply("QueueEnqueueV2", [parts], {}, name or f"{self._label}_enqueue")
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Operation:
         """Put in every row of the components, which have the same first size; in pieces where there is not room
         for all."""
-        parts = self._components(vals, f"{self.name}_EnqueueMany")
+        parts = self._components(vals, f"{self._label}_EnqueueMany")
         rows: Dims = (None,)
         for i, tensor in enumerate(parts):
             if tensor._shape == ():
@@ -109,7 +114,7 @@ class QueueBase:
             rows = shapes.merge(rows, None if tensor._shape is None else tensor._shape[:1])
             if self._shapes is not None and tensor._shape is not None:
                 shapes.merge(tensor._shape[1:], shapes.as_dims(self._shapes[i]))
-        return self._apply("QueueEnqueueManyV2", [parts], {}, name or f"{self.name}_EnqueueMany")
+        return self._apply("QueueEnqueueManyV2", [parts], {}, name or f"{self._label}_EnqueueMany")
 
     def _components(self, vals: Any, scope: str) -> list[Tensor]:
         if self._names:
@@ -133,17 +138,17 @@ class QueueBase:
     def dequeue(self, name: str | None = None) -> Any:
         """One element, waiting while there is none: a tensor, a list, or a dict. OutOfRangeError once closed
         and empty."""
-        return self._returned(self._take("QueueDequeueV2", [], name or f"{self.name}_Dequeue"))
+        return self._returned(self._take("QueueDequeueV2", [], name or f"{self._label}_Dequeue"))
 
     def dequeue_many(self, n: Any, name: str | None = None) -> Any:
         """n elements stacked, [n, ...]; OutOfRangeError once the queue is closed and has fewer, which then stay
         in it."""
-        return self._take_many("QueueDequeueManyV2", n, name or f"{self.name}_DequeueMany")
+        return self._take_many("QueueDequeueManyV2", n, name or f"{self._label}_DequeueMany")
 
     def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
         """As dequeue_many, but a closed queue gives what it has left; OutOfRangeError when that is nothing. A
         PriorityQueue does as dequeue_many."""
-        return self._take_many("QueueDequeueUpToV2", n, name or f"{self.name}_DequeueUpTo")
+        return self._take_many("QueueDequeueUpToV2", n, name or f"{self._label}_DequeueUpTo")
 
     def _take_many(self, op_type: str, n: Any, name: str) -> Any:
         with get_default_graph().name_scope(name) as scope:
@@ -163,14 +168,14 @@ class QueueBase:
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Operation:
         """No more enqueues: after those that wait already, or at once, cancelling those."""
         attrs = {"cancel_pending_enqueues": cancel_pending_enqueues}
-        return self._apply("QueueCloseV2", [], attrs, name or f"{self.name}_Close")
+        return self._apply("QueueCloseV2", [], attrs, name or f"{self._label}_Close")
 
     def is_closed(self, name: str | None = None) -> Tensor:
-        return self._apply("QueueIsClosedV2", [], {}, name or f"{self.name}_Is_Closed")
+        return self._apply("QueueIsClosedV2", [], {}, name or f"{self._label}_Is_Closed")
 
     def size(self, name: str | None = None) -> Tensor:
         """The number of elements, a scalar int32."""
-        return self._apply("QueueSizeV2", [], {}, name or f"{self.name}_Size")
+        return self._apply("QueueSizeV2", [], {}, name or f"{self._label}_Size")
 
     def _apply(self, op_type: str, inputs: list[Any], attrs: dict[str, Any], name: str) -> Any:
         with get_default_graph().colocate_with(self._queue_ref):

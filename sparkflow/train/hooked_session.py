@@ -43,8 +43,9 @@ class HookedSession:
         if run_metadata is None and options is not None:
             run_metadata = RunMetadata()
         values = self._session.run(asked, feeds, options, run_metadata)
+        told = options or RunOptions(), run_metadata or RunMetadata()
         for hook in self._hooks:
-            hook.after_run(context, SessionRunValues(values.get(hook), options, run_metadata))
+            hook.after_run(context, SessionRunValues(values.get(hook), *told))
         self._stopped = self._stopped or context.stop_requested
         return values["caller"]
 

@@ -48,7 +48,7 @@ def input_producer(
     cancel_op: Any = None,
 ) -> Any:
     """A FIFO queue of the rows of `input_tensor`, each `num_epochs` times (for ever), shuffled within an epoch."""
-    with get_default_graph().name_scope(name or "input_producer"):
+    with get_default_graph().name_scope(name or "input_producer") as scope:
         input_tensor = convert_to_tensor(input_tensor, name="input_tensor")
         shape = input_tensor.shape[1:].merge_with(element_shape)
         if not shape.is_fully_defined():
@@ -57,15 +57,20 @@ def input_producer(
             )
         rows = random_shuffle(input_tensor, seed=seed) if shuffle else input_tensor
         rows = limit_epochs(rows, num_epochs)
-        queue = data_flow.FIFOQueue(capacity, [input_tensor.dtype.base_dtype], [shape], shared_name=shared_name)
+        kinds = [input_tensor.dtype.base_dtype]
+        queue = data_flow.FIFOQueue(capacity, kinds, [shape], shared_name=shared_name, name=scope)
         add_queue_runner(QueueRunner(queue, [queue.enqueue_many([rows])], cancel_op=cancel_op))
         if summary_name is not None:
             _summarise(queue, capacity, summary_name)
         return queue
 
 
-def _summarise(queue: Any, capacity: int, name: str) -> None:
-    summary.scalar(name, math.cast(queue.size(), float32) * (1.0 / capacity))
+def _summarise(queue: Any, capacity: int, name: str | None = None) -> None:
+    """How full it is, of what it holds beyond what it keeps."""
+    kept = queue.queue_ref.op.attrs.get("min_after_dequeue", 0)
+    size = math.maximum(0, queue.size() - kept) if kept else queue.size()
+    of = f"over_{kept}_of_{capacity - kept}" if kept else f"of_{capacity}"
+    summary.scalar(name or f"fraction_{of}_full", math.cast(size, float32) * (1.0 / (capacity - kept)))
 
 
 def string_input_producer(
@@ -188,7 +193,7 @@ def batches(
         queue = make_queue(capacity, [t.dtype.base_dtype for t in first], shapes)
         enqueues = [(keep or _enqueue)(queue, tensors, enqueue_many) for tensors in lists]
         add_queue_runner(QueueRunner(queue, enqueues))
-        _summarise(queue, capacity, f"fraction_of_{capacity}_full")
+        _summarise(queue, capacity)
         taken = (queue.dequeue_up_to if smaller else queue.dequeue_many)(batch_size, name=scope)
         return _like(sources[0], list(taken) if isinstance(taken, (list, tuple)) else [taken])
 

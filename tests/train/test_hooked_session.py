@@ -20,6 +20,7 @@ class _Adds(tf.train.SessionRunHook):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         self.seen.append(run_values.results)
+        assert run_values.options == tf.RunOptions() and run_values.run_metadata == tf.RunMetadata()
         if len(self.seen) == 2:
             run_context.request_stop()
 

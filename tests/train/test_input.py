@@ -171,3 +171,17 @@ def test_a_list_of_one_gives_a_tensor(graph: Any) -> None:
     assert isinstance(tf.train.batch_join([[x], [x]], 2), tf.Tensor)
     assert list(tf.train.batch({"x": x}, 2)) == ["x"]
     assert [b.shape for b in tf.train.batch([x, x], 2)] == [[2], [2]]
+
+
+def test_names_of_queues_and_of_how_full_they_are(graph: Any) -> None:
+    x = tf.train.slice_input_producer([tf.zeros([5, 2])], shuffle=False)[0]
+    tf.train.string_input_producer(["a"], name="files")
+    tf.train.shuffle_batch([x], 2, 20, 5)
+    tf.train.batch([x], 2)
+    runners = [runner.name for runner in tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)]
+    assert runners[:2] == ["input_producer/input_producer", "files"]
+    assert runners[2:] == ["shuffle_batch/random_shuffle_queue", "batch/fifo_queue"]
+    summaries = [t.op.name for t in tf.get_collection(tf.GraphKeys.SUMMARIES)]
+    assert summaries[-2:] == ["shuffle_batch/fraction_over_5_of_15_full", "batch/fraction_of_32_full"]
+    queue = tf.RandomShuffleQueue(20, 5, [tf.int32], [[]])
+    assert queue.name == "random_shuffle_queue" and queue.dequeue().op.name == "random_shuffle_queue_Dequeue"
