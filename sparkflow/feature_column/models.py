@@ -78,8 +78,13 @@ def _remember(where: Columns, key: Any, what: Any) -> None:
 
 def _row(column: Any, given: Features, collections: Any, trainable: bool) -> Tensor:
     """[batch, n] of a dense column."""
-    found = column.dense_tensor(given, collections, trainable)
-    return array.reshape(found, [-1, product(column.variable_shape)])
+    found, size = column.dense_tensor(given, collections, trainable), product(column.variable_shape)
+    inner = None if found._shape is None else found._shape[1:]
+    if inner is None or None in inner:  # an example is one, whatever its size: that is checked when it runs
+        return array.reshape(found, [array.shape(found)[0], size])
+    if product(inner) != size:
+        raise ValueError(f"{column.name!r} has {product(inner)} numbers an example, its column has shape {size}")
+    return array.reshape(found, [-1, size])
 
 
 def _weights(name: str, shape: list[int], collections: Any, trainable: bool) -> Any:

@@ -165,6 +165,8 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     want = dtypes.as_dtype(dtype).base_dtype
     if isinstance(x, IndexedSlices):
         return IndexedSlices(cast(x.values, want, name), x.indices, x.dense_shape)
+    if hasattr(x, "with_flat_values"):  # ragged
+        return x.with_flat_values(cast(x.flat_values, want, name))
     x = convert_to_tensor(x, name="x")
     return x if x.dtype.base_dtype is want else apply_op("Cast", [x], {"DstT": want}, name)
 

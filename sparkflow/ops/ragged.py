@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparkflow.framework.apply import convert_to_tensor
+from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Graph, Tensor, get_default_graph
 from sparkflow.framework.nest import register_composite
 from sparkflow.framework.shapes import TensorShape
@@ -19,7 +20,7 @@ from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops import array, array_join, array_made, array_select, array_slice, math, math_reduce, segments
 from sparkflow.ops.array_odds import repeat
 from sparkflow_runtime.wire import dtypes
-from sparkflow_runtime.wire.errors import UnimplementedError
+from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 
 
 class RaggedTensorValue(NamedTuple):
@@ -66,18 +67,25 @@ class RaggedTensor:
     def from_row_splits(
         cls, values: Any, row_splits: Any, name: str | None = None, validate: bool = True
     ) -> RaggedTensor:
-        """Row i is values[row_splits[i] : row_splits[i + 1]]."""
+        """Row i is values[row_splits[i] : row_splits[i + 1]]. Raises InvalidArgumentError on known splits that do not
+        go up from 0 to the number of values, unless validate is False; others are not looked at."""
         with get_default_graph().name_scope(name or "RaggedFromRowSplits"):
-            return cls(_values(values), _splits(row_splits))
+            found = cls(_values(values), _splits(row_splits))
+            if validate:
+                _check_splits(constant_value(found.row_splits), found.values)
+            return found
 
     @classmethod
     def from_row_lengths(
         cls, values: Any, row_lengths: Any, name: str | None = None, validate: bool = True
     ) -> RaggedTensor:
-        """Row i is the next row_lengths[i] values."""
+        """Row i is the next row_lengths[i] values. As in from_row_splits, known lengths are checked."""
         with get_default_graph().name_scope(name or "RaggedFromRowLengths"):
-            lengths = _splits(row_lengths)
-            return cls(_values(values), _ends(lengths))
+            lengths, values = _splits(row_lengths), _values(values)
+            known = constant_value(lengths) if validate else None
+            if known is not None:
+                _check_splits(np.cumsum([0, *known]), values)
+            return cls(values, _ends(lengths))
 
     @classmethod
     def from_row_starts(
@@ -301,6 +309,20 @@ def _splits(given: Any) -> Tensor:
     if x.dtype.base_dtype not in (dtypes.int32, dtypes.int64):
         raise ValueError(f"Row splits, lengths and ids must be int32 or int64, got {x.dtype.name}")
     return x
+
+
+def _check_splits(splits: Any, values: Any) -> None:
+    """splits: None where they are not known."""
+    if splits is None:
+        return
+    dims = None if isinstance(values, RaggedTensor) else values._shape
+    count = dims[0] if dims else None
+    wrong = not len(splits) or splits[0] != 0 or (np.diff(splits) < 0).any()
+    if wrong or (count is not None and splits[-1] != count):
+        raise InvalidArgumentError(
+            f"Arguments do not form a valid RaggedTensor: row_splits must go up from 0 to the number of values "
+            f"({'unknown' if count is None else count}), got {list(splits)}"
+        )
 
 
 def _ends(lengths: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.ops import array, array_join, array_slice, checks, math, math_reduce, segments
 from sparkflow.ops.array_odds import repeat
 from sparkflow.ops.ragged import RaggedTensor, RaggedTensorValue, _count, _ends, flat_values_of
+from sparkflow.ops.ragged_broadcast import beside_flat_values
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import UnimplementedError
 
@@ -141,7 +142,8 @@ def _operator(name: str) -> Callable[..., Any]:
         def compute(x: Any, *rest: Any) -> Any:
             return getattr(convert_to_tensor(x), name)(*rest)
 
-        return map_flat_values(compute, self, *others)
+        beside = (o if isinstance(o, RaggedTensor) else beside_flat_values(o, self) for o in others)
+        return map_flat_values(compute, self, *beside)
 
     return apply
 
@@ -261,7 +263,7 @@ def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: An
 
 
 def _getitem(self: RaggedTensor, key: Any) -> Any:
-    """rt[i], rt[a:b:c], rt[rows, i] and rt[rows, a:b]."""
+    """rt[i], rt[a:b:c], rt[i, j] and rt[rows, a:b]."""
     keys = key if isinstance(key, tuple) else (key,)
     if len(keys) > 2 or any(k is None or k is Ellipsis for k in keys):
         raise UnimplementedError(f"RaggedTensor: index {key!r} is not supported; index rows, and then one inner axis")
@@ -282,11 +284,10 @@ def _between(values: Any, start: Tensor, end: Tensor) -> Any:
 
 
 def _inner(rows: RaggedTensor, key: Any) -> Any:
-    """The key-th value of each row; or a slice of each."""
+    """A slice of each row. Raises ValueError on a number: a row may not have so many values."""
     starts, limits = rows.row_starts(), rows.row_limits()
     if not isinstance(key, slice):
-        place = starts + key if key >= 0 else limits + key
-        return gather(rows.values, place)
+        raise ValueError(f"Cannot index into an inner ragged dimension, got {key!r}; a slice of it can be taken")
     if key.step not in (None, 1):
         raise UnimplementedError(f"RaggedTensor: a step of {key.step} within rows is not supported")
     first = starts if key.start is None else _bounded(key.start, starts, limits)

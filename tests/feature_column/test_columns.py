@@ -196,3 +196,15 @@ def test_an_id_out_of_range_is_an_error_in_the_step() -> None:
     column = fc.indicator_column(fc.categorical_column_with_identity("i", 3))
     with pytest.raises(tf.errors.InvalidArgumentError, match="assert_less_than_num_buckets"):
         layer(column)
+
+
+def test_an_example_has_as_many_numbers_as_its_column(graph: Any) -> None:
+    column = tf.feature_column.numeric_column("x", shape=(3,))
+    with pytest.raises(ValueError, match="1 numbers an example"):
+        tf.feature_column.input_layer({"x": tf.constant([[1.0], [20.0], [35.0]])}, [column])
+    x = tf.placeholder(tf.float32, [None, None])
+    row = tf.feature_column.input_layer({"x": x}, [column])
+    with tf.Session() as session:
+        assert session.run(row, {x: [[1.0, 2.0, 3.0]]}).tolist() == [[1, 2, 3]]
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            session.run(row, {x: [[1.0], [2.0], [3.0]]})

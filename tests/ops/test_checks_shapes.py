@@ -21,7 +21,7 @@ def test_sizes_that_agree(graph: Any) -> None:
 
 @pytest.mark.parametrize("wanted", [("N", "N"), (2, 4), ("A",), ("*", "A", "B", "C")])
 def test_static_sizes_that_do_not(graph: Any, wanted: Any) -> None:
-    with pytest.raises(ValueError, match="must have|rank"):
+    with pytest.raises(ValueError, match=r"must have|rank"):
         check([(tf.zeros([2, 3]), wanted)])
 
 

@@ -66,3 +66,35 @@ def test_refusals() -> None:
         tf.strings.split(tf.constant(["a b"]), result_type="List")
     with pytest.raises(tf.errors.InvalidArgumentError, match="same row splits"):
         _run(a + ragged.constant([[1.0], [2.0]]))
+
+
+def test_dense_tensors_beside_ragged_ones(graph: Any) -> None:
+    a = tf.ragged.constant([[1, 2], [], [3]])
+    deep = tf.ragged.constant([[[1.0, 2.0], [3.0]], [[4.0]]])
+    pairs = tf.RaggedTensor.from_row_lengths(np.arange(6.0).reshape(3, 2), [1, 2])
+    with tf.Session() as session:
+        assert session.run(a + tf.constant([[10], [20], [30]])).to_list() == [[11, 12], [], [33]]
+        assert session.run(a * tf.constant([[2]])).to_list() == session.run(a * tf.constant([2])).to_list()
+        assert session.run(deep - np.ones((2, 1, 1), "f")).to_list() == [[[0, 1], [2]], [[3]]]
+        assert session.run(deep + np.array([[[10.0]], [[20.0]]], "f")).to_list() == [[[11, 12], [13]], [[24]]]
+        assert session.run(pairs + tf.constant([10.0, 20.0], tf.float64)).to_list() == [
+            [[10, 21]],
+            [[12, 23], [14, 25]],
+        ]
+        shifted = pairs + tf.constant([[[1.0, 2.0]], [[3.0, 4.0]]], tf.float64)
+        assert session.run(shifted).to_list() == [[[1, 3]], [[5, 7], [7, 9]]]
+        assert session.run(tf.cast(a, tf.float32)).to_list() == [[1.0, 2.0], [], [3.0]]
+    for wrong in ([[1, 2], [3, 4], [5, 6]], [1, 2, 3], [[[1]]]):
+        with pytest.raises(tf.errors.UnimplementedError, match="size 1 along ragged axes"):
+            _ = a + tf.constant(wrong)
+
+
+def test_parts_that_form_no_ragged_tensor(graph: Any) -> None:
+    for splits in ([1, 1, 3], [0, 2, 1, 3], [0, 2], []):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="valid RaggedTensor"):
+            tf.RaggedTensor.from_row_splits([1, 2, 3], np.array(splits, np.int64))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="valid RaggedTensor"):
+        tf.RaggedTensor.from_row_lengths([1, 2, 3], [2, 2])
+    assert tf.RaggedTensor.from_row_splits([1, 2, 3], [0, 2], validate=False).ragged_rank == 1
+    with pytest.raises(ValueError, match="inner ragged dimension"):
+        _ = tf.ragged.constant([[1], []])[:, 0]
