@@ -75,4 +75,5 @@ from sparkflow.ops.image_more import (
     transpose_image,
 )
 from sparkflow.ops.image_more import transpose_image as transpose
+from sparkflow.ops.image_quality import adjust_jpeg_quality, random_jpeg_quality
 from sparkflow.ops.patches import extract_image_patches, extract_patches

@@ -70,4 +70,4 @@ def _rgb_to_hsv(op: Operation, dy: Tensor) -> Tensor:
 
 not_differentiable("HSVToRGB")
 not_differentiable("DecodeJpeg", "DecodeAndCropJpeg", "ExtractJpegShape", "DecodePng", "DecodeBmp", "DecodeGif")
-not_differentiable("EncodeJpeg", "EncodePng")
+not_differentiable("EncodeJpeg", "EncodeJpegVariableQuality", "EncodePng")

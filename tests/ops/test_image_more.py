@@ -179,3 +179,22 @@ def test_parts_and_sizes_of_jpeg_files(graph: Any) -> None:
                 session.run(tf.image.decode_and_crop_jpeg(file, window))
         with pytest.raises(tf.errors.InvalidArgumentError, match="no image"):
             session.run(tf.io.extract_jpeg_shape("text"))
+
+
+def test_jpeg_files_of_some_quality(graph: Any) -> None:
+    """The worse the file, the farther from the image it was made of."""
+    rows, columns = np.mgrid[:32, :32] / 32
+    image = np.stack([rows, columns, (rows * 7 + columns * 5) % 1], 2).astype(np.float32)
+    quality = tf.placeholder(tf.int32, [])
+    out = tf.image.adjust_jpeg_quality(image, quality)
+    some = tf.image.random_jpeg_quality((image * 255).astype(np.uint8), 40, 60)
+    assert out.shape.as_list() == [32, 32, 3] and some.dtype is tf.uint8
+    with tf.Session() as session:
+        away = [np.abs(session.run(out, {quality: q}) - image).mean() for q in (95, 50, 5)]
+        assert 0 < away[0] < away[1] < away[2] < 0.2 and session.run(some).shape == (32, 32, 3)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"quality must be in \[0, 100\]"):
+            session.run(out, {quality: 101})
+    with pytest.raises(ValueError, match="min_jpeg_quality"):
+        tf.image.random_jpeg_quality(image, 50, 50)
+    with pytest.raises(ValueError, match="number of channels"):
+        tf.image.adjust_jpeg_quality(tf.placeholder(tf.float32), 50)

@@ -140,3 +140,11 @@ def _encode_jpeg(
 ) -> Any:  # fmt: skip
     return _written("EncodeJpeg", image, "JPEG", quality=quality, progressive=progressive, optimize=optimize_size,
                     subsampling=2 if chroma_downsampling else 0)  # fmt: skip
+
+
+@kernel("EncodeJpegVariableQuality")
+def _encode_jpeg_of(xp: Any, images: Any, quality: Any) -> Any:
+    wanted = int(np.asarray(quality).item())
+    if not 0 <= wanted <= 100:
+        raise InvalidArgumentError(f"EncodeJpegVariableQuality: quality must be in [0, 100], got {wanted}")
+    return _written("EncodeJpegVariableQuality", images, "JPEG", quality=wanted, subsampling=2)
