@@ -78,3 +78,26 @@ def test_elements_can_be_read_once(graph: Graph) -> None:
             session.run(twice)
         with pytest.raises(tf.errors.OpError):
             session.run(ta.read(5))
+
+
+def test_strings(graph: Graph) -> None:
+    """Of arrays, and of single ones that a loop makes; what was not written is empty."""
+    words = tf.constant(["a", "b"])
+    whole = tf.TensorArray(tf.string, 2).unstack(words).stack()
+    some = tf.TensorArray(tf.string, 3).write(1, "x").stack()
+    mapped = tf.map_fn(lambda word: word + "z", words)
+    pairs = tf.map_fn(lambda word: tf.stack([word, word]), words)
+    with tf.Session() as session:
+        found = session.run([whole, some, mapped, pairs, tf.scan(lambda a, b: a + b, words)])
+    assert [f.tolist() for f in found] == [
+        [b"a", b"b"], [b"", b"x", b""], [b"az", b"bz"], [[b"a", b"a"], [b"b", b"b"]], [b"a", b"ab"],
+    ]  # fmt: skip
+
+
+def test_what_was_not_written_is_zero_where_the_shape_was_learned(graph: Graph) -> None:
+    with tf.Session() as session:
+        found = session.run(tf.TensorArray(tf.float32, 3).write(1, [1.0, 2.0]).stack())
+        assert found.tolist() == [[0, 0], [1, 2], [0, 0]]
+        unknown = tf.TensorArray(tf.float32, 2).write(0, tf.placeholder_with_default([1.0], None)).stack()
+        with pytest.raises(tf.errors.InvalidArgumentError, match="was not written"):
+            session.run(unknown)

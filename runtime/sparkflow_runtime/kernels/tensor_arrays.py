@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from sparkflow_runtime.kernels.host import host, ints, one_int
 from sparkflow_runtime.kernels.registry import Function, Node, bound
+from sparkflow_runtime.kernels.strings import texts
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.dtypes import DType, string
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
@@ -88,36 +91,37 @@ class TensorArray:
 
     # ------------------------------------------------------------------ reading
 
-    def read(self, index: int) -> Any:
+    def read(self, index: int, dims: Dims = None) -> Any:
         """Raises InvalidArgumentError on an index outside, an element that a read before has cleared, and one that
-        was never written unless its shape is known: then it is zeros."""
+        was never written unless its shape is known (or `dims` says it): then it is zeros."""
         items = self.items
         if not 0 <= index < len(items) or self.closed:
             self.check_open()
             raise self.error(f"Tried to read from index {index}, its size is {len(items)}")
         value = items[index]
         if value is None or type(value) is tuple:
-            value = self._zeros(index, value)
+            value = self._zeros(index, value, dims)
         if self.clears:
             items[index] = value.shape
         else:
             self.read_at.add(index)
         return value
 
-    def _zeros(self, index: int, why: Any) -> Any:
+    def _zeros(self, index: int, why: Any, dims: Dims) -> Any:
         if why is not None:
             raise self.error(
                 f"Could not read index {index} twice: it was cleared after a previous read (perhaps try "
                 "clear_after_read=False?)"
             )
         known = self.shapes[index] if index < len(self.shapes) else None
-        shape = self.dims if known is None else known
-        if shape is None or None in shape:
+        shape = next((s for s in (known, self.dims, dims) if s is not None and None not in s), None)
+        if shape is None:
+            said = _show(self.dims if known is None else known)
             raise self.error(
-                f"Could not read index {index}: it was not written, and the shape of its zeros is not known "
-                f"({_show(shape)}). Give the array a full element_shape to read zeros there"
+                f"Could not read index {index}: it was not written, and the shape of its zeros is not known ({said}). "
+                "Give the array a full element_shape to read zeros there"
             )
-        return self.xp.zeros(shape, self.dtype.np)
+        return np.full(shape, b"", object) if self.dtype is string else self.xp.zeros(shape, self.dtype.np)
 
     # ------------------------------------------------------------------ gradients
 
@@ -202,7 +206,7 @@ def _close(node: Node) -> Function:
 @bound("TensorArrayWriteV3", refs=(0,), plain=True)
 def _write(node: Node) -> Function:
     def run(array: TensorArray, index: Any, value: Any, flow: Any) -> Any:
-        array.write(int(index), value)
+        array.write(int(index), texts(value) if type(value) is bytes else value)
         return flow
 
     return run
@@ -247,13 +251,13 @@ def _gather(node: Node) -> Function:
 
     def run(array: TensorArray, indices: Any, flow: Any) -> Any:
         array.check_open()
-        values = [array.read(i) for i in ints(indices)]
+        values = [array.read(i, dims) for i in ints(indices)]
         if not values:
             return xp.zeros((0, *_known(array, dims)), dtype)
         _check_alike(array, values, "gather", 0)
         out = xp.empty((len(values), *values[0].shape), values[0].dtype)
         for row, value in enumerate(values):
-            out[row] = value
+            out[row, ...] = value  # of a string, what the array of it holds
         return out
 
     return run
