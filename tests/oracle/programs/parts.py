@@ -30,6 +30,12 @@ def ngrams(tf: Any) -> list[Any]:
     return [[*out, *_parts(tf.strings.bytes_split([["ab", "x"], ["", "c"]])), tf.strings.bytes_split("xyz")]]
 
 
+@program("ExtractJpegShape")
+def sizes_of_files(tf: Any) -> list[Any]:
+    files = [tf.image.encode_jpeg(tf.zeros([5, 7, n], tf.uint8)) for n in (1, 3)]
+    return [[tf.io.extract_jpeg_shape(file, kind) for file in files for kind in (tf.int32, tf.int64)]]
+
+
 def _losses(tf: Any, x: Any) -> list[Any]:
     kept = {"label_length": [3, 1, 0], "logit_length": [6, 4, 5]}
     out = [tf.nn.ctc_loss_v2(_LABELS, x, **kept), tf.nn.ctc_loss_v2(np.minimum(_LABELS, 2), x, **kept, blank_index=-1)]
