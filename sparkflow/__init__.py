@@ -209,6 +209,11 @@ from sparkflow.ops.readers import (
     TFRecordReader,
     WholeFileReader,
 )
+from sparkflow.ops.resource_variables import (
+    disable_resource_variables,
+    enable_resource_variables,
+    resource_variables_enabled,
+)
 from sparkflow.ops.state import (
     assign,
     assign_add,
@@ -238,8 +243,6 @@ from sparkflow.ops.variable_scope import (
 from sparkflow.ops.variables import (
     Variable,
     all_variables,
-    disable_resource_variables,
-    enable_resource_variables,
     global_variables,
     global_variables_initializer,
     initialize_all_variables,
@@ -250,7 +253,6 @@ from sparkflow.ops.variables import (
     local_variables_initializer,
     model_variables,
     moving_average_variables,
-    resource_variables_enabled,
     trainable_variables,
     variables_initializer,
 )

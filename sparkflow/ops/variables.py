@@ -15,26 +15,10 @@ from sparkflow.framework.shapes import TensorShape
 from sparkflow.ops import array_scatter, array_slice, control_flow, operators, state
 from sparkflow.ops.control_flow_cond import cond
 from sparkflow.ops.initial_values import of_initial_values
+from sparkflow.ops.resource_variables import resource_variables_enabled
 from sparkflow.ops.variable_creators import Created
 from sparkflow_runtime.wire.dtypes import DType, as_dtype
 from sparkflow_runtime.wire.edges import KEPT_READ
-
-_keep_reads = [False]  # of variables that do not say use_resource
-
-
-def enable_resource_variables() -> None:
-    """Variables made from now on are made with use_resource=True where they do not say it."""
-    _keep_reads[-1] = True
-
-
-def disable_resource_variables() -> None:
-    """Variables made from now on are made with use_resource=False where they do not say it."""
-    _keep_reads[-1] = False
-
-
-def resource_variables_enabled() -> bool:
-    """Whether variables are made with use_resource=True where they do not say it."""
-    return _keep_reads[-1]
 
 
 class Variable(metaclass=Created):
@@ -74,7 +58,7 @@ class Variable(metaclass=Created):
             raise ValueError("Variable: making one from variable_def is not supported; pass initial_value")
         self._trainable = trainable is not False
         self._constraint = constraint
-        self._keeps_reads = _keep_reads[-1] if use_resource is None else bool(use_resource)
+        self._keeps_reads = resource_variables_enabled() if use_resource is None else bool(use_resource)
         self._save_slice_info: SaveSliceInfo | None = None
         self._graph = graph = get_default_graph()
         dims = shapes.as_dims(expected_shape if shape is None else shape)
