@@ -229,15 +229,18 @@ def _spread_by_itself(op: Op, scene: Scene) -> None:
     """What is combined with a tensor of the result's shape need not be brought to that shape first: so the gradients of
     sums and means are spread."""
     for side in (0, 1):
-        inner = scene.op(op.data[side])
-        while inner is not None and inner.op in _SPREAD and not inner.control:
-            of = inner.data[_SPREAD[inner.op]]
-            scalar = inner.op != "Reshape" or scene.shapes.of(of) == ()
-            if not scalar or not scene.beside(of) or not scene.stays(of):
-                break
-            if not scene.keeps_shape(op, op.data[1 - side]):
-                break
-            op.data[side], inner = of, scene.op(of)
+        while (source := _spread_from(op.data[side], scene)) and scene.keeps_shape(op, op.data[1 - side]):
+            op.data[side] = source
+
+
+def _spread_from(edge: str, scene: Scene) -> str | None:
+    """What an edge is spread from, if that may be taken instead."""
+    found = scene.view.ops.get(edge)
+    if found is None or found.op not in _SPREAD or scene.op(edge) is None or found.control:
+        return None
+    of = found.data[_SPREAD[found.op]]
+    scalar = found.op != "Reshape" or scene.shapes.of(of) == ()
+    return of if scalar and scene.beside(of) and scene.stays(of) else None
 
 
 def _same(scene: Scene, a: str, b: str) -> bool:
