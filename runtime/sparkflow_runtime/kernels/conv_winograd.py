@@ -36,7 +36,6 @@ from sparkflow_runtime.kernels.parallel import runs, scratch, share
 from sparkflow_runtime.kernels.windows import Window
 
 _MIN_CHANNELS = 16
-_CHUNK = 64  # made channels of a filter that are transformed at once
 _FEW = 1 << 14  # pairs of channels up to which a filter's gradient may be held several times
 _LANES = 4
 _AT_ONCE = np.zeros(1, np.int64)  # where the one run of a product begins
@@ -64,6 +63,12 @@ def prepare() -> None:
 def _block(channels: int) -> int:
     """Tiles of a block: a core's cache holds those of few channels, and many channels need rows for a product."""
     return 64 if channels <= 128 else 128
+
+
+def _chunk() -> int:
+    """Made channels of a filter that are transformed at once: as many vectors of them as meet in the lines of a first
+    cache without driving each other out."""
+    return 4 * (lanes() or 16)
 
 
 def _matrices(name: str, rows: int, columns: int) -> np.ndarray:
@@ -139,7 +144,7 @@ Grid = tuple[int, int, int, int]  # tiles down and across, padding at the top an
 
 def _by_tiles(x: np.ndarray, w: _Filter, y: np.ndarray, end: _End, tiles: int, grid: Grid) -> None:
     """The filter is transformed once, then threads share out blocks of tiles."""
-    chunks = runs(w.filled, _CHUNK)
+    chunks = runs(w.filled, _chunk())
     size = 36 * (w.takes + 1)
     room = scratch("filter", (size * w.filled,))
     parts = [(at, room[size * at : size * (at + count)].reshape(36, w.takes + 1, count)) for at, count in chunks]
@@ -172,7 +177,7 @@ def _by_channels(x: np.ndarray, w: _Filter, y: np.ndarray, end: _End, tiles: int
             _multiply(v, u, m, 0, tiles)
             tiles_out(m, y, *end, 0, 0, tiles, *grid[:2], made)
 
-    share(each, runs(w.filled, _CHUNK if w.makes > 4 * _CHUNK else _CHUNK // 2))
+    share(each, runs(w.filled, _chunk() if w.makes > 4 * _chunk() else _chunk() // 2))
 
 
 def _over_rows(loop: Callable[[int, int], None], matrices: np.ndarray) -> None:
