@@ -28,28 +28,16 @@ def _cropped(op: Operation) -> list[Dims]:
     return [(height, width, op.attrs.get("channels") or None)]
 
 
-op(
-    "DecodeJpeg",
-    "contents: string -> image: uint8",
-    _decoded,
-    channels=0,
-    ratio=1,
-    fancy_upscaling=True,
-    try_recover_truncated=False,
-    acceptable_fraction=1.0,
-    dct_method="",
-)
-op(
-    "DecodeAndCropJpeg",
-    "contents: string, crop_window: int32 -> image: uint8",
-    _cropped,
-    channels=0,
-    ratio=1,
-    fancy_upscaling=True,
-    try_recover_truncated=False,
-    acceptable_fraction=1.0,
-    dct_method="",
-)
+_OF_JPEG: dict[str, Any] = {
+    "channels": 0,
+    "ratio": 1,
+    "fancy_upscaling": True,
+    "try_recover_truncated": False,
+    "acceptable_fraction": 1.0,
+    "dct_method": "",
+}
+op("DecodeJpeg", "contents: string -> image: uint8", _decoded, **_OF_JPEG)
+op("DecodeAndCropJpeg", "contents: string, crop_window: int32 -> image: uint8", _cropped, **_OF_JPEG)
 op("ExtractJpegShape", "contents: string -> image_shape: output_type", lambda op: [(3,)], output_type=dtypes.int32)
 op("DecodePng", "contents: string -> image: dtype", _decoded, channels=0, dtype=dtypes.uint8)
 op("DecodeBmp", "contents: string -> image: uint8", _decoded, channels=0)

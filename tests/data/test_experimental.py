@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +9,10 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from tests.data.elements import values
 
 D, X = tf.data.Dataset, tf.data.experimental
 CHOICES = np.array([1, 0, 1, 0, 0, 1])
-
-
-def values(dataset: Any, most: int = 1000) -> list[Any]:
-    element, found = dataset.make_one_shot_iterator().get_next(), []
-    with tf.Session() as session, contextlib.suppress(tf.errors.OutOfRangeError):
-        while len(found) < most:
-            found.append(session.run(element))
-    return [f.tolist() if isinstance(f, (np.ndarray, np.generic)) else f for f in found]
 
 
 @pytest.mark.parametrize(
