@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.kernels.registry import Node
 from sparkflow_runtime.resources.manager import ResourceManager
