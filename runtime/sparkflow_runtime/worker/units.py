@@ -28,8 +28,7 @@ _MULTIPLIES = {"MatMul", "BatchMatMul", "Einsum", "_FusedMatMul", "_FusedSum", "
 _QUEUES = {f"Queue{what}{many}" for what in ("Enqueue", "Dequeue") for many in ("", "Many", "UpTo")}
 _QUEUES |= {"FIFOQueue", "RandomShuffleQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueSize", "QueueClose"}
 _READERS = {"ReaderRead", "ReaderReadUpTo", "TFRecordReader", "WholeFileReader", "TextLineReader", "IdentityReader"}
-_COMPUTES_NOTHING = {"Const", "NoOp", "Identity", "Placeholder", "Variable", "VarHandleOp", "ReadVariableOp"}
-_COMPUTES_NOTHING |= _QUEUES | _READERS
+_COMPUTES_NOTHING = {"Const", "NoOp", "Identity", "Placeholder", "Variable"} | _QUEUES | _READERS
 _silent = partial(np.errstate, all="ignore")
 _LONG_S = 5e-3  # beside it, what the hand-over to another thread costs is nothing
 Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
