@@ -15,10 +15,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow_runtime.kernels import machine_code
 from sparkflow_runtime.kernels.conv_direct import direct
 from sparkflow_runtime.kernels.conv_direct_layout import lanes
 from sparkflow_runtime.kernels.conv_tiles import (
@@ -31,6 +32,8 @@ from sparkflow_runtime.kernels.conv_tiles import (
     tiles_in,
     tiles_out,
 )
+from sparkflow_runtime.kernels.crew import Call, crew, table_of
+from sparkflow_runtime.kernels.crew_layout import ARGS
 from sparkflow_runtime.kernels.host import address
 from sparkflow_runtime.kernels.parallel import runs, scratch, share
 from sparkflow_runtime.kernels.windows import Window
@@ -39,6 +42,7 @@ _MIN_CHANNELS = 16
 _FEW = 1 << 14  # pairs of channels up to which a filter's gradient may be held several times
 _LANES = 4
 _AT_ONCE = np.zeros(1, np.int64)  # where the one run of a product begins
+_SOME = np.zeros((1, 1, 1), np.float32)  # as the matrices are
 
 
 def fits(x: np.ndarray, w: np.ndarray, win: Window) -> bool:
@@ -56,6 +60,7 @@ def fits(x: np.ndarray, w: np.ndarray, win: Window) -> bool:
 
 
 def prepare() -> None:
+    crew.prepare()
     for loop in (tiles_in, tiles_out, tiles_back, filter_in, filter_back):
         loop.prepare()
 
@@ -89,10 +94,14 @@ class _Filter:
     def fill(self, u: np.ndarray, made: int) -> None:
         """Fill u [36, takes + 1, count] with the channels that are made from `made` on; what lies past the last of them
         is not defined."""
+        filter_in(*self.filling(u, made))
+
+    def filling(self, u: np.ndarray, made: int) -> tuple[Any, Any, int, int, int]:
+        """What filter_in takes for that."""
         w = self.w
         if self.back:
             w, made = np.ascontiguousarray(w[:, :, made : made + u.shape[2]].swapaxes(2, 3)), 0
-        filter_in(w, u, self.flip, made, self.takes)
+        return w, u, self.flip, made, self.takes
 
 
 def _filled(channels: int) -> int:
@@ -103,14 +112,17 @@ def _filled(channels: int) -> int:
 
 def _multiply(v: np.ndarray, u: np.ndarray, m: np.ndarray, made: int, tiles: int) -> None:
     """m[:, :tiles, made:] = v[:, :tiles] by u [36, takes + 1, count]."""
-    takes, count = v.shape[2], u.shape[2]
     if not direct.functions:
+        takes, count = v.shape[2], u.shape[2]
         np.matmul(v[:, :tiles], u[:, :takes], out=m[:, :tiles, made : made + count])
         return
-    direct.functions[2](
-        *(address(v), v.strides[0], v.strides[1], address(u), u.strides[0]),
-        *(address(m) + 4 * made, m.strides[0], m.strides[1], tiles, takes, count, address(_AT_ONCE)),
-    )
+    direct.functions[2](*_multiplying(v, u, m, made, tiles))
+
+
+def _multiplying(v: np.ndarray, u: np.ndarray, m: np.ndarray, made: int, tiles: int) -> tuple[int, ...]:
+    """What its machine code takes for that."""
+    ends = address(m) + 4 * made, m.strides[0], m.strides[1], tiles, v.shape[2], u.shape[2], address(_AT_ONCE)
+    return address(v), v.strides[0], v.strides[1], address(u), u.strides[0], *ends
 
 
 class _End(NamedTuple):
@@ -142,20 +154,50 @@ def _convolve(x: np.ndarray, w: _Filter, size: tuple[int, int], top: int, left: 
 Grid = tuple[int, int, int, int]  # tiles down and across, padding at the top and on the left
 
 
+class _Codes(NamedTuple):
+    """Where the machine code of a convolution's parts begins. A thread that computes a block by one call of Python's
+    each waits for the GIL between them, while another thread has it: a sixth of the time, where blocks are small."""
+
+    filter_in: int
+    tiles_in: int
+    products: int
+    tiles_out: int
+
+    @classmethod
+    def of(cls, x: np.ndarray, w: np.ndarray, y: np.ndarray, end: _End) -> _Codes | None:
+        """None where some of it is not there, and Python calls what there is."""
+        if not (crew.functions and direct.functions):
+            return None
+        entries = filter_in.entry((w,)), tiles_in.entry((x,)), tiles_out.entry((_SOME, y, end.bias))
+        if not all(entries):
+            return None
+        return cls(*entries[:2], machine_code.address(direct.functions[2]), entries[2])
+
+
 def _by_tiles(x: np.ndarray, w: _Filter, y: np.ndarray, end: _End, tiles: int, grid: Grid) -> None:
     """The filter is transformed once, then threads share out blocks of tiles."""
     chunks = runs(w.filled, _chunk())
     size = 36 * (w.takes + 1)
     room = scratch("filter", (size * w.filled,))
     parts = [(at, room[size * at : size * (at + count)].reshape(36, w.takes + 1, count)) for at, count in chunks]
+    codes = _Codes.of(x, w.w, y, end)
 
     def transform(mine: Sequence[tuple[int, np.ndarray]]) -> None:
         for made, u in mine:
             w.fill(u, made)
 
     def convolve(blocks: Sequence[tuple[int, int]]) -> None:
+        most = blocks[0][1]
+        v, m = _matrices("tiles", most, w.takes), _matrices("products", most, w.filled)
+        if codes:
+            calls = [
+                (codes.tiles_in, (id(x), id(v), 0, 0, 0, *grid)),
+                *[(codes.products, _multiplying(v, u, m, made, 0)) for made, u in parts],
+                (codes.tiles_out, (id(m), id(y), id(end.bias), end.ends, 0, 0, 0, *grid[:2], 0)),
+            ]
+            crew.in_turn(_of_blocks(calls, blocks))
+            return
         for first, count in blocks:
-            v, m = _matrices("tiles", count, w.takes), _matrices("products", count, w.filled)
             tiles_in(x, v, first, 0, count, *grid)
             for made, u in parts:
                 _multiply(v, u, m, made, count)
@@ -165,17 +207,43 @@ def _by_tiles(x: np.ndarray, w: _Filter, y: np.ndarray, end: _End, tiles: int, g
     share(convolve, runs(tiles, _block(max(w.takes, w.makes))))
 
 
+def _of_blocks(calls: Sequence[Call], blocks: Sequence[tuple[int, int]]) -> np.ndarray:
+    """The table of _by_tiles's calls for each block of tiles, of which calls do not say yet where it begins and how
+    many there are."""
+    table = np.tile(table_of(calls), (len(blocks), 1, 1))
+    first, count = (np.array(of, np.int64) for of in zip(*blocks))
+    begin = ARGS // 8
+    table[:, 0, begin + 2], table[:, 0, begin + 4] = first, count
+    table[:, 1:-1, begin + 8] = count[:, None]
+    table[:, -1, begin + 4], table[:, -1, begin + 6] = first, count
+    return table.reshape(-1, table.shape[2])
+
+
 def _by_channels(x: np.ndarray, w: _Filter, y: np.ndarray, end: _End, tiles: int, grid: Grid) -> None:
     """Where tiles are few, the filter is the work: threads share out the channels that are made."""
     v = _matrices("tiles", tiles, w.takes)
+    codes = _Codes.of(x, w.w, y, end)
     _over_tiles(lambda a, b: tiles_in(x, v, 0, a, b, *grid), tiles)
 
     def each(chunks: Sequence[tuple[int, int]]) -> None:
+        calls: list[Call] = []
+        held: list[Any] = []  # a call knows only where they are
         for made, count in chunks:
             u, m = _matrices("filter", w.takes, count), _matrices("products", tiles, count)
+            if codes:
+                of, _, *where = w.filling(u, made)
+                held += of, u, m
+                calls += [
+                    (codes.filter_in, (id(of), id(u), *where)),
+                    (codes.products, _multiplying(v, u, m, 0, tiles)),
+                    (codes.tiles_out, (id(m), id(y), id(end.bias), end.ends, 0, 0, tiles, *grid[:2], made)),
+                ]
+                continue
             w.fill(u, made)
             _multiply(v, u, m, 0, tiles)
             tiles_out(m, y, *end, 0, 0, tiles, *grid[:2], made)
+        if codes:
+            crew.in_turn(table_of(calls))
 
     share(each, runs(w.filled, _chunk() if w.makes > 4 * _chunk() else _chunk() // 2))
 

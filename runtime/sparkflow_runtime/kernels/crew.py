@@ -44,7 +44,7 @@ class Crew(Native):
 
     def __init__(self) -> None:
         name, where = "The code of the kernels' threads", f"{__name__}:crew"
-        super().__init__(name, where, _MODULE, serve=2, run=3, multiply=8, add=8)
+        super().__init__(name, where, _MODULE, serve=2, run=3, multiply=8, add=8, in_turn=2)
         self._loops: dict[Any, tuple[int, int]] = {}
         self._additions: dict[Any, tuple[int, int]] = {}
         self._begin_anew()
@@ -93,6 +93,10 @@ class Crew(Native):
         """Do the blocks that are the rows of a table (crew_layout.py); `ready` has been asked."""
         self.functions[1](self._state, table.ctypes.data, len(table))
 
+    def in_turn(self, table: np.ndarray) -> None:
+        """Do the blocks that are the rows of a table in this thread, one after the other, without the GIL."""
+        self.functions[4](table.ctypes.data, len(table))
+
     def loop(self, address: int, arrays: Sequence[np.ndarray], parts: Sequence[tuple[int, int]]) -> bool:
         """A loop's machine code (Compiled.entry) over (first, count) of each part; its last two arguments are where a
         part begins and ends. False where nothing was done; `ready` has been asked."""
@@ -130,6 +134,17 @@ class Crew(Native):
             return False
         self.functions[3](self._state, room, *found, id(held), id(value), held.size, held.itemsize)
         return True
+
+
+Call = tuple[int, Sequence[int]]  # where machine code begins, and its ints: ids of arrays, addresses and numbers
+
+
+def table_of(calls: Sequence[Call]) -> np.ndarray:
+    """A table of blocks that are these calls; argument i of one is its row's word ARGS // 8 + i."""
+    words = layout.BLOCK_BYTES // 8
+    before = layout.ARGS // 8 - 2
+    rows = [(layout.ENTRY, code, *(0,) * before, *args) for code, args in calls]
+    return np.array([(*row, *(0,) * (words - len(row))) for row in rows], np.int64)
 
 
 ROOM_BYTES = layout.BLOCK_BYTES * layout.MOST_BLOCKS

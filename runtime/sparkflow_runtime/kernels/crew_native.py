@@ -243,6 +243,12 @@ def run(state: int, table: int, count: int) -> int:
     return 0
 
 
+def in_turn(table: int, count: int) -> int:
+    """Do all blocks in the calling thread, one after the other."""
+    _alone(table, count)
+    return 0
+
+
 def add(state: int, table: int, function: int, data: int, held: int, value: int, items: int, size: int) -> int:
     """held += value by add's inner loop, in blocks; both in one piece, of items of `size` bytes. table: room."""
     length = max(-(-items // PARTS), 1024) // 64 * 64 + 64  # whole vector registers: no item changes its place in one

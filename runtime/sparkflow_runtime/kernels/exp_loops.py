@@ -66,12 +66,13 @@ def exp_of(x: np.ndarray) -> np.ndarray:
     return np.where(x <= _MOST, made, x * _INFINITE)
 
 
-def in_parts(loop: Compiled, count: int, each: int, *arrays: Any) -> None:
-    """loop(*arrays, start, stop) over `count` things of `each` elements, in several threads where there are many."""
+def in_parts(loop: Compiled, count: int, each: int, *arrays: Any, least: int = 1) -> None:
+    """loop(*arrays, start, stop) over `count` things of `each` elements, in several threads where there are many.
+    least: things that a thread takes at once, or more."""
     mates = crew_for(count * each * PER_ITEM) if count > 1 else None
     address = loop.entry(arrays) if mates is not None else 0
     if mates is not None and address:
-        length = max(1, _AT_ONCE // max(1, each), -(-count // MOST_BLOCKS))
+        length = max(least, _AT_ONCE // max(1, each), -(-count // MOST_BLOCKS))
         if mates.loop(address, arrays, runs(count, length)):
             return
     if count * each < _SHARED:
@@ -82,7 +83,7 @@ def in_parts(loop: Compiled, count: int, each: int, *arrays: Any) -> None:
         if parts:
             loop(*arrays, parts[0][0], sum(parts[-1]))
 
-    share(work, runs(count, max(1, _SHARED // (4 * max(1, each)))))
+    share(work, runs(count, max(least, _SHARED // (4 * max(1, each)))))
 
 
 # ---------------------------------------------------------------------- softmax

@@ -32,6 +32,7 @@ _FOLDED_SIGNED = [f"void({_COLUMNS}, {_VECTOR}, {{0}}[:,::1], int64, int64)".for
 _BLOCK = 512  # rows
 _FEW_ADDED = 129  # rows: so many numbers are added one after the other, more in parts, which keeps more digits
 _NUMPYS = 1 << 14  # elements of wide rows, up to which numpy adds them as fast; beyond, the loop takes half its time
+_MOST_RUNS = 64  # of rows, whose sums are added in the end
 _SHARED = 1 << 20  # elements of columns from which a second thread pays
 
 
@@ -108,10 +109,14 @@ def _(x: Any, sign: Any, out: Any, start: Any, stop: Any) -> None:
 
 @compiled(_FOLDED)
 def column_sums(x: Any, out: Any, start: Any, stop: Any) -> None:
+    whole = 1 + (x.shape[1] - 1) // 4 * 4
     for r in range(start, stop):
         for j in range(np.uint64(x.shape[2])):
             out[r, j] = x[r, 0, j]
-        for k in range(1, x.shape[1]):
+        for k in range(1, whole, 4):  # four at once: a sum is loaded and stored a quarter as often
+            for j in range(np.uint64(x.shape[2])):
+                out[r, j] = (((out[r, j] + x[r, k, j]) + x[r, k + 1, j]) + x[r, k + 2, j]) + x[r, k + 3, j]
+        for k in range(whole, x.shape[1]):
             for j in range(np.uint64(x.shape[2])):
                 out[r, j] += x[r, k, j]
 
@@ -122,12 +127,16 @@ column_sums.otherwise(short_sums.numpy)  # along the second axis too
 @compiled(_SIDE_BY_SIDE)
 def wide_sums(x: Any, out: Any, start: Any, stop: Any) -> None:
     """Of the columns from start to stop, row by row as numpy adds them."""
-    for first in range(start, stop, _BLOCK):
-        last = np.uint64(min(first + _BLOCK, stop))
-        for j in range(np.uint64(first), last):
+    whole = 1 + (x.shape[0] - 1) // 4 * 4
+    for at in range(start, stop, _BLOCK):
+        first, last = np.uint64(at), np.uint64(min(at + _BLOCK, stop))
+        for j in range(first, last):
             out[j] = x[0, j]
-        for k in range(1, x.shape[0]):
-            for j in range(np.uint64(first), last):
+        for k in range(1, whole, 4):
+            for j in range(first, last):
+                out[j] = (((out[j] + x[k, j]) + x[k + 1, j]) + x[k + 2, j]) + x[k + 3, j]
+        for k in range(whole, x.shape[0]):
+            for j in range(first, last):
                 out[j] += x[k, j]
 
 
@@ -138,7 +147,10 @@ def _(x: Any, out: Any, start: Any, stop: Any) -> None:
 
 def added_rows(rows: np.ndarray, out: np.ndarray) -> None:
     """out = the sum of the rows, one after the other; of a matrix whose columns are many, in several threads."""
-    in_parts(wide_sums, rows.shape[1], len(rows), rows, out)
+    if rows.size < _SHARED:
+        wide_sums(rows, out, 0, len(out))
+    else:
+        in_parts(wide_sums, rows.shape[1], len(rows), rows, out, least=2 * _BLOCK)
 
 
 @compiled(_FOLDED_SIGNED)
@@ -223,6 +235,8 @@ def _of_columns(name: str, sizes: tuple[int, int, int], dtype: Any, found: tuple
         return None
     if not wide and high >= (_FEW_ADDED if name == "sum" else _HIGH):
         return _folded(UFUNCS[name], sizes, found)
+    if wide and outer == 1 and high >= _FEW_ADDED:
+        return _in_runs(sizes, dtype, found)
     if wide and outer == 1:
         wide_sums.prepare()
 
@@ -245,6 +259,27 @@ def _of_columns(name: str, sizes: tuple[int, int, int], dtype: Any, found: tuple
         return out.reshape(found)
 
     return few if outer * high * width < _SHARED else many
+
+
+def _in_runs(sizes: tuple[int, int, int], dtype: Any, found: tuple[int, ...]) -> Reduction:
+    """Sums of runs of rows, and of those. A thread has whole rows, and not a few columns of each, or every line of the
+    cache would be fetched by many."""
+    _, high, width = sizes
+    count = min(_MOST_RUNS, math.isqrt(high))
+    each = high // count
+    column_sums.prepare()
+
+    def of(x: np.ndarray) -> np.ndarray:
+        rows, parts = x.reshape(high, width), np.empty((count, width), dtype)
+        runs = rows[: count * each].reshape(count, each, width)
+        if x.size < _SHARED:
+            column_sums(runs, parts, 0, count)
+        else:
+            in_parts(column_sums, count, each * width, runs, parts)
+        total = np.add.reduce(parts, 0)
+        return (total if count * each == high else total + np.add.reduce(rows[count * each :], 0)).reshape(found)
+
+    return of
 
 
 def _folded(ufunc: np.ufunc, sizes: tuple[int, int, int], found: tuple[int, ...]) -> Reduction:

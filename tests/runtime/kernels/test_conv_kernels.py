@@ -82,6 +82,30 @@ def test_winograd_rounds_like_a_sum_of_products(
         np.testing.assert_allclose(got, want, rtol=0, atol=5e-6 * np.abs(want).max())
 
 
+@pytest.mark.parametrize("images, size", [(2, (5, 6)), (3, (60, 53))])  # by channels, by tiles
+@pytest.mark.parametrize("inner, outer", [(16, 24), (72, 200)])
+def test_winograd_gives_the_same_bits_in_one_call_of_a_thread_as_in_many(
+    images: int, size: tuple[int, int], inner: int, outer: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for work in (
+        conv_winograd.crew,
+        conv_direct.direct,
+        conv_tiles.filter_in,
+        conv_tiles.tiles_in,
+        conv_tiles.tiles_out,
+    ):
+        compiled.make_ready(work)
+    win, of = window((1, *size), (1, 3, 3)), conv_winograd._Codes.of
+    x, w, dy = normal(images, *win.size, inner), normal(1, 3, 3, inner, outer), normal(images, *win.out, outer)
+    made, tables = [], []
+    for codes in (of, lambda *_: None):
+        monkeypatch.setattr(conv_winograd._Codes, "of", lambda *a, codes=codes: tables.append(codes(*a)) or tables[-1])
+        made.append([conv_winograd.forward(x, w, win, normal(outer) * 0, True), conv_winograd.by_input(dy, w, win)])
+    assert all(tables[:2]) and not any(tables[2:]) and len(tables) == 4
+    for one, other in zip(*made):
+        assert one.tobytes() == other.tobytes()
+
+
 @pytest.mark.usefixtures("products")
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("outer", [16, 40, 75])

@@ -84,6 +84,8 @@ SHAPES += [
     ((130, 2), (1,)),
     ((2, 3, 4), (1,)),
     ((0, 4), (1,)),
+    ((8197, 130), (0,)),
+    ((33, 7, 600), (0, 1)),
 ]
 
 
@@ -102,7 +104,7 @@ def test_any_shape(shape: tuple[int, ...], axes: tuple[int, ...], name: str, kin
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(2, 700), (130, 1030)])
+@pytest.mark.parametrize("shape", [(2, 700), (128, 1030)])
 def test_both_versions_of_wide_rows(kind: str, shape: tuple[int, int]) -> None:
     x, made = values(kind, *shape), []
     for version in (rows.wide_sums.compile(), rows.wide_sums.numpy):
@@ -118,3 +120,15 @@ def test_both_versions_of_wide_rows(kind: str, shape: tuple[int, int]) -> None:
     assert (found is not None) == (x.size >= 1 << 14)
     if found is not None:
         np.testing.assert_array_equal(found, made[0][None])
+
+
+@pytest.mark.parametrize("shape", [(8197, 130), (1 << 13, 136)])
+def test_sums_of_high_columns_keep_digits_and_bits(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).random(shape, np.float32)
+    found = rows.reduced("sum", x, (0,), False)
+    exact = x.astype(np.float64).sum(0)
+    assert np.abs(found - exact).max() < np.abs(np.add.reduce(x, 0) - exact).max() / 4
+    one = rows.column_sums.compile()
+    for loop in (one, rows.column_sums.numpy):
+        monkeypatch.setattr(rows, "in_parts", lambda _, count, __, *arrays, loop=loop: loop(*arrays, 0, count))
+        assert rows.reduced("sum", x, (0,), False).tobytes() == found.tobytes()
