@@ -36,7 +36,7 @@ _OF_A_MODEL = (  # lines of /proc/cpuinfo, of x86 and of ARM
 )
 _OURS = r"sparkflow_runtime\.(?:kernels|records)\.\w+"
 _REGISTRY = r"sparkflow_runtime\.kernels\.compiled"  # which every loop is listed with, and none is made of
-_NEIGHBOUR = re.compile(rf"^from (?!{_REGISTRY} )({_OURS}) import", re.MULTILINE)
+_NEIGHBOUR = re.compile(rf"^ *from (?!{_REGISTRY} )({_OURS}) import", re.MULTILINE)
 
 
 class Argument(NamedTuple):
