@@ -43,6 +43,7 @@ class Unsupported(Exception):
 
 @dataclass
 class Tracer:
+    of_numpy = True
     steps: list[Step] = field(default_factory=list)
     consts: list[np.ndarray] = field(default_factory=list)
 
@@ -124,15 +125,75 @@ def _squared_difference(t: Tracer, attrs: dict[str, Any], x: Operand, y: Operand
     return t.call("multiply", d, d)
 
 
-def _elu(t: Tracer, attrs: dict[str, Any], x: Operand) -> Operand:
-    zero = t.const(0, x)
-    return t.call("add", t.call("maximum", x, zero), t.call("expm1", t.call("minimum", x, zero)))
+class Whole:
+    """In a tracer's place: takes the steps on whole arrays, one after the other."""
+
+    def __init__(self, xp: Any):
+        self._xp, self.of_numpy = xp, xp is np
+
+    def const(self, value: float, like: Any) -> Any:
+        return like.dtype.type(value)
+
+    def call(self, name: str, *args: Any) -> Any:
+        return getattr(self._xp, name)(*args)
+
+    def select(self, condition: Any, yes: Any, no: Any) -> Any:
+        return self._xp.where(condition, yes, no)
 
 
-def _selu(t: Tracer, attrs: dict[str, Any], x: Operand) -> Operand:
+# The following take a tracer's operands, or arrays. Of single precision numpy's log1p and expm1 take numbers one by one
+# where a processor has no AVX-512: 7 and 11 ns each, and 2.5 and 5 as they are made here, within 4 units in the last
+# place.
+
+
+def _by_parts(t: Any, x: Any) -> bool:
+    return t.of_numpy and x.dtype == np.float32
+
+
+def log1p(t: Any, x: Any) -> Any:
+    """log(u) for u = 1 + x, less what rounding added to u."""
+    if not _by_parts(t, x):
+        return t.call("log1p", x)
+    one = t.const(1, x)
+    u = t.call("add", one, x)
+    added = t.call("true_divide", t.call("subtract", t.call("subtract", u, one), x), u)
+    # NaN where x is -1 or infinite, and so is the logarithm; far less than 1 otherwise
+    return t.call("subtract", t.call("log", u), t.call("fmax", added, t.const(-1, x)))
+
+
+def _expm1_below_1(t: Any, x: Any) -> Any:
+    """2 h / (1 - h) for h = tanh(x / 2), which loses no digits there."""
+    if not _by_parts(t, x):
+        return t.call("expm1", x)
+    h = t.call("tanh", t.call("multiply", x, t.const(0.5, x)))
+    return t.call("true_divide", t.call("add", h, h), t.call("subtract", t.const(1, x), h))
+
+
+def expm1(t: Any, x: Any) -> Any:
+    if not _by_parts(t, x):
+        return t.call("expm1", x)
+    one = t.const(1, x)
+    return t.select(t.call("less", x, one), _expm1_below_1(t, x), t.call("subtract", t.call("exp", x), one))
+
+
+def elu(t: Any, x: Any) -> Any:
     zero = t.const(0, x)
-    low = t.call("multiply", t.const(SELU_ALPHA, x), t.call("expm1", t.call("minimum", x, zero)))
+    return t.call("add", t.call("maximum", x, zero), _expm1_below_1(t, t.call("minimum", x, zero)))
+
+
+def selu(t: Any, x: Any) -> Any:
+    zero = t.const(0, x)
+    low = t.call("multiply", t.const(SELU_ALPHA, x), _expm1_below_1(t, t.call("minimum", x, zero)))
     return t.call("multiply", t.const(SELU_SCALE, x), t.call("add", t.call("maximum", x, zero), low))
+
+
+def softplus(t: Any, x: Any) -> Any:
+    rest = log1p(t, t.call("exp", t.call("negative", t.call("absolute", x))))
+    return t.call("add", t.call("maximum", x, t.const(0, x)), rest)
+
+
+def _taking(recipe: Callable[[Any, Any], Any]) -> Recipe:
+    return lambda t, attrs, x: recipe(t, x)
 
 
 def _elu_grad(t: Tracer, attrs: dict[str, Any], dy: Operand, y: Operand) -> Operand:
@@ -151,11 +212,6 @@ def _softplus_grad(t: Tracer, attrs: dict[str, Any], dy: Operand, x: Operand) ->
 
 def _softsign_grad(t: Tracer, attrs: dict[str, Any], dy: Operand, x: Operand) -> Operand:
     return t.call("true_divide", dy, t.call("square", t.call("add", t.const(1, x), t.call("absolute", x))))
-
-
-def _softplus(t: Tracer, attrs: dict[str, Any], x: Operand) -> Operand:
-    rest = t.call("log1p", t.call("exp", t.call("negative", t.call("absolute", x))))
-    return t.call("add", t.call("maximum", x, t.const(0, x)), rest)
 
 
 def _leaky_relu(t: Tracer, attrs: dict[str, Any], x: Operand) -> Operand:
@@ -189,7 +245,7 @@ def _one_less(t: Tracer, x: Operand) -> Operand:
 def trace(t: Tracer, op: str, attrs: dict[str, Any], args: Sequence[Operand]) -> Operand:
     """Write down the steps of one op; attrs: those of PARAMETERS that it has. Raises Unsupported where its kernel might
     refuse the arguments' shapes."""
-    if (op == "Select" or op.endswith("Grad")) and not all(a.full for a in args):
+    if (op in ("Select", "Expm1") or op.endswith("Grad")) and not all(a.full for a in args):
         raise Unsupported(f"{op} wants arguments of one shape")
     return RECIPES[op](t, attrs, *args)
 
@@ -208,9 +264,7 @@ RECIPES: dict[str, Recipe] = {
             "Rint": "rint",
             "Sqrt": "sqrt",
             "Exp": "exp",
-            "Expm1": "expm1",
             "Log": "log",
-            "Log1p": "log1p",
             "Tanh": "tanh",
             "LogicalNot": "logical_not",
             "Add": "add",
@@ -241,13 +295,15 @@ RECIPES: dict[str, Recipe] = {
     "OnesLike": lambda t, attrs, x: t.filled(1, x),
     "Relu": lambda t, attrs, x: t.call("maximum", x, t.const(0, x)),
     "Relu6": lambda t, attrs, x: t.call("minimum", t.call("maximum", x, t.const(0, x)), t.const(6, x)),
-    "Elu": _elu,
-    "Selu": _selu,
+    "Elu": _taking(elu),
+    "Selu": _taking(selu),
     "EluGrad": _elu_grad,
     "SeluGrad": _selu_grad,
     "SoftplusGrad": _softplus_grad,
     "SoftsignGrad": _softsign_grad,
-    "Softplus": _softplus,
+    "Softplus": _taking(softplus),
+    "Log1p": _taking(log1p),
+    "Expm1": _taking(expm1),
     "Softsign": lambda t, attrs, x: t.call("true_divide", x, t.call("add", t.const(1, x), t.call("absolute", x))),
     "LeakyRelu": _leaky_relu,
     "ReluGrad": lambda t, attrs, dy, x: t.call("multiply", dy, t.call("greater", x, t.const(0, x))),

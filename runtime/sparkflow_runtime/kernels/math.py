@@ -12,7 +12,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels import exp_loops, few_rows, fused_machine, parallel, special, special_loops
 from sparkflow_runtime.kernels.fused_machine import Machine, Member
-from sparkflow_runtime.kernels.fused_steps import RECIPES
+from sparkflow_runtime.kernels.fused_steps import RECIPES, Whole, expm1, log1p
 from sparkflow_runtime.kernels.host import one_int
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
 from sparkflow_runtime.kernels.stacked_products import products
@@ -51,9 +51,7 @@ for _op, _name in {
     "Rint": "rint",
     "Sqrt": "sqrt",
     "Exp": "exp",
-    "Expm1": "expm1",
     "Log": "log",
-    "Log1p": "log1p",
     "Tanh": "tanh",
     "Sin": "sin",
     "Cos": "cos",
@@ -65,6 +63,8 @@ for _op, _name in {
 }.items():
     direct(_op, _name)
 kernel("Round", aliases=True)(lambda xp, x: x if x.dtype.kind in "iub" else xp.rint(x))
+stepwise("Log1p")(lambda xp, x: log1p(Whole(xp), x))
+stepwise("Expm1")(lambda xp, x: expm1(Whole(xp), x))
 stepwise("Rsqrt")(lambda xp, x: x.dtype.type(1) / xp.sqrt(x))
 kernel("Reciprocal")(lambda xp, x: x.dtype.type(1) / x)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels import exp_loops, norm_loops
-from sparkflow_runtime.kernels.fused_steps import SELU_ALPHA, SELU_SCALE
+from sparkflow_runtime.kernels.fused_steps import SELU_ALPHA, SELU_SCALE, Whole, elu, selu, softplus
 from sparkflow_runtime.kernels.host import check_indices, one_int
 from sparkflow_runtime.kernels.pick_loops import count_above, handles, largest
 from sparkflow_runtime.kernels.registry import kernel, prepares
@@ -16,22 +16,8 @@ from sparkflow_runtime.kernels.stepwise import stepwise
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
-
-@stepwise("Elu")
-def _elu(xp: Any, x: Any) -> Any:
-    return xp.maximum(x, x.dtype.type(0)) + xp.expm1(xp.minimum(x, x.dtype.type(0)))
-
-
-@stepwise("Selu")
-def _selu(xp: Any, x: Any) -> Any:
-    kind = x.dtype.type
-    low = kind(SELU_ALPHA) * xp.expm1(xp.minimum(x, kind(0)))
-    return kind(SELU_SCALE) * (xp.maximum(x, kind(0)) + low)
-
-
-@stepwise("Softplus")
-def _softplus(xp: Any, x: Any) -> Any:
-    return xp.maximum(x, x.dtype.type(0)) + xp.log1p(xp.exp(-xp.abs(x)))
+for _op, _steps in {"Elu": elu, "Selu": selu, "Softplus": softplus}.items():
+    stepwise(_op)(lambda xp, x, steps=_steps: steps(Whole(xp), x))
 
 
 @stepwise("Softsign")

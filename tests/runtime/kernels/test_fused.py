@@ -13,10 +13,10 @@ import pytest
 
 import sparkflow as tf
 import sparkflow_runtime.kernels.table  # noqa: F401
-from sparkflow_runtime.kernels import fused_machine, parallel
+from sparkflow_runtime.kernels import fused_machine, fused_steps, parallel
 from sparkflow_runtime.kernels.crew import crew
 from sparkflow_runtime.kernels.fused_machine import Machine, Member
-from sparkflow_runtime.kernels.fused_steps import RECIPES
+from sparkflow_runtime.kernels.fused_steps import RECIPES, Whole
 from sparkflow_runtime.kernels.registry import Node, find
 from sparkflow_runtime.wire.dtypes import as_dtype
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -324,3 +324,18 @@ def test_small_outputs_are_rows_of_one_array(shape: tuple[int, ...], rows: bool)
         product = x * y
         want = [product, np.tanh(product), -product, np.exp(product)]
     assert all(same(np.asarray(a), np.asarray(b)) for a, b in zip(found, want))
+
+
+@pytest.mark.parametrize(("name", "least", "most"), [("log1p", -0.9, 1e30), ("expm1", -80, 80)])
+def test_logarithms_and_exponentials_near_1_keep_their_digits(name: str, least: float, most: float) -> None:
+    small = np.concatenate([s * np.logspace(-44, 0, 20_000) for s in (-1.0, 1.0)])
+    x = np.concatenate([small, np.linspace(least, 30, 20_000), np.logspace(0, np.log10(most), 2_000)]).astype("f4")
+    x = x[x >= least]
+    with np.errstate(all="ignore"):  # expm1 computes both of its ways everywhere
+        found = getattr(fused_steps, name)(Whole(np), x)
+    exact = getattr(np, name)(x.astype(np.float64))
+    assert found.dtype == np.float32
+    assert np.max(np.abs(found - exact) / np.spacing(np.abs(exact).astype(np.float32))) < 8
+    edges = np.array([-np.inf, -1, -0.0, 0, np.inf, np.nan, -2], np.float32)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(getattr(fused_steps, name)(Whole(np), edges), getattr(np, name)(edges), rtol=1e-6)
