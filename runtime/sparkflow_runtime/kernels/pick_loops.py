@@ -30,7 +30,8 @@ def choose(condition: Any, a: Any, b: Any) -> Any:
 @compiled([f"void({_FLAT.format('uint8')}, {_FLAT}, {_FLAT}, {{0}}[::1])".format(kind) for kind in _KINDS])
 def chosen(condition: Any, a: Any, b: Any, out: Any) -> None:
     for i in range(np.uint64(out.shape[0])):  # without a branch: numpy's has one, and mispredicts half of them
-        out[i] = a[i] if condition[i] else b[i]
+        one, other = a[i], b[i]  # both are read, or a processor without masked loads branches too
+        out[i] = one if condition[i] else other
 
 
 @chosen.otherwise
