@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from functools import partial
 from pathlib import Path
@@ -86,6 +87,25 @@ def test_a_damaged_index(prefix: str, change: str) -> None:
     path.write_bytes(changed)
     with pytest.raises(DataLossError, match=r"model\.index"):
         restored(prefix)
+
+
+def test_an_index_that_was_laid_out_anew_is_read(prefix: str) -> None:
+    path = Path(prefix + ".index")
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=1))
+    np.testing.assert_array_equal(restored(prefix), 2)
+
+
+def test_an_index_is_read_again_once_another_is_there(prefix: str, tmp_path: Path) -> None:
+    first = checkpoint.read(prefix)
+    assert checkpoint.read(prefix) is first
+    path = Path(prefix + ".index")
+    content, held = path.read_bytes(), path.stat()
+    other = path.with_name("other")
+    other.write_bytes(content.replace(b"float32", b"float64"))
+    os.utime(other, ns=(held.st_atime_ns, held.st_mtime_ns))
+    other.replace(path)
+    with pytest.raises(DataLossError, match="checksum"):
+        checkpoint.read(prefix)
 
 
 def test_an_index_reads_only_beside_itself(tmp_path: Path) -> None:

@@ -67,7 +67,8 @@ def _described(name: str, spec: str, value: Any) -> _Described:
 
 def _as_stored(array: np.ndarray) -> np.ndarray:
     """An array of a type that safetensors has, on the same memory where that is possible."""
-    array = np.require(array, requirements="C")
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
     if array.dtype == object:
         return checkpoint_strings.packed(array)
     if array.dtype.kind == "c":

@@ -63,6 +63,8 @@ class _Reader:
     def pieces(self, name: str, begin: Dims, size: Dims) -> list[Piece]:
         """The pieces that a box needs: one of just its extent where there is one."""
         pieces = self.index.entries[name].pieces
+        if len(pieces) == 1 and pieces[0].size == size:
+            return pieces
         same = [p for p in pieces if (p.begin, p.size) == (begin, size)]
         return same[:1] or [p for p in pieces if checkpoint.overlap(begin, size, p.begin, p.size) is not None]
 
@@ -116,27 +118,24 @@ class _Reader:
         if dtype is dtypes.string:
             unpacked = checkpoint_strings.tensorflow_unpacked if self.index.tensorflow else checkpoint_strings.unpacked
             return unpacked(flat, size)
-        misplaced = flat.ctypes.data % dtype.np.alignment if flat.size else 0  # in files that others wrote
-        return (flat.copy() if misplaced else flat).view(dtype.np).reshape(size)
+        values = flat.view(dtype.np).reshape(size)
+        return values if values.flags.aligned else values.copy()  # not so in files that others wrote
 
     def _path(self, piece: Piece) -> str:
         return os.path.join(self.directory, piece.file)
 
     def _bytes(self, piece: Piece) -> np.ndarray:
-        return self._open(self._path(piece))[piece.offset : piece.offset + piece.nbytes]
+        held = self.files.get(piece.file)
+        if held is None:
+            held = self.files[piece.file] = self._mapped(piece)
+        return held[piece.offset : piece.offset + piece.nbytes]
 
-    def _open(self, path: str) -> np.ndarray:
-        """Raises NotFoundError where it is gone, DataLossError where it is cut short or no
-        safetensors file."""
-        if path not in self.files:
-            expected = self.index.files[os.path.basename(path)]
-            if not os.path.exists(path):
-                raise NotFoundError(f"Data file {path} of the checkpoint is missing. Restore an older checkpoint")
-            if self.index.tensorflow:
-                self.files[path] = _mapped_of_tensorflow(path, expected)
-            else:
-                self.files[path] = _mapped(path, expected)
-        return self.files[path]
+    def _mapped(self, piece: Piece) -> np.ndarray:
+        """Raises NotFoundError where its file is gone, DataLossError where that is cut short or no safetensors file."""
+        path, expected = self._path(piece), self.index.files[piece.file]
+        if not os.path.exists(path):
+            raise NotFoundError(f"Data file {path} of the checkpoint is missing. Restore an older checkpoint")
+        return (_mapped_of_tensorflow if self.index.tensorflow else _mapped)(path, expected)
 
 
 def _mapped_of_tensorflow(path: str, expected: int) -> np.ndarray:

@@ -13,8 +13,8 @@ import glob
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from sparkflow_runtime.wire.checksums import crc32c
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
@@ -25,8 +25,7 @@ _FSYNC = "SPARKFLOW_CHECKPOINT_FSYNC"  # "1": a save waits for the disk
 Dims = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A whole tensor or a box of it: `size` elements from `begin` on, `nbytes` bytes at `offset` of `file`."""
 
     file: str
@@ -124,12 +123,22 @@ def parse_slice(spec: str) -> tuple[Dims, Dims, Dims] | None:
 
 
 def encode(index: Index) -> bytes:
-    body = {"files": index.files, "tensors": {name: asdict(entry) for name, entry in index.entries.items()}}
-    return json.dumps({"sparkflow_checkpoint": VERSION, "crc32c": _body_crc(body), **body}, indent=1).encode()
+    tensors = {
+        name: {"dtype": entry.dtype, "shape": entry.shape, "pieces": [piece._asdict() for piece in entry.pieces]}
+        for name, entry in index.entries.items()
+    }
+    body = _body({"files": index.files, "tensors": tensors})
+    return b'{"sparkflow_checkpoint":%d,"crc32c":%d,%b' % (VERSION, crc32c(body), body[1:])
 
 
-def _body_crc(body: dict[str, Any]) -> int:
-    return int(crc32c(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()))
+def _body(fields: dict[str, Any]) -> bytes:
+    """The bytes that the checksum is of."""
+    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _is_right(raw: bytes, body: dict[str, Any], crc: Any) -> bool:
+    """Whether the checksum is that of an index written as `encode` does, or of one that somebody has laid out anew."""
+    return crc32c(b'{"files"' + raw.partition(b',"files"')[2]) == crc or crc32c(_body(body)) == crc
 
 
 def decode(raw: bytes, where: str) -> Index:
@@ -144,7 +153,7 @@ def decode(raw: bytes, where: str) -> Index:
     try:
         found = json.loads(raw)
         version, body = found["sparkflow_checkpoint"], {"files": found["files"], "tensors": found["tensors"]}
-        right = found["crc32c"] == _body_crc(body)
+        right = _is_right(raw, body, found["crc32c"])
     except (ValueError, KeyError, TypeError) as error:
         raise DataLossError(
             f"{where} is no sparkflow checkpoint index or is damaged ({type(error).__name__}: {error}). "
@@ -158,7 +167,10 @@ def decode(raw: bytes, where: str) -> Index:
 
 
 def _entry(fields: dict[str, Any], where: str) -> Entry:
-    pieces = [Piece(**{**p, "begin": tuple(p["begin"]), "size": tuple(p["size"])}) for p in fields["pieces"]]
+    pieces = [
+        Piece(p["file"], p["key"], tuple(p["begin"]), tuple(p["size"]), p["offset"], p["nbytes"], p["crc32c"])
+        for p in fields["pieces"]
+    ]
     _check_names((p.file for p in pieces), where)
     return Entry(fields["dtype"], tuple(fields["shape"]), pieces)
 
@@ -179,13 +191,26 @@ def is_v1(prefix: str) -> bool:
     return False
 
 
+# The file read last, and what was in it: a restore looks at it before its graph runs, and then again.
+_latest: list[tuple[tuple[Any, ...], Index]] = [((), Index())]
+
+
 def read(prefix: str) -> Index:
-    """The index of a checkpoint. Raises NotFoundError where there is none, DataLossError where it is damaged,
-    UnimplementedError where it is of TensorFlow's V1 format."""
+    """The index of a checkpoint, which others have too: leave it as it is.
+
+    Raises NotFoundError where there is none, DataLossError where it is damaged, UnimplementedError where it is of
+    TensorFlow's V1 format.
+    """
     path = prefix + INDEX_SUFFIX
     try:
         with open(path, "rb") as file:
-            return decode(file.read(), path)
+            held = os.fstat(file.fileno())
+            this = path, held.st_dev, held.st_ino, held.st_size, held.st_mtime_ns
+            latest, index = _latest[0]
+            if latest != this:
+                index = decode(file.read(), path)
+                _latest[0] = this, index
+            return index
     except FileNotFoundError:
         if is_v1(prefix):
             raise UnimplementedError(

@@ -15,7 +15,7 @@ from sparkflow_runtime.wire import checkpoint
 
 def arrays(many: bool) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
-    sizes = [0, 7, 3 << 20, 1] + ([17 << 20, 20 << 20] if many else [])
+    sizes = [0, 7, 3 << 20, 1, 1 << 19, 9, 0, 1 << 19, 5] + ([17 << 20, 20 << 20] if many else [])
     return [rng.integers(0, 256, n, np.uint8) for n in sizes]
 
 
@@ -33,6 +33,13 @@ def test_written_and_checked(tmp_path: Path, many: bool) -> None:
     (tmp_path / "x").unlink()
     np.testing.assert_array_equal(data[begins[2] : begins[2] + held[2].size], held[2])
     assert not data.flags.writeable
+
+
+def test_small_arrays_are_written_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, write = [], os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda *args: calls.append(args) or write(*args))
+    checkpoint_files.save(str(tmp_path / "m"), [(f"v{i}", "", np.full((10, 10), i)) for i in range(2000)])
+    assert len(calls) == 2  # of at most 1 MiB each
 
 
 def test_an_empty_file_has_no_bytes(tmp_path: Path) -> None:
