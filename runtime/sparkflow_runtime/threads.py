@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from threading import Lock
 
+from sparkflow_runtime.kernels import blas
 from sparkflow_runtime.kernels.parallel import allowed, leave_to_others
 from sparkflow_runtime.wire.protos import ConfigProto
 
@@ -119,11 +120,8 @@ def inter_op() -> int:
 
 
 def _set(threads: int) -> None:
-    from threadpoolctl import ThreadpoolController
-
-    for library in ThreadpoolController().lib_controllers:
-        if library.user_api == "blas":
-            library.set_num_threads(threads)
+    for library in blas.libraries():
+        library.set_num_threads(threads)
 
 
 def share(own: str, tasks: Iterable[tuple[str, str]], here: int = 1) -> int | None:

@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from sparkflow_runtime.kernels import blas
 from sparkflow_runtime.kernels.crew import ROOM_BYTES, Crew, crew, in_blocks
 
 _SWITCH = "SPARKFLOW_KERNEL_THREADS"
@@ -39,10 +40,8 @@ class _Blas:
         self.whole = 0  # what it had before it left processors to other tasks of the host, if it does
 
     @lru_cache(1)  # noqa: B019 - there is one _Blas
-    def libraries(self) -> list[Any]:
-        from threadpoolctl import ThreadpoolController
-
-        return [lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"]
+    def libraries(self) -> list[blas.Library]:
+        return blas.libraries()
 
     def enter(self) -> int:
         """How many threads BLAS had."""

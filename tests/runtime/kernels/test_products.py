@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,30 @@ def test_a_step_that_multiplies_leaves_blas_as_it_was(graph: Any) -> None:
     with parallel.blas_alone() as had:
         seen = _threads()
     assert _threads() == before and had == max(before) and set(seen) == {1}
+
+
+def test_any_thread_may_have_blas_alone() -> None:
+    """One after the other, or the first to come leaves it to another to set it back."""
+    from threadpoolctl import threadpool_info
+
+    def told() -> set[int]:
+        return {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"}
+
+    with threadpool_limits(3), ThreadPoolExecutor(1) as other:
+        blas = parallel._Blas()
+        for one, two in ((other.submit, _at_once), (_at_once, other.submit), (other.submit, other.submit)):
+            assert one(blas.enter).result(20) == 3 and told() == {1}
+            assert two(blas.enter).result(20) == 3
+            one(blas.leave).result(20)
+            assert told() == {1}
+            two(blas.leave).result(20)
+            assert told() == {3}
+
+
+def _at_once(function: Any) -> Any:
+    found: Future[Any] = Future()
+    found.set_result(function())
+    return found
 
 
 @pytest.mark.parametrize("rank", [2, 3])
