@@ -10,7 +10,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import sparkflow as tf
-from sparkflow_runtime.kernels import conv_columns, few_rows, parallel, stacked_products
+from sparkflow_runtime.kernels import conv_columns, few_rows, math, parallel, stacked_products
 from sparkflow_runtime.kernels.crew import Crew
 
 SHAPES = [(512, 300, 200), (128, 784, 512), (100, 400, 700), (3, 2000, 3000), (700, 4000, 3), (40, 40, 40)]
@@ -185,3 +185,14 @@ def test_a_stack_by_one_matrix_is_one_product() -> None:
     assert found.shape == (4, 30, 20) and found.tobytes() == parallel.product(a.reshape(120, 70), b).tobytes()
     empty = np.empty((2, 0, 70))
     assert stacked_products.products(empty, b).shape == (2, 0, 20)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tiny_products_have_the_bits_of_matmul(dtype: Any) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        m, k, n = rng.integers(1, 40, 3)
+        a, b = rng.standard_normal((2, 40, 40)).astype(dtype)
+        a, b = a[:m, :k], b[:k, :n]
+        for one, other in ((a, b), (a.copy(), b.copy()), (a.T.copy().T, b.copy()), (a.copy(), b.T.copy().T)):
+            assert math.product(np, one, other).tobytes() == np.matmul(one, other).tobytes(), (m, k, n)
