@@ -59,14 +59,15 @@ def to_tfrecord(
         parts = [dask.delayed(_write)(part, i, writer) for i, part in enumerate(ddf.to_delayed())]
         written = dask.compute(*parts)
         nulls = frozenset[str]().union(*(nulls for _, nulls in written))
-        writer.commit([name for names, _ in written for name in names], nulls)
+        writer.commit({name: n for files, _ in written for name, n in files.items()}, nulls)
     except BaseException:
         writer.abort()
         raise
 
 
-def _write(part: pd.DataFrame, number: int, writer: FolderWriter) -> tuple[list[str], frozenset[str]]:
-    """(files, columns with nulls). Raises InvalidArgumentError where the partition is not as the frame says."""
+def _write(part: pd.DataFrame, number: int, writer: FolderWriter) -> tuple[dict[str, int], frozenset[str]]:
+    """(files and how many records each has, columns with nulls). Raises InvalidArgumentError where the partition is not
+    as the frame says."""
     if missing := [name for name in writer.schema.names if name not in part.columns]:
         raise InvalidArgumentError(
             f"Column {missing[0]!r} is missing in partition {number}, which has {', '.join(map(str, part.columns))}"

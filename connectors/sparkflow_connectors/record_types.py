@@ -20,7 +20,7 @@ it was.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -145,15 +145,27 @@ class WithoutNulls(NamedTuple):
 
 
 class Sidecar(NamedTuple):
+    """What a folder's files are. records: how many each of them has, by its path in the folder, of those known."""
+
     schema: pa.Schema
     record_type: str
+    records: Mapping[str, int]
     without_nulls: WithoutNulls = WithoutNulls()
 
+    def never_null(self, files: Collection[str]) -> frozenset[str]:
+        """The columns in which none of these files, by their paths in the folder, has a null, where that is known."""
+        known = len(self.records) or len(files)
+        mine = not self.records or all(file in self.records for file in files)
+        return self.without_nulls.columns if mine and self.without_nulls.files == known else frozenset()
 
-def to_json(schema: pa.Schema, record_type: str, without_nulls: WithoutNulls | None = None) -> str:
+
+def to_json(sidecar: Sidecar) -> str:
+    schema, record_type, records, without_nulls = sidecar
     found = {"version": 1, "recordType": record_type, "fields": [_field(f) for f in schema]}
-    if without_nulls is not None:
+    if without_nulls.files >= 0:
         found["withoutNulls"] = {"columns": sorted(without_nulls.columns), "files": without_nulls.files}
+    if records:
+        found["records"] = dict(sorted(records.items()))
     return json.dumps(found, indent=1)
 
 
@@ -165,8 +177,10 @@ def from_json(text: str, path: str) -> Sidecar:
             raise ValueError(f"version {found['version']}")
         told = found.get("withoutNulls")
         without_nulls = WithoutNulls() if told is None else WithoutNulls(frozenset(told["columns"]), told["files"])
-        return Sidecar(pa.schema([_read_field(f) for f in found["fields"]]), found["recordType"], without_nulls)
-    except (ValueError, KeyError, TypeError) as error:
+        records = {name: int(count) for name, count in found.get("records", {}).items()}
+        schema = pa.schema([_read_field(f) for f in found["fields"]])
+        return Sidecar(schema, found["recordType"], records, without_nulls)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidArgumentError(f"{path} is no schema that this version can read: {error!r}") from None
 
 

@@ -162,7 +162,7 @@ class _Reader(DataSourceReader):
 
 @dataclass
 class _Written(WriterCommitMessage):
-    files: tuple[str, ...]
+    files: dict[str, int]  # how many records each has
     nulls: frozenset[str]
 
 
@@ -174,12 +174,12 @@ class _Writer(DataSourceArrowWriter):
         task = TaskContext.get()
         part, attempt = (task.partitionId(), task.taskAttemptId()) if task is not None else (0, 0)
         files = self._folder.write(iterator, part, f"{attempt}")
-        return _Written(tuple(files), self._folder.nulls)
+        return _Written(files, self._folder.nulls)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         written = [m for m in messages if isinstance(m, _Written)]
         nulls = frozenset[str]().union(*(m.nulls for m in written))
-        self._folder.commit([name for m in written for name in m.files], nulls)
+        self._folder.commit({name: n for m in written for name, n in m.files.items()}, nulls)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self._folder.abort()

@@ -37,10 +37,7 @@ from sparkflow_connectors.tfrecord_commit import held, settled
 from sparkflow_connectors.tfrecord_infer import Inference
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.files import Block, RecordFile
-from sparkflow_runtime.wire.errors import (
-    InvalidArgumentError,
-    NotFoundError,
-)
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError
 
 CODECS = {"": "", "none": "", "gzip": "GZIP", "zlib": "ZLIB", "deflate": "ZLIB"}
 _HADOOP = "org.apache.hadoop.io.compress."  # spark-tfrecord takes the names of Hadoop's classes
@@ -96,6 +93,7 @@ class Dataset:
     options: Options
     partitions: dict[str, dict[str, str | None]] = field(default_factory=dict)  # file -> column -> value
     without_nulls: frozenset[str] = frozenset()
+    records: dict[str, int] = field(default_factory=dict)  # file -> how many were written to it, where that is known
 
     def batches(
         self, files: Sequence[str] | None = None, columns: Sequence[str] | None = None, counts: Counts | None = None
@@ -110,11 +108,28 @@ class Dataset:
         for path in self.files if files is None else files:
             compression = compression_of(path, self.options.codec)
             with RecordFile(path, compression, self.options.on_error == "skip", reuse=True) as file:
+                before = counts.records
                 for block in file.blocks():
                     yield from self._of_block(block, path, inside, wanted, counts)
                 counts.damaged += file.skipped
                 if file.skipped:
                     log.warning("%s: %d damaged places were left out (on_error='skip')", path, file.skipped)
+                else:
+                    self._check_count(path, counts.records - before, counts)
+
+    def _check_count(self, path: str, found: int, counts: Counts) -> None:
+        """A file that ends between two records shows no damage: only who wrote it knows that there were more."""
+        written = self.records.get(path, found)
+        if found == written:
+            return
+        what = f"{path} has {found} records, and {written} were written to it, as {SIDECAR} says"
+        if self.options.on_error == "raise":
+            raise DataLossError(
+                f"{what}: it was cut short between two of them, or replaced. Copy or write it anew; on_error='skip' "
+                "reads what is there"
+            )
+        counts.damaged += 1
+        log.warning("%s (on_error='skip')", what)
 
     def _inside(self, wanted: pa.Schema, own: set[str]) -> pa.Schema:
         """What is read of the records; of those that are one column, that one in any case."""
@@ -200,18 +215,22 @@ def open_tfrecord(
     options = options or Options()
     folders: dict[str, list[tuple[str, dict[str, str | None]]]] = {}
     sidecars: dict[str, Sidecar] = {}
+    full, records = list[frozenset[str]](), dict[str, int]()
     for path in map(local_path, [paths] if isinstance(paths, str | os.PathLike) else paths):
         for root in [path] if os.path.exists(path) or not glob.has_magic(path) else sorted(glob.glob(path)):
             settled(root)
             with held(root, shared=True):  # no writer shows files meanwhile
-                folders[root], side = list(files_of(root)), sidecar_of(root)
+                folders[root], (folder, side) = list(files_of(root)), sidecar_above(root)
             if side is not None:
                 sidecars[root] = side
+                names = {path: os.path.relpath(path, folder) for path, _ in folders[root]}
+                full.append(side.never_null(names.values()))
+                records |= {path: side.records[name] for path, name in names.items() if name in side.records}
     found = [one for files in folders.values() for one in files]
     if not found and not sidecars:
         raise NotFoundError(f"{paths}: there is no record file; names that begin with _ or . are not read")
     record_type, schema = options.record_type or EXAMPLE, options.schema
-    for root, (its_schema, its_type, _) in sidecars.items():
+    for root, (its_schema, its_type, *_) in sidecars.items():
         first, other = next(iter(sidecars.items()))
         if (its_schema, its_type) != other[:2]:
             raise InvalidArgumentError(f"{root} and {first} have different schemas; read them one by one")
@@ -225,10 +244,9 @@ def open_tfrecord(
     folders_of = {name for values in partitions.values() for name in values}
     schema = plain_schema(schema)
     check_schema(pa.schema([f for f in schema if f.name not in folders_of]), record_type)
-    full = [s.without_nulls.columns for r, s in sidecars.items() if s.without_nulls.files == len(folders[r])]
     without = frozenset.intersection(*full) if 0 < len(full) == len(folders) else frozenset()
     schema = _with_partitions(schema, found)
-    return Dataset(tuple(p for p, _ in found), schema, record_type, options, partitions, without)
+    return Dataset(tuple(p for p, _ in found), schema, record_type, options, partitions, without, records)
 
 
 def read_tfrecord(
@@ -265,12 +283,25 @@ def _partition_value(part: str) -> tuple[str, str | None]:
     return unquote(name), None if value == NULL_PARTITION else unquote(value, errors="surrogateescape")
 
 
-def sidecar_of(root: str) -> Sidecar | None:
-    path = Path(root if os.path.isdir(root) else os.path.dirname(root)) / SIDECAR
+def sidecar_of(folder: str) -> Sidecar | None:
+    """The one in that folder; what it says of files is by their paths there."""
+    path = Path(folder, SIDECAR)
     try:
         return from_json(path.read_text(encoding="utf-8"), str(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def sidecar_above(root: str) -> tuple[str, Sidecar | None]:
+    """(folder, its sidecar), that which a folder or file lies in: itself or above partition folders, whose columns are
+    not in the records."""
+    folder, columns = Path(root if os.path.isdir(root) else os.path.dirname(root)), set[str]()
+    while (side := sidecar_of(str(folder))) is None:
+        if "=" not in folder.name:
+            return root, None
+        columns.add(_partition_value(folder.name)[0])
+        folder = folder.parent
+    return str(folder), side._replace(schema=pa.schema([f for f in side.schema if f.name not in columns]))
 
 
 def _with_partitions(schema: pa.Schema, found: list[tuple[str, dict[str, str | None]]]) -> pa.Schema:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from sparkflow_connectors.record_batches import encoded
 from sparkflow_connectors.record_types import (
     BYTE_ARRAY,
     EXAMPLE,
+    Sidecar,
     WithoutNulls,
     check_folder_type,
     check_schema,
@@ -160,12 +161,13 @@ class FolderWriter:
                     "them the same columns, or write to another folder"
                 )
 
-    def write(self, batches: Iterator[pa.RecordBatch], part: int, attempt: str = "") -> list[str]:
-        """One part; the files that it made, below `temporary`. attempt: which, of several that may run at once. Of a
-        failed one nothing is left."""
+    def write(self, batches: Iterator[pa.RecordBatch], part: int, attempt: str = "") -> dict[str, int]:
+        """One part; the files that it made, below `temporary`, and how many records each has. attempt: which, of
+        several that may run at once. Of a failed one nothing is left."""
         ready.wait()
         file = f"part-{part:05d}-{self.token}{attempt}.tfrecord{SUFFIXES[self.compression]}"
         open_files: dict[str, RecordWriter] = {}
+        records: dict[str, int] = {}
         room, nulls = Room(), self._nulls.setdefault(file, set())
         try:
             for batch in batches:
@@ -179,6 +181,7 @@ class FolderWriter:
                         held = len(open_files) < _HELD_OPEN
                         open_files[name] = RecordWriter(os.path.join(self.temporary, name), self.compression, held)
                     open_files[name].write_framed(encoded(rows, self.record_type, room))
+                    records[name] = records.get(name, 0) + rows.num_rows
             for writer in open_files.values():
                 writer.close()
         except BaseException as error:
@@ -197,19 +200,27 @@ class FolderWriter:
                     f"{self.temporary}: part {part} could not be written: {error}. Nothing of it is left"
                 ) from error
             raise
-        return list(open_files)
+        return records
 
-    def commit(self, files: Sequence[str], nulls: Collection[str] | None = None) -> None:
-        """Show these files, then the sidecar and `_SUCCESS`. nulls: the columns that have some in these files, where
-        that is known. Of writers that commit at once one does so after the other. Raises as `begin` where another was
-        quicker, with what the mode or the schema does not allow."""
+    def commit(self, files: Mapping[str, int], nulls: Collection[str] | None = None) -> None:
+        """Show these files, with so many records, then the sidecar and `_SUCCESS`. nulls: the columns that have some in
+        these files, where that is known. Of writers that commit at once one does so after the other. Raises as `begin`
+        where another was quicker, with what the mode or the schema does not allow."""
         with held(self.path):
             settle(self.path)
             schema = self._check()
-            without = None if nulls is None else self._without_nulls(len(files), nulls)
-            show(self.path, self.temporary, files, self.mode == "overwrite", to_json(schema, self.record_type, without))
+            without = WithoutNulls() if nulls is None else self._without_nulls(len(files), nulls)
+            side = Sidecar(schema, self.record_type, {**self._records(), **files}, without)
+            show(self.path, self.temporary, list(files), self.mode == "overwrite", to_json(side))
 
-    def _without_nulls(self, files: int, nulls: Collection[str]) -> WithoutNulls | None:
+    def _records(self) -> dict[str, int]:
+        """Of the files that there are and stay."""
+        there = None if self.mode == "overwrite" else sidecar_of(self.path)
+        if there is None:
+            return {}
+        return {name: n for name, n in there.records.items() if os.path.exists(os.path.join(self.path, name))}
+
+    def _without_nulls(self, files: int, nulls: Collection[str]) -> WithoutNulls:
         """Of the rows there are and so many files more. A struct of nulls cannot be told from a null."""
         full = frozenset(f.name for f in self.schema if f.name not in nulls and not pa.types.is_struct(f.type))
         before = 0 if self.mode == "overwrite" else sum(1 for _ in files_of(self.path))
@@ -217,7 +228,7 @@ class FolderWriter:
             return WithoutNulls(full, files)
         there = sidecar_of(self.path)
         if there is None or there.without_nulls.files != before:
-            return None
+            return WithoutNulls()
         return WithoutNulls(full & there.without_nulls.columns, before + files)
 
     def abort(self) -> None:
@@ -281,9 +292,9 @@ def to_tfrecord(
     writer = FolderWriter(path, table.schema, mode, record_type, codec, partition_by)
     writer.begin()
     try:
-        files = []
+        files: dict[str, int] = {}
         for part, at in enumerate(range(0, max(1, table.num_rows), rows_per_file)):
-            files += writer.write(iter(table.slice(at, rows_per_file).to_batches(BATCH_ROWS)), part)
+            files |= writer.write(iter(table.slice(at, rows_per_file).to_batches(BATCH_ROWS)), part)
         writer.commit(files, writer.nulls)
     except BaseException:
         writer.abort()

@@ -12,7 +12,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_connectors.record_batches import Decoder, encoded
-from sparkflow_connectors.record_types import check_schema, from_json, to_json
+from sparkflow_connectors.record_types import Sidecar, check_schema, from_json, to_json
 from sparkflow_runtime.records.files import Block
 from sparkflow_runtime.records.framing import frames
 
@@ -62,8 +62,8 @@ def block(data: np.ndarray) -> Block:
 def test_every_type_comes_back(record_type: str) -> None:
     batch = batch_of(COLUMNS if record_type == "Example" else COLUMNS | NESTED)
     check_schema(batch.schema, record_type)
-    schema, kind, _ = from_json(to_json(batch.schema, record_type), "x")
-    assert schema == batch.schema and kind == record_type
+    schema, kind, records, _ = from_json(to_json(Sidecar(batch.schema, record_type, {"p/x": 3})), "x")
+    assert schema == batch.schema and kind == record_type and records == {"p/x": 3}
     for part in (batch, batch.slice(1), batch.slice(0, 0)):
         assert Decoder(schema, record_type).batch(block(encoded(part, record_type))).to_pylist() == part.to_pylist()
 

@@ -172,7 +172,7 @@ def test_writers_of_one_folder_at_once(tmp_path: Path) -> None:
         writer.begin()
     first.commit(first.write(iter(numbers.to_batches()), 0))
     with pytest.raises(tf.errors.InvalidArgumentError, match="out2 holds Example of a: int64; what is appended"):
-        second.commit([])
+        second.commit({})
 
 
 def test_a_failed_writing_leaves_what_was_there(tmp_path: Path) -> None:
