@@ -4,6 +4,7 @@
 |---|---|
 | dictionary (pandas' categories) | its values |
 | string_view, binary_view (Polars) | string, binary |
+| list_view, large_list_view | list, large_list |
 | run-end encoded | its values |
 | extension type (tensors of a fixed shape, UUIDs, pandas' own) | what it stores |
 | lists and structs of dictionaries and views | of the plain ones |
@@ -11,6 +12,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,7 +30,14 @@ def plain_type(dtype: pa.DataType) -> pa.DataType:
         return plain_type(dtype.value_type)
     if types.is_run_end_encoded(dtype):  # of plain values; others Arrow cannot decode
         return dtype.value_type if plain_type(dtype.value_type) == dtype.value_type else dtype
+    if _is_list_view(dtype):
+        field = dtype.value_field.with_type(_inside(dtype.value_type))
+        return pa.list_(field) if types.is_list_view(dtype) else pa.large_list(field)
     return _VIEWS.get(dtype) or _plain_nested(dtype)
+
+
+def _is_list_view(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_list_view(dtype) or pa.types.is_large_list_view(dtype))
 
 
 def _plain_nested(dtype: pa.DataType) -> pa.DataType:
@@ -45,7 +54,7 @@ def _plain_nested(dtype: pa.DataType) -> pa.DataType:
 
 def _inside(dtype: pa.DataType) -> pa.DataType:
     """Of values in lists and structs: of what Arrow cannot cast there, the type itself, which is then refused."""
-    if isinstance(dtype, pa.BaseExtensionType) or pa.types.is_run_end_encoded(dtype):
+    if isinstance(dtype, pa.BaseExtensionType) or pa.types.is_run_end_encoded(dtype) or _is_list_view(dtype):
         return dtype
     if pa.types.is_dictionary(dtype):
         return dtype.value_type if plain_type(dtype.value_type) == dtype.value_type else dtype
@@ -69,7 +78,18 @@ def plain_array(array: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(dtype):
         values = plain_array(array.dictionary)  # Arrow takes nothing out of views
         return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
+    if _is_list_view(dtype):  # of a part of an array Arrow's own cast gives wrong lists (seen in 26.0.1)
+        return _listed(array, wanted)
     return array.cast(wanted)
+
+
+def _listed(views: pa.Array, wanted: pa.DataType) -> pa.Array:
+    lengths = pc.fill_null(pc.list_value_length(views), 0).to_numpy(zero_copy_only=False)
+    values = views.flatten()
+    values = values if values.type == wanted.value_type else values.cast(wanted.value_type)
+    kind, offset = (pa.ListArray, np.int32) if pa.types.is_list(wanted) else (pa.LargeListArray, np.int64)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(offset)
+    return kind.from_arrays(offsets, values, type=wanted, mask=views.is_null() if views.null_count else None)
 
 
 def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
