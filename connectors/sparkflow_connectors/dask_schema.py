@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+from dask.dataframe.utils import UNKNOWN_CATEGORIES
 
 from sparkflow_connectors.rows import table_of
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -16,12 +17,13 @@ _LOOK_AT_ROWS = 20
 
 
 def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
-    """The types of its columns (of these names, or all). What `object` columns hold, lists or bytes or decimals, only
-    rows tell: the first ones of the table are computed where there is such a column."""
+    """The types of its columns (of these names, or all). What `object` columns hold, lists or bytes or decimals, and
+    categories that are not known, only rows tell: the first ones of the table are computed where there is such a
+    column."""
     if names is None:
         _check_names(ddf.columns)
     sample = ddf._meta if names is None else ddf._meta[list(names)]
-    if any(dtype.name == "object" for dtype in sample.dtypes):
+    if not all(map(_is_told, sample.dtypes)):
         wanted = ddf if names is None else ddf[list(names)]
         sample = wanted._meta_nonempty
         first = _first_rows(wanted, 1)
@@ -30,6 +32,13 @@ def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
         sample = first if len(first) else sample
     found = table_of(sample).schema
     return pa.schema([_with_room(field, sample[field.name]) for field in found])
+
+
+def _is_told(dtype: Any) -> bool:
+    """Whether the frame itself says what the values are."""
+    if dtype.name == "category":
+        return UNKNOWN_CATEGORIES not in dtype.categories
+    return bool(dtype.name != "object")
 
 
 def _check_names(names: Any) -> None:

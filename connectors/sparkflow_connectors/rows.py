@@ -93,6 +93,9 @@ def frame_pieces(frames: Iterable[Any], job: Job) -> Iterator[Piece]:
 def table_of(frame: Any) -> pa.Table:
     """A pandas frame in Arrow. Raises InvalidArgumentError on a column whose values are not of one type, or of one that
     Arrow has not."""
+    if not frame.columns.is_unique:
+        name = frame.columns[frame.columns.duplicated()][0]
+        raise InvalidArgumentError(f"Column {name!r} is there several times: give the columns different names")
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
