@@ -9,6 +9,7 @@ The table is that of spark-tensorflow-connector and spark-tfrecord, so that each
 | string, binary | bytes_list |
 | other forms of these (plain_types.py: categories, views) | the same; come back as the plain type |
 | list of these | the same, many values |
+| ML vector, dense or sparse | all its values, as of a list of doubles, which it comes back as |
 | list of lists of these | a feature list; record type SequenceExample alone |
 | struct | its fields, each a feature named "struct.field" |
 
@@ -82,7 +83,8 @@ def leaves(schema: pa.Schema) -> Iterator[pa.Field]:
 
 
 def _leaves(field: pa.Field) -> Iterator[pa.Field]:
-    if not pa.types.is_struct(field.type):
+    """A struct without a field is one itself: there is no feature for it."""
+    if not pa.types.is_struct(field.type) or not field.type.num_fields:
         yield field
         return
     for inner in field.type:

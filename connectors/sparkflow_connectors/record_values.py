@@ -15,6 +15,8 @@ from sparkflow_runtime.records.files import Block
 from sparkflow_runtime.records.framing import HEADER
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
+_OTHERWISE = "Give another schema, or infer it from more records (sample; 0: from all)"
+
 
 class DoesNotFit(InvalidArgumentError):
     """A value that the column's type has not. It names the column; who reads it adds where it stands."""
@@ -37,12 +39,14 @@ class Where:
 
     def has_several(self, i: int, field: pa.Field, count: int) -> InvalidArgumentError:
         return InvalidArgumentError(
-            f"{self.record(i)}: feature {field.name!r} has {count} values, the schema says one {field.type}"
+            f"{self.record(i)}: feature {field.name!r} has {count} values, the schema says one {field.type}. "
+            + _OTHERWISE
         )
 
     def holds(self, i: int, field: pa.Field, kind: int) -> InvalidArgumentError:
         return InvalidArgumentError(
-            f"{self.record(i)}: feature {field.name!r} holds {KIND_NAMES[kind]}, the schema says {field.type}"
+            f"{self.record(i)}: feature {field.name!r} holds {KIND_NAMES[kind]}, the schema says {field.type}. "
+            + _OTHERWISE
         )
 
 

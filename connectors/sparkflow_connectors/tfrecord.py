@@ -37,7 +37,13 @@ from sparkflow_connectors.tfrecord_commit import held, settled
 from sparkflow_connectors.tfrecord_infer import Inference
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.files import Block, RecordFile
-from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError
+from sparkflow_runtime.wire.errors import (
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+)
 
 CODECS = {"": "", "none": "", "gzip": "GZIP", "zlib": "ZLIB", "deflate": "ZLIB"}
 _HADOOP = "org.apache.hadoop.io.compress."  # spark-tfrecord takes the names of Hadoop's classes
@@ -213,20 +219,21 @@ def open_tfrecord(
     Raises NotFoundError where there is no file, InvalidArgumentError where folders contradict each other.
     """
     options = options or Options()
-    folders: dict[str, list[tuple[str, dict[str, str | None]]]] = {}
+    folders: list[list[tuple[str, dict[str, str | None]]]] = []  # as given: a path that is there twice is read twice
     sidecars: dict[str, Sidecar] = {}
     full, records = list[frozenset[str]](), dict[str, int]()
     for path in map(local_path, [paths] if isinstance(paths, str | os.PathLike) else paths):
         for root in [path] if os.path.exists(path) or not glob.has_magic(path) else sorted(glob.glob(path)):
             settled(root)
             with held(root, shared=True):  # no writer shows files meanwhile
-                folders[root], (folder, side) = list(files_of(root)), sidecar_above(root)
+                files, (folder, side) = list(files_of(root)), sidecar_above(root)
+            folders.append(files)
             if side is not None:
                 sidecars[root] = side
-                names = {path: os.path.relpath(path, folder) for path, _ in folders[root]}
+                names = {path: os.path.relpath(path, folder) for path, _ in files}
                 full.append(side.never_null(names.values()))
                 records |= {path: side.records[name] for path, name in names.items() if name in side.records}
-    found = [one for files in folders.values() for one in files]
+    found = [one for files in folders for one in files]
     if not found and not sidecars:
         raise NotFoundError(f"{paths}: there is no record file; names that begin with _ or . are not read")
     record_type, schema = options.record_type or EXAMPLE, options.schema
@@ -269,13 +276,33 @@ def files_of(root: str) -> Iterator[tuple[str, dict[str, str | None]]]:
     if os.path.isfile(root):
         yield root, {}
         return
-    for folder, inner, names in os.walk(root):
+    for folder, inner, names in os.walk(root, onerror=_not_listed, followlinks=True):
+        _check_links(root, folder, inner)
         inner[:] = sorted(n for n in inner if not n.startswith(("_", ".")) or (n[0] == "_" and "=" in n))
         parts = Path(folder).relative_to(root).parts
         values = dict(_partition_value(p) for p in parts if "=" in p)
         for name in sorted(names):
             if not name.startswith(("_", ".")):
                 yield os.path.join(folder, name), values
+
+
+def _check_links(root: str, folder: str, inner: Sequence[str]) -> None:
+    """Raises FailedPreconditionError on a link to a folder that it is in."""
+    for path in (os.path.join(folder, name) for name in inner):
+        if not os.path.islink(path):
+            continue
+        parts = Path(folder).relative_to(root).parts
+        above = {os.path.realpath(os.path.join(root, *parts[:depth])) for depth in range(len(parts) + 1)}
+        if os.path.realpath(path) in above:
+            raise FailedPreconditionError(f"{path} is a link to a folder that it is in: its files have no end")
+
+
+def _not_listed(error: OSError) -> None:
+    """Whose files would be missing without a word."""
+    if isinstance(error, PermissionError):
+        raise PermissionDeniedError(f"{error.filename}: this process may not list the files of that folder") from None
+    if not isinstance(error, FileNotFoundError):  # an empty one that a writer took away meanwhile
+        raise FailedPreconditionError(f"{error.filename}: the folder cannot be read: {error.strerror}") from None
 
 
 def _partition_value(part: str) -> tuple[str, str | None]:

@@ -34,6 +34,7 @@ from sparkflow_connectors.record_types import (
     to_json,
     value_type,
 )
+from sparkflow_connectors.record_vectors import listed_batch, listed_schema
 from sparkflow_connectors.tfrecord import (
     BATCH_ROWS,
     NULL_PARTITION,
@@ -59,6 +60,7 @@ from sparkflow_runtime.wire.errors import (
 )
 
 _FOREIGN = 1000  # records of others that are looked at before one appends to them
+_LONGEST_NAME = 255  # of a file, in bytes
 _HELD_OPEN = 200  # files of one part; a process may have 1024 open, often
 MODES = ("error", "append", "overwrite")
 
@@ -94,7 +96,7 @@ class FolderWriter:
             raise InvalidArgumentError(
                 f"partition_by: column {missing[0]!r} is missing; the table has {', '.join(schema.names)}"
             )
-        self.schema = schema = plain_schema(schema)
+        self.schema = schema = listed_schema(plain_schema(schema))
         self.inside = pa.schema([f for f in schema if f.name not in self.partition_by])
         if not len(self.inside):
             raise InvalidArgumentError("partition_by names every column: nothing is left for the records")
@@ -172,7 +174,7 @@ class FolderWriter:
         try:
             for batch in batches:
                 if batch.schema != self.schema:
-                    batch = plain_batch(batch).cast(self.schema)
+                    batch = listed_batch(plain_batch(batch)).cast(self.schema)
                 nulls.update(n for n, c in zip(self.schema.names, batch.columns) if c.null_count)
                 for folder, rows in self._split(batch):
                     name = os.path.join(folder, file)
@@ -324,8 +326,15 @@ def _groups(columns: list[pa.Array]) -> tuple[list[tuple[Any, ...]], np.ndarray]
 
 
 def _folder(name: str, value: object) -> str:
-    name = quote(name, safe="")
-    return f"{'%2E' + name[1:] if name.startswith('.') else name}={_folder_value(value)}"
+    """Raises InvalidArgumentError on a value that makes no name of a folder."""
+    quoted = quote(name, safe="")
+    found = f"{'%2E' + quoted[1:] if quoted.startswith('.') else quoted}={_folder_value(value)}"
+    if len(found) > _LONGEST_NAME:
+        raise InvalidArgumentError(
+            f"partition_by: column {name!r} has the value {str(value)[:40]!r}..., whose folder would have a name of "
+            f"{len(found)} bytes; file systems know {_LONGEST_NAME}. Partition by a shorter column"
+        )
+    return found
 
 
 def _folder_value(value: object) -> str:

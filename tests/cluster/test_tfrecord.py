@@ -45,6 +45,13 @@ def test_spark_writes_and_reads(clusters: Any, tmp_path: Path) -> None:
     spark.range(5).write.format("tfrecord").mode("overwrite").save(folder)
     assert [r.id for r in spark.read.format("tfrecord").load(folder).orderBy("id").collect()] == [0, 1, 2, 3, 4]
 
+    from pyspark.ml.linalg import Vectors
+
+    vectors = spark.createDataFrame([(Vectors.dense([1.0, 2.0]),), (Vectors.sparse(3, {2: 5.0}),)], ["v"])
+    vectors.coalesce(1).write.format("tfrecord").mode("append").save(f"{tmp_path}/vectors")
+    found = spark.read.format("tfrecord").load(f"{tmp_path}/vectors")
+    assert sorted(r.v for r in found.collect()) == [[0, 0, 5], [1, 2]], "as lists of their values"
+
 
 def test_spark_says_what_is_wrong_and_leaves_nothing(clusters: Any, tmp_path: Path) -> None:
     spark, folder = clusters.spark, tmp_path / "out"
