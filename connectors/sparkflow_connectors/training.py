@@ -18,7 +18,7 @@ import sparkflow as tf
 from sparkflow_connectors import directory
 from sparkflow_connectors.asked import END, SAVE, Asked
 from sparkflow_connectors.control import TaskControl
-from sparkflow_connectors.feeding import DROP, PAD, Doors, Feeder, Mark, Start
+from sparkflow_connectors.feeding import DROP, JOIN, PAD, Doors, Feeder, Mark, Start
 from sparkflow_connectors.graphs import EVAL_BATCH, EvaluationGraph, TrainingGraph, evaluation_graph, training_graph
 from sparkflow_connectors.idle import idle_feed
 from sparkflow_connectors.job import Announcement, Job
@@ -259,7 +259,10 @@ class Trainer:
             self._writer.add_summary(*summary)
         self._save_now_and_then(raw)
         size, steps = self.job.batch_size, self._pace.steps or 0
-        done, total = (self.epoch * steps + self.step) * size, self.job.epochs * steps * size
+        whole = steps * size  # of an epoch; the last batch is not filled up where all rows join and no other does
+        if self.job.uneven == JOIN and self._feeder.rows is not None:
+            whole = min(whole, self._feeder.rows)
+        done, total = self.epoch * whole + min(self.step * size, whole or self.step * size), self.job.epochs * whole
         fields = {"examples": done, "total": total, "epoch": self.epoch, "loss": loss}
         self.control.progress(fields, force=self.step == steps)
 

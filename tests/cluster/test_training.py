@@ -226,3 +226,13 @@ def test_early_stopping_is_asked_of_each_run(clusters: Any, table: pa.Table, tmp
     assert epochs(patience=2) == [1, 2, 3]
     assert epochs(patience=2) == []
     assert epochs() == [4, 5, 6, 7, 8, 9]
+
+
+def test_what_is_shown_are_rows_and_not_room_for_them(
+    clusters: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two workers of 20 and 20 rows, in batches of 64."""
+    caplog.set_level("INFO", "sparkflow")
+    options = {"partition_by": None, "order_by": None, "sync": False, "epochs": 1, "uneven": "join", "validation": 0.0}
+    clusters.train("local", clusters.table(40), tmp_path, **options)
+    assert re.search(r"training on local: epoch 1, 40 examples \(100 %\)", caplog.text), caplog.text
