@@ -25,6 +25,7 @@ from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, N
 
 _FOOTERS_AT_ONCE = 16
 _BATCH_ROWS = 1 << 16
+_GREGORIAN, _LEGACY = 3, b"org.apache.spark.legacyDateTime"  # the first version of Spark that writes such dates
 _BUFFER_BYTES = 1 << 16  # of each column. Not mapped: a file that is cut short meanwhile would end the process
 
 
@@ -55,8 +56,8 @@ def schema(path: str) -> pa.Schema:
 
 
 def reads_the_same(found: pa.Schema, types: Types) -> bool:
-    """Whether a file has all the columns, in the types of the table."""
-    return all(
+    """Whether a file has all the columns, in the types of the table, and its dates are of the calendar in use."""
+    return not _is_julian(found, types) and all(
         len(found.get_all_field_indices(name)) == 1 and found.field(name).type == kind for name, kind in types.items()
     )
 
@@ -116,6 +117,11 @@ def _between(groups: Sequence[Part], ends: Sequence[int], first: int, last: int)
 
 def check_file(path: str, schema: pa.Schema, types: Types) -> None:
     """Raises InvalidArgumentError unless the file has the columns as the table has them."""
+    if _is_julian(schema, types):
+        raise InvalidArgumentError(
+            f"{path}: its dates before 1582 are of the Julian calendar, as Spark 2 and Hive write them. Write that "
+            "file anew, or have the engine read them all: read_files=False"
+        )
     for name, wanted in types.items():
         found = schema.get_all_field_indices(name)
         if len(found) != 1:
@@ -129,6 +135,19 @@ def check_file(path: str, schema: pa.Schema, types: Types) -> None:
                 f"{path}: column {name!r} has type {show(kind)}, and the table said {show(wanted)}: the files "
                 "differ. Write that file anew, or have the engine read them all: read_files=False"
             )
+
+
+def _is_julian(schema: pa.Schema, types: Types) -> bool:
+    """Whether days may have to be counted anew, as Spark does when it reads such a file. It says so in the footer."""
+    told = schema.metadata or {}
+    old = int(told.get(b"org.apache.spark.version", b"3").partition(b".")[0]) < _GREGORIAN
+    return (old or _LEGACY in told) and any(map(_has_days, types.values()))
+
+
+def _has_days(kind: pa.DataType) -> bool:
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return True
+    return any(_has_days(kind.field(i).type) for i in range(kind.num_fields))
 
 
 @contextmanager
@@ -176,11 +195,13 @@ def _rows(file: pq.ParquetFile, part: Part, names: list[str], batch_rows: int) -
 
 
 def without(paths: Sequence[str], columns: Iterable[str]) -> tuple[str, str] | None:
-    """The first file that has not one of the columns, by a name of whatever case, and which."""
+    """The first file that has not one of the columns, by a name of whatever case, nor is in a partition folder of that
+    name, and which."""
 
     def gone(path: str) -> list[str]:
         with _opened(path) as file:
             there = {name.lower() for name in file.schema_arrow.names}
+        there |= {unquote(folder.partition("=")[0]).lower() for folder in path.split("/")[:-1] if "=" in folder}
         return [name for name in wanted if name.lower() not in there]
 
     wanted = list(columns)

@@ -13,12 +13,12 @@ import re
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sparkflow_connectors.files import local_paths
+from sparkflow_connectors.files import local_paths, row_groups
 
 # Spark cuts long lists short ("... 38 more fields", "[file:/a/b..."): what a list holds is asked of a projection alone.
 _SCAN = re.compile(
     r"FileScan parquet .*\] Batched: \w+, (?:Bucketed: false.*, )?DataFilters: \[\], Format: Parquet, "
-    r"Location: InMemoryFileIndex\(.*, PartitionFilters: \[\], PushedFilters: \[\], ReadSchema: struct<"
+    r"Location: InMemoryFileIndex\((\d+) paths\).*, PartitionFilters: \[\], PushedFilters: \[\], ReadSchema: struct<"
 )
 _COLUMNS = re.compile(r"Project \[(?:[^\s,()]+#\d+L?(?:, )?)+\]$")
 _PASSING = ("ColumnarToRow",)
@@ -27,9 +27,13 @@ _PASSING = ("ColumnarToRow",)
 def parquet_files(df: DataFrame) -> list[str] | None:
     """The files that the DataFrame is, all their rows and nothing else; None where it is something else, or where they
     are in a store that is not mounted."""
-    if df.isStreaming or not _is_plain(plan_of(df)):
+    places = 0 if df.isStreaming else _places(plan_of(df))
+    if not places:
         return None
-    return local_paths(df.inputFiles())
+    paths = local_paths(df.inputFiles())
+    if paths and places > 1 and df.count() != sum(part.stop for part in row_groups(paths, {})):
+        return None  # a file that was given twice is read twice, and told once
+    return paths
 
 
 def parallelism(spark: SparkSession) -> int | None:
@@ -45,11 +49,14 @@ def plan_of(df: DataFrame) -> str:
     return printed.getvalue()
 
 
-def _is_plain(plan: str) -> bool:
+def _places(plan: str) -> int:
+    """How many folders or files the DataFrame was made of; 0 where it is more than files."""
     lines = [re.sub(r"^[\s:+\-|]*(?:\*\(\d+\) )?", "", line).rstrip() for line in plan.splitlines()]
     steps = [line for line in lines if line and not line.startswith("== ")]
     if not steps:
-        return False
+        return 0
     *above, scan = steps
     found = _SCAN.match(scan)
-    return found is not None and all(line in _PASSING or _COLUMNS.match(line) for line in above)
+    if found is None or not all(line in _PASSING or _COLUMNS.match(line) for line in above):
+        return 0
+    return int(found[1])

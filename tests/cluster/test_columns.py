@@ -186,6 +186,13 @@ def test_tasks_read_files_that_they_score(clusters: Any, folder: str, tmp_path: 
         Exception, match=r"holed/part-.*parquet, row group 0 from row 0 on: Column 'age' .* null at row"
     ):
         refusing.transform(spark.read.parquet(str(tmp_path / "holed"))).collect()
+    twice = model.transform(spark.read.parquet(str(tmp_path / "files"), str(tmp_path / "files")))
+    assert twice.count() == 10_000, "what is given twice is there twice"
+    both = [str(tmp_path / name) for name in ("files", "holed")]
+    assert "MapInArrow" in plan_of(model.transform(spark.read.parquet(*both)))
+    table.where("age < 9").write.partitionBy("age").parquet(str(tmp_path / "folders"))
+    folders = spark.read.parquet(str(tmp_path / "folders"))
+    assert sorted(r.p[0] for r in refusing.transform(folders).collect()) == [2.0 * i for i in range(9)]
     damaged = sorted((tmp_path / "files").glob("part-*"))[0]
     whole = damaged.read_bytes()
     damaged.write_bytes(whole[:100] + bytes([whole[100] ^ 8]) + whole[101:])

@@ -128,6 +128,41 @@ def test_a_flipped_bit_is_found_where_asked(tmp_path: Path) -> None:
     assert files.without([path], ["X"]) is None and files.without([path], ["x", "y"]) == (path, "y")
 
 
+def test_a_column_that_is_a_partition_folder_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "day%20x=3" / "k=" / "one.parquet"
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"x": [1]}), path)
+    assert files.without([str(path)], ["x", "Day X", "k"]) is None
+    assert files.without([str(path)], ["one.parquet"]) == (str(path), "one.parquet")
+
+
+@pytest.mark.parametrize(
+    ("told", "julian"),
+    [
+        ({"org.apache.spark.version": "2.4.8"}, True),
+        ({"org.apache.spark.version": "4.1.0", "org.apache.spark.legacyDateTime": ""}, True),
+        ({"org.apache.spark.version": "3.0.0"}, False),
+        ({}, False),
+    ],
+)
+@pytest.mark.parametrize("kind", [pa.date32(), pa.list_(pa.date32()), pa.struct([("t", pa.timestamp("us"))])])
+def test_dates_of_another_calendar_are_the_engines_to_read(
+    told: dict[str, str], julian: bool, kind: pa.DataType, tmp_path: Path
+) -> None:
+    schema = pa.schema([("x", kind), ("n", pa.int64())], told)
+    pq.write_table(pa.table({"x": pa.nulls(2, kind), "n": [1, 2]}, schema), tmp_path / "one.parquet")
+    path = str(tmp_path / "one.parquet")
+    found = files.schema(path)
+    types = dict(zip(found.names, found.types, strict=True))
+    assert files.reads_the_same(found, types) == (not julian) and files.reads_the_same(found, {"n": pa.int64()})
+    assert len(files.row_groups([path], {"n": pa.int64()})) == 1
+    if julian:
+        with pytest.raises(InvalidArgumentError, match="its dates before 1582 are of the Julian calendar, as Spark 2"):
+            files.row_groups([path], types)
+    else:
+        assert len(files.row_groups([path], types)) == 1
+
+
 def test_tables_without_rows_are_refused(tmp_path: Path) -> None:
     pq.write_table(table(0), tmp_path / "none.parquet")
     with pytest.raises(InvalidArgumentError, match="The table is empty: there is no row in its 1 files"):

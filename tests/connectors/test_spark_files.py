@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from sparkflow_connectors.spark_files import _is_plain
+from sparkflow_connectors.spark_files import _places
 
 SCAN = (
     "FileScan parquet [a#0L,b#1,C#2,... 38 more fields] Batched: true, DataFilters: [], Format: Parquet, Location: "
@@ -26,7 +26,8 @@ HEAD = "== Physical Plan ==\n"
     ],
 )
 def test_plain_files(plan: str) -> None:
-    assert _is_plain(plan)
+    assert _places(plan) == 1
+    assert _places(plan.replace("(1 paths)", "(17 paths)")) == 17
 
 
 @pytest.mark.parametrize(
@@ -49,4 +50,4 @@ def test_plain_files(plan: str) -> None:
     ],
 )
 def test_whatever_is_more_than_files(plan: str) -> None:
-    assert not _is_plain(plan)
+    assert not _places(plan)
