@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,7 +78,8 @@ def _write(part: pd.DataFrame, number: int, writer: FolderWriter) -> tuple[dict[
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         told = ": ".join(map(str, error.args[::-1]))
         raise InvalidArgumentError(f"Partition {number} is not of the types that the frame says: {told}") from None
-    return writer.write(iter(table.to_batches(max_chunksize=10_000)), number), writer.nulls
+    attempt = f"-{secrets.token_hex(4)}"  # Dask begins a task anew whose worker it has lost sight of: that may write on
+    return writer.write(iter(table.to_batches(max_chunksize=10_000)), number, attempt), writer.nulls
 
 
 def _part(path: str, dataset: Dataset, columns: list[str]) -> pd.DataFrame:

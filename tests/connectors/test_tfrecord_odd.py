@@ -124,6 +124,20 @@ def test_names_of_pandas_that_are_there_twice(tmp_path: Path) -> None:
         tf.local.to_tfrecord(pd.DataFrame([[1, 2]], columns=["a", "a"]), tmp_path / "out")
 
 
+def test_a_partition_of_dask_that_is_written_twice_at_once(tmp_path: Path) -> None:
+    """By a worker that was given up and lives: neither writes into the other's file, and one of them is shown."""
+    from sparkflow_connectors.dask_tfrecord import _write
+    from sparkflow_connectors.tfrecord_write import FolderWriter
+
+    frames = [pd.DataFrame({"n": range(k)}) for k in (30_000, 3)]
+    writer = FolderWriter(tmp_path / "out", pa.schema([("n", pa.int64())]))
+    writer.begin()
+    (lost, _), (found, _) = (_write(frame, 0, writer) for frame in frames)
+    assert not lost.keys() & found.keys()
+    writer.commit(found)
+    assert read_tfrecord(tmp_path / "out").num_rows == 3 and len(list((tmp_path / "out").iterdir())) == 3
+
+
 def test_categories_that_dask_does_not_know(tmp_path: Path) -> None:
     """Its frame says that they are strings."""
     import dask
