@@ -211,21 +211,21 @@ class FolderWriter:
         with held(self.path):
             settle(self.path)
             schema = self._check()
-            without = WithoutNulls() if nulls is None else self._without_nulls(len(files), nulls)
-            side = Sidecar(schema, self.record_type, {**self._records(), **files}, without)
+            before = {} if self.mode == "overwrite" else self._records()
+            without = WithoutNulls() if nulls is None else self._without_nulls(len(before), len(files), nulls)
+            known = {name: n for name, n in before.items() if n is not None}
+            side = Sidecar(schema, self.record_type, known | dict(files), without)
             show(self.path, self.temporary, list(files), self.mode == "overwrite", to_json(side))
 
-    def _records(self) -> dict[str, int]:
-        """Of the files that there are and stay."""
-        there = None if self.mode == "overwrite" else sidecar_of(self.path)
-        if there is None:
-            return {}
-        return {name: n for name, n in there.records.items() if os.path.exists(os.path.join(self.path, name))}
+    def _records(self) -> dict[str, int | None]:
+        """How many records each file has that is there, as far as that is known."""
+        there = sidecar_of(self.path)
+        names = (os.path.relpath(path, self.path) for path, _ in files_of(self.path))
+        return {name: None if there is None else there.records.get(name) for name in names}
 
-    def _without_nulls(self, files: int, nulls: Collection[str]) -> WithoutNulls:
+    def _without_nulls(self, before: int, files: int, nulls: Collection[str]) -> WithoutNulls:
         """Of the rows there are and so many files more. A struct of nulls cannot be told from a null."""
         full = frozenset(f.name for f in self.schema if f.name not in nulls and not pa.types.is_struct(f.type))
-        before = 0 if self.mode == "overwrite" else sum(1 for _ in files_of(self.path))
         if not before:
             return WithoutNulls(full, files)
         there = sidecar_of(self.path)

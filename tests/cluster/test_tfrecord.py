@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -118,6 +119,8 @@ def test_jobs_that_append_at_once_and_a_task_that_is_killed(clusters: Any, tmp_p
     assert (tmp_path / "killed").exists()
     assert sorted(tf.local.read_tfrecord(str(folder))["id"].to_pylist()) == list(range(3 * rows))
     assert len(list(folder.iterdir())) == 9 + 2, "nothing of the killed attempt"
+    told = json.loads((folder / "_sparkflow_schema.json").read_text())["records"]
+    assert sum(told.values()) == 3 * rows and {p.name for p in folder.glob("part*")} == told.keys()
 
 
 def test_dask_writes_and_reads(clusters: Any, tmp_path: Path) -> None:
