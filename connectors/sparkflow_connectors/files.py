@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparkflow_connectors.column_types import show
+from sparkflow_connectors.column_types import is_list, show
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError
 
 _FOOTERS_AT_ONCE = 16
@@ -147,7 +147,9 @@ def _is_julian(schema: pa.Schema, types: Types) -> bool:
 def _has_days(kind: pa.DataType) -> bool:
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return True
-    return any(_has_days(kind.field(i).type) for i in range(kind.num_fields))
+    if pa.types.is_struct(kind):
+        return any(_has_days(field.type) for field in kind)
+    return is_list(kind) and _has_days(kind.value_type)
 
 
 @contextmanager
