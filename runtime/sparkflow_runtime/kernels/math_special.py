@@ -141,7 +141,7 @@ def _bitcast(xp: Any, x: Any, *, type: DType) -> Any:
         if not x.ndim or x.shape[-1] * old != new:
             raise InvalidArgumentError(f"Cannot bitcast from {x.dtype} to {type.name}: shape {list(x.shape)}")
         return xp.ascontiguousarray(x).view(type.np)[..., 0]
-    whole = xp.ascontiguousarray(x).reshape(*x.shape, *([1] if new < old else []))
+    whole = xp.ascontiguousarray(x).reshape((*x.shape, 1) if new < old else x.shape)
     return whole.view(type.np)
 
 

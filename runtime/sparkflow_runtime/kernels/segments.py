@@ -74,7 +74,9 @@ def _sorted(kind: str) -> None:
 def _mean(xp: Any, data: Any, ids: Any, count: int) -> Any:
     rows = xp.maximum(xp.bincount(ids, minlength=count), 1).reshape(-1, *[1] * (data.ndim - 1))
     total = sum_rows(xp, data, ids, count)
-    return (total / rows.astype(total.dtype)).astype(data.dtype) if data.dtype.kind != "i" else total // rows
+    if data.dtype.kind in "iu":  # towards 0, as C divides
+        return (xp.sign(total) * (abs(total) // rows)).astype(data.dtype)
+    return (total / rows.astype(total.dtype)).astype(data.dtype)
 
 
 for _kind in ("Mean", "Prod", "Max", "Min"):

@@ -130,6 +130,7 @@ cases("PopulationCount", INTS, lambda d: [("values", [special(d)]), ("empty", [s
 def _bitcasts(dtype: str) -> Iterator[Any]:
     for to, inner in (("int32", ()), ("uint8", ()), ("float64", (2,)), ("uint8", ()), ("uint16", ())):
         yield f"to-{to}", [ramp(dtype, 3, *inner)], {"type": as_dtype(to)}
+    yield "scalar", [ramp(dtype, 3)[1]], {"type": as_dtype("int32")}
     yield "wrong", [ramp(dtype, 3)], {"type": as_dtype("float64")}
 
 
