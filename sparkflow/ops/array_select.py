@@ -7,7 +7,7 @@ from typing import Any
 from sparkflow.framework import shapes
 from sparkflow.framework.apply import apply_op, convert_to_tensor
 from sparkflow.framework.constant_value import constant_value
-from sparkflow.framework.graph import Operation, Tensor
+from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow.ops import rules
@@ -103,15 +103,16 @@ def one_hot(
 
     The type is dtype, or that of the values, or float32.
     """
-    want = None if dtype is None else dtypes.as_dtype(dtype)
-    for value in (on_value, off_value):
-        if want is None and value is not None:
-            want = convert_to_tensor(value).dtype.base_dtype
-    want = want or dtypes.float32
-    on = convert_to_tensor(1 if on_value is None else on_value, want, "on_value")
-    off = convert_to_tensor(0 if off_value is None else off_value, want, "off_value")
-    attrs = {"axis": -1 if axis is None else axis}
-    return apply_op("OneHot", [convert_to_tensor(indices), depth, on, off], attrs, name or "one_hot")
+    with get_default_graph().name_scope(name or "one_hot") as scope:
+        want = None if dtype is None else dtypes.as_dtype(dtype)
+        for value in (on_value, off_value):
+            if want is None and value is not None:
+                want = convert_to_tensor(value).dtype.base_dtype
+        want = want or dtypes.float32
+        on = convert_to_tensor(1 if on_value is None else on_value, want, "on_value")
+        off = convert_to_tensor(0 if off_value is None else off_value, want, "off_value")
+        attrs = {"axis": -1 if axis is None else axis}
+        return apply_op("OneHot", [convert_to_tensor(indices, name="indices"), depth, on, off], attrs, scope)
 
 
 def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> tuple[Tensor, Tensor]:

@@ -77,7 +77,7 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor:
     """sqrt(sum of squares) over all tensors of the list, None among them counting as nothing: of nothing it is 0."""
     if not isinstance(t_list, (list, tuple)):
         raise TypeError(f"global_norm takes a list of tensors, got {t_list!r}")
-    with get_default_graph().name_scope(name or "global_norm") as scope:
+    with get_default_graph().name_scope(name or "global_norm"):
         halves = []
         for t in t_list:
             if t is not None:
@@ -88,7 +88,7 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor:
             return convert_to_tensor(0.0, name="global_norm")
         total = reduce_sum(apply_op("Pack", [halves]))
         two = convert_to_tensor(2.0, total.dtype)
-        return math.sqrt(math.multiply(total, two), name=scope)
+        return math.sqrt(math.multiply(total, two), name="global_norm")
 
 
 def clip_by_global_norm(
@@ -99,15 +99,15 @@ def clip_by_global_norm(
     A norm that is not finite makes every value nan, so that it is seen.
     """
     norm = global_norm(t_list, name) if use_norm is None else use_norm
-    with get_default_graph().name_scope(name or "clip_by_global_norm"):
+    with get_default_graph().name_scope(name or "clip_by_global_norm") as scope:
         norm = convert_to_tensor(norm)
         one = convert_to_tensor(1.0, norm.dtype)
         scale = math.multiply(clip_norm, math.minimum(math.truediv(one, norm), math.truediv(one, clip_norm)))
         scale = math.add(scale, math.subtract(norm, norm))  # inf - inf is nan
-        return [t if t is None else _scaled(t, scale) for t in t_list], norm
+        return [t if t is None else _scaled(t, scale, f"{scope}_{i}") for i, t in enumerate(t_list)], norm
 
 
-def _scaled(t: Any, scale: Tensor) -> Any:
+def _scaled(t: Any, scale: Tensor, name: str) -> Any:
     values = _values(t, "t")
     with values.graph.colocate_with(values):
-        return _like(t, math.multiply(values, scale))
+        return _like(t, apply_op("Identity", [math.multiply(values, scale)], name=name))

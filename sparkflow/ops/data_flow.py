@@ -98,25 +98,27 @@ class QueueBase:
         vals: a tensor, a list of tensors, or a dict when the queue has names.
         Raises ValueError on another number, shape or keys; when run, CancelledError on a closed queue.
         """
-        parts = self._components(vals, f"{self._label}_enqueue")
-        for tensor, dims in zip(parts, self._shapes or ()):
-            tensor.get_shape().assert_is_compatible_with(dims)
-        return self._apply("QueueEnqueueV2", [parts], {}, name or f"{self._label}_enqueue")
+        with get_default_graph().name_scope(name or f"{self._label}_enqueue") as scope:
+            parts = self._components(vals)
+            for tensor, dims in zip(parts, self._shapes or ()):
+                tensor.get_shape().assert_is_compatible_with(dims)
+            return self._apply("QueueEnqueueV2", [parts], {}, scope)
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Operation:
         """Put in every row of the components, which have the same first size; in pieces where there is not room
         for all."""
-        parts = self._components(vals, f"{self._label}_EnqueueMany")
-        rows: Dims = (None,)
-        for i, tensor in enumerate(parts):
-            if tensor._shape == ():
-                raise ValueError(f"enqueue_many: component {i} of queue {self.name!r} must have rows, got a scalar")
-            rows = shapes.merge(rows, None if tensor._shape is None else tensor._shape[:1])
-            if self._shapes is not None and tensor._shape is not None:
-                shapes.merge(tensor._shape[1:], shapes.as_dims(self._shapes[i]))
-        return self._apply("QueueEnqueueManyV2", [parts], {}, name or f"{self._label}_EnqueueMany")
+        with get_default_graph().name_scope(name or f"{self._label}_EnqueueMany") as scope:
+            parts = self._components(vals)
+            rows: Dims = (None,)
+            for i, tensor in enumerate(parts):
+                if tensor._shape == ():
+                    raise ValueError(f"enqueue_many: component {i} of queue {self.name!r} must have rows, got a scalar")
+                rows = shapes.merge(rows, None if tensor._shape is None else tensor._shape[:1])
+                if self._shapes is not None and tensor._shape is not None:
+                    shapes.merge(tensor._shape[1:], shapes.as_dims(self._shapes[i]))
+            return self._apply("QueueEnqueueManyV2", [parts], {}, scope)
 
-    def _components(self, vals: Any, scope: str) -> list[Tensor]:
+    def _components(self, vals: Any) -> list[Tensor]:
         if self._names:
             if not isinstance(vals, dict):
                 raise ValueError(f"You must enqueue a dictionary in a Queue with names: {self._names}")
@@ -129,9 +131,7 @@ class QueueBase:
             vals = [vals]
         if len(vals) != len(self._dtypes):
             raise ValueError(f"Queue {self.name!r} holds {len(self._dtypes)} components an element, got {len(vals)}")
-        with get_default_graph().name_scope(scope):
-            named = enumerate(zip(vals, self._dtypes))
-            return [convert_to_tensor(v, t, f"component_{i}") for i, (v, t) in named]
+        return [convert_to_tensor(v, t, f"component_{i}") for i, (v, t) in enumerate(zip(vals, self._dtypes))]
 
     # ------------------------------------------------------------------ taking out
 

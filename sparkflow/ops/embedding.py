@@ -34,8 +34,8 @@ def embedding_lookup(
         ids = convert_to_tensor(ids, name="ids")
         if len(tables) == 1:
             with graph.colocate_with(_handle(tables[0])):
-                rows = _clipped(array_slice.gather(tables[0], ids), ids, max_norm)
-                return array.identity(rows, name=scope)
+                rows = _clipped(array_slice.gather(tables[0], ids, name=scope), ids, max_norm)
+                return array.identity(rows)
         if partition_strategy not in ("mod", "div"):
             raise ValueError(f"embedding_lookup: partition_strategy must be 'mod' or 'div', got {partition_strategy!r}")
         return _from_shards(tables, ids, partition_strategy, max_norm, scope)

@@ -143,12 +143,12 @@ def logical_xor(x: Any, y: Any, name: str | None = None) -> Tensor:
         return apply_op("LogicalAnd", [logical_or(x, y), logical_not(logical_and(x, y))], name=scope)
 
 
-def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+def _pair(x: Any, y: Any, names: tuple[str, str] = ("x", "y")) -> tuple[Tensor, Tensor]:
     """x and y as tensors of one type, which a Tensor among them decides."""
     if isinstance(y, Tensor) and not isinstance(x, Tensor):
-        return convert_to_tensor(x, y.dtype.base_dtype, "x"), y
-    x = convert_to_tensor(x, name="x")
-    y = convert_to_tensor(y, None if isinstance(y, Tensor) else x.dtype.base_dtype, "y")
+        return convert_to_tensor(x, y.dtype.base_dtype, names[0]), y
+    x = convert_to_tensor(x, name=names[0])
+    y = convert_to_tensor(y, None if isinstance(y, Tensor) else x.dtype.base_dtype, names[1])
     if x.dtype.base_dtype is not y.dtype.base_dtype:
         raise TypeError(f"x and y must have the same type, got {x.dtype.name} and {y.dtype.name}; use tf.cast")
     return x, y
@@ -272,7 +272,9 @@ def matmul(
     """
     if (transpose_a and adjoint_a) or (transpose_b and adjoint_b):
         raise ValueError("matmul: give one of transpose and adjoint for an argument, not both")
-    a, b = _pair(a, b)
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor)):  # so that a constant is called e.g. MatMul/b
+        with get_default_graph().name_scope(name or "MatMul") as name:
+            a, b = _pair(a, b, ("a", "b"))
     ranks = rules.rank_of(a), rules.rank_of(b)
     if builtins.any(r is None or r > 2 for r in ranks):
         a, b = (conj(a) if transpose_a else a), (conj(b) if transpose_b else b)

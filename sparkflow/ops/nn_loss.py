@@ -125,9 +125,9 @@ def softmax_cross_entropy_with_logits(
 ) -> Tensor:
     """As softmax_cross_entropy_with_logits_v2, with labels taken as constants by gradients()."""
     _named("softmax_cross_entropy_with_logits", labels, logits)
-    with get_default_graph().name_scope(name or "softmax_cross_entropy_with_logits_sg"):
+    with get_default_graph().name_scope(name or "softmax_cross_entropy_with_logits_sg") as scope:
         labels = array.stop_gradient(labels, name="labels_stop_gradient")
-    return softmax_cross_entropy_with_logits_v2(labels, logits, dim if axis is None else axis, name)
+        return softmax_cross_entropy_with_logits_v2(labels, logits, dim if axis is None else axis, scope)
 
 
 def sparse_softmax_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:

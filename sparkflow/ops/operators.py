@@ -25,7 +25,8 @@ def _forward(build: Callable[..., Any], name: str) -> Callable[[Any, Any], Any]:
 def _reflected(build: Callable[..., Any], name: str) -> Callable[[Any, Any], Any]:
     def operator(self: Any, other: Any) -> Any:
         dtype = self.dtype.base_dtype
-        return build(convert_to_tensor(other, dtype, "x"), self, name=name)
+        with get_default_graph().name_scope(name) as scope:  # so that a constant is called e.g. mul/x
+            return build(convert_to_tensor(other, dtype, "x"), self, name=scope)
 
     return operator
 
