@@ -24,6 +24,7 @@ from sparkflow.ops.control_flow_nodes import control_trigger, switch
 from sparkflow.ops.control_flow_while import LoopVariable, WhileContext, loops
 from sparkflow.ops.stack import stack_pop_v2, stack_push_v2, stack_v2
 from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
 def through_loop(walk: Walk, loop: WhileContext) -> None:
@@ -63,11 +64,23 @@ class GradientContext(WhileContext):
         return self._state.recalled(val)
 
 
+def _refuse_inside_another(walk: Walk, forward: WhileContext) -> None:
+    """What the forward loop pushes once cannot be popped in each iteration of another loop."""
+    around = set(chain(forward.outer_context))
+    for context in chain(forward.pivot.graph._get_control_flow_context()) if walk.loop is None else ():
+        if isinstance(context, WhileContext) and context not in around:
+            raise InvalidArgumentError(
+                f"Cannot take the gradient through the loop {forward.name!r} inside {context.name!r}, in which "
+                "it does not run: call tf.gradients outside, or in a Python loop, once for each iteration"
+            )
+
+
 class GradientLoop:
     """One forward loop in one reverse walk."""
 
     def __init__(self, walk: Walk, body: Body, dys: dict[LoopVariable, Any]):
         self.walk, self.body, self.forward = walk, body, body.loop
+        _refuse_inside_another(walk, body.loop)
         self.outer: GradientLoop | None = walk.loop
         self.kept: list[tuple[Tensor, Tensor, Tensor]] = walk.kept.get(body.loop, [])
         self.variables = body.reached(dys, _begins(walk, body.loop))

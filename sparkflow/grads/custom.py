@@ -9,8 +9,9 @@ from typing import Any
 
 from sparkflow.framework import nest
 from sparkflow.framework.apply import convert_to_tensor
-from sparkflow.framework.graph import Operation, get_default_graph
+from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.scopes import control_dependencies
+from sparkflow.framework.shapes import product
 from sparkflow.grads.gradients import gradients
 from sparkflow.grads.registry import OWN_GRADIENTS
 from sparkflow.grads.walk import as_list
@@ -110,6 +111,12 @@ def hessians(
 def _hessian(ys: Any, x: Any, colocate: bool, gate: bool) -> Any:
     """The gradients of the gradient's elements, one after the other."""
     flat = array.reshape(gradients(ys, x, None, "gradients", colocate, gate)[0], [-1])
+    sizes = array.shape(x)
+    rows = _rows_side_by_side(flat, x) if _has_loops(flat, x) else _rows_in_a_loop(flat, x)
+    return array.reshape(rows, array_join.concat([sizes, sizes], 0))
+
+
+def _rows_in_a_loop(flat: Tensor, x: Tensor) -> Tensor:
     n = array.size(x)
     rows = TensorArray(x.dtype.base_dtype, n)
     _, rows = while_loop(
@@ -117,5 +124,28 @@ def _hessian(ys: Any, x: Any, colocate: bool, gate: bool) -> Any:
         lambda i, done: (math.add(i, 1), done.write(i, convert_to_tensor(gradients(flat[i], x)[0]))),
         [convert_to_tensor(0, dtypes.int32), rows],
     )
-    sizes = array.shape(x)
-    return array.reshape(rows.stack(), array_join.concat([sizes, sizes], 0))
+    return rows.stack()
+
+
+def _rows_side_by_side(flat: Tensor, x: Tensor) -> Tensor:
+    """Of a gradient that goes through loops: each element's gradient pops what these pushed, and they push once for
+    each time that they are differentiated. Raises ValueError where the number of elements is not known."""
+    n = None if x._shape is None or None in x._shape else product(x._shape)
+    if n is None:
+        raise ValueError(
+            f"hessians: {x.name!r} has shape {x.shape}; through a while_loop only second derivatives by a tensor of "
+            "known sizes can be taken: call set_shape on it"
+        )
+    return array_join.stack([convert_to_tensor(gradients(flat[i], x)[0]) for i in range(n)])
+
+
+def _has_loops(y: Tensor, x: Tensor) -> bool:
+    """Whether y is made of values of loops, those that x is made of left aside."""
+    seen, todo = {y.op, x.op}, [y.op]
+    while todo:
+        op = todo.pop()
+        if op.type in ("Exit", "RefExit"):
+            return True
+        todo += (fresh := {t.op for t in op.inputs} - seen)
+        seen |= fresh
+    return False

@@ -78,3 +78,23 @@ def test_hessians(graph: Any) -> None:
     assert found[0].shape == (2, 2, 2, 2)
     np.testing.assert_allclose(found[0].reshape(4, 4), np.diag([6, 12, 18, 24]))
     np.testing.assert_allclose(found[1], [[4, 2], [2, 0]])
+
+
+def test_hessians_through_a_loop(graph: Any) -> None:
+    """What the loop pushed once is not popped once for each element."""
+    x = tf.constant([1.0, 2.0])
+    _, y = tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, y * x), [0, x])  # x to the fourth
+    np.testing.assert_allclose(run(tf.hessians(y, x)[0]), np.diag([12, 48]))
+    inner = tf.map_fn(lambda row: row * 1.0, x)  # a loop that x itself is made of does not matter
+    np.testing.assert_allclose(run(tf.hessians(inner**3, inner)[0]), np.diag([6, 12]))
+    open_x = tf.placeholder_with_default(x, [None])
+    _, y = tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, y * open_x), [0, open_x])
+    with pytest.raises(ValueError, match="known sizes"):
+        tf.hessians(y, open_x)
+
+
+def test_a_loops_gradient_is_not_taken_inside_another_loop(graph: Any) -> None:
+    x = tf.constant([1.0, 2.0])
+    _, y = tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, y * x), [0, x])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="inside 'map/while"):
+        tf.map_fn(lambda i: tf.gradients(y[i], x)[0], tf.range(2), dtype=tf.float32)
