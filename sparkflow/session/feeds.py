@@ -92,7 +92,7 @@ def _converted(tensor: Tensor, value: Any, want: dtypes.DType) -> Any:
             return direct(value)
         if isinstance(value, Tensor):
             raise TypeError("the value of a feed cannot be a Tensor; run it first and feed the result")
-        array = as_array(value, dtypes.string) if want is dtypes.string else np.asarray(value)
+        array = as_array(value, dtypes.string) if want is dtypes.string else _numbers(np.asarray(value))
         _check_kind(array, want)
         if isinstance(value, int) and want.np.type(value) != value:
             raise OverflowError
@@ -107,6 +107,14 @@ def _converted(tensor: Tensor, value: Any, want: dtypes.DType) -> Any:
         ) from None
     except (TypeError, ValueError) as error:
         raise type(error)(f"Cannot feed {tensor.name!r} (dtype {want.name}): {error}") from None
+
+
+def _numbers(array: np.ndarray) -> np.ndarray:
+    """Of an array of objects, as the values of a table with columns of several types are, the numbers."""
+    if array.dtype != object:
+        return array
+    found = np.array(array.tolist())  # raises ValueError where the parts have different lengths
+    return found if found.shape == array.shape and found.dtype.kind in "biufc" else array
 
 
 def _check_kind(array: np.ndarray, want: dtypes.DType) -> None:
