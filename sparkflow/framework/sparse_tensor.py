@@ -28,6 +28,8 @@ class SparseTensor:
     shapes of the parts contradict each other.
     """
 
+    _sizes: shapes.Dims = None  # of a placeholder, whose dense_shape does not tell them
+
     def __init__(self, indices: Any, values: Any, dense_shape: Any):
         with get_default_graph().name_scope("SparseTensor"):
             self.indices = convert_to_tensor(indices, dtypes.int64, "indices")
@@ -49,7 +51,7 @@ class SparseTensor:
     @property
     def shape(self) -> TensorShape:
         """The static shape of the whole tensor."""
-        return TensorShape(constant_value_as_shape(self.dense_shape))
+        return TensorShape(self._sizes or constant_value_as_shape(self.dense_shape))
 
     def get_shape(self) -> TensorShape:
         return self.shape

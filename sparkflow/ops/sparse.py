@@ -11,7 +11,7 @@ from sparkflow.framework.constant_value import constant_value, constant_value_as
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.framework.registry import op
-from sparkflow.framework.shapes import Dims
+from sparkflow.framework.shapes import Dims, TensorShape
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue, rank_of
 from sparkflow.ops import array, array_select, array_slice, checks, math, rules
 from sparkflow_runtime.wire import dtypes
@@ -169,20 +169,30 @@ def is_sparse(value: Any) -> bool:
 
 
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
-    """Fed with a SparseTensorValue or (indices, values, dense_shape)."""
-    label = f"{name}/" if name else ""
-    rank = None if shape is None or isinstance(shape, Tensor) else len(shape)
-    known = shape is not None and not isinstance(shape, Tensor) and all(d is not None for d in shape)
-    whole: Any
-    if known:
-        whole = convert_to_tensor([int(d) for d in shape], dtypes.int64)
+    """Fed with a SparseTensorValue or (indices, values, dense_shape).
+
+    shape: sizes, None for those not known; what is fed must be of these, but that is not checked. Without a name the
+    three placeholders are called as those of tf.placeholder are.
+    """
+    whole, indices, values = (name and f"{name}/{part}" for part in ("shape", "indices", "values"))
+    sizes = None if shape is None or isinstance(shape, Tensor) else [*map(_size, TensorShape(shape))]
+    rank = None if sizes is None else len(sizes)
+    if sizes is not None:
+        default = convert_to_tensor(
+            [-1 if n is None else n for n in sizes], dtypes.int64, name and f"{name}/shape_default"
+        )
+        dense_shape: Any = array.placeholder_with_default(default, [rank], whole)
     else:
-        whole = shape if isinstance(shape, Tensor) else array.placeholder(dtypes.int64, [rank], f"{label}shape")
-    return SparseTensor(
-        indices=array.placeholder(dtypes.int64, [None, rank], f"{label}indices"),
-        values=array.placeholder(dtype, [None], f"{label}values"),
-        dense_shape=whole,
-    )
+        dense_shape = array.placeholder(dtypes.int64, [None], whole) if shape is None else shape
+    filled = array.placeholder(dtype, [None], values)
+    made = SparseTensor(array.placeholder(dtypes.int64, [None, rank], indices), filled, dense_shape)
+    made._sizes = None if sizes is None else tuple(sizes)
+    return made
+
+
+def _size(size: Any) -> int | None:
+    """Of a Dimension; -1 stands for one that is not known, as in a shape that is fed."""
+    return None if size.value in (None, -1) else int(size.value)
 
 
 def sparse_to_dense(

@@ -34,6 +34,15 @@ def test_fed_and_fetched() -> None:
     np.testing.assert_array_equal(_whole(found), DENSE)
 
 
+def test_placeholders_of_partly_known_sizes(graph: Any) -> None:
+    partly, known = tf.sparse_placeholder(tf.float64, [None, 5]), tf.sparse_placeholder(tf.float64, [4, 5], "sp")
+    assert partly.shape.as_list() == [None, 5] and known.shape.as_list() == [4, 5]
+    assert known.indices.name == "sp/indices:0" and tf.sparse_placeholder(tf.int32).shape.ndims is None
+    with tf.Session() as session:
+        for sp in (partly, known):
+            np.testing.assert_array_equal(session.run(tf.sparse_tensor_to_dense(sp), {sp: VALUE}), DENSE)
+
+
 DENSE_RESULTS = [
     ("shape", tf.shape, np.array([4, 5])),
     ("size", tf.size, 20),
