@@ -172,7 +172,7 @@ def convert_to_tensor(
     for kind, convert in _CONVERSIONS:
         if isinstance(value, kind):
             return convert(value, want, name, as_ref)
-    if isinstance(value, (list, tuple)) and _contains_tensor(value):
+    if isinstance(value, (list, tuple)) and holds_tensor(value):
         return _stacked(value, want, name)
     if isinstance(value, (shapes.TensorShape, shapes.Dimension)):
         value, want = _static_ints(value), want or dtypes.int32
@@ -208,13 +208,14 @@ def type_of_tensors(value: Any, default: DType) -> DType:
     return default
 
 
-def _contains_tensor(values: Any) -> bool:
-    return any(is_tensor_like(v) or (isinstance(v, (list, tuple)) and _contains_tensor(v)) for v in values)
+def holds_tensor(value: Any) -> bool:
+    """Whether a value is what stands for a tensor, or lists in lists have one among them."""
+    return is_tensor_like(value) or (isinstance(value, (list, tuple)) and any(map(holds_tensor, value)))
 
 
 def _stacked(values: Any, want: DType | None, name: str | None) -> Tensor:
     """Of another type than the one asked for, tensors are cast: a size of int32 in a shape of int64."""
-    tensors = [convert_to_tensor(v) if is_tensor_like(v) else None for v in values]
+    tensors = [convert_to_tensor(v) if holds_tensor(v) else None for v in values]
     kinds = [t.dtype.base_dtype for t in tensors if t is not None]
     if want is not None and kinds and kinds[0] is not want:
         return _pack([v if t is None else _cast(t, want) for t, v in zip(tensors, values)], want, name)

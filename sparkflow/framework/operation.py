@@ -79,11 +79,10 @@ class Tensor:
         )
 
     def __iter__(self) -> Iterator[Tensor]:
-        if self._shape is None or not self._shape or self._shape[0] is None:
-            raise TypeError(
-                f"Tensor {self.name!r} with shape {shapes.show(self._shape)} is not iterable: its size is not known"
-            )
-        return (self[i] for i in range(self._shape[0]))
+        raise TypeError(
+            f"Tensor {self.name!r} is no list while the graph is built: use tf.unstack(x) for its "
+            "rows, or tf.map_fn(f, x)"
+        )
 
     def __len__(self) -> int:
         raise TypeError(f"len() of tensor {self.name!r} is not known while the graph is built; use tf.shape(x)[0]")

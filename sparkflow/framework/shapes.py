@@ -210,7 +210,7 @@ class TensorShape:
         return hash(self.dims_)
 
     def __repr__(self) -> str:
-        return f"TensorShape({None if self.dims_ is None else list(self.dims_)})"
+        return f"TensorShape({None if self.dims_ is None else [*map(Dimension, self.dims_)]})"
 
     def __str__(self) -> str:
         return show(self.dims_)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkflow.framework import shapes
-from sparkflow.framework.apply import apply_op, convert_to_tensor
+from sparkflow.framework.apply import apply_op, convert_to_tensor, holds_tensor
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
@@ -109,9 +109,10 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     if not values:
         raise ValueError("concat: values is empty; give at least one tensor")
     if len(values) == 1:
-        if convert_to_tensor(axis, name="axis").shape.ndims not in (0, None):
-            raise ValueError(f"concat: axis must be a scalar, got {axis!r}; the order is concat(values, axis)")
-        return apply_op("Identity", [values[0]], name=name)
+        with get_default_graph().name_scope(name):
+            if convert_to_tensor(axis, name="concat_dim").shape.ndims not in (0, None):
+                raise ValueError(f"concat: axis must be a scalar, got {axis!r}; the order is concat(values, axis)")
+            return apply_op("Identity", [values[0]], name=name)
     return apply_op("ConcatV2", [list(values), axis], name=name)
 
 
@@ -131,8 +132,14 @@ def split(
 
 
 def stack(values: Sequence[Any], axis: int = 0, name: str = "stack") -> Tensor:
-    """Tensors of one shape side by side along a new axis."""
-    return apply_op("Pack", [list(values)], {"axis": axis}, name)
+    """Tensors of one shape side by side along a new axis. Numbers alone are of one type, as in a constant."""
+    values = list(values)
+    if not any(map(holds_tensor, values)) and (axis == 0 or not values):
+        try:
+            return convert_to_tensor(values, name=name)
+        except (TypeError, ValueError):
+            pass  # of several types or lengths: the node says which
+    return apply_op("Pack", [values], {"axis": axis}, name)
 
 
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Tensor]:

@@ -183,6 +183,17 @@ def test_a_list_with_a_tensor_has_its_type(graph: Any) -> None:
         assert [x.shape for x in session.run(outputs, {n: 2})] == [(2, 3), (2, 3), (2, 2)]
 
 
+def test_lists_of_numbers_and_tensors(graph: Any) -> None:
+    """As constants where no tensor is among them; else what is beside a tensor is of its type."""
+    one = tf.constant(1.0)
+    outputs = [tf.stack([1, 2.5]), tf.stack([]), tf.convert_to_tensor([[one, 2], [3, 4]]), tf.stack([2, one])]
+    with tf.Session() as session:
+        assert [x.tolist() for x in session.run(outputs)] == [[1, 2.5], [], [[1, 2], [3, 4]], [2, 1]]
+    assert tf.stack([1, 2]).op.type == "Const" and all(x.dtype == tf.float32 for x in outputs)
+    with pytest.raises(TypeError):
+        tf.stack([1, "a"])
+
+
 def test_programs_may_mark_tensors_and_operations(graph: Any) -> None:
     """As layer libraries do, which keep a layer's weights on its output."""
     made = array.identity([1.0])

@@ -46,9 +46,10 @@ def test_getitem_refusals(graph: Graph, evaluate: Any) -> None:
         evaluate(lambda t: t[7], X, known_shapes=False)
 
 
-def test_iteration_over_a_known_size(evaluate: Any) -> None:
-    for got, want in zip(evaluate(list, X), X, strict=True):
-        np.testing.assert_array_equal(got, want)
+def test_python_does_not_go_through_a_tensor() -> None:
+    """So that what asks by iter() whether a value is a list is told, as by TensorFlow, that it is none."""
+    with pytest.raises(TypeError, match="unstack"):
+        list(convert_to_tensor([1, 2]))
 
 
 def test_slice(evaluate: Any) -> None:

@@ -18,7 +18,7 @@ from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
 from sparkflow_runtime.kernels.stacked_products import products
 from sparkflow_runtime.kernels.stepwise import stepwise
 from sparkflow_runtime.wire.dtypes import DType, string
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 
 _OTHER_TYPE = frozenset(["ComplexAbs", "IsNan", "IsInf", "IsFinite"])  # than that of the inputs
 
@@ -225,7 +225,7 @@ def _cast(xp: Any, x: Any, *, DstT: DType) -> Any:
     if x.dtype.kind == "c" and not DstT.is_complex:
         x = x.real
     if DstT.np.kind == "O" or x.dtype.kind == "O":
-        raise InvalidArgumentError(f"Cast: strings cannot be cast ({x.dtype} to {DstT.name})")
+        raise UnimplementedError(f"Cast: strings cannot be cast ({x.dtype} to {DstT.name})")
     return x.astype(DstT.np, copy=False) if hasattr(x, "ndim") else DstT.np.type(x)
 
 
