@@ -13,8 +13,10 @@ from sparkflow import summary
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.framework.sparse_tensor import SparseTensor, rank_of
 from sparkflow.ops import array, array_slice, data_flow, files, math, state
 from sparkflow.ops.random import random_shuffle
+from sparkflow.ops.sparse_serialized import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
 from sparkflow.ops.variables import Variable
 from sparkflow.train.queue_runner import QueueRunner, add_queue_runner
 from sparkflow_runtime.wire.dtypes import float32, int64, string
@@ -184,7 +186,7 @@ def batches(
 ) -> Any:  # fmt: skip
     """What all of these functions do. padded: sizes may be unknown. keep: makes the op that enqueues what is kept."""
     with get_default_graph().name_scope(name) as scope:
-        lists = [[convert_to_tensor(t) for t in _flat(source)] for source in sources]
+        lists = [[_stored(t, enqueue_many) for t in _flat(source)] for source in sources]
         first = lists[0]
         for other in lists[1:]:
             if [t.dtype for t in other] != [t.dtype for t in first]:
@@ -195,7 +197,22 @@ def batches(
         add_queue_runner(QueueRunner(queue, enqueues))
         _summarise(queue, capacity)
         taken = (queue.dequeue_up_to if smaller else queue.dequeue_many)(batch_size, name=scope)
-        return _like(sources[0], list(taken) if isinstance(taken, (list, tuple)) else [taken])
+        rows = taken if isinstance(taken, (list, tuple)) else [taken]
+        return _like(sources[0], [_taken(row, t, enqueue_many) for row, t in zip(rows, _flat(sources[0]))])
+
+
+def _stored(value: Any, enqueue_many: bool) -> Tensor:
+    """As the queue holds it: a SparseTensor as three strings."""
+    if isinstance(value, SparseTensor):
+        return (serialize_many_sparse if enqueue_many else serialize_sparse)(value)
+    return convert_to_tensor(value)
+
+
+def _taken(row: Tensor, source: Any, enqueue_many: bool) -> Any:
+    if not isinstance(source, SparseTensor):
+        return row
+    rank = rank_of(source)
+    return deserialize_many_sparse(row, source.dtype, None if rank is None else rank + (not enqueue_many))
 
 
 def _enqueue(queue: Any, tensors: list[Tensor], enqueue_many: bool) -> Any:

@@ -185,3 +185,17 @@ def test_names_of_queues_and_of_how_full_they_are(graph: Any) -> None:
     assert summaries[-2:] == ["shuffle_batch/fraction_over_5_of_15_full", "batch/fraction_of_32_full"]
     queue = tf.RandomShuffleQueue(20, 5, [tf.int32], [[]])
     assert queue.name == "random_shuffle_queue" and queue.dequeue().op.name == "random_shuffle_queue_Dequeue"
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_sparse_tensors_are_batched(graph: Any, many: bool) -> None:
+    """As the labels of recognised text are, which are of another length in each example."""
+    n = tf.train.range_input_producer(3, num_epochs=1, shuffle=False).dequeue() + 1
+    at = tf.to_int64(tf.range(n))[:, None]
+    where = tf.concat([tf.zeros_like(at), at], 1) if many else at
+    label = tf.SparseTensor(where, at[:, 0], tf.to_int64(tf.stack([1, n] if many else [n])))
+    taken = tf.train.batch({"n": tf.fill([1], n) if many else n, "label": label}, 3, enqueue_many=many)
+    assert isinstance(taken["label"], tf.SparseTensor) and taken["label"].indices.shape.as_list() == [None, 2]
+    with _running() as session:
+        found = session.run({"n": taken["n"], "label": tf.sparse_tensor_to_dense(taken["label"], -1)})
+    assert found["n"].tolist() == [1, 2, 3] and found["label"].tolist() == [[0, -1, -1], [0, 1, -1], [0, 1, 2]]
