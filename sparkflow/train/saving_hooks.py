@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf import text_format
+from tensorboard.compat.proto.event_pb2 import SessionLog
 
 from sparkflow.framework.graph import get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
@@ -15,7 +16,7 @@ from sparkflow.summary.writer import FileWriterCache
 from sparkflow.train.checkpoint_state import write_whole
 from sparkflow.train.hooks import SecondOrStepTimer, global_step_tensor
 from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from sparkflow_runtime.wire.protos import Summary
+from sparkflow_runtime.wire.protos import MetaGraphDef, Summary
 
 _log = logging.getLogger("sparkflow")
 
@@ -39,6 +40,8 @@ class CheckpointSaverListener:
 
 class CheckpointSaverHook(SessionRunHook):
     """Saves at the start, every save_secs or save_steps, and at the end."""
+
+    _writer: Any = None
 
     def __init__(
         self,
@@ -71,10 +74,11 @@ class CheckpointSaverHook(SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         step = int(session.run(self._global_step))
+        graph_def = get_default_graph().as_graph_def(add_shapes=True)
         if self._save_graph_def:
-            graph_def = get_default_graph().as_graph_def(add_shapes=True)
             _write_text(os.path.join(self._dir, "graph.pbtxt"), text_format.MessageToString(graph_def))
-            self._writer.add_graph(graph_def)
+        self._writer.add_graph(graph_def)
+        self._writer.add_meta_graph(MetaGraphDef(graph_def=graph_def))
         self._save(session, step)
         self._timer.update_last_triggered_step(step)
 
@@ -102,7 +106,9 @@ class CheckpointSaverHook(SessionRunHook):
         """True where a listener asks for the end."""
         for listener in self._listeners:
             listener.before_save(session, step)
-        self._get_saver().save(session, self._path, global_step=step)
+        self._get_saver().save(session, self._path, global_step=step, write_meta_graph=self._save_graph_def)
+        if self._writer is not None:
+            self._writer.add_session_log(SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=self._path), step)
         _log.info("Saved checkpoint of step %d in %s", step, self._dir)
         return any([listener.after_save(session, step) for listener in self._listeners])
 
@@ -201,6 +207,8 @@ class SummarySaverHook(SessionRunHook):
         step = int(stale) + 1
         if self._next_step is None or self._due:
             step = int(run_context.session.run(self._global_step))
+        if self._writer is not None and self._next_step is None:  # readers forget what an earlier run wrote after it
+            self._writer.add_session_log(SessionLog(status=SessionLog.START), step)
         if self._writer is not None and self._due:
             self._timer.update_last_triggered_step(step)
             found = run_values.results.get("summary", [])

@@ -154,3 +154,24 @@ def test_refusals(graph: Any, tmp_path: Any) -> None:
         tf.train.MonitoredSession(hooks=[tf.train.StopAtStepHook(last_step=1)])
     with pytest.raises(TypeError, match="instances of SessionRunHook"):
         tf.train.MonitoredSession(hooks=["hook"])
+
+
+def test_what_readers_of_events_are_told(model: Any, tmp_path: Any) -> None:
+    """A beginning, with which an earlier run's later steps are forgotten; checkpoints; and the graph."""
+    tf.summary.scalar("x", model[2])
+    for _ in range(2):
+        with tf.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path), save_summaries_steps=1) as session:
+            session.run(model[1])
+    tf.summary.FileWriterCache.clear()
+    starts = [e.step for e in events(tmp_path) if e.session_log.status == tf.SessionLog.START]
+    saved = [e.step for e in events(tmp_path) if e.session_log.status == tf.SessionLog.CHECKPOINT]
+    kinds = {e.WhichOneof("what") for e in events(tmp_path)}
+    assert (starts, saved) == ([1, 2], [0, 1, 1, 2]) and {"graph_def", "meta_graph_def", "summary"} <= kinds
+
+
+def test_a_hook_may_save_without_the_graph(model: Any, tmp_path: Any) -> None:
+    hook = tf.train.CheckpointSaverHook(str(tmp_path), save_steps=1, saver=tf.train.Saver(), save_graph_def=False)
+    with tf.train.MonitoredSession(hooks=[hook]) as session:
+        session.run(model[1])
+    assert (tmp_path / "model.ckpt-1.index").exists()
+    assert not [*tmp_path.glob("*.meta"), *tmp_path.glob("graph.pbtxt")]
