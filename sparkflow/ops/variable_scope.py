@@ -34,7 +34,7 @@ def no_regularizer(_: Any) -> None:
 class VariableScope:
     """A place in the tree of names, with what get_variable uses there where the call does not say it.
 
-    reuse: None or False (get_variable makes), True (it shares), AUTO_REUSE (either). name_scope: prefix of op names.
+    reuse: False (get_variable makes), True (it shares), AUTO_REUSE (either). name_scope: prefix of op names.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class VariableScope:
 
     name = property(lambda self: self._name)
     original_name_scope = property(lambda self: self._name_scope)
-    reuse = property(lambda self: self._reuse)
+    reuse = property(lambda self: self._reuse or False)
     initializer = property(lambda self: self._settings["initializer"])
     regularizer = property(lambda self: self._settings["regularizer"])
     caching_device = property(lambda self: self._settings["caching_device"])

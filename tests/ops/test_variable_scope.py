@@ -53,6 +53,7 @@ def test_default_names_are_made_unique(graph: Graph) -> None:
 def test_sharing(graph: Graph) -> None:
     with tf.variable_scope("s"):
         w = tf.get_variable("w", [2])
+    assert tf.get_variable_scope().reuse is False and tf.VariableScope(None).reuse is False
     with tf.variable_scope("s", reuse=True):
         assert tf.get_variable("w", [2]) is w
         with tf.variable_scope("inner", reuse=False) as inner:  # sharing is inherited
