@@ -56,8 +56,12 @@ gradient("Fill")(lambda op, dy: (None, lambda: reduce_sum(dy)))
 def _tile(op: Operation, dy: Tensor) -> tuple[Any, Any]:
     """Sum over the copies: axis i of dy is cut into (multiples[i], size[i])."""
     x, times = op.inputs
+    told = constant_value(times)
 
     def grad() -> Tensor:
+        if told is not None and fully_known(x._shape):
+            known = [n for pair in zip(told.tolist(), x._shape) for n in pair]
+            return array.reshape(reduce_sum(array.reshape(dy, known), [*range(0, len(known), 2)]), x._shape)
         sizes = math.cast(array.shape(x), times.dtype)
         cut = array.reshape(array.transpose(stack([times, sizes])), [-1])
         copies = math.range(0, array.size(cut), 2)

@@ -22,6 +22,7 @@ from sparkflow.ops.math import (
     cast,
     conj,
     cos,
+    div_no_nan,
     equal,
     exp,
     floordiv,
@@ -143,8 +144,8 @@ def _div(op: Operation, dz: Tensor) -> Pair:
 @gradient("DivNoNan")
 def _div_no_nan(op: Operation, dz: Tensor) -> Pair:
     x, y = op.inputs
-    safe = lambda a: apply_op("DivNoNan", [a, y])  # noqa: E731
-    return unbroadcast(op, lambda: safe(dz), lambda: dz * safe(safe(negative(x))))
+    safe = lambda a: apply_op("DivNoNan", [a, conj(y)])  # noqa: E731
+    return unbroadcast(op, lambda: safe(dz), lambda: dz * safe(safe(negative(conj(x)))))
 
 
 @gradient("Pow")
@@ -334,9 +335,9 @@ def _cumsum(op: Operation, dy: Tensor) -> Pair:
 
 @gradient("Cumprod")
 def _cumprod(op: Operation, dy: Tensor) -> Pair:
-    """The sum over all products that an element is in, divided by the element (which must not be 0)."""
+    """The sum over all products that an element is in, divided by the element; of a 0 it is 0, as in TensorFlow."""
     exclusive, backwards = op.attr("exclusive"), not op.attr("reverse")
-    return lambda: cumsum(op.outputs[0] * dy, op.inputs[1], exclusive, backwards) / op.inputs[0], None
+    return lambda: div_no_nan(cumsum(op.outputs[0] * dy, op.inputs[1], exclusive, backwards), op.inputs[0]), None
 
 
 @gradient("UnsortedSegmentSum")

@@ -150,7 +150,7 @@ for _op in ("RealDiv", "Div", "SquaredDifference"):
     cases(_op, (*WIDE, *COMPLEX), _two_smooth, Tolerance(32, scaled=True))
 for _op in ("FloorDiv", "FloorMod", "TruncateDiv", "DivNoNan"):
     cases(_op, NUMBERS, _quotients, ROUNDED)
-    cases(_op, WIDE, _two_smooth, Tolerance(16, scaled=True))
+    cases(_op, (*WIDE, *COMPLEX) if _op == "DivNoNan" else WIDE, _two_smooth, Tolerance(32, scaled=True))
 
 
 def _nonzero(dtype: str) -> Iterator[Any]:

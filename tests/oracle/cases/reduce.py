@@ -100,6 +100,8 @@ def _running(dtype: str) -> Iterator[Any]:
     yield "scalar", [ramp(dtype, 1).reshape(()), s32(0)]
     if dtype in FLOATS:
         yield "special", [special(dtype), s32(0)]
+    if dtype in WIDE:
+        yield "zero-grad", [np.array([2, 0, 3], np_dtype(dtype)), s32(0)], {}, {"grad": True}
 
 
 cases("Cumsum", NUMBERS, _running, SUM)
