@@ -73,12 +73,12 @@ def _along(op_type: str, logits: Any, axis: int | None, name: str | None) -> Ten
     """The op works on the last axis: another one is brought there and back."""
     logits = convert_to_tensor(logits, name="logits")
     rank = rules.rank_of(logits)
-    if axis is None or axis == -1 or rank is None or axis % rank == rank - 1:
-        if axis not in (None, -1) and rank is None:
-            raise ValueError(f"{op_type}: axis {axis} needs logits of a known rank, got {logits}")
-        return apply_op(op_type, [logits], name=name)
-    if not -rank <= axis < rank:
+    if axis not in (None, -1) and rank is None:
+        raise ValueError(f"{op_type}: axis {axis} needs logits of a known rank, got {logits}")
+    if axis not in (None, -1) and not -rank <= axis < rank:  # type: ignore[operator]
         raise InvalidArgumentError(f"{op_type}: axis {axis} is out of range for logits {shapes.show(logits._shape)}")
+    if axis is None or axis == -1 or rank is None or axis % rank == rank - 1:
+        return apply_op(op_type, [logits], name=name)
     perm = list(range(rank))
     perm[axis % rank], perm[-1] = perm[-1], perm[axis % rank]
     return array.transpose(apply_op(op_type, [array.transpose(logits, perm)]), perm, name or op_type.lower())

@@ -105,6 +105,10 @@ def softmax_cross_entropy_with_logits_v2(
 
 def _loss_along(x: Tensor, z: Tensor, axis: int, scope: str | None) -> Tensor:
     rank = rules.rank_of(x)
+    if rank is not None and not -rank <= axis < rank:
+        raise InvalidArgumentError(
+            f"softmax_cross_entropy_with_logits: axis {axis} is out of range for logits {shapes.show(x._shape)}"
+        )
     if rank == 2 and axis in (-1, 1):
         return apply_op("SoftmaxCrossEntropyWithLogits", [x, z])[0]
     if axis != -1 and rank is None:

@@ -161,6 +161,7 @@ def test_shapes() -> None:
     with pytest.raises(InvalidArgumentError, match=r"\(2, 3\) and \(4,\)"):
         broadcast((2, 3), (4,))
     shape = TensorShape([None, 3])
+    assert repr(shape) == "TensorShape([Dimension(None), Dimension(3)])" and str(shape) == "(?, 3)"
     assert shape[1] == 3 and shape[0].value is None and shape[1:] == [3] and shape.ndims == 2
     assert int(Dimension(3) * 2) == 6
     with pytest.raises(TypeError, match="not known statically"):

@@ -17,7 +17,8 @@ from sparkflow.ops import (
     math,
     operators,  # noqa: F401 - x + y on tensors
 )
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow.session.session import Session
+from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 
 FLOATS = (np.float16, np.float32, np.float64, ml_dtypes.bfloat16)
 X = np.array([[-2.5, -1.0, -0.25], [0.0, 0.5, 3.0]])
@@ -326,3 +327,8 @@ def test_a_few_rows_by_a_large_matrix(evaluate: Any, flip: bool) -> None:
     rows, large = rng.standard_normal((3, 1100)), rng.standard_normal((1000, 1100) if flip else (1100, 1000))
     got = evaluate(lambda a, b: math.matmul(a, b, transpose_b=flip), rows, large)
     np.testing.assert_allclose(got, rows @ (large.T if flip else large), rtol=1e-9, atol=1e-9)
+
+
+def test_strings_are_not_cast(graph: Any) -> None:
+    with Session() as session, pytest.raises(UnimplementedError, match="strings cannot be cast"):
+        session.run(math.cast(array.identity(["1"]), "int32"))
