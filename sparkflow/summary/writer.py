@@ -59,6 +59,7 @@ class FileWriter:
         self._logdir, self._flush_secs, self._suffix = os.fspath(logdir), flush_secs, filename_suffix or ""
         self._lock = threading.Lock()
         self._file: Any = None
+        self._tags: set[str] = set()  # of run metadata
         self._open()
         _open_writers.add(self)
         if graph is not None or graph_def is not None:
@@ -105,6 +106,10 @@ class FileWriter:
         self._add(Event(session_log=session_log), global_step)
 
     def add_run_metadata(self, run_metadata: Any, tag: str, global_step: Any = None) -> None:
+        """What a run took, by a tag of its own. Raises ValueError on one that is used already."""
+        if tag in self._tags:
+            raise ValueError(f"add_run_metadata: tag {tag!r} was already used by this writer")
+        self._tags.add(tag)
         tagged = TaggedRunMetadata(tag=tag, run_metadata=run_metadata.SerializeToString())
         self._add(Event(tagged_run_metadata=tagged), global_step)
 

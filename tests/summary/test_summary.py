@@ -121,3 +121,11 @@ def test_threads_write_whole_records(tmp_path: Any) -> None:
         thread.join()
     writer.close()
     assert len(events(tmp_path)) == 801
+
+
+def test_run_metadata_has_a_tag_of_its_own(tmp_path: Any) -> None:
+    with tf.summary.FileWriter(str(tmp_path)) as writer:
+        writer.add_run_metadata(tf.RunMetadata(), "step 1", 1)
+        with pytest.raises(ValueError, match="already used"):
+            writer.add_run_metadata(tf.RunMetadata(), "step 1", 2)
+    assert [e.tagged_run_metadata.tag for e in events(tmp_path)][1:] == ["step 1"]
