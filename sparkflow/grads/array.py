@@ -59,7 +59,7 @@ def _tile(op: Operation, dy: Tensor) -> tuple[Any, Any]:
     told = constant_value(times)
 
     def grad() -> Tensor:
-        if told is not None and fully_known(x._shape):
+        if told is not None and x._shape is not None and fully_known(x._shape):
             known = [n for pair in zip(told.tolist(), x._shape) for n in pair]
             return array.reshape(reduce_sum(array.reshape(dy, known), [*range(0, len(known), 2)]), x._shape)
         sizes = math.cast(array.shape(x), times.dtype)

@@ -27,7 +27,6 @@ REFUSED: dict[str, Build] = {
     "sqrt-of-int": lambda tf: tf.sqrt(_x(tf, 2, dtype="int32")),
     "exp-of-text": lambda tf: tf.exp(tf.constant("a")),
     "not-of-number": lambda tf: tf.logical_not(_x(tf, 2)),
-    "softmax-axis": lambda tf: tf.nn.softmax(_x(tf, 2, 3), 2),
     "softmax-axis-of-vector": lambda tf: tf.nn.softmax(_x(tf, 2), 1),
     "log-softmax-axis-of-vector": lambda tf: tf.nn.log_softmax(_x(tf, 2), -2),
     "entropy-axis": lambda tf: tf.nn.softmax_cross_entropy_with_logits_v2(_x(tf, 2, 3), _x(tf, 2, 3), axis=2),
