@@ -98,6 +98,12 @@ def test_what_was_not_written_is_zero_where_the_shape_was_learned(graph: Graph) 
     with tf.Session() as session:
         found = session.run(tf.TensorArray(tf.float32, 3).write(1, [1.0, 2.0]).stack())
         assert found.tolist() == [[0, 0], [1, 2], [0, 0]]
-        unknown = tf.TensorArray(tf.float32, 2).write(0, tf.placeholder_with_default([1.0], None)).stack()
+        value = tf.placeholder_with_default([1.0], None)
+        assert session.run(tf.TensorArray(tf.float32, 2).write(0, value).stack()).tolist() == [[1], [0]]  # when it runs
+        unknown = tf.TensorArray(tf.float32, 2, infer_shape=False).write(0, value)
         with pytest.raises(tf.errors.InvalidArgumentError, match="was not written"):
-            session.run(unknown)
+            session.run(unknown.stack())
+        assert session.run(unknown.write(1, tf.concat([value, value], 0)).concat()).tolist() == [1, 1, 1]
+        other = tf.TensorArray(tf.float32, 2).write(0, value).write(1, tf.concat([value, value], 0))
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"shape \(2,\), its elements have shape \[1\]"):
+            session.run(other.concat())

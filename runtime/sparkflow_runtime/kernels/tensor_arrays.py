@@ -53,7 +53,7 @@ class TensorArray:
         if not 0 <= index < len(items) or self.closed:
             self._make_room(index)
         held = items[index]
-        if self.dims is not None or value.dtype != self.dtype.np:
+        if value.shape != self.dims or value.dtype != self.dtype.np:
             self._check_element(value)
         if held is None:
             items[index] = value
@@ -82,9 +82,9 @@ class TensorArray:
         if value.dtype != self.dtype.np and not (self.dtype is string and value.dtype.kind in "OSU"):
             raise self.error(f"Tried to write a value of dtype {value.dtype}, its dtype is {self.dtype.name}")
         dims, shape = self.dims, value.shape
-        if dims is None or shape == dims:
+        if shape == dims:
             return
-        if len(shape) != len(dims) or any(d not in (None, s) for d, s in zip(dims, shape)):
+        if dims is not None and (len(shape) != len(dims) or any(d not in (None, s) for d, s in zip(dims, shape))):
             raise self.error(f"Tried to write a value of shape {shape}, its elements have shape {_show(dims)}")
         if self.identical:
             self.dims = shape
