@@ -21,8 +21,9 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 def _slice_rule(op: Operation) -> list[Dims]:
     dims, begin, size = op.inputs[0]._shape, constant_value(op.inputs[1]), constant_value(op.inputs[2])
-    if size is None:
-        return [None if dims is None else (None,) * len(dims)]
+    if size is None:  # but perhaps for some axes
+        told = constant_value_as_shape(op.inputs[2])
+        return [told if told is not None else None if dims is None else (None,) * len(dims)]
     if dims is None:
         dims = (None,) * len(size)
     if len(size) != len(dims):

@@ -157,3 +157,10 @@ def test_setdiff1d(evaluate: Any) -> None:
     assert out.tolist() == idx.tolist() == [*range(1, 100, 2)]
     with pytest.raises(InvalidArgumentError, match=r"must be vectors, got shapes \(2, 2\) and \(1,\)"):
         evaluate(array_select.setdiff1d, np.ones((2, 2)), np.ones(1))
+
+
+def test_sizes_that_are_partly_known() -> None:
+    with Graph().as_default():
+        n, x = array.placeholder("int32", []), array.placeholder("float32", [None, 5])
+        assert array_slice.slice_(x, [0, 1], [n, 2]).shape.as_list() == [None, 2]
+        assert array_slice.slice_(x, [0, 1], [n, -1]).shape.as_list() == [None, None]
