@@ -34,6 +34,7 @@ from sparkflow_runtime.worker.frame_state import Frame, Iteration, Outputs, Toke
 from sparkflow_runtime.worker.frame_transfers import NOT_YET, At, Inbox, Outbox
 from sparkflow_runtime.worker.locate import locate
 from sparkflow_runtime.worker.step import NOTHING, Done, Sender, Step
+from sparkflow_runtime.worker.units import Around
 
 
 class FrameStep(Step):
@@ -66,6 +67,9 @@ class FrameStep(Step):
             self._left = 0
 
     # ------------------------------------------------------------------ one node
+
+    def _around(self, token: Any) -> Around:
+        return self.plan.surroundings
 
     def _run_unit(self, token: Any) -> None:
         try:

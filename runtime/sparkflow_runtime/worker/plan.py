@@ -27,7 +27,7 @@ from sparkflow_runtime.worker.old_values import OldValues, copying
 from sparkflow_runtime.worker.reuse import REUSED_BYTES
 from sparkflow_runtime.worker.scalar_guess import ScalarGuess
 from sparkflow_runtime.worker.structure import compile_structured
-from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Test, Unit
+from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Test, Unit, surroundings_of
 from sparkflow_runtime.worker.values import Irregular, Parts
 
 Binder = Callable[[NodeDef, Kernel, dict[str, Any]], Callable[..., Any]]
@@ -105,9 +105,19 @@ class _Compiler:
         for unit, nodes in self.segments.values():
             self.lines.update({n.name: i for i, n in enumerate(nodes)})
             self.units[unit].segment = self._segment(unit, nodes, stored, stop)
+        self._find_surroundings()
         feeds: list[int | None] = [fed[f] for f in self.feeds]
         order = self._straight_order() if stop is None else None  # a loop may have to be cancelled: Step can
         return Plan(self.units, len(self.slots), feeds, fetched, self.receives, self.nodes, order, self.fetches, stop)
+
+    def _find_surroundings(self) -> None:
+        ops: dict[int, set[str]] = {}
+        for node in self.order:
+            if node.name in self.unit_of:
+                ops.setdefault(self.unit_of[node.name], set()).add(node.op)
+        for index, found in ops.items():
+            if self.units[index].kind != SEND or self.units[index].carried:  # else it computes nothing
+                self.units[index].surroundings = surroundings_of(found)
 
     def _old_values(self) -> OldValues:
         loops = (name for name, owner in self.live.loops.owner.items() if owner) if self.live is not None else ()

@@ -30,7 +30,7 @@ from sparkflow_runtime.wire.errors import (
 from sparkflow_runtime.wire.patience import Patience
 from sparkflow_runtime.worker.locate import failing_node, locate
 from sparkflow_runtime.worker.straight import Halted, free
-from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, completes, got, holds, leave
+from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, completes, enter, got, holds, leave
 
 Done = Callable[["OpError | None", "list[Any] | None"], None]
 # (task, step id, bundles, the iteration of each loop that they are in)
@@ -163,7 +163,7 @@ class Step:
         self._report()
 
     def _drain(self) -> None:
-        entered = self.plan.enter()
+        entered: list[Any] = []
         try:
             while True:
                 with self._wake:
@@ -175,10 +175,16 @@ class Step:
                     self._running = True
                 self._run_unit(index)
         finally:
+                around = self._around(index)
+                if len(around) > len(entered):
+                    enter(around, entered)
             leave(entered)
 
     def _run_unit(self, index: int) -> None:
         unit = self.plan.units[index]
+    def _around(self, index: int) -> tuple[Callable[[], Any], ...]:
+        return self.plan.units[index].surroundings
+
         done, indices = True, [index]
         try:
             if unit.kind == SEGMENT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from sparkflow_runtime.worker.locate import failing_node, locate
-from sparkflow_runtime.worker.units import Plan, Unit, completes, leave
+from sparkflow_runtime.worker.units import Plan, Unit, completes, enter, leave
 
 
 class Halted(NamedTuple):
@@ -27,8 +27,9 @@ def run_straight(plan: Plan, feeds: list[Any], lent: bool = False) -> list[Any] 
         values[slot] = value  # type: ignore[index]
     order: list[int] = plan.order  # type: ignore[assignment]
     unit: Any = None
-    entered = plan.enter()
+    entered: list[Any] = []
     try:
+        enter(plan.surroundings, entered)
         for position, index in enumerate(order):
             unit = plan.units[index]
             if unit.segment is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -31,6 +31,7 @@ _READERS = {"ReaderRead", "ReaderReadUpTo", "TFRecordReader", "WholeFileReader",
 _COMPUTES_NOTHING = {"Const", "NoOp", "Identity", "Placeholder", "Variable"} | _QUEUES | _READERS
 _silent = partial(np.errstate, all="ignore")
 _LONG_S = 5e-3  # beside it, what the hand-over to another thread costs is nothing
+Around = tuple[Callable[[], AbstractContextManager[Any]], ...]
 Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
 
 
@@ -56,6 +57,7 @@ class Unit:
     members: list[list[Test]] | None = None  # of a send with values that may be dead: the guard of each
     arrivals: list[tuple[int | None, bool]] | None = None  # of such a receive: each one's slot, whether it has data
     carried: list[str] = field(default_factory=list)  # of a bundle: as what each tensor travels; empty: all as they are
+    surroundings: Around = ()  # what it runs inside of
 
     def store(self, outputs: Sequence[Any], values: list[Any]) -> None:
         for slot, value in zip(self.slots, outputs, strict=False):
@@ -106,6 +108,23 @@ def holds(tests: list[Test], values: list[Any]) -> bool:
         if (value is DEAD) if wanted is None else truth(read(value)) is not wanted:
             return False
     return True
+
+
+def surroundings_of(ops: Iterable[str]) -> Around:
+    """What such operations run inside of: no warnings, as in TensorFlow log(0) is -inf and no more, where anything is
+    computed; and BLAS without threads of its own, where it multiplies."""
+    found = {op.removesuffix("V2") for op in ops}
+    if found <= _COMPUTES_NOTHING:
+        return ()
+    return (_silent,) if found.isdisjoint(_MULTIPLIES) else (_silent, blas_alone)
+
+
+def enter(around: Around, entered: list[Any]) -> None:
+    """Into these as well; `entered` is for `leave` at the end. A `with` for each would be a third of a run of
+    nothing."""
+    for make in around[len(entered) :]:
+        entered.append(make())
+        entered[-1].__enter__()
 
 
 def leave(entered: list[Any]) -> None:
@@ -167,20 +186,8 @@ class Plan:
         return frozenset(found)
 
     @cached_property
-    def surroundings(self) -> tuple[Callable[[], AbstractContextManager[Any]], ...]:
-        """What a run is inside of: no warnings, as in TensorFlow log(0) is -inf and no more, where anything is
-        computed; and BLAS without threads of its own, where it multiplies."""
-        ops = {node.op.removesuffix("V2") for node in self.nodes.values()}
-        if ops <= _COMPUTES_NOTHING:
-            return ()
-        return (_silent,) if ops.isdisjoint(_MULTIPLIES) else (_silent, blas_alone)
-
-    def enter(self) -> list[Any]:
-        """Into its surroundings; for `leave` at the end. A `with` for each would be a third of a run of nothing."""
-        entered = [make() for make in self.surroundings]
-        for around in entered:
-            around.__enter__()
-        return entered
+    def surroundings(self) -> Around:
+        return surroundings_of(node.op for node in self.nodes.values())
 
     def collect(self, values: list[Any], lent: bool = False) -> list[Any]:
         """The fetched values; what may be a variable's own memory is copied, so that later steps do not change it.

@@ -19,6 +19,7 @@ from sparkflow_runtime.wire.errors import (
     InvalidArgumentError,
     UnavailableError,
 )
+from sparkflow_runtime.worker import units
 from sparkflow_runtime.worker.straight import Halted
 from sparkflow_runtime.worker.worker import Worker
 
@@ -31,6 +32,7 @@ def _kernels() -> Iterator[None]:
     registry.load_all()
     before = dict(registry._KERNELS)
     kernel("TAdd")(lambda xp, x, y: xp.add(x, y))
+    kernel("TDot")(lambda xp, x, y: xp.matmul(x, y))
     kernel("TSplit", multi=True)(lambda xp, x, *, num: xp.split(x, num))
     kernel("TFail")(lambda xp, x: x.reshape(7, 7))
 
@@ -113,6 +115,37 @@ def test_a_wait_splits_the_plan_and_does_not_block_what_is_independent(
     assert step.values[step.plan.fetches[1][0]].tolist() == [2]
     threading.Timer(0.02, lambda: PARKED["w"](np.float32([40]))).start()
     assert [v.tolist() for v in step.run(10)] == [[42], [2]]
+
+
+def test_blas_is_asked_for_its_threads_only_where_a_unit_multiplies(
+    worker: Worker, node: Any, graph_def: Any, monkeypatch: Any
+) -> None:
+    """Not whenever something has come for a step: that took a tenth of a worker's Python."""
+    asked: list[int] = []
+
+    class Asked(units.blas_alone):
+        def __enter__(self) -> int:
+            asked.append(1)
+            return super().__enter__()
+
+    monkeypatch.setattr(units, "blas_alone", Asked)
+    monkeypatch.setattr(units, "_MULTIPLIES", {"TDot"})
+    graph = graph_def(
+        _const(node, "a", [1]),
+        node("w", "TWait", "a"),
+        node("b", "TAdd", "a", "w"),
+        node("v", "TWait", "b"),
+        node("c", "TDot", "m", "m"),
+        node("d", "TAdd", "c", "v"),
+    )
+    step = worker.begin(worker.register("s", graph, ["m:0"], ["d:0"]), 1, [np.eye(2, dtype=np.float32)])
+    step._drain()
+    assert len(asked) == 1
+    PARKED["w"](np.float32([2]))
+    step._drain()
+    PARKED["v"](np.float32([40]))
+    assert step.run(10)[0].tolist() == [[41, 40], [40, 41]]
+    assert len(asked) == 1
 
 
 def _after_a_prompt_wait(worker: Worker, node: Any, graph_def: Any) -> int:
