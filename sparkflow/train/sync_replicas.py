@@ -9,7 +9,7 @@ there at the start (num_tokens=0). Then, for step k:
 
 1. A replica's step k+1 begins after its step k returned, so after it took a token, so (tokens follow the update by a
    control edge) after update k was applied whole: it reads the variables of update k.
-2. Update k+1 begins after *every* accumulator gave its average (the barrier below), so after every replica added *all*
+2. Update k+1 begins after *every* accumulator gave its average (_wait_for_all), so after every replica added *all*
    its gradients of step k+1, so after everything they are computed from was read: no replica's read meets a half-made
    update. Without the barrier the first variable could change while a gradient of the second one still reads it.
 3. Each replica has a token queue of its own, and each update puts one token there: it takes the token of update k+1,
@@ -137,8 +137,8 @@ class SyncReplicasOptimizer(Optimizer):
         for grad, var in pairs:
             with _on(graph, var):
                 taken.append(None if grad is None else self._accumulate(grad, var, rank, scope, sent, accumulators))
+        averages = self._wait_for_all(graph, taken, [var for _, var in pairs])
         with _on(graph, self._global_step):
-            averages = control_flow.tuple(taken, name="barrier")
             with self._own_names():
                 update = self._opt.apply_gradients(zip(averages, [v for _, v in pairs]), self._global_step)
             self._make_token_queues(worker, scope)
@@ -180,6 +180,25 @@ class SyncReplicasOptimizer(Optimizer):
         accumulators.append(dense)
         sent.append(dense.apply_grad(grad, local_step=self._local_step, replica=rank))
         return dense.take_grad(self._needed)
+
+    @staticmethod
+    def _wait_for_all(graph: Graph, taken: list[Any], held: list[Any]) -> list[Any]:
+        """The averages, none passed on before all are there. Each device hears that from every other one by itself, and
+        no device waits for what another one does with it."""
+        by_device: dict[str, list[Any]] = {}
+        for average, var in zip(taken, held, strict=True):
+            if average is not None:
+                by_device.setdefault(var.device, []).append((average, var))
+        with graph.name_scope("barrier"):
+            here = [control_flow.group(*(average for average, _ in some)) for some in by_device.values()]
+            gates = {}
+            for device, some in by_device.items():
+                with _on(graph, some[0][1]), graph.control_dependencies(here):
+                    gates[device] = control_flow.no_op("all_there")
+            return [
+                None if average is None else control_flow.with_dependencies([gates[var.device]], average)
+                for average, var in zip(taken, held)
+            ]
 
     def _make_token_queues(self, worker: DeviceSpec, scope: str) -> None:
         """One queue a replica where all are waited for and have a name, else one for all: then nobody may be missed."""
