@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparkflow_runtime.transport.base import Channel
-from sparkflow_runtime.wire.bundles import Bundle, copies, encode_table, tensors_of
+from sparkflow_runtime.wire.bundles import Bundle, copies, decode_table, encode_table, tensors_of
 from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, OpError, to_dict
 from sparkflow_runtime.wire.protos import GraphDef
 from sparkflow_runtime.wire.tasks import ABORT, DEREGISTER, FORGET, REGISTER, RESET, RUN, RUN_META, STEP_META, WAITS
@@ -62,7 +62,14 @@ class RemoteTask:
         self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None], bundles: Sequence[Bundle] = ()
     ) -> None:
         def replied(error: OpError | None, meta: bytes, tensors: list[Any]) -> None:
-            done(error, tensors)
+            fetched = tensors
+            try:
+                fetched, parting = decode_table(meta, tensors)
+                for bundle, own in parting:
+                    self._server.worker.rendezvous.deliver(step_id, bundle, own)
+            except OpError as problem:
+                error = error or problem
+            done(error, fetched)
 
         meta, tensors = RUN_META.pack(handle, step_id) + encode_table(bundles), [*feeds, *tensors_of(bundles)]
         channel = self._server.open_channel(self.name)

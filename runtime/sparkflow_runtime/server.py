@@ -360,16 +360,17 @@ class Server:
         handle, step_id = RUN_META.unpack_from(meta)
         self._answer_over(channel)
         feeds, bundles = decode_table(meta[RUN_META.size :], tensors)
+        parting: list[Bundle] = []  # they go with the reply
         with self._lock:
             self._steps.setdefault(channel, set()).add(step_id)
 
         def finish(error: OpError | None, fetched: list[Any] | None) -> None:
             with self._lock:
                 self._steps.get(channel, set()).discard(step_id)
-            reply(tensors=fetched or (), error=error)
+            reply(encode_table(parting), [*(fetched or ()), *tensors_of(parting)], error)
 
         try:
-            self.worker.start(handle, step_id, feeds, finish, bundles)
+            self.worker.start(handle, step_id, feeds, finish, bundles, (channel.peer, parting))
         except OpError:
             with self._lock:
                 self._steps[channel].discard(step_id)

@@ -67,6 +67,8 @@ class Step:
         self._cancels: dict[int, Callable[[OpError], None]] = {}
         self._parked: dict[int, Callable[[], str]] = {}  # token -> what it waits for
         self.whole: Callable[[], str] | None = None  # who waits for whom in all tasks of the step
+        self.asker = ""  # the task that is told what is fetched, and with it
+        self.parting: list[Bundle] = []  # the last bundles for it, where nothing comes after them
         self._openings: dict[str, Opening] = {}
         self._next_token = 0
         self.elsewhere: Elsewhere | None = None  # where its units run, if not in the threads that make them ready
@@ -173,18 +175,18 @@ class Step:
                         return
                     index = self._ready.popleft()
                     self._running = True
-                self._run_unit(index)
-        finally:
                 around = self._around(index)
                 if len(around) > len(entered):
                     enter(around, entered)
+                self._run_unit(index)
+        finally:
             leave(entered)
 
-    def _run_unit(self, index: int) -> None:
-        unit = self.plan.units[index]
     def _around(self, index: int) -> tuple[Callable[[], Any], ...]:
         return self.plan.units[index].surroundings
 
+    def _run_unit(self, index: int) -> None:
+        unit = self.plan.units[index]
         done, indices = True, [index]
         try:
             if unit.kind == SEGMENT:
@@ -214,15 +216,20 @@ class Step:
         return found
 
     def _send_bundles(self, units: Sequence[Unit]) -> None:
-        self._push(units, [self._outgoing(unit) for unit in units])
+        last = units[0].peer == self.asker and self._left == len(units)
+        self._push(units, [self._outgoing(unit) for unit in units], last=last)
 
-    def _push(self, units: Sequence[Unit], data: Sequence[list[Any]], iterations: tuple[int, ...] = ()) -> None:
-        """Send bundles, all to one task."""
+    def _push(
+        self, units: Sequence[Unit], data: Sequence[list[Any]], iterations: tuple[int, ...] = (), last: bool = False
+    ) -> None:
+        """Send bundles, all to one task. last: with what it is told at the end, which is now."""
         recorder, start_ns, peer = self.plan.recorder, time.perf_counter_ns(), units[0].peer
         data = [narrowed(tensors, u.carried) if u.carried else tensors for u, tensors in zip(units, data)]
         bundles = [(u.bundle, tensors) for u, tensors in zip(units, data)]
         opening = self._openings.pop(peer, None)
-        if opening is not None and not iterations:
+        if last:
+            self.parting = bundles
+        elif opening is not None and not iterations:
             opening(bundles)
         else:
             if opening is not None:

@@ -171,10 +171,20 @@ class Worker:
         part = self._parts.get(handle)
         return part.plan.opening_peers if part is not None else frozenset()
 
-    def start(self, handle: int, step_id: int, feeds: list[Any], finish: Done, bundles: Sequence[Bundle] = ()) -> None:
+    def start(
+        self,
+        handle: int,
+        step_id: int,
+        feeds: list[Any],
+        finish: Done,
+        bundles: Sequence[Bundle] = (),
+        parting: tuple[str, list[Bundle]] | None = None,
+    ) -> None:
         """A step on behalf of another task: runs in the threads that make its units ready. bundles: its first ones.
 
-        finish(error, fetched): what is fetched may be memory of variables, and is to be sent at once."""
+        finish(error, fetched): what is fetched may be memory of variables, and is to be sent at once. parting: that
+        task, and a list for the last bundles that it is to get, before `finish`; they are sent to it where there is
+        none."""
         plan = self._plan(handle)
         if plan.is_straight and not bundles:
             if plan.wants_thread and self._elsewhere is not None:
@@ -185,9 +195,12 @@ class Worker:
 
         def ended(error: OpError | None, fetched: list[Any] | None) -> None:
             self.rendezvous.end(step_id)
+            if parting is not None:
+                parting[1].extend(step.parting)
             finish(error, fetched)
 
         step = _step(plan, step_id, feeds, self._send, ended)
+        step.asker = parting[0] if parting is not None else ""
         step.elsewhere = self._elsewhere if plan.wants_thread else None
         if not self.rendezvous.begin(step_id, step):
             ended(_aborted(step_id), None)
