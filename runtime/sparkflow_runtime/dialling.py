@@ -6,11 +6,11 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from sparkflow_runtime.transport.addresses import resolve
 from sparkflow_runtime.transport.base import Channel, Handler, Options, dial
-from sparkflow_runtime.wire.errors import DeadlineExceededError, UnavailableError
+from sparkflow_runtime.wire.errors import DeadlineExceededError, OpError, UnavailableError
 
 SECRET_VARIABLE = "SPARKFLOW_SECRET"
 PATIENCE_S = 20.0  # tasks of one job start at about the same time, but not at the same moment
@@ -55,6 +55,17 @@ def patiently(connect: Callable[[], Channel], who: str, patience_s: float = PATI
             if waited_s + _RETRY_S > patience_s:
                 raise UnavailableError(f"{who}: no Server answers after {patience_s:g} s ({error.message})") from None
         time.sleep(_RETRY_S)
+
+
+def unreachable(connect: Callable[[str], Channel], tasks: Iterable[str]) -> dict[str, str]:
+    """Those of these tasks that cannot be reached now, with the reason."""
+    away = {}
+    for task in tasks:
+        try:
+            connect(task)
+        except OpError as error:
+            away[task] = error.message
+    return away
 
 
 def secret_of_environment() -> bytes | None:

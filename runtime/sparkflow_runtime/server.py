@@ -14,7 +14,7 @@ from typing import Any
 
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.clients import Clients
-from sparkflow_runtime.dialling import dial_near, near_url, patiently, secret_of_environment
+from sparkflow_runtime.dialling import dial_near, near_url, patiently, secret_of_environment, unreachable
 from sparkflow_runtime.memory import keep_freed_memory
 from sparkflow_runtime.outbox import Outbox
 from sparkflow_runtime.remote_task import RemoteTask
@@ -112,8 +112,9 @@ class Server:
         self._cluster = ClusterSpec({})
         self.joined = Event()  # it knows the other tasks
         self._collectives = Collectives(
-            self.name, self._push_collective, self._collective_leader, self._collective_tasks, self._hears
-        )
+            self.name, self._push_collective, self._collective_leader, self._collective_tasks, self._hears,
+            lambda tasks, told: self._aside(lambda: told(unreachable(self.channel, {*tasks} - {self.name}))),
+        )  # fmt: skip
         self.worker.resources.collectives = self._collectives
         self._lock = Lock()
         self._channels: dict[str, Channel] = {}  # task -> the one to speak by
@@ -250,9 +251,7 @@ class Server:
         if (task, step_id) not in self.held_back:
             self.channel(task).push(method, meta, tensors)
             return
-        kept = copies(
-            tensors
-        )  # the step begins there when there is a channel: where there is none, its master hears it
+        kept = copies(tensors)  # it begins there when there is a channel; where there is none, its master hears it
         self.outbox.put(task, lambda channel: channel.push(method, meta, kept), lambda error: None)
 
     def _push_collective(self, task: str, meta: bytes, tensors: Sequence[Any]) -> None:

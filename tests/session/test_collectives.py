@@ -16,7 +16,7 @@ import pytest
 import sparkflow as tf
 from sparkflow.ops import collective
 from sparkflow.session.server import Server
-from sparkflow_runtime.resources import collectives, rings
+from sparkflow_runtime.resources import collectives, missing, rings
 from sparkflow_runtime.resources.groups import Group, Request
 from sparkflow_runtime.server import Server as RuntimeServer
 from sparkflow_runtime.wire.cluster import ClusterSpec
@@ -202,6 +202,47 @@ def test_a_leader_that_does_not_come_back(workers: Any, monkeypatch: pytest.Monk
         assert isinstance(error, tf.errors.UnavailableError)
         assert f"{leader}, which forms the groups, could not be reached for 1 s" in error.message
     assert any(f"the group of 3 is not complete; {leader} forms it" in text for text in caplog.messages)
+
+
+@pytest.mark.parametrize("left", [1, 2])
+def test_members_that_have_ended_are_not_waited_for_without_end(
+    workers: Any, monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    """A worker that starts anew when all others are done, or some: its collective, without a deadline, names them."""
+    monkeypatch.setattr(missing, "LATE_S", 0.5)
+    servers = workers(3)
+    for server in servers[left:]:
+        server.stop()
+    errors = each(servers[:left], lambda rank: collective.all_reduce(value(rank), 3, 1, 1))
+    gone = ", ".join(f"/job:worker/replica:0/task:{rank}" for rank in range(left, 3))
+    for error in errors:
+        assert isinstance(error, tf.errors.UnavailableError)
+        assert f"the group of 3 is not complete: {gone} did not join, /job:worker/replica:0/task:0" in error.message
+        assert "for 0.5 s nobody answers there" in error.message
+
+
+def test_a_member_that_is_there_is_waited_for(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it takes until it asks; nor does one count that the group can do without."""
+    monkeypatch.setattr(missing, "LATE_S", 0.2)
+    servers = workers(3)
+    looked: list[Any] = []
+    found = missing.Missing.found
+
+    def seen(self: Any, key: int, away: Any) -> None:
+        found(self, key, away)
+        looked.append(away)
+
+    monkeypatch.setattr(missing.Missing, "found", seen)
+    servers[2].stop()
+
+    def build(rank: int) -> Any:
+        while rank and len(looked) < 8:
+            time.sleep(0.01)
+        return collective.all_reduce(value(rank), 2, 1, 1)
+
+    results = each(servers[:2], build)
+    assert all(isinstance(r, np.ndarray) for r in results)
+    assert {*looked[0]} == {"/job:worker/replica:0/task:2"}
 
 
 def test_a_slow_ring_says_in_the_log_for_whom_it_waits(

@@ -22,6 +22,7 @@ import secrets
 import struct
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ import numpy as np
 from sparkflow_runtime.resources.events import Events
 from sparkflow_runtime.resources.groups import Group, Leader, Progress, Request, as_op_error, by_number
 from sparkflow_runtime.resources.known_groups import KnownGroups
+from sparkflow_runtime.resources.missing import Away, Missing
 from sparkflow_runtime.resources.rings import Chunk, Place, Send
 from sparkflow_runtime.wire.errors import (
     AbortedError,
@@ -53,7 +55,7 @@ Fields = dict[str, Any]
 
 class Collectives:
     """name: of this task. push: carries a message to another task, and raises OpError where that cannot be.
-    leader: who forms the groups. tasks: who may be in one. hears: whether more may come from a task."""
+    leader: who forms groups. tasks: who may be in one. hears: whether more may come of a task. find: see Missing."""
 
     def __init__(
         self,
@@ -62,11 +64,14 @@ class Collectives:
         leader: Callable[[], str] | None = None,
         tasks: Callable[[], Sequence[str]] = tuple,
         hears: Callable[[str], bool] = lambda task: False,
+        find: Callable[[Sequence[str], Callable[[Away], None]], None] = lambda tasks, told: None,
     ):
         self.name, self._push, self._leader_name = name, push, leader or (lambda: name)
         self._tasks, self._hears = tasks, hears
         self._groups = KnownGroups()
         self._leading = Leader()
+        refuse = partial(self._tell_quietly, kind=REFUSED)
+        self._missing = Missing(self._leading, self._may_join, find, refuse, lambda *call: self._put(*call))
         self._nonces = itertools.count(secrets.randbits(48))
         self._events = Events(f"sparkflow-rings {name}", self._look, self._next_look_s)
         self._put = self._events.put
@@ -81,7 +86,9 @@ class Collectives:
     def describe(self, request: Request) -> str:
         """For what it waits now, as far as this task knows."""
         group = self._groups.of_request(request)
-        return "" if group is None else group.waits(request, self._leading.joined(group.key), self._may_join(group))
+        return (
+            "" if group is None else group.waits(request, self._leading.joined(group.key), self._may_join(*group.wish))
+        )
 
     def on_message(self, peer: str, meta: bytes, tensors: list[np.ndarray]) -> None:
         """From another task. Raises InvalidArgumentError on what is no message of this kind."""
@@ -120,11 +127,13 @@ class Collectives:
                     times.append(r.asked + _ANSWER_S)
                 elif r.timeout_s > 0:
                     times.append(r.begun + r.timeout_s)
+        times += self._missing.next_at()
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _look(self) -> None:
         """What time alone brings about."""
         now = time.monotonic()
+        self._missing.look(now)
         for group in self._groups.all():
             if group.join_at is not None and now >= group.join_at:
                 self._join(group)
@@ -132,7 +141,7 @@ class Collectives:
                 self._give_up(group, group.why_lost())
             for request in group.requests():
                 if request.asked is not None and now >= request.asked + _ANSWER_S:
-                    self._give_up(group, group.overdue(request, self.name, self._may_join(group)))
+                    self._give_up(group, group.overdue(request, self.name, self._may_join(*group.wish)))
                     break
                 if request.asked is None and 0 < request.timeout_s <= now - request.begun:
                     self._ask(group, request)
@@ -347,14 +356,10 @@ class Collectives:
 
     def _ask(self, group: Group, request: Request) -> None:
         request.asked = time.monotonic()
-        told = {
-            "group": group.key,
-            "generation": group.generation,
-            "instance": request.instance_key,
-            "use": request.use,
-        }
+        told = {"group": group.key, "generation": group.generation, "nonce": group.nonce}
+        told |= {"instance": request.instance_key, "use": request.use}
         for task in [m for m in group.members if m != self.name] or [group.leader]:
-            self._tell_quietly(task, WHO, {**told, "nonce": group.nonce})
+            self._tell_quietly(task, WHO, told)
 
     def _asked(self, peer: str, fields: Fields) -> None:
         group, instance, use = self._groups.of(fields["group"], fields["generation"]), fields["instance"], fields["use"]
@@ -370,11 +375,11 @@ class Collectives:
                 else:
                     request.answers[peer] = bool(fields["begun"])
                 if not group.generation or len(request.answers) == group.size - 1:
-                    return self._give_up(group, group.overdue(request, self.name, self._may_join(group)))
+                    return self._give_up(group, group.overdue(request, self.name, self._may_join(*group.wish)))
 
-    def _may_join(self, group: Group) -> Sequence[str]:
+    def _may_join(self, key: int, size: int) -> Sequence[str]:
         """Who is expected in a group: those that were in it before, else all tasks."""
-        return self._groups.members_before(group.key, group.size) or self._tasks()
+        return self._groups.members_before(key, size) or self._tasks()
 
     # ------------------------------------------------------------------ messages
 

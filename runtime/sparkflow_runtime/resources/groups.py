@@ -86,6 +86,10 @@ class Group:
     settled_at: float | None = None  # when all that a dead member sent must have come
     away_since: float | None = None  # when it could not be reached for the first time
 
+    @property
+    def wish(self) -> tuple[int, int]:
+        return self.key, self.size
+
     def requests(self) -> list[Request]:
         return [*self.waiting, *self.running.values()]
 
@@ -233,6 +237,14 @@ class Leader:
         """Who has asked for the group that forms, if they still wait or not."""
         group = self._groups.get(key)
         return list(group.tired | dict.fromkeys(group.nonces)) if group else []
+
+    def forming(self) -> list[tuple[int, int, list[str]]]:
+        """(key, size, who waits for it) of those that are not complete."""
+        return [(key, g.size, list(g.nonces)) for key, g in self._groups.items() if not g.generation]
+
+    def dissolve(self, key: int) -> dict[str, int]:
+        """The wishes for a group that will not be complete."""
+        return self._groups.pop(key).nonces
 
     def forget(self, key: int, task: str, generation: int, nonce: int | None) -> None:
         """A member gave up the group, or its wish for it."""
