@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable
 from sparkflow_runtime.transport.addresses import resolve
 from sparkflow_runtime.transport.base import Channel, Handler, Options, dial
 from sparkflow_runtime.wire.errors import DeadlineExceededError, OpError, UnavailableError
+from sparkflow_runtime.wire.tasks import TRAFFIC
 
 SECRET_VARIABLE = "SPARKFLOW_SECRET"
 PATIENCE_S = 20.0  # tasks of one job start at about the same time, but not at the same moment
@@ -70,3 +72,13 @@ def unreachable(connect: Callable[[str], Channel], tasks: Iterable[str]) -> dict
 
 def secret_of_environment() -> bytes | None:
     return os.environ.get(SECRET_VARIABLE, "").encode() or None
+
+
+def traffic_of(address: str, secret: bytes | None) -> dict[str, dict[str, int]]:
+    """What the process of the server at 'host:port' has exchanged with each peer (transport/peers)."""
+    channel = dial(f"tcp://{address}", None, secret)
+    try:
+        found: dict[str, dict[str, int]] = json.loads(channel.call(TRAFFIC, timeout_s=10.0)[0])
+        return found
+    finally:
+        channel.close()

@@ -21,7 +21,7 @@ from sparkflow_runtime.remote_task import RemoteTask
 from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.runners import Runners
 from sparkflow_runtime.threads import inter_op, limit, share, switch_often
-from sparkflow_runtime.transport.base import Channel, dial, listen
+from sparkflow_runtime.transport.base import Channel, listen
 from sparkflow_runtime.transport.base import Options as TransportOptions
 from sparkflow_runtime.transport.peers import traffic
 from sparkflow_runtime.wire import sessions
@@ -108,7 +108,7 @@ class Server:
         self._aside = Runners(f"sparkflow-steps {self.name}").submit
         self.outbox = Outbox(self.channel, self._aside)
         self.held_back: set[tuple[str, int]] = set()  # (task, step): begins when there is a channel to the task
-        self.worker = Worker(self.name, self._push, inter_op, self._aside)
+        self.worker = Worker(self.name, self._push, inter_op, self._aside, self._reaches)
         self._cluster = ClusterSpec({})
         self.joined = Event()  # it knows the other tasks
         self._collectives = Collectives(
@@ -190,6 +190,9 @@ class Server:
         """The channel to a task, if there is one."""
         found = self._channels.get(task)
         return found if found is not None and found.error is None else None
+
+    def _reaches(self, task: str) -> bool:
+        return task == self.name or self.open_channel(task) is not None
 
     def channel(self, task: str, patient: bool = False) -> Channel:
         """The channel to a task, dialled at first use. patient: one that was never there is waited for.
@@ -387,13 +390,3 @@ class Server:
         for step_id in orphans:
             self.worker.rendezvous.abort(step_id, AbortedError(f"{self.name}: lost {channel}: {error.message}"))
         self._clients.lost(channel)
-
-
-def traffic_of(address: str, secret: bytes | None) -> dict[str, dict[str, int]]:
-    """What the process of the server at 'host:port' has exchanged with each peer (transport/peers)."""
-    channel = dial(f"tcp://{address}", None, secret)
-    try:
-        found: dict[str, dict[str, int]] = json.loads(channel.call(TRAFFIC, timeout_s=10.0)[0])
-        return found
-    finally:
-        channel.close()

@@ -132,7 +132,7 @@ def traffic_of(address: str) -> dict[str, dict[str, int]]:
 
     Raises UnavailableError where no server is there, UnauthenticatedError where the secret is wrong.
     """
-    found: dict[str, dict[str, int]] = runtime("server").traffic_of(address, secret_of_environment())
+    found: dict[str, dict[str, int]] = runtime("dialling").traffic_of(address, secret_of_environment())
     return found
 
 

@@ -54,6 +54,32 @@ def test_a_step_says_in_its_time_who_does_not_answer(tasks: Cluster, graph: Any)
             pytest.fail("it does not come back")
 
 
+def test_who_dials_a_stopped_task_still_hears_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that has to send to one for the first time reads on meanwhile: its other steps are run."""
+    monkeypatch.setenv("SPARKFLOW_SECRET", "secret")
+    cluster = Cluster(ps=2, worker=1)
+    try:
+        with tf.Graph().as_default():
+            with tf.device("/job:ps/task:0"):
+                v = tf.Variable([1.0])
+                queue = tf.FIFOQueue(2, [tf.float32], shapes=[[]])
+                put, got = queue.enqueue([2.0]), queue.dequeue()
+            with tf.device("/job:ps/task:1"):
+                there = got + tf.Variable(1.0).initial_value
+            with tf.Session(cluster["worker0"].target) as session:
+                session.run(v.initializer)
+                with pytest.raises(tf.errors.DeadlineExceededError):  # nothing is sent: the queue is empty
+                    session.run(there, options=tf.RunOptions(timeout_in_ms=300))
+                cluster["ps1"].process.send_signal(signal.SIGSTOP)
+                os.waitpid(cluster["ps1"].process.pid, os.WUNTRACED)
+                session.run(put)
+                with pytest.raises(tf.errors.DeadlineExceededError):
+                    session.run(there, options=tf.RunOptions(timeout_in_ms=300))
+                assert session.run(v, options=tf.RunOptions(timeout_in_ms=4_000)).tolist() == [1]
+    finally:
+        cluster.stop()
+
+
 def test_what_waits_for_a_connection_goes_in_order() -> None:
     """What comes while others wait goes behind them; where there is none all are told, and the next ones try again."""
     work: list[Any] = []

@@ -186,6 +186,11 @@ class Plan:
         return frozenset(found)
 
     @cached_property
+    def send_peers(self) -> frozenset[str]:
+        """The tasks that it sends to."""
+        return frozenset(unit.peer for unit in self.units if unit.kind == SEND)
+
+    @cached_property
     def surroundings(self) -> Around:
         return surroundings_of(node.op for node in self.nodes.values())
 

@@ -42,10 +42,15 @@ def one_lane() -> int:
     return 1
 
 
+def _always(task: str) -> bool:
+    return True
+
+
 class Worker:
     """One task. `push(task, step_id, bundles, iterations)` carries bundles to another task; `lanes()` is how many
     threads a step may use for calls that do not need each other; `elsewhere(call)` has a call made by a thread that
-    does nothing else meanwhile, for steps of other tasks that loop or take long."""
+    does nothing else meanwhile, for steps of other tasks that loop or take long; `reaches(task)` says whether a push
+    goes off at once."""
 
     def __init__(
         self,
@@ -53,8 +58,10 @@ class Worker:
         push: Push | None = None,
         lanes: Callable[[], int] = one_lane,
         elsewhere: Elsewhere | None = None,
+        reaches: Callable[[str], bool] = _always,
     ):
         self.name, self._push, self._lanes, self._elsewhere = name, push, lanes, elsewhere
+        self._reaches = reaches
         self.resources = ResourceManager()
         self.rendezvous = Rendezvous()
         self.native_loops = True  # False: all control flow by the general executor, for comparisons
@@ -201,7 +208,8 @@ class Worker:
 
         step = _step(plan, step_id, feeds, self._send, ended)
         step.asker = parting[0] if parting is not None else ""
-        step.elsewhere = self._elsewhere if plan.wants_thread else None
+        if plan.wants_thread or not all(map(self._reaches, plan.send_peers)):  # to dial may take as long as a time-out
+            step.elsewhere = self._elsewhere
         if not self.rendezvous.begin(step_id, step):
             ended(_aborted(step_id), None)
             return
