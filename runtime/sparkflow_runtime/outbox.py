@@ -1,11 +1,13 @@
 """What is to go to tasks that there is no channel to: a step does not wait for one to be dialled, which takes long
-where the task is stopped."""
+where the task is stopped. And what went over a channel of late, which may be lost where that ends."""
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
+from weakref import WeakKeyDictionary
 
 from sparkflow_runtime.transport.base import Channel
 from sparkflow_runtime.wire.errors import InternalError, OpError
@@ -62,3 +64,30 @@ class Outbox:
             if not kept:
                 del self._kept[task]
             return kept.popleft() if kept else None
+
+
+class Sent:
+    """The steps that have sent something over each channel in the last `window_s`, within which its end is noticed.
+
+    What the peer has not read by then is lost, and who sent it may be done with the step."""
+
+    def __init__(self, window_s: float):
+        self._window_s, self._lock = window_s, Lock()
+        self._steps: WeakKeyDictionary[Channel, deque[tuple[float, int]]] = WeakKeyDictionary()
+
+    def note(self, channel: Channel, step_id: int) -> None:
+        """Before it is sent."""
+        now = time.monotonic()
+        with self._lock:
+            steps = self._steps.setdefault(channel, deque())
+            if steps and steps[-1][1] == step_id:
+                steps.pop()
+            steps.append((now, step_id))
+            while steps[0][0] < now - self._window_s:
+                steps.popleft()
+
+    def lost(self, channel: Channel) -> list[int]:
+        """Those whose data may be lost with a channel that has ended; once."""
+        since = time.monotonic() - self._window_s
+        with self._lock:
+            return [step_id for at, step_id in self._steps.pop(channel, ()) if at >= since]

@@ -9,6 +9,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Sequence
+from operator import methodcaller
 from threading import Event, Lock
 from typing import Any
 
@@ -16,7 +17,7 @@ import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.clients import Clients
 from sparkflow_runtime.dialling import dial_near, near_url, patiently, secret_of_environment, unreachable
 from sparkflow_runtime.memory import keep_freed_memory
-from sparkflow_runtime.outbox import Outbox
+from sparkflow_runtime.outbox import Outbox, Sent
 from sparkflow_runtime.remote_task import RemoteTask
 from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.runners import Runners
@@ -39,6 +40,7 @@ from sparkflow_runtime.wire.errors import (
     UnavailableError,
     UnimplementedError,
     from_dict,
+    to_dict,
 )
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef
 from sparkflow_runtime.wire.tasks import (
@@ -106,7 +108,7 @@ class Server:
         self.job, self.index, self.name = job, index, task_name(job, index)
         self._secret, self._options = secret, TransportOptions(keepalive_s=keepalive_s)
         self._aside = Runners(f"sparkflow-steps {self.name}").submit
-        self.outbox = Outbox(self.channel, self._aside)
+        self.outbox, self._sent = Outbox(self.channel, self._aside), Sent(2 * keepalive_s)
         self.held_back: set[tuple[str, int]] = set()  # (task, step): begins when there is a channel to the task
         self.worker = Worker(self.name, self._push, inter_op, self._aside, self._reaches)
         self._cluster = ClusterSpec({})
@@ -252,7 +254,9 @@ class Server:
             method, meta = DELIVER, DELIVER_META.pack(step_id, bundles[0][0]) + b"".join(map(NUMBER.pack, iterations))
         tensors = tensors_of(bundles)
         if (task, step_id) not in self.held_back:
-            self.channel(task).push(method, meta, tensors)
+            channel = self.channel(task)
+            self._sent.note(channel, step_id)
+            channel.push(method, meta, tensors)
             return
         kept = copies(tensors)  # it begins there when there is a channel; where there is none, its master hears it
         self.outbox.put(task, lambda channel: channel.push(method, meta, kept), lambda error: None)
@@ -390,3 +394,7 @@ class Server:
         for step_id in orphans:
             self.worker.rendezvous.abort(step_id, AbortedError(f"{self.name}: lost {channel}: {error.message}"))
         self._clients.lost(channel)
+        for step_id in () if self._stopping else self._sent.lost(channel):
+            told = UnavailableError(f"{self.name}: what it sent to {channel.peer} may be lost: {error.message}")
+            abort = STEP_META.pack(step_id) + json.dumps(to_dict(told)).encode()
+            self.outbox.put(channel.peer, methodcaller("push", ABORT, abort), lambda error: None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import socket
 import struct
 import threading
 import time
@@ -451,3 +452,30 @@ def test_data_goes_back_by_the_connection_that_asked(cluster: Any, graph: Any) -
         assert session.run(out).tolist() == [4, 7]
         new = ps._channels[worker.name]
         assert new is not old and new.error is None and old.error is None
+
+
+@pytest.mark.parametrize("done_there", [False, True])
+def test_data_lost_between_two_other_tasks_end_the_step(cluster: Any, graph: Any, done_there: bool) -> None:
+    """Sent into a connection that the peer had given up: one waited for them, and the other had done its part."""
+    servers = cluster(ps=2, worker=1)
+    one, other = servers["ps0"]._runtime, servers["ps1"]._runtime
+    with tf.device(PS):
+        here = tf.constant([1.0, 2.0]) * tf.placeholder_with_default(3.0, [])
+        kept = tf.FIFOQueue(2, [tf.float32], shapes=[[]])
+        later, put = here if done_there else here + kept.dequeue(), kept.enqueue([0.0])
+    with tf.device("/job:ps/task:1"):
+        out = here + 1
+    wanted = [out] if done_there else [out, later]
+    with tf.Session(servers["worker0"].target, config=tf.ConfigProto(operation_timeout_in_ms=20_000)) as session:
+        session.run(put)
+        assert session.run(wanted)[0].tolist() == [4, 7]
+        channel = one.channel(other.name)
+
+        def lose(*_: Any) -> None:
+            channel._sock.shutdown(socket.SHUT_RDWR)
+
+        channel.push = lose
+        with pytest.raises(tf.errors.UnavailableError, match=r"what it sent to .*task:1 may be lost"):
+            session.run(wanted)
+        session.run(put)
+        assert session.run(wanted)[0].tolist() == [4, 7]
