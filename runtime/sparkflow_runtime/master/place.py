@@ -222,6 +222,10 @@ def _merge(so_far: _Spec | None, node: NodeDef) -> _Spec:
     return mine.merged_over(spec), who if spec.to_string() else node.name
 
 
+def _in_order(device: DeviceSpec) -> tuple[str, int]:
+    return device.job or "", device.task or 0
+
+
 def _complete(spec: DeviceSpec, who: str, known: set[str], default: DeviceSpec, soft: bool) -> str:
     base = default if spec.job in (None, default.job) and spec.task in (None, default.task) else DeviceSpec(task=0)
     wanted = spec.merged_over(DeviceSpec(base.job, 0, base.task, "CPU", 0))
@@ -233,6 +237,10 @@ def _complete(spec: DeviceSpec, who: str, known: set[str], default: DeviceSpec, 
     fallback = DeviceSpec(wanted.job, wanted.replica, wanted.task, "CPU", 0).to_string()
     if soft and fallback in known:
         return fallback
+    if spec.job is None or spec.task is None:  # '/task:1', and the default's job has none: the first job that has
+        for device in sorted(map(DeviceSpec.from_string, known), key=_in_order):
+            if replace(wanted, job=spec.job, task=spec.task).fits(device):
+                return device.to_string()
     raise InvalidArgumentError(
         f"Cannot assign a device for node {who!r}: it asks for {spec.to_string() or name!r}, and the devices are "
         f"{', '.join(sorted(known))}. Correct the device scope, or set allow_soft_placement for a missing GPU"
