@@ -26,6 +26,9 @@ class RunConfig:
     TF_CONFIG cannot be read.
     """
 
+    master: str
+    evaluation_master: str
+
     def __init__(
         self,
         model_dir: str | None = None,
@@ -75,6 +78,10 @@ class RunConfig:
         task, cluster = fields.get("task") or {}, ClusterSpec(fields.get("cluster") or {})
         self.service: Any = fields.get("service")
         self.of_task(cluster, str(task.get("type") or "worker"), int(task.get("index", 0)), fields.get("rpc_layer"))
+        if self.task_type != "evaluator":  # it has a session of its own
+            if "session_master" in fields:
+                self.master = fields["session_master"]
+            self.evaluation_master = fields.get("eval_session_master", "")
         if self.model_dir is None:
             self.model_dir = fields.get("model_dir")
 

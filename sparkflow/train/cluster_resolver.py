@@ -1,7 +1,8 @@
 """Which tasks there are and which of them this process is, as others have said it: tf.distribute.cluster_resolver.
 
 TF_CONFIG is JSON in the environment:
-{"cluster": {"ps": ["host:port", ...], "worker": [...]}, "task": {"type": "worker", "index": 0}}.
+{"cluster": {"ps": ["host:port", ...], "worker": [...]}, "task": {"type": "worker", "index": 0}}; a target in
+"session_master" goes before the address of the task.
 """
 
 from __future__ import annotations
@@ -102,9 +103,13 @@ class TFConfigClusterResolver(ClusterResolver):
         self.task_id = task_id if task_id is not None else _index(task)
         self.rpc_layer = rpc_layer or fields.get("rpc_layer") or SCHEMES[0]
         self.environment = environment or fields.get("environment") or ""
+        self._master: str | None = fields.get("session_master")
 
     def cluster_spec(self) -> ClusterSpec:
         return self._cluster
+
+    def master(self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None) -> str:
+        return super().master(task_type, task_id, rpc_layer) if self._master is None else self._master
 
 
 def _index(task: Mapping[str, Any]) -> int | None:

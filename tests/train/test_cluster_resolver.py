@@ -87,3 +87,25 @@ def test_two_chiefs_are_refused(chiefs: dict[str, list[str]], monkeypatch: pytes
     told(monkeypatch, "worker", 0, {**chiefs, "worker": ["b:1"]})
     with pytest.raises(ValueError, match="a cluster has one chief"):
         tf.estimator.RunConfig()
+
+
+def test_a_target_in_tf_config_goes_before_the_address_of_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = {
+        "cluster": {"chief": ["h:1"], "worker": ["h:2"]},
+        "session_master": "grpc://x:1",
+        "eval_session_master": "e",
+    }
+    for kind, master, evaluating in (("worker", "grpc://x:1", "e"), ("evaluator", "", "")):
+        monkeypatch.setenv("TF_CONFIG", json.dumps({**fields, "task": {"type": kind, "index": 0}}))
+        config = tf.estimator.RunConfig()
+        assert (config.master, config.evaluation_master) == (master, evaluating)
+    monkeypatch.setenv("TF_CONFIG", json.dumps({**fields, "task": {"type": "worker", "index": 0}}))
+    assert tf.distribute.cluster_resolver.TFConfigClusterResolver().master() == "grpc://x:1"
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"session_master": "grpc://x:1"}))
+    assert tf.estimator.RunConfig().master == "grpc://x:1"
+
+
+def test_addresses_are_strings() -> None:
+    for tasks in ([1], [None], {0: b"h:1"}, ["h:1", ("h", 2)]):
+        with pytest.raises(TypeError, match="Job 'ps': an address is a string"):
+            tf.train.ClusterSpec({"ps": tasks})

@@ -51,10 +51,12 @@ class ClusterSpec:
 
     @staticmethod
     def _tasks(job: str, tasks: Any) -> dict[int, str]:
-        if isinstance(tasks, Mapping):
-            return {int(index): address for index, address in tasks.items()}
         if isinstance(tasks, Sequence) and not isinstance(tasks, str):
-            return dict(enumerate(tasks))
+            tasks = dict(enumerate(tasks))
+        if isinstance(tasks, Mapping):
+            if wrong := [address for address in tasks.values() if not isinstance(address, str)]:
+                raise TypeError(f"Job {job!r}: an address is a string 'host:port', got {wrong[0]!r}")
+            return {int(index): address for index, address in tasks.items()}
         raise TypeError(f"Job {job!r}: expected a list of addresses or a dict index -> address, got {tasks!r}")
 
     @property
