@@ -153,7 +153,7 @@ def test_an_index_out_of_range_names_what_the_user_wrote(cluster: Any, graph: An
         train = tf.train.AdagradOptimizer(0.1, name="Other").minimize(loss)
     bad = np.zeros([3, 4])
     bad[1, 2] = 12
-    looked_up = "embedding_lookup_1/GatherV2"
+    looked_up = "embedding_lookup_1"
     with tf.Session(servers["worker0"].target) as session:
         session.run(tf.global_variables_initializer())
         for fetch, name in ((rows, looked_up), (train, looked_up)) if distinct else ((update, "t1"),):
