@@ -82,7 +82,7 @@ class Unit:
 
 def completes(unit: Unit, values: list[Any]) -> bool:
     """Do a wait without waiting: it is in a branch that is not taken, or it can be had at once. Whether it was done."""
-    if not holds(unit.guard, values):
+    if unit.guard and not holds(unit.guard, values):
         outputs: Sequence[Any] | None = [DEAD] * len(unit.slots)
     elif unit.attempt is None:
         return False
