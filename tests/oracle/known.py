@@ -29,7 +29,6 @@ KNOWN = {  # pattern of case ids -> reason
     "Mean-complex*-empty-all": "the mean of no complex numbers is nan, as of no real ones; 0 in TensorFlow",
     "Mean-complex*-empty-kept": "the mean of no complex numbers is nan, as of no real ones; 0 in TensorFlow",
     "Mean-complex*-grad-empty": "the mean of no complex numbers is nan, as of no real ones; 0 in TensorFlow",
-    "ComplexAbs-*-smooth": "TensorFlow's gradient is made of Complex nodes, which sparkflow does not have yet",
 }
 
 
