@@ -23,6 +23,7 @@ import numpy as np
 
 tf: Any = import_module("tensorflow.compat.v1" if "tensorflow" in sys.argv else "sparkflow")
 RNG = np.random.default_rng(0)
+FOLDERS: list[tempfile.TemporaryDirectory[str]] = []  # removed when the process ends
 Step = Callable[[], object]
 
 
@@ -136,7 +137,8 @@ def _saver() -> tuple[Any, Any, str]:
     """3,000 variables of 10 x 10."""
     for i in range(3000):
         tf.get_variable(f"v{i}", [10, 10], initializer=tf.zeros_initializer())
-    return tf.train.Saver(), session(), str(Path(tempfile.mkdtemp()) / "model")
+    FOLDERS.append(tempfile.TemporaryDirectory())
+    return tf.train.Saver(), session(), str(Path(FOLDERS[-1].name) / "model")
 
 
 def save() -> Step:
