@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 from sparkflow_runtime.resources.groups import Leader
+from sparkflow_runtime.resources.missing import Missing
 
 
 def test_a_group_forms_when_all_have_asked() -> None:
@@ -58,3 +62,17 @@ def test_who_no_longer_waits_is_not_said_to_be_missing() -> None:
     assert leader.join(1, 3, "a", 11).members
     leader.lost("a")
     assert leader.joined(1) == []
+
+
+def test_a_group_that_nobody_else_may_join_is_not_looked_at_without_a_pause() -> None:
+    """Or the thread of the rings would turn round and round until the group is given up."""
+    leader, found = Leader(), list[Any]()
+    leader.join(7, 2, "a", 1)
+    missing = Missing(leader, lambda *_: ["a"], lambda *a: found.append(a), found.append, found.append)
+    now = time.monotonic()
+    for _ in range(3):
+        missing.look(now)
+        (at,) = missing.next_at()
+        assert at > now
+        now = at
+    assert not found

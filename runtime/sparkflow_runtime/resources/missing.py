@@ -53,9 +53,11 @@ class Missing:
         self._looks = {key: look for key, look in self._looks.items() if key in forming}
         for key, (size, here) in forming.items():
             look = self._looks.setdefault(key, _Look(now + _every_s()))
-            absent = [task for task in self._expected(key, size) if task not in here]
-            if absent and not look.asked and now >= look.at:
-                look.asked, look.at = True, now + _every_s()
+            if look.asked or now < look.at:
+                continue
+            look.at = now + _every_s()
+            if absent := [task for task in self._expected(key, size) if task not in here]:
+                look.asked = True
                 try:
                     self._find(absent, partial(self._put, self.found, key))
                 except OpError as error:  # no thread to be had
