@@ -116,6 +116,7 @@ class Server:
         self._collectives = Collectives(
             self.name, self._push_collective, self._collective_leader, self._collective_tasks, self._hears,
             lambda tasks, told: self._aside(lambda: told(unreachable(self.channel, {*tasks} - {self.name}))),
+            lambda: len(self._cluster),
         )  # fmt: skip
         self.worker.resources.collectives = self._collectives
         self._lock = Lock()
@@ -146,17 +147,14 @@ class Server:
 
     def tasks(self, filters: Sequence[str] = ()) -> dict[str, RemoteTask]:
         """The other tasks of the cluster; with `filters` only those that one of them begins, as ConfigProto has it."""
-        names = [task_name(job, i) for job in self._cluster.jobs for i in self._cluster.task_indices(job)]
+        names = self._cluster.addresses()
         wanted = [f.replace("/task", "/replica:0/task") for f in filters]
         keep = [n for n in names if not wanted or any(n == f or n.startswith(f + "/") for f in wanted)]
         return {name: RemoteTask(self, name) for name in keep if name != self.name}
 
     def addresses(self) -> set[str]:
         """Of all tasks of the cluster."""
-        jobs = self._cluster.jobs
-        return {
-            numbered(self._cluster.task_address(job, i)) for job in jobs for i in self._cluster.task_indices(job)
-        } | {self.address}
+        return {numbered(address) for address in self._cluster.addresses().values()} | {self.address}
 
     def reset_cluster(self, containers: list[str], filters: Sequence[str] = ()) -> None:
         """Drop these containers (all) here and in the other tasks, with every session's parts."""
@@ -241,11 +239,10 @@ class Server:
         return dial_near(address, self, self._secret, self.name, self._options)
 
     def _address(self, task: str) -> str:
-        for job in self._cluster.jobs:
-            for index in self._cluster.task_indices(job):
-                if task_name(job, index) == task:
-                    return self._cluster.task_address(job, index)
-        raise NotFoundError(f"{self.name}: the cluster has no {task}; it is {self._cluster}")
+        found = self._cluster.addresses().get(task)
+        if found is None:
+            raise NotFoundError(f"{self.name}: the cluster has no {task}; it is {self._cluster}")
+        return found
 
     def _push(self, task: str, step_id: int, bundles: Sequence[Bundle], iterations: tuple[int, ...] = ()) -> None:
         if len(bundles) > 1:

@@ -368,7 +368,7 @@ def test_a_failed_step_aborts_the_others_and_the_group_forms_anew(workers: Any) 
 
     errors = each(servers, lambda rank: collective.all_reduce(np.zeros(3 + rank), 2, 1, 1))
     assert all(isinstance(e, tf.errors.InvalidArgumentError) for e in errors)
-    assert all("differ in size" in e.message for e in errors)
+    assert all("float64 [3] here" in e.message or "float64 [4] here" in e.message for e in errors)
     for timeout_s in (0.5, WAIT_S):  # a step cancelled by its deadline takes the group with it
 
         def late(rank: int, timeout_s: float = timeout_s) -> Any:
@@ -393,8 +393,8 @@ def test_a_session_without_a_cluster() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         x = collective.all_reduce(value(0), 1, 1, 1, "Add", "Div")
         np.testing.assert_array_equal(session.run(x), value(0))
-        with pytest.raises(tf.errors.DeadlineExceededError, match="not complete"):
-            session.run(collective.all_reduce(value(0), 2, 3, 1, timeout=0.2))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="group_size 2, and there is one task"):
+            session.run(collective.all_reduce(value(0), 2, 3, 1))
 
 
 def test_static_shapes_and_refusals() -> None:

@@ -23,7 +23,7 @@ Wait = Callable[..., None]
 def _collectives(node: Node) -> Collectives:
     with _LOCK:
         if node.resources.collectives is None:
-            node.resources.collectives = Collectives(node.task)
+            node.resources.collectives = Collectives(node.task, most=lambda: 1)
         return node.resources.collectives
 
 

@@ -17,6 +17,7 @@ from sparkflow_runtime.kernels.registry import Node
 from sparkflow_runtime.resources.rings import Codec
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.edges import CARRIED, check_carried
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _BFLOAT16 = dtypes.bfloat16.np
 _HALF, _ONE, _SIXTEEN = np.uint32(0x7FFF), np.uint32(1), np.uint32(16)
@@ -57,7 +58,8 @@ def to_bfloat16(x: np.ndarray) -> np.ndarray:
 
 
 def from_bfloat16(x: np.ndarray) -> np.ndarray:
-    """bfloat16 -> float32, exactly."""
+    """bfloat16 -> float32, exactly. Raises InvalidArgumentError on another dtype."""
+    _check(x, _BFLOAT16)
     out = np.empty(x.shape, np.uint32)
     _widen(np.ascontiguousarray(x).reshape(-1).view(np.uint16), out.reshape(-1))
     return out.view(np.float32)
@@ -127,11 +129,18 @@ def to_float16(x: np.ndarray) -> np.ndarray:
 
 
 def from_float16(x: np.ndarray) -> np.ndarray:
-    """float16 -> float32, exactly."""
+    """float16 -> float32, exactly. Raises InvalidArgumentError on another dtype."""
+    _check(x, np.dtype(np.float16))
     out = np.empty(x.shape, np.uint32)
     flat = out.reshape(-1)
     _widen16(np.ascontiguousarray(x).reshape(-1).view(np.uint16), flat, flat.view(np.float32))
     return out.view(np.float32)
+
+
+def _check(x: np.ndarray, dtype: Any) -> None:
+    """Of what another process sent: the loops look at memory, not at dtypes."""
+    if x.dtype != dtype:
+        raise InvalidArgumentError(f"{x.dtype} travels there, and {dtype} is expected here")
 
 
 CODECS: dict[str, Codec] = {"bfloat16": (to_bfloat16, from_bfloat16), "float16": (to_float16, from_float16)}

@@ -19,7 +19,6 @@ import itertools
 import json
 import logging
 import secrets
-import struct
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,11 +26,12 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.resources.chunk_messages import DATA, Header, Push, to_neighbour
 from sparkflow_runtime.resources.events import Events
 from sparkflow_runtime.resources.groups import Group, Leader, Progress, Request, as_op_error, by_number
 from sparkflow_runtime.resources.known_groups import KnownGroups
 from sparkflow_runtime.resources.missing import Away, Missing
-from sparkflow_runtime.resources.rings import Chunk, Place, Send
+from sparkflow_runtime.resources.rings import Place
 from sparkflow_runtime.wire.errors import (
     AbortedError,
     CancelledError,
@@ -42,20 +42,19 @@ from sparkflow_runtime.wire.errors import (
     to_dict,
 )
 
-DATA, JOIN, FORMED, REFUSED, ABORT, WHO, ANSWER, LOST = range(8)
-_DATA_META = struct.Struct("<BQiiQBIIQ")  # DATA, generation, group key, instance key, use, and the four of Chunk
+JOIN, FORMED, REFUSED, ABORT, WHO, ANSWER, LOST = range(DATA + 1, DATA + 8)
 _ANSWER_S = 1.0  # how long the others may take to say how far they are, once a deadline has passed
 _DIAL_AGAIN_S, _LEADER_S = 0.2, 60.0  # for how long a leader may be away: it may not have started yet, or start anew
 _SETTLE_S = 5.0  # for how long more may come of a lost member, over another connection than the one that ended
 
 _log = logging.getLogger(__name__)
-Push = Callable[[str, bytes, Sequence[Any]], None]  # (task, meta, tensors)
 Fields = dict[str, Any]
 
 
 class Collectives:
     """name: of this task. push: carries a message to another task, and raises OpError where that cannot be.
-    leader: who forms groups. tasks: who may be in one. hears: whether more may come of a task. find: see Missing."""
+    leader: who forms groups. tasks: who may be in one. hears: whether more may come of a task. find: see Missing.
+    most: how many tasks there are at all; 0 where that is not known."""
 
     def __init__(
         self,
@@ -65,8 +64,9 @@ class Collectives:
         tasks: Callable[[], Sequence[str]] = tuple,
         hears: Callable[[str], bool] = lambda task: False,
         find: Callable[[Sequence[str], Callable[[Away], None]], None] = lambda tasks, told: None,
+        most: Callable[[], int] = lambda: 0,
     ):
-        self.name, self._push, self._leader_name = name, push, leader or (lambda: name)
+        self.name, self._push, self._leader_name, self._most = name, push, leader or (lambda: name), most
         self._tasks, self._hears = tasks, hears
         self._groups = KnownGroups()
         self._leading = Leader()
@@ -93,9 +93,7 @@ class Collectives:
     def on_message(self, peer: str, meta: bytes, tensors: list[np.ndarray]) -> None:
         """From another task. Raises InvalidArgumentError on what is no message of this kind."""
         if meta[:1] == bytes([DATA]):
-            if len(meta) != _DATA_META.size or len(tensors) != 1 or tensors[0].ndim != 1:
-                raise InvalidArgumentError(f"Collective message of {len(meta)} bytes and {len(tensors)} tensors")
-            self._put(self._data, _DATA_META.unpack(meta)[1:], tensors[0])
+            self._put(self._data, Header.decode(meta, tensors), tensors[0])
         else:
             fields = json.loads(meta[1:])
             handler = {
@@ -152,6 +150,9 @@ class Collectives:
         if self._events.closed:
             request.done(CancelledError(f"{request}: {self.name} stopped"), ())
             return
+        if 0 < (most := self._most()) < request.group_size:
+            request.done(request.too_large(most), ())
+            return
         group = self._groups.to_begin_in(request)
         if group is None and (error := self._groups.untold(request)) is not None:
             request.done(error, ())
@@ -190,43 +191,42 @@ class Collectives:
     def _start_ring(self, group: Group, request: Request) -> None:
         early = group.begin(request)
         try:
-            request.ring = request.make(Place(group.rank, group.size), self._sender(group, request))
+            to = group.members[(group.rank + 1) % group.size]
+            place = group.generation, group.key, request.instance_key, request.use
+            send = to_neighbour(self._push, to, place, lambda: request.what)
+            request.ring = request.make(Place(group.rank, group.size), send)
             request.ring.begin()
             self._check_done(group, request)
-            for chunk, data in early:
-                self._feed(group, request, chunk, data)
+            for header, data in early:
+                self._feed(group, request, header, data)
         except Exception as error:
             self._give_up(group, as_op_error(error))
 
-    def _sender(self, group: Group, request: Request) -> Send:
-        right = group.members[(group.rank + 1) % group.size]
-        fixed = (DATA, group.generation, group.key, request.instance_key, request.use)
-
-        def send(chunk: Chunk, data: np.ndarray) -> None:
-            try:
-                self._push(right, _DATA_META.pack(*fixed, *chunk), [data])  # type: ignore[misc]
-            except UnavailableError as error:
-                raise UnavailableError(f"lost {right}: {error.message}") from None
-
-        return send
-
-    def _data(self, fields: tuple[int, ...], data: np.ndarray) -> None:
-        generation, group_key, instance, use, *chunk = fields
-        group = self._groups.of(group_key, generation)
+    def _data(self, header: Header, data: np.ndarray) -> None:
+        group = self._groups.of(header.group, header.generation)
         if group is None:
-            self._groups.keep(group_key, generation, (self._data, (fields, data)))
+            self._groups.keep(header.group, header.generation, (self._data, (header, data)))
             return
-        request = group.running.get((instance, use))
+        request = group.running.get((header.instance, header.use))
         if request is not None and request.ring is not None:
-            self._feed(group, request, Chunk(*chunk), data)
-        elif use >= group.uses.get(instance, 0):
-            group.early.setdefault((instance, use), []).append((Chunk(*chunk), data))
+            self._feed(group, request, header, data)
+        elif header.use >= group.uses.get(header.instance, 0):
+            group.early.setdefault((header.instance, header.use), []).append((header, data))
+        else:
+            self._stray(group, header)
 
-    def _feed(self, group: Group, request: Request, chunk: Chunk, data: np.ndarray) -> None:
-        if request.ring is None or request.ring.done:
+    def _stray(self, group: Group, header: Header) -> None:
+        """What came for a ring that is done, or ended with its group."""
+        if self._groups.current.get(group.key) is group and group.broken is None:
+            self._give_up(group, header.unexpected(group.members))
+
+    def _feed(self, group: Group, request: Request, header: Header, data: np.ndarray) -> None:
+        if request.ring is None:
+            self._stray(group, header)
             return
         try:
-            request.ring.receive(chunk, data)
+            header.check(request.what)
+            request.ring.receive(header.chunk, data)
         except Exception as error:
             self._give_up(group, as_op_error(error))
             return

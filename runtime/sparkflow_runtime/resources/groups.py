@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.resources.rings import Chunk, Place, Ring, Send
+from sparkflow_runtime.resources.chunk_messages import Header
+from sparkflow_runtime.resources.rings import Place, Ring, Send
 from sparkflow_runtime.wire.errors import (
     DeadlineExceededError,
     InternalError,
@@ -42,6 +43,19 @@ class Request:
 
     def __str__(self) -> str:
         return f"Collective {self.name!r} (group {self.group_key}, instance {self.instance_key})"
+
+    @property
+    def what(self) -> str:
+        """What it does, once it runs."""
+        return "" if self.ring is None else self.ring.what
+
+    def too_large(self, most: int) -> InvalidArgumentError:
+        """most: how many tasks there are."""
+        tasks = "one task" if most == 1 else f"{most} tasks"
+        return InvalidArgumentError(
+            f"{self}: group_size {self.group_size}, and there {'is' if most == 1 else 'are'} {tasks} at all: the group "
+            "could never be complete. Take the number of tasks that have this collective"
+        )
 
 
 @dataclass(frozen=True)
@@ -76,7 +90,7 @@ class Group:
     waiting: list[Request] = field(default_factory=list)  # until the group stands
     running: dict[tuple[int, int], Request] = field(default_factory=dict)
     uses: dict[int, int] = field(default_factory=dict)
-    early: dict[tuple[int, int], list[tuple[Chunk, np.ndarray]]] = field(default_factory=dict)
+    early: dict[tuple[int, int], list[tuple[Header, np.ndarray]]] = field(default_factory=dict)
     join_at: float | None = None  # when to ask the leader (again), which could not be reached
     left: dict[str, Progress] = field(default_factory=dict)  # members that left, with what they had done
     gone: dict[str, str] = field(default_factory=dict)  # members that died, and how that was seen
@@ -93,7 +107,7 @@ class Group:
     def requests(self) -> list[Request]:
         return [*self.waiting, *self.running.values()]
 
-    def begin(self, request: Request) -> list[tuple[Chunk, np.ndarray]]:
+    def begin(self, request: Request) -> list[tuple[Header, np.ndarray]]:
         """Number a request, which runs now; what has come for it before."""
         request.use = self.uses.get(request.instance_key, 0)
         self.uses[request.instance_key] = request.use + 1

@@ -56,11 +56,18 @@ class Place:
 
 
 class Ring:
-    """One collective of one member. `begin` and `receive` send what is to be sent; `result` is set when it is done."""
+    """One collective of one member. `begin` and `receive` send what is to be sent; `result` is set when it is done.
 
-    def __init__(self, place: Place, send: Send, codec: Codec | None = None):
+    what: it does, the same for all members: kind, dtype, shape, and the dtype that travels where that is another."""
+
+    def __init__(
+        self, place: Place, send: Send, kind: str, dtype: np.dtype, shape: Sequence[object], codec: Codec | None = None
+    ):
         self.place, self._send = place, send
+        codec = codec if dtype == np.float32 else None
         self._pack, self._unpack = codec or (_same, _same)
+        carried = f" as {codec[0](np.empty(0, np.float32)).dtype}" if codec else ""
+        self.what = f"{kind} of {dtype} [{', '.join(map(str, shape))}]{carried}"
         self._own: deque[tuple[Chunk, np.ndarray]] = deque()
         self._left = 0
         self.result: Any = None
@@ -100,7 +107,8 @@ class Reduce(Ring):
         scatter: bool = False,
         codec: Codec | None = None,
     ):
-        super().__init__(place, send, codec if x.dtype == np.float32 else None)
+        kind = f"{'reduce-scatter' if scatter else 'all-reduce'} ({merge_op}, {final_op})"
+        super().__init__(place, send, kind, x.dtype, x.shape, codec)
         if merge_op not in MERGE or final_op not in FINAL:
             raise InvalidArgumentError(
                 f"merge_op {merge_op!r} and final_op {final_op!r}: expected one of {sorted(MERGE)} and of {FINAL}"
@@ -129,6 +137,7 @@ class Reduce(Ring):
 
     def receive(self, chunk: Chunk, data: np.ndarray) -> None:
         span = self._span(chunk, data)
+        check_dtype(self._unpack(data[:0]), self._x.dtype)
         if chunk.phase == GATHER:
             self._out[span] = self._unpack(data)
             if not self.place.before(chunk.segment):
@@ -177,7 +186,7 @@ class Reduce(Ring):
         return [(Chunk(phase, segment, i, elements), self._x[a:b]) for i, (a, b) in spans]
 
     def _span(self, chunk: Chunk, data: np.ndarray, offset: int = 0) -> slice:
-        """Where the chunk lies. Raises InvalidArgumentError where its sender has a tensor of another size or dtype."""
+        """Where the chunk lies. Raises InvalidArgumentError where its sender has a tensor of another size."""
         cuts = self._cuts(chunk.segment) if 0 <= chunk.segment < self.place.size else []
         expected = self._bounds[chunk.segment + 1] - self._bounds[chunk.segment] if cuts else -1
         if chunk.elements != expected or chunk.number >= len(cuts):
@@ -186,7 +195,6 @@ class Reduce(Ring):
                 f"{expected} here"
             )
         start, stop = cuts[chunk.number]
-        check_dtype(self._unpack(data[:0]), self._x.dtype)
         if len(data) != stop - start:
             raise InvalidArgumentError(f"Chunk {chunk}: {len(data)} elements, expected {stop - start}")
         return slice(start - offset, stop - offset)
@@ -196,7 +204,7 @@ class Gather(Ring):
     """All-gather along the first axis, on which alone the ranks may differ."""
 
     def __init__(self, place: Place, send: Send, x: np.ndarray, codec: Codec | None = None):
-        super().__init__(place, send, codec if x.dtype == np.float32 else None)
+        super().__init__(place, send, "all-gather", x.dtype, ("any", *x.shape[1:]), codec)
         if not x.ndim:
             raise InvalidArgumentError("Cannot gather scalars: they have no first axis. Give each the shape [1]")
         self._x = np.ascontiguousarray(x)
@@ -279,8 +287,8 @@ class Broadcast(Ring):
         codec: Codec | None = None,
     ):
         dtype = x.dtype if x is not None else np.dtype(dtype)
-        super().__init__(place, send, codec if dtype == np.float32 else None)
         self._shape = x.shape if x is not None else tuple(shape)
+        super().__init__(place, send, "broadcast", dtype, self._shape, codec)
         self._out = np.array(x, order="C").reshape(-1) if x is not None else np.empty(prod(self._shape), dtype)
         self._source = x is not None
 

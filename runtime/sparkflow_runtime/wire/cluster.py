@@ -7,6 +7,7 @@ from typing import Any
 
 from tensorboard.compat.proto.cluster_pb2 import ClusterDef
 
+from sparkflow_runtime.wire.devices import task_name
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 SCHEMES = ("sparkflow", "grpc")  # of a target; the second is what TensorFlow's programs say
@@ -85,6 +86,10 @@ class ClusterSpec:
             raise InvalidArgumentError(f"The cluster has no job {job_name!r}; it has {self.jobs}")
         return self._jobs[job_name]
 
+    def addresses(self) -> dict[str, str]:
+        """Of every task, by its name /job:.../task:n."""
+        return {task_name(job, i): address for job in self.jobs for i, address in sorted(self._jobs[job].items())}
+
     def as_dict(self) -> dict[str, Any]:
         """Job -> list of addresses, or a dict index -> address where indices have holes."""
         dense = {job: list(tasks) == list(range(len(tasks))) for job, tasks in self._jobs.items()}
@@ -101,6 +106,10 @@ class ClusterSpec:
         made = ClusterSpec(self)
         made._job(job_name)[task_index] = address
         return made
+
+    def __len__(self) -> int:
+        """How many tasks there are."""
+        return sum(map(len, self._jobs.values()))
 
     def __bool__(self) -> bool:
         return bool(self._jobs)
