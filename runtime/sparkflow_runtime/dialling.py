@@ -16,7 +16,7 @@ from sparkflow_runtime.wire.tasks import TRAFFIC
 
 SECRET_VARIABLE = "SPARKFLOW_SECRET"
 PATIENCE_S = 20.0  # tasks of one job start at about the same time, but not at the same moment
-_TELL_S, _RETRY_S = 2.0, 0.1
+_TELL_S, _RETRY_S, _ANSWER_S = 2.0, 0.1, 10.0
 
 _log = logging.getLogger(__name__)
 
@@ -27,13 +27,22 @@ def near_url(address: str) -> str:
     return f"unix://@sparkflow-{address}"
 
 
-def dial_near(address: str, handler: Handler, secret: bytes | None, identity: str, options: Options) -> Channel:
-    """Over a unix socket when the Server is on this host (half the latency of loopback TCP), over TCP otherwise."""
+def dial_near(
+    address: str,
+    handler: Handler,
+    secret: bytes | None,
+    identity: str,
+    options: Options,
+    patience_s: float | None = None,
+) -> Channel:
+    """Over a unix socket when the Server is on this host (half the latency of loopback TCP), over TCP otherwise.
+    patience_s: for how long at most one that does not answer is waited for."""
+    timeout_s = _ANSWER_S if patience_s is None else min(_ANSWER_S, patience_s)
     try:
-        return dial(near_url(_as_number(address)), handler, secret, identity, options=options)
+        return dial(near_url(_as_number(address)), handler, secret, identity, timeout_s, options)
     except UnavailableError as error:
         _log.debug("%s; using TCP", error)
-    return dial(f"tcp://{address}", handler, secret, identity, options=options)
+    return dial(f"tcp://{address}", handler, secret, identity, timeout_s, options)
 
 
 def _as_number(address: str) -> str:
@@ -59,7 +68,7 @@ def patiently(connect: Callable[[], Channel], who: str, patience_s: float = PATI
         time.sleep(_RETRY_S)
 
 
-def unreachable(connect: Callable[[str], Channel], tasks: Iterable[str]) -> dict[str, str]:
+def unreachable(connect: Callable[[str], object], tasks: Iterable[str]) -> dict[str, str]:
     """Those of these tasks that cannot be reached now, with the reason."""
     away = {}
     for task in tasks:

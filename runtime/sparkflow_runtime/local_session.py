@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
+from sparkflow_runtime.dialling import PATIENCE_S
 from sparkflow_runtime.hosting import Host
 from sparkflow_runtime.master.master import Master
 from sparkflow_runtime.master.passes import Report, Settings
@@ -56,7 +57,8 @@ class RuntimeSession:
         }
         self._own = host is None
         self._worker = host.worker if host else Worker(LOCAL_TASK, lanes=inter_op)
-        self._master = Master(self._worker, host.tasks(list(config.device_filters)) if host else {}, **options)
+        tasks = host.tasks(list(config.device_filters), min(PATIENCE_S, timeout_s or PATIENCE_S)) if host else {}
+        self._master = Master(self._worker, tasks, **options)
 
     def extend(self, graph: GraphDef) -> None:
         self._master.extend(graph)

@@ -198,7 +198,7 @@ def _dial(target: str, patience_s: float) -> Channel:
     secret, options = credentials(address)
     identity = f"client {next(_numbers)} of process {os.getpid()} on {socket.gethostname()}"
     return patiently(
-        lambda: dial_near(address, NoHandler(sessions.NAMES), secret, identity, options),
+        lambda: dial_near(address, NoHandler(sessions.NAMES), secret, identity, options, patience_s),
         f"Session target {target!r}",
         patience_s,
     )

@@ -24,10 +24,10 @@ _log = logging.getLogger(__name__)
 
 
 class RemoteTask:
-    """A task, over the channel that a server has to it (see master.Task)."""
+    """A task, over the channel that a server has to it (see master.Task). patience_s: see Server.tasks."""
 
-    def __init__(self, server: Server, name: str):
-        self._server, self.name = server, name
+    def __init__(self, server: Server, name: str, patience_s: float):
+        self._server, self.name, self._patience_s = server, name, patience_s
 
     def register(
         self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
@@ -43,7 +43,7 @@ class RemoteTask:
             else:
                 answer.set_result(int(STEP_META.unpack(reply)[0]))
 
-        channel = self._server.channel(self.name, patient=True)
+        channel = self._server.channel(self.name, self._patience_s)
         meta["over"] = self._server.untold.pop(self.name, [])
         channel.call_async(REGISTER, json.dumps(meta).encode(), [body], replied)
 

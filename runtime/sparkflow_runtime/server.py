@@ -15,7 +15,7 @@ from typing import Any
 
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.clients import Clients
-from sparkflow_runtime.dialling import dial_near, near_url, patiently, secret_of_environment, unreachable
+from sparkflow_runtime.dialling import PATIENCE_S, dial_near, near_url, patiently, secret_of_environment, unreachable
 from sparkflow_runtime.memory import keep_freed_memory
 from sparkflow_runtime.outbox import Outbox, Sent
 from sparkflow_runtime.remote_task import RemoteTask
@@ -145,22 +145,23 @@ class Server:
         if threads is not None:
             limit(threads, f"{self.name} shares its host with other tasks of the cluster")
 
-    def tasks(self, filters: Sequence[str] = ()) -> dict[str, RemoteTask]:
-        """The other tasks of the cluster; with `filters` only those that one of them begins, as ConfigProto has it."""
-        names = self._cluster.addresses()
-        wanted = [f.replace("/task", "/replica:0/task") for f in filters]
-        keep = [n for n in names if not wanted or any(n == f or n.startswith(f + "/") for f in wanted)]
-        return {name: RemoteTask(self, name) for name in keep if name != self.name}
+    def tasks(self, filters: Sequence[str] = (), patience_s: float = PATIENCE_S) -> dict[str, RemoteTask]:
+        """The other tasks of the cluster. filters: see ClusterSpec.addresses. patience_s: for how long one that has not
+        come yet is waited for."""
+        names = self._cluster.addresses(filters)
+        return {name: RemoteTask(self, name, patience_s) for name in names if name != self.name}
 
     def addresses(self) -> set[str]:
         """Of all tasks of the cluster."""
         return {numbered(address) for address in self._cluster.addresses().values()} | {self.address}
 
     def reset_cluster(self, containers: list[str], filters: Sequence[str] = ()) -> None:
-        """Drop these containers (all) here and in the other tasks, with every session's parts."""
-        for task in self.tasks(filters).values():
-            task.reset(containers)
+        """Drop these containers (all) here and in the other tasks, with every session's parts. Raises UnavailableError
+        that names those that could not be told, when all others are."""
         self.worker.reset(containers)
+        others = self.tasks(filters)
+        if away := unreachable(lambda name: others[name].reset(containers), others):
+            raise UnavailableError(f"Reset, but not all: {'; '.join(away.values())}")
 
     def join(self) -> None:
         """Serve until `stop()`."""
@@ -194,8 +195,8 @@ class Server:
     def _reaches(self, task: str) -> bool:
         return task == self.name or self.open_channel(task) is not None
 
-    def channel(self, task: str, patient: bool = False) -> Channel:
-        """The channel to a task, dialled at first use. patient: one that was never there is waited for.
+    def channel(self, task: str, patience_s: float | None = None) -> Channel:
+        """The channel to a task, dialled at first use. patience_s: one that was never there is waited for so long.
 
         Raises UnavailableError naming the task and its address.
         """
@@ -203,14 +204,14 @@ class Server:
         if found is not None:
             return found
         address = self._address(task)
-        if patient and task not in self._met:
-            return patiently(lambda: self._meet(task, address), f"{task} at {address}")
+        if patience_s is not None and task not in self._met:
+            return patiently(lambda: self._meet(task, address, patience_s), f"{task} at {address}", patience_s)
         try:
-            return self._meet(task, address)
+            return self._meet(task, address, patience_s)
         except (UnavailableError, DeadlineExceededError) as error:
             raise UnavailableError(f"{task} is not there: {error.message}") from None
 
-    def _meet(self, task: str, address: str) -> Channel:
+    def _meet(self, task: str, address: str, patience_s: float | None) -> Channel:
         """Dial, unless another thread just has: two channels to a task, and one would be nobody's to close."""
         with self._lock:
             dialling = self._dialling.setdefault(task, Lock())
@@ -220,12 +221,12 @@ class Server:
                 return found
             if self._stopping:
                 raise CancelledError(f"{self.name}: the server stopped")
-            fresh = self._dial(address)
+            fresh = self._dial(address, patience_s)
             if fresh.peer != task:
                 fresh.close("another task answers at this address")
-                raise FailedPreconditionError(
-                    f"{address} should be {task}, and {fresh.peer or 'an unnamed peer'} answers there"
-                )
+                twice = ". The cluster gives both that address" * (self._cluster.addresses().get(fresh.peer) == address)
+                answers = f"{fresh.peer or 'an unnamed peer'} answers there{twice}"
+                raise FailedPreconditionError(f"{address} should be {task}, and {answers}")
             with self._lock:
                 if not self._stopping:
                     self._channels[task] = fresh
@@ -235,12 +236,11 @@ class Server:
         fresh.close("the server stopped")
         raise CancelledError(f"{self.name}: the server stopped")
 
-    def _dial(self, address: str) -> Channel:
-        return dial_near(address, self, self._secret, self.name, self._options)
+    def _dial(self, address: str, patience_s: float | None = None) -> Channel:
+        return dial_near(address, self, self._secret, self.name, self._options, patience_s)
 
     def _address(self, task: str) -> str:
-        found = self._cluster.addresses().get(task)
-        if found is None:
+        if (found := self._cluster.addresses().get(task)) is None:
             raise NotFoundError(f"{self.name}: the cluster has no {task}; it is {self._cluster}")
         return found
 

@@ -166,8 +166,8 @@ def test_threads_that_first_need_a_task_at_once_share_a_channel(cluster: Any, mo
     runtime = cluster(worker=2)["worker0"]._runtime
     dial, dialled, begun = runtime._dial, list[Any](), threading.Barrier(2, timeout=1)
 
-    def slowly(address: str) -> Any:
-        dialled.append(dial(address))
+    def slowly(address: str, patience_s: float | None) -> Any:
+        dialled.append(dial(address, patience_s))
         with suppress(threading.BrokenBarrierError):
             begun.wait()
         return dialled[-1]
@@ -182,8 +182,8 @@ def test_a_channel_dialled_while_the_server_stops_is_closed(cluster: Any, monkey
     runtime = cluster(worker=2)["worker0"]._runtime
     dial, dialled = runtime._dial, list[Any]()
 
-    def meanwhile(address: str) -> Any:
-        dialled.append(dial(address))
+    def meanwhile(address: str, patience_s: float | None) -> Any:
+        dialled.append(dial(address, patience_s))
         runtime.stop()
         return dialled[-1]
 
@@ -236,7 +236,7 @@ def test_a_server_that_stops_waits_for_no_task_to_come(cluster: Any) -> None:
     threading.Timer(0.2, runtime.stop).start()
     begun = time.monotonic()
     with pytest.raises(tf.errors.CancelledError, match="the server stopped"):
-        runtime.channel("/job:ps/replica:0/task:0", patient=True)
+        runtime.channel("/job:ps/replica:0/task:0", 60.0)
     assert time.monotonic() - begun < 10
 
 
@@ -274,3 +274,62 @@ def test_calls_and_pushes_are_told_apart(caplog: pytest.LogCaptureFixture) -> No
     finally:
         channel.close()
         server.stop()
+
+
+def test_an_address_that_two_tasks_have(stopped: Any) -> None:
+    address = free_address()
+    stopped.append(tf.train.Server({"ps": ["127.0.0.1:0"], "worker": [address, address]}, "worker", 0))
+    with tf.Graph().as_default(), tf.device("/job:worker/task:1"):
+        x = tf.placeholder_with_default(1.0, []) + 1.0
+        with (
+            tf.Session(stopped[0].target) as session,
+            pytest.raises(
+                tf.errors.FailedPreconditionError, match=r"task:0 answers there\. The cluster gives both that"
+            ),
+        ):
+            session.run(x)
+
+
+@pytest.mark.parametrize("filters, seen", [
+    (["/job:ps"], ["worker0", "ps0", "ps1"]),
+    (["/job:ps/task:1", "/job:worker/replica:0/task:0"], ["worker0", "ps1"]),
+    (["/job:ps/task:1/device:CPU:0"], ["worker0", "ps1"]),
+    (["/job:worker/task:1"], ["worker0", "worker1"]),
+])  # fmt: skip
+def test_a_session_sees_the_tasks_that_its_filters_name(cluster: Any, filters: list[str], seen: list[str]) -> None:
+    servers = cluster(ps=2, worker=2)
+    with tf.Session(servers["worker0"].target, tf.Graph(), tf.ConfigProto(device_filters=filters)) as session:
+        found = [d.name for d in session.list_devices()]
+    assert found == [f"/job:{n[:-1]}/replica:0/task:{n[-1]}/device:CPU:0" for n in seen]
+
+
+def test_a_reset_leaves_no_task_out_that_is_there(cluster: Any) -> None:
+    """Those behind one that is not there are reset like those before it, and so is the own."""
+    servers = cluster(ps=3, worker=1)
+    with tf.Graph().as_default():
+        made = []
+        for task in ("/job:ps/task:0", "/job:ps/task:2", "/job:worker/task:0"):
+            with tf.device(task):
+                made.append(tf.Variable(1.0))
+        with tf.Session(servers["worker0"].target) as session:
+            session.run(tf.global_variables_initializer())
+        servers["ps1"].stop()
+        with pytest.raises(tf.errors.UnavailableError, match="not all: /job:ps/replica:0/task:1 is not there"):
+            tf.Session.reset(servers["worker0"].target)
+        with tf.Session(servers["worker0"].target) as session:
+            for variable in made:
+                with pytest.raises(tf.errors.FailedPreconditionError):
+                    session.run(variable)
+
+
+def test_a_task_that_never_came_is_waited_for_no_longer_than_the_sessions_steps(cluster: Any) -> None:
+    servers = cluster(ps=1, worker=1)
+    servers["ps0"].stop()
+    config = tf.ConfigProto(operation_timeout_in_ms=300)
+    with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
+        x = tf.Variable(1.0)
+        with (
+            tf.Session(servers["worker0"].target, config=config) as session,
+            pytest.raises(tf.errors.UnavailableError, match=r"ps/replica:0/task:0 at .*no Server answers after 0.3 s"),
+        ):
+            session.run(x.initializer)

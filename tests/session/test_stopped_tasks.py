@@ -128,3 +128,19 @@ def test_where_no_thread_is_to_be_had_all_are_told() -> None:
     for _ in range(2):
         box.put("ps", lambda channel: None, lambda error: told.append(error.message))
     assert told == ["no more threads"] * 2 and "ps" not in box
+
+
+def test_a_stopped_task_is_dialled_no_longer_than_the_sessions_steps_may_take(tasks: Cluster, graph: Any) -> None:
+    """It accepts connections, as its kernel does, and says nothing. Of masters and of tasks alike."""
+    with tf.device("/job:ps/task:0"):
+        v = tf.Variable(1.0)
+    tasks["ps0"].process.send_signal(signal.SIGSTOP)
+    os.waitpid(tasks["ps0"].process.pid, os.WUNTRACED)
+    config = tf.ConfigProto(operation_timeout_in_ms=400)
+    with (
+        tf.Session(tasks["worker0"].target, config=config) as session,
+        pytest.raises(tf.errors.UnavailableError, match=r"task:0 at .*no Server answers after 0.4 s"),
+    ):
+        session.run(v.initializer)
+    with pytest.raises(tf.errors.UnavailableError, match=r"Session target .*no Server answers after 0.4 s"):
+        tf.Session(tasks["ps0"].target, config=config)

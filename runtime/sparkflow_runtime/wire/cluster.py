@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorboard.compat.proto.cluster_pb2 import ClusterDef
 
-from sparkflow_runtime.wire.devices import task_name
+from sparkflow_runtime.wire.devices import DeviceSpec, task_name
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 SCHEMES = ("sparkflow", "grpc")  # of a target; the second is what TensorFlow's programs say
@@ -86,9 +86,12 @@ class ClusterSpec:
             raise InvalidArgumentError(f"The cluster has no job {job_name!r}; it has {self.jobs}")
         return self._jobs[job_name]
 
-    def addresses(self) -> dict[str, str]:
-        """Of every task, by its name /job:.../task:n."""
-        return {task_name(job, i): address for job in self.jobs for i, address in sorted(self._jobs[job].items())}
+    def addresses(self, filters: Sequence[str] = ()) -> dict[str, str]:
+        """Of every task, by its name /job:.../task:n; with `filters` only of those that one of them names, whole or in
+        part, as ConfigProto has it. Raises InvalidArgumentError where one is no device name."""
+        found = {task_name(job, i): address for job in self.jobs for i, address in sorted(self._jobs[job].items())}
+        wanted = [DeviceSpec.from_string(f) for f in filters]
+        return {name: a for name, a in found.items() if not wanted or any(w.fits_task(name) for w in wanted)}
 
     def as_dict(self) -> dict[str, Any]:
         """Job -> list of addresses, or a dict index -> address where indices have holes."""

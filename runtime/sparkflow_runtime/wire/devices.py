@@ -52,6 +52,12 @@ class DeviceSpec:
             v is None or v == getattr(full, f.name) for f in fields(self) if (v := getattr(self, f.name)) or True
         )
 
+    def fits_task(self, name: str) -> bool:
+        """Whether devices of the task of that full name may be meant."""
+        task = DeviceSpec.from_string(name)
+        pairs = (self.job, task.job), (self.replica, task.replica), (self.task, task.task)
+        return all(own in (None, other) for own, other in pairs)
+
     @property
     def task_name(self) -> str:
         return f"/job:{self.job or 'localhost'}/replica:{self.replica or 0}/task:{self.task or 0}"
