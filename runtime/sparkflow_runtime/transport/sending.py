@@ -22,12 +22,14 @@ from queue import SimpleQueue
 
 import numpy as np
 
+from sparkflow_runtime.transport import pool
 from sparkflow_runtime.transport.shared import Segment
 from sparkflow_runtime.wire.errors import DeadlineExceededError
 from sparkflow_runtime.wire.frames import Buffer
 
 _IOV_MAX = 1024
 _JOIN_BYTES = 128 << 10  # below it one copy is cheaper than handing the kernel a list
+_PART_BYTES = 16 << 20  # of a frame that is copied while its peer may read
 _SLICE_S = 0.2  # the kernel returns from a blocked send after this, so deadlines and the monitor see progress
 _NOSIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 _FAREWELL_S = 0.2
@@ -43,14 +45,14 @@ class BacklogError(Exception):
 
 
 class _Frame:
-    """What is to be sent, and how much of it the kernel has taken, call by call. kept: it is a copy, not the
-    caller's arrays."""
+    """What is to be sent, and how much of it the kernel has taken, call by call. copies: how many of the buffers, the
+    first ones, are copies and not the caller's arrays. kept: all are."""
 
-    __slots__ = ("buffers", "kept", "nbytes", "segment", "taken")
+    __slots__ = ("buffers", "copies", "kept", "nbytes", "segment", "taken")
 
     def __init__(self, buffers: Sequence[Buffer], nbytes: int, segment: Segment | None, kept: bool = False):
-        self.buffers = [b"".join(buffers)] if kept or nbytes <= _JOIN_BYTES else list(buffers)
-        self.nbytes, self.segment, self.kept = nbytes, segment, kept
+        self.buffers = [_joined(buffers, nbytes)] if kept or nbytes <= _JOIN_BYTES else list(buffers)
+        self.nbytes, self.segment, self.kept, self.copies = nbytes, segment, kept, int(kept)
         self.taken: list[int] = []
 
     def left(self) -> tuple[list[Buffer], int]:
@@ -60,11 +62,15 @@ class _Frame:
         todo, sent = self.buffers[:], sum(self.taken)
         return todo[_skip(todo, 0, sent) :], self.nbytes - sent
 
-    def keep(self) -> None:
+    def keep(self, most_bytes: float = float("inf")) -> bool:
+        """Copy what is left, or the next `most_bytes` of it; whether all of it is a copy now."""
         if not self.kept:
             todo, nbytes = self.left()
-            block: list[Buffer] = [b"".join(todo)]
-            self.buffers, self.nbytes, self.taken, self.kept = block, nbytes, [], True
+            own = max(0, self.copies - len(self.buffers) + len(todo))
+            part, rest = _divided(todo[own:], most_bytes)
+            buffers = [*todo[:own], _joined(part, sum(map(_size, part))), *rest]
+            self.buffers, self.nbytes, self.taken, self.copies, self.kept = buffers, nbytes, [], own + 1, not rest
+        return self.kept
 
 
 class Sender:
@@ -156,10 +162,10 @@ class Sender:
 
     def _post(self, frame: _Frame) -> None:
         self._owed.appendleft(frame)  # before what comes meanwhile
-        if self._send(frame, 0.0, _DONTWAIT):
-            self._owed.popleft()
-        else:
-            frame.keep()
+        while not self._send(frame, 0.0, _DONTWAIT):
+            if frame.keep(_PART_BYTES):  # part by part, for a peer that reads meanwhile is to see that this end lives
+                return
+        self._owed.popleft()
 
     def offer(self, frame: bytes) -> None:
         """Sends a small frame if nobody is sending: bytes under way say as much as a heartbeat."""
@@ -235,6 +241,34 @@ class Sender:
                     self._pay(None)
             except OSError:
                 return  # the reader sees the same end and names it
+
+
+def _divided(buffers: Sequence[Buffer], at_bytes: float) -> tuple[list[Buffer], list[Buffer]]:
+    """The first so many bytes, and the rest."""
+    first: list[Buffer] = []
+    rest = deque(buffers)
+    while rest and at_bytes > 0:
+        buffer = rest.popleft()
+        if _size(buffer) > at_bytes:
+            view = _bytes_view(buffer)
+            buffer, more = view[: int(at_bytes)], view[int(at_bytes) :]
+            rest.appendleft(more)
+        first.append(buffer)
+        at_bytes -= _size(buffer)
+    return first, list(rest)
+
+
+def _joined(buffers: Sequence[Buffer], nbytes: int) -> Buffer:
+    """One copy of them all. What is large is copied without the GIL: a reader's reply of gigabytes that its peer does
+    not read at once would otherwise keep every thread still, heartbeats included."""
+    if nbytes <= _JOIN_BYTES:
+        return b"".join(buffers)
+    block, at = pool.empty(nbytes), 0
+    for buffer in filter(_size, buffers):
+        source = np.frombuffer(_bytes_view(buffer), np.uint8)
+        np.copyto(block[at : at + source.size], source)
+        at += source.size
+    return block
 
 
 _STARTING = threading.Lock()

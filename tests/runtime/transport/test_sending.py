@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 import threading
 import time
 from collections import deque
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.transport.sending import Sender
+from sparkflow_runtime.transport import sending
+from sparkflow_runtime.transport.sending import Sender, _Frame
 from sparkflow_runtime.wire.errors import DeadlineExceededError
 
 
@@ -38,7 +40,7 @@ class Narrow:
         return len(found)
 
 
-def told(narrow: Narrow, size: int) -> bytes:
+def told(narrow: Narrow | Steady, size: int) -> bytes:
     narrow.full = False
     deadline = time.monotonic() + 10
     while len(narrow.taken) < size and time.monotonic() < deadline:
@@ -56,6 +58,63 @@ def test_a_frame_begun_ends_before_what_others_post_meanwhile(way: str) -> None:
         with pytest.raises(DeadlineExceededError):
             sender.send([b"first ", b"frame;"], 12, time.monotonic() + 0.01)
     assert told(narrow, 17) == b"first frame;other"
+    sender.stop()
+
+
+def test_other_threads_run_while_a_large_frame_is_kept() -> None:
+    """What a reader answers and its peer does not read at once is copied, and that may take seconds."""
+    big, others = np.arange(4 << 20), [np.arange(7.0), b"", b"tail"]
+    ticks, over = [0], threading.Event()
+
+    def tick() -> None:
+        while not over.is_set():
+            ticks[0] += 1
+            time.sleep(0)  # lets others run
+
+    ticking, interval_s = threading.Thread(target=tick), sys.getswitchinterval()
+    frame = _Frame([big, *others], big.nbytes + 60, None)
+    sys.setswitchinterval(1e3)  # from here on nobody runs but while another waits, or does without the interpreter
+    try:
+        ticking.start()
+        before = ticks[0]
+        frame.keep()
+        after = ticks[0]
+    finally:
+        sys.setswitchinterval(interval_s)
+        over.set()
+        ticking.join()
+    assert after > before
+    assert b"".join(frame.buffers) == big.tobytes() + others[0].tobytes() + b"tail"  # type: ignore[union-attr]
+
+
+class Steady:
+    """A socket whose peer reads 1500 bytes whenever it is full."""
+
+    def __init__(self) -> None:
+        self.taken, self.full, self.by = b"", False, dict[int, int]()
+
+    def setsockopt(self, *args: Any) -> None:
+        pass
+
+    def sendmsg(self, buffers: list[Any], ancillary: Any, flags: int) -> int:
+        self.full = not self.full
+        if not self.full:
+            raise BlockingIOError
+        found = b"".join(buffers)[:1500]
+        self.taken += found
+        self.by[threading.get_ident()] = self.by.get(threading.get_ident(), 0) + len(found)
+        return len(found)
+
+
+def test_a_peer_that_reads_gets_more_while_a_large_frame_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would take this end for dead: no heartbeat goes within a frame."""
+    monkeypatch.setattr(sending, "_PART_BYTES", 1000)
+    monkeypatch.setattr(sending, "_JOIN_BYTES", 100)
+    steady, data = Steady(), [np.arange(1234), b"0123456789" * 500, b"", np.arange(777)]
+    sender = Sender(steady, "peer", 1 << 20)  # type: ignore[arg-type]
+    sender.post(data, whole := sum(map(sending._size, data)))
+    assert steady.by[threading.get_ident()] > whole - 2500, "the last part alone waits for the writer"
+    assert told(steady, whole) == b"".join(data)  # type: ignore[arg-type]
     sender.stop()
 
 
