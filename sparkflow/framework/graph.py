@@ -99,10 +99,7 @@ class Graph(Collections):
     def _apply_scopes(self, op: Operation) -> None:
         if self._control_stack:
             data = {t.op for t in op.inputs}
-            for controllers in self._control_stack:
-                for control in controllers:
-                    if control not in data:
-                        op.add_control_input(control)
+            op._add_control_inputs(c for controls in self._control_stack for c in controls if c not in data)
         if self._colocation_stack:
             target = self._colocation_stack[-1]
             own = op.attrs.get("_class", [])

@@ -202,6 +202,11 @@ class Operation:
         if op is not self and op not in self.control_inputs:
             self.control_inputs.append(op)
 
+    def _add_control_inputs(self, ops: Iterable[Operation]) -> None:
+        """Of many: an initializer of all variables waits for each of them."""
+        known = {self, *self.control_inputs}
+        self.control_inputs += [op for op in dict.fromkeys(ops) if op not in known]
+
     def _remove_control_inputs(self, ops: Iterable[Operation]) -> None:
         gone = set(ops)
         self.control_inputs = [op for op in self.control_inputs if op not in gone]
