@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
 from typing import Any
@@ -9,10 +10,18 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.wire import dtypes, frames
+from sparkflow_runtime.wire.sessions import METHODS
+from sparkflow_runtime.wire.tasks import COLLECTIVE, TRAFFIC
 
 _TYPES = [t.np for t in dtypes.ALL.values() if not t.np.hasobject]
 _EDGES = [0, 1, 2, 7, 8, 63, 64, 0x7F, 0x80, 0xFF, 1 << 15, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 40]
 _FIELDS = {"<B": (4, 5), "<H": (6,), "<Q": (8, 28), "<I": (16, 20, 24)}  # where the header's fields begin, by format
+
+_METHODS = [*range(1, 10), *METHODS, TRAFFIC]
+_FIELDS_OF_RINGS = (
+    "group", "size", "nonce", "left", "generation", "members", "error", "done", "who", "why", "settled", "instance",
+    "use", "joined", "begun",
+)  # fmt: skip
 
 
 def tensor(rng: random.Random) -> Any:
@@ -25,10 +34,33 @@ def tensor(rng: random.Random) -> Any:
 def good_frame(rng: random.Random, method: int | None = None) -> bytes:
     """Of any kind that carries a message, with an unknown method as likely as a known one."""
     kind = rng.choice([frames.REQUEST, frames.REPLY, frames.ERROR, frames.PUSH, frames.HEARTBEAT, frames.FORGET])
-    number = rng.choice([*range(1, 9), 32, 33, rng.randrange(1 << 16)]) if method is None else method
+    number = rng.choice([*_METHODS, COLLECTIVE, rng.randrange(1 << 16)]) if method is None else method
     meta = rng.choice([b"", b"{}", b"[]", rng.randbytes(8), rng.randbytes(16), rng.randbytes(rng.randrange(200))])
+    if number == COLLECTIVE and rng.random() < 0.9:
+        meta = of_a_ring(rng)
     tensors = [tensor(rng) for _ in range(rng.choice([0, 0, 1, 1, 2, 5]))]
     return b"".join(bytes(b) for b in frames.encode(kind, number, rng.randrange(1 << 20), meta, tensors))
+
+
+def of_a_ring(rng: random.Random) -> bytes:
+    """What members of a group tell each other: every field may lack, or be of another kind."""
+    if rng.random() < 0.2:
+        return bytes([0]) + rng.randbytes(rng.choice([20, 44, 45, 46, 80]))
+    odd = [
+        -1,
+        1 << 70,
+        0.5,
+        None,
+        True,
+        "",
+        "/job:rogue/replica:0/task:0",
+        "/job:ps/replica:0/task:0",
+        [],
+        [[1, 2]],
+        {},
+    ]
+    fields = {n: rng.randrange(4) if rng.random() < 0.6 else rng.choice(odd) for n in _FIELDS_OF_RINGS}
+    return bytes([rng.randrange(9)]) + json.dumps({n: v for n, v in fields.items() if rng.random() < 0.85}).encode()
 
 
 def damaged(raw: bytes, rng: random.Random) -> bytes:
