@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.session.server import Server
+from sparkflow_runtime.resources.variables import Variable
 from tests.session.processes import Cluster
 
 
@@ -192,6 +195,28 @@ def test_an_isolated_session_shares_nothing(target: str, graph: Any) -> None:
             alone.run(tf.assign(held, 5.0))
             assert alone.run([held, look, tf.size(missing)]) == [5, 0, 0]
         assert shared.run([held, look]) == [1, 3]
+
+
+@pytest.mark.parametrize("end", ["close", "isolated", "reset"])
+def test_the_memory_of_variables_goes_with_them(cluster: Any, graph: Any, end: str) -> None:
+    """Not when Python's collector comes next: a server that rests has nothing that would bring it."""
+    server = None if end == "close" else cluster(ps=1)["ps0"]
+    big = tf.Variable(tf.zeros([4 << 20]))
+    held = list[Any]()
+    gc.collect()
+    gc.disable()
+    try:
+        config = tf.ConfigProto(isolate_session_state=end == "isolated")
+        with tf.Session("" if server is None else server.target, graph, config) as session:
+            session.run(big.initializer)
+            session.run(big.assign_add(tf.ones([4 << 20])).op)
+            held = [weakref.ref(v.value) for v in gc.get_objects() if isinstance(v, Variable) and v.name == "Variable"]
+        if end == "reset":
+            assert any(ref() is not None for ref in held), "a session leaves it to the others"
+            tf.Session.reset(server.target)  # type: ignore[union-attr]
+        assert held and all(ref() is None for ref in held)
+    finally:
+        gc.enable()
 
 
 def test_what_a_master_that_died_has_left_goes_when_it_is_back(graph: Any) -> None:

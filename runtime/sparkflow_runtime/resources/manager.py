@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from threading import RLock
 from typing import Any
 
 from sparkflow_runtime.resources.collectives import Collectives
+from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
+_LARGE_BYTES = 16 << 20  # of variables: worth looking for what still refers to them
 _OWN = "session:"  # no name that a graph may give to a container
 
 
@@ -54,6 +57,10 @@ class ResourceManager:
             close = getattr(resource, "close", None)
             if close is not None:
                 close(cancel_pending=True)
+        large = sum(getattr(r.value, "nbytes", 0) for r in dropped if isinstance(r, Variable)) >= _LARGE_BYTES
+        dropped = resource = close = None  # type: ignore[assignment]
+        if large:
+            gc.collect()  # compiled parts refer to themselves, and a server may rest for hours before it is due
 
     def reset(self, containers: list[str] | None = None) -> None:
         """As `clear`, and drop what sessions have for themselves: they are over."""
