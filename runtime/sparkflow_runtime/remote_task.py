@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparkflow_runtime.dialling import PATIENCE_S
 from sparkflow_runtime.transport.base import Channel
 from sparkflow_runtime.wire.bundles import Bundle, copies, decode_table, encode_table, tensors_of
 from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, OpError, to_dict
@@ -26,7 +27,7 @@ _log = logging.getLogger(__name__)
 class RemoteTask:
     """A task, over the channel that a server has to it (see master.Task). patience_s: see Server.tasks."""
 
-    def __init__(self, server: Server, name: str, patience_s: float):
+    def __init__(self, server: Server, name: str, patience_s: float = PATIENCE_S):
         self._server, self.name, self._patience_s = server, name, patience_s
 
     def register(
