@@ -13,8 +13,10 @@ from sparkflow.layers import renorm as renorm_module
 from sparkflow.layers.base import Layer
 from sparkflow.ops import (
     array,
+    array_join,
     init_ops,
     math,
+    math_reduce,
     nn,
     nn_norm,
     operators,  # noqa: F401 - x + y on tensors
@@ -35,6 +37,10 @@ class BatchNormalization(Layer):
     training the batch's own statistics are used and the moving ones follow them: their updates lie in the collection
     UPDATE_OPS and must be run with the training op. Otherwise the moving ones are used. renorm: batch renormalisation
     (`renorm`), with the variables moving_stddev, renorm_mean and renorm_stddev.
+
+    virtual_batch_size: so many examples (which must divide the batch) are normalized by their own statistics, of which
+    the moving ones follow the mean; the variables have the rank of the inputs and one more. adjustment: a function of
+    the shape of the inputs that gives (scale, bias), applied before gamma and beta while training, as noise in them.
     """
 
     def __init__(
@@ -63,14 +69,25 @@ class BatchNormalization(Layer):
         **kwargs: Any,
     ):
         super().__init__(trainable, name, **kwargs)
-        for what, wanted in (("virtual_batch_size", virtual_batch_size), ("adjustment", adjustment)):
-            if wanted:
-                raise ValueError(f"batch_normalization: {what}={wanted!r} is not supported; leave it out")
         self.momentum, self.epsilon = momentum, epsilon
         self.axis: list[int] = list(axis) if isinstance(axis, (list, tuple)) else [axis]  # type: ignore[list-item]
-        if renorm and fused:
-            raise ValueError("Passing both `fused=True` and `renorm=True` is not supported")
-        self.center, self.scale, self.fused = center, scale, False if renorm else fused
+        for what, wanted in (
+            ("renorm", renorm),
+            ("virtual_batch_size", virtual_batch_size),
+            ("adjustment", adjustment),
+        ):
+            if wanted and fused:
+                raise ValueError(f"Passing both `fused=True` and `{what}={wanted!r}` is not supported")
+        if virtual_batch_size is not None:
+            if virtual_batch_size <= 0:
+                raise ValueError(f"virtual_batch_size must be a positive integer, got {virtual_batch_size!r}")
+            if 0 in self.axis or adjustment is not None:
+                raise ValueError("virtual_batch_size goes neither with adjustment nor with the batch's axis 0")
+        if renorm and (virtual_batch_size or adjustment):
+            raise ValueError("renorm with virtual_batch_size or adjustment is not supported; leave one of them out")
+        self.virtual_batch_size, self.adjustment = virtual_batch_size, adjustment
+        self.center, self.scale = center, scale
+        self.fused = False if renorm or virtual_batch_size or adjustment else fused
         self.renorm, self.renorm_momentum = renorm, renorm_momentum
         self.renorm_clipping = renorm_module.check_clipping(renorm_clipping if renorm else None)
         ones, zeros = init_ops.ones_initializer(), init_ops.zeros_initializer()
@@ -96,7 +113,11 @@ class BatchNormalization(Layer):
             )
         self.axis = [a % len(dims) for a in axes]
         self._others = [a for a in range(len(dims)) if a not in self.axis]
-        size = [dims[a] if a in self.axis else 1 for a in range(len(dims))] if len(axes) > 1 else [dims[self.axis[0]]]
+        whole = len(axes) > 1 or self.virtual_batch_size is not None
+        size = [dims[a] if a in self.axis else 1 for a in range(len(dims))] if whole else [dims[self.axis[0]]]
+        if self.virtual_batch_size is not None:  # [virtual batch, which of them, ...]: each by itself
+            size.insert(1, 1)
+            self.axis, self._others = [a + 1 for a in self.axis], [0, *(a + 1 for a in self._others[1:])]
         self.fused = self.fused is not False and len(dims) == 4 and self.axis in ([1], [3])
         half = self._dtype in (dtypes.float16, dtypes.bfloat16)  # of which statistics are kept in float32
         kind = self._kind = dtypes.float32 if half else self._dtype
@@ -116,6 +137,16 @@ class BatchNormalization(Layer):
 
     def call(self, inputs: Any, training: Any = False, **kwargs: Any) -> Tensor:
         """training: a Python bool, or a bool scalar tensor that decides at each step."""
+        if self.virtual_batch_size is None:
+            return self._called(inputs, training)
+        sizes = array.shape(inputs)
+        cut = array.reshape(inputs, array_join.concat([[self.virtual_batch_size, -1], sizes[1:]], 0))
+        cut.set_shape([self.virtual_batch_size, None, *inputs._shape[1:]])
+        out = array.reshape(self._called(cut, training), sizes)
+        out.set_shape(inputs._shape)
+        return out
+
+    def _called(self, inputs: Any, training: Any) -> Tensor:
         known = smart_constant_value(training)
         if self.renorm and known is not False:
             return self._renormalized(inputs, training)
@@ -152,10 +183,15 @@ class BatchNormalization(Layer):
         mean, variance = self.moving_mean, self.moving_variance
         if training:
             mean, variance = self._moments(inputs)
-        return self._normalized(inputs, mean, variance), mean, variance
+        noise = self.adjustment(array.shape(inputs)) if training and self.adjustment is not None else None
+        out = self._normalized(inputs, mean, variance, noise=noise)
+        if training and self.virtual_batch_size is not None:
+            mean, variance = (math_reduce.reduce_mean(v, 1, keepdims=True) for v in (mean, variance))
+        return out, mean, variance
 
     def _moments(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        return nn.moments(math.cast(inputs, self._kind), self._others, keepdims=len(self.axis) > 1)
+        keep = len(self.axis) > 1 or self.virtual_batch_size is not None
+        return nn.moments(math.cast(inputs, self._kind), self._others, keepdims=keep)
 
     def _fused(self, inputs: Tensor, training: bool) -> tuple[Tensor, Any, Any]:
         """The same by one op, whose variance for the moving one is divided by n - 1."""
@@ -172,21 +208,30 @@ class BatchNormalization(Layer):
         )
 
     def _follow(self, mean: Tensor, variance: Tensor, rate: Any) -> None:
-        """moving -= (moving - new) * rate."""
         for moving, new in ((self.moving_mean, mean), (self.moving_variance, variance)):
-            graph = get_default_graph()
-            with graph.name_scope("AssignMovingAvg") as scope, graph.colocate_with(moving.op):
-                step = (moving - new) * math.cast(rate, moving.dtype.base_dtype)
-                self.add_update(state.assign_sub(moving, step, name=scope))
+            self._follow_one(moving, new, rate)
 
-    def _normalized(self, x: Tensor, mean: Any, variance: Any, scale: Any = None, offset: Any = None) -> Tensor:
+    def _follow_one(self, moving: Any, new: Tensor, rate: Any) -> None:
+        """moving -= (moving - new) * rate."""
+        graph = get_default_graph()
+        with graph.name_scope("AssignMovingAvg") as scope, graph.colocate_with(moving.op):
+            step = (moving - new) * math.cast(rate, moving.dtype.base_dtype)
+            self.add_update(state.assign_sub(moving, step, name=scope))
+
+    def _normalized(
+        self, x: Tensor, mean: Any, variance: Any, scale: Any = None, offset: Any = None, noise: Any = None
+    ) -> Tensor:
+        """noise: (scale, bias), applied before gamma and beta."""
         rank = len(x._shape)  # type: ignore[arg-type]
         gamma, beta = (self.gamma, self.beta) if scale is None else (scale, offset)
-        if len(self.axis) == 1 and self.axis != [rank - 1]:
+        if len(self.axis) == 1 and self.axis != [rank - 1] and self.virtual_batch_size is None:
             order = [-1 if a in self.axis else 1 for a in range(rank)]
             mean, variance, beta, gamma = (
                 None if v is None else array.reshape(v, order) for v in (mean, variance, beta, gamma)
             )
+        if noise is not None:
+            by, shift = noise if gamma is None else (noise[0] * gamma, noise[1] * gamma)
+            gamma, beta = by, shift if beta is None else shift + beta
         mean, variance, beta, gamma = (
             None if v is None else math.cast(v, x.dtype) for v in (mean, variance, beta, gamma)
         )

@@ -158,5 +158,10 @@ def test_refusals(graph: Graph) -> None:
         layers.conv2d(tf.ones([1, 4, 4, 1]), 2, (1, 2, 3))
     with pytest.raises(ValueError, match="data_format must be channels_last or channels_first"):
         layers.max_pooling2d(tf.ones([1, 4, 4, 1]), 2, 2, data_format="NHWC")
-    with pytest.raises(ValueError, match="virtual_batch_size"):
-        layers.batch_normalization(tf.ones([1, 4]), virtual_batch_size=1)
+    for wrong in (
+        {"virtual_batch_size": 0},
+        {"virtual_batch_size": 2, "renorm": True},
+        {"virtual_batch_size": 2, "axis": 0},
+    ):
+        with pytest.raises(ValueError, match="virtual_batch_size"):
+            layers.batch_normalization(tf.ones([1, 4]), **wrong)
