@@ -79,19 +79,34 @@ def get_unique_variable(var_op_name: str) -> Any:
     return found[0]
 
 
-def variable(name: str, shape: Any = None, *args: Any, device: Any = None, **kwargs: Any) -> Any:
-    """get_variable, on a device where one is given."""
-    with get_default_graph().device(device):
-        return get_variable(name, shape, *args, **kwargs)
+@add_arg_scope
+def variable(
+    name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, regularizer: Any = None,
+    trainable: bool = True, collections: Any = None, caching_device: Any = None, device: Any = None,
+    partitioner: Any = None, custom_getter: Any = None, use_resource: bool | None = None, **kwargs: Any,
+) -> Any:  # fmt: skip
+    """get_variable in the collections (GLOBAL_VARIABLES), on a device, by name or function, where one is given."""
+    names = [collections] if isinstance(collections, str) else collections
+    with get_default_graph().device("" if device is None else device):
+        return get_variable(
+            name, shape, dtype, initializer, regularizer, trainable,
+            list(dict.fromkeys([GraphKeys.GLOBAL_VARIABLES] if names is None else names)),
+            caching_device=caching_device, partitioner=partitioner, custom_getter=custom_getter,
+            use_resource=use_resource, **kwargs,
+        )  # fmt: skip
 
 
+@add_arg_scope
 def model_variable(name: str, shape: Any = None, *args: Any, collections: Any = None, **kwargs: Any) -> Any:
-    """`variable` in the collection MODEL_VARIABLES too."""
-    names = [*(collections or [GraphKeys.GLOBAL_VARIABLES]), GraphKeys.MODEL_VARIABLES]
-    return variable(name, shape, *args, collections=names, **kwargs)
+    """`variable` in the collections GLOBAL_VARIABLES and MODEL_VARIABLES too."""
+    names = [collections] if isinstance(collections, str) else collections or []
+    kept = [*names, GraphKeys.GLOBAL_VARIABLES, GraphKeys.MODEL_VARIABLES]
+    return variable(name, shape, *args, collections=kept, **kwargs)
 
 
-def local_variable(initial_value: Any, validate_shape: bool = True, name: str | None = None) -> Variable:
+def local_variable(
+    initial_value: Any, validate_shape: bool = True, name: str | None = None, use_resource: bool | None = None
+) -> Variable:
     """A variable of LOCAL_VARIABLES, not trained."""
     return Variable(
         initial_value,
@@ -99,12 +114,15 @@ def local_variable(initial_value: Any, validate_shape: bool = True, name: str | 
         collections=[GraphKeys.LOCAL_VARIABLES],
         validate_shape=validate_shape,
         name=name,
+        use_resource=use_resource,
     )
 
 
-def global_variable(initial_value: Any, validate_shape: bool = True, name: str | None = None) -> Variable:
+def global_variable(
+    initial_value: Any, validate_shape: bool = True, name: str | None = None, use_resource: bool | None = None
+) -> Variable:
     """A variable of GLOBAL_VARIABLES, not trained."""
-    return Variable(initial_value, trainable=False, validate_shape=validate_shape, name=name)
+    return Variable(initial_value, trainable=False, validate_shape=validate_shape, name=name, use_resource=use_resource)
 
 
 def add_model_variable(var: Any) -> None:

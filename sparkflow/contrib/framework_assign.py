@@ -11,7 +11,7 @@ from sparkflow import logging
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import array, control_flow
-from sparkflow.train.checkpoint_reader import load_checkpoint
+from sparkflow.train.checkpoint_reader import NewCheckpointReader
 from sparkflow.train.checkpoint_state import list_variables
 from sparkflow.train.saver import Saver
 
@@ -55,7 +55,7 @@ def assign_from_checkpoint(
     var_list: variables, or {name in the checkpoint: variable, or list of the parts of one}. Raises ValueError on a
     variable that the checkpoint lacks, unless ignore_missing_vars, and on another shape.
     """
-    reader = load_checkpoint(model_path)
+    reader = NewCheckpointReader(model_path)
     if isinstance(var_list, Mapping):
         listed = {n: v if isinstance(v, (list, tuple)) else [v] for n, v in var_list.items()}
         pairs = [(name, var) for name, given in listed.items() for var in given]

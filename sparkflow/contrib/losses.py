@@ -53,7 +53,7 @@ def _weights(weights: Any, losses: Tensor) -> Tensor:
     if len(weights._shape) > 1 and weights._shape[-1] in (None, 1):
         weights = array.squeeze(weights, [-1])
     w, v = weights._shape, losses._shape
-    if len(w) > len(v) or any(None not in (a, b) and a not in (1, b) for a, b in zip(w, v, strict=False)):  # type: ignore[arg-type]
+    if len(w) > len(v) or any(None not in (a, b) and a not in (1, b) for a, b in zip(w, v, strict=False)):
         raise ValueError(
             f"compute_weighted_loss: weights {weights} must be a scalar or have the first axes of the losses {losses}"
         )

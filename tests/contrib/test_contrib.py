@@ -187,7 +187,7 @@ def test_groups_of_channels_are_normalized(graph: Any) -> None:
     np.testing.assert_allclose(a.reshape(2, 16, 3, 2).mean((1, 3)), 0, atol=1e-5)
     np.testing.assert_allclose(a.reshape(2, 16, 3, 2).std((1, 3)), 1, atol=1e-4)
     np.testing.assert_allclose(b.std((1, 2)), 1, atol=1e-4)
-    with pytest.raises(ValueError, match="4 groups is not commensurate with 6 channels"):
+    with pytest.raises(ValueError, match="6 channels is not commensurate with 4 groups"):
         tf.contrib.layers.group_norm(x, groups=4)
 
 

@@ -1,6 +1,7 @@
 """tf.contrib.layers: layers that name their variables weights and biases, initializers and regularizers."""
 
 from sparkflow.contrib.layers import utils
+from sparkflow.contrib.layers.batch_norm import batch_norm
 from sparkflow.contrib.layers.columns import (
     bucketized_column,
     create_feature_spec_for_parsing,
@@ -23,14 +24,15 @@ from sparkflow.contrib.layers.initializers import (
 from sparkflow.contrib.layers.layers import (
     avg_pool2d,
     avg_pool3d,
-    batch_norm,
     bias_add,
     conv1d,
     conv2d,
     conv2d_transpose,
     conv3d,
     conv3d_transpose,
+    convolution,
     dropout,
+    elu,
     embed_sequence,
     flatten,
     fully_connected,
@@ -47,6 +49,18 @@ from sparkflow.contrib.layers.layers import (
     stack,
     unit_norm,
 )
+from sparkflow.contrib.layers.more import (
+    dense_to_sparse,
+    images_to_sequence,
+    legacy_fully_connected,
+    legacy_linear,
+    legacy_relu,
+    poincare_normalize,
+    pool,
+    scale_gradient,
+    sequence_to_images,
+    spatial_softmax,
+)
 from sparkflow.contrib.layers.norms import (
     conv2d_in_plane,
     group_norm,
@@ -58,7 +72,12 @@ from sparkflow.contrib.layers.norms import (
     summarize_tensor,
     summarize_tensors,
 )
-from sparkflow.contrib.layers.optimizing import optimize_loss
+from sparkflow.contrib.layers.optimizing import (
+    OPTIMIZER_CLS_NAMES,
+    OPTIMIZER_SUMMARIES,
+    adaptive_clipping_fn,
+    optimize_loss,
+)
 from sparkflow.contrib.layers.regularizers import (
     apply_regularization,
     l1_l2_regularizer,
@@ -67,7 +86,7 @@ from sparkflow.contrib.layers.regularizers import (
     sum_regularizer,
 )
 
-convolution = convolution2d = conv2d
+convolution2d = conv2d
 convolution1d, convolution3d, convolution2d_transpose = conv1d, conv3d, conv2d_transpose
 convolution3d_transpose = conv3d_transpose
 separable_convolution2d = separable_conv2d

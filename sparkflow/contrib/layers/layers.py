@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from sparkflow import layers as core
@@ -14,7 +15,18 @@ from sparkflow.contrib.layers.utils import collect_named_outputs
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
-from sparkflow.ops import array, array_select, embedding, init_ops, math, math_reduce, nn, nn_conv_depthwise
+from sparkflow.ops import (
+    array,
+    array_select,
+    embedding,
+    init_ops,
+    math,
+    math_reduce,
+    nn,
+    nn_conv_depthwise,
+    nn_pool,
+    nn_window,
+)
 from sparkflow.ops.variable_scope import get_variable, variable_scope
 from sparkflow.ops.variables import global_variables
 from sparkflow_runtime.wire.dtypes import float16
@@ -77,25 +89,30 @@ def fully_connected(
         return _finished(out, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
 
 
-@add_arg_scope
-def relu(inputs: Any, num_outputs: int, **kwargs: Any) -> Tensor:
-    """fully_connected with a ReLU behind."""
-    return fully_connected(inputs, num_outputs, activation_fn=nn.relu, **kwargs)
+# fully_connected with another function behind; `stack` and `repeat` name their scopes fully_connected_1, ...
+elu, relu, relu6, linear = (partial(fully_connected, activation_fn=f) for f in (nn.elu, nn.relu, nn.relu6, None))
 
 
-@add_arg_scope
-def relu6(inputs: Any, num_outputs: int, **kwargs: Any) -> Tensor:
-    """fully_connected with a ReLU up to 6 behind."""
-    return fully_connected(inputs, num_outputs, activation_fn=nn.relu6, **kwargs)
+def _layout(data_format: str | None) -> str:
+    """As tf.layers says it. Raises ValueError on an unknown one."""
+    if data_format not in _FORMATS:
+        raise ValueError(f"data_format has to be either NCHW or NHWC, NCW or NWC, NCDHW or NDHWC, got {data_format!r}")
+    return _FORMATS[data_format]
 
 
-@add_arg_scope
-def linear(inputs: Any, num_outputs: int, **kwargs: Any) -> Tensor:
-    """fully_connected with nothing behind."""
-    return fully_connected(inputs, num_outputs, activation_fn=None, **kwargs)
+def _of_rank(inputs: Any, wanted: int | None) -> Tensor:
+    """inputs, of `wanted` axes or of any number that a convolution takes. Raises ValueError otherwise."""
+    inputs = convert_to_tensor(inputs)
+    rank = None if inputs._shape is None else len(inputs._shape)
+    if rank not in ((3, 4, 5) if wanted is None else (None, wanted)):
+        what = "rank 3, 4 or 5" if wanted is None else f"rank {wanted}"
+        raise ValueError(f"Convolution expects input with {what}, got {rank}")
+    return inputs
 
 
-def _convolution(default: str, kind: Any) -> Any:
+def _convolution(default: str, kind: Any, rank: int | None = None) -> Any:
+    """kind: the class of tf.layers, or None: that of the rank of the inputs."""
+
     def convolve(
         inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1, padding: str = "SAME",
         data_format: str | None = None, rate: Any = 1, activation_fn: Any = nn.relu, normalizer_fn: Any = None,
@@ -104,9 +121,11 @@ def _convolution(default: str, kind: Any) -> Any:
         variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True, scope: Any = None,
     ) -> Tensor:  # fmt: skip
         with _scope(scope, default, reuse, variables_collections) as opened:
-            dilation = {} if kind in (core.Conv2DTranspose, core.Conv3DTranspose) else {"dilation_rate": rate}
-            layer = kind(
-                num_outputs, kernel_size, strides=stride, padding=padding.lower(), data_format=_FORMATS[data_format],
+            inputs = _of_rank(inputs, rank)
+            made = kind or (core.Conv1D, core.Conv2D, core.Conv3D)[len(inputs._shape) - 3]
+            dilation = {} if made in (core.Conv2DTranspose, core.Conv3DTranspose) else {"dilation_rate": rate}
+            layer = made(
+                num_outputs, kernel_size, strides=stride, padding=padding.lower(), data_format=_layout(data_format),
                 use_bias=not normalizer_fn and biases_initializer is not None, name=opened.name, trainable=trainable,
                 kernel_initializer=weights_initializer or xavier_initializer(), kernel_regularizer=weights_regularizer,
                 bias_initializer=biases_initializer, bias_regularizer=biases_regularizer, _scope=opened, _reuse=reuse,
@@ -125,11 +144,12 @@ def _named(function: Any, name: str) -> Any:
     return function
 
 
-conv1d = _named(_convolution("Conv1d", core.Conv1D), "conv1d")
-conv2d = _named(_convolution("Conv", core.Conv2D), "conv2d")
-conv3d = _named(_convolution("Conv3d", core.Conv3D), "conv3d")
-conv2d_transpose = _named(_convolution("Conv2d_transpose", core.Conv2DTranspose), "conv2d_transpose")
-conv3d_transpose = _named(_convolution("Conv3d_transpose", core.Conv3DTranspose), "conv3d_transpose")
+convolution = _named(_convolution("Conv", None), "convolution")
+conv1d = _named(_convolution("Conv", core.Conv1D, 3), "convolution1d")
+conv2d = _named(_convolution("Conv", core.Conv2D, 4), "convolution2d")
+conv3d = _named(_convolution("Conv", core.Conv3D, 5), "convolution3d")
+conv2d_transpose = _named(_convolution("Conv2d_transpose", core.Conv2DTranspose, 4), "convolution2d_transpose")
+conv3d_transpose = _named(_convolution("Conv3d_transpose", core.Conv3DTranspose, 5), "convolution3d_transpose")
 
 
 @add_arg_scope
@@ -152,7 +172,7 @@ def separable_conv2d(
         )  # fmt: skip
     with _scope(scope, "SeparableConv2d", reuse, variables_collections) as opened:
         layer = core.SeparableConv2D(
-            num_outputs, kernel_size, strides=stride, padding=padding.lower(), data_format=_FORMATS[data_format],
+            num_outputs, kernel_size, strides=stride, padding=padding.lower(), data_format=_layout(data_format),
             dilation_rate=rate, depth_multiplier=depth_multiplier, depthwise_initializer=first,
             pointwise_initializer=pointwise_initializer or first, depthwise_regularizer=weights_regularizer,
             pointwise_regularizer=weights_regularizer, bias_initializer=biases_initializer,
@@ -172,7 +192,7 @@ def _depthwise(
     """Each channel by itself, into `multiplier` channels."""
     with _scope(scope, "SeparableConv2d", reuse, variables_collections) as opened:
         x = convert_to_tensor(inputs)
-        first = _FORMATS[data_format] == "channels_first"
+        first = _layout(data_format) == "channels_first"
         channels = x._shape[1 if first else -1] if x._shape else None
         if channels is None:
             raise ValueError(f"separable_conv2d: the number of channels must be known, got {x}")
@@ -193,13 +213,15 @@ def _depthwise(
         return _finished(out, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
 
 
-def _pool(name: str, default: str, function: Any, of: str = "windows") -> Any:
+def _pool(name: str, default: str, kind: str, space: int, of: str = "windows") -> Any:
     def pool(
         inputs: Any, kernel_size: Any, stride: Any = 2, padding: str = "VALID", data_format: str | None = None,
         outputs_collections: Any = None, scope: Any = None,
     ) -> Tensor:  # fmt: skip
         with get_default_graph().name_scope(scope or default) as opened:
-            out = function(inputs, kernel_size, stride, padding.lower(), _FORMATS[data_format])
+            window, apart = (utils.n_positive_integers(space, v) for v in (kernel_size, stride))
+            form = nn_window.layout(name, _layout(data_format), space)
+            out = nn_pool.pool(inputs, window, kind, padding.upper(), strides=apart, data_format=form)
             return _finished(out, None, None, None, outputs_collections, opened)
 
     pool.__name__ = pool.__qualname__ = name
@@ -207,49 +229,10 @@ def _pool(name: str, default: str, function: Any, of: str = "windows") -> Any:
     return add_arg_scope(pool)
 
 
-max_pool2d = _pool("max_pool2d", "MaxPool2D", core.max_pooling2d)
-avg_pool2d = _pool("avg_pool2d", "AvgPool2D", core.average_pooling2d)
-max_pool3d = _pool("max_pool3d", "MaxPool3D", core.max_pooling3d, of="volumes")
-avg_pool3d = _pool("avg_pool3d", "AvgPool3D", core.average_pooling3d, of="volumes")
-
-
-@add_arg_scope
-def batch_norm(
-    inputs: Any, decay: float = 0.999, center: bool = True, scale: bool = False, epsilon: float = 0.001,
-    activation_fn: Any = None, param_initializers: Any = None, param_regularizers: Any = None,
-    updates_collections: Any = GraphKeys.UPDATE_OPS, is_training: Any = True, reuse: Any = None,
-    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
-    batch_weights: Any = None, fused: bool | None = None, data_format: str = "NHWC",
-    zero_debias_moving_mean: bool = False, scope: Any = None, renorm: bool = False, renorm_clipping: Any = None,
-    renorm_decay: float = 0.99, adjustment: Any = None,
-) -> Tensor:  # fmt: skip
-    """tf.layers.batch_normalization under other names: decay is its momentum, and gamma is left out by default.
-
-    updates_collections None: the moving statistics are updated before the output is there.
-    """
-    if batch_weights is not None or zero_debias_moving_mean:
-        raise ValueError("batch_norm: batch_weights and zero_debias_moving_mean are not supported; leave them out")
-    first, penalty = param_initializers or {}, param_regularizers or {}
-    graph = get_default_graph()
-    with _scope(scope, "BatchNorm", reuse, variables_collections) as opened:
-        layer = core.BatchNormalization(
-            axis=1 if _FORMATS[data_format] == "channels_first" else -1, momentum=decay, epsilon=epsilon,
-            center=center, scale=scale, beta_initializer=first.get("beta"), gamma_initializer=first.get("gamma"),
-            moving_mean_initializer=first.get("moving_mean"), renorm=renorm, adjustment=adjustment,
-            fused=fused,
-            moving_variance_initializer=first.get("moving_variance"), beta_regularizer=penalty.get("beta"),
-            gamma_regularizer=penalty.get("gamma"), trainable=trainable, name=opened.name, _scope=opened, _reuse=reuse,
-        )  # fmt: skip
-        out = layer(inputs, training=is_training)
-        if updates_collections != GraphKeys.UPDATE_OPS:
-            kept = graph.get_collection_ref(GraphKeys.UPDATE_OPS)
-            kept[:] = [u for u in kept if u not in layer.updates]
-            for update in layer.updates if updates_collections is not None else []:
-                graph.add_to_collection(updates_collections, update)
-        if updates_collections is None:
-            with graph.control_dependencies(layer.updates):
-                out = array.identity(out)
-        return _finished(out, None, None, activation_fn, outputs_collections, opened.name)
+max_pool2d = _pool("max_pool2d", "MaxPool2D", "MAX", 2)
+avg_pool2d = _pool("avg_pool2d", "AvgPool2D", "AVG", 2)
+max_pool3d = _pool("max_pool3d", "MaxPool3D", "MAX", 3, of="volumes")
+avg_pool3d = _pool("avg_pool3d", "AvgPool3D", "AVG", 3, of="volumes")
 
 
 @add_arg_scope
@@ -314,8 +297,9 @@ def bias_add(
         inputs = convert_to_tensor(inputs)
         channels = inputs._shape[1 if data_format == "NCHW" else -1] if inputs._shape else None
         biases = get_variable(
-            "biases", [channels], initializer=initializer, regularizer=regularizer, trainable=trainable
-        )
+            "biases", [channels], inputs.dtype.base_dtype, initializer=initializer, regularizer=regularizer,
+            trainable=trainable,
+        )  # fmt: skip
         out = nn.bias_add(inputs, biases, data_format)
         return _finished(out, None, None, activation_fn, outputs_collections, opened.name)
 
@@ -326,30 +310,43 @@ def one_hot_encoding(
     scope: Any = None,
 ) -> Tensor:  # fmt: skip
     """A row for each label with on_value at it."""
-    with get_default_graph().name_scope(scope or "OneHotEncoding"):
+    with get_default_graph().name_scope(scope or "OneHotEncoding") as opened:
         labels = math.cast(convert_to_tensor(labels), "int64")
-        return array_select.one_hot(labels, num_classes, on_value=on_value, off_value=off_value)
+        out = array_select.one_hot(labels, num_classes, on_value=on_value, off_value=off_value)
+        return collect_named_outputs(outputs_collections, opened, out)
 
 
 @add_arg_scope
 def softmax(logits: Any, scope: Any = None) -> Tensor:
-    """The softmax over the last axis."""
+    """The softmax over the last axis. Raises ValueError on one axis alone, or where the last size is not known."""
+    logits = convert_to_tensor(logits)
+    utils.last_dimension(logits.shape, min_rank=2)
     return nn.softmax(logits, name=scope or "softmax")
 
 
 @add_arg_scope
 def unit_norm(inputs: Any, dim: int, epsilon: float = 1e-7, scope: Any = None) -> Tensor:
-    """inputs over their Euclidean norm along `dim`."""
+    """inputs over their Euclidean norm along `dim`. Raises ValueError on an unknown rank, or one without that axis."""
     with get_default_graph().name_scope(scope or "UnitNorm"):
+        inputs = convert_to_tensor(inputs)
+        if inputs._shape is None:
+            raise ValueError(f"unit_norm: the input rank must be known, got {inputs}")
+        if not -len(inputs._shape) <= dim < len(inputs._shape):
+            raise ValueError(f"unit_norm: dim must be an axis of {inputs}, got {dim}")
         squares = math_reduce.reduce_sum(math.square(inputs), dim, True)
         return math.divide(inputs, math.sqrt(math.add(squares, epsilon)))
+
+
+def _called(layer: Any, default: str) -> str:
+    """Its name, or that of the function it is a part of."""
+    return getattr(getattr(layer, "func", layer), "__name__", default)
 
 
 def repeat(inputs: Any, repetitions: int, layer: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """layer(layer(...(inputs))), so many times, in scopes <scope>/<scope>_1, _2, ..."""
     scope = kwargs.pop("scope", None)
     with variable_scope(scope, "Repeat"):
-        out, name = inputs, scope or getattr(layer, "__name__", "repeat")
+        out, name = inputs, scope or _called(layer, "repeat")
         for i in range(repetitions):
             kwargs["scope"] = f"{name}_{i + 1}"
             out = layer(out, *args, **kwargs)
@@ -360,7 +357,7 @@ def stack(inputs: Any, layer: Callable[..., Any], stack_args: Sequence[Any], **k
     """layer after layer, with one entry of stack_args (an argument, or a tuple of them) each."""
     scope = kwargs.pop("scope", None)
     with variable_scope(scope, "Stack"):
-        out, name = inputs, scope or getattr(layer, "__name__", "stack")
+        out, name = inputs, scope or _called(layer, "stack")
         for i, given in enumerate(stack_args):
             kwargs["scope"] = f"{name}_{i + 1}"
             out = layer(out, *(given if isinstance(given, (list, tuple)) else [given]), **kwargs)

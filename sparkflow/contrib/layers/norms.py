@@ -47,11 +47,19 @@ def group_norm(
         x = convert_to_tensor(inputs)
         dims = x._shape
         if dims is None:
-            raise ValueError("Inputs have unknown rank.")
+            raise ValueError(f"Inputs {x.name} has undefined rank.")
         rank, channel = len(dims), channels_axis % len(dims)
+        if not all(-rank <= a < rank for a in (channels_axis, *reduction_axes)):
+            raise ValueError(f"Axis is out of bounds. Of inputs {x.name}: {channels_axis}, {reduction_axes}")
+        if channel in {a % rank for a in reduction_axes}:
+            raise ValueError(f"reduction_axes {reduction_axes} must be mutually exclusive with channels_axis {channel}")
         channels = dims[channel]
-        if channels is None or channels % groups:
-            raise ValueError(f"{groups} groups is not commensurate with {channels} channels.")
+        if channels is None:
+            raise ValueError(f"Inputs {x.name} has undefined channel dimension: {x.shape}.")
+        if groups > channels:
+            raise ValueError(f"Invalid groups {groups} for {channels} channels.")
+        if channels % groups:
+            raise ValueError(f"{channels} channels is not commensurate with {groups} groups.")
         sizes = array.shape(x)
         known = [sizes[i] if d is None else d for i, d in enumerate(dims)]
         cut = [*known[:channel], groups, channels // groups, *known[channel + 1 :]]
@@ -68,10 +76,13 @@ def group_norm(
 
 def _axes(what: str, x: Tensor, data_format: str) -> tuple[int, int]:
     if x._shape is None:
-        raise ValueError(f"{what}: inputs have unknown rank: {x}")
+        raise ValueError(f"{what}: Inputs {x.name} has undefined rank.")
     if data_format not in ("NHWC", "NCHW"):
         raise ValueError("data_format has to be either NCHW or NHWC.")
-    return len(x._shape), len(x._shape) - 1 if data_format == "NHWC" else 1
+    channel = len(x._shape) - 1 if data_format == "NHWC" else 1
+    if x._shape[channel] is None:
+        raise ValueError(f"{what}: Inputs {x.name} has undefined channels dimension {x.shape}.")
+    return len(x._shape), channel
 
 
 def _affine(x: Tensor, channel: int, center: bool, scale: bool, first: Any, trainable: bool) -> tuple[Any, Any]:

@@ -41,12 +41,16 @@ def l2_regularizer(scale: float, scope: str | None = None) -> Regularizer:
 
 def l1_l2_regularizer(scale_l1: float = 1.0, scale_l2: float = 1.0, scope: str | None = None) -> Regularizer:
     """The sum of both."""
-    return sum_regularizer([l1_regularizer(scale_l1), l2_regularizer(scale_l2)], scope or "l1_l2_regularizer")
+    summed = sum_regularizer([l1_regularizer(scale_l1), l2_regularizer(scale_l2)], scope or "l1_l2_regularizer")
+    assert summed is not None  # of two that are there
+    return summed
 
 
-def sum_regularizer(regularizer_list: Sequence[Regularizer | None], scope: str | None = None) -> Regularizer:
-    """The sum of what several give; None among them is left out."""
+def sum_regularizer(regularizer_list: Sequence[Regularizer | None], scope: str | None = None) -> Regularizer | None:
+    """The sum of what several give; None among them is left out, and none at all make None."""
     kept = [r for r in regularizer_list if r is not None]
+    if not kept:
+        return None
 
     def regularize(weights: Any) -> Tensor | None:
         with get_default_graph().name_scope(scope or "sum_regularizer"):

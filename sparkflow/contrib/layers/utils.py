@@ -11,26 +11,23 @@ from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.ops.control_flow_cond import cond, smart_cond
 
-_ALIASES = "aliases of outputs"  # in the graph's extra: tensor -> names
 
-
-def append_tensor_alias(tensor: Tensor, alias: str) -> Tensor:
+def append_tensor_alias(tensor: Any, alias: str) -> Any:
     """Give the tensor one more name, under which convert_collection_to_dict has it."""
-    names = tensor.graph.extra.setdefault(_ALIASES, {}).setdefault(tensor, [])
-    names.append(alias.removesuffix("/"))
+    tensor.aliases = [*getattr(tensor, "aliases", ()), alias.removesuffix("/")]
     return tensor
 
 
 def get_tensor_aliases(tensor: Any) -> list[str]:
     """The names given to it, or that of its node."""
-    return tensor.graph.extra.get(_ALIASES, {}).get(tensor) or [tensor.name.removesuffix(":0")]
+    return getattr(tensor, "aliases", None) or [tensor.name.removesuffix(":0")]
 
 
 def gather_tensors_aliases(tensors: Sequence[Any]) -> list[str]:
     return [alias for tensor in tensors for alias in get_tensor_aliases(tensor)]
 
 
-def collect_named_outputs(collections: Any, alias: str, outputs: Tensor) -> Tensor:
+def collect_named_outputs(collections: Any, alias: str, outputs: Any) -> Any:
     """Put outputs in the collections, by that name."""
     if collections:
         append_tensor_alias(outputs, alias)
