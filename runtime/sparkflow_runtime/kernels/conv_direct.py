@@ -284,7 +284,10 @@ def by_filter(x: np.ndarray, dy: np.ndarray, win: Window) -> np.ndarray:
         for part in mine:
             direct.functions[1](*addresses, address(sums[part]), address(plan.words), *parts[part], *_room(plan))
 
-    share(work, range(len(parts)))
+    if dy.size * weights < _ALONE:
+        work(range(len(parts)))
+    else:
+        share(work, range(len(parts)))
     return np.ascontiguousarray(sums.sum(0)[:, :made]).reshape(*win.taps, x.shape[4], made)
 
 

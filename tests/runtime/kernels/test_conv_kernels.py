@@ -179,6 +179,22 @@ def test_directly_where_it_pays(direct: Any) -> None:
     assert not direct.fits(normal(2, *pointwise.size, 256), normal(1, 1, 1, 256, 8), pointwise, back=True)
 
 
+def test_a_small_gradient_of_a_filter_wakes_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sums take less time than a thread takes to wake; those of a large one are shared, with the same bits."""
+    compiled.make_ready(conv_direct.direct)
+    shared: list[Any] = []
+    share = conv_direct.share
+    monkeypatch.setattr(conv_direct, "share", lambda work, parts: (shared.append(len(parts)), share(work, parts)))
+    small, large = window((1, 1, 8), (1, 1, 3)), window((1, 28, 28), (1, 3, 3))
+    for win, images, want in ((small, 8, []), (large, 16, [8])):
+        x, dy = normal(images, *win.size, 8), normal(images, *win.out, 8)
+        got = conv_direct.by_filter(x, dy, win)
+        assert shared == want
+        monkeypatch.setattr(conv_direct, "_ALONE", 1 << 62)
+        assert conv_direct.by_filter(x, dy, win).tobytes() == got.tobytes()
+        monkeypatch.setattr(conv_direct, "_ALONE", 1 << 20)
+
+
 def test_a_process_keeps_to_what_it_began_with(monkeypatch: pytest.MonkeyPatch) -> None:
     """What another process builds meanwhile would round sums otherwise in the middle of a training."""
     asked: list[Any] = []
