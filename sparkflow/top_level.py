@@ -57,6 +57,7 @@ from sparkflow.ops.array_odds import (
     timestamp,
 )
 from sparkflow.ops.array_scatter import (
+    batch_scatter_update,
     scatter_nd_add,
     scatter_nd_sub,
     scatter_nd_update,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow.framework import shapes
-from sparkflow.framework.apply import apply_op
-from sparkflow.framework.graph import Operation, Tensor
+from sparkflow.framework.apply import apply_op, convert_to_tensor
+from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
+from sparkflow.ops import array, array_join, math
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
@@ -46,6 +47,27 @@ def scatter_nd_update(
     Raises InvalidArgumentError on an index out of range, with nothing changed; so do the others.
     """
     return apply_op("ScatterNdUpdate", [ref, indices, updates], {"use_locking": use_locking}, name)
+
+
+def batch_scatter_update(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+) -> Tensor:
+    """ref[i, ..., indices[i, ..., k]] = updates[i, ..., k], for all i along the first axes; returns the reference.
+
+    indices: int32 or int64 [*batch, n], whose batch axes ref begins with. updates: indices.shape + the rest of
+    ref.shape. Raises ValueError on indices of unknown rank; when run, InvalidArgumentError on an index out of range.
+    """
+    with get_default_graph().name_scope(name or "batch_scatter_update"):
+        indices = convert_to_tensor(indices, name="indices")
+        if indices._shape is None:
+            raise ValueError("batch_scatter_update: indices must have a known rank")
+        sizes, rank = array.shape(indices), len(indices._shape)
+        places = [indices]
+        for axis in range(rank - 1):
+            along = math.cast(math.range(sizes[axis]), indices.dtype)
+            laid = array.reshape(along, [-1 if i == axis else 1 for i in range(rank)])
+            places.insert(axis, array.broadcast_to(laid, sizes))
+        return scatter_nd_update(ref, array_join.stack(places, -1), updates, use_locking)
 
 
 def scatter_nd_add(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Tensor:

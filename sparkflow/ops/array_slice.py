@@ -165,14 +165,13 @@ def _entry(key: Any) -> tuple[tuple[Any, Any, Any], tuple[str, ...]]:
     if isinstance(key, slice):
         flags = (*(("begin_mask",) if key.start is None else ()), *(("end_mask",) if key.stop is None else ()))
         return (_or(key.start, 0), _or(key.stop, 0), _or(key.step, 1)), flags
-    if isinstance(key, Tensor):
+    if hasattr(key, "dtype") and not hasattr(key, "__index__"):  # a variable, of which the value counts
+        key = convert_to_tensor(key)
+    if isinstance(key, Tensor) and key.dtype.base_dtype.is_integer and key._shape in (None, ()):
         return (key, apply_op("Add", [key, 1]), 1), ("shrink_axis_mask",)
-    try:
-        index = int(key.__index__())
-    except AttributeError:
-        raise TypeError(
-            f"Only integers, slices, ..., None and scalar integer tensors are valid indices, got {key!r}"
-        ) from None
+    if isinstance(key, Tensor) or not hasattr(key, "__index__"):
+        raise TypeError(f"Only integers, slices, ..., None and scalar integer tensors are valid indices, got {key!r}")
+    index = int(key.__index__())
     return (index, index + 1, 1), ("shrink_axis_mask",)
 
 

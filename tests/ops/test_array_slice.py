@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import sparkflow as tf
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Graph
 from sparkflow.ops import array, array_select, array_slice, operators  # noqa: F401 - x[0] on tensors
@@ -157,6 +158,37 @@ def test_setdiff1d(evaluate: Any) -> None:
     assert out.tolist() == idx.tolist() == [*range(1, 100, 2)]
     with pytest.raises(InvalidArgumentError, match=r"must be vectors, got shapes \(2, 2\) and \(1,\)"):
         evaluate(array_select.setdiff1d, np.ones((2, 2)), np.ones(1))
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_variables_are_indices(use_resource: bool) -> None:
+    """A counter that says which row is written next, as replay memories have."""
+    with tf.Graph().as_default():
+        at = tf.Variable(2, use_resource=use_resource)
+        got = [tf.constant(X)[at], tf.constant(X)[1:at], tf.constant(X)[0, at]]
+        with tf.Session() as session:
+            session.run(at.initializer)
+            for one, want in zip(session.run(got), (X[2], X[1:2], X[0, 2])):
+                np.testing.assert_array_equal(one, want)
+        for wrong in (tf.Variable([1]), tf.Variable(1.0), tf.constant([1]), tf.constant(1.0), 1.5):
+            with pytest.raises(TypeError, match="scalar integer tensors are valid indices"):
+                tf.constant(X)[wrong]
+
+
+def test_batch_scatter_update() -> None:
+    ids, rows = np.array([[0, 2], [3, 1], [1, 1]]), -1 - np.arange(30, dtype=np.float32).reshape(3, 2, 5)
+    with tf.Graph().as_default():
+        ref, unknown = tf.Variable(X), tf.placeholder(tf.int32)
+        done = tf.batch_scatter_update(ref, tf.placeholder_with_default(ids, [None, 2]), rows)
+        with pytest.raises(ValueError, match="known rank"):
+            tf.batch_scatter_update(ref, unknown, rows)
+        with tf.Session() as session:
+            session.run(ref.initializer)
+            got = session.run(done)
+    want = X.copy()
+    for i, (row, at) in enumerate(zip(rows, ids)):
+        want[i, at] = row
+    np.testing.assert_array_equal(got, want)
 
 
 def test_sizes_that_are_partly_known() -> None:

@@ -35,6 +35,24 @@ def assignments(tf: Any) -> list[Any]:
     ]
 
 
+@program("ScatterNdUpdate", "StridedSlice", tolerance=EXACT)
+def a_ring_of_rows(tf: Any) -> list[Any]:
+    """What a replay memory does: a variable is the index, and rows of several batches are replaced at once."""
+    ring, init = _variable(tf, ramp("float32", 2, 4, 3), "ring")
+    at, init_at = _variable(tf, np.array(1, np.int32), "at")
+    ids, rows = tf.placeholder(tf.int32, [2, 2]), tf.placeholder(tf.float32, [2, 2, 3])
+    feed = {ids: np.array([[0, 3], [2, 1]], np.int32), rows: noise("float32", 2, 2, 3)}
+    row, some = ring[0, at], ring[:, at:]
+    return [
+        [init, init_at],
+        [row, some],
+        ([tf.batch_scatter_update(ring, ids, rows)], feed),
+        [at.assign_add(2)],
+        [row, some],
+        ([tf.batch_scatter_update(ring, ids, rows)], {**feed, ids: np.array([[0, 3], [4, 1]], np.int32)}),
+    ]
+
+
 @program("VariableV2", "Assign", tolerance=ROUNDED)
 def readers_of_an_assignment(tf: Any) -> list[Any]:
     """What was read before is the variable's own memory, and so has what was assigned since."""
