@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from sparkflow.framework.apply import as_array
+from sparkflow.framework.conversions import VariableAggregation, VariableSynchronization
 from sparkflow.framework.graph import get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops.variable_store import VariableStore, store_of
@@ -136,15 +137,16 @@ class VariableScope:
             "initializer": self.initializer if initializer is None else initializer,
             "regularizer": None if regularizer is no_regularizer else regularizer,
             "reuse": (self._reuse or False) if reuse is None else reuse,
-            "trainable": trainable,
+            # what a custom getter is told: never None, as it may ask for it
+            "trainable": synchronization != VariableSynchronization.ON_READ if trainable is None else trainable,
             "collections": collections,
             "caching_device": self.caching_device if caching_device is None else caching_device,
             "partitioner": (self.partitioner if partitioner is None else partitioner) if use_auto_partition else None,
             "validate_shape": validate_shape,
             "use_resource": self.use_resource if use_resource is None else use_resource,
             "constraint": self.constraint if constraint is None else constraint,
-            "synchronization": synchronization,
-            "aggregation": aggregation,
+            "synchronization": VariableSynchronization.AUTO if synchronization is None else synchronization,
+            "aggregation": VariableAggregation.NONE if aggregation is None else aggregation,
         }
         full_name = f"{self._name}/{name}" if self._name else name
         graph = get_default_graph()

@@ -169,6 +169,26 @@ def test_custom_getter(graph: Graph) -> None:
     assert seen == ["s/w"]
 
 
+def test_a_custom_getter_is_told_what_is_trained(graph: Graph) -> None:
+    """Getters sort variables by it, and None would be neither."""
+    seen = {}
+
+    def getter(get: Any, name: str, **kwargs: Any) -> Any:
+        seen[name] = kwargs["trainable"], kwargs["synchronization"], kwargs["aggregation"]
+        return get(name=name, **kwargs)
+
+    on_read = tf.VariableSynchronization.ON_READ
+    with tf.variable_scope("s", custom_getter=getter):
+        tf.get_variable("a", [1])
+        tf.get_variable("b", [1], trainable=False)
+        tf.get_variable("c", [1], synchronization=on_read, aggregation=tf.VariableAggregation.SUM)
+    plain = tf.VariableSynchronization.AUTO, tf.VariableAggregation.NONE
+    assert seen == {
+        "s/a": (True, *plain), "s/b": (False, *plain), "s/c": (False, on_read, tf.VariableAggregation.SUM),
+    }  # fmt: skip
+    assert [v.op.name for v in tf.trainable_variables()] == ["s/a"]
+
+
 def test_custom_getter_may_say_less_or_more(graph: Graph) -> None:
     """The getter that it calls has TensorFlow's defaults, and takes what has no effect here."""
 
