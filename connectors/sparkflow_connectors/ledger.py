@@ -41,3 +41,16 @@ def starts(saved: list[int] | None, workers: int, batch_size: int, begin_epoch: 
     if epoch < begin_epoch or len(table) != workers or (table[:, 2] != batch_size).any():
         return [Start(max(epoch, begin_epoch), 0)] * workers
     return [Start(e, s, Mark(rows, crc) if s else None) for e, s, _, rows, crc in table.tolist()]
+
+
+def begun_again(saved: list[int] | None, workers: int, batch_size: int, begin_epoch: int = 0) -> str:
+    """What was otherwise when the checkpoint was written, so that the epoch it is in begins again, with rows that its
+    variables were trained on already; "" where none was under way, or it goes on."""
+    table = np.array(saved or [], np.int64).reshape(-1, 5)
+    under_way = len(table) and int(table[:, 0].min()) >= begin_epoch and bool(table[:, 1].any() or np.ptp(table[:, 0]))
+    batches = sorted({*table[:, 2].tolist()})
+    if not under_way or (len(table) == workers and batches == [batch_size]):
+        return ""
+    if len(table) != workers:
+        return f"by {len(table)} workers, and there are {workers}"
+    return f"with batches of {', '.join(map(str, batches))} rows, and batch_size is {batch_size}"

@@ -23,7 +23,7 @@ from sparkflow_connectors.graphs import EVAL_BATCH, EvaluationGraph, TrainingGra
 from sparkflow_connectors.idle import idle_feed
 from sparkflow_connectors.job import Announcement, Job
 from sparkflow_connectors.layout import Block
-from sparkflow_connectors.ledger import MARKS, POSITION, starts
+from sparkflow_connectors.ledger import MARKS, POSITION, begun_again, starts
 from sparkflow_connectors.pace import Board, Kind, Pace
 from sparkflow_connectors.partition import Partition
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, OutOfRangeError, UnavailableError
@@ -51,7 +51,8 @@ class Trainer:
         control: TaskControl,
     ):
         self.job, self.rank, self.chief, self.control, self.partition = job, rank, rank == 0, control, partition
-        self.starts = starts(everyone[0].position, job.workers, job.batch_size, job.begin_epoch)
+        ledger = everyone[0].position, job.workers, job.batch_size, job.begin_epoch
+        self.starts, self._begun_again = starts(*ledger), begun_again(*ledger)
         self.epoch, self.step, _ = self.starts[rank]
         self._first_epoch = self.epoch
         self.parts: TrainingGraph = training_graph(job, rank, cluster)
@@ -114,6 +115,11 @@ class Trainer:
         if checkpoint is not None:
             self._restorer.restore(session, checkpoint)
             self._say(f"resumed from {checkpoint} at epoch {self.epoch + 1}, step {self.step}")
+            if self._begun_again:
+                self._say(
+                    f"epoch {self.epoch + 1} was under way {self._begun_again}: it begins again, and its rows that were "
+                    "used before are used twice"
+                )
             for saver, name in ((self._saver, ""), (self._best_saver, BEST)):
                 state = tf.train.get_checkpoint_state(os.path.join(self.job.checkpoint_dir, name))
                 saver.recover_last_checkpoints(state.all_model_checkpoint_paths if state else [])

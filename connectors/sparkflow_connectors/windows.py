@@ -48,6 +48,12 @@ class Plan:
         """epoch -1 is the first pass, which epoch 0 uses as it is."""
         return np.random.Generator(np.random.Philox(key=[self.seed, self.rank], counter=[0, 0, window, epoch + 1]))
 
+    @property
+    def crc(self) -> int:
+        """Of what else an order of rows follows from besides the rows: where it is another one, a position in an epoch
+        means nothing. The rows of one window come alike, however large windows are, but are cut into other blocks."""
+        return crc32c(repr((self.seed, self.rank, self.validation, self.window_rows)).encode())
+
     def held(self, rows: int) -> int:
         """How many of the first `rows` rows are kept for validation; less than all of them."""
         return int(rows * self.validation)
@@ -74,7 +80,7 @@ def plan(seed: int, rank: int, validation: float, batch_size: int, row_bytes: in
 class Window(NamedTuple):
     """A window of the first pass. train: rows in the order of the first epoch, in one or more blocks; held: those for
     validation. Both are valid until the next window is asked for. rows: of the table so far; crc: of all rows so far,
-    in this order. last: no rows come after it."""
+    in this order, and of the plan. last: no rows come after it."""
 
     train: list[Block]
     held: Block
@@ -89,7 +95,8 @@ class Windows:
     def __init__(self, plan: Plan, layout: Layout):
         self._plan, self._layout = plan, layout
         self._raw, self._mixed = layout.empty(0), layout.empty(0)
-        self._filled = self._rows = self._crc = self._number = 0
+        self._filled = self._rows = self._number = 0
+        self._crc = plan.crc
 
     def __call__(self, pieces: Iterable[Piece]) -> Iterator[Window]:
         """The last window comes with `last`, and at once when its rows are known to be the last ones; a table without

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkflow_connectors.feeding import Mark, Start
-from sparkflow_connectors.ledger import starts
+from sparkflow_connectors.ledger import begun_again, starts
 
 # epoch, step, batch size, rows and checksum of the first pass; of each worker
 SAVED = [2, 5, 64, 320, 99, 2, 5, 64, 310, 98]
@@ -28,3 +28,11 @@ def test_a_micro_batch_begins_with_its_own_epoch() -> None:
     assert starts(None, 1, 64, begin_epoch=4) == [Start(4, 0)]
     assert starts(SAVED, 2, 64, begin_epoch=4) == [Start(4, 0)] * 2
     assert starts(SAVED, 2, 64, begin_epoch=2) == starts(SAVED, 2, 64)
+
+
+def test_who_begins_an_epoch_again_is_told_why() -> None:
+    assert begun_again(SAVED, 3, 64) == "by 2 workers, and there are 3"
+    assert begun_again(SAVED, 2, 32) == "with batches of 64 rows, and batch_size is 32"
+    assert begun_again([3, 0, 64, 0, 0, 2, 0, 64, 0, 0], 1, 64), "an asynchronous worker was an epoch ahead"
+    done = [2, 0, 64, 320, 99, 2, 0, 64, 310, 98]
+    assert not any(begun_again(*given) for given in [(SAVED, 2, 64), (None, 2, 64), (done, 3, 64), (SAVED, 3, 64, 4)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,12 @@ def test_other_rows_have_another_checksum() -> None:
     other[100]["a"], other[101]["a"] = other[101]["a"], other[100]["a"]
     before, after = crcs(pieces(150)), crcs(pieces_of(pa.Table.from_pylist(other, table(1).schema).to_batches(), JOB))
     assert before[0] == after[0] and before[1] != after[1] and before[2] != after[2]
+
+
+def test_windows_of_another_size_have_another_checksum() -> None:
+    """All rows are in one window of either, but later epochs permute other blocks of them."""
+    (mine,), (wide,) = (list(Windows(p, LAYOUT)(pieces(60))) for p in (PLAN, replace(PLAN, window_rows=1024)))
+    assert ids(mine.train[0]) == ids(wide.train[0]) and mine.crc != wide.crc
 
 
 def test_the_budget_is_kept_or_refused() -> None:
