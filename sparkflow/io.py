@@ -23,10 +23,10 @@ from sparkflow.ops.parsing import (
     VarLenFeature,
     decode_csv,
     parse_example,
-    parse_sequence_example,
     parse_single_example,
-    parse_single_sequence_example,
 )
+from sparkflow.ops.parsing_ragged import RaggedFeature
+from sparkflow.ops.parsing_sequences import parse_sequence_example, parse_single_sequence_example
 from sparkflow.ops.sparse_serialized import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
 from sparkflow.ops.strings import decode_base64, decode_raw, encode_base64
 from sparkflow.ops.strings_unicode import decode_json_example

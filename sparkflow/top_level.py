@@ -178,8 +178,8 @@ from sparkflow.ops.parsing import (
     decode_csv,
     parse_example,
     parse_single_example,
-    parse_single_sequence_example,
 )
+from sparkflow.ops.parsing_sequences import parse_single_sequence_example
 from sparkflow.ops.patches import extract_image_patches, extract_volume_patches
 from sparkflow.ops.printing import print_ as print
 from sparkflow.ops.quantization import (

@@ -117,8 +117,8 @@ class Trainer:
             self._say(f"resumed from {checkpoint} at epoch {self.epoch + 1}, step {self.step}")
             if self._begun_again:
                 self._say(
-                    f"epoch {self.epoch + 1} was under way {self._begun_again}: it begins again, and its rows that were "
-                    "used before are used twice"
+                    f"epoch {self.epoch + 1} was under way {self._begun_again}: it begins again, and its rows that "
+                    "were used before are used twice"
                 )
             for saver, name in ((self._saver, ""), (self._best_saver, BEST)):
                 state = tf.train.get_checkpoint_state(os.path.join(self.job.checkpoint_dir, name))

@@ -1,8 +1,9 @@
-"""Serialized Examples, SequenceExamples and CSV lines as tensors."""
+"""Serialized Examples and CSV lines as tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ from sparkflow.framework.shapes import Dims, TensorShape
 from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops.array import expand_dims
 from sparkflow.ops.array_join import concat
+from sparkflow.ops.checks import ensure_shape
+from sparkflow.ops.parsing_ragged import Found, RaggedFeature, composed
 from sparkflow.ops.sparse import sparse_reorder
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.dtypes import as_dtype
@@ -75,29 +78,14 @@ def _parsed_single(op: Operation) -> list[Dims]:
     return [(None, 1)] * sparse + [(None,)] * sparse + [(1,)] * sparse + dense
 
 
-def _parsed_sequence(op: Operation) -> list[Dims]:
-    a = op.attrs
-    c, f = len(a["context_sparse_types"]), len(a["feature_list_sparse_types"])
-    context: list[Dims] = [s.dims for s in a["context_dense_shapes"]]
-    lists: list[Dims] = [(None, *(s.dims or ())) for s in a["feature_list_dense_shapes"]]
-    first: list[Dims] = [(None, 1)] * c + [(None,)] * c + [(1,)] * c
-    second: list[Dims] = [(None, 2)] * f + [(None,)] * f + [(2,)] * f
-    return [*first, *context, *second, *lists]
-
-
-def _parsed_sequences(op: Operation) -> list[Dims]:
-    a, rows = op.attrs, op.inputs[0].shape.dims_
-    ragged = len(a["context_ragged_value_types"]), len(a["feature_list_ragged_value_types"])
-    if rows is None or any(ragged):
-        lists_of = 3 * len(a["feature_list_sparse_types"]) + 2 * len(a["feature_list_dense_types"]) + 3 * ragged[1]
-        return [None] * (3 * len(a["context_sparse_types"]) + len(a["Tcontext_dense"]) + 2 * ragged[0] + lists_of)
-    n = len(rows)
-    c, f, d = len(a["context_sparse_types"]), len(a["feature_list_sparse_types"]), len(a["feature_list_dense_types"])
-    context: list[Dims] = [(*rows, *(s.dims or ())) for s in a["context_dense_shapes"]]
-    lists: list[Dims] = [(*rows, None, *(s.dims or ())) for s in a["feature_list_dense_shapes"]]
-    first: list[Dims] = [(None, n + 1)] * c + [(None,)] * c + [(n + 1,)] * c
-    second: list[Dims] = [(None, n + 2)] * f + [(None,)] * f + [(n + 2,)] * f
-    return [*first, *context, *second, *lists, *[rows] * d]
+def _parsed_any(op: Operation) -> list[Dims]:
+    """Of a batch, or of a single one."""
+    rows, a = op.inputs[0].shape.dims_, op.attrs
+    ragged = len(a["ragged_value_types"])
+    if rows is None:
+        return [None] * (3 * len(a["sparse_types"]) + len(a["Tdense"])) + [(None,)] * (2 * ragged)
+    splits = (rows[0] + 1 if rows[0] is not None else None,) if rows else (None,)
+    return [*(_parsed if rows else _parsed_single)(op), *[(None,)] * ragged, *[splits] * ragged]
 
 
 op(
@@ -107,49 +95,19 @@ op(
     "sparse_shapes: Nsparse * int64, dense_values: [Tdense]",
     _parsed,
 )
-op(  # what TensorFlow 2 writes; ragged features are refused when it runs
+op(  # what TensorFlow 2 writes
     "ParseExampleV2",
     "serialized: string, names: string, sparse_keys: string, dense_keys: string, ragged_keys: string, "
     "dense_defaults: [Tdense] -> sparse_indices: num_sparse * int64, sparse_values: [sparse_types], "
     "sparse_shapes: num_sparse * int64, dense_values: [Tdense], ragged_values: [ragged_value_types], "
     "ragged_row_splits: [ragged_split_types]",
+    _parsed_any,
 )
 op(
     "ParseSingleExample",
     "serialized: string, dense_defaults: [Tdense] -> sparse_indices: num_sparse * int64, "
     "sparse_values: [sparse_types], sparse_shapes: num_sparse * int64, dense_values: [Tdense]",
     _parsed_single,
-)
-op(
-    "ParseSingleSequenceExample",
-    "serialized: string, feature_list_dense_missing_assumed_empty: string, "
-    "context_sparse_keys: Ncontext_sparse * string, context_dense_keys: Ncontext_dense * string, "
-    "feature_list_sparse_keys: Nfeature_list_sparse * string, feature_list_dense_keys: Nfeature_list_dense * string, "
-    "context_dense_defaults: [Tcontext_dense], debug_name: string -> "
-    "context_sparse_indices: Ncontext_sparse * int64, context_sparse_values: [context_sparse_types], "
-    "context_sparse_shapes: Ncontext_sparse * int64, context_dense_values: [Tcontext_dense], "
-    "feature_list_sparse_indices: Nfeature_list_sparse * int64, "
-    "feature_list_sparse_values: [feature_list_sparse_types], "
-    "feature_list_sparse_shapes: Nfeature_list_sparse * int64, feature_list_dense_values: [feature_list_dense_types]",
-    _parsed_sequence,
-)
-op(  # ragged features are refused when it runs
-    "ParseSequenceExampleV2",
-    "serialized: string, debug_name: string, context_sparse_keys: string, context_dense_keys: string, "
-    "context_ragged_keys: string, feature_list_sparse_keys: string, feature_list_dense_keys: string, "
-    "feature_list_ragged_keys: string, feature_list_dense_missing_assumed_empty: bool, "
-    "context_dense_defaults: [Tcontext_dense] -> "
-    "context_sparse_indices: Ncontext_sparse * int64, context_sparse_values: [context_sparse_types], "
-    "context_sparse_shapes: Ncontext_sparse * int64, context_dense_values: [Tcontext_dense], "
-    "context_ragged_values: [context_ragged_value_types], context_ragged_row_splits: [context_ragged_split_types], "
-    "feature_list_sparse_indices: Nfeature_list_sparse * int64, "
-    "feature_list_sparse_values: [feature_list_sparse_types], "
-    "feature_list_sparse_shapes: Nfeature_list_sparse * int64, feature_list_dense_values: [feature_list_dense_types], "
-    "feature_list_dense_lengths: Nfeature_list_dense * int64, "
-    "feature_list_ragged_values: [feature_list_ragged_value_types], "
-    "feature_list_ragged_outer_splits: [feature_list_ragged_split_types], "
-    "feature_list_ragged_inner_splits: [feature_list_ragged_split_types]",
-    _parsed_sequences,
 )
 op(
     "DecodeCSV", "records: string, record_defaults: [OUT_TYPE] -> output: [OUT_TYPE]",
@@ -170,8 +128,13 @@ class _Spec:
         self.features = dict(sorted(features.items()))
         self.sparse: dict[str, Any] = {}
         self.dense: dict[str, FixedLenFeature | FixedLenSequenceFeature] = {}
+        self.ragged: dict[str, tuple[Any, Any]] = {}  # of values, of row_splits
         for key, feature in self.features.items():
             self._add(key, feature)
+        kinds = {"Dense": self.dense, "Sparse": self.sparse, "Ragged": self.ragged}
+        for (one, mine), (other, its) in combinations(kinds.items(), 2):
+            if both := sorted(mine.keys() & its.keys()):
+                raise ValueError(f"{one} and {other.lower()} keys must not intersect, and both have {both}")
 
     def _add(self, key: str, feature: Any) -> None:
         if isinstance(feature, VarLenFeature):
@@ -186,6 +149,12 @@ class _Spec:
                     f"Unsupported: FixedLenSequenceFeature requires allow_missing to be True (feature {key!r})"
                 )
             self.dense[key] = feature
+        elif isinstance(feature, RaggedFeature):
+            for its_key, dtype in feature.keys(key).items():
+                types = _stored(its_key, dtype), feature.row_splits_dtype
+                if self.ragged.setdefault(its_key, types) != types:
+                    told = [" with row_splits of ".join(t.name for t in one) for one in (types, self.ragged[its_key])]
+                    raise ValueError(f"Conflicting type {told[0]} vs {told[1]} for feature {its_key!r}")
         else:
             raise ValueError(f"Feature {key!r}: unsupported {type(feature).__name__}")
 
@@ -208,10 +177,18 @@ class _Spec:
         defaults = [_default(f, t, d) for f, t, d in zip(self.dense.values(), types, dims)]
         return types, [Shape(d) for d in dims], defaults
 
-    def collected(self, sparse: dict[str, SparseTensor], dense: dict[str, Tensor]) -> dict[str, Any]:
+    def collected(
+        self,
+        sparse: dict[str, SparseTensor],
+        dense: dict[str, Tensor],
+        ragged: Found | None = None,
+        single: bool = False,
+    ) -> dict[str, Any]:
         out: dict[str, Any] = {}
         for key, feature in self.features.items():
-            if isinstance(feature, SparseFeature):
+            if isinstance(feature, RaggedFeature):
+                out[key] = composed(feature, key, ragged or {}, single)
+            elif isinstance(feature, SparseFeature):
                 out[key] = _composed(feature, sparse)
             else:
                 out[key] = sparse[key] if isinstance(feature, VarLenFeature) else dense[key]
@@ -257,10 +234,13 @@ def parse_example(
     """Serialized tf.train.Example messages [n] as a dict of tensors.
 
     features: name -> FixedLenFeature ([n, ...shape]), VarLenFeature or SparseFeature (SparseTensor [n, ...]),
-    FixedLenSequenceFeature ([n, most, ...shape]). example_names: for messages. Raises InvalidArgumentError in the step
-    on a message that is none, a feature of another type or size, and one that is missing without a default.
+    FixedLenSequenceFeature ([n, most, ...shape]), RaggedFeature (RaggedTensor [n, ...]). example_names: for messages.
+    Raises InvalidArgumentError in the step on a message that is none, a feature of another type or size, and one that
+    is missing without a default.
     """
     spec = _Spec(features)
+    if spec.ragged:
+        return _with_ragged(spec, serialized, name or "ParseExample", example_names, single=False)
     types, dims, defaults = spec.dense_attrs()
     names = np.empty(0, object) if example_names is None else example_names
     attrs = {"sparse_types": list(spec.sparse.values()), "dense_shapes": dims, "Tdense": types,
@@ -274,6 +254,8 @@ def parse_single_example(
 ) -> dict[str, Any]:
     """The same of one message, a string scalar: without the first dimension."""
     spec = _Spec(features)
+    if spec.ragged:
+        return _with_ragged(spec, serialized, name or "ParseSingleExample", example_names, single=True)
     types, dims, defaults = spec.dense_attrs()
     attrs = {"num_sparse": len(spec.sparse), "sparse_keys": list(spec.sparse), "dense_keys": list(spec.dense),
              "sparse_types": list(spec.sparse.values()), "dense_shapes": dims, "Tdense": types}  # fmt: skip
@@ -281,93 +263,25 @@ def parse_single_example(
     return spec.collected(*_outputs(spec, apply_op("ParseSingleExample", inputs, attrs, name or "ParseSingleExample")))
 
 
+def _with_ragged(spec: _Spec, serialized: Any, name: str, example_names: Any, single: bool) -> dict[str, Any]:
+    types, dims, defaults = spec.dense_attrs()
+    serialized = convert_to_tensor(serialized, "string")
+    serialized = ensure_shape(serialized, [] if single else [None])
+    keys = [[] if example_names is None else example_names, list(spec.sparse), list(spec.dense), list(spec.ragged)]
+    attrs = {"num_sparse": len(spec.sparse), "sparse_types": list(spec.sparse.values()), "Tdense": types,
+             "dense_shapes": dims, "ragged_value_types": [v for v, _ in spec.ragged.values()],
+             "ragged_split_types": [s for _, s in spec.ragged.values()]}  # fmt: skip
+    texts = [convert_to_tensor(np.array(k, object), "string") for k in keys]
+    found = apply_op("ParseExampleV2", [serialized, *texts, defaults], attrs, name)
+    r = len(spec.ragged)
+    ragged = dict(zip(spec.ragged, zip(found[-2 * r : -r], found[-r:], strict=True), strict=True))
+    return spec.collected(*_outputs(spec, found[: -2 * r]), ragged, single)
+
+
 def _outputs(spec: _Spec, found: list[Tensor]) -> tuple[dict[str, SparseTensor], dict[str, Tensor]]:
     s = len(spec.sparse)
     sparse = {k: SparseTensor(found[i], found[s + i], found[2 * s + i]) for i, k in enumerate(spec.sparse)}
     return sparse, dict(zip(spec.dense, found[3 * s :]))
-
-
-class _Sequences:
-    """What a SequenceExample is to give: the context's features, and lists of features by name."""
-
-    def __init__(self, context_features: Features | None, sequence_features: Features | None):
-        if not context_features and not sequence_features:
-            raise ValueError("Missing features.")
-        self.context = _Spec(context_features) if context_features else None
-        types, dims, self.defaults = self.context.dense_attrs() if self.context else ([], [], [])
-        lists = dict(sorted((sequence_features or {}).items()))
-        wrong = [k for k, f in lists.items() if not isinstance(f, FixedLenSequenceFeature | VarLenFeature)]
-        if wrong:
-            raise ValueError(f"Feature {wrong[0]!r}: a sequence is a FixedLenSequenceFeature or a VarLenFeature")
-        self.dense = {k: f for k, f in lists.items() if isinstance(f, FixedLenSequenceFeature)}
-        self.sparse = {k: f for k, f in lists.items() if isinstance(f, VarLenFeature)}
-        self.context_sparse = dict(self.context.sparse) if self.context else {}
-        self.context_dense = list(self.context.dense) if self.context else []
-        self.attrs = {
-            "Ncontext_sparse": len(self.context_sparse), "Nfeature_list_sparse": len(self.sparse),
-            "Nfeature_list_dense": len(self.dense), "context_sparse_types": list(self.context_sparse.values()),
-            "Tcontext_dense": types, "context_dense_shapes": dims,
-            "feature_list_sparse_types": [_stored(k, f.dtype) for k, f in self.sparse.items()],
-            "feature_list_dense_types": [_stored(k, f.dtype) for k, f in self.dense.items()],
-            "feature_list_dense_shapes": [Shape(TensorShape(f.shape).dims_) for f in self.dense.values()],
-        }  # fmt: skip
-
-    def collected(self, found: list[Tensor]) -> tuple[dict[str, Any], dict[str, Any], list[Tensor]]:
-        """(context, sequences, what an op gives beside them)."""
-        c, s, d = len(self.context_sparse), len(self.sparse), len(self.context_dense)
-        first, rest = found[: 3 * c + d], found[3 * c + d :]
-        own = self.context.collected(*_outputs(self.context, first)) if self.context else {}
-        sequences: dict[str, Any] = {
-            k: SparseTensor(rest[i], rest[s + i], rest[2 * s + i]) for i, k in enumerate(self.sparse)
-        }
-        return own, sequences | dict(zip(self.dense, rest[3 * s :])), rest[3 * s + len(self.dense) :]
-
-
-def parse_single_sequence_example(
-    serialized: Any,
-    context_features: Features | None = None,
-    sequence_features: Features | None = None,
-    example_name: Any = None,
-    name: str | None = None,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(context, sequences) of one serialized tf.train.SequenceExample. sequence_features: FixedLenSequenceFeature
-    ([steps, ...shape]) or VarLenFeature (SparseTensor [steps, most])."""
-    spec = _Sequences(context_features, sequence_features)
-    may_miss = np.array([k for k, f in spec.dense.items() if f.allow_missing], object)
-    inputs = [
-        serialized, convert_to_tensor(may_miss, "string"), list(spec.context_sparse), spec.context_dense,
-        list(spec.sparse), list(spec.dense), spec.defaults, "" if example_name is None else example_name,
-    ]  # fmt: skip
-    attrs = spec.attrs | {"Ncontext_dense": len(spec.context_dense)}
-    found = apply_op("ParseSingleSequenceExample", inputs, attrs, name or "ParseSingleSequenceExample")
-    return spec.collected(found)[:2]
-
-
-def parse_sequence_example(
-    serialized: Any,
-    context_features: Features | None = None,
-    sequence_features: Features | None = None,
-    example_names: Any = None,
-    name: str | None = None,
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]:
-    """(context, sequences, lengths) of serialized tf.train.SequenceExample messages [n].
-
-    sequence_features: FixedLenSequenceFeature ([n, most steps, ...shape], filled up with zeros or empty strings;
-    lengths has the steps of each message, int64 [n]) or VarLenFeature (SparseTensor [n, most steps, most]). Raises
-    InvalidArgumentError in the step as `parse_example` does.
-    """
-    spec = _Sequences(context_features, sequence_features)
-    names = np.empty(0, object) if example_names is None else example_names
-    keys = [list(spec.context_sparse), spec.context_dense, [], list(spec.sparse), list(spec.dense), []]
-    may_miss = convert_to_tensor(np.array([f.allow_missing for f in spec.dense.values()], bool))
-    texts = [convert_to_tensor(np.array(k, object), "string") for k in keys]
-    ragged = ("context_ragged_value_types", "context_ragged_split_types", "feature_list_ragged_value_types",
-              "feature_list_ragged_split_types")  # fmt: skip
-    inputs = [serialized, convert_to_tensor(names, "string"), *texts, may_miss, spec.defaults]
-    attrs = spec.attrs | {key: [] for key in ragged}
-    found = apply_op("ParseSequenceExampleV2", inputs, attrs, name or "ParseSequenceExample")
-    own, sequences, lengths = spec.collected(found)
-    return own, sequences, dict(zip(spec.dense, lengths))
 
 
 def decode_csv(

@@ -239,3 +239,75 @@ def test_lines(graph: Any) -> None:
         run(tf.decode_csv(["1,2,3"], [[0], [0]]))
     with pytest.raises(tf.errors.InvalidArgumentError, match="Field 0 in record 0 is not a valid int32: x"):
         run(tf.decode_csv(["x"], [[0]]))
+
+
+# ---------------------------------------------------------------------- ragged features
+
+
+ROWS = [
+    example(v=[3, 1, 4, 1, 5, 9], cut=[0, 2, 2, 6], six=[1.0] * 6),
+    example(v=[2, 7], cut=[0, 2], six=[2.0] * 6),
+    b"",
+]
+
+
+@pytest.mark.parametrize("kind", [tf.int32, tf.int64])
+def test_ragged_features_of_a_batch(graph: Any, kind: Any) -> None:
+    part = tf.io.RaggedFeature
+    spec = {
+        "v": part(tf.int64, row_splits_dtype=kind),
+        "rows": part(tf.int64, "v", [part.RowSplits("cut")], kind),
+        "pairs": part(tf.float32, "six", [part.UniformRowLength(3), part.UniformRowLength(2)]),
+        "x": tf.FixedLenFeature([], tf.float32, 0.5),
+        "w": tf.VarLenFeature(tf.string),
+    }
+    parsed = tf.io.parse_example(ROWS, spec)
+    assert parsed["v"].row_splits.dtype == kind and parsed["x"].shape.as_list() == [3]
+    found = run(parsed)
+    assert found["v"].to_list() == [[3, 1, 4, 1, 5, 9], [2, 7], []]
+    assert found["rows"].to_list() == [[[3, 1], [], [4, 1, 5, 9]], [[2, 7]], []]
+    assert found["pairs"].values.shape == (2, 3, 2) and found["pairs"].row_splits.tolist() == [0, 1, 2, 2]
+    assert found["x"].tolist() == [0.5] * 3 and found["w"].dense_shape.tolist() == [3, 0]
+
+
+PARTITIONS = [
+    ("RowSplits", [[0, 2, 2, 3], [0, 1]]),
+    ("RowLengths", [[2, 0, 1], [1]]),
+    ("RowStarts", [[0, 2, 2], [0]]),
+    ("RowLimits", [[2, 2, 3], [1]]),
+    ("ValueRowIds", [[0, 0, 2], [0]]),
+]
+
+
+@pytest.mark.parametrize(("how", "cuts"), PARTITIONS)
+def test_each_way_to_cut_values_into_rows(graph: Any, how: str, cuts: list[list[int]]) -> None:
+    cut = getattr(tf.io.RaggedFeature, how)("cut")
+    feature = tf.io.RaggedFeature(tf.string, "v", [cut])
+    messages = [example(v=[b"a", b"b", b"c"], cut=cuts[0]), example(v=[b"d"], cut=cuts[1])]
+    batch, one = tf.io.parse_example(messages, {"f": feature}), tf.io.parse_single_example(messages[0], {"f": feature})
+    (many,), (single,) = run(batch).values(), run(one).values()
+    assert many.to_list() == [[[b"a", b"b"], [], [b"c"]], [[b"d"]]] and single.to_list() == many.to_list()[0]
+
+
+def test_rows_of_rows_and_values_alone(graph: Any) -> None:
+    part = tf.io.RaggedFeature
+    message = example(v=[1, 2, 3, 4], outer=[1, 2], inner=[2, 0, 2])
+    spec = {"deep": part(tf.int64, "v", [part.RowLengths("outer"), part.RowLengths("inner")]), "v": part(tf.int64)}
+    found = run(tf.io.parse_single_example(message, spec))
+    assert found["deep"].to_list() == [[[1, 2]], [[], [3, 4]]] and found["v"].tolist() == [1, 2, 3, 4]
+
+
+def test_ragged_features_that_do_not_fit(graph: Any) -> None:
+    part = tf.io.RaggedFeature
+    with pytest.raises(ValueError, match="Dense and ragged keys must not intersect"):
+        tf.io.parse_example(ROWS, {"v": part(tf.int64), "x": part(tf.int64, "n"), "n": SPEC["n"]})
+    with pytest.raises(ValueError, match="Conflicting type string with row_splits of int32 vs int64"):
+        tf.io.parse_example(ROWS, {"v": part(tf.int64), "w": part(tf.string, "v")})
+    with pytest.raises(ValueError, match="row_splits_dtype must be"):
+        part(tf.int64, row_splits_dtype=tf.int8)
+    with pytest.raises(TypeError, match="a partition is"):
+        part(tf.int64, "v", ["cut"])
+    with pytest.raises(tf.errors.UnimplementedError, match="not for sequences"):
+        tf.io.parse_sequence_example(ROWS, {"v": part(tf.int64)})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Data types don't match"):
+        run(tf.io.parse_example(ROWS, {"v": part(tf.string)}))

@@ -144,3 +144,12 @@ def test_a_sparse_tensor_times_and_over_a_dense_one(graph: Any) -> None:
         grads = session.run(tf.gradients((sp * dense).values, [sp.values, dense]))
     np.testing.assert_allclose(grads[0], [2, 4, 6])
     np.testing.assert_allclose(grads[1], [[0, 1, 0], [-2, 0, 3]])
+
+
+@pytest.mark.parametrize("size", [10, 2**62])
+def test_reorder_by_rows_whatever_the_columns_are(graph: Any, size: int) -> None:
+    """A place outside the shape is none of the next row; nor do places run into each other where shapes are huge."""
+    at = np.array([[8, 1], [1, 1], [0, 12], [1, 0]], np.int64)
+    found = tf.sparse_reorder(tf.SparseTensor(at, [0, 1, 2, 3], [9, size]))
+    with tf.Session() as session:
+        assert session.run(found).indices.tolist() == [[0, 12], [1, 0], [1, 1], [8, 1]]

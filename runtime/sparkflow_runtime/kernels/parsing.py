@@ -190,18 +190,26 @@ def dense_columns(examples: Examples, wanted: list[Dense], defaults: Sequence[An
     return out
 
 
-def sparse_columns(examples: Examples, columns: Sequence[int], kinds: Sequence[int]) -> list[tuple[Any, Any, Any]]:
-    """(indices [n, 2], values [n], shape [2]) of each. Features of one kind are read in one go."""
+def _lists(examples: Examples, columns: Sequence[int], kinds: Sequence[int]) -> list[tuple[Any, Any]]:
+    """(values, how many each message has) of each. Features of one kind are read in one go."""
     for column, kind in zip(columns, kinds):
         examples.check_kind(column, kind)
-    out: dict[int, tuple[Any, Any, Any]] = {}
+    out: dict[int, tuple[Any, Any]] = {}
     for kind in dict.fromkeys(kinds):
         mine = [column for column, own in zip(columns, kinds) if own == kind]
         found, counts = examples.found.ragged(mine, kind)
         for column, values, lengths in zip(mine, found, counts):
-            values = examples.strings(values) if kind == BYTES_LIST else values
-            out[column] = (*_places(examples.count, lengths, len(values)), values)
-    return [(places, values, shape) for places, shape, values in map(out.__getitem__, columns)]
+            out[column] = (examples.strings(values) if kind == BYTES_LIST else values), lengths
+    return [out[column] for column in columns]
+
+
+def sparse_columns(examples: Examples, columns: Sequence[int], kinds: Sequence[int]) -> list[tuple[Any, Any, Any]]:
+    """(indices [n, 2], values [n], shape [2]) of each."""
+    found = []
+    for values, lengths in _lists(examples, columns, kinds):
+        places, shape = _places(examples.count, lengths, len(values))
+        found.append((places, values, shape))
+    return found
 
 
 def _places(count: int, lengths: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray]:
@@ -215,22 +223,25 @@ def _places(count: int, lengths: np.ndarray, total: int) -> tuple[np.ndarray, np
     return places, np.array([count, lengths.max(initial=0)], np.int64)
 
 
-Parsed = tuple[list[tuple[Any, Any, Any]], list[np.ndarray]]
+Parsed = tuple[list[tuple[Any, Any, Any]], list[np.ndarray], list[tuple[Any, Any]]]
 
 
 def _parse(
-    node: Node, sparse_kinds: list[int], dense_kinds: list[int]
-) -> Callable[[Any, Any, Sequence[bytes], Sequence[bytes], Sequence[Any]], Parsed]:
-    first = len(sparse_kinds)
+    node: Node, sparse_kinds: list[int], dense_kinds: list[int], ragged_kinds: Sequence[int] = ()
+) -> Callable[..., Parsed]:
+    first, last = len(sparse_kinds), len(sparse_kinds) + len(dense_kinds)
     shapes = [s.dims for s in node.attrs["dense_shapes"]]
     wanted = [Dense(first + i, k, d) for i, (k, d) in enumerate(zip(dense_kinds, shapes))]
     singles = [MISSING] * first + [one.kind if one.is_single else MISSING for one in wanted]
+    singles += [MISSING] * len(ragged_kinds)
 
     def run(
-        serialized: Any, names: Any, sparse_keys: Sequence[bytes], dense_keys: Sequence[bytes], defaults: Sequence[Any]
-    ) -> Parsed:
-        examples = Examples(serialized, names, (*sparse_keys, *dense_keys), singles)
-        return sparse_columns(examples, range(first), sparse_kinds), dense_columns(examples, wanted, defaults)
+        serialized: Any, names: Any, sparse_keys: Sequence[bytes], dense_keys: Sequence[bytes], defaults: Sequence[Any],
+        ragged_keys: Sequence[bytes] = (),
+    ) -> Parsed:  # fmt: skip
+        examples = Examples(serialized, names, (*sparse_keys, *dense_keys, *ragged_keys), singles)
+        sparse, dense = sparse_columns(examples, range(first), sparse_kinds), dense_columns(examples, wanted, defaults)
+        return sparse, dense, _lists(examples, range(last, last + len(ragged_kinds)), ragged_kinds)
 
     return run
 
@@ -254,23 +265,32 @@ def _parse_example(node: Node) -> Callable[..., Any]:
 
     def run(serialized: Any, names: Any, *rest: Any) -> list[Any]:
         sparse_keys, dense_keys = [text(k) for k in rest[:s]], [text(k) for k in rest[s : s + d]]
-        return _flat(*parse(serialized, names, sparse_keys, dense_keys, rest[s + d :]))
+        return _flat(*parse(serialized, names, sparse_keys, dense_keys, rest[s + d :])[:2])
 
     return run
 
 
 @bound("ParseExampleV2", multi=True, devices=_CPU)
 def _parse_example_v2(node: Node) -> Callable[..., Any]:
-    if node.attr("ragged_value_types"):
-        raise InvalidArgumentError(f"{node.name}: ParseExampleV2 with ragged features is not supported")
-    parse = _parse(node, kinds_of(node.attrs["sparse_types"]), kinds_of(node.attrs["Tdense"]))
+    ragged_kinds = kinds_of(node.attrs["ragged_value_types"])
+    split_types = [t.np for t in node.attrs["ragged_split_types"]]
+    parse = _parse(node, kinds_of(node.attrs["sparse_types"]), kinds_of(node.attrs["Tdense"]), ragged_kinds)
 
-    def run(serialized: Any, names: Any, sparse_keys: Any, dense_keys: Any, _ragged: Any, *defaults: Any) -> list[Any]:
+    def run(serialized: Any, names: Any, sparse_keys: Any, dense_keys: Any, ragged: Any, *defaults: Any) -> list[Any]:
         single = np.ndim(serialized) == 0
-        sparse, dense = parse(serialized, names, texts(sparse_keys), texts(dense_keys), defaults)
-        return _single(sparse, dense) if single else _flat(sparse, dense)
+        keys = texts(sparse_keys), texts(dense_keys), defaults, texts(ragged)
+        sparse, dense, lists = parse(serialized, names, *keys)
+        splits = [_splits(lengths, kind, single) for (_, lengths), kind in zip(lists, split_types)]
+        return [*(_single if single else _flat)(sparse, dense), *[values for values, _ in lists], *splits]
 
     return run
+
+
+def _splits(lengths: np.ndarray, kind: Any, single: bool) -> np.ndarray:
+    """Where each message's values begin, and the last one's end; nothing of a message alone."""
+    if single:
+        return np.empty(0, kind)
+    return np.cumsum([0, *lengths], dtype=kind)
 
 
 @bound("ParseSingleExample", multi=True, devices=_CPU)
@@ -280,7 +300,7 @@ def _parse_single_example(node: Node) -> Callable[..., Any]:
     sparse_keys, dense_keys = texts(node.attrs["sparse_keys"]), texts(node.attrs["dense_keys"])
 
     def whole(serialized: Any, *defaults: Any) -> list[Any]:
-        return _single(*parse(serialized, [], sparse_keys, dense_keys, defaults))
+        return _single(*parse(serialized, [], sparse_keys, dense_keys, defaults)[:2])
 
     dims = [tuple(s.dims) for s in node.attrs["dense_shapes"]]
     if sparse_keys or not all(Dense(0, *each).is_single for each in zip(kinds, dims)):

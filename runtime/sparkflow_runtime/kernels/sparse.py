@@ -145,7 +145,11 @@ _cwise("SparseDenseCwiseDiv", lambda xp, a, b: a / b if a.dtype.kind not in "iu"
 @kernel("SparseReorder", multi=True)
 def _reorder(xp: Any, indices: Any, values: Any, shape: Any) -> Any:
     check_parts("SparseReorder", indices, values, shape)
-    order = xp.argsort(_flat(xp, indices, ints(shape)), kind="stable")
+    sizes = ints(shape)
+    if math.prod(sizes) < 2**63 and bool(((indices >= 0) & (indices < xp.asarray(sizes, indices.dtype))).all()):
+        order = xp.argsort(_flat(xp, indices, sizes), kind="stable")
+    else:  # places outside the shape, as those of a SparseFeature may be, would be taken for others inside it
+        order = xp.lexsort(xp.ascontiguousarray(indices.T[::-1]))
     return indices[order], values[order]
 
 

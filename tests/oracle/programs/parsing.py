@@ -67,6 +67,44 @@ expression(
     ops=("ParseSingleExample",),
 )
 
+_rows = np.empty(2, object)
+_rows[:] = [
+    _example(v=[3, 1, 4, 1, 5, 9], cut=[0, 2, 2, 6], ids=[0, 0, 2, 2, 2, 3], x=[1.0] * 6, outer=[1, 2], n=[4]),
+    _example(v=[2, 7], cut=[0, 2], ids=[0, 1], x=[2.0] * 6, outer=[1]),
+]
+
+
+def _ragged(tf: Any, parse: Any, m: Any) -> list[Any]:
+    part = tf.io.RaggedFeature
+    found = parse(
+        m,
+        {
+            "v": part(tf.int64),
+            "splits": part(tf.int64, "v", [part.RowSplits("cut")]),
+            "ids": part(tf.int64, "v", [part.ValueRowIds("ids")]),
+            "deep": part(tf.int64, "v", [part.RowLengths("outer"), part.RowSplits("cut")]),
+            "pairs": part(tf.float32, "x", [part.UniformRowLength(3), part.UniformRowLength(2)], tf.int64),
+            "n": tf.io.FixedLenFeature([], tf.int64, 7),
+            "words": tf.io.VarLenFeature(tf.string),
+        },
+    )
+    out = []
+    for _, value in sorted(found.items()):
+        many = hasattr(value, "nested_row_splits")
+        out += [*value.nested_row_splits, value.flat_values] if many else _flat({"": value})
+    return out
+
+
+for _name, _messages in (("parse-ragged", _rows), ("parse-ragged-none", _rows[:0])):
+    expression(
+        _name, [_messages], lambda tf, m: _ragged(tf, tf.io.parse_example, tf.reshape(m, [-1])),
+        ops=("ParseExampleV2",), one_way="TensorFlow makes a RaggedRange",
+    )  # fmt: skip
+expression(
+    "parse-ragged-single", [_rows[:1]],
+    lambda tf, m: _ragged(tf, tf.io.parse_single_example, tf.reshape(m, [])), ops=("ParseExampleV2",),
+)  # fmt: skip
+
 _sequence = train.SequenceExample()
 _sequence.context.feature["length"].int64_list.value.append(2)
 _sequence.context.feature["tags"].bytes_list.value.extend([b"t", b"u"])
