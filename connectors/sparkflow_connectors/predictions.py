@@ -26,11 +26,11 @@ _TYPES = {
 }  # fmt: skip
 
 
-def arrow_type(name: str, dtype: DType, shape: Sequence[int | None]) -> pa.DataType:
-    """shape: of a row. Raises InvalidArgumentError on a dtype that no column has."""
+def arrow_type(name: str, dtype: DType, shape: Sequence[int | None], what: str = "Prediction") -> pa.DataType:
+    """shape: of a row. what: has that name. Raises InvalidArgumentError on a dtype that no column has."""
     found = _TYPES.get(dtype.base_dtype.name)
     if found is None:
-        raise InvalidArgumentError(f"Prediction {name!r} is {dtype.name}, which no column holds: cast it in the graph")
+        raise InvalidArgumentError(f"{what} {name!r} is {dtype.name}, which no column holds: cast it in the graph")
     for _ in shape:
         found = pa.list_(pa.field("element", found))
     return found

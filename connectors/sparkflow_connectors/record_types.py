@@ -97,9 +97,8 @@ def check_schema(schema: pa.Schema, record_type: str) -> None:
         raise InvalidArgumentError(f"recordType: expected one of {', '.join(RECORD_TYPES)}, got {record_type!r}")
     if record_type == BYTE_ARRAY:
         if len(schema) != 1 or not is_text(schema.field(0).type):
-            raise InvalidArgumentError(
-                f"recordType ByteArray takes one binary column; the table has {', '.join(map(str, schema)) or 'none'}"
-            )
+            there = ", ".join(f"{field.name}: {field.type}" for field in schema) or "none"
+            raise InvalidArgumentError(f"recordType ByteArray takes one binary column; the table has {there}")
         return
     deepest = 2 if record_type == SEQUENCE_EXAMPLE else 1
     names = set[str]()

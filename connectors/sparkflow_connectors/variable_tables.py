@@ -16,6 +16,7 @@ import pyarrow as pa
 
 import sparkflow as tf
 from sparkflow_connectors.model import Model
+from sparkflow_connectors.plain_types import plain_array
 from sparkflow_connectors.predictions import arrow_type, column
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError, PermissionDeniedError
 
@@ -36,27 +37,31 @@ def prefix_of(checkpoint: Any) -> str:
     return os.fspath(checkpoint)
 
 
+def _newest(checkpoint: str) -> str:
+    """The prefix itself, or that of a folder's newest checkpoint. Raises NotFoundError on a folder without one."""
+    if os.path.isdir(checkpoint):
+        newest = tf.train.latest_checkpoint(checkpoint)
+        if newest is None:
+            raise NotFoundError(f"{checkpoint} holds no checkpoint")
+        checkpoint = newest
+    return os.path.abspath(checkpoint)
+
+
 class Rows:
     """A variable in a checkpoint (a Model, a prefix, or a folder: its newest). Raises NotFoundError where it is not
     there, InvalidArgumentError where it is one value."""
 
     def __init__(self, checkpoint: Any, name: str):
-        checkpoint = prefix_of(checkpoint)
-        if os.path.isdir(checkpoint):
-            newest = tf.train.latest_checkpoint(checkpoint)
-            if newest is None:
-                raise NotFoundError(f"{checkpoint} holds no checkpoint")
-            checkpoint = newest
-        self.checkpoint, self.name = os.path.abspath(checkpoint), name.removesuffix(":0")
+        self.checkpoint, self.name = _newest(prefix_of(checkpoint)), name.removesuffix(":0")
         self._reader = tf.train.NewCheckpointReader(self.checkpoint)
         shapes = self._reader.get_variable_to_shape_map()
         if self.name not in shapes:
-            raise NotFoundError(f"Checkpoint {checkpoint} has no variable {name!r}; it has {', '.join(shapes)}")
+            raise NotFoundError(f"Checkpoint {self.checkpoint} has no variable {name!r}; it has {', '.join(shapes)}")
         self.shape = tuple(shapes[self.name])
         if not self.shape:
             raise InvalidArgumentError(f"Variable {name!r} is one value, no table; tf.train.load_variable reads it")
         self.dtype = self._reader.get_variable_to_dtype_map()[self.name]
-        self.schema = pa.schema([(ROW, pa.int64()), (VALUE, arrow_type(name, self.dtype, self.shape[1:]))])
+        self.schema = pa.schema([(ROW, pa.int64()), (VALUE, arrow_type(name, self.dtype, self.shape[1:], "Variable"))])
 
     @property
     def step(self) -> int:
@@ -85,10 +90,16 @@ def write(path: str | os.PathLike[str], tables: Mapping[str, pa.Table], base: An
     tables: variable -> table with `row` and `value`, in any order. base: a Model or a checkpoint that has the rows that
     a table lacks, and the dtypes; without it every row must be there.
 
-    Raises InvalidArgumentError on a row that is missing, there twice, null, or of another shape; nothing is left then.
+    Raises InvalidArgumentError on a row that is missing, there twice, null, or of another shape, and where path is that
+    of base, whose other variables would be gone; nothing is written then.
     """
     path = os.path.abspath(path)
-    base = None if base is None else prefix_of(base)
+    base = None if base is None else _newest(prefix_of(base))
+    if base is not None and os.path.realpath(base) == os.path.realpath(path):
+        raise InvalidArgumentError(
+            f"{path} is the checkpoint of `base`, whose other variables would be gone. Give another"
+        )
+    tables = {name.removesuffix(":0"): table for name, table in tables.items()}
     values = {name: _assembled(name, table, base) for name, table in tables.items()}
     if not values:
         raise InvalidArgumentError("There is no variable to write")
@@ -111,8 +122,8 @@ def _assembled(name: str, table: pa.Table, base: str | None) -> np.ndarray:
             raise InvalidArgumentError(f"Variable {name!r}: its table has no column {wanted!r}")
         if table.column(wanted).null_count:
             raise InvalidArgumentError(f"Variable {name!r}: column {wanted!r} has nulls")
-    rows = _numbers_of_rows(name, table.column(ROW))
-    given = _values(name, table.column(VALUE).combine_chunks())
+    rows = _numbers_of_rows(name, plain_array(table.column(ROW).combine_chunks()))
+    given = _values(name, plain_array(table.column(VALUE).combine_chunks()))
     if base is None:
         out, most = np.empty_like(given), len(rows)
     else:
@@ -167,13 +178,13 @@ def _check_rows(name: str, rows: np.ndarray, most: int, all_needed: bool) -> Non
         )
 
 
-def _numbers_of_rows(name: str, column: pa.ChunkedArray) -> np.ndarray:
+def _numbers_of_rows(name: str, column: pa.Array) -> np.ndarray:
     """Whole numbers, also where they are kept as others (pandas makes floats of integers)."""
     kind = column.type
     try:
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
             raise InvalidArgumentError(f"Variable {name!r}: column {ROW!r} has type {kind}, expected whole numbers")
-        return np.asarray(column.cast(pa.int64()).to_numpy(), np.int64)
+        return np.asarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
     except pa.ArrowInvalid as error:
         raise InvalidArgumentError(f"Variable {name!r}: column {ROW!r}: {error}") from None
 

@@ -264,6 +264,33 @@ def test_tables_that_are_no_variables(export: str, tmp_path: Path) -> None:
         tf.local.write_variables(str(tmp_path / "file" / "x"), rows([0], [1.0]))
 
 
+def test_tables_in_other_forms_of_arrow(tmp_path: Path) -> None:
+    """Categories as rows, views of lists as values, a variable called as a tensor."""
+    path, rows = str(tmp_path / "x"), pa.array([1, 0]).dictionary_encode()
+    for kind in (pa.list_view(pa.float32()), pa.large_list(pa.float32()), pa.list_(pa.float32(), 2)):
+        table = pa.table({"row": rows, "value": pa.array([[1.0, 2.0], [3.0, 4.0]], kind)})
+        found = tf.train.load_variable(tf.local.write_variables(path, {"w:0": table}), "w")
+        assert found.tolist() == [[3, 4], [1, 2]] and found.dtype == np.float32
+
+
+def test_a_checkpoint_is_not_replaced_by_a_part_of_itself(export: str) -> None:
+    folder = os.path.join(os.path.dirname(export), "ckpt")
+    before = tf.train.list_variables(folder)
+    for base in (folder, os.path.join(folder, "model-7")):
+        with pytest.raises(INVALID, match=r"model-7 is the checkpoint of `base`"):
+            tf.local.write_variables(os.path.join(folder, "model-7"), {"w": tf.local.variable_table(base, "w")}, base)
+    assert tf.train.list_variables(folder) == before
+
+
+def test_a_variable_that_no_column_holds(tmp_path: Path) -> None:
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        tf.Variable(np.array([1, 2**63], np.uint64), name="u")
+        session.run(tf.global_variables_initializer())
+        path = tf.train.Saver().save(session, str(tmp_path / "m"))
+    with pytest.raises(INVALID, match="Variable 'u' is uint64, which no column holds"):
+        tf.local.variable_table(path, "u")
+
+
 def of_texts(folder: str, **column: Any) -> Any:
     """The length of a string."""
     with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
