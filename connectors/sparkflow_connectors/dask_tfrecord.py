@@ -31,8 +31,7 @@ def read_tfrecord(
     """
     dataset = open_tfrecord(paths, options_of(options))
     wanted = list(columns) if columns is not None else dataset.schema.names
-    schema = pa.schema([dataset.column(c) for c in wanted])
-    meta = _frame(schema.empty_table())
+    meta = _frame(dataset.table([], wanted))
     if not dataset.files:
         return dd.from_pandas(meta, npartitions=1)
     return dd.from_map(_part, list(dataset.files), dataset=dataset, columns=wanted, meta=meta)
@@ -83,8 +82,7 @@ def _write(part: pd.DataFrame, number: int, writer: FolderWriter) -> tuple[dict[
 
 
 def _part(path: str, dataset: Dataset, columns: list[str]) -> pd.DataFrame:
-    schema = pa.schema([dataset.column(c) for c in columns])
-    return _frame(pa.Table.from_batches(list(dataset.batches([path], columns)), schema))
+    return _frame(dataset.table([path], columns))
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:

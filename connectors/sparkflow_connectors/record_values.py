@@ -118,6 +118,10 @@ def numbers(values: pa.Array, kind: int, name: str) -> np.ndarray:
         return np.ascontiguousarray(values.to_numpy(zero_copy_only=False), np.int64)
     if pa.types.is_decimal(values.type):
         values = values.cast(pa.float64())
+        if len(values) and not (largest := float(pc.max(pc.abs(values)).as_py())) <= float(np.finfo(np.float32).max):
+            raise DoesNotFit(
+                f"column {name!r}: {largest:g} is more than a feature holds, and a decimal is not infinite"
+            )
     with np.errstate(over="ignore"):  # what is too large for 32 bits is infinite there
         return np.ascontiguousarray(values.to_numpy(zero_copy_only=False), np.float32)
 

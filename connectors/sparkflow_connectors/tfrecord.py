@@ -108,7 +108,7 @@ class Dataset:
         file and position."""
         ready.wait()
         counts = Counts() if counts is None else counts
-        wanted = self.schema if columns is None else pa.schema([self.column(c) for c in columns])
+        wanted = self._of_columns(columns)
         own = {c for folders in self.partitions.values() for c in folders}
         inside = Decoder(self._inside(wanted, own), self.record_type)
         for path in self.files if files is None else files:
@@ -147,9 +147,7 @@ class Dataset:
     def _of_block(
         self, block: Block, path: str, inside: Decoder, wanted: pa.Schema, counts: Counts
     ) -> Iterator[pa.RecordBatch]:
-        parts = max(
-            round(len(block.starts) / BATCH_ROWS), 1
-        )  # alike: a few rows cost as much to hand over as thousands
+        parts = max(round(len(block.starts) / BATCH_ROWS), 1)  # alike: a few rows cost as much as thousands
         for starts, ends in zip(np.array_split(block.starts, parts), np.array_split(block.ends, parts)):
             part = block._replace(starts=starts, ends=ends)
             batch = inside.batch(part, path)
@@ -161,11 +159,27 @@ class Dataset:
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=wanted) if arrays else batch
 
-    def column(self, name: str) -> pa.Field:
-        """Raises InvalidArgumentError where there is none."""
-        if name not in self.schema.names:
-            raise InvalidArgumentError(f"column {name!r} is missing; the records have {', '.join(self.schema.names)}")
-        return self.schema.field(name)
+    def table(
+        self, files: Sequence[str] | None = None, columns: Sequence[str] | None = None, counts: Counts | None = None
+    ) -> pa.Table:
+        """What `batches` gives; of no columns a table that has as many rows as there are records."""
+        counts = Counts() if counts is None else counts
+        before, schema = counts.records, self._of_columns(columns)
+        batches = list(self.batches(files, columns, counts))
+        if not len(schema):
+            return pa.table({"": pa.nulls(counts.records - before)}).select([])
+        return pa.Table.from_batches(batches, schema)
+
+    def _of_columns(self, columns: Sequence[str] | None) -> pa.Schema:
+        """Raises InvalidArgumentError on a column that is not there, or wanted twice."""
+        if columns is None:
+            return self.schema
+        if twice := [c for i, c in enumerate(columns) if c in columns[:i]]:
+            raise InvalidArgumentError(f"column {twice[0]!r} is named twice in columns")
+        if missing := [c for c in columns if c not in self.schema.names]:
+            there = ", ".join(self.schema.names)
+            raise InvalidArgumentError(f"column {missing[0]!r} is missing; the records have {there}")
+        return pa.schema([self.schema.field(c) for c in columns])
 
 
 def compression_of(path: str, codec: str = "") -> str:
@@ -263,10 +277,7 @@ def read_tfrecord(
     **options: Any,
 ) -> pa.Table:
     """All records as a table. options: the fields of Options."""
-    dataset = open_tfrecord(paths, options_of(options))
-    batches = list(dataset.batches(columns=columns, counts=counts))
-    schema = dataset.schema if columns is None else pa.schema([dataset.column(c) for c in columns])
-    return pa.Table.from_batches(batches, schema)
+    return open_tfrecord(paths, options_of(options)).table(columns=columns, counts=counts)
 
 
 def files_of(root: str) -> Iterator[tuple[str, dict[str, str | None]]]:

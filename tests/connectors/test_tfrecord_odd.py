@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,26 @@ def test_categories_that_dask_does_not_know(tmp_path: Path) -> None:
         tf.dask.to_tfrecord(unknown, tmp_path / "out")
     found = read_tfrecord(tmp_path / "out").sort_by("n").to_pydict()
     assert found == {"c": [5, 7, None], "s": ["a", None, "b"], "n": [1, 2, 3]}
+
+
+@pytest.mark.parametrize("record_type", ["Example", "ByteArray"])
+def test_no_columns_and_columns_twice(record_type: str, tmp_path: Path) -> None:
+    """Whoever only counts wants no column: there are as many rows all the same."""
+    to_tfrecord(pa.table({"byteArray": [b"a", b"b", b""]}), tmp_path / "out", record_type=record_type)
+    found = read_tfrecord(tmp_path / "out", columns=[])
+    assert (found.num_rows, found.num_columns) == (3, 0)
+    assert open_tfrecord(tmp_path / "out").table([], []).num_rows == 0
+    with pytest.raises(tf.errors.InvalidArgumentError, match="column 'byteArray' is named twice in columns"):
+        read_tfrecord(tmp_path / "out", columns=["byteArray"] * 2)
+    pytest.importorskip("dask.dataframe")
+    assert len(tf.dask.read_tfrecord(str(tmp_path / "out"), columns=[])) == 3
+
+
+def test_a_decimal_that_floats_have_not(tmp_path: Path) -> None:
+    """It would be infinite there, which is no decimal any more when it is read."""
+    big = pa.table({"d": pa.array([Decimal(1), None, Decimal("-" + "1" * 40)], pa.decimal256(60, 2))})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="column 'd': 1.11111e\\+39 is more than a feature holds"):
+        to_tfrecord(big, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    to_tfrecord(big.slice(0, 2), tmp_path / "out")
+    assert read_tfrecord(tmp_path / "out").column("d").to_pylist() == [Decimal(1), None]
