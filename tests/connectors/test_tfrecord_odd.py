@@ -169,7 +169,7 @@ def test_no_columns_and_columns_twice(record_type: str, tmp_path: Path) -> None:
 def test_a_decimal_that_floats_have_not(tmp_path: Path) -> None:
     """It would be infinite there, which is no decimal any more when it is read."""
     big = pa.table({"d": pa.array([Decimal(1), None, Decimal("-" + "1" * 40)], pa.decimal256(60, 2))})
-    with pytest.raises(tf.errors.InvalidArgumentError, match="column 'd': 1.11111e\\+39 is more than a feature holds"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"column 'd': 1.11111e\+39 is more than a feature holds"):
         to_tfrecord(big, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     to_tfrecord(big.slice(0, 2), tmp_path / "out")
