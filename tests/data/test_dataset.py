@@ -284,3 +284,32 @@ def test_names_and_signatures_are_taken() -> None:
     named = D.zip(D.range(4, name="a"), D.range(4)).map(lambda a, b: a + b, name="b").batch(2, name="c")
     named = named.shuffle(1, name="d").repeat(1, name="e").take(9, name="f").skip(0, name="g").prefetch(1, name="h")
     assert [x.tolist() for x in _all(named)] == [[0, 2], [4, 6]]
+
+
+def test_strings_that_end_in_zeros(graph: Any, tmp_path: Path) -> None:
+    """As a record whose last feature is a 0 does; what is cut off could not be parsed any more."""
+    texts = [b"a\0", b"\0\0", b"", b"x\0y", b"z"]
+    path = str(tmp_path / "records")
+    with tf.python_io.TFRecordWriter(path) as writer:
+        for text in texts:
+            writer.write(text)
+    assert _all(tf.data.TFRecordDataset(path)) == texts
+    assert _all(D.from_tensor_slices(texts)) == _all(D.from_tensor_slices(np.array(texts, object))) == texts
+    assert [x for batch in _all(tf.data.TFRecordDataset(path).batch(2)) for x in batch] == texts
+    example = tf.train.Example()
+    example.features.feature["n"].int64_list.value.append(0)
+    one = D.from_tensors(example.SerializeToString()).make_one_shot_iterator().get_next()
+    with tf.Session() as session:
+        assert session.run(tf.parse_single_example(one, {"n": tf.FixedLenFeature([], tf.int64)})) == {"n": 0}
+
+
+def test_strings_of_python_functions(graph: Any) -> None:
+    with tf.Session() as session:
+        for value in (b"a\0", "a\0", np.bytes_(b"a\0"), (b"a\0",), np.array(b"a\0", object)):
+            assert session.run(tf.py_func(lambda value=value: value, [], tf.string)) == b"a\0"
+        nested = tf.py_func(lambda: ([[b"a\0"], [b"c"]],), [], tf.string)
+        assert session.run(nested).tolist() == [[b"a\0"], [b"c"]]
+        for wrong, kind in (([3], "int"), ([None], "NoneType")):
+            told = tf.py_func(lambda wrong=wrong: np.array(wrong, object), [], tf.string)
+            with pytest.raises(tf.errors.InvalidArgumentError, match=f"has a {kind}, but expects string"):
+                session.run(told)

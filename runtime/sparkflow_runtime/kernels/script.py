@@ -14,17 +14,27 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, Unknown
 
 def _array(node: Node, value: Any, want: dtypes.DType, place: int) -> Any:
     array = np.asarray(value)
-    if array.dtype.kind in "SU" or (array.dtype.kind == "O" and want is dtypes.string):
-        texts = np.empty(array.shape, object)
-        for at in np.ndindex(array.shape):
-            item = array[at]
-            texts[at] = item.encode() if isinstance(item, str) else bytes(item)
-        array = texts
+    if want is dtypes.string and array.dtype.kind in "SUO":
+        if array is not value:
+            array = np.asarray(value, object)  # numpy's own strings end before their last zeros
+        return _texts(node, array, place)
     if array.dtype != want.np:
         raise InvalidArgumentError(
             node, None, f"{place}-th value returned by {node.attrs['token']} is {array.dtype}, but expects {want.name}"
         )
-    return array if want is dtypes.string else node.xp.asarray(array)
+    return node.xp.asarray(array)
+
+
+def _texts(node: Node, array: np.ndarray, place: int) -> np.ndarray:
+    """An array of bytes."""
+    found = np.empty(array.shape, object)
+    for at in np.ndindex(array.shape):
+        item = array[at]
+        if not isinstance(item, str | bytes):
+            what = f"{place}-th value returned by {node.attrs['token']} has a {type(item).__name__}"
+            raise InvalidArgumentError(node, None, f"{what}, but expects string")
+        found[at] = item.encode() if isinstance(item, str) else bytes(item)
+    return found
 
 
 class _State(dict[str, Any]):
