@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from sparkflow_runtime.kernels.memory import copying, memory, position, position
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, asynchronous, bound
 from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
 from sparkflow_runtime.kernels.sum_loops import FLOAT_TYPES, sum_rows
-from sparkflow_runtime.kernels.updates import Places, flat_ids
+from sparkflow_runtime.kernels.updates import Held, flat_ids
 from sparkflow_runtime.resources.accumulators import Accumulator, JointTake, SparseAccumulator
 from sparkflow_runtime.resources.groups import as_op_error
 from sparkflow_runtime.resources.variables import Variable
@@ -59,23 +58,27 @@ def _distinct_ids(node: Node) -> Callable[..., Sequence[Array]]:
 def _gather_distinct(node: Node) -> Callable[..., Array]:
     """Inputs: N tables of one type, ids and counts as `_DistinctIds` gives them. of: for each table which of the counts
     is its own. The rows of the first table, then those of the next: a vector."""
-    n, of, places = node.attrs["N"], node.attrs["of"], Places()
+    n, of = node.attrs["N"], node.attrs["of"]
+    seen: Held | None = None
     for loop in (row_loops.gather_rows, row_loops.first_outside):
         loop.prepare()
 
     def run(*inputs: Array) -> Array:
+        nonlocal seen
         tables, (distinct, counts) = inputs[:n], inputs[n:]
-        ids, begins, ends = _parts(node, distinct, counts, of)
-        _check_inside(node, "GatherV2", ids, begins, ends, [t.shape[0] for t in tables])
-        widths = unsigned([math.prod(t.shape[1:]) for t in tables])
-        items = ((ends - begins) * widths).tolist()
-        at = list(accumulate(items, initial=0))
-        out = np.empty(at[-1], tables[0].dtype)
-        if not _gatherable(tables):
+        held = seen
+        if held is None or not held.same(tables):
+            held = seen = Held(tables, 1, _gatherable(tables))
+        ids, begins, ends = parts_of(node, distinct, counts, of)
+        check_inside(node, "GatherV2", ids, begins, ends, held.sizes)
+        items = (ends - begins) * held.widths
+        at = np.cumsum(items)
+        out = np.empty(int(at[-1]), tables[0].dtype)
+        if not held.taken:
             pieces = [t[ids[a:b].view(np.int64)].reshape(-1) for t, a, b in zip(tables, begins.tolist(), ends.tolist())]
             return np.concatenate(pieces, out=out)
-        to = unsigned(at[:-1]) + np.uint64(position(out))
-        row_loops.gather_rows(copying(out.dtype), places(tables), widths, ids, begins, ends, to, widths)
+        to = at - items + np.uint64(position(out))
+        row_loops.gather_rows(copying(out.dtype), held.columns[0], held.widths, ids, begins, ends, to, held.widths)
         return out
 
     return run
@@ -87,7 +90,7 @@ def _gatherable(tables: Sequence[Array]) -> bool:
     return plain and all(t.flags.c_contiguous and t.flags.aligned for t in tables)
 
 
-def _parts(node: Node, distinct: Array, counts: Array, of: Sequence[int]) -> tuple[Array, Array, Array]:
+def parts_of(node: Node, distinct: Array, counts: Array, of: Sequence[int]) -> tuple[Array, Array, Array]:
     """The ids, unsigned, and where those of each member begin and end. From another process may come anything: raises
     InvalidArgumentError where counts and ids are not of each other."""
     ends = np.cumsum(counts, dtype=np.int64)
@@ -107,9 +110,9 @@ def _parts(node: Node, distinct: Array, counts: Array, of: Sequence[int]) -> tup
     return ids, (ends - counts)[chosen].view(np.uint64), ends[chosen].view(np.uint64)
 
 
-def _check_inside(node: Node, op: str, ids: Array, begins: Array, ends: Array, sizes: Sequence[int]) -> None:
+def check_inside(node: Node, op: str, ids: Array, begins: Array, ends: Array, sizes: Array) -> None:
     """Raises InvalidArgumentError that names the first id that is no row of its table, and the look-up."""
-    wrong = row_loops.first_outside(ids, begins, ends, unsigned(sizes))
+    wrong = row_loops.first_outside(ids, begins, ends, sizes)
     if wrong >= 0:
         table = int(np.flatnonzero((begins <= wrong) & (wrong < ends))[0])
         name = node.attr("_fused_from", [node.name] * len(sizes))[table]
@@ -124,33 +127,43 @@ def _split_ids(node: Node) -> Callable[..., Sequence[Array]]:
     of = node.attrs["of"]
 
     def run(distinct: Array, counts: Array) -> Sequence[Array]:
-        _, begins, ends = _parts(node, distinct, counts, of)
+        _, begins, ends = parts_of(node, distinct, counts, of)
         return [distinct[a:b] for a, b in zip(begins.tolist(), ends.tolist())]
 
     return run
 
 
-@bound("_SplitRows", multi=True, stateful=False, aliases=True, devices=_CPU)
-def _split_rows(node: Node) -> Callable[..., Sequence[Array]]:
+class SplitRows:
     """Inputs: the rows of all tables that `of` numbers, a vector, and the counts. Outputs: each table's, row by row,
     in the shapes `row_shapes`."""
-    of, shapes = np.array(node.attrs["of"]), [shape.dims for shape in node.attrs["row_shapes"]]
-    widths = np.array([math.prod(shape) for shape in shapes])
 
-    def run(flat: Array, counts: Array) -> Sequence[Array]:
-        if counts.ndim != 1 or len(counts) <= of.max():
-            raise InvalidArgumentError(f"{node.op} {node.name!r}: {len(of)} tables, and counts {counts.tolist()[:8]}")
-        mine = counts[of]
-        ends = np.cumsum(mine * widths)
-        if mine.min() < 0 or flat.shape != (ends[-1],):
+    def __init__(self, node: Node):
+        self._node, self._of = node, np.array(node.attrs["of"])
+        self._shapes = [shape.dims for shape in node.attrs["row_shapes"]]
+        self.widths = np.array([math.prod(shape) for shape in self._shapes])
+
+    def __call__(self, flat: Array, counts: Array) -> Sequence[Array]:
+        begins, mine = self.begins(flat, counts).tolist(), counts[self._of].tolist()
+        return [flat[a:b].reshape(c, *s) for a, b, c, s in zip(begins, begins[1:], mine, self._shapes)]
+
+    def begins(self, flat: Array, counts: Array) -> Array:
+        """Where each table's begin in `flat`, the end too. Raises InvalidArgumentError where they are not of these
+        counts."""
+        name = f"{self._node.op} {self._node.name!r}"
+        if counts.ndim != 1 or len(counts) <= self._of.max():
+            raise InvalidArgumentError(f"{name}: {len(self._of)} tables, and counts {counts.tolist()[:8]}")
+        mine = counts[self._of]
+        begins = np.zeros(len(mine) + 1, np.int64)
+        np.cumsum(mine * self.widths, out=begins[1:])
+        if mine.min() < 0 or flat.shape != (begins[-1],):
             raise InvalidArgumentError(
-                f"{node.op} {node.name!r}: an array of shape {flat.shape} is not {mine.tolist()[:8]} rows of "
-                f"{widths.tolist()[:8]} items"
+                f"{name}: an array of shape {flat.shape} is not {mine.tolist()[:8]} rows of "
+                f"{self.widths.tolist()[:8]} items"
             )
-        begins = (ends - mine * widths).tolist()
-        return [flat[a:b].reshape(c, *s) for a, b, c, s in zip(begins, ends.tolist(), mine.tolist(), shapes)]
+        return begins
 
-    return run
+
+bound("_SplitRows", multi=True, stateful=False, aliases=True, devices=_CPU)(SplitRows)
 
 
 @bound("_SumToDistinct", stateful=False, devices=_CPU)
@@ -221,14 +234,15 @@ def _accumulate_distinct(node: Node) -> Callable[..., None]:
     """Inputs: N accumulators of known shape, their gradients' step, and sums, ids and counts as `_SumToDistinct` and
     `_DistinctIds` give them (`of` says which counts are whose)."""
     n, of, rank = node.attrs["N"], node.attrs["of"], node.attr("_replica", 0)
-    split_rows, split_ids = _split_rows(node), _split_ids(node)
+    split_rows, split_ids = SplitRows(node), _split_ids(node)
     row_loops.first_outside.prepare()
 
     def run(*inputs: Any) -> None:
         accumulators = inputs[:n]
         local_step, sums, distinct, counts = (_value(i) for i in inputs[n:])
-        ids, begins, ends = _parts(node, distinct, counts, of)
-        _check_inside(node, "SparseAccumulatorApplyGradient", ids, begins, ends, [a.shape[0] for a in accumulators])
+        ids, begins, ends = parts_of(node, distinct, counts, of)
+        sizes = unsigned([a.shape[0] for a in accumulators])
+        check_inside(node, "SparseAccumulatorApplyGradient", ids, begins, ends, sizes)
         if any(a.dtype.np != sums.dtype for a in accumulators):
             raise InvalidArgumentError(f"{accumulators[0]} takes {accumulators[0].dtype.name}, got {sums.dtype}")
         # Copies: what came may be memory of the network.

@@ -5,6 +5,7 @@ others are: they come with the first op that is not among these (of 70 ms, 40 ar
 # ruff: noqa: F401
 
 from sparkflow_runtime.kernels import (
+    apply_distinct,
     array,
     array_slice,
     bags,

@@ -25,7 +25,7 @@ def _apply(node: Node) -> Callable[..., Variable]:
 
     def run(*inputs: Any) -> Variable:
         refs, grad = inputs[:num_refs], inputs[grad_at]
-        scalars = _scalars(node, inputs, {*range(num_refs), grad_at})
+        scalars = scalars_of(node, inputs, {*range(num_refs), grad_at})
         with locked(node, refs[0]):
             held = [ref.read() for ref in refs]
             _check_same_shape(node.op, refs, held, getattr(grad, "shape", ()))
@@ -42,8 +42,8 @@ def _sparse_apply(node: Node) -> Callable[..., Variable]:
 
     def run(*inputs: Any) -> Variable:
         refs, grad, indices = inputs[:num_refs], inputs[grad_at], inputs[indices_at]
-        scalars = _scalars(node, inputs, {*range(num_refs), grad_at, indices_at})
-        _update_tables(node, updater, node.op, [refs], [grad], [indices], scalars, "")
+        scalars = scalars_of(node, inputs, {*range(num_refs), grad_at, indices_at})
+        update_tables(node, updater, node.op, [refs], [grad], [indices], scalars, "")
         return refs[0]
 
     return run
@@ -59,8 +59,8 @@ def _fused_apply(node: Node) -> Callable[..., Sequence[Variable]]:
     def run(*inputs: Any) -> Sequence[Variable]:
         refs = [inputs[t : num_refs * n : n] for t in range(n)]
         values = [i.read() if type(i) is Variable else i for i in inputs[num_refs * n :]]
-        scalars, grads = _scalars(node, values[:-n], set()), [node.xp.asarray(g) for g in values[-n:]]
-        with _locked_all([mine[0] for mine in refs]):
+        scalars, grads = scalars_of(node, values[:-n], set()), [node.xp.asarray(g) for g in values[-n:]]
+        with locked_all([mine[0] for mine in refs]):
             tables = [[ref.read() for ref in mine] for mine in refs]
             for mine, held, grad in zip(refs, tables, grads):
                 _check_same_shape(op, mine, held, grad.shape)
@@ -82,20 +82,20 @@ def _fused_sparse_apply(node: Node) -> Callable[..., Sequence[Variable]]:
         refs = [inputs[t : num_refs * n : n] for t in range(n)]
         values = [i.read() if type(i) is Variable else i for i in inputs[num_refs * n :]]
         factors, grads, indices = values[: -2 * n], values[-2 * n : -n], values[-n:]
-        _update_tables(node, updater, op, refs, grads, indices, _scalars(node, factors, set()), how)
+        update_tables(node, updater, op, refs, grads, indices, scalars_of(node, factors, set()), how)
         return inputs[:n]
 
     return run
 
 
-def _update_tables(
+def update_tables(
     node: Node, updater: Updater, op: str, refs: Any, grads: Any, indices: Any, scalars: list[Any], how: str
 ) -> None:
     grads, indices = [node.xp.asarray(g) for g in grads], [node.xp.asarray(i) for i in indices]
-    with _locked_all([mine[0] for mine in refs]):
+    with locked_all([mine[0] for mine in refs]):
         tables = [[ref.read() for ref in mine] for mine in refs]
         for mine, held, grad, rows in zip(refs, tables, grads, indices):
-            _check_rows(op, mine, held, grad, rows)
+            check_rows(op, mine, held, grad.shape, rows.shape)
         names = [f"{op} of the rows of variable {mine[0].name!r}" for mine in refs]
         try:
             updater.sparse(tables, grads, indices, scalars, how, names)
@@ -111,7 +111,7 @@ def _name_member(error: InvalidArgumentError, node: Node, op: str, tables: Any, 
 
 
 @contextmanager
-def _locked_all(variables: Sequence[Variable]) -> Iterator[None]:
+def locked_all(variables: Sequence[Variable]) -> Iterator[None]:
     """The locks of these variables, taken in one order by all who take several."""
     locks = [v.lock for v in sorted({id(v): v for v in variables}.values(), key=id)]
     taken = 0
@@ -125,7 +125,7 @@ def _locked_all(variables: Sequence[Variable]) -> Iterator[None]:
             lock.release()
 
 
-def _scalars(node: Node, inputs: Sequence[Any], others: set[int]) -> list[Any]:
+def scalars_of(node: Node, inputs: Sequence[Any], others: set[int]) -> list[Any]:
     scalars = [value for i, value in enumerate(inputs) if i not in others]
     for value in scalars:
         if getattr(value, "shape", ()) != ():
@@ -135,7 +135,7 @@ def _scalars(node: Node, inputs: Sequence[Any], others: set[int]) -> list[Any]:
     return scalars
 
 
-def _check_same_shape(op: str, refs: tuple[Variable, ...], held: list[Any], grad: tuple[int, ...]) -> None:
+def _check_same_shape(op: str, refs: Sequence[Variable], held: Sequence[Any], grad: tuple[int, ...]) -> None:
     for ref, array in zip(refs, held):
         if array.shape != held[0].shape:
             raise InvalidArgumentError(
@@ -148,12 +148,15 @@ def _check_same_shape(op: str, refs: tuple[Variable, ...], held: list[Any], grad
         )
 
 
-def _check_rows(op: str, refs: tuple[Variable, ...], held: list[Any], grad: Any, indices: Any) -> None:
+def check_rows(
+    op: str, refs: Sequence[Variable], held: Sequence[Any], grad: tuple[int, ...], indices: tuple[int, ...]
+) -> None:
+    """Shapes of a gradient and its indices, of a variable with its slots and of what they hold."""
     _check_same_shape(op, refs, held, held[0].shape)
-    if not held[0].shape or indices.ndim != 1 or grad.shape != indices.shape + held[0].shape[1:]:
+    if not held[0].shape or len(indices) != 1 or grad != indices + held[0].shape[1:]:
         raise InvalidArgumentError(
-            f"{op}: grad must have shape indices.shape + var.shape[1:], got grad {show(grad.shape)}, "
-            f"indices {show(indices.shape)}, var {refs[0].name!r} {show(held[0].shape)}"
+            f"{op}: grad must have shape indices.shape + var.shape[1:], got grad {show(grad)}, "
+            f"indices {show(indices)}, var {refs[0].name!r} {show(held[0].shape)}"
         )
 
 

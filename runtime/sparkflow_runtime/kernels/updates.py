@@ -10,6 +10,7 @@ import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from operator import is_, methodcaller
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -82,15 +83,39 @@ class Places:
     """
 
     def __init__(self) -> None:
-        self._seen: list[weakref.ref[Any]] = []
-        self._positions = np.empty(0, np.uint64)
+        self._known: tuple[list[weakref.ref[Any]], Array] = [], np.empty(0, np.uint64)
 
     def __call__(self, arrays: Sequence[Array]) -> Array:
         """As uint64; not to be changed."""
-        if len(self._seen) != len(arrays) or any(s() is not a for s, a in zip(self._seen, arrays)):
-            self._seen = [weakref.ref(a) for a in arrays]
-            self._positions = positions(arrays)
-        return self._positions
+        seen, at = self._known  # both at once: other threads may be here too
+        if not _same(seen, arrays):
+            at = positions(arrays)
+            self._known = [weakref.ref(a) for a in arrays], at
+        return at
+
+
+class Held:
+    """What follows from the arrays of some variables and their slots for as long as these are the same arrays, which
+    are held weakly as well."""
+
+    def __init__(self, arrays: Sequence[Array], kinds: int, taken: bool):
+        """arrays: of the variables, then of each slot: so many kinds. taken: whether a loop takes them, for which
+        `columns` says where they begin, a row for each kind."""
+        tables = arrays[: len(arrays) // kinds]
+        self._seen, self.taken, self.dtype = [weakref.ref(a) for a in arrays], taken, tables[0].dtype
+        self.sizes = unsigned([t.shape[0] for t in tables])
+        self.widths = unsigned([math.prod(t.shape[1:]) for t in tables])
+        self.columns: Array = positions(arrays).reshape(kinds, len(tables)) if taken else None
+
+    def same(self, arrays: Sequence[Array]) -> bool:
+        return _same(self._seen, arrays)
+
+
+def _same(seen: Sequence[weakref.ref[Any]], arrays: Sequence[Array]) -> bool:
+    return len(seen) == len(arrays) and all(map(is_, map(_CALL, seen), arrays))
+
+
+_CALL = methodcaller("__call__")
 
 
 class Updater:
@@ -173,12 +198,17 @@ class Updater:
             self._in_turn(self._refs(tables), rows, scalars)
 
     def _compiles(self, tables: Sequence[list[Array]], scalars: Sequence[Array]) -> bool:
-        dtype = tables[0][0].dtype
-        if self._xp is not np or dtype.char not in "fd":
-            return False
-        if self.update.rule == "ftrl" and (scalars[-1] != -0.5 or self._attrs.get("multiply_linear_by_lr")):
-            return False
-        return all(a.dtype is dtype and a.flags.carray for held in tables for a in held)
+        return self.takes_factors(scalars) and self.takes([a for held in tables for a in held])
+
+    def takes(self, arrays: Sequence[Array]) -> bool:
+        """Whether the loop takes variables and slots of these types and layouts."""
+        dtype = arrays[0].dtype
+        plain = self._xp is np and dtype.char in "fd"
+        return plain and all(a.dtype is dtype and a.flags.carray for a in arrays)
+
+    def takes_factors(self, scalars: Sequence[Array]) -> bool:
+        ftrl = self.update.rule == "ftrl"
+        return not (ftrl and (scalars[-1] != -0.5 or self._attrs.get("multiply_linear_by_lr")))
 
     def _refs(self, tables: Sequence[list[Array]]) -> Array:
         return self._places([a for held in tables for a in held]).reshape(len(tables), -1)
@@ -214,7 +244,7 @@ class Updater:
         heads = scratch("heads", (max(16, 4 * most),), np.uint64)
         given = widths, rows.ids, starts, ends, rows.at, rows.steps
         row_loops.sum_by_id(memory(dtype), *given, sums, distinct, counts, heads)
-        self._change(dtype, refs, widths, (distinct, starts, starts + counts), sums, scalars)
+        self.change(dtype, refs, widths, (distinct, starts, starts + counts), sums, scalars)
 
     def _distinct(self, refs: Array, rows: _Rows, scalars: Sequence[Array]) -> None:
         """No index repeats, and the gradients mostly are one array's after the other's."""
@@ -222,7 +252,7 @@ class Updater:
         items = (ends - starts) * rows.widths
         sums = np.append(rows.at, rows.at[-1:] + items[-1:])
         if np.array_equal(rows.steps, rows.widths) and np.array_equal(sums[1:], rows.at + items):
-            self._change(rows.dtype, refs, rows.widths, (rows.ids, starts, ends), sums, scalars)
+            self.change(rows.dtype, refs, rows.widths, (rows.ids, starts, ends), sums, scalars)
         else:
             self._in_turn(refs, rows, scalars)
 
@@ -230,7 +260,7 @@ class Updater:
         batch = np.stack([rows.widths, rows.starts[:-1], np.diff(rows.starts), rows.at, rows.steps], 1)
         self._loop(memory(rows.dtype), refs, batch, rows.ids, self._factors(scalars, rows.dtype))
 
-    def _change(
+    def change(
         self, dtype: Any, refs: Array, widths: Array, ids: tuple[Array, Array, Array], sums: Array, scalars: Any
     ) -> None:
         """By gradients that lie one table's after the other's; sums: where each begins, and the end. No id repeats, so

@@ -103,5 +103,10 @@ def task_of(device: str) -> str:
     return DeviceSpec.from_string(device).task_name
 
 
+def on_cpu(device: str) -> bool:
+    """Whether it is a CPU, or of no type yet."""
+    return DeviceSpec.from_string(device).device_type in (None, "", "CPU")
+
+
 def task_name(job: str, index: int) -> str:
     return DeviceSpec(job=job, task=index).task_name

@@ -101,6 +101,17 @@ def test_what_moves_and_what_travels(graph: Any) -> None:
     assert found.SerializeToString(deterministic=True) == moved([], [train.name]).SerializeToString(deterministic=True)
 
 
+def test_an_update_takes_the_sums_as_they_came(graph: Any) -> None:
+    """Without a view for each table; but not where an id is asked for besides."""
+    _, train, _ = model(tf.train.AdagradOptimizer(0.1))
+    found = ops(verify(fuse_embeddings(moved([], [train.name]), ["ids:0"], [train.name]), ["ids"]), PS)
+    assert found["_ApplyDistinct"] == 1, found
+    assert not {"_SplitIds", "_SplitRows", "_FusedSparseApply", "SparseApplyAdagrad"} & found.keys()
+    asked = ["Adagrad/update_t1/Unique:0"]
+    found = ops(fuse_embeddings(moved(asked, [train.name]), ["ids:0"], [train.name, *asked]), PS)
+    assert found["_ApplyDistinct"] + found["_FusedSparseApply"] and found["Unique"] == 1
+
+
 def test_tables_with_the_same_ids_send_them_once(graph: Any) -> None:
     with tf.device(WORKER):
         column = tf.placeholder(tf.int64, [None], "ids")

@@ -26,7 +26,7 @@ from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.master.passes.row_sums import RowSums, constant
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.attrs import Shape
-from sparkflow_runtime.wire.devices import DeviceSpec, task_of
+from sparkflow_runtime.wire.devices import on_cpu, task_of
 from sparkflow_runtime.wire.edges import (
     CARRIED,
     data_inputs,
@@ -149,7 +149,7 @@ class _Packer:
         at, home = constant(self.nodes, axis, self.feeds), task_of(node.device)
         if not self._free(node) or at is None or at.size != 1 or int(at.ravel()[0]) or node.attr["batch_dims"].i:
             return None
-        if self._task(table) != home or not _on_cpu(node):
+        if self._task(table) != home or not on_cpu(node.device):
             return None
         chain: list[str] = []
         readers = self._readers(node, home, chain)
@@ -186,7 +186,7 @@ class _Packer:
         else:
             return None
         source, row = self._task(rows), self._row(rows)
-        if source in (None, home) or row is None or self._task(ids) not in (None, source) or not _on_cpu(node):
+        if source in (None, home) or row is None or self._task(ids) not in (None, source) or not on_cpu(node.device):
             return None
         carrier = self.nodes[node_name(rows)]
         carried = carrier.attr[CARRIED].s if CARRIED in carrier.attr else b""
@@ -357,7 +357,3 @@ class _Packer:
 
 def _rank(accumulate: NodeDef) -> int:
     return accumulate.attr["_replica"].i if "_replica" in accumulate.attr else 0  # to ask for one makes it
-
-
-def _on_cpu(node: NodeDef) -> bool:
-    return DeviceSpec.from_string(node.device).device_type in (None, "", "CPU")

@@ -5,7 +5,8 @@
   and the gathers' own outputs are columns of the result.
 - SparseApply* of one kind with the same factors: `_FusedSparseApply`. The Unique and UnsortedSegmentSum that an
   optimizer puts before it (rows of one index are summed first) become part of it too, and so does a single one. Where
-  no id can be there twice, they only go away.
+  no id can be there twice, they only go away. Where the sums and ids of all came in one array each (distinct_rows.py),
+  those are what it takes (`_ApplyDistinct`).
 - Apply* of one kind with the same factors, of variables so small that the call takes longer than the update:
   `_FusedApply`.
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from sparkflow_runtime.master.passes.fuse import DENSE_UPDATES
 from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.master.passes.row_sums import RowSum, RowSums, constant
 from sparkflow_runtime.wire import attrs as wire_attrs
+from sparkflow_runtime.wire.devices import on_cpu
 from sparkflow_runtime.wire.edges import CARRIED, data_inputs, edge, is_control, node_name, parse, with_inputs
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.wire.sizes import SHAPES
@@ -308,11 +310,17 @@ class _Fuser:
         refs = [given[r] for r in range(num_refs) for given in inputs]
         first = inputs[0]
         factors = [e for i, e in enumerate(first) if i >= num_refs and i not in (grad_at, indices_at)]
-        attrs = {"N": len(group), "op": group[0].node.op, "rows": group[0].how}
+        attrs: dict[str, Any] = {"N": len(group), "op": group[0].node.op}
         attrs |= {n: group[0].node.attr[n].b for n in flags if n in group[0].node.attr}
-        all_inputs = refs + factors + [one.grad for one in group] + [one.indices for one in group]
+        joint = self.sums.joint([one.grad for one in group], [one.indices for one in group])
+        if joint is not None and on_cpu(group[0].node.device):
+            op, rows, waited = "_ApplyDistinct", joint.inputs, joint.waited
+            attrs |= joint.attrs
+        else:
+            op, rows, waited = "_FusedSparseApply", [one.grad for one in group] + [one.indices for one in group], []
+            attrs["rows"] = group[0].how
         swallowed = [self.nodes[n] for one in group for n in one.swallowed]
-        name = self._make("_FusedSparseApply", [*(one.node for one in group), *swallowed], all_inputs, attrs)
+        name = self._make(op, [*(one.node for one in group), *swallowed], refs + factors + rows, attrs, waited)
         for port, one in enumerate(group):
             self._replace(one.node.name, edge(name, port), name)
 
@@ -326,14 +334,16 @@ class _Fuser:
         for port, one in enumerate(group):
             self._replace(one.node.name, edge(name, port), name)
 
-    def _make(self, op: str, members: list[NodeDef], inputs: list[str], attrs: dict[str, Any]) -> str:
+    def _make(
+        self, op: str, members: list[NodeDef], inputs: list[str], attrs: dict[str, Any], waited: Iterable[str] = ()
+    ) -> str:
         """Add the node that stands for `members`, and take these away. Its name says which they were: what a session
-        keeps of a node, it keeps by name."""
+        keeps of a node, it keeps by name. waited: control edges besides those of the members."""
         digest = hashlib.sha256("\n".join([op, *(m.name for m in members)]).encode()).hexdigest()[:12]
         made = NodeDef(name=f"_fused/{members[0].name}/{digest}", op=op, device=members[0].device)
         names = {m.name for m in members}
         controls = {e: None for m in members for e in m.input if is_control(e) and e[1:] not in names}
-        made.input.extend([*inputs, *controls])
+        made.input.extend([*inputs, *(controls | dict.fromkeys(waited))])
         for key, value in (attrs | {"_fused_from": [m.name for m in members]}).items():
             made.attr[key].CopyFrom(wire_attrs.encode(value))
         carried = {m.attr[CARRIED].s if CARRIED in m.attr else b"" for m in members}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sparkflow_runtime.master.passes.regions import Regions
@@ -24,6 +24,15 @@ def constant(nodes: Mapping[str, NodeDef], e: str, feeds: Collection[str]) -> An
     if node is None or node.op != "Const" or f"{name}:{port}" in feeds:
         return None
     return wire_attrs.decode(node.attr["value"])
+
+
+class JointSums(NamedTuple):
+    """Sums of many tables that travelled together (distinct_rows.py). inputs: the sums, ids and counts of all of them;
+    attrs: what says which part is whose; waited: control edges."""
+
+    inputs: list[str]
+    attrs: dict[str, Any]
+    waited: list[str]
 
 
 class RowSums:
@@ -54,6 +63,22 @@ class RowSums:
         if not self._is_free(total) or (alone and not self._is_alone(inside)):
             return None
         return RowSum(rows, unique.input[0], tuple(n.name for n in inside))
+
+    def joint(self, grads: Sequence[str], indices: Sequence[str]) -> JointSums | None:
+        """Where all of these are parts of one array of sums and of its ids."""
+        if any(map(self._is_fed, (*grads, *indices))):
+            return None
+        rows, ids = {node_name(e) for e in grads}, {node_name(e) for e in indices}
+        split, numbers = self._nodes[min(rows)], self._nodes[min(ids)]
+        if (split.op, numbers.op, len(rows), len(ids)) != ("_SplitRows", "_SplitIds", 1, 1):
+            return None
+        (sums, counts), (distinct, of_ids) = data_inputs(split), data_inputs(numbers)
+        of, members = list(split.attr["of"].list.i), [parse(e)[1] for e in grads]
+        if counts != of_ids or of != list(numbers.attr["of"].list.i) or members != [parse(e)[1] for e in indices]:
+            return None
+        shapes = wire_attrs.decode(split.attr["row_shapes"])
+        waited = [e for node in (split, numbers) for e in node.input if is_control(e)]
+        return JointSums([sums, distinct, counts], {"of": of, "row_shapes": shapes, "members": members}, waited)
 
     def _is_alone(self, inside: tuple[NodeDef, ...]) -> bool:
         """They are on one device, and only Unique(ids) and the total are used for anything else."""

@@ -1,0 +1,71 @@
+"""A sparse update of many tables by sums of rows that came together: one array of sums, one of ids.
+
+`_ApplyDistinct` stands for a `_FusedSparseApply` whose gradients are all parts of one `_SplitRows` and whose indices
+are those of one `_SplitIds` (master/passes/fuse_embeddings.py): with 260 tables, making 520 views of two arrays, and
+asking each for its place and shape, takes longer than the update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.distinct_rows import SplitRows, check_inside, parts_of
+from sparkflow_runtime.kernels.memory import position
+from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, bound
+from sparkflow_runtime.kernels.row_loops import unsigned
+from sparkflow_runtime.kernels.training import check_rows, locked_all, scalars_of, update_tables
+from sparkflow_runtime.kernels.updates import Held, Updater
+from sparkflow_runtime.resources.variables import Variable
+
+Array = Any
+
+
+@bound("_ApplyDistinct", refs=EVERY_INPUT, multi=True, devices=("CPU",))
+def _apply_distinct(node: Node) -> Callable[..., Sequence[Variable]]:
+    """Inputs: N variables, N of each slot, the op's factors; sums, ids and counts as `_SumToDistinct` and
+    `_DistinctIds` give them. Attributes: N, op, those of the op; of, row_shapes: of each part of the sums which count
+    is its own, and the shape of its rows; members: which part each variable takes."""
+    op, n, of, members = node.attrs["op"], node.attrs["N"], node.attrs["of"], list(node.attrs["members"])
+    updater = Updater(node.xp, op, node.attrs)
+    num_refs, rows = updater.update.num_refs, [shape.dims for shape in node.attrs["row_shapes"]]
+    first, split = members[0], SplitRows(node)
+    side_by_side = members == [*range(first, first + n)]
+    seen: Held | None = None
+
+    def looked_at(refs: Sequence[Variable], arrays: list[Array]) -> Held:
+        for t, member in enumerate(members):
+            check_rows(op, refs[t::n], arrays[t::n], (0, *rows[member]), (0,))
+        return Held(arrays, num_refs, updater.takes(arrays))
+
+    def run(*inputs: Any) -> Sequence[Variable]:
+        nonlocal seen
+        refs = inputs[: num_refs * n]
+        *factors, flat, distinct, counts = (i.read() if type(i) is Variable else i for i in inputs[num_refs * n :])
+        scalars = scalars_of(node, factors, set())
+        ids, begins, ends = parts_of(node, distinct, counts, of)
+        starts = split.begins(flat, counts)
+        with locked_all(inputs[:n]):
+            arrays = [ref.read() for ref in refs]
+            held = seen
+            if held is None or not held.same(arrays):
+                held = seen = looked_at(refs, arrays)
+            if side_by_side and held.taken and updater.takes_factors(scalars) and _fits(flat, held.dtype):
+                mine = begins[first : first + n], ends[first : first + n]
+                check_inside(node, op, ids, *mine, held.sizes)
+                at = unsigned(starts[first : first + n + 1] + position(flat))
+                updater.change(held.dtype, held.columns.T, held.widths, (ids, *mine), at, scalars)
+                return inputs[:n]
+        grads, numbers = split(flat, counts), ids.view(np.int64)
+        indices = [numbers[a:b] for a, b in zip(begins.tolist(), ends.tolist())]
+        tables, own = [refs[t::n] for t in range(n)], [indices[m] for m in members]
+        update_tables(node, updater, op, tables, [grads[m] for m in members], own, scalars, "distinct")
+        return inputs[:n]
+
+    return run
+
+
+def _fits(flat: Array, dtype: Any) -> bool:
+    return type(flat) is np.ndarray and flat.dtype == dtype and flat.flags.carray
