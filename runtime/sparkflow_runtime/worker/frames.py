@@ -81,7 +81,7 @@ class FrameStep(Step):
             if not isinstance(error, Exception):
                 self._stop_running((), False)
                 raise
-        with self._wake:
+        with self._lock:
             self._running = False
             waits = self._ready or self._waiting or self._inbox.waiting or len(self._arrived) < len(self.plan.arriving)
             stalled = self._left and not waits and self.error is None
@@ -201,7 +201,7 @@ class FrameStep(Step):
 
     def _make_ready(self, entry: Entry, frame: Frame, number: int, dead: bool) -> None:
         frame.iterations[number].busy += 1
-        with self._wake:
+        with self._lock:
             self._ready.append(Token(entry, frame, number, dead))  # type: ignore[arg-type]
 
     # ------------------------------------------------------------------ frames
@@ -265,7 +265,7 @@ class FrameStep(Step):
     def _close(self, frame: Frame) -> None:
         parent, number = frame.parent, frame.parent_iteration
         if parent is None:
-            with self._wake:
+            with self._lock:
                 self._left = 0
             return
         if self._children.pop((parent, number, frame.name), None) is None:
@@ -279,14 +279,14 @@ class FrameStep(Step):
     # ------------------------------------------------------------------ waiting, transfers
 
     def _begin_operation(self, token: Token, inputs: list[Any]) -> None:
-        with self._wake:
+        with self._lock:
             self._waiting[id(token)] = token.entry.node.name
         held = token  # keeps its id from another token
 
         def done(error: OpError | None, outputs: Any = ()) -> None:
             if error is not None:
                 self._fail(locate(error, held.entry.node))
-            with self._wake:
+            with self._lock:
                 if self._waiting.pop(id(held), None) is None:
                     return
                 if error is None:  # under the same lock: a step in which nothing waits and nothing is ready is stuck
@@ -324,7 +324,7 @@ class FrameStep(Step):
 
     def _take(self, token: Token) -> Any:
         """The output of a _Recv in a loop, or _LATER."""
-        with self._wake:
+        with self._lock:
             value = self._inbox.take(self._at(token), token.entry.member, token)
         return _LATER if value is NOT_YET else None if value is DEAD else (value,)
 
@@ -342,7 +342,7 @@ class FrameStep(Step):
         if found is not None:
             values = iter([value for _, value in found])
             has_data = expected.has_data if unit.arrivals is None else [True] * len(found)
-            with self._wake:
+            with self._lock:
                 ready = self._inbox.put((index, iterations), [next(values) if data else None for data in has_data])
                 self._ready.extend(ready or ())
         if ready is None:
@@ -351,7 +351,7 @@ class FrameStep(Step):
             self._advance()
 
     def describe(self) -> str:
-        with self._wake:
+        with self._lock:
             waiting = [token.entry.node.name for tokens in self._inbox.waiting.values() for token in tokens]
             peers = {self.plan.units[unit].peer for unit, _ in self._inbox.waiting}
         if not waiting:

@@ -13,7 +13,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from threading import Condition, Timer
+from threading import Condition, RLock, Timer
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,8 @@ class Step:
         self._pending = [u.pending for u in plan.units]
         self._left = len(plan.units)
         self._ready = deque(i for i, u in enumerate(plan.units) if u.pending == 0 and u.kind != RECEIVE)
-        self._wake = Condition()
+        self._lock = RLock()
+        self._wake = Condition(self._lock)  # of which `with` takes three calls more
         self._running = False
         self._owned = finish is None
         self._reported = False
@@ -117,7 +118,7 @@ class Step:
         while True:
             self._drain()
             self._open()
-            with self._wake:
+            with self._lock:
                 if self._over():
                     break
                 if self._ready:
@@ -144,7 +145,7 @@ class Step:
 
     def _advance(self) -> None:
         """Have what is ready run, or what is over reported."""
-        with self._wake:
+        with self._lock:
             if self._owned:
                 self._wake.notify()
                 return
@@ -168,7 +169,7 @@ class Step:
         entered: list[Any] = []
         try:
             while True:
-                with self._wake:
+                with self._lock:
                     if self._running or not self._ready or self.error is not None:
                         if self.error is not None:
                             self._ready.clear()
@@ -209,7 +210,7 @@ class Step:
     def _ready_too(self, peer: str) -> list[int]:
         """The other bundles that may leave for a task now: they go in the same message."""
         units = self.plan.units
-        with self._wake:
+        with self._lock:
             found = [i for i in self._ready if units[i].kind == SEND and units[i].peer == peer]
             for index in found:
                 self._ready.remove(index)
@@ -248,7 +249,7 @@ class Step:
         return [live, *tensors]
 
     def _stop_running(self, indices: Sequence[int], done: bool) -> None:
-        with self._wake:
+        with self._lock:
             if done:
                 for index in indices:
                     self._ready.extend(self._completed(index))
@@ -269,7 +270,7 @@ class Step:
 
     def _begin_wait(self, index: int, unit: Unit) -> None:
         inputs = [got(g, self.values) for g in unit.getters]
-        with self._wake:
+        with self._lock:
             self._waiting[index] = unit.label
 
         def done(error: OpError | None, outputs: Any = ()) -> None:
@@ -283,7 +284,7 @@ class Step:
     def _end_wait(self, index: int, unit: Unit, error: OpError | None, outputs: Any) -> None:
         if error is not None:
             self._fail(self._located(error, unit))
-        with self._wake:
+        with self._lock:
             if self._waiting.pop(index, None) is None:
                 return
             if error is None:
@@ -296,7 +297,7 @@ class Step:
         index = self.plan.bundles.get(bundle)
         if index is not None:
             self._record_arrival(self.plan.units[index], tensors)
-        with self._wake:
+        with self._lock:
             expected = index is not None and index not in self._arrived and not iterations
             found = self.plan.units[index].unpack(tensors) if expected else None  # type: ignore[index]
             if found is not None:
@@ -324,7 +325,7 @@ class Step:
     def on_cancel(self, callback: Callable[[OpError], None], describe: Callable[[], str] | None = None) -> int:
         """Have `callback(error)` called when the step is cancelled (now, if it already is). Returns a token for
         off_cancel. describe: says meanwhile what is waited for."""
-        with self._wake:
+        with self._lock:
             self._next_token += 1
             if self.error is None:
                 self._cancels[self._next_token] = callback
@@ -335,7 +336,7 @@ class Step:
         return 0
 
     def off_cancel(self, token: int) -> None:
-        with self._wake:
+        with self._lock:
             self._cancels.pop(token, None)
             self._parked.pop(token, None)
 
@@ -345,7 +346,7 @@ class Step:
         self._advance()
 
     def _fail(self, error: OpError) -> None:
-        with self._wake:
+        with self._lock:
             if self.error is not None:
                 return
             self.error = error
@@ -355,7 +356,7 @@ class Step:
             callback(error)
 
     def _report(self) -> None:
-        with self._wake:
+        with self._lock:
             if self._owned or self._reported or not self._over():
                 return
             self._reported = True
@@ -370,7 +371,7 @@ class Step:
 
     def describe(self) -> str:
         """Who has not spoken: the operations that wait and the tasks whose bundles have not come."""
-        with self._wake:
+        with self._lock:
             waits = [f"{self.plan.nodes[name].op} {name!r}" for name in self._waiting.values()]
             units = enumerate(self.plan.units)
             missing = sorted({u.peer for i, u in units if u.kind == RECEIVE and i not in self._arrived})
@@ -380,7 +381,7 @@ class Step:
 
     def waits(self) -> str:
         """As `describe`, with what each operation waits for; nothing where that is room in a queue alone."""
-        with self._wake:
+        with self._lock:
             ops = [self.plan.nodes[name].op for name in self._waiting.values()]
             parked = list(self._parked.values())
         if ops and all(op.startswith("QueueEnqueue") for op in ops):
