@@ -29,6 +29,14 @@ def test_values_and_bits(shape: tuple[int, int, int], dtype: Any) -> None:
     assert {x.tobytes() for x in alone} == {found.tobytes()} and found.dtype == dtype
 
 
+@pytest.mark.parametrize("m", [64, 100, 429, 512, 784, 1000, 4096])
+def test_blocks_of_rows_are_whole_tiles(m: int) -> None:
+    """Two of nearly one size below 512 rows, then four: a block more, or one of half the size, would leave one of two
+    threads waiting."""
+    length, blocks = parallel._length(m, 10), 2 if m < 512 else 4
+    assert length % 12 == 0 and -(-m // length) == blocks and m - (blocks - 1) * length > length - 12 * blocks
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("m, n", [(512, 128), (0, 5), (3, 0), (1, 1)])
 def test_a_column_by_a_row(m: int, n: int, dtype: Any) -> None:
