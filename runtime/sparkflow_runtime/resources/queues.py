@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
 
+from sparkflow_runtime.resources.convoys import stand_back
 from sparkflow_runtime.resources.queue_elements import Elements, QueueSpec
 from sparkflow_runtime.resources.queue_stores import Block
 from sparkflow_runtime.resources.row_copies import copied
@@ -206,6 +207,8 @@ class Queue:
             return None
         rows = self._elements.kept(rows)
         ready: list[Any] = []
+        if self._lock.locked():
+            stand_back(self._lock)
         with self._lock:
             if not self._has_room(n):
                 return None
@@ -217,6 +220,8 @@ class Queue:
 
     def _try_take(self, n: int) -> Block | None:
         ready: list[Any] = []
+        if self._lock.locked():
+            stand_back(self._lock)
         with self._lock:
             if self._gets or n > (self.size if self._closed else self.size - self._floor):
                 return None
@@ -230,6 +235,8 @@ class Queue:
 
     def _submit(self, waiter: _Waiter, line: deque[Any]) -> None:
         ready: list[Any] = []
+        if self._lock.locked():
+            stand_back(self._lock)
         with self._lock:
             line.append(waiter)
             self._advance(ready)
