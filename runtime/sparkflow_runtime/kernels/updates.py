@@ -180,9 +180,10 @@ class Updater:
         repeats; "": rows come one after the other. Raises InvalidArgumentError before anything changes when an index is
         out of range; `names` are for that.
         """
-        if not self._compiles(tables, scalars) or not all(map(rows_ready, grads)):
+        if not self._compiles(tables, scalars):
             self._one_by_one(tables, grads, indices, scalars, how, names)
             return
+        grads = [g if rows_ready(g) else np.array(g, order="C") for g in grads]  # of a sum it is one number, repeated
         ids, starts = flat_ids(indices)
         sizes = unsigned([held[0].shape[0] for held in tables])
         if row_loops.first_outside(ids, starts[:-1], starts[1:], sizes) >= 0:
@@ -224,10 +225,13 @@ class Updater:
     def _summed(self, refs: Array, rows: _Rows, scalars: Sequence[Array]) -> None:
         """Rows of one index are summed; then none repeats. As many tables at a time as the cache holds, and large
         updates by several threads."""
-        counts = np.diff(rows.starts)
-        ends = np.cumsum(counts * rows.widths)
-        groups = list(_chunks([0, *ends.tolist()]))
+        counts = rows.starts[1:] - rows.starts[:-1]
+        ends = (counts * rows.widths).cumsum()
         distinct, most = np.empty_like(rows.ids), int(counts.max())
+        if ends[-1] <= _FEW:
+            self._sum_tables(refs, rows, distinct, most, scalars)
+            return
+        groups = list(_chunks([0, *ends.tolist()]))
 
         def work(mine: Sequence[tuple[int, int]]) -> None:
             for a, b in mine:
@@ -265,10 +269,16 @@ class Updater:
     ) -> None:
         """By gradients that lie one table's after the other's; sums: where each begins, and the end. No id repeats, so
         rows can be put side by side, changed together, and put back: short rows one by one do not fill vector
-        registers. As many tables at a time as the cache holds."""
+        registers. As many tables at a time as the cache holds. Rows that do, or are few, change where they lie."""
         space, (distinct, starts, ends) = copying(dtype), ids
+        if int(sums[-1] - sums[0]) <= _FEW or int(widths.min()) >= _WIDE:
+            batch = np.empty((len(widths), 5), np.uint64)
+            for number, column in enumerate((widths, starts, ends - starts, sums[:-1], widths)):
+                batch[:, number] = column
+            self._loop(memory(dtype), np.ascontiguousarray(refs), batch, distinct, self._factors(scalars, dtype))
+            return
         for a, b in _chunks((sums - sums[0]).tolist()):
-            where = [np.ascontiguousarray(column) for column in refs[a:b].T]
+            where = [np.ascontiguousarray(kind) for kind in refs[a:b].T]
             picked = widths[a:b], distinct, starts[a:b], ends[a:b]
             side = scratch("rows side by side", (len(where), int(sums[b] - sums[a])), dtype)
             at = [position(line) for line in side]
@@ -323,6 +333,7 @@ class _Rows(NamedTuple):
 for _op in UPDATES:
     registry.prepares(partial(prepare, _op), _op)
 
+_FEW, _WIDE = 1 << 13, 32  # items of all rows, and of each
 _SHARED = 1 << 19  # items of an update that several threads do
 _CHUNK = 1 << 18  # items of each slot that are side by side at once: fewer spend more on calls than the cache gives
 
@@ -346,6 +357,9 @@ def _check(tables: Sequence[list[Array]], indices: Sequence[Array], names: Seque
 def flat_ids(indices: Sequence[Array]) -> tuple[Array, Array]:
     """(ids, starts), unsigned: the ids one after the other, and where those of each begin, the end too. A negative id
     becomes a huge one."""
+    if len(indices) == 1:
+        alone = np.ascontiguousarray(indices[0], np.int64).reshape(-1)
+        return alone.view(np.uint64), np.array([0, alone.size], np.uint64)
     starts = np.zeros(len(indices) + 1, np.int64)
     np.cumsum([i.size for i in indices], out=starts[1:])
     ids = np.empty(int(starts[-1]), np.int64)

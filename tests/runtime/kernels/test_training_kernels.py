@@ -234,3 +234,41 @@ def test_large_variables_are_changed_piece_by_piece(monkeypatch: pytest.MonkeyPa
         rule(np, {}, held, grad, *scalars)
     for a, b in zip(whole, pieces):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("how", ["summed", "distinct"])
+@pytest.mark.parametrize(("op", "formula", "slots", "before", "after", "attrs"), SPARSE)
+def test_rows_in_place_and_side_by_side_are_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+    op: str,
+    formula: Any,
+    slots: int,
+    before: Any,
+    after: Any,
+    attrs: dict[str, Any],
+) -> None:
+    """Few rows and wide ones change where they lie; all others are put side by side first."""
+    rng = np.random.default_rng(3)
+    ids = [rng.permutation(50)[:30] if how == "distinct" else rng.integers(0, 50, 80) for _ in range(2)]
+    grads = [rng.standard_normal((len(i), 21)).astype(np.float32) for i in ids]
+    start = [[rng.uniform(0.3, 0.5, (50, 21)).astype(np.float32) for _ in range(slots + 1)] for _ in ids]
+    found = []
+    for few, wide in ((1 << 13, 32), (0, 32), (0, 21)):
+        monkeypatch.setattr(updates, "_FEW", few)
+        monkeypatch.setattr(updates, "_WIDE", wide)
+        tables = [[a.copy() for a in held] for held in start]
+        given = scalars([*before, *after], np.float32)
+        updates.Updater(np, op, attrs).sparse(tables, grads, ids, given, how, ["a", "b"])
+        found.append(np.array(tables).tobytes())
+    assert len(set(found)) == 1
+
+
+def test_a_gradient_that_is_one_number_repeated() -> None:
+    """As that of a sum is: rows that have no memory of their own."""
+    ids, made = np.array([3, 0, 3, 1]), []
+    for grad in (np.broadcast_to(np.float32(0.5), (4, 6)), np.full((4, 6), 0.5, np.float32)):
+        tables = [[np.ones((5, 6), np.float32) * (k + 1) for k in range(2)]]
+        updates.Updater(np, "SparseApplyAdagrad", {}).sparse(tables, [grad], [ids], [np.float32(0.1)], "summed", ["a"])
+        made.append(b"".join(a.tobytes() for a in tables[0]))
+    assert made[0] == made[1]
