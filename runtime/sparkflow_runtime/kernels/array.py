@@ -243,7 +243,10 @@ def _pack(xp: Any, *values: Any, axis: int = 0) -> Any:
 def _unpack(xp: Any, x: Any, *, num: int, axis: int = 0) -> Any:
     if x.shape[axis] != num:
         raise InvalidArgumentError(f"Unpack: axis {axis} of shape {x.shape} must have size {num}")
-    return list(xp.moveaxis(x, axis, 0)) if x.ndim > 1 else [x[i : i + 1].reshape(()) for i in range(num)]
+    if x.ndim < 2:
+        return [x[i : i + 1].reshape(()) for i in range(num)]
+    before = (slice(None),) * (axis % x.ndim)
+    return [x[(*before, i)] for i in range(num)]
 
 
 @kernel("Split", multi=True, aliases=True)

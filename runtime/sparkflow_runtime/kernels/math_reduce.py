@@ -39,15 +39,18 @@ def _reduction(op: str, reduce: Reduce) -> None:
 
 def _mean(xp: Any, x: Any, axis: Any, keep: bool) -> Any:
     """Of integers rounded towards zero; of nothing nan."""
-    count = math.prod(x.shape[a] for a in axis)
+    count = math.prod([x.shape[a] for a in axis])
     if x.dtype.kind in "iu":
         total = xp.sum(x, axis, keepdims=keep)  # in 64 bits, where it does not wrap
         return (xp.sign(total) * (xp.abs(total) // max(1, count))).astype(x.dtype)
     wide = np.dtype(np.float32) if x.dtype.itemsize == 2 else x.dtype  # half precision loses count in long sums
     total = reduced("sum", x, axis, keep)
-    if total is None:
+    if total is None and xp is np:
+        total = UFUNCS["sum"].reduce(x, axis, wide, None, keep)
+    elif total is None:
         total = xp.sum(x, axis, dtype=wide, keepdims=keep)
-    return (total / wide.type(count)).astype(x.dtype, copy=False)
+    mean = total / wide.type(count)
+    return mean if mean.dtype == x.dtype else mean.astype(x.dtype)
 
 
 def _norm(xp: Any, x: Any, axis: Any, keep: bool) -> Any:
