@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from typing import Any
 
@@ -55,8 +56,38 @@ def test_who_has_the_lock_gets_it_again(call: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_long_hold_is_waited_for() -> None:
-    lock = threading.Lock()
+    lock, held = threading.Lock(), list[bool]()
     with lock:
-        convoys.stand_back(lock)
-        assert lock.locked()
-    convoys.stand_back(lock)
+        other = threading.Thread(target=convoys.take, args=(lock, held))
+        other.start()
+        while len(held) < convoys._PAUSES:
+            assert other.is_alive()
+    other.join(WAIT_S)
+    assert held == [False] * convoys._PAUSES + [True] and lock.locked()
+
+
+def test_a_signal_leaves_no_lock_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it comes within an operation on a queue."""
+    queue = Queue("q", QueueSpec("FIFOQueue", (dtypes.float32,), ((),), 1000))
+
+    class Interrupted(BaseException):
+        pass
+
+    def interrupt(*_: Any) -> None:
+        raise Interrupted
+
+    before, interrupted = signal.signal(signal.SIGALRM, interrupt), 0
+    try:
+        for k in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + k % 60))
+                queue.try_enqueue_many(ROWS)
+                queue.try_dequeue_many(3)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupted:
+                interrupted += 1
+            assert not queue._lock.locked()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupted

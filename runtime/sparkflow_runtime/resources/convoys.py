@@ -12,16 +12,30 @@ import time
 from typing import Protocol
 
 _PAUSE_S, _PAUSES = 2e-5, 50
+_AT_ONCE, _WAITING = (False,), (True,)
 
 
 class _Lock(Protocol):
-    def locked(self) -> bool: ...
+    def acquire(self, blocking: bool = ...) -> bool: ...
 
 
-def stand_back(lock: _Lock) -> None:
-    """For `if lock.locked()` before `with lock`: who has it lost the GIL within its hold, gets it now, and is done in
-    no time. One that holds it longer is waited for in the line."""
+def take(lock: _Lock, held: list[bool]) -> None:
+    """Take a lock without standing in its line: whoever has it lost the GIL within the hold, gets it now, and is done
+    in no time. One that holds it longer is waited for in the end.
+
+        held: list[bool] = []
+        try:
+            take(lock, held)
+            ...
+        finally:
+            if True in held:
+                lock.release()
+
+    To look first whether it is free, and then use `with`, is not enough: he who waits in the line takes what was free
+    a moment ago. That it is taken and that `held` says so are one call, for an exception may come from a signal."""
     for _ in range(_PAUSES):
-        time.sleep(_PAUSE_S)
-        if not lock.locked():
+        held.extend(map(lock.acquire, _AT_ONCE))
+        if held[-1]:
             return
+        time.sleep(_PAUSE_S)
+    held.extend(map(lock.acquire, _WAITING))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
 
-from sparkflow_runtime.resources.convoys import stand_back
+from sparkflow_runtime.resources.convoys import take
 from sparkflow_runtime.resources.queue_elements import Elements, QueueSpec
 from sparkflow_runtime.resources.queue_stores import Block
 from sparkflow_runtime.resources.row_copies import copied
@@ -207,27 +207,33 @@ class Queue:
             return None
         rows = self._elements.kept(rows)
         ready: list[Any] = []
-        if self._lock.locked():
-            stand_back(self._lock)
-        with self._lock:
+        held: list[bool] = []
+        try:
+            take(self._lock, held)
             if not self._has_room(n):
                 return None
             self._store.put(rows)
             if self._gets:
                 self._advance(ready)
+        finally:
+            if True in held:
+                self._lock.release()
         _deliver(ready)
         return ()
 
     def _try_take(self, n: int) -> Block | None:
         ready: list[Any] = []
-        if self._lock.locked():
-            stand_back(self._lock)
-        with self._lock:
+        held: list[bool] = []
+        try:
+            take(self._lock, held)
             if self._gets or n > (self.size if self._closed else self.size - self._floor):
                 return None
             block = self._taken(n)
             if self._puts:
                 self._advance(ready)
+        finally:
+            if True in held:
+                self._lock.release()
         _deliver(ready)
         return block
 
@@ -235,23 +241,31 @@ class Queue:
 
     def _submit(self, waiter: _Waiter, line: deque[Any]) -> None:
         ready: list[Any] = []
-        if self._lock.locked():
-            stand_back(self._lock)
-        with self._lock:
+        held: list[bool] = []
+        try:
+            take(self._lock, held)
             line.append(waiter)
             self._advance(ready)
             parked = not waiter.over
             if parked and isinstance(waiter, _Put):
                 waiter.own()
+        finally:
+            if True in held:
+                self._lock.release()
         _deliver(ready)
         if parked and waiter.step is not None:
             self._watch(waiter, line)
 
     def _watch(self, waiter: _Waiter, line: deque[Any]) -> None:
         token = waiter.step.on_cancel(lambda error: self._withdraw(waiter, line, error), self.describe)
-        with self._lock:
+        held: list[bool] = []
+        try:
+            take(self._lock, held)
             waiter.token = token
             over = waiter.over
+        finally:
+            if True in held:
+                self._lock.release()
         if over:  # completed before it was watched: its completer saw no token
             waiter.step.off_cancel(token)
 
