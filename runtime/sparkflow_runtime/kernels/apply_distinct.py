@@ -68,4 +68,5 @@ def _apply_distinct(node: Node) -> Callable[..., Sequence[Variable]]:
 
 
 def _fits(flat: Array, dtype: Any) -> bool:
-    return type(flat) is np.ndarray and flat.dtype == dtype and flat.flags.carray
+    """Whether the loops can read it; what came from another process may be memory that nobody here writes to."""
+    return type(flat) is np.ndarray and flat.dtype == dtype and flat.flags.c_contiguous and flat.flags.aligned

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sparkflow_runtime.kernels import apply_distinct
 from sparkflow_runtime.kernels.registry import Node, find
 from sparkflow_runtime.resources.manager import ResourceManager
 from sparkflow_runtime.resources.variables import Variable
@@ -70,6 +71,18 @@ def test_it_is_the_update_of_each_table(dtype: str, members: list[int]) -> None:
             alone(*mine, rate, rows, ids[ends[OF[m]] - counts[OF[m]] : ends[OF[m]]])
     for mine, theirs in zip(own, expected):
         assert [v.value.tobytes() for v in mine] == [v.value.tobytes() for v in theirs]
+
+
+@pytest.mark.parametrize("members", [[0, 1, 2, 3], [1, 2], [0]], ids=str)
+def test_no_view_is_made_of_sums_that_are_only_read(members: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those in shared memory are. Of members that do not lie one after the other views are made."""
+    sums, ids, counts = travelled("float32")
+    sums.flags.writeable = False
+    monkeypatch.setattr(apply_distinct, "update_tables", lambda *given: pytest.fail("by views"))
+    own = tables("float32", members)
+    before = own[0][0].value.copy()
+    joint(members)(*given(own), np.float32(0.5), sums, ids, counts)
+    assert (own[0][0].value != before).any()
 
 
 def test_another_array_is_noticed() -> None:
