@@ -129,12 +129,15 @@ class Server:
         self._masters: dict[str, tuple[str, set[str]]] = {}  # peer -> its process, and the sessions that it registered
         self.untold: dict[str, list[str]] = {}  # task -> sessions of this server that ended when there was no channel
         self._stopping, self._stopped = False, Event()
-        self._listener = listen(f"tcp://{address}", self, secret, self.name, self._options)
+        given = (self, secret, self.name, self._options, False)
+        self._listener = listen(f"tcp://{address}", *given)
         self.address = self._listener.url.removeprefix("tcp://")
-        self._near = listen(near_url(self.address), self, secret, self.name, self._options)
+        self._near = listen(near_url(self.address), *given)
         self.target = f"{SCHEMES[0]}://{self.address}"
         self._clients = Clients(self)
         _servers[self.address] = self
+        for listener in (self._listener, self._near):  # peers may have dialled for a while, and ask at once
+            listener.start()
 
     def join_cluster(self, cluster: ClusterSpec) -> None:
         self._cluster = cluster

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.dialling import near_url
 from sparkflow_runtime.remote_session import RemoteSession
 from sparkflow_runtime.server import Server as RuntimeServer
 from sparkflow_runtime.transport.base import dial
 from sparkflow_runtime.wire import tasks
 from sparkflow_runtime.wire.cluster import ClusterSpec
+from sparkflow_runtime.wire.errors import DeadlineExceededError, OpError
 from sparkflow_runtime.wire.server_def import ServerDef
 
 
@@ -333,3 +335,26 @@ def test_a_task_that_never_came_is_waited_for_no_longer_than_the_sessions_steps(
             pytest.raises(tf.errors.UnavailableError, match=r"ps/replica:0/task:0 at .*no Server answers after 0.3 s"),
         ):
             session.run(x.initializer)
+
+
+def test_nobody_is_heard_before_the_server_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Peers dial an address again and again until it answers, and ask at once."""
+    heard: list[tuple[str, Any]] = []
+
+    def dialled_meanwhile(address: str) -> str:
+        try:
+            dial(f"tcp://{address}", timeout_s=0.3).close()
+            heard.append((address, None))
+        except OpError as error:
+            heard.append((address, type(error)))
+        return near_url(address)
+
+    monkeypatch.setattr("sparkflow_runtime.server.near_url", dialled_meanwhile)
+    server = RuntimeServer("worker", 0, "127.0.0.1:0")
+    try:
+        assert heard == [(server.address, DeadlineExceededError)]
+        channel = dial(f"tcp://{server.address}")
+        assert channel.peer == server.name
+        channel.close()
+    finally:
+        server.stop()

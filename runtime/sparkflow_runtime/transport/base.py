@@ -149,6 +149,10 @@ class Listener(ABC):
     url: str
 
     @abstractmethod
+    def start(self) -> None:
+        """Begins to accept, once; who dialled before waits until then."""
+
+    @abstractmethod
     def channels(self) -> list[Channel]:
         """Those that it accepted and that somebody uses; some may have ended."""
 
@@ -209,10 +213,15 @@ def listen(
     secret: bytes | None = None,
     identity: str = "",
     options: Options | None = None,
+    start: bool = True,
 ) -> Listener:
-    """Listens at `url` (tcp port 0: any free one) and gives every accepted channel to `handler`.
+    """Listens at `url` (tcp port 0: any free one) and gives every accepted channel to `handler`. start: accept at once,
+    and not from the listener's `start()` on.
 
     Raises InvalidArgumentError where `secret` is None and others than this host could dial, UnavailableError where
     the address cannot be bound.
     """
-    return _transport(url).listen(url, handler or NoHandler(), secret, identity, options or Options())
+    listener = _transport(url).listen(url, handler or NoHandler(), secret, identity, options or Options())
+    if start:
+        listener.start()
+    return listener

@@ -71,6 +71,8 @@ class SocketListener(Listener):
         self._guard = threading.Lock()
         self._closed = threading.Event()
         self._channels: weakref.WeakSet[SocketChannel] = weakref.WeakSet()
+
+    def start(self) -> None:
         threading.Thread(target=self._run, name=f"sparkflow-accept {self.url}", daemon=True).start()
 
     def channels(self) -> list[Channel]:
