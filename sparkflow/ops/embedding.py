@@ -78,8 +78,12 @@ def _from_shards(tables: list[Any], ids: Tensor, strategy: str, max_norm: float 
         dims = _static(table)
         if dims is not None and row is not None:
             row = (row[0], *(shapes.merge(row[1:], dims[1:]) or ()))
-    row_sizes = row[1:] if row is not None and None not in row[1:] else array.shape(convert_to_tensor(tables[0]))[1:]
-    whole = apply_op("ConcatV2", [[array.shape(ids), row_sizes], 0])
+    known = row is not None and None not in row[1:]
+    row_sizes: Any = row[1:] if row is not None and known else array.shape(convert_to_tensor(tables[0]))[1:]
+    if known and 0 not in row_sizes and ids._shape is not None and len(ids._shape) == 1:
+        whole: Any = [-1, *row_sizes]
+    else:
+        whole = apply_op("ConcatV2", [[array.shape(ids), row_sizes], 0])
     out = array.reshape(stitched, whole, name=scope)
     out.set_shape(None if ids._shape is None or row is None else ids._shape + row[1:])
     return out

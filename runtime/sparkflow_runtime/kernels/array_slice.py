@@ -261,37 +261,6 @@ def _scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any) -> Any:
     return summed.reshape(dims)
 
 
-# ---------------------------------------------------------------------- partition and stitch
-
-
-@kernel("DynamicPartition", multi=True)
-def _dynamic_partition(xp: Any, data: Any, partitions: Any, *, num_partitions: int) -> Any:
-    check_indices(partitions, num_partitions, "DynamicPartition")
-    rows, parts = data.reshape(partitions.size, *data.shape[partitions.ndim :]), partitions.reshape(-1)
-    if xp is not np or num_partitions < 2:
-        return [rows[parts == i] for i in range(num_partitions)]
-    # a stable order by a narrow type is a counting sort, and then every part is one piece
-    order = np.argsort(parts.astype(np.int16) if num_partitions <= 1 << 15 else parts, kind="stable")
-    ends = np.cumsum(np.bincount(parts, minlength=num_partitions))[:-1]
-    return np.split(rows[order], ends)
-
-
-@kernel("DynamicStitch", "ParallelDynamicStitch")
-def _dynamic_stitch(xp: Any, *inputs: Any) -> Any:
-    n = len(inputs) // 2
-    indices, data = inputs[:n], inputs[n:]
-    rest = data[0].shape[indices[0].ndim :]
-    count = max((int(i.max()) + 1 for i in indices if i.size), default=0)
-    out = xp.zeros((count, *rest), data[0].dtype)
-    for where in indices:
-        check_indices(where, count, "DynamicStitch")
-    for where, values in zip(indices, data):
-        if values.shape != (*where.shape, *rest):
-            raise InvalidArgumentError(f"DynamicStitch: data {values.shape} does not fit indices {where.shape}")
-        out[where.reshape(-1)] = values.reshape(where.size, *rest)
-    return out
-
-
 # ---------------------------------------------------------------------- choices
 
 

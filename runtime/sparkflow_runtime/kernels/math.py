@@ -167,7 +167,7 @@ def _power(xp: Any, x: Any, y: Any) -> Any:
 
 
 def _divisor(x: Any, y: Any, what: str) -> None:
-    if x.dtype.kind in "iu" and x.size and bool((y == 0).any()):
+    if x.dtype.kind in "iu" and x.size and ((y == 0).any() if y.ndim else not y.item()):
         raise InvalidArgumentError(f"{what}: integer division by zero")
 
 

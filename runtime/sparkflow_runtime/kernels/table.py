@@ -7,6 +7,7 @@ others are: they come with the first op that is not among these (of 70 ms, 40 ar
 from sparkflow_runtime.kernels import (
     apply_distinct,
     array,
+    array_partition,
     array_slice,
     bags,
     constant,
