@@ -25,7 +25,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.compiled import SWITCH, Native
 from sparkflow_runtime.kernels.conv_direct_layout import OFFSETS, lanes, tile
-from sparkflow_runtime.kernels.host import address
+from sparkflow_runtime.kernels.memory import address
 from sparkflow_runtime.kernels.parallel import scratch_at, share
 from sparkflow_runtime.kernels.windows import Triple, Window
 

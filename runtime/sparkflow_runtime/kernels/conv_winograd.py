@@ -34,7 +34,7 @@ from sparkflow_runtime.kernels.conv_tiles import (
 )
 from sparkflow_runtime.kernels.crew import Call, crew, table_of
 from sparkflow_runtime.kernels.crew_layout import ARGS
-from sparkflow_runtime.kernels.host import address
+from sparkflow_runtime.kernels.memory import address
 from sparkflow_runtime.kernels.parallel import runs, scratch, share
 from sparkflow_runtime.kernels.windows import Window
 

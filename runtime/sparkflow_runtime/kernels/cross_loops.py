@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
-from sparkflow_runtime.kernels.host import address
+from sparkflow_runtime.kernels.memory import address
 from sparkflow_runtime.records.fingerprints import PARTS, fingerprint_at
 from sparkflow_runtime.records.held_texts import AS_EXPECTED, begin_at, length_at
 from sparkflow_runtime.records.native import teach, word_at

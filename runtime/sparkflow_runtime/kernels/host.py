@@ -25,11 +25,6 @@ def one_int(x: Any) -> int:
     return int(x.item()) if isinstance(x, (np.ndarray, np.generic)) and x.size == 1 else int(host(x).ravel()[0])
 
 
-def address(array: np.ndarray) -> int:
-    """Where an array of the host begins."""
-    return int(array.__array_interface__["data"][0])
-
-
 def check_indices(indices: Any, size: int, what: str) -> None:
     """Raises InvalidArgumentError naming the first index outside [0, size)."""
     if not indices.size or indices.view(f"u{indices.itemsize}").max() < size:  # a negative one is huge when unsigned

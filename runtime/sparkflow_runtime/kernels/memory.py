@@ -32,30 +32,40 @@ def copying(dtype: np.dtype[Any]) -> np.ndarray:
     return memory(np.dtype(f"i{dtype.itemsize}"))
 
 
+def address(array: np.ndarray) -> int:
+    """Where the array begins: a tenth of the time that its `__array_interface__` takes."""
+    if _WORDS is None:
+        return int(array.__array_interface__["data"][0])
+    return _WORDS[(id(array) >> 3) + _POINTER]
+
+
 def position(array: np.ndarray) -> int:
     """Where the array begins, counted in items of its own dtype; it must be aligned."""
-    return int(array.__array_interface__["data"][0]) // array.itemsize - 1
+    return address(array) // array.itemsize - 1
 
 
 def positions(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """`position` of each, all of one dtype, as uint64: a tenth of the time for hundreds of arrays."""
-    if not _finds_data():
+    if _WORDS is None:
         return np.array([position(a) for a in arrays], np.uint64)
     objects = np.fromiter(map(id, arrays), np.int64, len(arrays))
-    addresses = memory(np.dtype(np.int64))[objects // 8 + (_DATA // 8 - 1)]
+    addresses = memory(np.dtype(np.int64))[objects // 8 + _POINTER]
     return (addresses // (arrays[0].itemsize if len(arrays) else 1) - 1).view(np.uint64)
 
 
 _DATA = 16  # bytes from the start of a numpy array's object to the pointer to its data, after its count and its type
+_POINTER = _DATA // 8 - 1  # items of `memory` from one to the other
 
 
-@cache
 def _finds_data() -> bool:
     """Whether this interpreter's numpy has it there."""
     if sys.implementation.name != "cpython" or object.__basicsize__ != _DATA:
         return False
     probe = np.arange(4)
-    return int(memory(np.dtype(np.int64))[id(probe) // 8 + (_DATA // 8 - 1)]) == probe.__array_interface__["data"][0]
+    return int(memory(np.dtype(np.int64))[id(probe) // 8 + _POINTER]) == probe.__array_interface__["data"][0]
+
+
+_WORDS = memory(np.dtype(np.int64)).data if _finds_data() else None
 
 
 def rows_ready(array: np.ndarray) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
 from sparkflow_runtime.kernels.exp_loops import in_parts
-from sparkflow_runtime.kernels.host import address
+from sparkflow_runtime.kernels.memory import address
 
 _PIECE, _PIECES = 512, 64  # elements of a piece, pieces of a block
 _IN = "Array(float32, 1, 'C', readonly=True)"
@@ -36,7 +36,9 @@ class Pieces:
         self.blocks = -(-self.pieces // _PIECES)
 
     def of(self, vector: np.ndarray) -> np.ndarray:
-        return np.tile(vector.astype(np.float32, copy=False), self.times)
+        out = np.empty((self.times, self.channels), np.float32)
+        out[:] = vector
+        return out.reshape(-1)
 
     def sums(self) -> np.ndarray:
         return np.zeros((self.blocks, self.size), np.float32)
