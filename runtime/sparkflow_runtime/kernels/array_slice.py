@@ -355,5 +355,9 @@ def _reverse_sequence(xp: Any, x: Any, seq_lengths: Any, *, seq_dim: int, batch_
         )
     step, ends = xp.arange(steps), seq_lengths[:, None]
     source = xp.where(step < ends, ends - 1 - step, step)
+    if (batch_dim, seq_dim) == (0, 1):
+        return x[xp.arange(rows)[:, None], source]
+    if (batch_dim, seq_dim) == (1, 0):
+        return x[source.T, xp.arange(rows)]
     moved = xp.moveaxis(x, (batch_dim, seq_dim), (0, 1))[xp.arange(rows)[:, None], source]
     return xp.ascontiguousarray(xp.moveaxis(moved, (0, 1), (batch_dim, seq_dim)))

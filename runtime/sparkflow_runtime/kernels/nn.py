@@ -56,7 +56,7 @@ def _leaky_relu_grad(xp: Any, dy: Any, x: Any, *, alpha: float = 0.2) -> Any:
     return xp.where(x > 0, dy, dy * dy.dtype.type(alpha))
 
 
-kernel("L2Loss")(lambda xp, t: xp.sum(xp.square(t), dtype=t.dtype) * t.dtype.type(0.5))
+kernel("L2Loss")(lambda xp, t: xp.square(t).sum(dtype=t.dtype) * t.dtype.type(0.5))
 
 # ---------------------------------------------------------------------- biases
 
@@ -104,9 +104,9 @@ def _softmax(xp: Any, x: Any) -> tuple[Any, Any, Any]:
     _require_axis(x)
     if exp_loops.takes(x):
         return exp_loops.softmax(x)
-    most = xp.max(x, -1, keepdims=True, initial=-xp.inf)
+    most = x.max(-1, keepdims=True, initial=-xp.inf)
     exps = xp.exp(x - most)
-    total = xp.sum(exps, -1, dtype=x.dtype, keepdims=True)
+    total = exps.sum(-1, dtype=x.dtype, keepdims=True)
     return exps / total, most, total
 
 
@@ -137,7 +137,7 @@ def _softmax_cross_entropy(xp: Any, logits: Any, labels: Any) -> Any:
         )
     logs, made = _log_softmax(xp, logits)
     # a label of 0 costs nothing, even where the logit is -inf
-    loss = -xp.sum(xp.where(labels == 0, labels.dtype.type(0), labels * logs), -1, dtype=logits.dtype)
+    loss = -xp.where(labels == 0, labels.dtype.type(0), labels * logs).sum(-1, dtype=logits.dtype)
     return loss, made - labels
 
 

@@ -25,8 +25,8 @@ def check_parts(op: str, indices: Any, values: Any, shape: Any) -> None:
 
 
 def _inside(op: str, indices: Any, sizes: tuple[int, ...]) -> None:
-    outside = (indices < 0) | (indices >= np.asarray(sizes, np.int64))
-    if bool(outside.any()):
+    outside = indices.view(f"u{indices.itemsize}") >= np.array(sizes, np.uint64)  # a negative one is huge there
+    if outside.any():
         at = int(np.flatnonzero(np.asarray(outside.any(axis=1)))[0])
         raise InvalidArgumentError(f"{op}: indices[{at}] = {indices[at].tolist()} is out of bounds of {list(sizes)}")
 

@@ -27,6 +27,9 @@ def sum_rows(xp: Any, data: Any, ids: Any, count: int) -> Any:
     out = xp.full((count, *data.shape[1:]), zero, data.dtype)
     if not ids.size or not data.size:
         return out
+    if xp is np and data.dtype.kind in "iu":  # in whatever order
+        np.add.at(out, ids, data)
+        return out
     if xp is not np or data.dtype not in FLOAT_TYPES:
         _add_in_rounds(xp, data, ids, out)
         return out
