@@ -17,6 +17,7 @@ from sparkflow_runtime.wire import dtypes
 _DIRECT: dict[tuple[type, str], type] = {
     **{(float, name): getattr(np, name) for name in ("float32", "float64")},
     **{(int, name): getattr(np, name) for name in ("float32", "float64", "int32", "int64")},
+    (bool, "bool"): np.bool_,
 }
 
 
