@@ -34,7 +34,7 @@ def copying(dtype: np.dtype[Any]) -> np.ndarray:
 
 def address(array: np.ndarray) -> int:
     """Where the array begins: a tenth of the time that its `__array_interface__` takes."""
-    if _WORDS is None:
+    if type(array) is not np.ndarray or _WORDS is None:  # numpy's scalars are not laid out so
         return int(array.__array_interface__["data"][0])
     return _WORDS[(id(array) >> 3) + _POINTER]
 

@@ -10,7 +10,7 @@ import pytest
 from sparkflow_runtime.kernels import memory as memory_module
 from sparkflow_runtime.kernels import row_loops, update_loops
 from sparkflow_runtime.kernels.compiled import Compiled
-from sparkflow_runtime.kernels.memory import memory, position, positions, rows_ready, stride
+from sparkflow_runtime.kernels.memory import address, memory, position, positions, rows_ready, stride
 from sparkflow_runtime.kernels.row_loops import unsigned
 
 COUNTS, SIZES, WIDTHS = [40, 0, 300, 1, 7], [9, 4, 1000, 1, 3], [16, 3, 8, 5, 1]
@@ -56,6 +56,11 @@ def test_many_positions_at_once(item: str, monkeypatch: pytest.MonkeyPatch) -> N
     found = [position(a) for a in arrays]
     monkeypatch.setattr(memory_module, "_WORDS", None)  # an interpreter whose arrays have it elsewhere
     assert positions(arrays).tolist() == [position(a) for a in arrays] == found and positions([]).dtype == np.uint64
+
+
+def test_where_an_array_begins() -> None:
+    for x in (np.zeros((6, 8))[2:, 3:], np.zeros(()), np.float64(3), np.zeros(3).view(np.recarray)):
+        assert address(x) == x.__array_interface__["data"][0]
 
 
 def test_rows_that_lie_in_one_piece() -> None:
