@@ -1,0 +1,334 @@
+"""Kinds of models on parameter servers, beside TensorFlow where its interpreter is given:
+
+    python tests/benchmarks/bench_ps_models.py [--tensorflow .venv-oracle/bin/python] [--cases slots adam ...]
+
+Every server and each of two asynchronous workers is a process of this host. A line for each case: steps/s of both
+workers together, and the processor time of a step in the servers and in its worker, in milliseconds.
+
+slots: 26 tables of 20,000 rows of 16, Adagrad (adam, ftrl: the same with those). partitioned: each in two parts.
+wide, narrow: rows of 64, of 1. clipped: gradients clipped by their norm. shared: 26 columns of 4 tables. whole: one
+table. multihot: 10 columns of 1 to 5 ids each. din: attention over 20 items. deepfm: two tables a column, Adam.
+columns: feature columns, also a linear model of them. strings: hashed columns of text. word2vec: NCE. sparse: logistic
+regression on 20 of 100,000 features, FTRL. mlp: 784-512-256-10.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from bench_ps import MODULES, free_ports
+
+ROWS, COLUMNS, BATCH, WARM = 20_000, 26, 256, 12
+Model = tuple[Any, Any, list[dict[Any, Any]]]  # the loss, the optimizer, batches to feed
+
+
+class Maker:
+    """Models in one library; `ids` are drawn as those of real columns repeat, a few of them most of the time."""
+
+    def __init__(self, tf: Any, servers: int, seed: int):
+        self.tf, self.servers, self.rng = tf, servers, np.random.RandomState(seed)
+
+    def ids(self, *shape: int, rows: int = ROWS) -> np.ndarray:
+        return (np.minimum(self.rng.zipf(1.3, shape), rows) - 1).astype(np.int64)
+
+    def table(self, name: str, rows: int = ROWS, width: int = 16, parts: int = 0) -> Any:
+        tf = self.tf
+        start = tf.random_uniform_initializer(-0.05, 0.05, seed=1)
+        partitioner = tf.fixed_size_partitioner(parts) if parts else None
+        return tf.get_variable(name, [rows, width], initializer=start, partitioner=partitioner)
+
+    def dense(self, x: Any, units: int, name: str) -> Any:
+        tf = self.tf
+        with tf.variable_scope(name):
+            start = tf.random_uniform_initializer(-0.1, 0.1, seed=2)
+            w = tf.get_variable("w", [int(x.shape[-1]), units], initializer=start)
+            b = tf.get_variable("b", [units], initializer=tf.zeros_initializer())
+        return (tf.matmul(x, w) if x.shape.ndims == 2 else tf.tensordot(x, w, 1)) + b
+
+    def logit(self, x: Any, units: Sequence[int] = (128, 64)) -> Any:
+        for k, n in enumerate(units):
+            x = self.tf.nn.relu(self.dense(x, n, f"hidden{k}"))
+        return self.dense(x, 1, "logit")[:, 0]
+
+    def labelled(self, logit: Any, optimizer: Any, batch: Callable[[], dict[Any, Any]]) -> Model:
+        tf = self.tf
+        labels = tf.placeholder(tf.float32, [None])
+        loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logit))
+        feeds = [{**batch(), labels: self.rng.randint(0, 2, BATCH).astype(np.float32)} for _ in range(8)]
+        return loss, optimizer, feeds
+
+    # ------------------------------------------------------------------ models
+
+    def slots(self, optimizer: Any = None, width: int = 16, parts: int = 0, tables: int = COLUMNS) -> Model:
+        tf = self.tf
+        ids = tf.placeholder(tf.int64, [None, COLUMNS])
+        held = [self.table(f"table{k}", ROWS, width, parts) for k in range(tables)]
+        looked_up = [tf.nn.embedding_lookup(held[k % tables], c) for k, c in enumerate(tf.unstack(ids, axis=1))]
+        logit = self.logit(tf.concat(looked_up, 1))
+        return self.labelled(
+            logit, optimizer or tf.train.AdagradOptimizer(0.05), lambda: {ids: self.ids(BATCH, COLUMNS)}
+        )
+
+    def adam(self) -> Model:
+        return self.slots(self.tf.train.AdamOptimizer(1e-3))
+
+    def ftrl(self) -> Model:
+        return self.slots(self.tf.train.FtrlOptimizer(0.05, l1_regularization_strength=1e-4))
+
+    def partitioned(self) -> Model:
+        return self.slots(parts=2)
+
+    def wide(self) -> Model:
+        return self.slots(width=64)
+
+    def narrow(self) -> Model:
+        return self.slots(width=1)
+
+    def clipped(self) -> Model:
+        return self.slots()
+
+    def shared(self) -> Model:
+        return self.slots(tables=4)
+
+    def whole(self) -> Model:
+        tf = self.tf
+        ids = tf.placeholder(tf.int64, [None, COLUMNS])
+        rows = tf.nn.embedding_lookup(self.table("table", 10 * ROWS), ids)
+        logit = self.logit(tf.reshape(rows, [-1, COLUMNS * 16]))
+        return self.labelled(
+            logit, tf.train.AdagradOptimizer(0.05), lambda: {ids: self.ids(BATCH, COLUMNS, rows=10 * ROWS)}
+        )
+
+    def multihot(self) -> Model:
+        tf = self.tf
+        columns = [tf.sparse_placeholder(tf.int64) for _ in range(10)]
+        found = [
+            tf.nn.embedding_lookup_sparse(self.table(f"table{k}"), c, None, combiner="sqrtn")
+            for k, c in enumerate(columns)
+        ]
+        return self.labelled(
+            self.logit(tf.concat(found, 1)),
+            tf.train.AdagradOptimizer(0.05),
+            lambda: {c: self.several(1, 6, ROWS) for c in columns},
+        )
+
+    def several(self, least: int, end: int, rows: int) -> Any:
+        """From `least` to end - 1 ids of each example."""
+        counts = self.rng.randint(least, end, BATCH)
+        places = np.stack([np.repeat(np.arange(BATCH), counts), np.concatenate([np.arange(n) for n in counts])], 1)
+        return self.tf.SparseTensorValue(places.astype(np.int64), self.ids(len(places), rows=rows), [BATCH, end])
+
+    def din(self) -> Model:
+        tf = self.tf
+        seen, item = tf.placeholder(tf.int64, [None, 20]), tf.placeholder(tf.int64, [None])
+        length = tf.placeholder(tf.int32, [None])
+        items, kinds = self.table("items", 50_000), self.table("kinds", 1_000)
+        history = tf.nn.embedding_lookup(items, seen) + tf.nn.embedding_lookup(kinds, seen % 1_000)
+        query = tf.nn.embedding_lookup(items, item)
+        wide = tf.tile(query[:, None, :], [1, 20, 1])
+        pairs = tf.concat([history, wide, history * wide, history - wide], 2)
+        scores = self.dense(tf.nn.relu(self.dense(pairs, 32, "pair")), 1, "score")[:, :, 0]
+        scores = tf.where(tf.sequence_mask(length, 20), scores, tf.fill(tf.shape(scores), -1e9))
+        user = tf.reduce_sum(history * tf.nn.softmax(scores)[:, :, None], 1)
+        return self.labelled(
+            self.logit(tf.concat([user, query, user * query], 1)),
+            tf.train.AdamOptimizer(1e-3),
+            lambda: {
+                seen: self.ids(BATCH, 20, rows=50_000),
+                item: self.ids(BATCH, rows=50_000),
+                length: self.rng.randint(1, 21, BATCH).astype(np.int32),
+            },
+        )
+
+    def deepfm(self) -> Model:
+        tf = self.tf
+        ids = tf.placeholder(tf.int64, [None, COLUMNS])
+        columns = list(enumerate(tf.unstack(ids, axis=1)))
+        rows = tf.stack([tf.nn.embedding_lookup(self.table(f"table{k}", width=8), c) for k, c in columns], 1)
+        weights = tf.concat([tf.nn.embedding_lookup(self.table(f"weight{k}", width=1), c) for k, c in columns], 1)
+        pairs = tf.square(tf.reduce_sum(rows, 1)) - tf.reduce_sum(tf.square(rows), 1)
+        linear = 0.5 * tf.reduce_sum(pairs, 1) + tf.reduce_sum(weights, 1)
+        logit = linear + self.logit(tf.reshape(rows, [-1, COLUMNS * 8]))
+        return self.labelled(logit, tf.train.AdamOptimizer(1e-3), lambda: {ids: self.ids(BATCH, COLUMNS)})
+
+    def columns(self) -> Model:
+        tf, kinds = self.tf, self.tf.feature_column
+        fed = {f"c{k:02}": tf.placeholder(tf.int64, [None, 1]) for k in range(COLUMNS)}
+        numbers = tf.placeholder(tf.float32, [None, 13])
+        features = {**fed, "numbers": numbers}
+        ids = [kinds.categorical_column_with_identity(name, ROWS) for name in fed]
+        deep = [kinds.numeric_column("numbers", [13]), *(kinds.embedding_column(c, 16) for c in ids)]
+        logit = self.logit(kinds.input_layer(features, deep)) + kinds.linear_model(features, ids)[:, 0]
+        return self.labelled(
+            logit,
+            tf.train.AdagradOptimizer(0.05),
+            lambda: {
+                **{one: self.ids(BATCH, 1) for one in fed.values()},
+                numbers: self.rng.randn(BATCH, 13).astype(np.float32),
+            },
+        )
+
+    def strings(self) -> Model:
+        tf, kinds = self.tf, self.tf.feature_column
+        fed = {f"c{k:02}": tf.placeholder(tf.string, [None]) for k in range(COLUMNS)}
+        hashed = [kinds.categorical_column_with_hash_bucket(name, ROWS) for name in fed]
+        logit = self.logit(kinds.input_layer(dict(fed), [kinds.embedding_column(c, 16) for c in hashed]))
+        return self.labelled(
+            logit,
+            tf.train.AdagradOptimizer(0.05),
+            lambda: {one: np.array([b"v%d" % n for n in self.ids(BATCH)], object) for one in fed.values()},
+        )
+
+    def word2vec(self) -> Model:
+        tf = self.tf
+        word, near = tf.placeholder(tf.int64, [None]), tf.placeholder(tf.int64, [None, 1])
+        inputs, outputs = self.table("inputs", 50_000, 128), self.table("outputs", 50_000, 128)
+        biases = tf.get_variable("biases", [50_000], initializer=tf.zeros_initializer())
+        found = tf.nn.embedding_lookup(inputs, word)
+        loss = tf.reduce_mean(tf.nn.nce_loss(outputs, biases, near, found, 64, 50_000))
+        draw = lambda: {word: self.ids(BATCH, rows=50_000), near: self.ids(BATCH, 1, rows=50_000)}  # noqa: E731
+        return loss, tf.train.GradientDescentOptimizer(0.5), [draw() for _ in range(8)]
+
+    def sparse(self) -> Model:
+        tf = self.tf
+        features = tf.sparse_placeholder(tf.float32)
+        weights = tf.get_variable("weights", [100_000, 1], initializer=tf.zeros_initializer())
+        logit = tf.sparse_tensor_dense_matmul(features, weights)[:, 0]
+
+        def batch() -> dict[Any, Any]:
+            columns = np.sort(self.rng.randint(0, 100_000, (BATCH, 20)), 1).reshape(-1)
+            places = np.stack([np.repeat(np.arange(BATCH), 20), columns], 1).astype(np.int64)
+            return {features: tf.SparseTensorValue(places, np.ones(len(places), np.float32), [BATCH, 100_000])}
+
+        return self.labelled(logit, tf.train.FtrlOptimizer(0.1), batch)
+
+    def mlp(self) -> Model:
+        tf = self.tf
+        x, y = tf.placeholder(tf.float32, [None, 784]), tf.placeholder(tf.int64, [None])
+        hidden = tf.nn.relu(self.dense(tf.nn.relu(self.dense(x, 512, "first")), 256, "second"))
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=self.dense(hidden, 10, "logits"))
+        draw = lambda: {x: self.rng.rand(128, 784).astype(np.float32), y: self.rng.randint(0, 10, 128)}  # noqa: E731
+        return tf.reduce_mean(losses), tf.train.GradientDescentOptimizer(0.1), [draw() for _ in range(8)]
+
+
+CASES = [name for name, made in vars(Maker).items() if getattr(made, "__annotations__", {}).get("return") == "Model"]
+CASES.remove("labelled")
+
+
+# ---------------------------------------------------------------------- processes
+
+
+def library(backend: str) -> Any:
+    tf = import_module(MODULES[backend])
+    if backend == "tensorflow":
+        tf.disable_v2_behavior()
+        tf.logging.set_verbosity(tf.logging.ERROR)
+    return tf
+
+
+def child(backend: str, job: str, task: int, cluster: dict[str, list[str]], case: str, seconds: float) -> None:
+    tf = library(backend)
+    spec = tf.train.ClusterSpec(cluster)
+    server = tf.train.Server(spec, job_name=job, task_index=task)
+    if job == "ps":
+        server.join()
+    with tf.device(tf.train.replica_device_setter(cluster=spec, worker_device=f"/job:worker/task:{task}")):
+        step = tf.train.get_or_create_global_step()
+        loss, optimizer, feeds = getattr(Maker(tf, len(cluster["ps"]), task), case)()
+        pairs = [(g, v) for g, v in optimizer.compute_gradients(loss) if g is not None]
+        if case == "clipped":
+            clipped, _ = tf.clip_by_global_norm([g for g, _ in pairs], 1.0)
+            pairs = list(zip(clipped, [v for _, v in pairs]))
+        train = optimizer.apply_gradients(pairs, global_step=step)
+    nothing: dict[str, Any] = dict.fromkeys(("save_checkpoint_secs", "save_summaries_steps", "save_summaries_secs"))
+    with tf.train.MonitoredTrainingSession(server.target, task == 0, log_step_count_steps=None, **nothing) as session:
+        for k in range(WARM):
+            session.run([train, loss], feeds[k % len(feeds)])
+        print("warm", flush=True)
+        sys.stdin.readline()
+        steps, begun_s, cpu_s = 0, time.perf_counter(), _own_cpu_s()
+        while time.perf_counter() < begun_s + seconds:
+            session.run([train, loss], feeds[steps % len(feeds)])
+            steps += 1
+        took_s = time.perf_counter() - begun_s
+        print(json.dumps([steps, took_s, _own_cpu_s() - cpu_s]), flush=True)
+        sys.stdin.readline()
+        os._exit(0)
+
+
+def _own_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _cpu_s(pid: int) -> float:
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(python: str, backend: str, case: str, servers: int, seconds: float) -> dict[str, float]:
+    """steps/s of two workers, and CPU ms of a step in all servers and in its worker."""
+    hosts = [f"127.0.0.1:{port}" for port in free_ports(servers + 2)]
+    cluster = {"ps": hosts[:servers], "worker": hosts[servers:]}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    started = []
+    try:
+        for job, tasks in cluster.items():
+            for task in range(len(tasks)):
+                child_of = json.dumps([backend, job, task, cluster, case, seconds])
+                started.append(subprocess.Popen([python, __file__, "--child", child_of], **pipes))
+        own, workers = started[:servers], started[servers:]
+        for one in workers:
+            assert one.stdout.readline() == "warm\n", f"{backend}, {case}: a worker did not get to its {WARM} steps"
+        before = [_cpu_s(one.pid) for one in own]
+        for one in workers:
+            one.stdin.write("\n")
+            one.stdin.flush()
+        found = [json.loads(one.stdout.readline()) for one in workers]
+        in_servers = sum(_cpu_s(one.pid) for one in own) - sum(before)
+        steps = sum(n for n, _, _ in found)
+        return {
+            "steps_s": round(sum(n / s for n, s, _ in found), 1),
+            "server_ms": round(1e3 * in_servers / steps, 2),
+            "worker_ms": round(1e3 * sum(s for _, _, s in found) / steps, 2),
+        }
+    finally:
+        for one in started:
+            one.kill()
+        for one in started:
+            one.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tensorflow", help="an interpreter that has it")
+    parser.add_argument("--cases", nargs="+", default=CASES, choices=CASES)
+    parser.add_argument("--servers", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        child(*json.loads(args.child))
+    for case in args.cases:
+        own = measure(sys.executable, "sparkflow", case, args.servers, args.seconds)
+        line: dict[str, Any] = {"case": case, "servers": args.servers, **own}
+        if args.tensorflow:
+            theirs = measure(args.tensorflow, "tensorflow", case, args.servers, args.seconds)
+            line |= {f"tensorflow_{k}": v for k, v in theirs.items()}
+            line["times"] = round(own["steps_s"] / theirs["steps_s"], 2)
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
