@@ -24,7 +24,7 @@ _DIRECT: dict[tuple[type, str], type] = {
 def feeds_of(graph: Graph, feed_dict: Any) -> dict[str, Any]:
     """'name:port' -> value. Raises TypeError on keys that are no tensors, TypeError or ValueError on values that do
     not fit them."""
-    if not isinstance(feed_dict, Mapping):
+    if type(feed_dict) is not dict and not isinstance(feed_dict, Mapping):  # the second asks an abstract class
         raise TypeError(f"feed_dict must be a dictionary of tensors and values, got {type(feed_dict).__name__}")
     feeds: dict[str, Any] = {}
     for key, value in feed_dict.items():

@@ -87,10 +87,16 @@ def completes(unit: Unit, values: list[Any]) -> bool:
     elif unit.attempt is None:
         return False
     else:
-        outputs = unit.attempt(*[got(g, values) for g in unit.getters])
+        given = [
+            got(getter, values) if getter[2] else getter[1] if getter[0] is None else values[getter[0]]
+            for getter in unit.getters
+        ]
+        outputs = unit.attempt(*given)
     if outputs is None:
         return False
-    unit.store(outputs, values)
+    for slot, value in zip(unit.slots, outputs):
+        if slot is not None:
+            values[slot] = value
     return True
 
 
