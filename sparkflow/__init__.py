@@ -274,11 +274,13 @@ from sparkflow_runtime.wire.dtypes import (
     int16,
     int32,
     int64,
+    resource,
     string,
     uint8,
     uint16,
     uint32,
     uint64,
+    variant,
 )
 from sparkflow_runtime.wire.dtypes import bool_ as bool
 from sparkflow_runtime.wire.errors import OpError

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sparkflow.framework import shapes
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import lookup
+from sparkflow.framework.resource_variables import OUTPUTS, with_reference
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.edges import is_control, node_name, sort_by
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
@@ -146,7 +148,11 @@ class _Body:
                 copy.attr[key].CopyFrom(self.function.attrs[value.placeholder])
         return copy
 
-    def _made(self, node: NodeDef, inputs: list[Tensor]) -> None:
+    def _made(self, given: NodeDef, inputs: list[Tensor]) -> None:
+        variables = [value for value in inputs if value.dtype.is_ref]  # of a function, only those that were handles
+        node = self._referring(given, variables[0]) if variables else given
+        if node.op == "NoOp":
+            inputs = []
         attrs = {k: v for k, v in wire_attrs.node_attrs(node).items() if k != "_class"}
         op = self.graph.create_op(node.op, inputs, attrs, node.name)
         self.ops[node.name] = [op]
@@ -154,8 +160,14 @@ class _Body:
         for arg in lookup(node.op).outputs:
             count = len(op.attrs[arg.type_attr]) if arg.is_type_list else 1  # type: ignore[index]
             count = op.attrs[arg.number_attr] if arg.number_attr else count
-            self.values[f"{node.name}:{arg.name}"] = op.outputs[at : at + count]
+            name = OUTPUTS.get(given.op, arg.name) if variables else arg.name
+            self.values[f"{node.name}:{name}"] = op.outputs[at : at + count]
             at += count
+
+    @staticmethod
+    def _referring(node: NodeDef, variable: Tensor) -> NodeDef:
+        dtype = AttrValue(type=variable.dtype.base_dtype.as_datatype_enum)
+        return with_reference(node, variable.op.name, dtype, shapes.fully_known(variable._shape))
 
     def _name_outputs(self, node: NodeDef, outputs: list[Tensor]) -> None:
         """Of a call by the function's own name, outputs have the names of its signature."""

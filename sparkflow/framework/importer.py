@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparkflow.framework.apply import convert_to_tensor
+from sparkflow.framework.apply import constant, convert_to_tensor
 from sparkflow.framework.functions import Call, calls_functions, expand
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.resource_variables import referring
@@ -39,7 +39,7 @@ def import_graph_def(
     scope = "import" if name is None else name
     library = {function.signature.name: function for function in graph_def.library.function}
     adding = _Import(f"{graph.unique_name(scope)}/" if scope else "", input_map or {}, library)
-    ordered, back_edges = _in_order(graph_def)
+    ordered, back_edges = _in_order(graph_def, library)
     adding.check_names(ordered, return_elements or ())
     graph._used_names.update({(adding.prefix + node.name).lower(): 1 for node in ordered})  # functions take others
     with graph._unfinished:
@@ -108,7 +108,7 @@ class _Import:
             graph.device(node.device or None),
             graph.name_scope(f"{name}/"),
         ):
-            outputs = expand(call)
+            outputs = [constant(False) if t.dtype.is_ref else t for t in expand(call)]  # who asks has the variable
         last = NodeDef(name=name, op="IdentityN" if call.has_outputs else "NoOp", device=node.device)
         if call.has_outputs:
             last.attr["T"].CopyFrom(encode([t.dtype.base_dtype for t in outputs]))
@@ -147,12 +147,12 @@ def _source(edge: str) -> str:
     return edge.lstrip("^").partition(":")[0]
 
 
-def _in_order(graph_def: GraphDef) -> tuple[list[Any], dict[str, set[str]]]:
+def _in_order(graph_def: GraphDef, library: Mapping[str, FunctionDef]) -> tuple[list[Any], dict[str, set[str]]]:
     """(the nodes with every input before its consumer, the edges left out: those that close loops).
 
     Raises InvalidArgumentError on a missing input or another cycle.
     """
-    found = referring(graph_def.node)
+    found = referring(graph_def.node, lambda node: calls_functions(node, library))
     nodes = {node.name: node for node in found}
     back_edges = _back_edges(nodes)
     done: dict[str, bool] = {}

@@ -1,18 +1,21 @@
 """Graphs whose variables are resources, as TensorFlow 2 and Keras make them, with variables that ops refer to instead.
 
 A handle becomes the variable, a read an Identity of it, and each other op the one of its family that takes a reference;
-into branches and loops the variable goes as a reference does.
+into branches, loops and functions the variable goes as a reference does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from sparkflow_runtime.wire.edges import KEPT_READ
+from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.edges import KEPT_READ, data_inputs, is_control, node_name, parse, with_inputs
 from sparkflow_runtime.wire.errors import UnimplementedError
 from sparkflow_runtime.wire.protos import AttrValue, NodeDef
 
 _HANDLE = "VarHandleOp"
+_LOOPS = ("While", "StatelessWhile")
+_RESOURCE = dtypes.resource.as_datatype_enum
 _RENAMED = {  # op -> (its name with references, what its attributes are called there, those that it must not set)
     "ReadVariableOp": ("Identity", {"dtype": "T"}, ()),
     "VarIsInitializedOp": ("IsVariableInitialized", {}, ()),
@@ -35,15 +38,17 @@ _RENAMED = {  # op -> (its name with references, what its attributes are called 
     **{f"ResourceScatterNd{how}": (f"ScatterNd{how}", None, ()) for how in ("Add", "Sub", "Update")},
 }
 _INWARDS = {"Switch": "RefSwitch", "Enter": "RefEnter", "Identity": "RefIdentity"}  # what hands a handle on
+OUTPUTS = {"ReadVariableOp": "value"}  # what the output is called there, where its name changes
 _TYPE_OF_HANDLE = {"IsVariableInitialized": "dtype", "Shape": "T"}  # attributes that only the handle knows
 
 
-def referring(nodes: Iterable[NodeDef]) -> list[NodeDef]:
+def referring(nodes: Iterable[NodeDef], calls: Callable[[NodeDef], bool] = lambda node: False) -> list[NodeDef]:
     """The nodes, none of which takes a handle any more; those of other graphs as they are.
 
-    Raises UnimplementedError where a handle goes where no reference can: into a function, or through another op.
+    calls: which nodes call functions; these get the variable itself, and their bodies are rewritten when they are
+    expanded (`with_reference`). Raises UnimplementedError where a handle goes where no reference can.
     """
-    nodes = list(nodes)
+    nodes = _past_loops(list(nodes))
     handles = {node.name: node for node in nodes if node.op == _HANDLE}
     if not handles:
         return nodes
@@ -51,25 +56,56 @@ def referring(nodes: Iterable[NodeDef]) -> list[NodeDef]:
     while size != len(handles):  # one may lead to another that stands before it
         size = len(handles)
         for node in ways:
-            handle = handles.get(_producer(node.input[0]))
+            handle = handles.get(node_name(node.input[0]))
             if handle is not None:
                 handles[node.name] = handle
-    return [_node(node, handles) for node in nodes]
+    return [node if calls(node) else _node(node, handles) for node in nodes]
 
 
-def _producer(edge: str) -> str:
-    return edge.partition(":")[0]
+def _past_loops(nodes: list[NodeDef]) -> list[NodeDef]:
+    """With the handle that went into a While in place of the one that comes out, after the loop."""
+    loops = {node.name: node for node in nodes if node.op in _LOOPS}
+
+    def inwards(e: str) -> str:
+        name, port = parse(e)
+        while name in loops and loops[name].attr["T"].list.type[port] == _RESOURCE:
+            name, port = parse(e := loops[name].input[port])
+        return e
+
+    def rewired(node: NodeDef) -> NodeDef:
+        data = data_inputs(node)
+        after = [f"^{node_name(e)}" for e in data if inwards(e) != e]
+        controls = [e for e in node.input if is_control(e)]
+        return with_inputs(node, [*map(inwards, data), *dict.fromkeys(controls + after)])
+
+    return [rewired(node) for node in nodes] if loops else nodes
 
 
 def _node(node: NodeDef, handles: Mapping[str, NodeDef]) -> NodeDef:
     if node.op == _HANDLE:
         return _made(node, "VariableV2", {"dtype": "dtype", "shape": "shape"})
-    taken = [name for edge in node.input if (name := _producer(edge)) in handles]
+    taken = [name for edge in node.input if (name := node_name(edge)) in handles]
     if not taken:
-        return node
-    if node.name in handles:
+        if node.op not in _RENAMED:
+            return node
+        raise UnimplementedError(
+            node,
+            None,
+            f"import_graph_def: {node.op} {node.name!r} takes a resource out of {node.input[0]!r}, of which it is not "
+            "known which variable it is; only a loop may hand on the variables that it was given",
+        )
+    handle = handles[taken[0]]
+    return with_reference(node, taken[0], handle.attr["dtype"], _is_known(handle))
+
+
+def with_reference(node: NodeDef, variable: str, dtype: AttrValue, is_known: bool) -> NodeDef:
+    """The node that does to a reference what `node` does to a handle. is_known: whether the variable's shape is whole.
+
+    Raises UnimplementedError where there is none.
+    """
+    if node.op in _INWARDS:
         made = _made(node, _INWARDS[node.op], None)
-        made.attr["T"].CopyFrom(handles[node.name].attr["dtype"])
+        made.attr["T"].CopyFrom(dtype)
         return made
     if node.op == "DisableCopyOnRead":  # there are no copies to do without
         return NodeDef(name=node.name, op="NoOp", device=node.device, input=[f"^{e.lstrip('^')}" for e in node.input])
@@ -80,16 +116,16 @@ def _node(node: NodeDef, handles: Mapping[str, NodeDef]) -> NodeDef:
         raise UnimplementedError(
             node,
             None,
-            f"import_graph_def: {node.op} {node.name!r} takes the variable {taken[0]!r} as a resource, which only "
-            "reads and updates can here. Build the graph after tf.disable_resource_variables() and without tf.function",
+            f"import_graph_def: {node.op} {node.name!r} takes the variable {variable!r} as a resource, which only "
+            "reads, updates and functions can here. Build the graph after tf.disable_resource_variables()",
         )
     made = _made(node, op, names)
     if op in _TYPE_OF_HANDLE:
-        made.attr[_TYPE_OF_HANDLE[op]].CopyFrom(handles[taken[0]].attr["dtype"])
+        made.attr[_TYPE_OF_HANDLE[op]].CopyFrom(dtype)
     if op == "Identity":
         made.attr[KEPT_READ].b = True
     if op == "Assign":  # a variable of an open shape may change it
-        made.attr["validate_shape"].b = _is_known(handles[taken[0]])
+        made.attr["validate_shape"].b = is_known
     return made
 
 

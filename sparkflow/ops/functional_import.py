@@ -57,18 +57,29 @@ def _case(call: Call) -> list[Tensor]:
 
 @expands("While", "StatelessWhile")
 def _while(call: Call) -> list[Tensor]:
+    """Variables that are resources stay what they are: they come in from outside, as references."""
     goes_on, body = call.function("cond"), call.function("body")
     shapes = [shape.dims for shape in decode(call.node.attr["output_shapes"])] if call.has("output_shapes") else []
-    dims = _invariants(call.inputs, shapes)
+    varied = [i for i, value in enumerate(call.inputs) if not value.dtype.is_ref]
+    known = _invariants(call.inputs, shapes)
+    dims = [known[i] for i in varied]
+
+    def whole(values: Sequence[Tensor]) -> list[Tensor]:
+        own = dict(zip(varied, values, strict=True))
+        return [own.get(i, value) for i, value in enumerate(call.inputs)]
+
     context = WhileContext(parallel_iterations=call.node.attr["parallel_iterations"].i or 10, name=call.name)
 
     def step(values: list[Tensor]) -> list[Tensor]:
-        results = _results(*body(values))
+        every = _results(*body(whole(values)))
+        results = [every[i] for i in varied]
         for result, known in zip(results, dims, strict=True):
             result._shape = merge(result._shape, known)
         return results
 
-    return context.Build(lambda values: goes_on(values)[0][0], step, call.inputs, dims)
+    return whole(
+        context.Build(lambda values: goes_on(whole(values))[0][0], step, [call.inputs[i] for i in varied], dims)
+    )
 
 
 def _invariants(inputs: Sequence[Tensor], shapes: Sequence[Dims]) -> list[Dims]:
@@ -98,5 +109,5 @@ def _results(outputs: Sequence[Tensor], effects: Sequence[Operation]) -> list[Te
     if not effects:
         return list(outputs)
     with get_default_graph().control_dependencies(effects):
-        done = [array.identity(value) for value in outputs]
+        done = [value if value.dtype.is_ref else array.identity(value) for value in outputs]
         return done or [convert_to_tensor(True)]

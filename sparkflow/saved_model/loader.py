@@ -74,4 +74,4 @@ def _in_scope(saver: Any, scope: str | None) -> Any:
     if not scope:
         return saver
     inside = [v for v in global_variables() if v.op.name.startswith(scope + "/")]
-    return Saver({v.op.name[len(scope) + 1 :]: v for v in inside})
+    return Saver({v.op.name[len(scope) + 1 :]: v for v in inside}) if inside else saver

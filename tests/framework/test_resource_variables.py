@@ -64,9 +64,8 @@ def test_reads_and_updates(graph: tf.Graph) -> None:
     [
         make_node("other", "IdentityN", "w", T=[resource]),
         make_node("other", "ResourceGather", "w", "rows", batch_dims=1, dtype=float32, Tindices=int32),
-        make_node("other", "StatefulPartitionedCall", "w", Tin=[resource]),
     ],
-    ids=["identity", "batches", "function"],
+    ids=["identity", "batches"],
 )
 def test_where_no_reference_can_go(graph: tf.Graph, node: NodeDef) -> None:
     with pytest.raises(tf.errors.UnimplementedError, match=r"'other' takes the variable 'w' as a resource"):
