@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sparkflow.framework import shapes
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
+from sparkflow.framework.node_checks import known_op
 from sparkflow.framework.registry import lookup
 from sparkflow.framework.resource_variables import OUTPUTS, with_reference
 from sparkflow_runtime.wire import attrs as wire_attrs
@@ -129,7 +130,7 @@ class _Body:
         node = self._completed(given)
         inputs = [self.tensor(e) for e in node.input if not is_control(e)]
         controls = [op for e in node.input if is_control(e) for op in self.ops.get(node_name(e), ())]
-        with self.graph.control_dependencies(controls), self.graph.device(node.device or None):
+        with self.graph.control_dependencies(controls), self.graph.device(node.device):
             if calls_functions(node, self.function.library):
                 with self.graph.name_scope(node.name):
                     outputs = expand(Call(node, inputs, self.function.library))
@@ -154,6 +155,7 @@ class _Body:
         if node.op == "NoOp":
             inputs = []
         attrs = {k: v for k, v in wire_attrs.node_attrs(node).items() if k != "_class"}
+        known_op(node)
         op = self.graph.create_op(node.op, inputs, attrs, node.name)
         self.ops[node.name] = [op]
         at = 0

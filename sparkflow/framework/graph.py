@@ -22,7 +22,7 @@ from sparkflow_runtime.wire.protos import AttrValue, GraphDef, NodeDef
 
 _VALID_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
 _VALID_SCOPE = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
-_PRODUCER = 1882  # the GraphDef version that TensorFlow 2.x writes; readers refuse a lower one
+PRODUCER = 1882  # the GraphDef version that TensorFlow 2.x writes; readers refuse a lower one
 
 
 class Graph(Collections):
@@ -71,12 +71,7 @@ class Graph(Collections):
             op.attrs.setdefault(name, value)
         if op_type in self._gradient_overrides:
             op.attrs.setdefault("_gradient_op_type", self._gradient_overrides[op_type])
-        if spec.shape is not None:
-            self._infer(op, spec)
-        if self._control_flow_context is not None:
-            op._control_flow_context = self._control_flow_context
-            self._control_flow_context.AddOp(op)  # after inference: what it captures says less than the original
-        self._add(op)
+        self._take_in(op)
         return op
 
     def _add(self, op: Operation) -> None:
@@ -112,17 +107,14 @@ class Graph(Collections):
             op._device = device(op) if callable(device) else merge(op._device, device)
         op._device = canonical(op._device) if op._device else ""
 
-    def add_node(self, node: NodeDef, inputs: list[Tensor], controls: list[Operation], name: str) -> Operation:
-        """Add a node of a GraphDef as it stands (import_graph_def)."""
-        spec = lookup(node.op)
-        attrs = {**spec.defaults, **wire_attrs.node_attrs(node)}
-        op = Operation(self, node.op, name, inputs, attrs, spec)
-        op._device, op.control_inputs = node.device, controls
-        if spec.shape is not None:
-            self._infer(op, spec)
-        self._used_names[name.lower()] = 1
+    def _take_in(self, op: Operation) -> None:
+        """The last of making it: what it is part of is told, and it is found by its name."""
+        if op.spec.shape is not None:
+            self._infer(op, op.spec)
+        if self._control_flow_context is not None:
+            op._control_flow_context = self._control_flow_context
+            self._control_flow_context.AddOp(op)  # after inference: what it captures says less than the original
         self._add(op)
-        return op
 
     def get_operations(self) -> list[Operation]:
         return self._made[:]
@@ -177,7 +169,7 @@ class Graph(Collections):
         """The nodes from number `from_version` up to `to_version` (the end); add_shapes writes `_output_shapes` as
         TensorBoard reads them."""
         graph_def = GraphDef()
-        graph_def.versions.producer = _PRODUCER
+        graph_def.versions.producer = PRODUCER
         for op in self._made[from_version:to_version]:
             write(op, graph_def.node.add(), add_shapes)
         return graph_def

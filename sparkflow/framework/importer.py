@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sparkflow.framework.apply import constant, convert_to_tensor
 from sparkflow.framework.functions import Call, calls_functions, expand
-from sparkflow.framework.graph import Operation, Tensor, get_default_graph
+from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
+from sparkflow.framework.node_checks import check_attrs, check_inputs, check_nodes, check_versions, known_op
 from sparkflow.framework.resource_variables import referring
-from sparkflow_runtime.wire.attrs import encode
+from sparkflow_runtime.wire.attrs import encode, node_attrs
+from sparkflow_runtime.wire.edges import parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import FunctionDef, GraphDef, NodeDef
 
@@ -24,55 +27,104 @@ def import_graph_def(
     op_dict: Any = None,
     producer_op_list: Any = None,
 ) -> list[Any] | None:
-    """Add the nodes under the scope `name` ("import" by default, "" for none). input_map replaces tensors by name.
+    """Add the nodes under the scope `name` ("import" by default, "" for none, "a/" for that scope once more).
 
-    Nodes may stand in any order; only loops (NextIteration into Merge) may close a cycle. A loop that comes in this way
-    runs, but has no gradient. What calls functions of the GraphDef's library (If, While, Case, PartitionedCall) is
-    replaced by their nodes, and has gradients. Variables that are resources become those that ops refer to. Raises
-    InvalidArgumentError on an input that no node makes, ValueError where input_map or return_elements name what the
-    GraphDef does not have. op_dict and producer_op_list are not looked at: the ops are
-    the table's.
+    input_map replaces tensors by name. Nodes may stand in any order; only loops (NextIteration into Merge) may close a
+    cycle. A loop that comes in this way runs, but has no gradient. What calls functions of the GraphDef's library (If,
+    While, Case, PartitionedCall) is replaced by their nodes, and has gradients. Variables that are resources become
+    those that ops refer to. A name that the graph has already gets a number. Devices, control dependencies, the cond
+    and the loop around the call are those of the new nodes too. Raises InvalidArgumentError on a node that is no whole
+    one, NotFoundError on an op that is not known, TypeError and ValueError where input_map or return_elements are not,
+    or name what the GraphDef does not have. op_dict and producer_op_list are not looked at: the ops are the table's.
     """
     if not isinstance(graph_def, GraphDef):
         raise TypeError(f"Argument `graph_def` must be a GraphDef proto, got {type(graph_def).__name__}")
+    if not isinstance(input_map or {}, Mapping) or not all(isinstance(key, str) for key in input_map or {}):
+        raise TypeError(f"Argument `input_map` must be a dictionary with names as keys, got {input_map!r}")
+    if not all(isinstance(element, str) for element in return_elements or ()):
+        raise TypeError(f"Argument `return_elements` must be a list of strings, got {return_elements!r}")
     graph = get_default_graph()
-    scope = "import" if name is None else name
+    if graph.finalized:
+        raise RuntimeError("Graph is finalized and cannot be modified.")
+    check_versions(graph_def)
     library = {function.signature.name: function for function in graph_def.library.function}
-    adding = _Import(f"{graph.unique_name(scope)}/" if scope else "", input_map or {}, library)
+    check_nodes(graph_def.node)
     ordered, back_edges = _in_order(graph_def, library)
-    adding.check_names(ordered, return_elements or ())
-    graph._used_names.update({(adding.prefix + node.name).lower(): 1 for node in ordered})  # functions take others
-    with graph._unfinished:
+    adding = _Import(_prefix(graph, "import" if name is None else name), input_map or {}, library, ordered)
+    adding.check_names(return_elements or ())
+    with graph._unfinished, _no_controls(graph):
         for node in ordered:
             adding.add(node, back_edges.get(node.name, set()))
         for node in ordered:
             adding.close_loop(node, back_edges.get(node.name, set()))
-    if return_elements is None:
-        return None
-    return [graph.as_graph_element(adding.prefix + e) for e in return_elements]
+        adding.follow_devices()
+    return None if return_elements is None else [adding.element(e) for e in return_elements]
+
+
+def _prefix(graph: Graph, scope: str) -> str:
+    if not scope or scope.endswith("/"):
+        return scope
+    return f"{graph.unique_name(scope)}/"
+
+
+@contextmanager
+def _no_controls(graph: Graph) -> Iterator[None]:
+    """Nodes made inside wait for nothing but what they are told to; they stay in the cond or loop around."""
+    stack, graph._control_stack = graph._control_stack, []
+    try:
+        yield
+    finally:
+        graph._control_stack = stack
 
 
 class _Import:
     """One call: where the nodes go, and which tensors stand for theirs."""
 
-    def __init__(self, prefix: str, input_map: Mapping[str, Any], library: Mapping[str, FunctionDef]):
+    def __init__(
+        self, prefix: str, input_map: Mapping[str, Any], library: Mapping[str, FunctionDef], nodes: Sequence[NodeDef]
+    ):
         self.graph, self.prefix, self.library = get_default_graph(), prefix, library
         self.replaced = {_with_port(key): convert_to_tensor(value) for key, value in input_map.items()}
+        self.waits_for = [op for group in self.graph._control_stack for op in group]
+        self.names = self._new_names([node.name for node in nodes])
+        self.renamed = any(prefix + name != made for name, made in self.names.items())
+        self.in_groups: list[Operation] = []
+        self.frames: dict[str, str] = {}
 
-    def check_names(self, nodes: Sequence[NodeDef], elements: Sequence[str]) -> None:
+    def _new_names(self, names: Sequence[str]) -> dict[str, str]:
+        """The name in this graph of each node. Those that are free keep theirs, and functions and renamed nodes take
+        others."""
+        wanted = {name: self.prefix + name for name in names}
+        self.graph._used_names.update({made.lower(): 1 for made in wanted.values() if made not in self.graph._ops})
+        return {
+            name: self.graph.unique_name(made) if made in self.graph._ops else made for name, made in wanted.items()
+        }
+
+    def check_names(self, elements: Sequence[str]) -> None:
         """Raises ValueError where the GraphDef has not what is to be replaced or returned."""
-        known = {node.name for node in nodes}
-        if missing := [key for key in self.replaced if _source(key) not in known]:
+        if missing := [key for key in self.replaced if _source(key) not in self.names]:
             raise ValueError(f"Attempted to map inputs that were not found in graph_def: {missing}")
-        if missing := [element for element in elements if _source(element) not in known]:
+        if missing := [element for element in elements if _source(element) not in self.names]:
             raise ValueError(f"Requested return_elements were not found in graph_def: {missing}")
+
+    def element(self, name: str) -> Any:
+        op = self.graph.get_operation_by_name(self.names[_source(name)])
+        return self._output(op, name) if ":" in name else op
+
+    def _output(self, op: Operation, edge: str) -> Tensor:
+        _, port = parse(_with_port(edge))
+        if port >= len(op.outputs):
+            raise InvalidArgumentError(
+                f"import_graph_def: {edge!r} is not there: node {op.name!r} ({op.type}) has {len(op.outputs)} output(s)"
+            )
+        return op.outputs[port]
 
     def _tensor(self, edge: str) -> Tensor:
         edge = _with_port(edge)
+        op = self.graph.get_operation_by_name(self.names[_source(edge)])
         if edge not in self.replaced:
-            return self.graph.get_tensor_by_name(self.prefix + edge)
-        given, port = self.replaced[edge], int(edge.rpartition(":")[2])
-        own = self.graph._ops[self.prefix + _source(edge)].outputs[port:][:1]
+            return self._output(op, edge)
+        given, own = self.replaced[edge], op.outputs[parse(edge)[1] :][:1]
         if own and own[0].dtype.base_dtype is not given.dtype.base_dtype:
             raise ValueError(
                 f"import_graph_def: input_map gives {given.dtype.name} for {edge!r}, which is {own[0].dtype.name}"
@@ -81,44 +133,65 @@ class _Import:
 
     def add(self, node: NodeDef, later: set[str]) -> None:
         """later: its inputs that are not made yet; another input stands for them until close_loop."""
-        name = self.prefix + node.name
-        if name in self.graph._ops:
-            raise InvalidArgumentError(node, None, f"import_graph_def: node {name!r} is already in the graph")
-        data = _data(node)
+        name, data = self.names[node.name], _data(node)
         first = next((i for i in data if i not in later), "")
         inputs = [self._tensor(first if i in later else i) for i in data]
-        controls = [self.graph.get_operation_by_name(self.prefix + i[1:]) for i in node.input if i.startswith("^")]
+        controls = [self.graph.get_operation_by_name(self.names[i[1:]]) for i in node.input if i.startswith("^")]
+        if not controls and all(_with_port(i) in self.replaced for i in data):  # the others run after these
+            controls = list(self.waits_for)
         if calls_functions(node, self.library):
             self._expand(node, inputs, controls, name)
             return
-        added = self.graph.add_node(node, inputs, controls, name)
-        if "_class" in added.attrs:
-            added.attrs["_class"] = [c.replace("loc:@", "loc:@" + self.prefix, 1) for c in added.attrs["_class"]]
-        if "frame_name" in added.attrs:
-            added.attrs["frame_name"] = self.prefix + added.attrs["frame_name"]  # two copies of a loop are two loops
+        added = self._add_node(node, inputs, controls, name)
         if later:
             added.outputs[0]._shape = None  # what comes back may have another shape
+
+    def _add_node(self, node: NodeDef, inputs: list[Tensor], controls: list[Operation], name: str) -> Operation:
+        spec = known_op(node)
+        attrs = {**spec.defaults, **node_attrs(node)}
+        check_attrs(node, spec, attrs)
+        op = Operation(self.graph, node.op, name, inputs, attrs, spec)
+        check_inputs(op)
+        op._device, op.control_inputs = node.device, controls
+        if groups := attrs.get("_class"):
+            attrs["_class"] = [self._group(group) for group in groups]
+            self.in_groups.append(op)
+        if not groups or self.graph._colocation_stack:
+            self.graph._apply_scopes(op)
+        if "frame_name" in attrs:  # two copies of a loop are two loops
+            copy = f"_{self.graph.version}" if self.renamed else ""
+            attrs["frame_name"] = self.frames.setdefault(attrs["frame_name"], self.prefix + attrs["frame_name"] + copy)
+        self.graph._used_names[name.lower()] = 1
+        self.graph._take_in(op)
+        return op
+
+    def _group(self, group: str) -> str:
+        name = group.removeprefix("loc:@")
+        return group if name == group else f"loc:@{self.names.get(name, self.prefix + name)}"
+
+    def follow_devices(self) -> None:
+        """What stands beside another node is on its device."""
+        for op in self.in_groups:
+            for group in op.attrs["_class"]:
+                beside = self.graph._ops.get(group.removeprefix("loc:@"))
+                if beside is not None and beside is not op:
+                    op._device = beside.device
 
     def _expand(self, node: NodeDef, inputs: list[Tensor], controls: list[Operation], name: str) -> None:
         """The nodes of the functions, under the caller's name, and one of that very name for what comes out."""
         call, graph = Call(node, inputs, self.library), self.graph
-        with (
-            graph.control_dependencies(None),
-            graph.control_dependencies(controls),
-            graph.device(node.device or None),
-            graph.name_scope(f"{name}/"),
-        ):
+        with graph.control_dependencies(controls), graph.device(node.device), graph.name_scope(f"{name}/"):
             outputs = [constant(False) if t.dtype.is_ref else t for t in expand(call)]  # who asks has the variable
         last = NodeDef(name=name, op="IdentityN" if call.has_outputs else "NoOp", device=node.device)
         if call.has_outputs:
             last.attr["T"].CopyFrom(encode([t.dtype.base_dtype for t in outputs]))
-            self.graph.add_node(last, outputs, controls, name)
+            self._add_node(last, outputs, controls, name)
         else:
-            self.graph.add_node(last, [], [*controls, *(t.op for t in outputs)], name)
+            self._add_node(last, [], [*controls, *(t.op for t in outputs)], name)
 
     def close_loop(self, node: NodeDef, later: set[str]) -> None:
         if later:
-            merged = self.graph.get_operation_by_name(self.prefix + node.name)
+            merged = self.graph.get_operation_by_name(self.names[node.name])
             for i, edge in enumerate(_data(node)):
                 if edge in later:
                     merged._update_input(i, self._tensor(edge))

@@ -160,12 +160,15 @@ class Operation:
     def values(self) -> tuple[Tensor, ...]:
         return tuple(self.outputs)
 
-    def get_attr(self, name: str) -> Any:
+    def attr(self, name: str) -> Any:
+        """Its value as the library has it: str, Shape, an array. Raises ValueError where it has none of that name."""
         if name not in self.attrs:
             raise ValueError(f"Operation {self.name!r} has no attribute {name!r}; it has {sorted(self.attrs)}")
         return self.attrs[name]
 
-    attr = get_attr
+    def get_attr(self, name: str) -> Any:
+        """Its value as TensorFlow gives it: bytes, a number, a DType, a TensorShapeProto, a TensorProto, or a list."""
+        return wire_attrs.told(self.attr(name))
 
     def _set_attr(self, name: str, value: AttrValue) -> None:
         """As in TensorFlow, for hints such as `_recompute_hint`; before a session has run the graph."""

@@ -115,5 +115,9 @@ def lookup(name: str) -> OpSpec:
     return _OPS[name]
 
 
+def is_registered(name: str) -> bool:
+    return name in _OPS
+
+
 def registered() -> list[str]:
     return sorted(_OPS)

@@ -45,7 +45,7 @@ def test_devices_merge_from_inside_out(graph: Graph) -> None:
     assert [t.device for t in (a, b, c, d)] == [
         "/job:ps/task:1/device:CPU:0", "/job:worker/task:2/device:CPU:0", "", "/job:ps/task:1/device:CPU:0"
     ]  # fmt: skip
-    assert d.op.get_attr("_class") == [f"loc:@{a.op.name}"]
+    assert d.op.get_attr("_class") == [b"loc:@" + a.op.name.encode()]
 
 
 def test_control_dependencies_skip_data_inputs(graph: Graph) -> None:

@@ -19,7 +19,7 @@ def test_its_nodes(graph: Graph) -> None:
         ("w/Assign", "Assign"),
         ("w/read", "Identity"),
     ]
-    assert graph.get_operation_by_name("w/Assign").get_attr("_class") == ["loc:@w"]
+    assert graph.get_operation_by_name("w/Assign").get_attr("_class") == [b"loc:@w"]
     assert (w.name, w.op.name, w.shape.as_list(), w.dtype.name) == ("w:0", "w", [2, 3], "float32_ref")
     assert graph.get_collection("variables") == graph.get_collection("trainable_variables") == [w]
     assert tf.Variable(1.0, name="w").name == "w_1:0"

@@ -155,8 +155,8 @@ def test_containers_hold_what_is_made_inside(graph: Any) -> None:
         with tf.container("inner"):
             q = tf.FIFOQueue(1, [tf.float32], name="q")
     b = tf.Variable(1.0, name="b")
-    assert a.op.get_attr("container") == "left" and b.op.get_attr("container") == ""
-    assert q.queue_ref.op.get_attr("container") == "inner"
+    assert a.op.get_attr("container") == b"left" and b.op.get_attr("container") == b""
+    assert q.queue_ref.op.get_attr("container") == b"inner"
     assert (a + b).op.attrs.get("container") is None
 
 

@@ -135,6 +135,16 @@ def _decode(attr: AttrValue, field: str | None) -> Any:
     return _DECODE[field](getattr(attr, field))
 
 
+def told(value: Any) -> Any:
+    """As TensorFlow's Operation.get_attr gives it: strings are bytes, shapes and tensors are messages."""
+    attr = encode(value)
+    field = attr.WhichOneof("value") or "list"
+    if field == "list":
+        return [as_dtype(v) if f.name == "type" else v for f, values in attr.list.ListFields() for v in values]
+    found = getattr(attr, field)
+    return as_dtype(found) if field == "type" else found
+
+
 _OF_THE_GRAPH = frozenset(["_output_shapes", "_class"])
 
 
