@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,15 @@ from sparkflow_runtime.wire.attrs import encode, node_attrs
 from sparkflow_runtime.wire.edges import parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import FunctionDef, GraphDef, NodeDef
+
+_CONTEXTS: list[Callable[[Sequence[NodeDef]], Any]] = []
+
+
+def finds_contexts(factory: Callable[[Sequence[NodeDef]], Any]) -> Callable[[Sequence[NodeDef]], Any]:
+    """Register what knows, of the nodes of one import, which loop or branch each is in."""
+    _CONTEXTS[:] = [factory]
+    return factory
+
 
 _NEXT = ("NextIteration", "RefNextIteration")
 
@@ -30,9 +39,9 @@ def import_graph_def(
     """Add the nodes under the scope `name` ("import" by default, "" for none, "a/" for that scope once more).
 
     input_map replaces tensors by name. Nodes may stand in any order; only loops (NextIteration into Merge) may close a
-    cycle. A loop that comes in this way runs, but has no gradient. What calls functions of the GraphDef's library (If,
-    While, Case, PartitionedCall) is replaced by their nodes, and has gradients. Variables that are resources become
-    those that ops refer to. A name that the graph has already gets a number. Devices, control dependencies, the cond
+    cycle. What calls functions of the GraphDef's library (If, While, Case, PartitionedCall) is replaced by their nodes.
+    Loops have gradients, where they are as while_loop makes them. Variables that are resources become those that ops
+    refer to. A name that the graph has already gets a number. Devices, control dependencies, the cond
     and the loop around the call are those of the new nodes too. Raises InvalidArgumentError on a node that is no whole
     one, NotFoundError on an op that is not known, TypeError and ValueError where input_map or return_elements are not,
     or name what the GraphDef does not have. op_dict and producer_op_list are not looked at: the ops are the table's.
@@ -57,6 +66,7 @@ def import_graph_def(
             adding.add(node, back_edges.get(node.name, set()))
         for node in ordered:
             adding.close_loop(node, back_edges.get(node.name, set()))
+        adding.contexts.complete()
         adding.follow_devices()
     return None if return_elements is None else [adding.element(e) for e in return_elements]
 
@@ -89,6 +99,7 @@ class _Import:
         self.names = self._new_names([node.name for node in nodes])
         self.renamed = any(prefix + name != made for name, made in self.names.items())
         self.in_groups: list[Operation] = []
+        self.contexts = _CONTEXTS[0](nodes)
         self.frames: dict[str, str] = {}
 
     def _new_names(self, names: Sequence[str]) -> dict[str, str]:
@@ -139,10 +150,15 @@ class _Import:
         controls = [self.graph.get_operation_by_name(self.names[i[1:]]) for i in node.input if i.startswith("^")]
         if not controls and all(_with_port(i) in self.replaced for i in data):  # the others run after these
             controls = list(self.waits_for)
-        if calls_functions(node, self.library):
-            self._expand(node, inputs, controls, name)
-            return
-        added = self._add_node(node, inputs, controls, name)
+        outer = self.contexts.enter(node, inputs, controls)
+        try:
+            if calls_functions(node, self.library):
+                self._expand(node, inputs, controls, name)
+                return
+            added = self._add_node(node, inputs, controls, name)
+        finally:
+            self.graph._set_control_flow_context(outer)
+        self.contexts.made(added)
         if later:
             added.outputs[0]._shape = None  # what comes back may have another shape
 

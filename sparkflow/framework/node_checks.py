@@ -14,6 +14,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 _OLDEST_PRODUCER = 0
+_KINDS: dict[type, str] = {DType: "a type", list: "a list of types", int: "an int"}
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
 
 
@@ -45,8 +46,8 @@ def check_nodes(nodes: Iterable[NodeDef]) -> None:
 def _check_node(node: NodeDef) -> None:
     if not _NAME.match(node.name):
         raise InvalidArgumentError(f"Node {node.name!r}: Node name contains invalid characters")
-    controls = [is_control(edge) for edge in node.input]
-    if controls != sorted(controls):
+    kinds = [is_control(edge) for edge in node.input]
+    if True in kinds and False in kinds[kinds.index(True) :]:
         raise InvalidArgumentError(f"Node {node.name!r}: Control dependencies must come after regular dependencies")
 
 
@@ -63,46 +64,42 @@ def known_op(node: NodeDef) -> OpSpec:
 
 def check_attrs(node: NodeDef, spec: OpSpec, attrs: Mapping[str, Any]) -> None:
     """Raises InvalidArgumentError where an attribute that says types or numbers is missing or of another kind."""
-    for arg in (*spec.inputs, *spec.outputs):
-        for key, kind in (
-            (arg.type_attr, "a list of types" if arg.is_type_list else "a type"),
-            (arg.number_attr, "int"),
-        ):
-            if key and not _is(kind, attrs.get(key)):
-                got = f"{attrs[key]!r}" if key in attrs else "nothing"
-                raise InvalidArgumentError(
-                    f"Node {node.name!r} ({node.op}): NodeDef missing attr {key!r}, or of another kind: expected "
-                    f"{kind}, got {got}. The op is {spec.name}({spec.signature})"
-                )
-
-
-def _is(kind: str, value: Any) -> bool:
-    if kind == "a list of types":
-        return isinstance(value, (list, tuple)) and all(isinstance(v, DType) for v in value)
-    return isinstance(value, DType if kind == "a type" else int)
+    for key, kind in spec.counts:
+        if not isinstance(attrs.get(key), kind) or (kind is list and not all(isinstance(v, DType) for v in attrs[key])):
+            got = f"{attrs[key]!r}" if key in attrs else "nothing"
+            raise InvalidArgumentError(
+                f"Node {node.name!r} ({node.op}): NodeDef missing attr {key!r}, or of another kind: expected "
+                f"{_KINDS[kind]}, got {got}. The op is {spec.name}({spec.signature})"
+            )
 
 
 def check_inputs(op: Operation) -> None:
     """Raises InvalidArgumentError where inputs are not as many, or of the types, that the op's attributes say."""
-    wanted = [want for arg in op.spec.inputs for want in _wanted(arg, op.attrs)]
-    if len(wanted) != len(op.inputs):
+    at = 0
+    for arg in op.spec.inputs:
+        types: Any = op.attrs[arg.type_attr] if arg.type_attr else arg.dtype
+        if arg.is_list:
+            wanted = types if arg.is_type_list else [types] * op.attrs[arg.number_attr]  # type: ignore[index]
+        else:
+            wanted = (types,)
+        for want in wanted:
+            if at < len(op.inputs):
+                _check_input(op, at, want, arg)
+            at += 1
+    if at != len(op.inputs):
         raise InvalidArgumentError(
-            f"Node {op.name!r} ({op.type}): NodeDef expected {len(wanted)} inputs ({op.spec.signature}), and has "
+            f"Node {op.name!r} ({op.type}): NodeDef expected {at} inputs ({op.spec.signature}), and has "
             f"{len(op.inputs)}: {_names(op.inputs)}"
         )
-    for index, (want, is_ref) in enumerate(wanted):
-        given = op.inputs[index]
-        if given.dtype.base_dtype is not want.base_dtype or (is_ref and not given.dtype.is_ref):
-            raise InvalidArgumentError(
-                f"Input {index} of node {op.name!r} ({op.type}) was passed {given.dtype.name} from {given.name} "
-                f"incompatible with expected {want.name}{'_ref' if is_ref else ''}."
-            )
 
 
-def _wanted(arg: Arg, attrs: Mapping[str, Any]) -> list[tuple[DType, bool]]:
-    types: Any = attrs[arg.type_attr] if arg.type_attr else arg.dtype
-    found = list(types) if arg.is_type_list else [types] * (attrs[arg.number_attr] if arg.number_attr else 1)
-    return [(dtype, arg.is_ref) for dtype in found]
+def _check_input(op: Operation, index: int, want: DType, arg: Arg) -> None:
+    given = op.inputs[index]
+    if given.dtype.base_dtype is not want.base_dtype or (arg.is_ref and not given.dtype.is_ref):
+        raise InvalidArgumentError(
+            f"Input {index} of node {op.name!r} ({op.type}) was passed {given.dtype.name} from {given.name} "
+            f"incompatible with expected {want.name}{'_ref' if arg.is_ref else ''}."
+        )
 
 
 def _names(tensors: Sequence[Tensor]) -> list[str]:

@@ -62,6 +62,17 @@ class OpSpec:
         return _args(self.signature.partition("->")[2])
 
     @cached_property
+    def counts(self) -> tuple[tuple[str, type], ...]:
+        """The attributes that say types and numbers, and what each is: list of DTypes, DType, or int."""
+        found: dict[str, type] = {}
+        for arg in (*self.inputs, *self.outputs):
+            if arg.type_attr:
+                found[arg.type_attr] = list if arg.is_type_list else dtypes.DType
+            if arg.number_attr:
+                found[arg.number_attr] = int
+        return tuple(found.items())
+
+    @cached_property
     def record(self) -> Callable[..., tuple[Any, ...]]:
         """Makes the tuple of an op's several outputs, each by its name."""
         return namedtuple(self.name, [arg.name for arg in self.outputs])

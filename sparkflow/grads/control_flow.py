@@ -87,6 +87,7 @@ not_differentiable("StackV2", "StackCloseV2")
 @gradient("Exit", "RefExit", "NextIteration", "RefNextIteration")
 def _alone(op: Operation, dy: Tensor) -> Any:
     raise LookupError(
-        f"No gradient defined for {op.name!r} (op type: {op.type}): it is part of a loop that while_loop did not "
-        "build here. A loop of an imported GraphDef cannot be differentiated; build the gradient before exporting it"
+        f"No gradient defined for {op.name!r} (op type: {op.type}): it is part of a loop that came in with a GraphDef "
+        "and is not as while_loop makes them: each variable an Enter, a Merge, one Switch and a NextIteration. Build "
+        "the gradient before exporting it"
     )

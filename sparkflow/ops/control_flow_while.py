@@ -19,6 +19,7 @@ from sparkflow.ops import array, math
 from sparkflow.ops.control_flow_context import ControlFlowContext, inside
 from sparkflow.ops.control_flow_nodes import enter, exit, loop_cond, merge, next_iteration, switch_ref_or_tensor
 
+NO_GRADIENT = "_no_gradient"  # attribute of the Enters of a loop that back_prop=False was said of
 _START: Any = object()  # the shape that a variable has at the start
 
 
@@ -84,6 +85,8 @@ class WhileContext(ControlFlowContext):
         """An Enter of val, which is a value of the context around."""
         with inside(self._outer_context):
             result = enter(val, self.name, is_constant, self._parallel_iterations, name)
+        if not self._back_prop:
+            result.op.attrs[NO_GRADIENT] = True
         for op in self._waits:
             if self._may_wait(op):
                 result.op.add_control_input(op)

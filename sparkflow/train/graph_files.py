@@ -14,6 +14,7 @@ from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.importer import import_graph_def
 from sparkflow.ops.variables import Variable
 from sparkflow.train.checkpoint_state import write_whole
+from sparkflow.train.control_flow_proto import OF_COLLECTIONS, without_gradient
 from sparkflow.train.meta_graph import VARIABLES
 from sparkflow.train.queue_runner import QueueRunner
 from sparkflow.train.queue_runner_proto import QueueRunnerDef
@@ -79,6 +80,11 @@ def restore_collections(meta: MetaGraphDef, scope: str = "") -> list[Variable]:
     made: dict[str, Variable] = {}
     prefix = f"{scope}/" if scope else ""
     for key, collection in meta.collection_def.items():
+        if key in OF_COLLECTIONS:  # the nodes tell the rest
+            stopped = {prefix + name for name in without_gradient(key, collection.bytes_list.value)}
+            for loop in graph.get_collection(GraphKeys.WHILE_CONTEXT):
+                loop._back_prop = loop._back_prop and loop.name not in stopped
+            continue
         for value in _values(graph, key, collection, prefix, made):
             graph.add_to_collection(key, value)
     return graph.get_collection("variables", prefix or None)

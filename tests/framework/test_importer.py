@@ -10,6 +10,7 @@ import pytest
 import sparkflow as tf
 from sparkflow.framework.graph import Graph
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
+from tests.control_flow_random import build, evaluate, generate, gradients
 
 
 def _loop_def(n: int = 3) -> tuple[Any, str, str]:
@@ -38,12 +39,76 @@ def test_two_copies_of_a_loop_are_two_loops(graph: Graph) -> None:
         assert session.run([a[0], b[0]])[1].tolist() == [16.0**4, 81.0**4]
 
 
-def test_an_imported_loop_has_no_gradient(graph: Graph) -> None:
+@pytest.mark.parametrize("cut", [False, True], ids=["whole", "cut"])
+def test_a_loop_that_comes_in_has_gradients(graph: Graph, cut: bool) -> None:
+    """Also where the Exits that nobody needed were cut away. y = x ** 4, each for itself."""
     graph_def, x, y = _loop_def()
+    graph_def = tf.graph_util.extract_sub_graph(graph_def, [y.partition(":")[0]]) if cut else graph_def
     fed = tf.constant([2.0, 3.0], tf.float64)
     (out,) = tf.import_graph_def(graph_def, {x: fed}, [y]) or ()
-    with pytest.raises(LookupError, match="part of a loop that while_loop did not build here"):
+    (dx,) = tf.gradients(out, fed)
+    with tf.Session() as session:
+        assert session.run([dx, *tf.gradients(dx, fed)])[1].tolist() == [12 * 4.0, 12 * 9.0]
+
+
+@pytest.mark.parametrize("program", [*((seed, 5, 2) for seed in range(6)), (6016, 4, 3), (1017, 14, 1)], ids=str)
+def test_random_loops_and_branches_that_come_in(program: tuple[int, int, int], graph: Graph) -> None:
+    """Their derivatives are exact; 1017 has a loop without a gradient (back_prop=False)."""
+    seed, size, orders = program
+    made = generate(seed, size)
+    with tf.Graph().as_default() as other:
+        feeds, loss, xs = build(tf, made)
+        nodes = list(other.as_graph_def().node)
+    names = [tensor.name for tensor in (loss, *xs)]
+    loss, *xs = (
+        tf.import_graph_def(tf.GraphDef(node=nodes[:: 1 - seed % 2 * 2]), return_elements=names, name="in") or ()
+    )
+    fetches = gradients(tf, loss, xs, orders)
+    with tf.Session() as session:
+        values = {f"in/{tensor.name}": value for tensor, value in feeds.items()}
+        found = iter(session.run([f for f in fetches if f is not None], values))
+    found_or_zero = [0.0 if f is None else next(found) for f in fetches]
+    np.testing.assert_allclose(found_or_zero, evaluate(made, orders), rtol=1e-8, atol=1e-9)
+
+
+def test_a_loop_comes_into_a_loop(graph: Graph) -> None:
+    graph_def, x, y = _loop_def(2)
+    w = tf.constant(2.0, tf.float64)
+    rows = tf.constant([[1.0, 2.0], [0.5, 1.0]], tf.float64)
+    mapped = tf.map_fn(lambda row: tf.import_graph_def(graph_def, {x: row * w}, [y])[0], rows)  # type: ignore[index]
+    with tf.Session() as session:
+        assert session.run(mapped).tolist() == [[8, 64], [1, 8]]
+        assert session.run(tf.gradients(mapped, w))[0] == 3 * 4 * (1 + 8 + 0.125 + 1)
+
+
+def test_a_loop_of_another_kind_has_no_gradient(graph: Graph) -> None:
+    graph_def, x, y = _loop_def()
+    again = graph_def.node.add()
+    again.CopyFrom(next(node for node in graph_def.node if node.op == "Switch"))
+    again.name = "again"
+    fed = tf.constant([2.0, 3.0], tf.float64)
+    (out,) = tf.import_graph_def(graph_def, {x: fed}, [y]) or ()
+    with pytest.raises(LookupError, match="not as while_loop makes them"):
         tf.gradients(out, fed)
+    with tf.Session() as session:
+        assert session.run(out).tolist() == [16, 81]
+
+
+def test_a_meta_graph_says_which_loops_have_no_gradient(graph: Graph) -> None:
+    """As TensorFlow writes it: the contexts of a cond, in which there is a loop, are messages in a collection."""
+    graph_def, x, y = _loop_def()
+    [frame] = {node.attr["frame_name"].s for node in graph_def.node if node.op == "Enter"}
+    loop = b"\x0a" + bytes([len(frame)]) + frame  # WhileContextDef(context_name=frame)
+    nested = b"\x12" + bytes([len(loop)]) + loop  # ControlFlowContextDef(while_ctxt=loop)
+    for collection, raw in (("while_context", loop), ("cond_context", b"\x32" + bytes([len(nested)]) + nested)):
+        for said, stopped in ((raw, True), (raw.replace(frame, b"x" * len(frame)), False)):
+            meta = tf.MetaGraphDef(graph_def=graph_def)
+            meta.collection_def[collection].bytes_list.value.append(said)
+            with tf.Graph().as_default() as other:
+                tf.train.import_meta_graph(meta, import_scope="in")
+                fed, out = (other.get_tensor_by_name(f"in/{name}") for name in (x, y))
+                assert (tf.gradients(out, fed)[0] is None) is stopped
+                assert not any(isinstance(value, bytes) for value in other.get_collection(collection))
 
 
 def test_other_cycles_are_refused(graph: Graph, node: Any, graph_def: Any) -> None:

@@ -123,3 +123,21 @@ def test_we_differentiate_their_functions(seed: int, functions: None) -> None:
         with sparkflow.Session() as session:
             found = iter(session.run([f for f in fetches if f is not None], values))
         _check_random([None if f is None else next(found) for f in fetches], seed)
+
+
+@pytest.mark.parametrize("seed", [*range(8), 27])
+def test_theirs_is_differentiated_here(seed: int) -> None:
+    """A MetaGraph of theirs without gradients; 27 has a loop that back_prop=False was said of."""
+    made = generate(seed, 6)
+    with tensorflow.Graph().as_default():
+        feeds, loss, xs = build(tensorflow, made)
+        meta = sparkflow.MetaGraphDef.FromString(tensorflow.train.export_meta_graph().SerializeToString())
+        values = {tensor.name: value for tensor, value in feeds.items()}
+        names = [tensor.name for tensor in (loss, *xs)]
+    with sparkflow.Graph().as_default() as graph, sparkflow.Session(graph=graph) as session:
+        sparkflow.train.import_meta_graph(meta)
+        loss, *xs = map(graph.get_tensor_by_name, names)
+        fetches = gradients(sparkflow, loss, xs, 2)
+        found = iter(session.run([f for f in fetches if f is not None], values))
+    found_or_zero = [0.0 if f is None else next(found) for f in fetches]
+    np.testing.assert_allclose(found_or_zero, evaluate(made, 2), rtol=1e-8, atol=1e-9)
