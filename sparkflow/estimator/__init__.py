@@ -3,7 +3,7 @@
 `tf.spark`, `tf.dask` and `tf.local` train the same model functions in a cluster.
 """
 
-from sparkflow.estimator import export, inputs, tpu
+from sparkflow.estimator import experimental, export, inputs, tpu
 from sparkflow.estimator.canned import (
     BaselineClassifier,
     BaselineEstimator,

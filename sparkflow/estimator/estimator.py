@@ -25,6 +25,12 @@ from sparkflow.ops import control_flow
 from sparkflow_runtime.wire.errors import OutOfRangeError
 
 
+def _check_positive(**counts: int | None) -> None:
+    for name, count in counts.items():
+        if count is not None and count <= 0:
+            raise ValueError(f"Must specify {name} > 0, given: {count}")
+
+
 class Estimator:
     """model_fn(features, labels, mode, params, config) -> EstimatorSpec; the last four are passed where it names them.
 
@@ -62,9 +68,10 @@ class Estimator:
         max_steps: int | None = None, saving_listeners: Any = None,
     ) -> Estimator:  # fmt: skip
         """So many steps more, up to max_steps in all, or until the input ends; from the last checkpoint, and to a new
-        one."""
+        one. Raises ValueError where both are given, or one that is not above 0."""
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
+        _check_positive(steps=steps, max_steps=max_steps)
         if max_steps is not None and self._step() >= max_steps:
             return self
         with self._graph(), self._devices():
@@ -72,7 +79,7 @@ class Estimator:
             features, labels = self._inputs(input_fn, ModeKeys.TRAIN)
             spec = self._call(features, labels, ModeKeys.TRAIN)
             self._warm_start()
-            stop = [train.StopAtStepHook(steps, max_steps)] if steps or max_steps else []
+            stop = [train.StopAtStepHook(steps, max_steps)] if (steps, max_steps) != (None, None) else []
             every = [train.NanTensorHook(spec.loss), *stop, *(hooks or ()), *spec.training_hooks]
             if self._config.log_step_count_steps:
                 shown = {"loss": spec.loss, "step": step}
@@ -115,7 +122,8 @@ class Estimator:
         checkpoint_path: str | None = None, name: str | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """The metrics of eval_metric_ops, and "loss" and "global_step", over so many batches, or all; written as
-        summaries too. Raises ValueError where nothing has been trained yet."""
+        summaries too. Raises ValueError where nothing has been trained yet, or steps is not above 0."""
+        _check_positive(steps=steps)
         path = self._checkpoint(checkpoint_path)
         with self._graph():
             step = train.get_or_create_global_step()

@@ -77,6 +77,19 @@ def test_refusals() -> None:
         wrong.train(tf.estimator.inputs.numpy_input_fn(X, shuffle=True), steps=1)
 
 
+@pytest.mark.parametrize("count", [0, -1])
+def test_counts_of_steps_that_are_none(tmp_path: Path, count: int) -> None:
+    """train(steps=0) went on for ever, evaluate(steps=0) gave metrics of nothing."""
+    estimator = tf.estimator.Estimator(_model, str(tmp_path), params={"rate": 0.1})
+    with pytest.raises(ValueError, match=f"steps > 0, given: {count}"):
+        estimator.train(_inputs(num_epochs=1), steps=count)
+    with pytest.raises(ValueError, match=f"max_steps > 0, given: {count}"):
+        estimator.train(_inputs(num_epochs=1), max_steps=count)
+    estimator.train(_inputs(num_epochs=1), steps=1)
+    with pytest.raises(ValueError, match=f"steps > 0, given: {count}"):
+        estimator.evaluate(_inputs(num_epochs=1), steps=count)
+
+
 def test_data_frames(graph: Any) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": [1.0, 2.0, 3.0], "s": ["x", "y", "z"]})
