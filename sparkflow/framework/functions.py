@@ -22,13 +22,17 @@ Expander = Callable[["Call"], list[Tensor]]
 Library = Mapping[str, FunctionDef]
 BY_NAME = ""  # of a node whose op is the name of a function
 _EXPANDERS: dict[str, Expander] = {}
+_OUTPUTS: dict[str, Sequence[str]] = {}
 
 
-def expands(*op_types: str) -> Callable[[Expander], Expander]:
-    """Register what nodes of these ops become; the function returns what stands for their outputs."""
+def expands(*op_types: str, outputs: Sequence[str] = ()) -> Callable[[Expander], Expander]:
+    """Register what nodes of these ops become; the function returns what stands for their outputs.
+
+    outputs: their names, of ops that have a certain number of them."""
 
     def register(expander: Expander) -> Expander:
         _EXPANDERS.update(dict.fromkeys(op_types, expander))
+        _OUTPUTS.update(dict.fromkeys(op_types, outputs))
         return expander
 
     return register
@@ -54,6 +58,8 @@ class Call:
     def has_outputs(self) -> bool:
         if self.node.op in self.library:
             return bool(self.library[self.node.op].signature.output_arg)
+        if _OUTPUTS.get(self.node.op):
+            return True
         return bool(self.node.attr["Tout" if self.has("Tout") else "T"].list.type)
 
     def has(self, attr: str) -> bool:
@@ -173,9 +179,11 @@ class _Body:
 
     def _name_outputs(self, node: NodeDef, outputs: list[Tensor]) -> None:
         """Of a call by the function's own name, outputs have the names of its signature."""
+        names = _OUTPUTS.get(node.op, ())
         if node.op in self.function.library:
-            for arg, value in zip(self.function.library[node.op].signature.output_arg, outputs):
-                self.values[f"{node.name}:{arg.name}"] = [value]
+            names = [arg.name for arg in self.function.library[node.op].signature.output_arg]
+        for name, value in zip(names, outputs):
+            self.values[f"{node.name}:{name}"] = [value]
 
 
 def _ordered(definition: FunctionDef) -> list[NodeDef]:

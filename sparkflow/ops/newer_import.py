@@ -1,0 +1,92 @@
+"""Ops of TensorFlow 2 that import puts others in the place of: ragged rows made dense, and random numbers by a key and
+a counter, which become those that sparkflow draws by the seed that both were made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparkflow.framework.apply import apply_op, constant
+from sparkflow.framework.constant_value import constant_value
+from sparkflow.framework.functions import Call, expands
+from sparkflow.framework.graph import Tensor
+from sparkflow.ops import array, array_join, array_slice
+from sparkflow.ops.ragged import RaggedTensor
+from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.attrs import decode
+from sparkflow_runtime.wire.errors import UnimplementedError
+
+_DRAWS = {  # op -> the one that takes the seed
+    "StatelessRandomUniformV2": "StatelessRandomUniform",
+    "StatelessRandomNormalV2": "StatelessRandomNormal",
+    "StatelessTruncatedNormalV2": "StatelessTruncatedNormal",
+    "StatelessRandomUniformIntV2": "StatelessRandomUniformInt",
+}
+_PHILOX = (1, 3)  # its number, and that of "as the device has it"
+
+
+@expands("RaggedTensorToTensor", outputs=("result",))
+def _ragged_to_tensor(call: Call) -> list[Tensor]:
+    shape, values, filling, *parts = call.inputs
+    kinds = decode(call.node.attr["row_partition_types"])
+    dense = _ragged(call, values, kinds, parts).to_tensor(filling)
+    wanted = constant_value(shape)
+    if wanted is None:
+        raise UnimplementedError(
+            call.node, None, f"import_graph_def: {call.node.name!r} makes ragged rows dense in a shape that is computed"
+        )
+    for axis, size in enumerate(wanted if wanted.ndim else ()):
+        if size >= 0 and axis <= len(parts) - (kinds[0] == "FIRST_DIM_SIZE"):
+            dense = _resized(dense, axis, int(size), filling)
+    return [dense]
+
+
+def _ragged(call: Call, values: Tensor, kinds: Sequence[str], parts: Sequence[Tensor]) -> RaggedTensor:
+    made: Any = values
+    for level in reversed(range(len(parts))):
+        if kinds[level] == "ROW_SPLITS":
+            made = RaggedTensor.from_row_splits(made, parts[level], validate=False)
+        elif kinds[level] == "VALUE_ROWIDS":
+            rows = parts[0] if level == 1 else array.shape(parts[level - 1], out_type=parts[level].dtype)[0]
+            made = RaggedTensor.from_value_rowids(made, parts[level], rows, validate=False)
+        elif kinds[level] != "FIRST_DIM_SIZE":
+            raise UnimplementedError(
+                call.node, None, f"import_graph_def: {call.node.name!r} has rows by {kinds[level]}, which is not known"
+            )
+    return made
+
+
+def _resized(dense: Tensor, axis: int, size: int, filling: Tensor) -> Tensor:
+    """The first `size` cells of an axis, where there are less filled up."""
+    sizes = array.shape(dense)
+    more = array_join.concat([sizes[:axis], [size], sizes[axis + 1 :]], 0)
+    longer = array_join.concat([dense, array.broadcast_to(filling, more)], axis)
+    found = array_slice.slice_(longer, array.zeros_like(sizes), more)
+    dims = list(dense.shape.as_list())
+    dims[axis] = size
+    found.set_shape(dims)
+    return found
+
+
+@expands("StatelessRandomGetKeyCounter", outputs=("key", "counter"))
+def _key_and_counter(call: Call) -> list[Tensor]:
+    """The seed twice: what draws by them takes it."""
+    return [array.identity(call.inputs[0]), array.identity(call.inputs[0])]
+
+
+@expands("StatelessRandomGetAlg", outputs=("alg",))
+def _algorithm(call: Call) -> list[Tensor]:
+    return [constant(_PHILOX[0])]
+
+
+@expands(*_DRAWS, outputs=("output",))
+def _draw(call: Call) -> list[Tensor]:
+    shape, seed, _, algorithm, *limits = call.inputs
+    known = constant_value(algorithm)
+    if known is not None and int(known) not in _PHILOX:
+        raise UnimplementedError(
+            call.node, None, f"import_graph_def: {call.node.name!r} draws by algorithm {int(known)}; Philox (1) is here"
+        )
+    dtype = decode(call.node.attr["dtype"]) if call.has("dtype") else dtypes.float32
+    attrs = {"dtype": dtype, "T": shape.dtype, "Tseed": seed.dtype}
+    return [apply_op(_DRAWS[call.node.op], [shape, seed, *limits], attrs)]
