@@ -125,6 +125,7 @@ CALLING_OUT = frozenset(("PyFunc", "PyFuncStateless"))  # the ops that run code 
 _KERNELS: dict[tuple[str, str], Kernel] = {}
 _ANY = "*"
 _NO_KERNEL = frozenset(("_Send", "_Recv"))  # ops that plans know themselves
+_FOUND: dict[str, tuple[Kernel | None, Kernel | None]] = {}  # what `rows` gave: asked for each node of each pass
 _MORE: list[str] = []  # the modules not imported yet
 
 
@@ -133,6 +134,7 @@ def _add(row: Kernel, devices: Iterable[str]) -> None:
         if (row.op, device) in _KERNELS:
             raise InvalidArgumentError(f"Op {row.op!r} has two kernels for device type {device!r}")
         _KERNELS[row.op, device] = row
+    _FOUND.pop(row.op, None)
 
 
 def more_in(module: str) -> None:
@@ -148,8 +150,15 @@ def load_all() -> None:
             _MORE.remove(module)
 
 
-def _rows(op: str) -> tuple[Kernel | None, Kernel | None]:
-    """(that of every device, that of the CPU); asked for each node of each pass."""
+def rows(op: str) -> tuple[Kernel | None, Kernel | None]:
+    """(that of every device, that of the CPU)."""
+    found = _FOUND.get(op)
+    if found is None:
+        found = _FOUND[op] = _looked_up(op)
+    return found
+
+
+def _looked_up(op: str) -> tuple[Kernel | None, Kernel | None]:
     every, cpu = _KERNELS.get((op, _ANY)), _KERNELS.get((op, "CPU"))
     if every is None and cpu is None and op not in _NO_KERNEL:
         load_all()
@@ -263,13 +272,13 @@ def prepare(ops: Iterable[str]) -> None:
     """A graph with these ops is known: what may be done ahead (machine code) begins in the background."""
     known = set(ops)
     for op in known:
-        _rows(op)
+        rows(op)
     for call in dict.fromkeys(call for op in known for call in _EARLY.get(op, ())):
         call()
 
 
 def find(op: str, device_type: str) -> Kernel:
-    row = _KERNELS.get((op, device_type)) or _rows(op)[0] or _KERNELS.get((op, device_type))
+    row = _KERNELS.get((op, device_type)) or rows(op)[0] or _KERNELS.get((op, device_type))
     if row is None:
         others = sorted(d for o, d in _KERNELS if o == op)
         hint = f"it has one for {others}" if others else "no device type has one"
@@ -282,28 +291,28 @@ _NO_REFS: frozenset[int] = frozenset()
 
 def ref_positions(op: str) -> frozenset[int]:
     """Input positions at which the op takes a variable itself; empty for an op without kernel."""
-    every, cpu = _rows(op)
+    every, cpu = rows(op)
     row = every or cpu
     return _NO_REFS if row is None else row.refs
 
 
 def is_asynchronous(op: str) -> bool:
-    every, cpu = _rows(op)
+    every, cpu = rows(op)
     return bool((every and every.is_async) or (cpu and cpu.is_async))
 
 
 def is_stateful(op: str) -> bool:
     """Whether a kernel of the op keeps something from one step to the next, or looks at its surroundings."""
-    return any([row is not None and row.stateful for row in _rows(op)])
+    return any([row is not None and row.stateful for row in rows(op)])
 
 
 def keeps_state(op: str) -> bool:
     """As `is_stateful`, without ops whose state lasts for one step (stacks, TensorArrays)."""
-    return any([row is not None and row.stateful and not row.plain for row in _rows(op)])
+    return any([row is not None and row.stateful and not row.plain for row in rows(op)])
 
 
 def has_kernel(op: str, device_type: str) -> bool:
-    return _rows(op)[0] is not None or (op, device_type) in _KERNELS
+    return rows(op)[0] is not None or (op, device_type) in _KERNELS
 
 
 def registered() -> list[str]:

@@ -22,15 +22,19 @@ _PREFIX = "LaterRead/"
 
 def later_reads(placed: GraphDef) -> GraphDef:
     """The placed graph with a read of its own for each user at another task that comes after an assignment."""
-    task = {n.name: task_of(n.device) for n in placed.node}
+    nodes = {n.name: n for n in placed.node}
+    task = {name: task_of(n.device) for name, n in nodes.items()}
     if len(set(task.values())) == 1:
         return placed
-    nodes = {n.name: n for n in placed.node}
-    variables = {n.name for n in placed.node if n.op in _VARIABLES}
-    reads = {n.name: n.input[0] for n in placed.node if n.op == "Identity" and node_name(n.input[0]) in variables}
+    ops = {name: n.op for name, n in nodes.items()}
+    variables = {name for name, op in ops.items() if op in _VARIABLES}
+    identities = {name: nodes[name].input[0] for name, op in ops.items() if op == "Identity"}
+    reads = {name: source for name, source in identities.items() if node_name(source) in variables}
+    writes = [name for name, op in ops.items() if registry.ref_positions(op) and name not in reads]
+    if not reads or not writes:
+        return placed
     kept = {name for name in reads if KEPT_READ in nodes[name].attr}
-    inputs = {n.name: list(map(node_name, n.input)) for n in placed.node}
-    writes = [n.name for n in placed.node if registry.ref_positions(n.op) and n.name not in reads]
+    inputs = {name: list(map(node_name, n.input)) for name, n in nodes.items()}
     late = _after(writes, inputs)  # of any assignment: few, in a training step, and fewer use what lies elsewhere
     pairs = [
         (user, read)
@@ -62,7 +66,7 @@ def _after(ops: Iterable[str], inputs: dict[str, list[str]]) -> dict[str, None]:
     while True:  # nodes stand behind their inputs but for loops, and for what passes have put at the end
         known = len(found)
         for name, of in inputs.items():
-            if name not in found and any(map(found.__contains__, of)):
+            if name not in found and not found.keys().isdisjoint(of):
                 found[name] = None
         if len(found) == known:
             return found

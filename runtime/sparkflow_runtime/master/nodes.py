@@ -39,7 +39,7 @@ class Nodes(Mapping[str, NodeDef]):
 
     def __getitem__(self, name: str) -> NodeDef:
         found = self._known[name]
-        return found if isinstance(found, NodeDef) else self._written(name)
+        return found if type(found) is NodeDef else self._written(name)
 
     def _written(self, name: str) -> NodeDef:
         with self._lock:

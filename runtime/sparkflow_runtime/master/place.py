@@ -9,7 +9,7 @@ With a cost model, groups that ask for nothing go where a simulated step would h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from sparkflow_runtime.kernels import registry
@@ -27,7 +27,7 @@ from sparkflow_runtime.wire.control_flow import (
 )
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.dtypes import resource, variant
-from sparkflow_runtime.wire.edges import data_inputs, parse
+from sparkflow_runtime.wire.edges import colocated, data_inputs, parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
@@ -47,16 +47,20 @@ def place(
     """
     placed = GraphDef()
     placed.CopyFrom(graph)
-    known, groups = set(devices), _groups(placed.node)
+    nodes = list(placed.node)
+    beside = {n.name: _beside(n) for n in nodes}
+    known, groups = set(devices), _groups(nodes, beside)
     specs: dict[str, _Spec] = {}
-    asked = {n.name: n.device for n in placed.node}
-    for node in sorted(placed.node, key=_rank):
-        if any(asked.get(other) == node.device for other in _beside(node)):
+    asked = {n.name: n.device for n in nodes}
+    for node in sorted(nodes, key=_rank):
+        name = node.name
+        others = beside[name]
+        if others and asked[name] in map(asked.get, others):
             continue  # it was given the device of what it is colocated with, which says so itself
-        root = groups.find(node.name)
+        root = groups.find(name)
         specs[root] = _merge(specs.get(root), node)
-    for node in placed.node:
-        specs.setdefault(groups.find(node.name), (DeviceSpec.from_string(""), node.name))
+    for name in beside:
+        specs.setdefault(groups.find(name), (DeviceSpec.from_string(""), name))
     specs = _gather_loops(placed, groups, specs)
     full = {
         root: _complete(spec, who, known, DeviceSpec.from_string(default), soft) for root, (spec, who) in specs.items()
@@ -64,8 +68,8 @@ def place(
     if costs is not None:
         apart = [d for d in devices if d != default and DeviceSpec.from_string(d).device_index == 0]
         full |= _simulated(placed, groups, specs, full, [default, *apart], costs)
-    for node in placed.node:
-        node.device = full[groups.find(node.name)]
+    for node, name in zip(nodes, beside, strict=True):
+        node.device = full[groups.find(name)]
     return placed
 
 
@@ -74,7 +78,7 @@ def homes(
 ) -> dict[str, str]:
     """The devices of these nodes, as the whole graph has them: what is colocated with one, or refers to it, may ask for
     a task, and a run that has no part in that must find it there too. What cannot be placed is left out."""
-    known, groups = set(devices), _groups(nodes)
+    known, groups = set(devices), _groups(nodes, {n.name: _beside(n) for n in nodes})
     of_group: dict[str, list[NodeDef]] = {groups.find(name): [] for name in free}
     for node in nodes:
         of_group.get(groups.find(node.name), []).append(node)
@@ -158,14 +162,16 @@ class _UnionFind:
         self._parent[self.find(b)] = self.find(a)
 
 
-def _groups(nodes: Sequence[NodeDef]) -> _UnionFind:
+def _groups(nodes: Sequence[NodeDef], beside: Mapping[str, Sequence[str]]) -> _UnionFind:
+    """beside: of each node by its name, in order, what it asks to be colocated with."""
     groups = _UnionFind()
-    for node in nodes:
-        for other in _beside(node):
-            groups.union(other, node.name)
+    for node, (name, others) in zip(nodes, beside.items(), strict=True):
+        for other in others:
+            groups.union(other, name)
         for e in _references(node):
-            groups.union(parse(e)[0], node.name)
-    _join_loop_variables(nodes, groups)
+            groups.union(parse(e)[0], name)
+    if has_control_flow(nodes):
+        _join_loop_variables(nodes, groups)
     return groups
 
 
@@ -188,19 +194,20 @@ def _is_of_loop(nodes: dict[str, NodeDef], switch: NodeDef) -> bool:
     return decides is not None and decides.op == LOOP_COND
 
 
-def _beside(node: NodeDef) -> list[str]:
+def _beside(node: NodeDef) -> Sequence[str]:
     """The nodes that it asks to be colocated with."""
-    if "_class" not in node.attr:
-        return []
-    return [label.decode().removeprefix("loc:@") for label in node.attr["_class"].list.s]
+    attrs = node.attr
+    return [colocated(label) for label in attrs["_class"].list.s] if "_class" in attrs else ()
 
 
 def _references(node: NodeDef) -> list[str]:
     """The inputs that are no values: variables, and handles that control flow hands on."""
-    edges = data_inputs(node)
-    if node.op in PRIMITIVES and "T" in node.attr and node.attr["T"].type in _STAYS:
-        return edges[:1] if node.op in SWITCH else edges
-    return [edges[position] for position in registry.ref_positions(node.op)]
+    op = node.op
+    if op in PRIMITIVES and "T" in node.attr and node.attr["T"].type in _STAYS:
+        return data_inputs(node)[: 1 if op in SWITCH else None]
+    positions = tuple(registry.ref_positions(op))
+    edges = data_inputs(node) if positions else []
+    return [edges[position] for position in positions]
 
 
 def _merge(so_far: _Spec | None, node: NodeDef) -> _Spec:
@@ -208,6 +215,8 @@ def _merge(so_far: _Spec | None, node: NodeDef) -> _Spec:
     if so_far is None or not node.device:
         return so_far or (mine, node.name)
     spec, who = so_far
+    if mine == spec:
+        return so_far
     for part in ("job", "replica", "task", "device_type", "device_index"):
         a, b = getattr(spec, part), getattr(mine, part)
         if a is not None and b is not None and a != b:

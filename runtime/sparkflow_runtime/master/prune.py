@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sparkflow_runtime.wire.edges import is_control, node_name, parse
+from sparkflow_runtime.wire.edges import is_control, node_name, parse, with_inputs
 from sparkflow_runtime.wire.errors import NotFoundError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
@@ -25,28 +25,20 @@ def prune(
             raise NotFoundError(f"The graph has no node {name!r} to feed, fetch or run")
     fed_nodes = {parse(f)[0] for f in fed}
     given = {"^" + name for name in fed_nodes if nodes[name].op.startswith("Placeholder")}
-    keep: set[str] = set()
+    keep: dict[str, NodeDef] = {}
     while todo:
         name = todo.pop()
         if name not in keep:
-            keep.add(name)
-            for e in nodes[name].input:
+            node = nodes[name]
+            inputs = list(node.input)
+            keep[name] = node if given.isdisjoint(inputs) else with_inputs(node, [e for e in inputs if e not in given])
+            for e in inputs:
                 source = node_name(e)
-                if source not in fed_nodes or _is_needed(e, fed, given):
+                if source not in keep and (source not in fed_nodes or _is_needed(e, fed, given)):
                     todo.append(source)
-    return GraphDef(node=[_without(nodes[name], given) for name in nodes if name in keep])
+    return GraphDef(node=[keep[name] for name in nodes if name in keep])
 
 
 def _is_needed(edge: str, fed: set[str], given: set[str]) -> bool:
     """Whether an edge from a node with a fed output is one to follow."""
     return edge not in given and (is_control(edge) or "{}:{}".format(*parse(edge)) not in fed)
-
-
-def _without(node: NodeDef, edges: set[str]) -> NodeDef:
-    """The node, or a copy of it that lacks these inputs."""
-    if edges.isdisjoint(node.input):
-        return node
-    copy = NodeDef()
-    copy.CopyFrom(node)
-    copy.input[:] = [e for e in node.input if e not in edges]
-    return copy

@@ -43,14 +43,21 @@ def encode(value: Any) -> AttrValue:
 
 def put(attr: AttrValue, value: Any) -> None:
     """`encode` into an attribute of a node that has no value yet."""
-    if type(value) is DType:  # half of all attributes
+    of = type(value)
+    if of is DType:  # half of all attributes
         attr.type = value.as_datatype_enum
         return
-    if type(value) is np.ndarray and value.nbytes <= _SMALL_BYTES and value.dtype.kind in "biuf":
+    if of is list and len(value) == 1 and type(value[0]) is str:  # most lists are of one name
+        attr.list.s.append(value[0].encode())
+        return
+    if of is np.ndarray and value.nbytes <= _SMALL_BYTES and value.dtype.kind in "biuf":
         attr.CopyFrom(_small_tensor(value.dtype, value.shape, value.tobytes()))
         return
-    if type(value) is list and len(value) == 1 and type(value[0]) is str:  # most lists are of one name
-        attr.list.s.append(value[0].encode())
+    if of is bool:
+        attr.b = value
+        return
+    if of is Shape:
+        attr.CopyFrom(_shape(value))
         return
     kind = _KINDS.get(type(value)) or _kind_of(value)
     if kind == "list":
@@ -70,6 +77,11 @@ _SMALL_BYTES = 32
 def _small_tensor(dtype: np.dtype[Any], shape: tuple[int, ...], data: bytes) -> AttrValue:
     """Graphs have many small constants and few different ones; the result is only copied from."""
     return AttrValue(tensor=make_tensor_proto(np.frombuffer(data, dtype).reshape(shape)))
+
+
+@lru_cache(4096)
+def _shape(value: Shape) -> AttrValue:
+    return AttrValue(shape=shape_proto(value.dims))
 
 
 _PLAIN: dict[str, Callable[[Any], Any]] = {
@@ -143,6 +155,21 @@ def told(value: Any) -> Any:
         return [as_dtype(v) if f.name == "type" else v for f, values in attr.list.ListFields() for v in values]
     found = getattr(attr, field)
     return as_dtype(found) if field == "type" else found
+
+
+_REMEMBERED_BYTES = 64  # of a constant as an attribute
+
+
+def constant(attr: AttrValue) -> np.ndarray:
+    """The array of a Const's `value`, which may only be read: graphs have many small ones and few different ones."""
+    return _small_constant(attr.SerializeToString()) if attr.ByteSize() <= _REMEMBERED_BYTES else decode(attr)
+
+
+@lru_cache(4096)
+def _small_constant(attr: bytes) -> np.ndarray:
+    value: np.ndarray = decode(AttrValue.FromString(attr))
+    value.setflags(write=False)
+    return value
 
 
 _OF_THE_GRAPH = frozenset(["_output_shapes", "_class"])

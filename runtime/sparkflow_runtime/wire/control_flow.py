@@ -24,6 +24,7 @@ ENTER, EXIT = {"Enter", "RefEnter"}, {"Exit", "RefExit"}
 NEXT = {"NextIteration", "RefNextIteration"}
 LOOP_COND, TRIGGER, RECV, SEND = "LoopCond", "ControlTrigger", "_Recv", "_Send"
 MAY_DIE = "_may_die"  # attribute of a transfer whose value may be missing
+_TRANSFERS = {RECV, SEND}
 PRIMITIVES = SWITCH | MERGE | ENTER | EXIT | NEXT | {LOOP_COND}
 
 Path = tuple[str, ...]
@@ -47,7 +48,7 @@ DEAD = Dead()
 
 
 def has_control_flow(nodes: Iterable[NodeDef]) -> bool:
-    return any(n.op in PRIMITIVES or MAY_DIE in n.attr for n in nodes)
+    return any([n.op in PRIMITIVES or (n.op in _TRANSFERS and MAY_DIE in n.attr) for n in nodes])
 
 
 def frame_name(node: NodeDef) -> str:

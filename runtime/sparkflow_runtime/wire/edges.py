@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -38,8 +38,19 @@ def parse(edge: str) -> tuple[str, int]:
     return name, int(port or 0)
 
 
+@lru_cache(_REMEMBERED)
+def colocated(label: bytes) -> str:
+    """The node that an entry of `_class` names."""
+    return label.decode().removeprefix("loc:@")
+
+
 def edge(name: str, port: int) -> str:
     return name if port == 0 else f"{name}:{port}"
+
+
+def both_spellings(edges: Iterable[str]) -> set[str]:
+    """Data edges as 'name:port', and as inputs name them too: 'name' for port 0."""
+    return {spelling for e in edges for spelling in (e, edge(*parse(e)))}
 
 
 def data_inputs(node: NodeDef) -> list[str]:
@@ -87,11 +98,13 @@ def topological(nodes: Sequence[NodeDef], cut: Iterable[str] = ()) -> list[NodeD
     cut: edges ('name:port') that are fed and so wait for nobody; nor does a Merge wait for a NextIteration.
     Raises InvalidArgumentError on a cycle that no NextIteration closes.
     """
-    by_name, fed = {n.name: n for n in nodes}, set(cut)
+    by_name, fed = {n.name: n for n in nodes}, both_spellings(cut)
+    if _is_in_order(by_name, fed):
+        return list(by_name.values())
 
     def waits(name: str) -> list[str]:
         node = by_name[name]
-        found = [m for e in node.input if (m := _producer(e, fed)) is not None]
+        found = [node_name(e) for e in node.input if e not in fed]
         if node.op not in ("Merge", "RefMerge"):
             return found
         return [m for m in found if by_name[m].op not in ("NextIteration", "RefNextIteration")]
@@ -128,8 +141,12 @@ def sort_by(names: Sequence[str], waits: Callable[[str], Sequence[str]], what: s
     return ordered
 
 
-def _producer(e: str, fed: set[str]) -> str | None:
-    if is_control(e):
-        return e[1:]
-    name, port = parse(e)
-    return None if f"{name}:{port}" in fed else name
+def _is_in_order(nodes: Mapping[str, NodeDef], fed: Collection[str]) -> bool:
+    """As the nodes of graphs without loops mostly are."""
+    seen: set[str] = set()
+    for name, node in nodes.items():
+        for e in node.input:
+            if e not in seen and e not in fed and node_name(e) not in seen:
+                return False
+        seen.add(name)
+    return True

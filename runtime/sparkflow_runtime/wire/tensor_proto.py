@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import ml_dtypes
@@ -81,7 +82,7 @@ def make_ndarray(proto: TensorProto) -> np.ndarray:
     if dims is None or None in dims:
         raise InvalidArgumentError(f"TensorProto of {dtype.name}: its shape {dims} is not fully known")
     shape = [d for d in dims if d is not None]
-    count = int(np.prod(shape, dtype=np.int64))
+    count = prod(shape)
     if proto.tensor_content:
         if len(proto.tensor_content) != count * dtype.np.itemsize:
             raise InvalidArgumentError(

@@ -24,7 +24,8 @@ def shorten_control(graph: GraphDef, kept: Collection[str] = ()) -> GraphDef:
     devices = {n.name: n.device for n in graph.node}
     users: dict[str, list[str]] = {f"^{name}": [] for name in joints}
     for node in graph.node:
-        for e in node.input:
+        inputs = list(node.input)
+        for e in inputs if not users.keys().isdisjoint(inputs) else ():
             if e in users:
                 users[e].append(node.name)
     moved = {}

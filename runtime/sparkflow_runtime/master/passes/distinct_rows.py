@@ -29,6 +29,7 @@ from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.devices import on_cpu, task_of
 from sparkflow_runtime.wire.edges import (
     CARRIED,
+    both_spellings,
     data_inputs,
     edge,
     is_control,
@@ -95,6 +96,7 @@ class _Packer:
 
     def __post_init__(self) -> None:
         self.nodes = {n.name: n for n in self.graph.node}
+        self._fed, self._fed_nodes = both_spellings(self.feeds), set(map(node_name, self.feeds))
 
     @cached_property
     def regions(self) -> Regions:
@@ -129,11 +131,14 @@ class _Packer:
     # ------------------------------------------------------------------ what travels
 
     def _free(self, node: NodeDef) -> bool:
-        return node.name not in self.kept and not any(f"{node.name}:{p}" in self.feeds for p in range(2))
+        name = node.name
+        if name in self.kept:
+            return False
+        return name not in self._fed_nodes or not any(f"{name}:{p}" in self.feeds for p in range(2))
 
     def _task(self, e: str) -> str | None:
         """Where a data edge comes from; None for a fed one, which comes with the step."""
-        return None if "{}:{}".format(*parse(e)) in self.feeds else task_of(self.nodes[node_name(e)].device)
+        return None if e in self._fed else task_of(self.nodes[node_name(e)].device)
 
     def _row(self, e: str) -> Dims | None:
         """The static shape of what lies along the first axis, where it is known whole."""

@@ -244,7 +244,7 @@ class _Fuser:
         return self.context[a.name] == self.context[b.name] and self.awaited[a.name] == self.awaited[b.name]
 
     def _is_fed(self, e: str) -> bool:
-        return not is_control(e) and "{}:{}".format(*parse(e)) in self.feeds
+        return self.regions.is_fed(e)
 
     def _make_concat(self, concat: NodeDef, mine: list[_Lookup], members: list[str | None]) -> None:
         """Inputs: the tables, the ids, the other columns. order: of each input of the concat, which of tables and

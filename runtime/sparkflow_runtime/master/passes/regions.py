@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from sparkflow_runtime.kernels import registry
-from sparkflow_runtime.wire.edges import edge, is_control, node_name, parse
+from sparkflow_runtime.wire.edges import both_spellings, is_control, node_name, parse
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 Context = frozenset[tuple[str, int]]  # (predicate or frame, branch) of the conditions that a node is under
@@ -36,10 +36,11 @@ class Regions:
     _fed: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._fed = {*self.feeds, *(edge(*parse(f)) for f in self.feeds)}  # in both spellings of port 0
+        self._fed = both_spellings(self.feeds)
         self.nodes = {n.name: n for n in self.graph.node}
         self._ops = {name: node.op for name, node in self.nodes.items()}
         self.consumers = {name: [] for name in self.nodes}
+        self._after: dict[str, list[str]] = {name: [] for name in self.nodes}  # the same by their names
         self.sources = {}
         closing = {name for name, op in self._ops.items() if op in _CLOSING}
         for name, node in self.nodes.items():
@@ -49,11 +50,15 @@ class Regions:
                 if source not in closing:
                     before.append(source)
                     self.consumers[source].append((node, e))
+                    self._after[source].append(name)
         self.order = self._order()
 
     def edges(self, node: NodeDef) -> list[str]:
         """The inputs of a node that other nodes give, control edges too, without those that close a loop."""
         return [e for e in self._given(node) if self._ops[node_name(e)] not in _CLOSING]
+
+    def is_fed(self, e: str) -> bool:
+        return e in self._fed
 
     def _given(self, node: NodeDef) -> list[str]:
         """The inputs of a node that are not fed."""
@@ -62,34 +67,31 @@ class Regions:
     def without_idle(self, nodes: Sequence[NodeDef], kept: Collection[str]) -> list[NodeDef]:
         """The nodes that a pass makes of these, without those that somebody took a value of and nobody does now."""
         left = {n.name: n for n in nodes}
-        users: dict[str, set[str]] = {name: set() for name in left}
+        uses = dict.fromkeys(left, 0)
         for node in nodes:
-            for name in self._producers(node):
-                users[name].add(node.name)
-        idle = [name for name in left if not users[name] and self.consumers.get(name, True)]
+            for e in self._given(node):
+                uses[node_name(e)] += 1
+        idle = [name for name, count in uses.items() if not count and self.consumers.get(name, True)]
         while idle:
             node = left[idle.pop()]
             if registry.is_stateful(node.op) or node.name in kept:
                 continue
             del left[node.name]
-            for name in self._producers(node):
-                users[name].discard(node.name)
-                if not users[name]:
+            for name in map(node_name, self._given(node)):
+                uses[name] -= 1
+                if not uses[name]:
                     idle.append(name)
         return list(left.values())
-
-    def _producers(self, node: NodeDef) -> set[str]:
-        return set(map(node_name, self._given(node)))
 
     def _order(self) -> list[str]:
         waits = {name: len(before) for name, before in self.sources.items()}
         ready, order = [name for name, count in reversed(waits.items()) if not count], []
         while ready:
             order.append(ready.pop())
-            for consumer, _ in self.consumers[order[-1]]:
-                waits[consumer.name] -= 1
-                if not waits[consumer.name]:
-                    ready.append(consumer.name)
+            for consumer in self._after[order[-1]]:
+                waits[consumer] -= 1
+                if not waits[consumer]:
+                    ready.append(consumer)
         return order
 
     def contexts(self) -> dict[str, Context]:
@@ -135,7 +137,7 @@ class Regions:
             return dict.fromkeys(self.order, 0)
         for name in reversed(self.order):
             after = 0
-            for consumer, _ in self.consumers[name]:
-                after |= found.get(consumer.name, 0) | bits.get(consumer.name, 0)
+            for consumer in self._after[name]:
+                after |= found.get(consumer, 0) | bits.get(consumer, 0)
             found[name] = after
         return found

@@ -18,12 +18,12 @@ class RowSum(NamedTuple):
 
 
 def constant(nodes: Mapping[str, NodeDef], e: str, feeds: Collection[str]) -> Any:
-    """The value of a Const that is not fed, else None."""
+    """The value of a Const that is not fed, which may only be read, else None."""
     name, port = parse(e)
     node = nodes.get(name)
     if node is None or node.op != "Const" or f"{name}:{port}" in feeds:
         return None
-    return wire_attrs.decode(node.attr["value"])
+    return wire_attrs.constant(node.attr["value"])
 
 
 class JointSums(NamedTuple):
@@ -95,7 +95,7 @@ class RowSums:
         return node.name not in self._kept and node.name not in self._fed
 
     def _is_fed(self, e: str) -> bool:
-        return not is_control(e) and "{}:{}".format(*parse(e)) in self._regions.feeds
+        return self._regions.is_fed(e)
 
     def _takes_first(self, node: NodeDef) -> bool:
         """Whether it is x[0]."""

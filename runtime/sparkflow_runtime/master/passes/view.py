@@ -14,14 +14,13 @@ from typing import Any
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.passes.contexts import CONTROL_FLOW, OUTSIDE, Context, contexts
 from sparkflow_runtime.master.passes.symbols import Shapes
-from sparkflow_runtime.wire.attrs import decode, encode
+from sparkflow_runtime.wire.attrs import constant, decode, encode
 from sparkflow_runtime.wire.devices import DeviceSpec
-from sparkflow_runtime.wire.errors import UnimplementedError
+from sparkflow_runtime.wire.edges import colocated
 from sparkflow_runtime.wire.protos import AttrValue, GraphDef, NodeDef
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
 
 Dims = tuple[int | None, ...]
-_SMALL_BYTES = 64  # of a constant as an attribute
 
 
 def spelled(edge: str) -> str:
@@ -39,6 +38,7 @@ class Op:
 
     __slots__ = (
         "_given",
+        "_labels",
         "_shapes_known",
         "_value",
         "changed",
@@ -57,12 +57,14 @@ class Op:
         inputs = list(proto.input)
         controlled = bool(inputs) and inputs[-1][0] == "^"  # control inputs are the last ones
         self.control = [e[1:] for e in inputs if e[0] == "^"] if controlled else []
-        self.data = [spelled(e) for e in inputs[: len(inputs) - len(self.control)]]
+        given = inputs[: len(inputs) - len(self.control)] if controlled else inputs
+        self.data = [e[:-2] if e.endswith(":0") else e for e in given]  # as `spelled`
         self._given = tuple(self.data), tuple(self.control)
         self.row = _row(self.op)
         self.pure = _is_pure(self.row)  # the value depends on the inputs alone, and computing it does nothing else
         self._shapes_known = True
         self._value: Any = None
+        self._labels: tuple[bytes, ...] | None = None
         self.changed: dict[str, Any] = {}
 
     def attr(self, name: str, default: Any = None) -> Any:
@@ -74,8 +76,8 @@ class Op:
     def value(self) -> Any:
         """A Const's array, decoded once."""
         if self._value is None:
-            small = "value" not in self.changed and self.proto.attr["value"].ByteSize() <= _SMALL_BYTES
-            self._value = _small(self.proto.attr["value"].SerializeToString()) if small else self.attr("value")
+            kept = "value" not in self.changed
+            self._value = constant(self.proto.attr["value"]) if kept else self.changed["value"]
         return self._value
 
     def become(self, op: str, data: list[str]) -> None:
@@ -93,7 +95,10 @@ class Op:
     @property
     def labels(self) -> tuple[bytes, ...]:
         """The nodes it must share a device with: its `_class`."""
-        return tuple(self.proto.attr["_class"].list.s) if "_class" in self.proto.attr else ()
+        if self._labels is None:
+            attrs = self.proto.attr
+            self._labels = tuple(attrs["_class"].list.s) if "_class" in attrs else ()
+        return self._labels
 
     def static_shape(self, port: int) -> Dims | None:
         """What `_output_shapes` says of an output; None where it says nothing."""
@@ -106,10 +111,9 @@ class Op:
 
     def written(self, moved: Mapping[str, str]) -> NodeDef:
         """The node as it now is: the NodeDef it came with where nothing changed."""
-        old = self.proto
-        labels = [_moved_label(label, moved) for label in self.labels] if moved else []
-        relabelled = bool(moved) and labels != list(self.labels)
-        untouched = self._shapes_known and old.op == self.op and not self.changed and not relabelled
+        old, labels = self.proto, self.labels if moved else ()
+        relabelled = any([colocated(label) in moved for label in labels])
+        untouched = self._shapes_known and not self.changed and not relabelled and old.op == self.op
         if untouched and self._given == (tuple(self.data), tuple(self.control)):
             return old
         new = NodeDef()
@@ -121,16 +125,8 @@ class Op:
         for name, value in self.changed.items():
             new.attr[name].CopyFrom(encode(value))
         if relabelled:
-            new.attr["_class"].list.s[:] = labels
+            new.attr["_class"].list.s[:] = [_moved_label(label, moved) for label in labels]
         return new
-
-
-@lru_cache(maxsize=4096)
-def _small(attr: bytes) -> Any:
-    """Graphs have many small constants and few different ones."""
-    value = decode(AttrValue.FromString(attr))
-    value.setflags(write=False)
-    return value
 
 
 @lru_cache(maxsize=4096)
@@ -148,10 +144,8 @@ def names_task(device: str) -> bool:
 
 def _row(op: str) -> registry.Kernel | None:
     """The CPU's row of the kernel table; None where it has none (the op then stays as it is)."""
-    try:
-        return registry.find(op, "CPU")
-    except UnimplementedError:
-        return None
+    every, cpu = registry.rows(op)
+    return cpu or every
 
 
 def _is_pure(row: registry.Kernel | None) -> bool:
@@ -159,7 +153,7 @@ def _is_pure(row: registry.Kernel | None) -> bool:
 
 
 def _moved_label(label: bytes, moved: Mapping[str, str]) -> bytes:
-    name = label.decode().removeprefix("loc:@")
+    name = colocated(label)
     while name in moved:
         name = moved[name]
     return f"loc:@{name}".encode()
