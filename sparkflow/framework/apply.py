@@ -67,8 +67,21 @@ def as_array(value: Any, dtype: DType | None = None) -> np.ndarray:
 
 
 def _narrow(array: np.ndarray) -> np.ndarray:
-    wide = array.size and (array.max() > dtypes.int32.max or array.min() < dtypes.int32.min)
+    least, largest = _range(array)
+    wide = largest > dtypes.int32.max or least < dtypes.int32.min
     return array if wide else array.astype(np.int32)
+
+
+def _range(array: np.ndarray) -> tuple[Any, Any]:
+    """(least, largest) of whole numbers, (0, 0) where there are none. Most are few: Python is through with those before
+    numpy begins."""
+    if array.size > _FEW:
+        return array.min(), array.max()
+    items = array.ravel().tolist()
+    return min(items, default=0), max(items, default=0)
+
+
+_FEW = 64
 
 
 def _has_array(value: Any) -> bool:
@@ -116,7 +129,7 @@ def _checked_cast(array: np.ndarray, dtype: DType, value: Any) -> np.ndarray:
     if not lossless or (dtype.is_integer and array.dtype.kind == "f" and array.size):
         raise TypeError(f"Expected {dtype.name}, got {value!r} of type {array.dtype}")
     if dtype.is_integer and array.size:
-        least, largest = (array.item(),) * 2 if array.size == 1 else (array.min(), array.max())
+        least, largest = _range(array)
         if largest > dtype.max or least < dtype.min:
             raise ValueError(f"{value!r} does not fit {dtype.name} [{dtype.min}, {dtype.max}]")
     return array.astype(dtype.np)
@@ -266,15 +279,9 @@ def create(op_type: str, inputs: Any = (), attrs: dict[str, Any] | None = None, 
 
 
 def _check_complete(spec: OpSpec, attrs: dict[str, Any]) -> None:
-    missing = [
-        a.type_attr
-        for a in spec.outputs
-        if a.type_attr and a.type_attr not in attrs and a.type_attr not in spec.defaults
-    ]
-    if missing:
-        raise TypeError(
-            f"{spec.name}: attribute {missing[0]!r} is missing; the inputs do not tell it ({spec.signature})"
-        )
+    for name in spec.types_to_tell:
+        if name not in attrs:
+            raise TypeError(f"{spec.name}: attribute {name!r} is missing; the inputs do not tell it ({spec.signature})")
 
 
 def _flatten(spec: OpSpec, inputs: Any, attrs: dict[str, Any]) -> list[Tensor]:
@@ -292,6 +299,8 @@ def _check_types(spec: OpSpec, attrs: dict[str, Any]) -> None:
     """Raises TypeError, as TensorFlow does, where a type is none of those that the op takes."""
     for attr, allowed in ALLOWED.get(spec.name, _ANYTHING).items():
         given = attrs.get(attr)
+        if type(given) is DType and given in allowed:
+            continue
         for dtype in given if isinstance(given, list) else () if given is None else (given,):
             if as_dtype(dtype) not in allowed:
                 raise TypeError(_refused(spec, attr, as_dtype(dtype)))
@@ -314,20 +323,19 @@ def _learn_from_tensors(spec: OpSpec, arg: Arg, value: Any, attrs: dict[str, Any
 
 
 def _convert_arg(spec: OpSpec, arg: Arg, value: Any, attrs: dict[str, Any]) -> list[Tensor]:
-    where = f"{spec.name}: argument {arg.name!r}"
     if arg.is_type_list:
         wanted = attrs.get(arg.type_attr or "") or [None] * len(value)
-        tensors = [_convert(v, t, where, arg, i) for i, (v, t) in enumerate(zip(value, wanted, strict=True))]
+        tensors = [_convert(v, t, spec, arg, i) for i, (v, t) in enumerate(zip(value, wanted, strict=True))]
         attrs[arg.type_attr or ""] = [t.dtype.base_dtype for t in tensors]
         return tensors
     if arg.number_attr:
         if not isinstance(value, (list, tuple)):
-            raise TypeError(f"{where} takes a list of tensors, got {value!r}")
+            raise TypeError(f"{_where(spec, arg)} takes a list of tensors, got {value!r}")
         attrs.setdefault(arg.number_attr, len(value))
     want = arg.dtype or attrs.get(arg.type_attr or "") or (_default_type(spec, arg, value))
     tensors = []
     for i, item in enumerate(value if arg.number_attr else (value,)):
-        tensors.append(_convert(item, want, where, arg, i))
+        tensors.append(_convert(item, want, spec, arg, i))
         want = want or tensors[0].dtype.base_dtype
     if arg.type_attr and tensors:
         attrs.setdefault(arg.type_attr, tensors[0].dtype.base_dtype)
@@ -341,13 +349,17 @@ def _default_type(spec: OpSpec, arg: Arg, value: Any) -> Any:
     return None if isinstance(value, np.ndarray) and value.dtype.kind in "iu" else default
 
 
-def _convert(value: Any, want: Any, where: str, arg: Arg, index: int) -> Tensor:
+def _where(spec: OpSpec, arg: Arg) -> str:
+    return f"{spec.name}: argument {arg.name!r}"
+
+
+def _convert(value: Any, want: Any, spec: OpSpec, arg: Arg, index: int) -> Tensor:
     name = f"{arg.name}_{index}" if arg.is_list else arg.name
     try:
         tensor = convert_to_tensor(value, want, name, as_ref=arg.is_ref)
     except (TypeError, ValueError) as error:
         refusal = TypeError if isinstance(value, Tensor) else type(error)  # a tensor can only have the wrong type
-        raise refusal(f"{where}: {error}") from None
+        raise refusal(f"{_where(spec, arg)}: {error}") from None
     if arg.is_ref and not tensor.dtype.is_ref:
-        raise TypeError(f"{where} must be a mutable tensor (a variable), got {tensor}")
+        raise TypeError(f"{_where(spec, arg)} must be a mutable tensor (a variable), got {tensor}")
     return tensor

@@ -77,9 +77,17 @@ class OpSpec:
         """Makes the tuple of an op's several outputs, each by its name."""
         return namedtuple(self.name, [arg.name for arg in self.outputs])
 
+    @cached_property
+    def types_to_tell(self) -> tuple[str, ...]:
+        """The type attributes of outputs, which the inputs or the caller tell."""
+        return tuple(a.type_attr for a in self.outputs if a.type_attr and a.type_attr not in self.defaults)
+
     def output_dtypes(self, attrs: Mapping[str, Any]) -> list[dtypes.DType]:
         out: list[dtypes.DType] = []
         for arg in self.outputs:
+            if not (arg.is_ref or arg.is_type_list or arg.number_attr):
+                out.append(attrs[arg.type_attr] if arg.type_attr else arg.dtype)  # type: ignore[arg-type]
+                continue
             types: Any = attrs[arg.type_attr] if arg.type_attr else arg.dtype
             found = list(types) if arg.is_type_list else [types] * (attrs[arg.number_attr] if arg.number_attr else 1)
             out += [dtypes.ref_of(t) for t in found] if arg.is_ref else found
