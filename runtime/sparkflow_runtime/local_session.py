@@ -63,8 +63,8 @@ class RuntimeSession:
     def extend(self, graph: GraphDef) -> None:
         self._master.extend(graph)
 
-    def extend_unwritten(self, ops: Sequence[tuple[str, str]], write: Callable[[str, NodeDef], None]) -> None:
-        """The nodes (name, op) of a graph in this process, which is whole: `write` makes an empty NodeDef the node of a
+    def extend_unwritten(self, ops: Sequence[tuple[str, str, str]], write: Callable[[str, NodeDef], None]) -> None:
+        """The nodes (name, op, device) of a graph in this process, which is whole: `write` makes an empty NodeDef the node of a
         name, when a run first needs it."""
         self._master.extend_unwritten(ops, write)
 

@@ -52,10 +52,10 @@ class RemoteSession:
     def extend(self, graph: GraphDef) -> None:
         self._call(sessions.EXTEND, b"", [np.frombuffer(graph.SerializeToString(), np.uint8)])
 
-    def extend_unwritten(self, ops: Sequence[tuple[str, str]], write: Callable[[str, NodeDef], None]) -> None:
-        """The nodes (name, op); `write` makes an empty NodeDef the node of a name. All travel now."""
+    def extend_unwritten(self, ops: Sequence[tuple[str, str, str]], write: Callable[[str, NodeDef], None]) -> None:
+        """The nodes (name, op, device); `write` makes an empty NodeDef the node of a name. All travel now."""
         graph = GraphDef()
-        for name, _ in ops:
+        for name, _, _ in ops:
             write(name, graph.node.add())
         self.extend(graph)
 

@@ -170,7 +170,8 @@ class Session:
             version = self._graph.version
             if version > self._sent:
                 made = self._graph.operations_since(self._sent, version)
-                self._runtime.extend_unwritten([(op.name, op.type) for op in made], self._graph.write_node)
+                ops = [(op.name, op.type, op.device) for op in made]
+                self._runtime.extend_unwritten(ops, self._graph.write_node)
                 self._sent = version
 
     def _explained(self, error: OpError) -> OpError:

@@ -41,13 +41,14 @@ def save(prefix: str, tensors: Sequence[Saved]) -> None:
     plan = [_described(name, spec, value) for name, spec, value in tensors]
     plan.sort(key=lambda described: -described[-1].itemsize)  # so that each begins at a multiple of its item size
     data = _free_name(prefix, 0, 1)
+    file = os.path.basename(data)
     with _temporary(data) as (temporary, out):
         start = _write_header(out, plan)
         begins = list(accumulate((d[-1].nbytes for d in plan), initial=start))
         crcs = checkpoint_bytes.write(out, [d[-1] for d in plan], begins)
         for (name, dtype, shape, key, begin, size, value), offset, crc in zip(plan, begins, crcs):
-            index.add(name, dtype, shape, Piece(os.path.basename(data), key, begin, size, offset, value.nbytes, crc))
-        index.files[os.path.basename(data)] = begins[-1]
+            index.add(name, dtype, shape, Piece(file, key, begin, size, offset, value.nbytes, crc))
+        index.files[file] = begins[-1]
     commit(prefix, index, [(temporary, data)])
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels import checkpoint_files, checkpoint_restore
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
+from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.errors import InvalidArgumentError, class_of
 from sparkflow_runtime.wire.tensor_proto import as_bytes
 
@@ -47,7 +48,8 @@ def _save(node: Node) -> Function:
         if not len(texts) == len(specs) == len(tensors):
             raise InvalidArgumentError(f"SaveV2: {len(tensors)} tensors, {len(texts)} names, {len(specs)} slices")
         with _named("SaveV2", _text(prefix)):
-            checkpoint_files.save(_text(prefix), list(zip(texts, specs, tensors)))
+            with paused():
+                checkpoint_files.save(_text(prefix), list(zip(texts, specs, tensors)))
         return ()
 
     return run
@@ -59,7 +61,8 @@ def _restore(node: Node) -> Function:
     wanted = node.attrs["dtypes"]
 
     def run(prefix: Any, names: Any, slices: Any) -> list[Any]:
-        arrays = checkpoint_restore.restore(_text(prefix), _texts(names), _texts(slices), wanted)
+        with paused():
+            arrays = checkpoint_restore.restore(_text(prefix), _texts(names), _texts(slices), wanted)
         return [a if a.dtype == object else node.xp.asarray(a) for a in arrays]
 
     return run
@@ -69,7 +72,8 @@ def _restore(node: Node) -> Function:
 def _merge(node: Node) -> Function:
     def run(parts: Any, destination: Any) -> tuple[()]:
         with _named("MergeV2Checkpoints", _text(destination)):
-            checkpoint_files.merge(_texts(parts), _text(destination), node.attr("delete_old_dirs", True))
+            with paused():
+                checkpoint_files.merge(_texts(parts), _text(destination), node.attr("delete_old_dirs", True))
         return ()
 
     return run

@@ -107,15 +107,16 @@ class Master:
         """Add nodes. Raises InvalidArgumentError on a name that is taken or an input that is nowhere."""
         with self._turns:
             self._nodes.add(graph)
-            self._placement.learn((n.name, n.op) for n in graph.node)
+            self._placement.learn((n.name, n.op, n.device) for n in graph.node)
         registry.prepare(n.op for n in graph.node)
 
-    def extend_unwritten(self, ops: Sequence[tuple[str, str]], write: Write) -> None:
-        """The same for nodes (name, op) of a graph in this process, which are written when they are first needed."""
+    def extend_unwritten(self, ops: Sequence[tuple[str, str, str]], write: Write) -> None:
+        """The same for nodes (name, op, device) of a graph in this process, which are written when they are first
+        needed."""
         with self._turns:
-            self._nodes.add_unwritten([name for name, _ in ops], write)
+            self._nodes.add_unwritten([name for name, _, _ in ops], write)
             self._placement.learn(ops)
-        registry.prepare(op for _, op in ops)
+        registry.prepare(op for _, op, _ in ops)
 
     def compile(
         self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], trace: bool = False

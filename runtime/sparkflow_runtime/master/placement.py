@@ -30,12 +30,14 @@ class Placement:
         self._free: dict[str, str] = {}  # those that ask for no task -> their device, "" where none is known
         self._looked_at = 0
 
-    def learn(self, ops: Iterable[tuple[str, str]]) -> None:
-        """(name, op) of nodes that are new in the graph."""
-        named: dict[str, list[str]] = {}
-        for name, op in ops:
-            named.setdefault(op, []).append(name)
-        self._new += [name for op, names in named.items() if registry.keeps_state(op) for name in names]
+    def learn(self, ops: Iterable[tuple[str, str, str]]) -> None:
+        """(name, op, device) of nodes that are new in the graph."""
+        named: dict[tuple[str, str], list[str]] = {}
+        for name, op, device in ops:
+            named.setdefault((op, device), []).append(name)
+        for (op, device), names in named.items():
+            if registry.keeps_state(op) and _leaves_task_open(device):
+                self._new += names
 
     def settle(self, pruned: GraphDef, nodes: Mapping[str, NodeDef]) -> None:
         """Have what keeps state in one run ask for the devices that the whole graph gives it."""
@@ -90,5 +92,9 @@ def compare(placed: GraphDef, traced: Compiled | None, costs: CostModel) -> None
 
 def _asks_for_no_task(node: NodeDef) -> bool:
     """Whether what it takes from nobody may be anywhere."""
-    spec = DeviceSpec.from_string(node.device)
-    return not node.input and (spec.job is None or spec.task is None)
+    return not node.input and _leaves_task_open(node.device)
+
+
+def _leaves_task_open(device: str) -> bool:
+    spec = DeviceSpec.from_string(device)
+    return spec.job is None or spec.task is None

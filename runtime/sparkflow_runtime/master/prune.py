@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from sparkflow_runtime.master.nodes import Nodes
 from sparkflow_runtime.wire.edges import is_control, node_name, parse, with_inputs
 from sparkflow_runtime.wire.errors import NotFoundError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
@@ -36,7 +37,8 @@ def prune(
                 source = node_name(e)
                 if source not in keep and (source not in fed_nodes or _is_needed(e, fed, given)):
                     todo.append(source)
-    return GraphDef(node=[keep[name] for name in nodes if name in keep])
+    ordered = nodes.in_order(keep) if isinstance(nodes, Nodes) else [name for name in nodes if name in keep]
+    return GraphDef(node=[keep[name] for name in ordered])
 
 
 def _is_needed(edge: str, fed: set[str], given: set[str]) -> bool:

@@ -37,6 +37,9 @@ class Piece(NamedTuple):
     crc32c: int
 
 
+_FIELDS = Piece._fields
+
+
 @dataclass
 class Entry:
     """A tensor: dtype is sparkflow's name of it, shape that of the whole."""
@@ -61,7 +64,9 @@ class Index:
             raise InvalidArgumentError(
                 f"Checkpoint: tensor {name!r} is saved as {entry.dtype}{list(entry.shape)} and as {dtype}{list(shape)}"
             )
-        if any(overlap(p.begin, p.size, piece.begin, piece.size) for p in entry.pieces) or (not shape and entry.pieces):
+        if entry.pieces and (
+            not shape or any(overlap(p.begin, p.size, piece.begin, piece.size) for p in entry.pieces)
+        ):
             raise InvalidArgumentError(
                 f"Checkpoint: tensor {name!r} is saved twice. Give one of the variables another name"
             )
@@ -124,7 +129,7 @@ def parse_slice(spec: str) -> tuple[Dims, Dims, Dims] | None:
 
 def encode(index: Index) -> bytes:
     tensors = {
-        name: {"dtype": entry.dtype, "shape": entry.shape, "pieces": [piece._asdict() for piece in entry.pieces]}
+        name: {"dtype": entry.dtype, "shape": entry.shape, "pieces": [dict(zip(_FIELDS, p)) for p in entry.pieces]}
         for name, entry in index.entries.items()
     }
     body = _body({"files": index.files, "tensors": tensors})
