@@ -64,8 +64,8 @@ class RuntimeSession:
         self._master.extend(graph)
 
     def extend_unwritten(self, ops: Sequence[tuple[str, str, str]], write: Callable[[str, NodeDef], None]) -> None:
-        """The nodes (name, op, device) of a graph in this process, which is whole: `write` makes an empty NodeDef the node of a
-        name, when a run first needs it."""
+        """The nodes (name, op, device) of a graph in this process, which is whole: `write` makes an empty NodeDef the
+        node of a name, when a run first needs it."""
         self._master.extend_unwritten(ops, write)
 
     def run(

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from sparkflow_runtime.kernels import blas
-from sparkflow_runtime.kernels.parallel import allowed, leave_to_others
+from sparkflow_runtime.kernels.parallel import allowed, filling, leave_to_others
 from sparkflow_runtime.wire.protos import ConfigProto
 
 _log = logging.getLogger(__name__)
@@ -114,9 +114,10 @@ def limit_inter_op(threads: int) -> None:
             _log.warning(text, threads, _inter_op[0])
 
 
-def inter_op() -> int:
-    """How many threads a step may use for calls that do not need each other: by default as many as kernels may."""
-    return _inter_op[0] if _inter_op else allowed()
+def inter_op(fills: bool = False) -> int:
+    """How many threads a step may use for calls that do not need each other: by default as many as kernels may. fills:
+    calls that fill new memory, as variables are made; while they are, other tasks of the host mostly wait."""
+    return _inter_op[0] if _inter_op else filling() if fills else allowed()
 
 
 def _set(threads: int) -> None:

@@ -47,9 +47,8 @@ def _save(node: Node) -> Function:
         texts, specs = _texts(names), _texts(slices)
         if not len(texts) == len(specs) == len(tensors):
             raise InvalidArgumentError(f"SaveV2: {len(tensors)} tensors, {len(texts)} names, {len(specs)} slices")
-        with _named("SaveV2", _text(prefix)):
-            with paused():
-                checkpoint_files.save(_text(prefix), list(zip(texts, specs, tensors)))
+        with _named("SaveV2", _text(prefix)), paused():
+            checkpoint_files.save(_text(prefix), list(zip(texts, specs, tensors)))
         return ()
 
     return run
@@ -71,9 +70,8 @@ def _restore(node: Node) -> Function:
 @bound("MergeV2Checkpoints", multi=True)
 def _merge(node: Node) -> Function:
     def run(parts: Any, destination: Any) -> tuple[()]:
-        with _named("MergeV2Checkpoints", _text(destination)):
-            with paused():
-                checkpoint_files.merge(_texts(parts), _text(destination), node.attr("delete_old_dirs", True))
+        with _named("MergeV2Checkpoints", _text(destination)), paused():
+            checkpoint_files.merge(_texts(parts), _text(destination), node.attr("delete_old_dirs", True))
         return ()
 
     return run

@@ -167,6 +167,11 @@ def allowed() -> int:
     return min(_most(), _blas.allowed())
 
 
+def filling() -> int:
+    """How many threads may fill new memory: those too that BLAS leaves to other tasks of the host (see `share`)."""
+    return min(_most(), _blas.whole or _blas.allowed())
+
+
 def crew_for(work: int) -> Crew | None:
     """The crew, where it is there, may be used, and `work` (about as many multiplications) pays for the call."""
     return crew if work >= SHARED and crew.ready(allowed()) else None

@@ -64,9 +64,7 @@ class Index:
             raise InvalidArgumentError(
                 f"Checkpoint: tensor {name!r} is saved as {entry.dtype}{list(entry.shape)} and as {dtype}{list(shape)}"
             )
-        if entry.pieces and (
-            not shape or any(overlap(p.begin, p.size, piece.begin, piece.size) for p in entry.pieces)
-        ):
+        if entry.pieces and (not shape or any(overlap(p.begin, p.size, piece.begin, piece.size) for p in entry.pieces)):
             raise InvalidArgumentError(
                 f"Checkpoint: tensor {name!r} is saved twice. Give one of the variables another name"
             )

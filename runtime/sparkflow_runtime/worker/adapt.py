@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from time import perf_counter, process_time
 from typing import Any
@@ -18,6 +19,8 @@ from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment, new
 from sparkflow_runtime.worker.interpreted import interpret
 from sparkflow_runtime.worker.lane_code import compile_lanes
 from sparkflow_runtime.worker.lane_schedule import Cost, schedule
+from sparkflow_runtime.worker.lane_threads import meet
+from sparkflow_runtime.worker.strands import Strand, dealt
 
 LONG_S = 1e-3
 _WATCHED, _TIMED, _TRIED = 8, 3, 6  # runs; of the trial, for each form
@@ -27,16 +30,17 @@ _SPREAD = 1.3  # processor time by wall time of a call that uses several threads
 Run = Callable[[list[Any]], None]
 
 
-def adapting(calls: Sequence[Call], lanes: Callable[[], int]) -> Segment:
-    """The segment of these calls. lanes: asked when it turns out to be long, how many threads it may use."""
-    return _Fresh(calls, lanes).segment
+def adapting(calls: Sequence[Call], lanes: Callable[..., int], apart: Sequence[Strand] = ()) -> Segment:
+    """The segment of these calls. lanes: asked when it turns out to be long, how many threads it may use. apart: of one
+    that fills variables, what may be done side by side when it first runs (strands.py)."""
+    return _Fresh(calls, lanes, apart).segment
 
 
 class _Fresh:
     """A segment that has not run twice."""
 
-    def __init__(self, calls: Sequence[Call], lanes: Callable[[], int]):
-        self.calls, self.lanes = calls, lanes
+    def __init__(self, calls: Sequence[Call], lanes: Callable[..., int], apart: Sequence[Strand]):
+        self.calls, self.lanes, self.apart = calls, lanes, apart
         self.segment = Segment(self.run, new_filename(), {})
         self.lock, self.has_run = Lock(), False
 
@@ -46,20 +50,31 @@ class _Fresh:
             if not is_first and calls:
                 self._generate()
         if is_first:
-            interpret(self.segment, calls, values)
+            self._interpret(calls, values)
         else:
             self.segment.run(values)
+
+    def _interpret(self, calls: Sequence[Call], values: list[Any]) -> None:
+        lanes = dealt(self.apart, self.lanes(True)) if self.apart else []
+        forms = [partial(self._run_lines, calls, lines) for lines in (None, *lanes)]
+        if len(lanes) > 1:
+            meet(values, [], forms[0], forms[1:], ())
+        else:
+            forms[0](values)
+
+    def _run_lines(self, calls: Sequence[Call], lines: Sequence[int] | None, values: list[Any], *_: object) -> None:
+        interpret(self.segment, calls, values, lines)
 
     def _generate(self) -> None:
         code = compile_segment(self.calls, self.segment.filename)
         self.segment.nodes.update(code.nodes)
         several = sum(call.is_pure for call in self.calls) > 1
         self.segment.run = _Watch(self.calls, self.segment, code.run, self.lanes).run if several else code.run
-        self.calls = ()
+        self.calls = self.apart = ()
 
 
 class _Watch:
-    def __init__(self, calls: Sequence[Call], segment: Segment, straight: Run, lanes: Callable[[], int]):
+    def __init__(self, calls: Sequence[Call], segment: Segment, straight: Run, lanes: Callable[..., int]):
         self.calls, self.segment, self.straight, self.lanes = calls, segment, straight, lanes
         self.state: Run = self._watch
         self.lock = Lock()

@@ -87,7 +87,7 @@ def compile_any(
     bind: Binder,
     native: bool = True,
     operators: bool = True,
-    lanes: Callable[[], int] = lambda: 1,
+    lanes: Callable[..., int] = lambda fills=False: 1,
 ) -> Plan:
     """feeds and fetches are 'name:port'; `bind` makes the function of a node. native=False is for comparisons;
     operators, lanes: see compile_plan."""

@@ -15,12 +15,15 @@ from sparkflow_runtime.worker.codegen import Call, Segment, last_uses, local_nam
 from sparkflow_runtime.worker.reuse import reusing
 
 
-def interpret(segment: Segment | None, calls: Sequence[Call], values: list[Any]) -> None:
+def interpret(
+    segment: Segment | None, calls: Sequence[Call], values: list[Any], lines: Sequence[int] | None = None
+) -> None:
     """What the generated code of these calls does: values are dropped and memory is taken where it would. segment:
-    whose calls they are, for errors."""
+    whose calls they are, for errors. lines: those to run, with all that they take values of; all of them by default."""
     last_use, ports = last_uses(calls), used_ports(calls)
     made: dict[str, Any] = {}
-    for line, call in enumerate(calls):
+    for line in range(len(calls)) if lines is None else lines:
+        call = calls[line]
         names = [local_name(arg) for arg in call.args]
         inputs = [_input(arg, name, values, made) for arg, name in zip(call.args, names)]
         for name in names:

@@ -26,6 +26,7 @@ from sparkflow_runtime.worker.codegen import Call, Segment
 from sparkflow_runtime.worker.old_values import OldValues, copying
 from sparkflow_runtime.worker.reuse import REUSED_BYTES
 from sparkflow_runtime.worker.scalar_guess import ScalarGuess
+from sparkflow_runtime.worker.strands import strands
 from sparkflow_runtime.worker.structure import compile_structured
 from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Test, Unit, surroundings_of
 from sparkflow_runtime.worker.values import Irregular, Parts
@@ -39,11 +40,11 @@ def compile_plan(
     fetches: Sequence[str],
     bind: Binder,
     operators: bool = True,
-    lanes: Callable[[], int] = lambda: 1,
+    lanes: Callable[..., int] = lambda fills=False: 1,
 ) -> Plan:
     """feeds and fetches are 'name:port'; `bind` makes the function of a node (and keeps state per session).
     operators: compute single numbers by operators instead of calls (kernels/scalars.py). lanes: how many threads a
-    segment may use, asked once it is known to be long."""
+    segment may use, asked once it is known to be long; with `fills`, for what fills new memory."""
     return _Compiler(graph, feeds, fetches, bind, operators, lanes).compile()
 
 
@@ -65,7 +66,7 @@ def _liveness(graph: GraphDef, feeds: Sequence[str]) -> Liveness | None:
 class _Compiler:
     def __init__(
         self, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], bind: Binder, operators: bool,
-        lanes: Callable[[], int],
+        lanes: Callable[..., int],
     ):  # fmt: skip
         self.lanes = lanes
         self.feeds, self.fetches, self.bind = list(feeds), list(fetches), bind
@@ -127,7 +128,9 @@ class _Compiler:
         self, unit: int, nodes: list[NodeDef], stored: dict[str, list[tuple[int, int]]], stop: int | None
     ) -> Segment:
         if self.live is None:
-            return adapting([self._call(n, unit, stored.get(n.name, [])) for n in nodes], self.lanes)
+            calls = [self._call(n, unit, stored.get(n.name, [])) for n in nodes]
+            apart = [] if self.feeds or self.fetches else strands(nodes, self.kernels, self.attrs)
+            return adapting(calls, self.lanes, apart)
         constants = {n.name: self.attrs[n.name]["value"] for n in nodes if n.op == "Const"}
         stores = {n.name: stored[n.name] for n in nodes if n.name in stored}
         parts = Parts(self.live, nodes, self.kernels, self._function, self._where, constants, stores, stop, self.forms)

@@ -38,7 +38,7 @@ class _Part:
     plan: Plan
 
 
-def one_lane() -> int:
+def one_lane(fills: bool = False) -> int:
     return 1
 
 
@@ -56,7 +56,7 @@ class Worker:
         self,
         name: str,
         push: Push | None = None,
-        lanes: Callable[[], int] = one_lane,
+        lanes: Callable[..., int] = one_lane,
         elsewhere: Elsewhere | None = None,
         reaches: Callable[[str], bool] = _always,
     ):

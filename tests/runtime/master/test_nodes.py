@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.master.nodes import Nodes
+from sparkflow_runtime.master.placement import Placement
+from sparkflow_runtime.master.prune import prune
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
@@ -43,6 +46,31 @@ def test_a_name_is_taken_once() -> None:
     assert "c" not in nodes
 
 
+@pytest.mark.parametrize("more", [0, 7])
+def test_few_and_many_names_come_in_the_order_of_the_graph(more: int) -> None:
+    nodes = Nodes()
+    nodes.add_unwritten([f"n{i}" for i in range(50)], _writing([]))
+    assert nodes.in_order({"n40", "n3"}) == ["n3", "n40"]
+    nodes.add_unwritten([f"a{i}" for i in range(50)], _writing([]))  # the graph grows
+    names = {"a1", "n49", "n2", "a30", *(f"n{i}" for i in range(10, 10 + 3 * more))}
+    assert nodes.in_order(names) == [name for name in nodes if name in names]
+    assert list(prune(nodes, (), (), ("a1", "n7")).node) == [nodes["n7"], nodes["a1"]]
+
+
+def test_few_nodes_are_found_without_a_look_at_all_names() -> None:
+    class Counting(Nodes):
+        looked = 0
+
+        def __iter__(self) -> Iterator[str]:
+            Counting.looked += 1
+            return super().__iter__()
+
+    nodes = Counting()
+    nodes.add_unwritten([f"n{i}" for i in range(500)], _writing([]))
+    prune(nodes, (), (), ("n3",))
+    assert not Counting.looked
+
+
 def test_what_could_not_be_written_is_asked_for_again() -> None:
     nodes, bad = Nodes(), [True]
 
@@ -71,6 +99,21 @@ def test_a_run_writes_what_it_needs(graph: Any, monkeypatch: pytest.MonkeyPatch)
         c = tf.add(b, a, name="c")  # the graph grows
         assert session.run(c) == 6
         assert sorted(written) == ["a", "b", "c"]
+
+
+def test_what_names_its_task_is_not_written_to_be_placed() -> None:
+    seen: list[str] = []
+    devices = ["/job:worker/replica:0/task:0/device:CPU:0", "/job:ps/replica:0/task:0/device:CPU:0"]
+    nodes, placement = Nodes(), Placement(devices, False, None)
+    ops = [("a", "VariableV2", "/job:ps/task:0"), ("b", "Assign", "/job:ps/task:0/device:CPU:0")]
+    nodes.add_unwritten([name for name, _, _ in ops], _writing(seen))
+    placement.learn(ops)
+    placement.settle(GraphDef(), nodes)
+    assert not seen
+    nodes.add_unwritten(["c"], _writing(seen))
+    placement.learn([("c", "VariableV2", "/job:ps")])
+    placement.settle(GraphDef(), nodes)
+    assert "c" in seen
 
 
 def test_partial_runs_know_all_nodes(graph: Any) -> None:
