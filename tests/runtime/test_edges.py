@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from sparkflow_runtime.wire.edges import parse, topological, verify
+from sparkflow_runtime.wire import edges
+from sparkflow_runtime.wire.edges import both_spellings, parse, topological, verify
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
@@ -40,3 +41,18 @@ def test_topological_cuts_at_feeds_and_finds_cycles(node: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="cycle"):
         topological(ring)
     assert [n.name for n in topological(ring, ["b:0"])] == ["a", "b"]
+
+
+def test_what_is_in_order_is_not_sorted(node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    sort_by = edges.sort_by
+    monkeypatch.setattr(
+        edges, "sort_by", lambda names, waits, what: (asked.append(what), sort_by(names, waits, what))[1]
+    )
+    nodes = [node("a", "Const"), node("b", "Split", "a:1"), node("c", "Add", "b:2", "fed", "^a")]
+    assert topological(nodes, ["fed:0"]) == nodes and not asked
+    assert topological(nodes[::-1], ["fed:0"]) == [nodes[0], nodes[1], nodes[2]] and asked
+
+
+def test_fed_edges_in_both_spellings() -> None:
+    assert both_spellings(["a:0", "b:1"]) == {"a:0", "a", "b:1"}

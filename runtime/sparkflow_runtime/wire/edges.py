@@ -128,15 +128,17 @@ def sort_by(names: Sequence[str], waits: Callable[[str], Sequence[str]], what: s
                 path.pop(stack.pop(), None)
                 continue
             left = [m for m in waits(name) if m not in placed]
+            if not left:
+                path.pop(stack.pop(), None)
+                placed.add(name)
+                ordered.append(name)
+                continue
             path[name] = None
             again = next((m for m in left if m in path), None)
             if again is not None:
                 begun = list(path)
                 cycle = [*begun[begun.index(again) :], again]
                 raise InvalidArgumentError(f"{what} {name!r} lies on a cycle: {' <- '.join(cycle[-8:])}")
-            if not left:
-                placed.add(name)
-                ordered.append(name)
             stack += reversed(left)
     return ordered
 
