@@ -24,6 +24,9 @@ _NEVER = frozenset(["Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDef
 _GROWS = words("Fill Tile BroadcastTo Range LinSpace OneHot Pad PadV2 MirrorPad ScatterNd")
 
 
+_ABOUT_SHAPES = frozenset(["BroadcastGradientArgs", "Shape", "ShapeN", "Size", "Rank"])
+
+
 @dataclass
 class Folder:
     """Folds, and remembers per node what came out: a later signature or extension of the graph does not fold again.
@@ -63,8 +66,7 @@ class Folder:
             return None
         if op.name in view.fed_nodes and any(edge(op.name, port) in view.feeds for port in range(_ports(op))):
             return None
-        from_shapes = _by_shapes(op, view, shapes)
-        if from_shapes is not None:
+        if op.op in _ABOUT_SHAPES and (from_shapes := _by_shapes(op, view, shapes)) is not None:
             return from_shapes
         if not op.data or not all(e in known and e not in view.feeds for e in op.data):
             return None
@@ -176,8 +178,6 @@ def _by_shapes(op: Op, view: View, shapes: Shapes) -> list[Any] | None:
         if all(a is not None and a.op == "Shape" and a.name not in view.feeds for a in asked):
             axes = repeated_axes(*(shapes.of(a.data[0]) for a in asked if a is not None))
             return None if axes is None else [np.array(a, op.attr("T", as_dtype("int32")).np) for a in axes]
-        return None
-    if op.op not in ("Shape", "ShapeN", "Size", "Rank"):
         return None
     found = [shapes.of(e) for e in op.data]
     if op.op == "Rank":

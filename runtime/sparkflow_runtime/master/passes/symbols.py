@@ -65,11 +65,13 @@ class Shapes:
 
     def _static(self, op: Op, port: int) -> Symbols | None:
         dims = op.static_shape(port)
-        return None if dims is None else tuple(f"{op.name}:{port}/{i}" if d is None else d for i, d in enumerate(dims))
+        if dims is None or None not in dims:
+            return dims  # type: ignore[return-value]
+        return tuple(f"{op.name}:{port}/{i}" if d is None else d for i, d in enumerate(dims))
 
     def _first_port(self, op: Op) -> Symbols | None:
         static = self._static(op, 0)
-        if static is not None and all(isinstance(d, int) for d in static):
+        if static is not None and not any([isinstance(d, str) for d in static]):
             return static
         derived = self._derived(op)
         if derived is None or static is None or len(derived) != len(static):

@@ -104,9 +104,10 @@ class Op:
         """What `_output_shapes` says of an output; None where it says nothing."""
         if self.op == "Const":
             return shape_tuple(self.proto.attr["value"].tensor.tensor_shape)
-        if not self._shapes_known or "_output_shapes" not in self.proto.attr:
+        attrs = self.proto.attr
+        if not self._shapes_known or "_output_shapes" not in attrs:
             return None
-        shapes = _shapes(self.proto.attr["_output_shapes"].SerializeToString())
+        shapes = _shapes(attrs["_output_shapes"].SerializeToString())
         return shapes[port] if port < len(shapes) else None
 
     def written(self, moved: Mapping[str, str]) -> NodeDef:
@@ -245,7 +246,7 @@ class View:
 
     def only_inside(self, op: Op) -> bool:
         """Whether a node waits for others only in order to be inside of a cond or a loop, as constants there do."""
-        return all(c in self.ops and self.opens(self.ops[c]) for c in op.control)
+        return not op.control or all(c in self.ops and self.opens(self.ops[c]) for c in op.control)
 
     def opens(self, op: Op) -> bool:
         """Whether a node only says that a cond's side or an iteration runs: a value as it comes in."""
