@@ -52,8 +52,11 @@ def _leaders(nodes: Sequence[NodeDef], attrs: Mapping[str, Mapping[str, Any]]) -
     """Of each line, one that stands for all lines that depend on one another or name one variable."""
     at = {n.name: line for line, n in enumerate(nodes)}
     inputs = [[at[name] for name in map(node_name, n.input) if name in at] for n in nodes]
-    used = {line for lines in inputs for line in lines}
     leader = list(range(len(nodes)))
+    awaited: set[int] = set()  # by who does more than say to nobody here that all is done
+    for line in reversed(range(len(nodes))):  # producers come first
+        if nodes[line].op != "NoOp" or line in awaited:
+            awaited.update([line, *inputs[line]])
 
     def find(line: int) -> int:
         while leader[line] != line:
@@ -62,7 +65,7 @@ def _leaders(nodes: Sequence[NodeDef], attrs: Mapping[str, Mapping[str, Any]]) -
 
     named: dict[Any, int] = {}
     for line, node in enumerate(nodes):
-        if node.op == "NoOp" and line not in used:  # says that all is done, to nobody here
+        if line not in awaited:
             continue
         beside = inputs[line]
         if node.op in VARIABLES:

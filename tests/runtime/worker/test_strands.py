@@ -42,9 +42,13 @@ def _two() -> None:
 
 
 def test_each_variable_is_a_strand(monkeypatch: pytest.MonkeyPatch) -> None:
-    a, b, done = _found(_two, 1, monkeypatch)
+    def grouped() -> None:
+        _two()
+        tf.group(tf.group(tf.get_default_graph().get_operation_by_name("init")), name="whole")
+
+    a, b, *done = _found(grouped, 1, monkeypatch)
     assert a == {"a", "a/Assign", "a/read", "a/Initializer/random_uniform"}
-    assert b == {"b" + name[1:] for name in a} and done == {"init"}
+    assert b == {"b" + name[1:] for name in a} and {"init"} in done and {"whole"} in done
 
 
 def test_what_waits_or_is_shared_is_one_strand(monkeypatch: pytest.MonkeyPatch) -> None:
