@@ -21,9 +21,12 @@ from sparkflow.ops.lookup_initializers import (
     TextFileInitializer,
     TextFileStringTableInitializer,
 )
-from sparkflow.ops.lookup_mutable import MutableHashTable
+from sparkflow.ops.lookup_mutable import DenseHashTable, MutableHashTable
 from sparkflow.ops.lookup_vocabulary import index_table_from_file, index_to_string_table_from_file
 from sparkflow_runtime.wire.dtypes import string
+
+
+MutableDenseHashTable = DenseHashTable
 
 
 def index_table_from_tensor(

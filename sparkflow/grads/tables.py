@@ -6,6 +6,6 @@ from sparkflow.grads.registry import not_differentiable
 
 not_differentiable(
     *("HashTableV2", "MutableHashTableV2", "MutableHashTableOfTensorsV2", "InitializeTableV2"),
-    *("InitializeTableFromTextFileV2", "LookupTableFindV2", "LookupTableInsertV2", "LookupTableSizeV2"),
-    *("LookupTableRemoveV2", "LookupTableImportV2", "LookupTableExportV2"),
+    *("MutableDenseHashTableV2", "InitializeTableFromTextFileV2", "LookupTableFindV2", "LookupTableInsertV2"),
+    *("LookupTableSizeV2", "LookupTableRemoveV2", "LookupTableImportV2", "LookupTableExportV2"),
 )

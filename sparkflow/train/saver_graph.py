@@ -10,7 +10,7 @@ from sparkflow.framework import shapes
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.ops import array, array_join, control_flow, io, state
-from sparkflow.ops.lookup_mutable import MutableHashTable
+from sparkflow.ops.lookup_mutable import ChangingTable
 from sparkflow.ops.partitioned_variables import PartitionedVariable
 from sparkflow.ops.variables import Variable
 from sparkflow_runtime.wire.collector import paused
@@ -48,7 +48,7 @@ class TablePart:
     """The keys or the values of a look-up table that is saved: a tensor of whatever size the table has then."""
 
     name: str
-    table: MutableHashTable
+    table: ChangingTable
     ending: str
     tensor: Tensor
     spec: str = ""
@@ -100,11 +100,11 @@ def saveables(var_list: Any) -> list[Saved]:
 def _saveable(name: str | None, value: Any) -> list[Saved]:
     if isinstance(value, (PartitionedVariable, list, tuple)):
         return [Saveable(name or _full_name(part), part) for part in value]
-    if isinstance(value, MutableHashTable):
+    if isinstance(value, ChangingTable):
         parts = value.saved_tensors().items()
         return [TablePart((name or value.saved_name) + end, value, end, tensor) for end, tensor in parts]
     if not isinstance(value, Variable):
-        raise TypeError(f"A Saver takes variables and MutableHashTables, got {value!r}")
+        raise TypeError(f"A Saver takes variables, MutableHashTables and DenseHashTables, got {value!r}")
     return [Saveable(name or _full_name(value), value)]
 
 
@@ -184,7 +184,7 @@ def _restore(
     )
     assigned: list[Operation] = []
     for (_, group), tensors in zip(shards, read):
-        tables: dict[MutableHashTable, dict[str, Tensor]] = {}
+        tables: dict[ChangingTable, dict[str, Tensor]] = {}
         for s, tensor in zip(group, tensors):
             before = checked + (assigned[-1:] if sequentially else [])
             if isinstance(s, TablePart):

@@ -10,6 +10,7 @@ import pytest
 import sparkflow as tf
 from sparkflow.contrib import lookup
 from sparkflow.framework.apply import apply_op
+from sparkflow_runtime.resources.dense_tables import Buckets, DenseTable
 from sparkflow_runtime.resources.tables import Table, TableSpec
 from sparkflow_runtime.wire import dtypes
 
@@ -149,3 +150,78 @@ def test_rows_of_removed_keys_are_used_again() -> None:
     keys, values = table.export()
     assert dict(zip(keys.tolist(), values.tolist())) == held
     assert len(table._values) <= 64
+
+
+def _dense(**options: Any) -> Any:
+    return tf.lookup.experimental.DenseHashTable(tf.int64, tf.float32, -1.0, 0, -1, initial_num_buckets=4, **options)
+
+
+def test_a_saver_keeps_the_buckets_of_a_dense_table(tmp_path: Path) -> None:
+    """What another process saved is there, and what came after is not."""
+    table = _dense(name="d")
+    fill = table.insert([5, 6, 7, 8], [1.0, 2.0, 3.0, 4.0])
+    more = [table.insert([9], [5.0]), table.remove(tf.constant([6], tf.int64))]
+    found = table.lookup([5, 6, 7, 8, 9])
+    saver = tf.train.Saver()
+    with tf.Session() as sess:
+        sess.run(fill)
+        path = saver.save(sess, str(tmp_path / "model"))
+        sess.run(more)
+        saver.restore(sess, path)
+        assert sess.run(found).tolist() == [1, 2, 3, 4, -1]
+    with tf.Session() as sess:
+        saver.restore(sess, path)
+        assert sess.run(found).tolist() == [1, 2, 3, 4, -1]
+        assert sess.run(table.size()).item() == 4
+        sess.run(more)
+        assert sess.run(found).tolist() == [1, -1, 3, 4, 5]
+    reader = tf.train.load_checkpoint(path)
+    assert sorted(reader.get_tensor("d-keys").ravel().tolist()) == [0, 0, 0, 0, 5, 6, 7, 8]
+    assert reader.get_tensor("d-values").shape == (8, 1)
+
+
+def test_a_refused_key_changes_nothing_in_a_dense_table() -> None:
+    table = _dense()
+    with tf.Session() as sess:
+        for refused in (0, -1):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="not allowed"):
+                sess.run(table.insert([4, refused], [1.0, 2.0]))
+        assert sess.run(table.size()).item() == 0
+
+
+@pytest.mark.parametrize(
+    "keys, buckets, message", [((0, 0), 4, "cannot be equal"), ((0, 1), 6, "power of 2"), ((0, 1), 2, "at least 4")]
+)
+def test_what_a_dense_table_cannot_be_is_refused(keys: tuple[int, int], buckets: int, message: str) -> None:
+    table = lookup.MutableDenseHashTable(tf.int64, tf.int64, -1, *keys, initial_num_buckets=buckets)
+    with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        sess.run(table.size())
+
+
+def test_buckets_of_another_form_are_refused() -> None:
+    table = _dense()
+    fill = apply_op("LookupTableImportV2", [table.resource_handle, tf.constant([1, 2], tf.int64), [1.0, 2.0]])
+    with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError, match="buckets must be"):
+        sess.run(fill)
+
+
+def test_random_changes_of_a_dense_table_give_what_a_dictionary_gives() -> None:
+    table = DenseTable("t", TableSpec(dtypes.int64, dtypes.float32, False), Buckets(-1, -2, 4, 0.8), hash)
+    held: dict[int, float] = {}
+    rng = np.random.default_rng(4)
+    for step in range(200):
+        keys = rng.integers(0, 40, 8)
+        if step % 3 == 2:
+            table.remove(keys)
+            held = {k: v for k, v in held.items() if k not in keys.tolist()}
+        else:
+            values = rng.normal(size=8).astype(np.float32)
+            table.insert(keys, values)
+            held.update(zip(keys.tolist(), values.tolist()))
+        if step % 50 == 49:
+            table.fill(*table.export())
+        got = table.find(np.arange(40), np.float32(-99).reshape(()))
+        assert got.tolist() == [held.get(i, -99.0) for i in range(40)]
+    keys, values = table.export()
+    there = keys.ravel() >= 0
+    assert dict(zip(keys[there].ravel().tolist(), values[there].ravel().tolist())) == held

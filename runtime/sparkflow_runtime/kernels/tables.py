@@ -11,6 +11,8 @@ from sparkflow_runtime.kernels.host import host
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.strings import number, texts
 from sparkflow_runtime.records.files import open_stream
+from sparkflow_runtime.records.hashes import hash64
+from sparkflow_runtime.resources.dense_tables import Buckets, DenseTable
 from sparkflow_runtime.resources.tables import LINE_NUMBER, Columns, Table, TableSpec, parts_of
 from sparkflow_runtime.wire.dtypes import DType, string
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -19,21 +21,55 @@ from sparkflow_runtime.wire.tensor_proto import as_bytes
 _CPU = ("CPU",)
 
 
-@bound("HashTableV2", "MutableHashTableV2", "MutableHashTableOfTensorsV2", devices=_CPU)
-def _table(node: Node) -> Callable[[], Table]:
+def _spec(node: Node) -> TableSpec:
     shape = node.attr("value_shape")
     dims = () if shape is None else shape.dims
     if dims is None or None in dims:
         raise InvalidArgumentError(f"{node.op} {node.name!r}: value_shape must be fully known, got {dims}")
-    spec = TableSpec(node.attrs["key_dtype"], node.attrs["value_dtype"], node.op == "HashTableV2", tuple(dims))
-    name = node.resource_name
-    held = node.resources.get_or_create(node.container, name, Table, lambda: Table(name, spec))
-    if held.spec != spec:
+    return TableSpec(node.attrs["key_dtype"], node.attrs["value_dtype"], node.op == "HashTableV2", tuple(dims))
+
+
+def _alike(name: str, held: Any, wanted: Any) -> None:
+    if held != wanted:
         raise InvalidArgumentError(
-            f"Table {name!r} is held on this task as {held.spec}, and this graph declares {spec}. "
+            f"Table {name!r} is held on this task as {held}, and this graph declares {wanted}. "
             "Give it another shared_name, or declare it alike"
         )
+
+
+@bound("HashTableV2", "MutableHashTableV2", "MutableHashTableOfTensorsV2", devices=_CPU)
+def _table(node: Node) -> Callable[[], Table]:
+    spec, name = _spec(node), node.resource_name
+    held = node.resources.get_or_create(node.container, name, Table, lambda: Table(name, spec))
+    _alike(name, held.spec, spec)
     return lambda: held
+
+
+@bound("MutableDenseHashTableV2", devices=_CPU)
+def _dense_table(node: Node) -> Callable[..., DenseTable]:
+    plain, name = _spec(node), node.resource_name
+    buckets, load = node.attr("initial_num_buckets", 1 << 17), node.attr("max_load_factor", 0.8)
+
+    def run(empty: Any, deleted: Any) -> DenseTable:
+        empty, deleted = _array(empty), _array(deleted)
+        if empty.ndim > 1 or empty.shape != deleted.shape:
+            raise InvalidArgumentError(
+                f"{node.op} {node.name!r}: empty and deleted keys must be scalars, or vectors of one size; got shapes "
+                f"{list(empty.shape)} and {list(deleted.shape)}"
+            )
+        spec = plain._replace(key_shape=empty.shape)
+        how = Buckets(_key(empty), _key(deleted), buckets, load)
+        held = node.resources.get_or_create(
+            node.container, name, DenseTable, lambda: DenseTable(name, spec, how, hash64)
+        )
+        _alike(name, (held.spec, held.how), (spec, how))
+        return held
+
+    return run
+
+
+def _key(array: np.ndarray) -> Any:
+    return tuple(array.tolist()) if array.ndim else array.item()
 
 
 def _array(x: Any) -> np.ndarray:

@@ -16,18 +16,20 @@ Array = np.ndarray
 
 
 class TableSpec(NamedTuple):
-    """What the node says. frozen: filled once, and only read from then on. value_shape: of the value of one key."""
+    """What the node says. frozen: filled once, and only read from then on. value_shape: of the value of one key;
+    key_shape: () or (n,), of one key."""
 
     key_dtype: DType
     value_dtype: DType
     frozen: bool
     value_shape: tuple[int, ...] = ()
+    key_shape: tuple[int, ...] = ()
 
 
 class Table:
     """Thread-safe. A key's value is a row of one array, so that many keys are found at the cost of one take.
 
-    Keys are Python's numbers or bytes objects: what `tolist` makes of an array.
+    Keys are Python's numbers or bytes objects: what `tolist` makes of an array; where they are vectors, tuples of those.
     """
 
     def __init__(self, name: str, spec: TableSpec):
@@ -43,21 +45,41 @@ class Table:
             return len(self._rows)
 
     def find(self, keys: Array, default: Array) -> Array:
-        """keys.shape + value_shape: each key's value, the default where it has none.
+        """[how many keys] + value_shape: each key's value, the default where it has none.
 
         default: one value, or one for each key. Raises FailedPreconditionError before a frozen table is filled.
         """
         self._check_dtypes(keys, default)
-        many = keys.shape + self.spec.value_shape
+        batch = self._batch(keys)
+        many = batch + self.spec.value_shape
         if default.shape not in (self.spec.value_shape, many):
             raise InvalidArgumentError(
                 f"Table {self.name!r}: default_value must have shape {list(self.spec.value_shape)} or {list(many)}, "
                 f"got {list(default.shape)}"
             )
+        listed = self._listed(keys)
         with self._lock:
             self._check_filled()
-            rows = np.fromiter(map(self._rows.get, keys.reshape(-1).tolist(), repeat(-1)), np.intp, keys.size)
+            rows = np.fromiter(map(self._rows.get, listed, repeat(-1)), np.intp, len(listed))
             return self._taken(rows, default).reshape(many)
+
+    def _batch(self, keys: Array) -> tuple[int, ...]:
+        """The shape of how many keys there are: theirs without that of one key, with which it must end."""
+        one = self.spec.key_shape
+        if not one:
+            return keys.shape
+        if keys.shape[-1:] != one:
+            raise InvalidArgumentError(
+                f"Table {self.name!r}: the shape of keys must end with that of a key, {list(one)}, "
+                f"got {list(keys.shape)}"
+            )
+        return keys.shape[:-1]
+
+    def _listed(self, keys: Array) -> list[Any]:
+        """The keys one by one, as they are looked up."""
+        if not self.spec.key_shape:
+            return keys.reshape(-1).tolist()
+        return list(map(tuple, keys.reshape(-1, *self.spec.key_shape).tolist()))
 
     def _taken(self, rows: Array, default: Array) -> Array:
         missing = rows < 0
@@ -119,7 +141,7 @@ class Table:
             self._put(keys, values)
 
     def _put(self, keys: Array, values: Array) -> None:
-        listed = keys.reshape(-1).tolist()
+        listed = self._listed(keys)
         places = np.fromiter(map(self._place, listed), np.intp, len(listed))
         if len(self._rows) + len(self._free) > len(self._values):
             grown = np.empty((2 * (len(self._rows) + len(self._free)), *self.spec.value_shape), self._values.dtype)
@@ -139,10 +161,13 @@ class Table:
         self._check_keys(keys)
         self._check_changes("remove from")
         with self._lock:
-            for key in keys.reshape(-1).tolist():
-                row = self._rows.pop(key, None)
-                if row is not None:
-                    self._free.append(row)
+            self._take_out(self._listed(keys))
+
+    def _take_out(self, keys: list[Any]) -> None:
+        for key in keys:
+            row = self._rows.pop(key, None)
+            if row is not None:
+                self._free.append(row)
 
     def _clear(self) -> None:
         self._rows, self._free = {}, []
@@ -168,6 +193,9 @@ class Table:
             raise InvalidArgumentError(f"Cannot {what} table {self.name!r}: a HashTable never changes once initialized")
 
     def _check_keys(self, keys: Array) -> None:
+        self._check_key_type(keys)
+
+    def _check_key_type(self, keys: Array) -> None:
         if keys.dtype != self.spec.key_dtype.np:
             raise InvalidArgumentError(
                 f"Table {self.name!r} has keys of type {self.spec.key_dtype.name}, got {keys.dtype}"
@@ -175,6 +203,9 @@ class Table:
 
     def _check_dtypes(self, keys: Array, values: Array) -> None:
         self._check_keys(keys)
+        self._check_value_type(values)
+
+    def _check_value_type(self, values: Array) -> None:
         if values.dtype != self.spec.value_dtype.np:
             raise InvalidArgumentError(
                 f"Table {self.name!r} has values of type {self.spec.value_dtype.name}, got {values.dtype}"
@@ -182,9 +213,10 @@ class Table:
 
     def _check_pairs(self, keys: Array, values: Array) -> None:
         self._check_dtypes(keys, values)
-        if values.shape != keys.shape + self.spec.value_shape:
+        wanted = self._batch(keys) + self.spec.value_shape
+        if values.shape != wanted:
             raise InvalidArgumentError(
-                f"Table {self.name!r}: values must have shape {list(keys.shape + self.spec.value_shape)} for keys of "
+                f"Table {self.name!r}: values must have shape {list(wanted)} for keys of "
                 f"shape {list(keys.shape)}, got {list(values.shape)}"
             )
 

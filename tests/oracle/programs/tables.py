@@ -156,3 +156,40 @@ def table_of_words(tf: Any) -> list[Any]:
     insert = table.insert(tf.constant(["a", "b"]), tf.constant([1, 2], tf.int64))
     found = table.lookup(tf.constant(["a", "b", "c"]))
     return [[insert], [found]]
+
+
+@program("MutableDenseHashTableV2", "LookupTableInsertV2", "LookupTableRemoveV2", "LookupTableExportV2", tolerance=EXACT)
+def dense_table(tf: Any) -> list[Any]:
+    """The buckets are TensorFlow's, bit by bit: through growth, removals and what takes their places."""
+    table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.float32, -1.0, 0, -1, initial_num_buckets=4)
+    at, values = tf.placeholder(tf.int64, [None]), tf.placeholder(tf.float32, [None])
+    insert, remove, found = table.insert(at, values), table.remove(at), table.lookup(at)
+    seen = [found, table.size(), *table.export()]
+    every = {at: i64(1, 2, 5, 9, 17, -7, 1 << 40)}
+    steps: list[Any] = [(seen, every)]
+    for here in ([1, 5, 9], [2, 17], [-7, 1 << 40, 33, 5]):
+        steps += [([insert], {at: i64(*here), values: np.arange(len(here), dtype=np.float32)}), (seen, every)]
+    steps += [([remove], {at: i64(5, 33, 77)}), (seen, every)]
+    steps += [([insert], {at: i64(37), values: np.array([8], np.float32)}), (seen, every)]
+    for refused in (0, -1):
+        steps += [(found, {at: i64(1, refused)})]
+    return [*steps, [table.lookup(tf.constant([[1], [2]], tf.int64))]]
+
+
+@program("MutableDenseHashTableV2", "LookupTableFindV2", tolerance=EXACT)
+def dense_table_of_vectors(tf: Any) -> list[Any]:
+    table = tf.lookup.experimental.DenseHashTable(
+        tf.int64, tf.float32, [0.0, 1.0, 2.0], [0, 0], [-1, -1], initial_num_buckets=8
+    )
+    keys = tf.constant([[1, 2], [3, 4], [1, 2], [-9, 1 << 50]], tf.int64)
+    insert = table.insert(keys, noise("float32", 4, 3))
+    found = table.lookup(tf.constant([[[1, 2]], [[7, 7]]], tf.int64))
+    return [[insert], [found, table.size(), *table.export()], [table.remove(keys[:1])], [found, *table.export()]]
+
+
+@program("MutableDenseHashTableV2", "LookupTableFindV2", tolerance=EXACT)
+def dense_table_of_words(tf: Any) -> list[Any]:
+    table = tf.lookup.experimental.DenseHashTable(tf.string, tf.int64, -1, "", "$", initial_num_buckets=8)
+    words = ["a", "some longer word", "b\0", "z" * 40]
+    insert = table.insert(words, tf.constant([1, 2, 3, 4], tf.int64))
+    return [[insert], [table.lookup(tf.constant([*words, "b"])), *table.export()]]
