@@ -114,7 +114,10 @@ def _known_transpose(node: Node, perm: Any) -> Function:
     return lambda x, _: node.xp.transpose(x, axes)
 
 
-kernel("ConjugateTranspose")(lambda xp, x, perm: xp.conj(xp.transpose(x, ints(perm))))
+@kernel("ConjugateTranspose")
+def _conjugate_transpose(xp: Any, x: Any, perm: Any) -> Any:
+    moved = xp.transpose(x, ints(perm))
+    return xp.conj(moved) if x.dtype.kind == "c" else xp.ascontiguousarray(moved)
 
 
 @kernel("Tile")

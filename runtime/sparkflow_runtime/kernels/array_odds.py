@@ -31,7 +31,7 @@ def _timestamp(node: Node) -> Function:
 @kernel("SerializeTensor")
 def _serialize(xp: Any, x: Any) -> Any:
     out = np.empty((), object)
-    out[()] = make_tensor_proto(host(x)).SerializeToString()
+    out[()] = make_tensor_proto(np.asarray(host(x)), short=False).SerializeToString()
     return out
 
 

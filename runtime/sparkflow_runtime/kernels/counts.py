@@ -52,6 +52,8 @@ def _histogram(xp: Any, values: Any, value_range: Any, nbins: Any, *, dtype: DTy
 
 @kernel("NthElement")
 def _nth_element(xp: Any, x: Any, n: Any, *, reverse: bool = False) -> Any:
+    if n.ndim:
+        raise InvalidArgumentError(f"NthElement: n must be a scalar, got shape {list(n.shape)}")
     place = one_int(n)
     if not x.ndim or not 0 <= place < x.shape[-1]:
         raise InvalidArgumentError(f"NthElement: n must be in [0, the last size of {list(x.shape)}), got {place}")
@@ -85,6 +87,8 @@ def _bound(op: str, side: str) -> None:
         out = xp.empty(values.shape, np.int32 if out_type is None else out_type.np)
         for row, line, wanted in zip(out, ordered, values):
             row[...] = xp.searchsorted(line, wanted, side)
+        if side == "left" and values.dtype.kind == "f":
+            out[xp.isnan(values)] = 0  # no number is below it
         return out
 
     kernel(op)(run)

@@ -212,6 +212,8 @@ def _in_top_k(xp: Any, predictions: Any, targets: Any, k: Any) -> Any:
         counts = np.empty(len(targets), np.int64)
         count_above(np.ascontiguousarray(predictions), np.where(inside, targets, 0).astype(np.int64), counts)
         return inside & (counts >= 0) & (counts < one_int(k))
+    if not predictions.size:
+        return inside
     own = predictions[xp.arange(len(targets)), xp.where(inside, targets, 0)]
     above = xp.sum(predictions > own[:, None], 1)
     finite = xp.isfinite(own) & xp.isfinite(predictions).all(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -153,7 +154,7 @@ def _as_string(
     if kind == "O":
         return array
     if kind == "b":
-        form: Callable[[Any], bytes] = lambda v: f"{flags}s".encode() % (b"true" if v else b"false")  # noqa: E731
+        form: Callable[[Any], bytes] = lambda v: b"true" if v else b"false"  # noqa: E731 - of whatever width
     elif kind in "iu":
         form = f"{flags}d".encode().__mod__
     else:
@@ -312,7 +313,10 @@ def _split_at(flat: list[bytes], cut: bytes) -> Any:
 @kernel("StringSplitV2", multi=True)
 def _split_v2(xp: Any, x: Any, sep: Any, *, maxsplit: int = -1) -> Any:
     cut = as_bytes(texts(sep).item())
-    return _sparse([s.split(cut or None, maxsplit) for s in texts(x).reshape(-1).tolist()])
+    rows = [s.split(cut or None, maxsplit) for s in texts(x).reshape(-1).tolist()]
+    if not cut and maxsplit > 0:  # what follows the last piece is one too, even if it is nothing
+        rows = [[*row, b""] if len(row) == maxsplit else row for row in rows]
+    return _sparse(rows)
 
 
 @kernel("ReduceJoin")
@@ -321,9 +325,10 @@ def _reduce_join(xp: Any, x: Any, axes: Any, *, keep_dims: bool = False, separat
     if len(set(order)) < len(order) or any(not -array.ndim <= a < array.ndim for a in ints(axes)):
         raise InvalidArgumentError(f"ReduceJoin: axes {ints(axes)} are no different axes of shape {array.shape}")
     kept = [a for a in range(array.ndim) if a not in order]
-    moved = array.transpose(kept + order[::-1]).reshape([array.shape[a] for a in kept] + [-1] if order else array.shape)
     if not order:
         return array
+    sizes = [array.shape[a] for a in kept] + [math.prod(array.shape[a] for a in order)]
+    moved = array.transpose(kept + order[::-1]).reshape(sizes)
     out = np.empty(moved.shape[:-1], object)
     for at in np.ndindex(out.shape):
         out[at] = as_bytes(separator).join(moved[at])

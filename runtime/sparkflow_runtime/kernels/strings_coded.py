@@ -42,6 +42,12 @@ def _transcode(
     return each(x, one)
 
 
+def _joined(parts: list[bytes], between: bytes) -> bytes:
+    """As TensorFlow joins: nothing stands between empty strings at the beginning and what follows."""
+    first = next((i for i, part in enumerate(parts) if part), len(parts))
+    return between.join(parts[first:])
+
+
 @kernel("UnsortedSegmentJoin")
 def _join(xp: Any, x: Any, ids: Any, count: Any, *, separator: Any = "") -> Any:
     strings, owners, total = texts(x), host(ids), one_int(count)
@@ -57,5 +63,5 @@ def _join(xp: Any, x: Any, ids: Any, count: Any, *, separator: Any = "") -> Any:
     between = _text(separator).encode()
     for segment in range(total):
         own = rows[owners.reshape(-1) == segment]
-        out[segment] = [between.join(column) for column in own.T] if len(own) else b""
+        out[segment] = [_joined(column.tolist(), between) for column in own.T] if len(own) else b""
     return out.reshape(total, *strings.shape[owners.ndim :])

@@ -43,13 +43,13 @@ def as_bytes(text: Any) -> bytes:
     return text if isinstance(text, bytes) else str(text).encode()
 
 
-def make_tensor_proto(array: np.ndarray) -> TensorProto:
-    """The TensorProto of an array; strings are object arrays of bytes or str."""
+def make_tensor_proto(array: np.ndarray, short: bool = True) -> TensorProto:
+    """The TensorProto of an array; strings are object arrays of bytes or str. short: one value may stand for all."""
     dtype = dtypes.as_dtype(array.dtype)
     proto = TensorProto(dtype=dtype.as_datatype_enum, tensor_shape=shape_proto(array.shape))
     if dtype is dtypes.string:
         proto.string_val.extend(as_bytes(s) for s in array.ravel())
-    elif array.size > 1 and _is_one_value(array):
+    elif short and array.size > 1 and _is_one_value(array):
         _put_value(proto, dtype, array[(0,) * array.ndim])
     else:
         proto.tensor_content = np.ascontiguousarray(array).tobytes()

@@ -88,6 +88,7 @@ def table() -> dict[str, dict[str, list[Case]]]:
         conv,
         counts,
         ctc,
+        edges,
         elementwise,
         functions,
         images,
