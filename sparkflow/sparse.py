@@ -2,6 +2,7 @@
 
 from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops.accumulators import SparseConditionalAccumulator
+from sparkflow.ops.counts_sparse import sparse_bincount as bincount
 from sparkflow.ops.feature import sparse_cross as cross
 from sparkflow.ops.feature import sparse_cross_hashed as cross_hashed
 from sparkflow.ops.segments import sparse_segment_mean as segment_mean

@@ -9,6 +9,7 @@ from sparkflow.grads.registry import gradient, not_differentiable
 from sparkflow.ops import array, math, math_reduce
 
 not_differentiable("DenseBincount", "HistogramFixedWidth", "UnravelIndex", "LowerBound", "UpperBound")
+not_differentiable("DenseCountSparseOutput", "SparseCountSparseOutput", "RaggedCountSparseOutput")
 
 
 @gradient("NthElement")

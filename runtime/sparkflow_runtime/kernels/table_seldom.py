@@ -11,6 +11,7 @@ from sparkflow_runtime.kernels import (
     conv,
     conv_depthwise,
     counts,
+    counts_sparse,
     csv_lines,
     ctc,
     ctc_beams,

@@ -82,3 +82,48 @@ cases("NthElement", tuple(t for t in REAL if t != "uint64"), _nth)
 cases("UnravelIndex", ("int32", "int64"), _unravelled)
 for _op in ("LowerBound", "UpperBound"):
     cases(_op, _SOME, _bounds)
+
+
+def _count_of_rows(dtype: str) -> list[Any]:
+    values = np.array([[1, 1, 5], [0, 2, 2]], dtype)
+    bounds: list[dict[str, int]] = [
+        {},
+        {"maxlength": 3},
+        {"minlength": 9},
+        {"minlength": 9, "maxlength": 4},
+        {"maxlength": 0},
+    ]
+    weights = np.array([[0.5, 0.25, 1], [2, 3, 4]], np.float32)
+    none = np.empty(0, np.float32)
+    found = [(f"bounds{i}", [values, none], {"binary_output": False, **own}) for i, own in enumerate(bounds)]
+    for label, x, w in [
+        ("weights", values, weights), ("vector", values[0], none), ("empty", values[:, :0], none),
+        ("nothing", values[0, :0], none), ("negative", -values, none), ("scalar", values[0, 0], none),
+        ("other-weights", values, weights[0]),
+    ]:  # fmt: skip
+        found += [(f"{label}{b}", [x, w], {"binary_output": b}) for b in (False, True)]
+    return found
+
+
+def _sparsely_counted(dtype: str) -> list[Any]:
+    at, values = np.array([[0, 1], [0, 2], [2, 0]]), np.array([1, 1, 4], dtype)
+    none, sizes = np.empty(0, np.float32), np.array([3, 4])
+    rows: list[Any] = [
+        ("matrix", [at, values, sizes, none]),
+        ("weights", [at, values, sizes, np.array([1, 2, 3], np.float32)]),
+        ("vector", [at[:, :1], values, sizes[:1], none]),
+        ("outside", [at + 3, values, sizes, none]),
+        ("negative", [at, -values, sizes, none]),
+    ]
+    return [(label, inputs, {"binary_output": False}) for label, inputs in rows]
+
+
+def _raggedly_counted(dtype: str) -> list[Any]:
+    values, none = np.array([1, 1, 4], dtype), np.empty(0, np.float32)
+    rows = [("rows", [0, 2, 2, 3]), ("first", [1, 2, 2, 3]), ("last", [0, 2, 2, 5]), ("none", [])]
+    return [(label, [np.array(s, np.int64), values, none], {"binary_output": False}) for label, s in rows]
+
+
+cases("DenseCountSparseOutput", ("int32", "int64"), _count_of_rows, every=True)
+cases("SparseCountSparseOutput", ("int32", "int64"), _sparsely_counted)
+cases("RaggedCountSparseOutput", ("int32", "int64"), _raggedly_counted)

@@ -90,3 +90,38 @@ def _parsed(tf: Any, text: Any) -> list[Any]:
 expression(
     "parse-example", [_serialized()], _parsed, ops=("ParseExample",), one_way="TensorFlow makes a ParseExampleV2"
 )
+
+
+NUMBERS = np.array([1, 1, 4, 0])
+
+
+def _ragged(tf: Any, values: Any) -> Any:
+    return tf.RaggedTensor.from_row_splits(values, tf.constant([0, 2, 2, 4], tf.int64))
+
+
+for _axis in (0, -1):
+    for _label, _options in {
+        "all": {},
+        "low": {"minlength": 7},
+        "high": {"maxlength": 2},
+        "is": {"binary_output": True},
+    }.items():
+        expression(
+            f"sparse-bincount-{_label}{_axis}",
+            [NUMBERS],
+            lambda tf, v, a=_axis, o=_options: [
+                part
+                for x in (v, tf.reshape(v, [2, 2]), _sp(tf, v), _ragged(tf, v))
+                for part in _parts(tf.sparse.bincount(x, axis=a, **o))
+            ],
+            ops=("DenseCountSparseOutput", "SparseCountSparseOutput", "RaggedCountSparseOutput"),
+        )
+    expression(
+        f"sparse-bincount-weights{_axis}",
+        [NUMBERS, VALUES],
+        lambda tf, v, w, a=_axis: [
+            part
+            for of in (lambda x: tf.reshape(x, [2, 2]), lambda x: _sp(tf, x), lambda x: _ragged(tf, x))
+            for part in _parts(tf.sparse.bincount(of(v), weights=of(w), axis=a))
+        ],
+    )
