@@ -12,7 +12,8 @@ from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.random_seed import get_seed
 from sparkflow.framework.registry import op
-from sparkflow.framework.shapes import Dims, TensorShape
+from sparkflow.framework.shapes import Dims, TensorShape, as_dims
+from sparkflow.ops import array_join, array_slice
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.dtypes import DType, as_dtype
@@ -53,6 +54,14 @@ op("QueueIsClosedV2", "handle: resource -> is_closed: bool", lambda op: [()], st
 op("QueueCloseV2", "handle: resource ->", stateful=True, cancel_pending_enqueues=False)
 
 
+def _common(found: list[Dims]) -> Dims:
+    """What all these shapes say."""
+    ranks = {None if dims is None else len(dims) for dims in found}
+    if len(ranks) > 1 or None in ranks:
+        return None
+    return tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*(dims or () for dims in found)))
+
+
 class QueueBase:
     """A queue of elements, each a tuple of components of fixed dtypes, and of fixed shapes where `shapes` is given.
 
@@ -63,6 +72,21 @@ class QueueBase:
     def __init__(self, dtypes: Sequence[Any], shapes: Any, names: Any, queue_ref: Tensor):
         self._dtypes, self._shapes, self._names = list(dtypes), shapes, names
         self._queue_ref = queue_ref
+
+    @staticmethod
+    def from_list(index: Any, queues: list[QueueBase]) -> QueueBase:
+        """The queue queues[index], chosen anew in each step.
+
+        index: a scalar of int32 or int64. Raises TypeError unless all have the same dtypes and names.
+        """
+        if not queues or not isinstance(queues, list) or not all(isinstance(q, QueueBase) for q in queues):
+            raise TypeError(f"QueueBase.from_list: a list of queues expected, got {queues!r}")
+        first = queues[0]
+        if any(q.dtypes != first.dtypes or q.names != first.names for q in queues):
+            raise TypeError("QueueBase.from_list: queues do not have matching component dtypes and names")
+        common = [_common([s.dims_ for s in sizes]) for sizes in zip(*(q.shapes for q in queues))]
+        chosen = array_slice.gather(array_join.stack([q.queue_ref for q in queues]), index)
+        return QueueBase(first.dtypes, common, first.names, chosen)
 
     @property
     def queue_ref(self) -> Tensor:
@@ -153,12 +177,15 @@ class QueueBase:
     def _take_many(self, op_type: str, n: Any, name: str) -> Any:
         with get_default_graph().name_scope(name) as scope:
             count = convert_to_tensor(n, dtypes.int32, "n")
-            return self._returned(self._take(op_type, [count], scope))
+            return self._returned(self._take(op_type, [count], scope), (None,))
 
     def _take(self, op_type: str, inputs: list[Tensor], name: str) -> list[Tensor]:
         return self._apply(op_type, inputs, {"component_types": self._dtypes}, name)
 
-    def _returned(self, tensors: list[Tensor]) -> Any:
+    def _returned(self, tensors: list[Tensor], rows: Dims = ()) -> Any:
+        for tensor, dims in zip(tensors, self._shapes or ()):
+            if as_dims(dims) is not None:
+                tensor.set_shape((*(rows or ()), *(as_dims(dims) or ())))
         if self._names:
             return dict(zip(self._names, tensors))
         return tensors[0] if len(tensors) == 1 else tensors

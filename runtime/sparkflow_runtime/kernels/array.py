@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels.host import host, ints, one_int
-from sparkflow_runtime.kernels.registry import Function, Node, kernel, knowing
+from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel, knowing
 from sparkflow_runtime.kernels.row_loops import columns_ready, join_columns
+from sparkflow_runtime.wire.dtypes import resource
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 kernel("Identity", "StopGradient", "PreventGradient", "PlaceholderWithDefault", aliases=True)(lambda xp, x: x)
@@ -230,8 +232,21 @@ def _joined(xp: Any, values: tuple[Any, ...], axis: int) -> Any:
         raise InvalidArgumentError(f"ConcatV2: sizes must agree but for axis {axis}, got shapes {shapes}") from None
 
 
-@kernel("Pack")
-def _pack(xp: Any, *values: Any, axis: int = 0) -> Any:
+@bound("Pack", stateful=False)
+def _pack(node: Node) -> Function:
+    if node.attr("T") is resource:
+        return _handles
+    return functools.partial(_stacked, node.xp, axis=node.attr("axis", 0))
+
+
+def _handles(*values: Any) -> Any:
+    """Of a queue or table each, to choose one from."""
+    out = np.empty(len(values), object)
+    out[:] = values
+    return out
+
+
+def _stacked(xp: Any, *values: Any, axis: int) -> Any:
     if xp is np and axis in (0, -1) and all(not v.ndim and v.dtype.kind in "iuf" for v in values):
         return np.array(values, values[0].dtype)  # numbers, as shapes are made of
     try:

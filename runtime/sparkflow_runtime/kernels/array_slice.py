@@ -188,7 +188,7 @@ def _strided_slice_assign(node: Node) -> Callable[..., Variable]:
 def _take(xp: Any, x: Any, indices: Any, axis: int) -> Any:
     """xp.take, but for one string, which numpy gives as bytes."""
     found = x.take(indices, axis)
-    return found if hasattr(found, "dtype") else np.asarray(found, object)
+    return np.asarray(found, object) if isinstance(found, (bytes, str)) else found
 
 
 @kernel("GatherV2")
