@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
+from sparkflow.framework.allowed_ranks import check_ranks
 from sparkflow.framework.collections import Collections
 from sparkflow.framework.graph_scopes import NameScope, OfThread, Pushed
 from sparkflow.framework.operation import Operation, Tensor, write
@@ -80,6 +81,7 @@ class Graph(Collections):
 
     def _infer(self, op: Operation, spec: OpSpec) -> None:
         try:
+            check_ranks(op)
             for tensor, dims in zip(op.outputs, spec.shape(op), strict=True):  # type: ignore[misc]
                 tensor._shape = dims
         except InvalidArgumentError as error:
