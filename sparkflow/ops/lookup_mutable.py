@@ -112,7 +112,9 @@ class DenseHashTable(ChangingTable):
     ):  # fmt: skip
         super().__init__(key_dtype, value_dtype)
         if experimental_is_anonymous:
-            raise UnimplementedError("DenseHashTable: a table without a name (experimental_is_anonymous) is not supported")
+            raise UnimplementedError(
+                "DenseHashTable: a table without a name (experimental_is_anonymous) is not supported"
+            )
         self._default_value = convert_to_tensor(default_value, self._value_dtype, "default_value")
         inputs = [
             convert_to_tensor(empty_key, self._key_dtype, "empty_key"),
@@ -128,9 +130,7 @@ class DenseHashTable(ChangingTable):
     def lookup(self, keys: Any, name: str | None = None) -> Tensor:
         """The values of the keys, [how many keys, *value shape]; the default value of those that it does not have."""
         keys = convert_to_tensor(keys, self._key_dtype, "keys")
-        return self._beside(
-            "LookupTableFindV2", [keys, self._default_value], name or f"{self.name}_lookup_table_find"
-        )
+        return self._beside("LookupTableFindV2", [keys, self._default_value], name or f"{self.name}_lookup_table_find")
 
     def insert_or_assign(self, keys: Any, values: Any, name: str | None = None) -> Operation:
         """As insert."""

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from sparkflow_runtime.kernels.math import product
 from sparkflow_runtime.kernels.registry import Node, bound
@@ -44,6 +45,9 @@ def _by_numpy(xp: Any, equation: str, inputs: Sequence[Any]) -> Any:
     """What has an input with a label twice, or sizes to broadcast, or one input alone."""
     left, _, result = equation.partition("->")
     once = "".join(dict.fromkeys(result.replace(_ELLIPSIS, "")))
+    kind = inputs[0].dtype
+    if kind == bfloat16:  # of which numpy's einsum knows nothing
+        return _by_numpy(xp, equation, [x.astype(np.float32) for x in inputs]).astype(kind)
     try:
         if len(once) == len(result.replace(_ELLIPSIS, "")):
             found = xp.einsum(equation, *inputs, optimize=len(inputs) > 1)

@@ -216,6 +216,8 @@ def _softsign_grad(t: Tracer, attrs: dict[str, Any], dy: Operand, x: Operand) ->
 
 def _leaky_relu(t: Tracer, attrs: dict[str, Any], x: Operand) -> Operand:
     alpha = attrs.get("alpha", 0.2)
+    if not alpha:
+        return t.select(t.call("greater", x, t.const(0, x)), x, t.call("multiply", x, t.const(0, x)))
     return t.call("maximum" if alpha <= 1 else "minimum", x, t.call("multiply", x, t.const(alpha, x)))
 
 

@@ -35,12 +35,19 @@ def _refusing(op: str, text: str, compute: Callable[[], Any]) -> Any:
         raise InvalidArgumentError(f"{op}: {text} ({error})") from None
 
 
+def _narrow(found: Any) -> Any:
+    return found.astype(np.float16) if found.dtype == np.float32 else found
+
+
 def _small_alone(compute: Callable[..., Any]) -> Callable[..., Any]:
     """BLAS without threads of its own for small matrices: for these they are no gain, and beside another busy process
     they wait for each other by spinning (an SVD of 100 x 50: 1 ms became 56)."""
 
     @wraps(compute)
     def run(xp: Any, x: Any, *more: Any, **attrs: Any) -> Any:
+        if x.dtype == np.float16:  # LAPACK has no such numbers
+            wide = run(xp, *(v.astype(np.float32) if v.dtype == np.float16 else v for v in (x, *more)), **attrs)
+            return wide.astype(np.float16) if hasattr(wide, "dtype") else tuple(_narrow(v) for v in wide)
         small = xp is np and max(x.shape[-2:], default=0) <= _SMALL
         with blas_alone() if small else nullcontext():
             return compute(xp, x, *more, **attrs)

@@ -27,6 +27,8 @@ def _softsign(xp: Any, x: Any) -> Any:
 
 @stepwise("LeakyRelu")
 def _leaky_relu(xp: Any, x: Any, *, alpha: float = 0.2) -> Any:
+    if not alpha:
+        return xp.where(x > 0, x, x * x.dtype.type(0))  # 0 times an infinity is none
     return (xp.maximum if alpha <= 1 else xp.minimum)(x, x * x.dtype.type(alpha))
 
 

@@ -245,8 +245,24 @@ def _compiled(pattern: bytes) -> re.Pattern[bytes]:
 
 def _replaced(x: Any, pattern: Any, rewrite: Any, every: bool) -> Any:
     found = _compiled(as_bytes(texts(pattern).item()))
-    by = as_bytes(texts(rewrite).item()).replace(b"\\0", b"\\g<0>")
-    return each(x, lambda s: found.sub(by, s, count=0 if every else 1))
+    by = _rewriting(as_bytes(texts(rewrite).item()), found.groups, every)
+    return texts(x) if by is None else each(x, lambda s: found.sub(by, s, count=0 if every else 1))
+
+
+_REWRITTEN = re.compile(rb"\\(.?)", re.DOTALL)
+
+
+def _rewriting(rewrite: bytes, groups: int, every: bool) -> bytes | None:
+    """RE2's rewriting as Python's: \\0 to \\9 are groups of one digit, two backslashes one. None leaves every string
+    as it is: a group that the pattern has not. Of anything else behind a backslash RE2 writes what comes before it, or
+    replaces nothing where it is to do so once."""
+    marks = list(_REWRITTEN.finditer(rewrite))
+    if any(m[1].isdigit() and int(m[1]) > groups for m in marks):
+        return None
+    wrong = next((m.start() for m in marks if m[1] != b"\\" and not m[1].isdigit()), None)
+    if wrong is not None and not every:
+        return None
+    return _REWRITTEN.sub(lambda m: rb"\\" if m[1] == b"\\" else b"\\g<%b>" % m[1], rewrite[:wrong])
 
 
 @kernel("RegexReplace")

@@ -6,7 +6,47 @@ import numpy as np
 
 from tests.oracle.cases.table import cases
 from tests.oracle.cases.values import i32, strings
+from tests.oracle.compare import Tolerance
 
+cases(
+    "RegexReplace",
+    ("string",),
+    lambda d: [
+        (
+            f"rewrite{i}",
+            [strings("abc", "bb", ""), strings(pattern).reshape(()), strings(by).reshape(())],
+            {"replace_global": every},
+        )
+        for every in (True, False)
+        for pattern in ("b", "(b)(c)?", "")
+        for i, by in enumerate(
+            (r"\1", r"\2\1", r"\\", "\\", r"\n", r"\g<0>", r"\10", r"<\0>", "a\nb", r"\\1", r"x\\\1")
+        )
+    ],
+)
+_INFINITE = np.array([np.inf, -np.inf, np.nan, -1, 0, -0.0, 2])
+cases("LeakyRelu", ("float32", "float64"), lambda d: [("alpha0", [_INFINITE.astype(d)], {"alpha": 0.0})])
+for _equation in ("ij->", "ij->j", "ij->ji", "ii->i", "ii->"):
+    cases(
+        "Einsum",
+        ("bfloat16", "float16", "float32"),
+        lambda d, e=_equation: [(e, [[np.arange(9).reshape(3, 3).astype(d)]], {"equation": e})],
+    )
+cases(
+    "MatrixInverse",
+    ("float16",),
+    lambda d: [("half", [np.array([[2, 1], [1, 3]], d)], {"adjoint": False})],
+    tolerance=Tolerance(4),
+)
+_BOX = np.array([[0, 0, 1, 1]], np.float32)
+cases(
+    "CropAndResizeGradBoxes",
+    ("float32",),
+    lambda d: [
+        ("no-cells", [np.zeros((1, 0, 2, 1), d), np.ones((1, 2, 2, 1), d), _BOX, i32(0)]),
+        ("other-depth", [np.zeros((1, 2, 2, 1), d), np.ones((1, 2, 2, 2), d), _BOX, i32(0)]),
+    ],
+)
 _EMPTY = np.empty((2, 0, 3), object)
 
 cases("AsString", ("bool",), lambda d: [("wide", [np.array([True, False])], {"width": 8, "fill": "0"})])

@@ -158,7 +158,9 @@ def table_of_words(tf: Any) -> list[Any]:
     return [[insert], [found]]
 
 
-@program("MutableDenseHashTableV2", "LookupTableInsertV2", "LookupTableRemoveV2", "LookupTableExportV2", tolerance=EXACT)
+@program(
+    "MutableDenseHashTableV2", "LookupTableInsertV2", "LookupTableRemoveV2", "LookupTableExportV2", tolerance=EXACT
+)
 def dense_table(tf: Any) -> list[Any]:
     """The buckets are TensorFlow's, bit by bit: through growth, removals and what takes their places."""
     table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.float32, -1.0, 0, -1, initial_num_buckets=4)
