@@ -41,6 +41,24 @@ from sparkflow.train.training_util import (
     get_or_create_global_step,
 )
 from sparkflow.train.warm_start import init_from_checkpoint
+from sparkflow_runtime.wire.devices import DeviceSpec
+
+
+class VariableDeviceChooser:
+    """A device function for variables: /job:ps on num_tasks tasks in turn, in the order they are made; 0: no task."""
+
+    def __init__(
+        self, num_tasks: int = 0, job_name: str = "ps", device_type: str = "CPU", device_index: int = 0,
+        replica: int | None = None,
+    ):  # fmt: skip
+        self._job, self._replica, self._type, self._index = job_name, replica, device_type, device_index
+        self._num_tasks, self._next = num_tasks, 0
+
+    def __call__(self, op: Any) -> str:
+        task = None
+        if self._num_tasks > 0:
+            task, self._next = self._next, (self._next + 1) % self._num_tasks
+        return DeviceSpec(self._job, self._replica, task, self._type, self._index).to_string()
 
 
 def get_variables(

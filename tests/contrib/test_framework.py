@@ -159,3 +159,12 @@ def test_a_cluster_in_this_process(graph: Any) -> None:
     finally:
         for server in (*workers, *servers):
             server.stop()
+
+
+def test_variables_go_to_tasks_in_turn() -> None:
+    chooser = framework.VariableDeviceChooser(num_tasks=2, replica=1)
+    found = [framework.variable(f"v{i}", [2], device=chooser).device for i in range(3)]
+    assert found == [f"/job:ps/replica:1/task:{i}/device:CPU:0" for i in (0, 1, 0)]
+    alone = framework.VariableDeviceChooser(job_name="worker", device_type="GPU", device_index=3)
+    with tf.device(alone):
+        assert tf.get_variable("alone", [2]).device == "/job:worker/device:GPU:3"

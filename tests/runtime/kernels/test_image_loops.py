@@ -143,11 +143,11 @@ def test_colours_are_those_of_the_standard_library() -> None:
     x = pixels()[65:]
     with tf.Graph().as_default(), tf.Session() as session:
         hsv = tf.image.rgb_to_hsv(x)
-        there, back, turned = session.run([hsv, tf.image.hsv_to_rgb(hsv), tf.image.adjust_hue(x, 0.25)])
+        there, back, turned = session.run([hsv, tf.image.hsv_to_rgb(hsv), tf.image.adjust_hue(x[None], 0.25)])
     np.testing.assert_allclose(there, [colorsys.rgb_to_hsv(*p) for p in x.tolist()], atol=1e-5)
     np.testing.assert_allclose(back, x, atol=1e-5)
     wanted = [colorsys.hsv_to_rgb((h + 0.25) % 1, s, v) for h, s, v in there.tolist()]
-    np.testing.assert_allclose(turned, wanted, atol=1e-5)
+    np.testing.assert_allclose(turned[0], wanted, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
