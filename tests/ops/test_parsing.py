@@ -297,6 +297,34 @@ def test_rows_of_rows_and_values_alone(graph: Any) -> None:
     assert found["deep"].to_list() == [[[1, 2]], [[], [3, 4]]] and found["v"].tolist() == [1, 2, 3, 4]
 
 
+def _steps(**lists: list[list[int]]) -> bytes:
+    message = tf.train.SequenceExample()
+    message.context.feature["c"].int64_list.value.extend([4, 5, 6][: len(lists)])
+    for name, steps in lists.items():
+        for values in steps:
+            message.feature_lists.feature_list[name].feature.add().int64_list.value.extend(values)
+    return message.SerializeToString()
+
+
+def test_ragged_features_of_sequences(graph: Any) -> None:
+    part = tf.io.RaggedFeature
+    messages = [_steps(v=[[1, 2], [3], []], cut=[[1, 1], [1], [0]]), b"", _steps(v=[[5], [6, 7, 8]], cut=[[1], [0, 3]])]
+    spec = {
+        "v": part(tf.int64, row_splits_dtype=tf.int64),
+        "rows": part(tf.int64, "v", [part.RowLengths("cut")], row_splits_dtype=tf.int64),
+    }
+    context, sequences, _ = tf.io.parse_sequence_example(messages, {"c": part(tf.int64)}, spec)
+    assert sequences["v"].flat_values.dtype == tf.int64
+    found, many = run(context), run(sequences)
+    assert found["c"].to_list() == [[4, 5], [], [4, 5]]
+    assert many["v"].to_list() == [[[1, 2], [3], []], [], [[5], [6, 7, 8]]]
+    assert many["rows"].to_list() == [[[[1], [2]], [[3]], [[]]], [], [[[5]], [[], [6, 7, 8]]]]
+    context, sequences = tf.io.parse_single_sequence_example(messages[2], {"c": part(tf.int64)}, spec)
+    assert run(context)["c"].tolist() == [4, 5]
+    one = run(sequences)
+    assert one["v"].to_list() == many["v"].to_list()[2] and one["rows"].to_list() == many["rows"].to_list()[2]
+
+
 def test_ragged_features_that_do_not_fit(graph: Any) -> None:
     part = tf.io.RaggedFeature
     with pytest.raises(ValueError, match="Dense and ragged keys must not intersect"):
@@ -307,7 +335,5 @@ def test_ragged_features_that_do_not_fit(graph: Any) -> None:
         part(tf.int64, row_splits_dtype=tf.int8)
     with pytest.raises(TypeError, match="a partition is"):
         part(tf.int64, "v", ["cut"])
-    with pytest.raises(tf.errors.UnimplementedError, match="not for sequences"):
-        tf.io.parse_sequence_example(ROWS, {"v": part(tf.int64)})
     with pytest.raises(tf.errors.InvalidArgumentError, match="Data types don't match"):
         run(tf.io.parse_example(ROWS, {"v": part(tf.string)}))

@@ -190,7 +190,7 @@ def dense_columns(examples: Examples, wanted: list[Dense], defaults: Sequence[An
     return out
 
 
-def _lists(examples: Examples, columns: Sequence[int], kinds: Sequence[int]) -> list[tuple[Any, Any]]:
+def ragged_columns(examples: Examples, columns: Sequence[int], kinds: Sequence[int]) -> list[tuple[Any, Any]]:
     """(values, how many each message has) of each. Features of one kind are read in one go."""
     for column, kind in zip(columns, kinds):
         examples.check_kind(column, kind)
@@ -206,7 +206,7 @@ def _lists(examples: Examples, columns: Sequence[int], kinds: Sequence[int]) -> 
 def sparse_columns(examples: Examples, columns: Sequence[int], kinds: Sequence[int]) -> list[tuple[Any, Any, Any]]:
     """(indices [n, 2], values [n], shape [2]) of each."""
     found = []
-    for values, lengths in _lists(examples, columns, kinds):
+    for values, lengths in ragged_columns(examples, columns, kinds):
         places, shape = _places(examples.count, lengths, len(values))
         found.append((places, values, shape))
     return found
@@ -241,7 +241,7 @@ def _parse(
     ) -> Parsed:  # fmt: skip
         examples = Examples(serialized, names, (*sparse_keys, *dense_keys, *ragged_keys), singles)
         sparse, dense = sparse_columns(examples, range(first), sparse_kinds), dense_columns(examples, wanted, defaults)
-        return sparse, dense, _lists(examples, range(last, last + len(ragged_kinds)), ragged_kinds)
+        return sparse, dense, ragged_columns(examples, range(last, last + len(ragged_kinds)), ragged_kinds)
 
     return run
 
@@ -280,13 +280,13 @@ def _parse_example_v2(node: Node) -> Callable[..., Any]:
         single = np.ndim(serialized) == 0
         keys = texts(sparse_keys), texts(dense_keys), defaults, texts(ragged)
         sparse, dense, lists = parse(serialized, names, *keys)
-        splits = [_splits(lengths, kind, single) for (_, lengths), kind in zip(lists, split_types)]
+        splits = [splits_of(lengths, kind, single) for (_, lengths), kind in zip(lists, split_types)]
         return [*(_single if single else _flat)(sparse, dense), *[values for values, _ in lists], *splits]
 
     return run
 
 
-def _splits(lengths: np.ndarray, kind: Any, single: bool) -> np.ndarray:
+def splits_of(lengths: np.ndarray, kind: Any, single: bool) -> np.ndarray:
     """Where each message's values begin, and the last one's end; nothing of a message alone."""
     if single:
         return np.empty(0, kind)

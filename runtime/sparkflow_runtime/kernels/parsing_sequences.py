@@ -16,7 +16,9 @@ from sparkflow_runtime.kernels.parsing import (
     keys_of,
     kinds_of,
     only,
+    ragged_columns,
     sparse_columns,
+    splits_of,
     text,
     texts,
 )
@@ -30,13 +32,15 @@ _SINGLE, _MANY = "ParseSingleSequenceExample", "ParseSequenceExampleV2"
 
 
 class _Lists:
-    """The feature lists of some messages. kinds, sizes: as of `straight`."""
+    """The feature lists of some messages. kinds, sizes: as of `straight`; ragged: whether one is asked for so."""
 
-    def __init__(self, examples: Examples, keys: Sequence[bytes], kinds: np.ndarray, sizes: np.ndarray):
+    def __init__(
+        self, examples: Examples, keys: Sequence[bytes], kinds: np.ndarray, sizes: np.ndarray, ragged: bool = False
+    ):
         self._examples, self._keys = examples, keys
         try:
             self._places = places(examples.found.buffer, examples.starts, examples.ends, keys_of(tuple(keys)))
-            self._straight = straight(self._places, kinds, sizes)
+            self._straight = None if ragged else straight(self._places, kinds, sizes)
             self._lists = feature_lists(self._places) if self._straight is None else []
         except BadMessage as error:
             raise examples.unreadable(error.index) from None
@@ -48,17 +52,19 @@ class _Lists:
             values = self._examples.strings(values) if kind == BYTES_LIST else values
             most, steps = indices[:, 2].max(initial=-1) + 1, self._straight.steps[column]
             return indices, values, np.array([len(steps), steps.max(initial=0), most], np.int64)
+        values, steps, lengths = self.ragged(column, kind)
+        places = [np.repeat(np.arange(len(steps)), steps), _within(steps)]
+        indices = np.stack([*(np.repeat(p, lengths) for p in places), _within(lengths)], 1)
+        return indices, values, np.array([len(steps), steps.max(initial=0), lengths.max(initial=0)], np.int64)
+
+    def ragged(self, column: int, kind: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(values, steps of each message, values of each step)."""
         found = self._checked(column, kind)
         try:
             (values,), (lengths,) = found.features.ragged([0], kind)
         except BadMessage as error:
             raise self._examples.unreadable(found.message(error.index)) from None
-        if kind == BYTES_LIST:
-            values = self._examples.strings(values)
-        steps = found.counts
-        places = [np.repeat(np.arange(len(steps)), steps), _within(steps)]
-        indices = np.stack([*(np.repeat(p, lengths) for p in places), _within(lengths)], 1)
-        return indices, values, np.array([len(steps), steps.max(initial=0), lengths.max(initial=0)], np.int64)
+        return (self._examples.strings(values) if kind == BYTES_LIST else values), found.counts, lengths
 
     def dense(self, column: int, kind: int, dims: tuple[int, ...], may_miss: bool) -> tuple[np.ndarray, np.ndarray]:
         """([messages, most steps, *dims], filled up with zeros or empty strings; int64[messages], the steps)."""
@@ -125,14 +131,14 @@ def _within(lengths: np.ndarray) -> np.ndarray:
     return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
-Keys4 = tuple[list[bytes], list[bytes], list[bytes], list[bytes]]
+Keys = tuple[list[bytes], ...]
 Groups = list[list[Any]]
 
 
-def _parser(node: Node) -> Callable[[Any, Any, Keys4, Sequence[bool], Sequence[Any]], Groups]:
-    """A function of messages, their names, the keys (context: sparse, dense; lists: sparse, dense), which of the last
-    may be missing, and defaults. Gives the context's indices, values, shapes and dense values, the same of the lists,
-    and the steps of the dense ones."""
+def _parser(node: Node) -> Callable[[Any, Any, Keys, Sequence[bool], Sequence[Any]], Groups]:
+    """A function of messages, their names, the keys (context: sparse, dense; lists: sparse, dense; ragged ones of both),
+    which of the dense lists may be missing, and defaults. Gives the context's indices, values, shapes and dense values,
+    the same of the lists, the steps of the dense ones, and of the ragged ones values and splits, of lists twice."""
     a = node.attrs
     types = [
         a["context_sparse_types"],
@@ -142,15 +148,20 @@ def _parser(node: Node) -> Callable[[Any, Any, Keys4, Sequence[bool], Sequence[A
     ]
     context_sparse, context_dense, list_sparse, list_dense = map(kinds_of, types)
     context_dims, list_dims = ([s.dims for s in a[f"{of}_dense_shapes"]] for of in ("context", "feature_list"))
-    first = len(context_sparse)
+    of_context, of_lists = (a.get(f"{of}_ragged_value_types") or [] for of in ("context", "feature_list"))
+    context_ragged, list_ragged = kinds_of(of_context), kinds_of(of_lists)
+    splits = [[t.np for t in a.get(f"{of}_ragged_split_types") or []] for of in ("context", "feature_list")]
+    first, plain = len(context_sparse), len(list_sparse) + len(list_dense)
     wanted = [Dense(first + i, k, d) for i, (k, d) in enumerate(zip(context_dense, context_dims))]
     singles = [MISSING] * first + [one.kind if one.is_single else MISSING for one in wanted]
+    singles += [MISSING] * len(context_ragged)
     kinds = np.array([*list_sparse, *list_dense], np.int64)
     sizes = np.array([-1] * len(list_sparse) + [math.prod(dims) for dims in list_dims], np.int64)
 
-    def run(serialized: Any, names: Any, keys: Keys4, may_miss: Sequence[bool], defaults: Sequence[Any]) -> Groups:
-        examples = Examples(serialized, names, (*keys[0], *keys[1]), singles, "SequenceExample")
-        lists = _Lists(examples, [*keys[2], *keys[3]], kinds, sizes)
+    def run(serialized: Any, names: Any, keys: Keys, may_miss: Sequence[bool], defaults: Sequence[Any]) -> Groups:
+        *keys, own, listed = keys if len(keys) > 4 else (*keys, [], [])
+        examples = Examples(serialized, names, (*keys[0], *keys[1], *own), singles, "SequenceExample")
+        lists = _Lists(examples, [*keys[2], *keys[3], *listed], kinds, sizes, bool(listed))
         sparse = sparse_columns(examples, range(first), context_sparse)
         dense = dense_columns(examples, wanted, defaults)
         in_lists = [lists.sparse(i, kind) for i, kind in enumerate(list_sparse)]
@@ -159,17 +170,27 @@ def _parser(node: Node) -> Callable[[Any, Any, Keys4, Sequence[bool], Sequence[A
             for i, (kind, dims, missing) in enumerate(zip(list_dense, list_dims, may_miss))
         ]
         groups = [[s[i] for s in group] for group in (sparse, in_lists) for i in range(3)]
-        return [*groups[:3], dense, *groups[3:], [v for v, _ in filled], [n for _, n in filled]]
+        columns = range(len(singles) - len(context_ragged), len(singles))
+        cut = ragged_columns(examples, columns, context_ragged)
+        single = np.ndim(serialized) == 0
+        rows = [lists.ragged(plain + i, kind) for i, kind in enumerate(list_ragged)]
+        return [
+            *groups[:3], dense, *groups[3:], [v for v, _ in filled], [n for _, n in filled], [v for v, _ in cut],
+            [splits_of(n, kind, single) for (_, n), kind in zip(cut, splits[0])], [v for v, _, _ in rows],
+            [splits_of(n, kind, single) for (_, n, _), kind in zip(rows, splits[1])],
+            [splits_of(n, kind, False) for (_, _, n), kind in zip(rows, splits[1])],
+        ]  # fmt: skip
 
     return run
 
 
 def _of_one(groups: Groups) -> Groups:
     """The same of a batch of one message, without its first dimension."""
-    ci, cv, cs, dense, li, lv, ls, filled, steps = groups
+    ci, cv, cs, dense, li, lv, ls, filled, steps, *ragged = groups
     return [
         [i[:, 1:] for i in ci], cv, [s[1:] for s in cs], [only(d) for d in dense],
         [i[:, 1:] for i in li], lv, [s[1:] for s in ls], [only(f) for f in filled], [only(n) for n in steps],
+        *ragged,
     ]  # fmt: skip
 
 
@@ -187,22 +208,22 @@ def _parse_single(node: Node) -> Callable[..., Any]:
         found = parse(
             serialized, [name] if name else [], (keys[0], keys[1], keys[2], keys[3]), missing, rest[ends[-1] : -1]
         )
-        return [value for group in _of_one(found)[:-1] for value in group]
+        return [value for group in _of_one(found)[:8] for value in group]
 
     return run
 
 
 @bound(_MANY, multi=True, devices=("CPU",))
 def _parse_many(node: Node) -> Callable[..., Any]:
-    if node.attr("context_ragged_value_types") or node.attr("feature_list_ragged_value_types"):
-        raise InvalidArgumentError(f"{node.name}: {_MANY} with ragged features is not supported")
     parse = _parser(node)
 
     def run(serialized: Any, names: Any, *rest: Any) -> list[Any]:
-        context_sparse, context_dense, _, list_sparse, list_dense, _ = map(texts, rest[:6])
-        keys = (context_sparse, context_dense, list_sparse, list_dense)
+        context_sparse, context_dense, own, list_sparse, list_dense, listed = map(texts, rest[:6])
+        keys = (context_sparse, context_dense, list_sparse, list_dense, own, listed)
         found = parse(serialized, names, keys, np.asarray(rest[6], bool).ravel().tolist(), rest[7:])
-        return [value for group in (_of_one(found) if np.ndim(serialized) == 0 else found) for value in group]
+        groups = _of_one(found) if np.ndim(serialized) == 0 else found
+        in_order = [*groups[:4], *groups[9:11], *groups[4:9], *groups[11:]]
+        return [value for group in in_order for value in group]
 
     return run
 

@@ -208,3 +208,57 @@ def readers(tf: Any) -> list[Any]:
         size = queue.size()
     runs += [([size], {}), (list(tf.TFRecordReader().read_up_to(queue, 2)), {})]
     return runs
+
+
+def _steps(context: list[int], **lists: Any) -> bytes:
+    message = train.SequenceExample()
+    message.context.feature["c"].int64_list.value.extend(context)
+    for name, steps in lists.items():
+        for values in steps:
+            feature = message.feature_lists.feature_list[name].feature.add()
+            kind = {int: "int64_list", float: "float_list", bytes: "bytes_list"}[type(values[0]) if values else int]
+            if values:
+                getattr(feature, kind).value.extend(values)
+    return bytes(message.SerializeToString())
+
+
+RAGGED_STEPS = np.empty(4, object)
+RAGGED_STEPS[:] = [
+    _steps([2, 1], v=[[1, 2], [3], []], cut=[[1, 1], [1], [0]], ids=[[0, 2], [1], []], s=[[b"x"]], f=[[1.0], [2.0]]),
+    b"",
+    _steps([], v=[[5], [6, 7, 8]], cut=[[1], [2, 0, 1]], ids=[[0], [0, 1, 1]], s=[[b"y", b"zz"], []]),
+    _steps([7], f=[[3.0]]),
+]
+
+
+def _ragged_sequences(tf: Any, messages: Any, single: bool) -> list[Any]:
+    part = tf.io.RaggedFeature
+    parse = tf.io.parse_single_sequence_example if single else tf.io.parse_sequence_example
+    found = parse(
+        tf.reshape(messages, [] if single else [-1]),
+        {"c": part(tf.int64), "pairs": part(tf.int64, "c", [part.UniformRowLength(1)])},
+        {
+            "v": part(tf.int64),
+            "lengths": part(tf.int64, "v", [part.RowLengths("cut")]),
+            "ids": part(tf.int64, "v", [part.ValueRowIds("ids")]),
+            "s": part(tf.string, row_splits_dtype=tf.int64),
+            "f": tf.io.FixedLenSequenceFeature([1], tf.float32, allow_missing=True),
+            "n": tf.io.VarLenFeature(tf.int64),
+        },
+    )
+    out = []
+    for name, value in [pair for features in found for pair in sorted(features.items())]:
+        many = hasattr(value, "nested_row_splits")
+        out += [*value.nested_row_splits, value.flat_values] if many else _flat({name: value})
+    return out
+
+
+expression(
+    "parse-ragged-sequences", [RAGGED_STEPS], lambda tf, m: _ragged_sequences(tf, m, False),
+    ops=("ParseSequenceExampleV2",), one_way="TensorFlow makes a RaggedRange",
+)  # fmt: skip
+for _i in range(4):
+    expression(
+        f"parse-ragged-sequence{_i}", [RAGGED_STEPS[_i : _i + 1]], lambda tf, m: _ragged_sequences(tf, m, True),
+        one_way="TensorFlow makes a RaggedRange",
+    )  # fmt: skip
