@@ -25,7 +25,6 @@ from sparkflow.ops.lookup_mutable import DenseHashTable, MutableHashTable
 from sparkflow.ops.lookup_vocabulary import index_table_from_file, index_to_string_table_from_file
 from sparkflow_runtime.wire.dtypes import string
 
-
 MutableDenseHashTable = DenseHashTable
 
 

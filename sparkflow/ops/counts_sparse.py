@@ -32,7 +32,7 @@ def _sparse_rule(op: Operation) -> list[Dims]:
 
 
 _COUNTS = "output_indices: int64, output_values: output_type, output_dense_shape: int64"
-_BOUNDS = {"minlength": -1, "maxlength": -1}
+_BOUNDS: dict[str, Any] = {"minlength": -1, "maxlength": -1}
 op("DenseCountSparseOutput", f"values: T, weights: output_type -> {_COUNTS}", _dense_rule, **_BOUNDS)
 op(
     "SparseCountSparseOutput",
@@ -50,9 +50,9 @@ def sparse_bincount(
 ) -> SparseTensor:  # fmt: skip
     """How often each number of at least 0 occurs in values, or the sums of its weights.
 
-    values: a tensor, SparseTensor or RaggedTensor of int32 or int64; weights: of its kind and places. axis 0 or None: of
-    all values, a SparseTensor [largest + 1]; axis -1: of each row, [rows, largest + 1]. maxlength: larger numbers are
-    left out, and that is the last size; minlength: its least. binary_output: 1 where a number occurs at all.
+    values: a tensor, SparseTensor or RaggedTensor of int32 or int64; weights: of its kind and places. axis 0 or None:
+    of all values, a SparseTensor [largest + 1]; axis -1: of each row, [rows, largest + 1]. maxlength: larger numbers
+    are left out, and that is the last size; minlength: its least. binary_output: 1 where a number occurs at all.
     """
     if weights is not None and binary_output:
         raise ValueError("sparse.bincount: binary_output and weights exclude each other")

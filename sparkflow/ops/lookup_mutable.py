@@ -101,8 +101,9 @@ class DenseHashTable(ChangingTable):
     """A table that ops fill and change, of buckets: a key may be a vector, as wide as empty_key.
 
     empty_key, deleted_key: what stands in buckets without a key; they differ, and are refused as keys
-    (InvalidArgumentError). initial_num_buckets: a power of 2 from 4 on, doubled when eight tenths are taken; None: 2^17.
-    checkpoint: a Saver of all variables saves it too, as <name>-keys and -values, the buckets as they are.
+    (InvalidArgumentError). initial_num_buckets: a power of 2 from 4 on, doubled when eight tenths are taken; None:
+    2^17. checkpoint: a Saver of all variables saves it too, as <name>-keys and -values, the buckets as they
+    are.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class DenseHashTable(ChangingTable):
         super().__init__(key_dtype, value_dtype)
         if experimental_is_anonymous:
             raise UnimplementedError(
-                "DenseHashTable: a table without a name (experimental_is_anonymous) is not supported"
+                "DenseHashTable: experimental_is_anonymous, a table without a name, is not supported"
             )
         self._default_value = convert_to_tensor(default_value, self._value_dtype, "default_value")
         inputs = [

@@ -34,7 +34,7 @@ def _parsed_sequences(op: Operation) -> list[Dims]:
     if rows is None:
         lists_of = 3 * len(a["feature_list_sparse_types"]) + 2 * len(a["feature_list_dense_types"]) + 3 * ragged[1]
         return [None] * (3 * len(a["context_sparse_types"]) + len(a["Tcontext_dense"]) + 2 * ragged[0] + lists_of)
-    splits = (None if not rows or rows[0] is None else rows[0] + 1,)
+    splits: Dims = (None if not rows or rows[0] is None else rows[0] + 1,)
     own: list[Dims] = [(None,)] * ragged[0] + [splits] * ragged[0]
     listed: list[Dims] = [(None,)] * ragged[1] + [splits] * ragged[1] + [(None,)] * ragged[1]
     n = len(rows)
@@ -176,7 +176,8 @@ def parse_sequence_example(
 
     sequence_features: FixedLenSequenceFeature ([n, most steps, ...shape], filled up with zeros or empty strings;
     lengths has the steps of each message, int64 [n]), VarLenFeature (SparseTensor [n, most steps, most]) or
-    RaggedFeature (RaggedTensor [n, steps, ...]; its partitions cut each step). Raises InvalidArgumentError in the step as `parse_example` does.
+    RaggedFeature (RaggedTensor [n, steps, ...]; its partitions cut each step). Raises
+    InvalidArgumentError in the step as `parse_example` does.
     """
     spec = _Sequences(context_features, sequence_features)
     own, sequences, lengths = _parsed_by_v2(spec, serialized, example_names, name or "ParseSequenceExample", False)

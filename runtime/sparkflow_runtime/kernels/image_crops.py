@@ -144,8 +144,8 @@ def _add(xp: Any, out: Any, at: tuple[Any, Any, Any], values: Any) -> None:
 def _cut_grad_boxes(xp: Any, grads: Any, image: Any, boxes: Any, box_ind: Any) -> Any:
     if grads.ndim != 4 or image.ndim != 4 or 0 in grads.shape[1:3] or grads.shape[3:] != image.shape[3:]:
         raise InvalidArgumentError(
-            f"CropAndResizeGradBoxes: grads and image must be [.., height, width, depth] of one depth and sizes above 0, "
-            f"got {list(grads.shape)} and {list(image.shape)}"
+            f"CropAndResizeGradBoxes: grads and image must be [.., height, width, depth] of one depth, of sizes above "
+            f"0; got {list(grads.shape)} and {list(image.shape)}"
         )
     which = _owners("CropAndResizeGradBoxes", boxes, box_ind, image.shape[0])[:, None, None]
     rows, columns = _axes(xp, boxes, grads.shape[1:3], image.shape[1:3])

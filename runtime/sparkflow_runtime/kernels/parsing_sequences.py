@@ -136,9 +136,10 @@ Groups = list[list[Any]]
 
 
 def _parser(node: Node) -> Callable[[Any, Any, Keys, Sequence[bool], Sequence[Any]], Groups]:
-    """A function of messages, their names, the keys (context: sparse, dense; lists: sparse, dense; ragged ones of both),
-    which of the dense lists may be missing, and defaults. Gives the context's indices, values, shapes and dense values,
-    the same of the lists, the steps of the dense ones, and of the ragged ones values and splits, of lists twice."""
+    """A function of messages, their names, the keys (context: sparse, dense; lists: sparse, dense; ragged ones of
+    both), which of the dense lists may be missing, and defaults. Gives the context's indices, values, shapes and dense
+    values, the same of the lists, the steps of the dense ones, and of the ragged ones values and splits, of lists
+    twice."""
     a = node.attrs
     types = [
         a["context_sparse_types"],
@@ -159,7 +160,7 @@ def _parser(node: Node) -> Callable[[Any, Any, Keys, Sequence[bool], Sequence[An
     sizes = np.array([-1] * len(list_sparse) + [math.prod(dims) for dims in list_dims], np.int64)
 
     def run(serialized: Any, names: Any, keys: Keys, may_miss: Sequence[bool], defaults: Sequence[Any]) -> Groups:
-        *keys, own, listed = keys if len(keys) > 4 else (*keys, [], [])
+        own, listed = keys[4:] or ([], [])
         examples = Examples(serialized, names, (*keys[0], *keys[1], *own), singles, "SequenceExample")
         lists = _Lists(examples, [*keys[2], *keys[3], *listed], kinds, sizes, bool(listed))
         sparse = sparse_columns(examples, range(first), context_sparse)

@@ -29,7 +29,8 @@ class TableSpec(NamedTuple):
 class Table:
     """Thread-safe. A key's value is a row of one array, so that many keys are found at the cost of one take.
 
-    Keys are Python's numbers or bytes objects: what `tolist` makes of an array; where they are vectors, tuples of those.
+    Keys are Python's numbers or bytes objects: what `tolist` makes of an array; where they are vectors, tuples of
+    those.
     """
 
     def __init__(self, name: str, spec: TableSpec):
