@@ -7,7 +7,6 @@ import binascii
 import math
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -233,59 +232,6 @@ def _all_parts(array: Any, at: Any, count: Any) -> np.ndarray | None:
     ends = starts + np.maximum(count.reshape(-1), 0)
     parts = (s[a:b] for s, a, b in zip(flat, starts.tolist(), ends.tolist()))
     return np.fromiter(parts, object, array.size).reshape(array.shape)
-
-
-@lru_cache(256)
-def _compiled(pattern: bytes) -> re.Pattern[bytes]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise InvalidArgumentError(f"Invalid pattern: {pattern.decode(errors='replace')}, error: {error}") from None
-
-
-def _replaced(x: Any, pattern: Any, rewrite: Any, every: bool) -> Any:
-    found = _compiled(as_bytes(texts(pattern).item()))
-    by = _rewriting(as_bytes(texts(rewrite).item()), found.groups, every)
-    return texts(x) if by is None else each(x, lambda s: found.sub(by, s, count=0 if every else 1))
-
-
-_REWRITTEN = re.compile(rb"\\(.?)", re.DOTALL)
-
-
-def _rewriting(rewrite: bytes, groups: int, every: bool) -> bytes | None:
-    """RE2's rewriting as Python's: \\0 to \\9 are groups of one digit, two backslashes one. None leaves every string
-    as it is: a group that the pattern has not. Of anything else behind a backslash RE2 writes what comes before it, or
-    replaces nothing where it is to do so once."""
-    marks = list(_REWRITTEN.finditer(rewrite))
-    if any(m[1].isdigit() and int(m[1]) > groups for m in marks):
-        return None
-    wrong = next((m.start() for m in marks if m[1] != b"\\" and not m[1].isdigit()), None)
-    if wrong is not None and not every:
-        return None
-    return _REWRITTEN.sub(lambda m: rb"\\" if m[1] == b"\\" else b"\\g<%b>" % m[1], rewrite[:wrong])
-
-
-@kernel("RegexReplace")
-def _regex_replace(xp: Any, x: Any, pattern: Any, rewrite: Any, *, replace_global: bool = True) -> Any:
-    return _replaced(x, pattern, rewrite, replace_global)
-
-
-@kernel("StaticRegexReplace")
-def _static_replace(xp: Any, x: Any, *, pattern: Any, rewrite: Any, replace_global: bool = True) -> Any:
-    return _replaced(x, pattern, rewrite, replace_global)
-
-
-kernel("RegexFullMatch")(lambda xp, x, pattern: _matched(x, texts(pattern).item()))
-
-
-@kernel("StaticRegexFullMatch")
-def _static_match(xp: Any, x: Any, *, pattern: Any) -> Any:
-    return _matched(x, pattern)
-
-
-def _matched(x: Any, pattern: Any) -> Any:
-    found = _compiled(as_bytes(pattern))
-    return each(x, lambda s: found.fullmatch(s) is not None, np.bool_)
 
 
 def _sparse(rows: list[list[bytes]]) -> Any:

@@ -49,6 +49,7 @@ from sparkflow_runtime.kernels import (
     strings,
     strings_coded,
     strings_ngrams,
+    strings_regex,
     strings_unicode,
     summary_media,
     tables,

@@ -1,0 +1,108 @@
+"""Strings against patterns of RE2: matched as a whole, and rewritten."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.regex_patterns import compiled
+from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.strings import each, texts
+from sparkflow_runtime.wire.tensor_proto import as_bytes
+
+_KEPT = "surrogateescape"  # how bytes that are no UTF-8 go through texts
+
+
+def _text(string: bytes) -> str:
+    return string.decode(errors=_KEPT)
+
+
+# ---------------------------------------------------------------------- matching
+
+
+def _matched(x: Any, pattern: Any) -> Any:
+    found = compiled(as_bytes(pattern)).found
+    return each(x, lambda s: found.fullmatch(_text(s)) is not None, np.bool_)
+
+
+kernel("RegexFullMatch")(lambda xp, x, pattern: _matched(x, texts(pattern).item()))
+kernel("StaticRegexFullMatch")(lambda xp, x, *, pattern: _matched(x, pattern))
+
+
+# ---------------------------------------------------------------------- rewriting
+
+
+@kernel("RegexReplace")
+def _regex_replace(xp: Any, x: Any, pattern: Any, rewrite: Any, *, replace_global: bool = True) -> Any:
+    return _replaced(x, texts(pattern).item(), texts(rewrite).item(), replace_global)
+
+
+@kernel("StaticRegexReplace")
+def _static_replace(xp: Any, x: Any, *, pattern: Any, rewrite: Any, replace_global: bool = True) -> Any:
+    return _replaced(x, pattern, rewrite, replace_global)
+
+
+def _replaced(x: Any, pattern: Any, rewrite: Any, every: bool) -> Any:
+    own = compiled(as_bytes(pattern))
+    by = _rewriting(_text(as_bytes(rewrite)), own.found.groups, every)
+    if by is None:
+        return texts(x)
+    if every and own.may_be_empty and by:
+        replace = _each_replaced if own.lazy else _all_replaced
+        change: Callable[[str], str] = lambda s: replace(own.found, by, s)  # noqa: E731
+    else:
+        change = lambda s: own.found.sub(by, s, count=0 if every else 1)  # noqa: E731
+    return each(x, lambda s: change(_text(s)).encode(errors=_KEPT))
+
+
+def _all_replaced(pattern: re.Pattern[str], by: str, text: str) -> str:
+    """As RE2 replaces, for which nothing at the end of a match is no match."""
+    last, alike = -1, "\\" not in by
+
+    def put(match: re.Match[str]) -> str:
+        nonlocal last
+        start, end = match.span()
+        if start == end == last:
+            return ""
+        last = end
+        return by if alike else match.expand(by)
+
+    return pattern.sub(put, text)
+
+
+def _each_replaced(pattern: re.Pattern[str], by: str, text: str) -> str:
+    """The same one by one: where nothing stands at the end of a match, RE2 does not look for something there."""
+    out, at, last = [], 0, -1
+    while at <= len(text) and (match := pattern.search(text, at)):
+        start, end = match.span()
+        out.append(text[at:start])
+        if start == end == last:
+            out.append(text[end : end + 1])
+            at, last = end + 1, -1
+            continue
+        out.append(match.expand(by))
+        at = last = end
+    return "".join([*out, text[at:]])
+
+
+_MARK = re.compile(r"\\(.?)", re.DOTALL)
+
+
+def _rewriting(rewrite: str, groups: int, every: bool) -> str | None:
+    """RE2's rewriting as Python's: \\0 to \\9 are groups of one digit, two backslashes one. None leaves every string
+    as it is: a group that the pattern has not. Of anything else behind a backslash RE2 writes what comes before it, or
+    replaces nothing where it is to do so once."""
+    marks = list(_MARK.finditer(rewrite))
+    if any(_is_group(m[1]) and int(m[1]) > groups for m in marks):
+        return None
+    wrong = next((m.start() for m in marks if m[1] != "\\" and not _is_group(m[1])), None)
+    if wrong is not None and not every:
+        return None
+    return _MARK.sub(lambda m: r"\\" if m[1] == "\\" else f"\\g<{m[1]}>", rewrite[:wrong])
+
+
+def _is_group(char: str) -> bool:
+    return char.isascii() and char.isdigit()
