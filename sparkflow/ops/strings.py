@@ -246,6 +246,8 @@ def reduce_join(
     """The strings along the axes, joined, the first axis of the list running fastest; all of them in reading order."""
     inputs = convert_to_tensor(inputs, dtypes.string)
     axes = reduction_indices if axis is None else axis
+    if axes is None and inputs._shape is not None:
+        axes = convert_to_tensor(list(range(len(inputs._shape)))[::-1], dtypes.int32)
     axes = array.reverse(math_reduce.all_axes(inputs), [0]) if axes is None else axes
     attrs = {"keep_dims": bool(keep_dims or keepdims), "separator": separator}
     return apply_op("ReduceJoin", [inputs, axes], attrs, name)

@@ -26,6 +26,8 @@ _CELLS = 1 << 16  # read at once by the loop, whose notes of them stay in a proc
 def _decode_csv(node: Node) -> Callable[..., Any]:
     delimiter, quotes = node.attr("field_delim", ","), node.attr("use_quote_delim", True)
     missing, chosen = node.attr("na_value", ""), list(node.attr("select_cols") or ())
+    if len(delimiter) != 1:
+        raise InvalidArgumentError(f"DecodeCSV: field_delim should be only 1 character, got {delimiter!r}")
     types = node.attrs["OUT_TYPE"]
     form = _Form(delimiter, quotes, missing.encode(), chosen, types)
 
@@ -142,7 +144,7 @@ def _plain_columns(
         return None
     columns: list[Any] = list(zip(*rows))
     if chosen:
-        columns = [columns[i] for i in chosen if i < len(columns)]
+        columns = [columns[i] for i in chosen] if max(chosen) < len(columns) else []
     if len(columns) != len(types) or any(b"" in column or missing in column for column in columns):
         return None
     try:
@@ -167,7 +169,12 @@ def _value_by_value(
     columns: list[list[Any]] = [[] for _ in types]
     for number, line in enumerate(lines):
         fields = _fields(line.decode(errors="surrogateescape"), delimiter, quotes)
-        if chosen and max(chosen) < len(fields):
+        if chosen and max(chosen) >= len(fields):
+            raise InvalidArgumentError(
+                f"Expect at least {max(chosen) + 1} fields, of which {chosen} are selected, but have {len(fields)} in "
+                f"record {number}"
+            )
+        if chosen:
             fields = [fields[i] for i in chosen]
         if len(fields) != len(types):
             raise InvalidArgumentError(f"Expect {len(types)} fields but have {len(fields)} in record {number}")

@@ -97,6 +97,7 @@ def _decode_raw(xp: Any, x: Any, *, out_type: DType, little_endian: bool = True)
 
 # ---------------------------------------------------------------------- numbers
 
+_HEX = re.compile(rb"\s*[+-]?0x([0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(p[+-]?\d+)?\s*$", re.I)  # of floats, as C reads them
 _LIKE_C = re.compile(rb"\s*[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?|nan)\s*$", re.I)
 
 
@@ -108,6 +109,8 @@ def number(text: bytes, dtype: DType) -> Any:
             if not dtype.min <= value <= dtype.max or b"_" in text:
                 raise ValueError
             return value
+        if _HEX.match(text):
+            return float.fromhex(text.decode())
         if not _LIKE_C.match(text):
             raise ValueError
         return float(text)
@@ -275,7 +278,8 @@ def _split_at(flat: list[bytes], cut: bytes) -> Any:
 @kernel("StringSplitV2", multi=True)
 def _split_v2(xp: Any, x: Any, sep: Any, *, maxsplit: int = -1) -> Any:
     cut = as_bytes(texts(sep).item())
-    rows = [s.split(cut or None, maxsplit) for s in texts(x).reshape(-1).tolist()]
+    flat = texts(x).reshape(-1).tolist()
+    rows = [s.split(cut or None, maxsplit) for s in flat] if maxsplit else [[s] for s in flat]
     if not cut and maxsplit > 0:  # what follows the last piece is one too, even if it is nothing
         rows = [[*row, b""] if len(row) == maxsplit else row for row in rows]
     return _sparse(rows)

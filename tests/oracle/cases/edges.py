@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sparkflow_runtime.wire.dtypes import as_dtype
 from tests.oracle.cases.table import cases
 from tests.oracle.cases.values import i32, strings
 from tests.oracle.compare import Tolerance
@@ -47,6 +48,27 @@ cases(
         ("other-depth", [np.zeros((1, 2, 2, 1), d), np.ones((1, 2, 2, 2), d), _BOX, i32(0)]),
     ],
 )
+cases(
+    "StringToNumber",
+    ("string",),
+    lambda d: [
+        (text.strip(), [strings(text)], {"out_type": as_dtype("float32")})
+        for text in ("0x1F", " -0X1.8p1 ", "0x.8", "0x", "0xg", "0x1p", "0b1", "1e", "+.5")
+    ],
+)
+cases(
+    "DecodeCSV",
+    ("string",),
+    lambda d: [
+        (
+            f"{line}{chosen}",
+            [strings(line), [strings("a"), strings("b")]],
+            {"OUT_TYPE": [as_dtype("string")] * 2, "select_cols": chosen},
+        )
+        for line in ("1,2", "1,2,3", "1", "")
+        for chosen in ([0, 1], [0, 2], [1, 2], [0, 5])
+    ],
+)
 _EMPTY = np.empty((2, 0, 3), object)
 
 cases("AsString", ("bool",), lambda d: [("wide", [np.array([True, False])], {"width": 8, "fill": "0"})])
@@ -66,7 +88,7 @@ cases(
     ("string",),
     lambda d: [
         (f"to-the-end{n}", [strings("a b", " a b ", "a", "a b c", ""), np.array(b"", object)], {"maxsplit": n})
-        for n in (1, 2, 3, -1)
+        for n in (0, 1, 2, 3, -1)
     ],
 )
 cases("NthElement", ("float32",), lambda d: [("vector-n", [np.array([3, 1, 2], d), i32(2)])])
