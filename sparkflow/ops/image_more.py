@@ -154,7 +154,7 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: st
         if own.is_integer and want.is_integer:
             if own.max > want.max:
                 return change(math.floordiv(image, (own.max + 1) // (want.max + 1)), want)
-            return math.multiply(math.cast(image, want), convert_to_tensor((want.max + 1) // (own.max + 1), want))
+            return math.multiply(change(image, want), convert_to_tensor((want.max + 1) // (own.max + 1), want))
         if own.is_integer:
             return math.multiply(math.cast(image, want), convert_to_tensor(1.0 / own.max, want))
         if want.is_integer:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from math import ceil as ceil_of
 from typing import Any
 
+import numpy as np
+
 from sparkflow.framework import shapes
 from sparkflow.framework.apply import apply_op, convert_to_tensor
 from sparkflow.framework.constant_value import constant_value
@@ -188,16 +190,36 @@ to_bfloat16 = _caster(dtypes.bfloat16, "ToBFloat16")
 
 
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
-    """cast, with what lies outside dtype's range taken to its ends."""
+    """cast, with what lies outside dtype's range taken to its ends, or to the nearest numbers that value's type has.
+
+    Of complex numbers the real parts, where dtype is real.
+    """
     want = dtypes.as_dtype(dtype)
     with get_default_graph().name_scope(name or "saturate_cast") as scope:
         value = convert_to_tensor(value, name="value")
+        if value.dtype.is_complex and want.is_complex:
+            return cast(value, want, scope)
+        if value.dtype.is_complex:
+            value = cast(value, value.dtype.real_dtype)
         source = value.dtype.base_dtype
-        if source.min < want.min:
-            value = maximum(value, convert_to_tensor(want.min, source))
-        if source.max > want.max:
-            value = minimum(value, convert_to_tensor(want.max, source))
+        least, most, infinite = want.real_dtype.min, want.real_dtype.max, source.is_floating and want.is_integer
+        if source.is_floating:
+            own = float(source.min), float(source.max)
+        else:
+            own = source.min, source.max
+        if own[0] < least or infinite:
+            value = maximum(value, convert_to_tensor(_inside(builtins.max(least, own[0]), source), source))
+        if own[1] > most or infinite:
+            value = minimum(value, convert_to_tensor(_inside(builtins.min(most, own[1]), source), source))
         return cast(value, want, scope)
+
+
+def _inside(limit: Any, source: dtypes.DType) -> Any:
+    """The limit as a number of this type that is not beyond it: 2 ** 31 - 1 is none of float32, 2 ** 31 is too large."""
+    if source.is_integer:
+        return limit
+    found = source.np.type(float(limit))
+    return np.nextafter(found, source.np.type(0)) if builtins.abs(float(found)) > builtins.abs(limit) else found
 
 
 # ---------------------------------------------------------------------- sums of lists

@@ -109,3 +109,19 @@ def test_gradients_of_boxes_need_cells() -> None:
     parts = [np.zeros((1, 0, 2, 1), np.float32), np.ones((1, 2, 2, 1), np.float32), [[0.0, 0, 1, 1]], [0]]
     with pytest.raises(tf.errors.InvalidArgumentError, match="above 0"):
         _run(apply_op("CropAndResizeGradBoxes", parts, {}))
+
+
+@pytest.mark.parametrize("source", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+def test_casts_that_saturate_end_inside_the_range(source: Any, kind: str) -> None:
+    """A float32 of 1e10 came to -2 ** 31 as int32."""
+    x = np.array([np.inf, -np.inf, 1e4, -1e4, 3]).astype(source)
+    found, limits, own = _run(tf.saturate_cast(x, kind)), np.iinfo(kind), ml_dtypes.finfo(source)
+    least, most = max(limits.min, float(own.min)), min(limits.max, float(own.max))
+    wanted = [min(max(float(v), least), most) for v in x]
+    np.testing.assert_allclose(found.astype(float), wanted, rtol=1e-2)
+
+
+def test_images_of_signed_numbers_saturate_before_they_are_scaled() -> None:
+    image = tf.image.convert_image_dtype(np.array([-1, 1, 127], np.int8), tf.uint8, saturate=True)
+    assert _run(image).tolist() == [0, 2, 254]

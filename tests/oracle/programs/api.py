@@ -62,6 +62,15 @@ expression(
     [X * 9],
     lambda tf, x: [tf.to_int32(x), tf.to_double(x), tf.cast(x, tf.bool), tf.saturate_cast(x * 1e10, tf.int16)],
 )
+for _kind in ("int8", "uint8", "int32", "uint32"):  # of int64 TensorFlow itself goes beyond the end
+    expression(
+        f"saturate-{_kind}",
+        [np.array([np.inf, -np.inf, 1e4, -1e4, 3, -1, 3e38], np.float32)],
+        lambda tf, x, k=_kind: [
+            tf.saturate_cast(tf.cast(x, s) if s else x, k)
+            for s in (None, "float16", "bfloat16", "float64", "complex64")
+        ],
+    )
 expression(
     "functions",
     [P],
