@@ -215,7 +215,7 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
 
 
 def _inside(limit: Any, source: dtypes.DType) -> Any:
-    """The limit as a number of this type that is not beyond it: 2 ** 31 - 1 is none of float32, 2 ** 31 is too large."""
+    """The limit, or the number of this type before it: 2 ** 31 - 1 is none of float32, and 2 ** 31 is too large."""
     if source.is_integer:
         return limit
     found = source.np.type(float(limit))
