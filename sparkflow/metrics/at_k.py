@@ -8,7 +8,7 @@ from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import get_default_graph
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.metrics.streaming import Collections, add_to, metric_variable, published, weights_for
-from sparkflow.ops import array, array_join, math, math_reduce, sets, sparse
+from sparkflow.ops import array, array_join, array_select, math, math_reduce, sets, sparse
 from sparkflow.ops.nn import top_k
 from sparkflow.ops.variable_scope import variable_scope
 from sparkflow_runtime.wire.dtypes import float64, int64
@@ -123,20 +123,27 @@ def sparse_precision_at_k(
     return precision_at_k(labels, predictions, *more)
 
 
-def _precisions(labels: Any, predicted: Any, k: int) -> Any:
-    """Of each row the mean, over the ranks that hold a label, of the precision up to there."""
+def _precisions(labels: Any, predicted: Any, k: int, classes: Any) -> Any:
+    """Of each row the mean, over its labels, of the precision up to the rank that holds one: nan of a row without.
+
+    Labels that are no classes do not count, those that repeat do; in a SparseTensor all of the first are one label,
+    and so are the second.
+    """
     nothing = int64.min
     if isinstance(labels, SparseTensor):
         known = sparse.sparse_tensor_to_dense(labels, nothing, validate_indices=False)
-        count = _sizes(labels)
+        beyond = math.greater_equal(labels.values, classes)
+        values = array_select.where(beyond, array.zeros_like(labels.values) - 1, labels.values)
+        count = _sizes(SparseTensor(labels.indices, values, labels.dense_shape))
     else:
         known = labels
-        count = _sizes(sets.set_intersection(labels, labels))
+        inside = math.logical_and(math.greater_equal(labels, 0), math.less(labels, classes))
+        count = math_reduce.reduce_sum(math.cast(inside, float64), -1)
     same = math.equal(array.expand_dims(predicted, -1), array.expand_dims(known, -2))
     hits = math.cast(math_reduce.reduce_any(same, -1), float64)
     ranks = math.cast(math.range(1, k + 1), float64)
     summed = math_reduce.reduce_sum(math_reduce.cumsum(hits, -1) / ranks * hits, -1)
-    return math.div_no_nan(summed, math.minimum(count, convert_to_tensor(k, float64)))
+    return math.divide(summed, math.minimum(count, convert_to_tensor(k, float64)))
 
 
 def average_precision_at_k(
@@ -148,8 +155,9 @@ def average_precision_at_k(
     if k < 1:
         raise ValueError(f"Invalid k={k}.")
     with variable_scope(name, f"average_precision_at_{k}"):
-        predicted = math.cast(top_k(predictions, k)[1], int64)
-        found = _precisions(_as_labels(labels, predicted), predicted, k)
+        predictions = convert_to_tensor(predictions)
+        predicted, classes = math.cast(top_k(predictions, k)[1], int64), array.shape(predictions, out_type=int64)[-1]
+        found = _precisions(_as_labels(labels, predicted), predicted, k, classes)
         weights = weights_for(weights, found)
         if weights is None:
             number = math.cast(array.size(found), float64)

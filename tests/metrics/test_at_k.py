@@ -42,6 +42,19 @@ def test_at_k(graph: Any, k: int) -> None:
     assert np.isclose(_run(lambda y, s: tf.metrics.average_precision_at_k(y, s, k), LABELS, SCORES), want)
 
 
+@pytest.mark.parametrize(
+    "labels, wanted",
+    [([1, -1], 1), ([-1, 0], 0.5), ([5, 0], 0.5), ([0, 0], 0.25), ([0, 1], 1), ([2, 1], 0.5), ([-1, -1], np.nan)],
+)
+def test_labels_that_are_no_classes_are_not_missed(graph: Any, labels: list[int], wanted: float) -> None:
+    """A row padded with -1 had half its precision; the values are TensorFlow's."""
+    _, update = tf.metrics.average_precision_at_k(tf.constant([labels], tf.int64), [[0.1, 0.9, 0.05]], 2)
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        found = session.run(update)
+    np.testing.assert_allclose(found, wanted)
+
+
 def test_trade_offs(graph: Any) -> None:
     truth, chance = LABELS[:, 0] > 1, SCORES[:, 0]
     found = _run(lambda y, p: tf.metrics.sensitivity_at_specificity(y, p, 0.5), truth, chance)
