@@ -117,20 +117,20 @@ def check_ranks(op: Operation) -> None:
     """Raises InvalidArgumentError where an input's static shape has another rank than the op takes."""
     if op.type not in RANKS:
         return
-    for place, (name, low, high) in _places(op):
-        dims = op.inputs[place]._shape
+    inputs = op.inputs
+    places = _PLACES.get((op.type, len(inputs)))
+    for place, low, high, name in _places(op) if places is None else places:
+        dims = inputs[place]._shape
         if dims is not None and not low <= len(dims) <= high:
             raise InvalidArgumentError(f"{op.type}: {name} must be {_said(low, high)}, got shape {show(dims)}")
 
 
-_Place = tuple[int, tuple[str, int, int]]
-_SAME: dict[str, list[_Place]] = {}  # of ops whose inputs are always as many
+_Place = tuple[int, int, int, str]
+_PLACES: dict[tuple[str, int], list[_Place]] = {}  # op and number of inputs, which tells how long its lists are
 
 
 def _places(op: Operation) -> list[_Place]:
     """Which input may have which ranks, and what it is called."""
-    if op.type in _SAME:
-        return _SAME[op.type]
     ranks, found, at = RANKS[op.type], [], 0
     for arg in op.spec.inputs:
         if arg.is_list:
@@ -138,11 +138,9 @@ def _places(op: Operation) -> list[_Place]:
         else:
             count = 1
         if arg.name in ranks:
-            found += [(i, (arg.name, *ranks[arg.name])) for i in range(at, at + count)]
+            found += [(i, *ranks[arg.name], arg.name) for i in range(at, at + count)]
         at += count
-    if not any(arg.is_list for arg in op.spec.inputs):
-        _SAME[op.type] = found
-    return found
+    return _PLACES.setdefault((op.type, len(op.inputs)), found)
 
 
 def _said(low: int, high: int) -> str:

@@ -61,11 +61,17 @@ def test_numbers_that_are_too_large(kind: str, text: bytes) -> None:
         numbers([b"1", text, b"2"], kind)
 
 
-@pytest.mark.parametrize("text", [b"", b"-", b".", b"1_0", b"x", b"1 2", b"0x10", b"1e", b"--1", b"1e5x"])
+@pytest.mark.parametrize("text", [b"", b"-", b".", b"1_0", b"x", b"1 2", b"0x", b"1e", b"--1", b"1e5x"])
 @pytest.mark.parametrize("kind", ["int64", "float32"])
 def test_what_is_no_number(kind: str, text: bytes) -> None:
     with pytest.raises(InvalidArgumentError, match=f"could not correctly convert string: {text.decode()} to {kind}"):
         numbers([b"1", text, b"2"], kind)
+
+
+def test_hexadecimal_numbers_are_floats_alone() -> None:
+    assert numbers([b"1", b"0x10", b" -0X1.8p1 "], "float32").tolist() == [1, 16, -3]
+    with pytest.raises(InvalidArgumentError, match="0x10 to int64"):
+        numbers([b"0x10"], "int64")
 
 
 ROWS = [b"a,b,c", b"", b",", b"a", b",a,,b,", b",,,", b"ab,cd\0,e", b"x;y,z;"]
