@@ -161,7 +161,7 @@ def test_a_cluster_in_this_process(graph: Any) -> None:
             server.stop()
 
 
-def test_variables_go_to_tasks_in_turn() -> None:
+def test_variables_go_to_tasks_in_turn(graph: Any) -> None:
     chooser = framework.VariableDeviceChooser(num_tasks=2, replica=1)
     found = [framework.variable(f"v{i}", [2], device=chooser).device for i in range(3)]
     assert found == [f"/job:ps/replica:1/task:{i}/device:CPU:0" for i in (0, 1, 0)]

@@ -12,6 +12,8 @@ from sparkflow.framework.allowed_ranks import RANKS
 from sparkflow.framework.apply import apply_op
 from sparkflow.framework.registry import lookup, registered
 
+pytestmark = pytest.mark.usefixtures("graph")
+
 _X = np.zeros((2, 3), np.float32)
 
 

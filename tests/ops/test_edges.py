@@ -11,6 +11,8 @@ import pytest
 import sparkflow as tf
 from sparkflow.framework.apply import apply_op
 
+pytestmark = pytest.mark.usefixtures("graph")
+
 
 def _run(fetches: Any) -> Any:
     with tf.Session() as sess:

@@ -6,6 +6,8 @@ import pytest
 
 import sparkflow as tf
 
+pytestmark = pytest.mark.usefixtures("graph")
+
 
 def test_each_step_takes_from_the_queue_of_its_index() -> None:
     queues = [tf.FIFOQueue(10, [tf.int32], [[]]) for _ in range(3)]

@@ -8,6 +8,8 @@ import pytest
 
 import sparkflow as tf
 
+pytestmark = pytest.mark.usefixtures("graph")
+
 
 def _run(tensor: Any) -> list[Any]:
     with tf.Session() as sess:
