@@ -26,7 +26,7 @@ from distributed import Client, Future, Queue, default_client, get_worker
 from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
 from sparkflow_connectors.dask_schema import arrow_schema
-from sparkflow_connectors.dask_slots import Liveness, Patience, Slots, silence_s, within, workers_now
+from sparkflow_connectors.dask_slots import Liveness, Slots, silence_s, within, workers_now
 from sparkflow_connectors.dask_tfrecord import read_tfrecord, to_tfrecord
 from sparkflow_connectors.job import Job, job_of
 from sparkflow_connectors.local import as_table, with_predictions
@@ -36,6 +36,7 @@ from sparkflow_connectors.rows import frame_pieces
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_name, check_partitioning, resolve
 from sparkflow_connectors.variable_tables import Rows, write
+from sparkflow_connectors.waiting import Patience
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
 
@@ -223,6 +224,9 @@ class DaskRun:
         for text in lost.values():  # a role ends well when all have told the driver their results, and not before
             log.warning("%s, after the training: the end of its task is not waited for", text)
         return True
+
+    def unheard(self) -> None:
+        """The threads were claimed before."""
 
     def cancel(self) -> None:
         """Dask does not stop a running task: end the children, which ends the tasks that host them.

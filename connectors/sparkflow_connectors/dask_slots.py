@@ -20,13 +20,13 @@ from typing import Any
 from distributed import Client
 from distributed.metrics import time as cluster_time
 
+from sparkflow_connectors.waiting import CLAIM_TIMEOUT_S, Patience
 from sparkflow_runtime.wire.errors import FailedPreconditionError, UnavailableError
 
-CLAIM_TIMEOUT_S = 600.0  # for other trainings to end
 RETURN_TIMEOUT_S = 30.0  # for lost workers to come back
 SILENCE_SLACK_S = 20.0
 _ASK_EVERY_S = 0.5
-_FIRST_WORD_S, _WORD_EVERY_S = 2.0, 30.0
+_FIRST_WORD_S = 2.0
 _FORGET_WAITING_S = 10.0
 _ANSWER_S = 30.0
 _EXTENSION = "sparkflow-slots"
@@ -168,7 +168,7 @@ class Slots:
         """
         here = f"{who} (process {os.getpid()} on {socket.gethostname()})"
         request = Request(self._token, run_id, self._client.id, here, workers)
-        patience = Patience()
+        patience = Patience(_FIRST_WORD_S)
         while True:
             answer: Answer = self._client.run_on_scheduler(_ask, request, silent_s)
             if answer.addresses:
@@ -178,24 +178,6 @@ class Slots:
 
     def release(self, run_id: str) -> None:
         self._client.run_on_scheduler(_release, self._token, run_id)
-
-
-class Patience:
-    """How long something has been waited for, and when it is time to say so."""
-
-    def __init__(self) -> None:
-        self._since_s: dict[str, float] = {}
-        self._next_word_s = time.monotonic() + _FIRST_WORD_S
-
-    def waited_s(self, what: str) -> float:
-        """Since the first of an unbroken row of calls for `what`."""
-        self._since_s = {what: self._since_s.get(what, time.monotonic())}
-        return time.monotonic() - self._since_s[what]
-
-    def say(self, text: str, *values: Any) -> None:
-        if time.monotonic() >= self._next_word_s:
-            self._next_word_s = time.monotonic() + _WORD_EVERY_S
-            log.info(text, *values)
 
 
 def _wait_on(answer: Answer, workers: int, patience: Patience) -> None:

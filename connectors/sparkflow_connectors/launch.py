@@ -40,6 +40,9 @@ class Run(Protocol):
     def ended(self) -> bool:
         """Whether all roles have ended well. Raises the error with which the cluster says that one failed."""
 
+    def unheard(self) -> None:
+        """Called while no role has said a word. Raises where the cluster will start none."""
+
     def cancel(self) -> None:
         """End every role; none is left when this returns, or the log says which may be."""
 
@@ -171,6 +174,8 @@ def _watch(run: Run, control: DriverControl, state: _Attempt, bar: Any) -> None:
                     _hear_all(control, state)
                     state.tally.show(bar)
                     return
+                if not state.pids:
+                    run.unheard()
             except Exception as error:  # whatever the cluster raises: the roles' own words say more, if there are any
                 engine_error, state.failing_since = error, state.failing_since or time.monotonic()
         if engine_error is not None and _is_final(engine_error):

@@ -33,6 +33,7 @@ from sparkflow_connectors.schema import check_partitioning, resolve
 from sparkflow_connectors.spark_errors import lost, name_errors, unread
 from sparkflow_connectors.spark_files import parallelism, parquet_files
 from sparkflow_connectors.spark_schema import arrow_schema
+from sparkflow_connectors.spark_slots import SlotWatch
 from sparkflow_connectors.spark_stream import TrainingStream, stream
 from sparkflow_connectors.spark_tfrecord import register_tfrecord
 from sparkflow_connectors.spark_transform import transform
@@ -214,6 +215,9 @@ class _JobGroup:
         """A thread with a JVM thread of its own in classic Spark, which is what a job group belongs to."""
         return InheritableThread(**options) if self._context is not None else threading.Thread(**options)
 
+    def watch(self, workers: int) -> SlotWatch:
+        return SlotWatch(self._context, self.name, workers)
+
     def enter(self) -> None:
         """From the thread that runs the job."""
         if self._context is not None:
@@ -233,6 +237,7 @@ class SparkRun:
 
     def __init__(self, spark: SparkSession, rows: DataFrame, job: Job, source: Source):
         self._group = _JobGroup(spark, job)
+        self._slots = self._group.watch(job.workers)
         self._error: Exception | None = None
         self._collected: list[Any] = []
         tasks = rows.mapInArrow(_task(job, source), _RESULT, barrier=True)
@@ -252,6 +257,9 @@ class SparkRun:
         if self._error is not None:
             raise self._error
         return not self._thread.is_alive()
+
+    def unheard(self) -> None:
+        self._slots.look()
 
     def cancel(self) -> None:
         """Spark kills the tasks' Python processes; their children die with them."""

@@ -1,0 +1,58 @@
+"""Whether a Spark job gets task slots: Spark itself queues a barrier stage without a word, and without an end.
+
+It checks a barrier stage against the slots of all executors, busy or not, and then starts its tasks when enough of them
+are free at once: behind another training, a streaming query, or executors that never come, that may be never.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from sparkflow_connectors.waiting import CLAIM_TIMEOUT_S, Patience
+from sparkflow_runtime.wire.errors import FailedPreconditionError
+
+_LOOK_EVERY_S = 1.0
+_FIRST_WORD_S = 15.0  # what Spark counts may be as old as a heartbeat of its executors (10 s)
+_WAITING = "waiting"
+
+log = logging.getLogger("sparkflow")
+
+
+class SlotWatch:
+    """Looks at a job group of classic Spark, once a second at the most. (Over Connect there is nothing to look at.)"""
+
+    def __init__(self, context: Any, group: str, workers: int):
+        self._tracker = None if context is None else context.statusTracker()
+        self._group, self._workers = group, workers
+        self._next_s, self._patience = 0.0, Patience(_FIRST_WORD_S)
+
+    def look(self) -> None:
+        """Raises FailedPreconditionError where none of the group's tasks ran for 600 s though some are to."""
+        if self._tracker is None or time.monotonic() < self._next_s:
+            return
+        self._next_s = time.monotonic() + _LOOK_EVERY_S
+        if not waits(self._tracker, self._group):
+            self._patience = Patience(_FIRST_WORD_S)
+            return
+        waited_s = self._patience.waited_s(_WAITING)
+        others = len(set(self._tracker.getActiveJobsIds()) - set(self._tracker.getJobIdsForGroup(self._group)))
+        held_by = f"other jobs of this application that run now: {others}"
+        if waited_s > CLAIM_TIMEOUT_S:
+            raise FailedPreconditionError(
+                f"Spark ran no task of this training in {waited_s:.0f} s: its {self._workers} tasks need as many free "
+                f"task slots at once; {held_by}. End what holds them, use fewer workers, or give the application "
+                "more cores; see its executors and stages in Spark's UI"
+            )
+        self._patience.say("waiting for %d free task slots of Spark; %s", self._workers, held_by)
+
+
+def waits(tracker: Any, group: str) -> bool:
+    """Whether the group has stages whose tasks are to run, and none of them runs. tracker: a pyspark.StatusTracker."""
+    active = set(tracker.getActiveJobsIds()) & set(tracker.getJobIdsForGroup(group))
+    jobs = [job for i in active if (job := tracker.getJobInfo(i)) is not None]
+    ids = {int(i) for job in jobs for i in job.stageIds}
+    stages = [stage for i in ids if (stage := tracker.getStageInfo(i)) is not None]
+    unfinished = [stage for stage in stages if stage.numCompletedTasks < stage.numTasks]
+    return bool(unfinished) and not any(stage.numActiveTasks for stage in unfinished)

@@ -1,0 +1,86 @@
+"""A Spark cluster whose task slots are held by others: what a training says, and when it gives up."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sparkflow as tf
+from sparkflow_connectors import spark_slots
+
+
+@pytest.fixture
+def held(clusters: Any, tmp_path: Path) -> Iterator[Path]:
+    """Both slots are taken, until the file is there."""
+    free = tmp_path / "free"
+
+    def hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        (free.parent / f"holds-{next(iter(batches)).column(0)[0]}").touch()
+        deadline = time.monotonic() + 120
+        while not free.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield from ()
+
+    rows = clusters.spark.range(0, 2, 1, 2).mapInArrow(hold, "id long")
+    thread = threading.Thread(target=rows.collect, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.glob("holds-*"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    yield free
+    free.touch()
+    thread.join(60)
+
+
+class Freeing(logging.Handler):
+    """Gives the slots back as soon as the training says that it waits."""
+
+    def __init__(self, free: Path) -> None:
+        super().__init__()
+        self.free, self.said = free, ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "free task slots" in record.getMessage() and not self.said:
+            self.said = record.getMessage()
+            self.free.touch()
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_slots, "_FIRST_WORD_S", 0.0)
+
+
+def test_a_training_says_that_it_waits_for_slots(
+    clusters: Any, table: pa.Table, tmp_path: Path, held: Path, at_once: None, none_left: Any
+) -> None:
+    logger, handler = logging.getLogger("sparkflow"), Freeing(held)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        model = clusters.train("spark", table, tmp_path / "out")
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    assert handler.said == "waiting for 2 free task slots of Spark; other jobs of this application that run now: 1"
+    assert model.figures["attempts"] == 1
+    none_left()
+
+
+def test_slots_that_never_come_are_an_error(
+    clusters: Any, table: pa.Table, tmp_path: Path, held: Path, monkeypatch: pytest.MonkeyPatch, none_left: Any
+) -> None:
+    monkeypatch.setattr(spark_slots, "CLAIM_TIMEOUT_S", 2.0)
+    with pytest.raises(tf.errors.FailedPreconditionError, match=r"Spark ran no task of this training in \d+ s: its 2 "):
+        clusters.train("spark", table, tmp_path / "out")
+    assert not (tmp_path / "out").exists(), "nothing half-written"
+    tracker = clusters.spark.sparkContext.statusTracker()
+    assert len(tracker.getActiveJobsIds()) == 1, "the training's job is cancelled, the other one is not"
+    none_left()
