@@ -123,10 +123,17 @@ class Trainer:
             for saver, name in ((self._saver, ""), (self._best_saver, BEST)):
                 state = tf.train.get_checkpoint_state(os.path.join(self.job.checkpoint_dir, name))
                 saver.recover_last_checkpoints(state.all_model_checkpoint_paths if state else [])
-            best_epoch = int(session.run(self.parts.best)[1])
-            self._stop_if_patient(session, self.epoch - best_epoch if best_epoch >= 0 else 0)
+            self._stop_if_patient(session, self.epoch - best if (best := self._best_epoch(session)) >= 0 else 0)
         session.run(self.parts.board.announce_ready)
         self._join(session)
+
+    def _best_epoch(self, session: Any) -> int:
+        """-1 for none. One whose weights are gone is none: the last weights would be given out for them."""
+        epoch = int(session.run(self.parts.best)[1])
+        if epoch >= 0 and tf.train.latest_checkpoint(os.path.join(self.job.checkpoint_dir, BEST)) is None:
+            self._say(f"the weights of the best epoch ({epoch}) are gone from {BEST!r}: the best is sought anew")
+            session.run(self.parts.set_best, {self.parts.best_value: [math.inf, epoch := -1]})
+        return epoch
 
     def _join(self, session: Any) -> None:
         if self.parts.join is not None:

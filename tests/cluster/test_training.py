@@ -207,6 +207,21 @@ def test_resuming_keeps_as_many_checkpoints(clusters: Any, table: pa.Table, tmp_
     assert [h["epoch"] for h in model.figures["history"]] == [7], "a moved directory goes on where it was"
 
 
+def test_a_best_epoch_whose_weights_are_gone_is_none(
+    clusters: Any, table: pa.Table, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The model's weights are of the best epoch that still has some, not of whichever was the last."""
+    caplog.set_level("INFO", "sparkflow")
+    before = clusters.train("local", table, tmp_path, epochs=20)
+    best = min(before.figures["history"], key=lambda h: h["validation_loss"])
+    shutil.rmtree(tmp_path / "best")
+    model = clusters.train("local", table, tmp_path, epochs=30)
+    assert f"the weights of the best epoch ({best['epoch']}) are gone from 'best'" in caplog.text
+    later = min(model.figures["history"], key=lambda h: h["validation_loss"])
+    assert later["validation_loss"] > best["validation_loss"] and later["epoch"] < 30, "else this shows nothing"
+    assert model.checkpoint == str(tmp_path / "best" / f"model.ckpt-{later['global_step']}")
+
+
 def test_early_stopping_is_asked_of_each_run(clusters: Any, table: pa.Table, tmp_path: Path) -> None:
     """A model that cannot get better stops; another run of the same directory without patience goes on."""
 
