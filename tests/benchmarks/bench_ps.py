@@ -29,7 +29,7 @@ ROW, LOOKED_UP = 64, 32
 PS = "/job:ps/task:0"
 
 
-def _module(backend: str) -> Any:
+def module_of(backend: str) -> Any:
     tf = import_module(MODULES[backend])
     if backend == "tensorflow":
         tf.disable_v2_behavior()
@@ -57,7 +57,7 @@ def step_of(tf: Any, case: str) -> tuple[Any, Any]:
 
 
 def serve(backend: str, cluster: str) -> None:
-    server = _module(backend).train.Server(json.loads(cluster), job_name="ps", task_index=0)
+    server = module_of(backend).train.Server(json.loads(cluster), job_name="ps", task_index=0)
     print("ready", flush=True)
     sys.stdin.read()  # until the parent is gone
     del server
@@ -66,7 +66,7 @@ def serve(backend: str, cluster: str) -> None:
 
 def work(backend: str, cluster: str, index: int, cases: list[str]) -> None:
     """On each line that comes, `case seconds`: steps for so long; their times go out as one line."""
-    tf = _module(backend)
+    tf = module_of(backend)
     server = tf.train.Server(json.loads(cluster), job_name="worker", task_index=index)
     with tf.Graph().as_default(), tf.device(f"/job:worker/task:{index}"):
         made = {case: step_of(tf, case) for case in cases}

@@ -22,11 +22,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
-from bench_ps import MODULES, free_ports
+from bench_ps import free_ports, module_of
 
 ROWS, COLUMNS, BATCH, WARM = 20_000, 26, 256, 12
 Model = tuple[Any, Any, list[dict[Any, Any]]]  # the loss, the optimizer, batches to feed
@@ -228,16 +227,8 @@ CASES.remove("labelled")
 # ---------------------------------------------------------------------- processes
 
 
-def library(backend: str) -> Any:
-    tf = import_module(MODULES[backend])
-    if backend == "tensorflow":
-        tf.disable_v2_behavior()
-        tf.logging.set_verbosity(tf.logging.ERROR)
-    return tf
-
-
 def child(backend: str, job: str, task: int, cluster: dict[str, list[str]], case: str, seconds: float) -> None:
-    tf = library(backend)
+    tf = module_of(backend)
     spec = tf.train.ClusterSpec(cluster)
     server = tf.train.Server(spec, job_name=job, task_index=task)
     if job == "ps":
