@@ -113,13 +113,15 @@ def train(engine: Engine, job: Job) -> Model:
     engine.check(job)
     check_model(job, prediction)
     with directory.locked(job.checkpoint_dir), display(f"training on {engine.name}") as bar:
+        failures: list[str] = []
         for attempt in range(1, job.max_restarts + 2):
             try:
                 results = _run_attempt(engine, job, attempt, bar)
-                return _finished(engine, job, prediction, results, attempt)
+                return _finished(engine, job, prediction, results, failures)
             except OpError as error:
                 if _is_final(error) or attempt > job.max_restarts:
                     raise
+                failures.append(str(error))
                 checkpoint = tf.train.latest_checkpoint(job.checkpoint_dir)
                 log.warning(
                     "attempt %d of %d failed: %s. Starting again from %s",
@@ -183,7 +185,7 @@ def _watch(run: Run, control: DriverControl, state: _Attempt, bar: Any) -> None:
             said = state.failure()
             raise (said if said is not None and _is_final(said) else engine_error) from engine_error
         if state.failing_since is not None and _settled(state):
-            raise state.failure() or _as_failure(engine_error, state) from engine_error
+            raise _root_cause(state, engine_error) from engine_error
 
 
 def _hear_all(control: DriverControl, state: _Attempt) -> None:
@@ -205,6 +207,16 @@ def _settled(state: _Attempt) -> bool:
     return _is_final(state.failure()) or time.monotonic() - (state.failing_since or 0.0) > _ROOT_CAUSE_GRACE_S
 
 
+def _root_cause(state: _Attempt, engine_error: Exception | None) -> Exception:
+    """What the roles said; where that is no more than a broken line, also what the engine saw, as how a process ended."""
+    said = state.failure()
+    if said is None:
+        return _as_failure(engine_error, state)
+    if _is_final(said) or not isinstance(engine_error, OpError):
+        return said
+    return UnavailableError(f"{said.message}; then {engine_error.message}")
+
+
 def _as_failure(engine_error: Exception | None, state: _Attempt) -> Exception:
     if engine_error is None:
         return UnavailableError("The roles ended without a word")
@@ -213,7 +225,9 @@ def _as_failure(engine_error: Exception | None, state: _Attempt) -> Exception:
     return UnavailableError(f"The cluster ended the roles: {type(engine_error).__name__}: {engine_error}")
 
 
-def _finished(engine: Engine, job: Job, prediction: PredictionGraph, results: Mapping[int, Any], attempt: int) -> Model:
+def _finished(
+    engine: Engine, job: Job, prediction: PredictionGraph, results: Mapping[int, Any], failures: list[str]
+) -> Model:
     if len(results) < job.workers:
         missing = sorted(set(range(job.workers)) - set(results))
         raise UnavailableError(f"Training ended, but workers {missing} never said that they were done")
@@ -230,7 +244,8 @@ def _finished(engine: Engine, job: Job, prediction: PredictionGraph, results: Ma
         "examples": examples,
         "train_s": train_s,
         "examples_per_s": examples / train_s if train_s else 0.0,
-        "attempts": attempt,
+        "attempts": len(failures) + 1,
+        "failures": failures,
         "cluster": engine.name,
         "history": results[0]["history"],
         "checkpoint": last,

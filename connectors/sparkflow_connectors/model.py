@@ -28,7 +28,8 @@ class Model:
 
     checkpoint: the prefix that its weights are read from (the best epoch's); every task that scores must see it.
     fingerprint: of that checkpoint; a model whose files were replaced by another training's refuses to score.
-    figures: of the training: examples, train_s, examples_per_s, attempts, cluster, history, checkpoint (the last one).
+    figures: of the training: examples, train_s, examples_per_s, attempts, failures (why each attempt
+        but the last ended), cluster, history, checkpoint (the last one).
     """
 
     graph: PredictionGraph

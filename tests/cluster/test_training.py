@@ -63,7 +63,8 @@ def test_figures_and_files(trained: dict[str, Any], engine: str, none_left: Any)
     assert figures["examples"] == 2 * 2 * steps * 64
     assert [h["epoch"] for h in figures["history"]] == [1, 2]
     assert figures["history"][-1]["global_step"] == 2 * steps
-    assert figures["attempts"] == 1 and figures["examples_per_s"] > 0
+    assert figures["failures"] == [] and figures["attempts"] == 1
+    assert figures["examples_per_s"] > 0
     folder = Path(figures["checkpoint"]).parent
     assert list(folder.glob("events.out.tfevents.*"))
     assert tf.train.latest_checkpoint(str(folder)) == figures["checkpoint"]
