@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sparkflow_connectors.columns import DENSE, RAGGED, SPARSE, Column
 from sparkflow_connectors.plain_types import plain_type
+from sparkflow_connectors.uncached import Uncached
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -33,7 +34,7 @@ class Tensor(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(Uncached):
     """A column of a table, of this type, as its Column has it. Raises InvalidArgumentError where the two do not fit.
 
     dtype: of the values. tensors: by name; a sparse or ragged column is `name`, padded to the longest row,

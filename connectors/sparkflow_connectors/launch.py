@@ -29,6 +29,7 @@ from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgume
 _POLL_S = 0.1
 _ROOT_CAUSE_GRACE_S = 3.0
 _SAID = 3  # how many errors of one attempt are told
+_LINE_CHARS = 300
 _RETRYABLE = {errors.UNAVAILABLE, errors.ABORTED, errors.DEADLINE_EXCEEDED, errors.CANCELLED}
 
 log = logging.getLogger("sparkflow")
@@ -208,13 +209,20 @@ def _settled(state: _Attempt) -> bool:
 
 
 def _root_cause(state: _Attempt, engine_error: Exception | None) -> Exception:
-    """What the roles said; where that is no more than a broken line, also what the engine saw, as how a process ended."""
+    """What the roles said; of broken lines, also what the engine saw, as how a process ended."""
     said = state.failure()
     if said is None:
         return _as_failure(engine_error, state)
-    if _is_final(said) or not isinstance(engine_error, OpError):
+    if _is_final(said) or engine_error is None:
         return said
-    return UnavailableError(f"{said.message}; then {engine_error.message}")
+    return UnavailableError(f"{said.message}; then {_in_a_line(engine_error)}")
+
+
+def _in_a_line(error: Exception) -> str:
+    """What a cluster raises may go on with the stack traces of several processes."""
+    text = error.message if isinstance(error, OpError) else f"{type(error).__name__}: {error}"
+    first = text.strip().partition("\n")[0]
+    return first if len(first) <= _LINE_CHARS else f"{first[:_LINE_CHARS]} ..."
 
 
 def _as_failure(engine_error: Exception | None, state: _Attempt) -> Exception:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkflow_connectors.schema import Columns
+from sparkflow_connectors.uncached import Uncached
 from sparkflow_runtime.wire.dtypes import DType
 
 Block = list[np.ndarray]  # an array for each component, of the same rows
@@ -44,7 +45,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(Uncached):
     """The components of a row."""
 
     components: tuple[Component, ...]

@@ -17,7 +17,7 @@ from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job, job_of
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.pace import check_rows
-from sparkflow_connectors.processes import START_TIMEOUT_S, Child
+from sparkflow_connectors.processes import START_TIMEOUT_S, Child, DiedError
 from sparkflow_connectors.record_types import EXAMPLE
 from sparkflow_connectors.rows import pieces_of, table_of, with_types
 from sparkflow_connectors.saved import load_model
@@ -153,8 +153,8 @@ class LocalRun:
             child.kill()
 
     def ended(self) -> bool:
-        if self._errors:
-            raise self._errors[0]
+        if self._errors:  # how one ended says more than what the others met with after it
+            raise next((e for e in self._errors if isinstance(e, DiedError)), self._errors[0])
         return not any(thread.is_alive() for thread in self._threads)
 
     def unheard(self) -> None:

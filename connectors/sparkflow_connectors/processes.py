@@ -27,6 +27,10 @@ START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 5.0
 
 
+class DiedError(UnavailableError):
+    """A child ended that had more to say."""
+
+
 class Child:
     """A Python module run as a child (`python -m module`), spoken to in lines of JSON and blocks of bytes."""
 
@@ -42,7 +46,7 @@ class Child:
             self._stdin.write(json.dumps({**fields, "block": len(block)}).encode() + b"\n" + block)
             self._stdin.flush()
         except (BrokenPipeError, ValueError):
-            raise UnavailableError(self._death()) from None
+            raise DiedError(self._death()) from None
 
     def receive(self, timeout_s: float | None = None) -> dict[str, Any]:
         """The next line. Raises UnavailableError when the child is gone, DeadlineExceededError when it says nothing."""
@@ -65,7 +69,7 @@ class Child:
             return dict(json.loads(line))
         if expired.is_set():
             raise DeadlineExceededError(f"{self.name} (pid {self.pid}) said nothing in {timeout_s:g} s and was ended")
-        raise UnavailableError(self._death())
+        raise DiedError(self._death())
 
     def stop(self) -> None:
         """Close its input, wait a little, kill it if need be. It is gone when this returns."""

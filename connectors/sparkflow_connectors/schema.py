@@ -13,13 +13,14 @@ import pyarrow as pa
 from sparkflow_connectors.column_types import Source, Tensor, show
 from sparkflow_connectors.column_values import values_of
 from sparkflow_connectors.columns import Asked, Column, asked
+from sparkflow_connectors.uncached import Uncached
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
 @dataclass(frozen=True)
-class Columns:
+class Columns(Uncached):
     """The columns of a training: `sources` by name; `label` is the name of one more, which is `label_source`."""
 
     sources: dict[str, Source]
