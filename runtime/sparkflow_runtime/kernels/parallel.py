@@ -271,7 +271,7 @@ def copy_into(held: np.ndarray, value: np.ndarray) -> None:
         (first, _), (last, count) = mine[0], mine[-1]
         np.copyto(to[first : last + count], of[first : last + count], casting="no")
 
-    share(work, runs(held.size, _COPIED_AT_ONCE // held.itemsize))
+    share(work, runs(held.size, _COPIED_AT_ONCE // held.itemsize), multiplies=False)
 
 
 def _product(a: np.ndarray, b: np.ndarray, length: int) -> np.ndarray:

@@ -204,3 +204,19 @@ def test_tiny_products_have_the_bits_of_matmul(dtype: Any) -> None:
         a, b = a[:m, :k], b[:k, :n]
         for one, other in ((a, b), (a.copy(), b.copy()), (a.T.copy().T, b.copy()), (a.copy(), b.T.copy().T)):
             assert math.product(np, one, other).tobytes() == np.matmul(one, other).tobytes(), (m, k, n)
+
+
+def test_large_copies_take_the_processors_that_blas_leaves_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory feeds two threads twice as fast as one, whoever multiplies meanwhile."""
+    shares = []
+    monkeypatch.setattr(
+        parallel, "share", lambda work, blocks, multiplies=True: (shares.append(multiplies), work(blocks))
+    )
+    value = np.arange((parallel._COPIED >> 2) + 5, dtype=np.float32)
+    held = np.zeros_like(value)
+    parallel.copy_into(held, value)
+    assert (held == value).all() and shares == [False]
+    import sparkflow_runtime.threads  # noqa: F401 - says who writes large payloads
+    from sparkflow_runtime.transport import shared
+
+    assert shared.Segment._copy is parallel.copy_into

@@ -299,3 +299,17 @@ def test_by_tcp_no_payload_can_be_elsewhere(tcp: Net) -> None:
         handshake.dial(sock, b"", "rogue", 10.0, time.monotonic() + WAIT_S)
         sock.sendall(_frame(frames.Place(0, True)))
         assert "this connection carries none" in str(server.close_error())
+
+
+def test_a_payload_is_written_by_who_copies_for_this_process(unix: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+
+    def copy(to: np.ndarray, of: np.ndarray) -> None:
+        written.append(of.nbytes)
+        np.copyto(to, of)
+
+    monkeypatch.setattr(shared.Segment, "_copy", None)  # what was there is put back at the end
+    shared.copy_by(copy)
+    (got,) = unix.pair().call(1, b"", [LARGE], WAIT_S)[1]
+    assert (got == LARGE).all()
+    assert written.count(LARGE.nbytes) == 2, "the call's and the reply's"
