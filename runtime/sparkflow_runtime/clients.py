@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import ref
 
 from sparkflow_runtime.dialling import PATIENCE_S
 from sparkflow_runtime.hosting import Host
@@ -35,6 +36,7 @@ from sparkflow_runtime.wire.sessions import PartialRequest, Signature, StepReque
 
 if TYPE_CHECKING:
     from sparkflow_runtime.local_session import RuntimeSession
+    from sparkflow_runtime.master.compiled import Compiled
     from sparkflow_runtime.partial import PartialRun
 
 _QUICK_S, _SMALL_BYTES = 500e-6, 256 << 10  # of a step that may run on the reader's thread
@@ -60,12 +62,12 @@ class Clients:
         self._runners = Runners(f"sparkflow-clients {server.name}")
 
     def on_message(self, channel: Channel, method: int, meta: bytes, tensors: list[Any], reply: Reply | None) -> None:
-        if method == sessions.CANCEL:
+        if method == sessions.STEP and reply is not None:
+            self._of(channel).step(StepRequest.decode(meta), tensors, reply)
+        elif method == sessions.CANCEL:
             self._of(channel).cancel(sessions.decode_cancel(meta))
         elif reply is None:
             raise InvalidArgumentError(f"{self._server.name}: method {method} was pushed by {channel}; it is a call")
-        elif method == sessions.STEP:
-            self._of(channel).step(StepRequest.decode(meta), tensors, reply)
         elif method == sessions.OPEN and self._server.joined.is_set():
             self._open(channel, meta, reply)
         elif method == sessions.OPEN:
@@ -152,11 +154,12 @@ class ClientSession:
         known = self._known(request)
         if known is None:
             reply(sessions.UNKNOWN_SIGNATURE)
+        elif known.quick and not request.options and (compiled := self._straight(known)) is not None:
+            run = self.runtime.run_compiled
+            self._answer(known, lambda: run(compiled, feeds), reply)
         elif request.options:
             options = RunOptions.FromString(request.options)
             self._begin(request.step, reply, lambda step_id: self._run_with(known, feeds, options, reply, step_id))
-        elif known.quick and self.runtime.is_straight(known.signature):
-            self._run(known, feeds, reply, None)
         else:
             self._begin(request.step, reply, lambda step_id: self._run(known, feeds, reply, step_id))
 
@@ -180,9 +183,24 @@ class ClientSession:
 
         self.later(reply, run)
 
-    def _run(self, known: _Known, feeds: list[Any], reply: Reply, step_id: int | None) -> None:
+    def _straight(self, known: _Known) -> Compiled | None:
+        """What a signature is compiled to, where a step of that runs here and waits for nothing. The session keeps it
+        for as long as it has room."""
+        found = known.compiled()
+        if found is None:
+            found = self.runtime.compiled(known.signature)
+            if found is None:
+                return None
+            known.compiled = ref(found)
+        return found if self.runtime.is_straight(found) else None
+
+    def _run(self, known: _Known, feeds: list[Any], reply: Reply, step_id: int) -> None:
+        self._answer(known, lambda: self.runtime.run_values(known.signature, feeds, step_id), reply)
+
+    @staticmethod
+    def _answer(known: _Known, run: Callable[[], list[Any]], reply: Reply) -> None:
         begun_s = time.perf_counter()
-        values = self.runtime.run_values(known.signature, feeds, step_id)
+        values = run()
         known.took(time.perf_counter() - begun_s, values)
         reply(b"", values)
 
@@ -227,12 +245,13 @@ class ClientSession:
 
 
 class _Known:
-    """A signature, and whether its last step was quick and small."""
+    """A signature, and whether its last step was quick and small. compiled: gives what it was compiled to, or None."""
 
-    __slots__ = ("quick", "signature")
+    __slots__ = ("compiled", "quick", "signature")
 
     def __init__(self, signature: Signature):
         self.signature, self.quick = signature, False
+        self.compiled: Callable[[], Compiled | None] = lambda: None
 
     def took(self, took_s: float, values: list[Any]) -> None:
-        self.quick = took_s < _QUICK_S and sum(getattr(v, "nbytes", 0) for v in values) < _SMALL_BYTES
+        self.quick = took_s < _QUICK_S and sum([getattr(v, "nbytes", 0) for v in values]) < _SMALL_BYTES

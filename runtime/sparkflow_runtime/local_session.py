@@ -12,6 +12,7 @@ import numpy as np
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.dialling import PATIENCE_S
 from sparkflow_runtime.hosting import Host
+from sparkflow_runtime.master.compiled import Compiled
 from sparkflow_runtime.master.master import Master
 from sparkflow_runtime.master.passes import Report, Settings
 from sparkflow_runtime.memory import keep_freed_memory, limit_bytes
@@ -129,12 +130,18 @@ class RuntimeSession:
         """For a step that may have to be cancelled."""
         return self._master.new_step_id()
 
-    def is_straight(self, signature: tuple[Any, Any, Any]) -> bool:
-        """Whether a step of this (feeds, fetches, targets), once compiled, runs here and waits for nothing."""
-        found = self._master.compiled(signature)
-        if found is None or found.own is None:
-            return False
-        return found.all_here and self._worker.is_straight(found.own.handle)
+    def compiled(self, signature: tuple[Any, Any, Any]) -> Compiled | None:
+        """What this (feeds, fetches, targets) is compiled to already."""
+        return self._master.compiled(signature)
+
+    def is_straight(self, compiled: Compiled) -> bool:
+        """Whether a step of it runs here and waits for nothing."""
+        own = compiled.own
+        return own is not None and compiled.all_here and self._worker.is_straight(own.handle)
+
+    def run_compiled(self, compiled: Compiled, values: list[Any]) -> list[Any]:
+        """As `run_values`, of a signature that is compiled."""
+        return self._master.run(compiled, values, lent=True)
 
     def run_values(self, signature: tuple[Any, Any, Any], values: list[Any], step_id: int | None = None) -> list[Any]:
         """As `run`, with the values of the feeds in order, for a client to whom they are sent at once: what is fetched

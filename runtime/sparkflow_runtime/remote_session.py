@@ -74,11 +74,15 @@ class RemoteSession:
     def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Callable[..., list[Any]]:
         """A function of the feed values: `f([array, ...], options, metadata) -> [value, ...]`."""
         signature, run = Signature(tuple(feeds), tuple(fetches), tuple(targets)), self._run
+        told: list[int] = []  # its number, once the master has run it
 
         def call(
             values: list[Any], options: RunOptions | None = None, metadata: RunMetadata | None = None
         ) -> list[Any]:
-            return run(signature, values, options, metadata)
+            found = run(signature, values, options, metadata, *told)
+            if not told:
+                told[:] = [self._number(signature)[0]]
+            return found
 
         return call
 
@@ -101,9 +105,15 @@ class RemoteSession:
     # ------------------------------------------------------------------ steps
 
     def _run(
-        self, signature: Signature, values: list[Any], options: RunOptions | None, metadata: RunMetadata | None
+        self,
+        signature: Signature,
+        values: list[Any],
+        options: RunOptions | None,
+        metadata: RunMetadata | None,
+        told: int = 0,
     ) -> list[Any]:
-        number, is_new = self._number(signature)
+        """told: the signature's number, where the master was told of it; should it have forgotten that, it says so."""
+        number, is_new = (told, False) if told else self._number(signature)
         asked = b"" if options is None else options.SerializeToString()
         step = next(self._steps)
         request = StepRequest(number, step, asked, signature.encode() if is_new else b"")

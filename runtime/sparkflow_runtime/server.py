@@ -282,6 +282,9 @@ class Server:
     # ------------------------------------------------------------------ what peers ask
 
     def on_message(self, channel: Channel, method: int, meta: bytes, tensors: list[Any], reply: Any) -> None:
+        if method in sessions.METHODS:
+            self._clients.on_message(channel, method, meta, tensors, reply)
+            return
         if (method in CALLS and reply is None) or (method in PUSHES and reply is not None):
             asked = "called, and is pushed" if reply else "pushed, and is called"
             raise InvalidArgumentError(f"{self.name}: method {method} ({NAMES[method]}) was {asked} (by {channel})")
@@ -312,8 +315,6 @@ class Server:
             reply(self.worker.rendezvous.waits(STEP_META.unpack(meta)[0]).encode())
         elif method == FORGET:
             self.worker.forget(STEP_META.unpack(meta)[0])
-        elif method in sessions.METHODS:
-            self._clients.on_message(channel, method, meta, tensors, reply)
         else:
             raise UnimplementedError(f"{self.name}: no method {method} (asked by {channel})")
 

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.transport import keepalive, peers, shared
-from sparkflow_runtime.transport.base import Channel, Done, Handler, Options
+from sparkflow_runtime.transport.base import Channel, Done, Handler, NoHandler, Options
 from sparkflow_runtime.transport.handshake import Peer
-from sparkflow_runtime.transport.receiving import Receiver
+from sparkflow_runtime.transport.receiving import AHEAD_BYTES, ANSWER_BYTES, Message, Receiver
 from sparkflow_runtime.transport.sending import BacklogError, Sender
+from sparkflow_runtime.transport.taking_turns import TakingTurns
 from sparkflow_runtime.wire import frames
 from sparkflow_runtime.wire.errors import (
     DataLossError,
@@ -45,10 +46,13 @@ class SocketChannel(Channel):
         self._sock, self._handler = sock, handler
         self._sender = Sender(sock, str(self), options.max_owed_bytes)
         by_memory = sock.family == socket.AF_UNIX and shared.AVAILABLE
-        self._receiver = Receiver(sock, options.max_payload_bytes, self.beat_s, by_memory)
+        self._pending: dict[int, tuple[int, Done]] = {}
+        only_calls = type(handler) is NoHandler and isinstance(sock, socket.socket)
+        self._turns = TakingTurns(self._pending) if only_calls else None
+        ahead_bytes = ANSWER_BYTES if only_calls else AHEAD_BYTES
+        self._receiver = Receiver(sock, options.max_payload_bytes, self.beat_s, by_memory, ahead_bytes)
         self._lender = shared.Lender(options.shared_bytes) if by_memory and options.shared_bytes else None
         self._ids = itertools.count(1)
-        self._pending: dict[int, tuple[int, Done]] = {}
         self._frames_received = 0
         self._handling = False
         self._error: OpError | None = None
@@ -74,6 +78,13 @@ class SocketChannel(Channel):
         deadline = None if timeout_s is None else start + timeout_s
         waiter = _Waiter()
         call_id = self._request(method, meta, tensors, waiter, deadline)
+        if self._turns is not None:
+            try:
+                if (message := self._turns.answer(self._receiver, call_id, deadline)) is not None:
+                    return self._answered(message)
+            except BaseException:  # Ctrl-C: nobody waits for it any more
+                self._pending.pop(call_id, None)
+                raise
         if not waiter.wait(deadline):
             if self._pending.pop(call_id, None) is not None:
                 raise self._late(method, start, "no reply")
@@ -82,8 +93,19 @@ class SocketChannel(Channel):
             raise waiter.error
         return waiter.meta, waiter.tensors
 
+    def _answered(self, message: Message) -> tuple[bytes, list[np.ndarray]]:
+        """What a caller has read, which only one may at a time."""
+        header, meta, tensors = message
+        self._frames_received += 1
+        self._pending.pop(header.call_id, None)
+        if header.kind == frames.ERROR:
+            raise _read_error(meta, header.method)
+        return meta, tensors
+
     def call_async(self, method: int, meta: bytes, tensors: Sequence[Any], done: Done) -> None:
         self._request(method, meta, tensors, done, None)
+        if self._turns is not None:
+            self._turns.call_back()
 
     def push(self, method: int, meta: bytes = b"", tensors: Sequence[Any] = ()) -> None:
         self._send(frames.encode(frames.PUSH, method, 0, meta, tensors), method, None)
@@ -174,9 +196,13 @@ class SocketChannel(Channel):
 
     def _run(self) -> None:
         _READERS.add(threading.get_ident())
+        if self._turns is not None:
+            self._turns.begin()
         try:
             while True:
                 self._turn()
+                if self._turns is not None:
+                    self._turns.step_aside()
         except EOFError:
             self._end("the peer closed the connection or died")
         except _Goodbye as e:
@@ -263,6 +289,8 @@ class SocketChannel(Channel):
             if tell_peer:
                 self._sender.farewell(b"".join(frames.encode(frames.GOODBYE, 0, 0, goodbye)))
             self._sock.shutdown(socket.SHUT_RDWR)
+        if self._turns is not None:
+            self._turns.call_back()
 
     def _fail_pending(self) -> None:
         for call_id, (method, _) in self._pending.copy().items():
@@ -286,7 +314,8 @@ class SocketChannel(Channel):
     # ---- what the monitor sees
 
     def activity(self) -> tuple[int, int, bool, bool]:
-        return self._receiver.bytes_received, self._sender.bytes_sent, self._sender.busy, not self._handling
+        reading = not self._handling and (self._turns is None or self._turns.somebody_reads)
+        return self._receiver.bytes_received, self._sender.bytes_sent, self._sender.busy, reading
 
     def heartbeat(self) -> None:
         with contextlib.suppress(OSError):

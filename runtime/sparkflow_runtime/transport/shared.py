@@ -85,8 +85,8 @@ class Segment:
         """The receiver will have the descriptor."""
         self.named = True
         if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+            fd, self.fd = self.fd, -1  # a signal's exception after the close must not have it closed again
+            os.close(fd)
 
     def __del__(self) -> None:
         _owned.pop(id(self), None)
