@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -19,6 +20,8 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 op("Const", "-> output: dtype", lambda op: [op.attrs["value"].shape])
 op("Pack", "values: N * T -> output: T", lambda op: _pack_shape(op), axis=0)
+
+_log = logging.getLogger(__name__)
 
 _ANYTHING: dict[str, frozenset[DType]] = {}
 _CONVERSIONS: list[tuple[type, Callable[..., Tensor]]] = []
@@ -55,6 +58,8 @@ def as_array(value: Any, dtype: DType | None = None) -> np.ndarray:
         return _string_array(value)
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
+        if dtype is not None and array.dtype != dtype.np:
+            return _as_given(array, dtype)
     else:
         array = np.asarray(value)
         if dtype is None and array.dtype == np.float64 and not _has_array(value):
@@ -133,6 +138,25 @@ def _checked_cast(array: np.ndarray, dtype: DType, value: Any) -> np.ndarray:
         if largest > dtype.max or least < dtype.min:
             raise ValueError(f"{value!r} does not fit {dtype.name} [{dtype.min}, {dtype.max}]")
     return array.astype(dtype.np)
+
+
+def _as_given(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """An array has the type that is asked for, as in TensorFlow, whatever becomes of its values; what then are others
+    is said, for that is seldom meant."""
+    with np.errstate(all="ignore"):
+        cast = (array if dtype.is_complex or array.dtype.kind != "c" else array.real).astype(dtype.np)
+        if array.dtype.kind + dtype.np.kind in _CUTS:
+            changed = np.nonzero(np.ravel(cast != array))[0]
+            if len(changed):
+                was, now = array.ravel()[changed[0]], cast.ravel()[changed[0]]
+                _log.warning(
+                    "A numpy array of %s was given as %s: %d of its %d values are others now, the first %s, which "
+                    "was %s. Round or check it before", array.dtype, dtype.name, len(changed), array.size, now, was,
+                )  # fmt: skip
+    return cast
+
+
+_CUTS = frozenset(("fi", "fu", "ci", "cu", "cf", "ii", "iu", "ui", "uu"))
 
 
 def constant(

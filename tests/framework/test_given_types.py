@@ -1,0 +1,65 @@
+"""Arrays of numpy where another type is asked for: they get it, as in TensorFlow, and what that changes is said."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+
+pytestmark = pytest.mark.usefixtures("graph")
+
+
+@pytest.mark.parametrize(
+    "given, dtype, values",
+    [
+        (np.array([2.0, -3.0]), tf.int32, [2, -3]),  # labels as pandas and np.loadtxt give them
+        (np.float64(4.0), tf.int64, 4),
+        (np.array([0, 2]), tf.bool, [False, True]),
+        (np.array([1, 2], object), tf.float32, [1.0, 2.0]),
+        (np.array(["1", "25"]), tf.int32, [1, 25]),
+        (np.array([200], np.uint8), tf.float32, [200.0]),
+        (np.array([]), tf.int32, []),
+    ],
+)
+def test_an_array_has_the_type_that_is_asked_for(
+    given: Any, dtype: Any, values: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with tf.Session() as session:
+        for tensor in (tf.constant(given, dtype), tf.convert_to_tensor(given, dtype)):
+            assert tensor.dtype is dtype and session.run(tensor).tolist() == values
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "given, dtype, values, said",
+    [
+        (np.array([1.0, 1.7, -2.3]), tf.int32, [1, 1, -2], "2 of its 3 values are others now, the first 1, which"),
+        (np.int64(300), tf.uint8, 44, "the first 44, which was 300"),
+        (np.array([-1]), tf.uint8, [255], "int64 was given as uint8"),
+        (np.array([1 + 2j]), tf.float32, [1.0], r"complex128 was given as float32"),
+        (np.array([np.nan]), tf.int32, [np.iinfo(np.int32).min], "which was nan"),
+    ],
+)  # fmt: skip
+def test_values_that_change_are_told(
+    given: Any, dtype: Any, values: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        tensor = tf.constant(given, dtype)
+    assert said in caplog.text
+    with tf.Session() as session:
+        assert session.run(tensor).tolist() == values
+
+
+@pytest.mark.parametrize("given", [1.7, [1.7], [np.float64(1.7)]])
+def test_numbers_of_python_are_not_cut(given: Any) -> None:
+    with pytest.raises(TypeError, match="Expected int32"):
+        tf.constant(given, tf.int32)
+
+
+def test_an_array_beside_a_tensor_has_its_type() -> None:
+    with tf.Session() as session:
+        assert session.run(tf.constant([1, 2]) + np.array([2.0, 3.0])).tolist() == [3, 5]
