@@ -125,7 +125,9 @@ class _Columns:
                 out[c] = _values(self._found, values, field.type, field.name)
                 continue
             self._check(c, field)
-            if depth_of(field.type):
+            if pa.types.is_null(field.type):
+                out[c] = pa.nulls(self._found.kinds.shape[1])
+            elif depth_of(field.type):
                 groups.setdefault(self._kinds[c], []).append(c)
             else:
                 out[c] = self._scalar(c, self._kinds[c])

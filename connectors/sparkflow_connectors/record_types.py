@@ -12,6 +12,7 @@ The table is that of spark-tensorflow-connector and spark-tfrecord, so that each
 | ML vector, dense or sparse | all its values, as of a list of doubles, which it comes back as |
 | list of lists of these | a feature list; record type SequenceExample alone |
 | struct | its fields, each a feature named "struct.field" |
+| null (Spark's void) | no feature |
 
 A null is a feature that is not there. Example knows only the right-hand side: a file written elsewhere is read as
 int64, float32, string and lists of them. What is written here has `_sparkflow_schema.json` beside it and comes back as
@@ -107,6 +108,8 @@ def check_schema(schema: pa.Schema, record_type: str) -> None:
             raise InvalidArgumentError(f"column {name!r}: two columns would be the feature of that name")
         names.add(name)
     for field in leaves(schema):
+        if pa.types.is_null(field.type):  # there is no feature, and none is needed
+            continue
         if kind_of(value_type(field.type)) is None or depth_of(field.type) > deepest:
             why = (
                 "lists of lists need recordType SequenceExample"
@@ -132,7 +135,7 @@ _SIMPLE: dict[str, pa.DataType] = {
     for t in (
         pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
         pa.float16(), pa.float32(), pa.float64(), pa.string(), pa.large_string(), pa.binary(), pa.large_binary(),
-        pa.date32(), pa.date64(),
+        pa.date32(), pa.date64(), pa.null(),
     )
 }  # fmt: skip
 

@@ -66,7 +66,9 @@ def flat(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
 
 
 def unpacked(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """A column, or the fields of a struct: a null struct is fields of nulls."""
+    """A column, or the fields of a struct: a null struct is fields of nulls. What is null by its type is left out."""
+    if pa.types.is_null(array.type):
+        return
     if not pa.types.is_struct(array.type):
         yield name, array
         return

@@ -225,7 +225,8 @@ class FolderWriter:
 
     def _without_nulls(self, before: int, files: int, nulls: Collection[str]) -> WithoutNulls:
         """Of the rows there are and so many files more. A struct of nulls cannot be told from a null."""
-        full = frozenset(f.name for f in self.schema if f.name not in nulls and not pa.types.is_struct(f.type))
+        tells = [f.name for f in self.schema if not (pa.types.is_struct(f.type) or pa.types.is_null(f.type))]
+        full = frozenset(tells) - set(nulls)
         if not before:
             return WithoutNulls(full, files)
         there = sidecar_of(self.path)

@@ -46,6 +46,11 @@ def test_spark_writes_and_reads(clusters: Any, tmp_path: Path) -> None:
     spark.range(5).write.format("tfrecord").mode("overwrite").save(folder)
     assert [r.id for r in spark.read.format("tfrecord").load(folder).orderBy("id").collect()] == [0, 1, 2, 3, 4]
 
+    spark.range(3).selectExpr("id", "null void").write.format("tfrecord").mode("append").save(f"{tmp_path}/void")
+    void = spark.read.format("tfrecord").load(f"{tmp_path}/void")
+    assert [f.dataType.simpleString() for f in void.schema] == ["bigint", "void"]
+    assert sorted(tuple(row) for row in void.collect()) == [(0, None), (1, None), (2, None)]
+
     from pyspark.ml.linalg import Vectors
 
     vectors = spark.createDataFrame([(Vectors.dense([1.0, 2.0]),), (Vectors.sparse(3, {2: 5.0}),)], ["v"])

@@ -55,3 +55,23 @@ def test_a_folder_of_nulls_where_none_may_be(tmp_path: Path) -> None:
     never = pa.schema([("a", pa.int64()), pa.field("day", pa.string(), nullable=False)])
     with pytest.raises(tf.errors.InvalidArgumentError, match="partition column 'day' is null, the schema says it is"):
         read_tfrecord(str(tmp_path / "out"), schema=never)
+
+
+@pytest.mark.parametrize("record_type", ["Example", "SequenceExample"])
+@pytest.mark.parametrize("rows", [0, 3])
+def test_columns_of_nothing_but_null(record_type: str, rows: int, tmp_path: Path) -> None:
+    """Spark's void, as spark-tfrecord writes it: without a feature. The schema file remembers it."""
+    folder = str(tmp_path / "out")
+    void = {
+        "v": pa.nulls(rows),
+        "s": pa.array([{"a": 1, "n": None}] * rows, pa.struct([("a", pa.int8()), ("n", pa.null())])),
+    }
+    for there in (pa.table(void | {"n": pa.array(range(rows), pa.int64())}), pa.table({"v": void["v"]})):
+        to_tfrecord(there, folder, "overwrite", record_type)
+        to_tfrecord(there, folder, "append", record_type)
+        back = read_tfrecord(folder)
+        assert back.schema == there.schema and back.to_pylist() == 2 * there.to_pylist()
+        assert "v" not in open_tfrecord(folder).without_nulls
+    to_tfrecord(pa.table({"v": [1, 2]}), folder, "overwrite", record_type)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="feature 'v' holds int64, the schema says null"):
+        read_tfrecord(folder, schema=there.schema)
