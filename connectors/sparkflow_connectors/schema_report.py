@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from sparkflow_connectors.column_types import Source, show
+from sparkflow_connectors.column_types import Source, is_list, show
 from sparkflow_connectors.columns import Column
+from sparkflow_connectors.plain_types import plain_type
 from sparkflow_connectors.schema import check_column
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 
@@ -19,6 +21,9 @@ _FORMATS = {
     ".orc": "orc", ".tfrecord": "tfrecord", ".tfrecords": "tfrecord", ".gz": "tfrecord", ".zlib": "tfrecord",
 }  # fmt: skip
 FORMATS = sorted({*_FORMATS.values()})
+_TOLD = {"parquet", "ipc", "feather", "orc"}  # each file says its columns' types; of others they are guessed
+_FOOTERS_AT_ONCE = 16
+_LARGE = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ def text(lines: list[Line]) -> str:
 def schema_of_path(path: str, kind: str = "") -> pa.Schema:
     """Of a file or folder. kind: one of FORMATS; by default what its names tell.
 
-    Raises NotFoundError, InvalidArgumentError where it cannot be read as that.
+    Raises NotFoundError, InvalidArgumentError where it cannot be read as that, or files differ in a column's type.
     """
     if not os.path.exists(path):
         raise NotFoundError(f"{path}: no such file or directory")
@@ -79,9 +84,39 @@ def schema_of_path(path: str, kind: str = "") -> pa.Schema:
     import pyarrow.dataset
 
     try:
-        return pyarrow.dataset.dataset(path, format=kind, partitioning="hive").schema
+        found = pyarrow.dataset.dataset(path, format=kind, partitioning="hive")
+        if kind in _TOLD:
+            _check_alike(list(found.get_fragments()))
+        return found.schema
     except (pa.ArrowException, OSError) as error:
         raise InvalidArgumentError(f"{path} cannot be read as {kind}: {error}") from None
+
+
+def _check_alike(files: list[Any]) -> None:
+    """Of fragments of a dataset. Raises InvalidArgumentError on a column that two of them have in different types."""
+    first: dict[str, tuple[pa.DataType, str]] = {}
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        for file, schema in zip(files, pool.map(lambda file: file.physical_schema, files), strict=True):
+            for field in schema:
+                kind, path = first.setdefault(field.name, (field.type, file.path))
+                if not _alike(kind, field.type):
+                    raise InvalidArgumentError(
+                        f"{file.path}: column {field.name!r} has type {show(field.type)}, and in {path} it has type "
+                        f"{show(kind)}: the files differ. Write one of them anew"
+                    )
+
+
+def _alike(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether they are read as the same values, in whatever form they are stored."""
+    one, other = plain_type(one), plain_type(other)
+    if is_list(one) and is_list(other):
+        return _alike(one.value_type, other.value_type)
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        fields = zip(one, other, strict=False)
+        return one.num_fields == other.num_fields and all(
+            a.name == b.name and _alike(a.type, b.type) for a, b in fields
+        )
+    return bool(_LARGE.get(one, one) == _LARGE.get(other, other))
 
 
 def _kind_of(path: str) -> str:

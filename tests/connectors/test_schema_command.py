@@ -73,3 +73,22 @@ def test_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str], argum
         (tmp_path / "a.csv").write_text("x\n1\n")
     assert main(["schema", arguments[0].format(tmp_path), *arguments[1:]]) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_files_that_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    """Whatever is read of the folder would fail half-way; forms in which the same values are stored do not differ."""
+    write = pyarrow.parquet.write_table if kind == "parquet" else pyarrow.feather.write_feather
+    large = pa.schema({"age": pa.int32(), "tags": pa.large_list(pa.large_string()), "day": pa.date32()})
+    for i, there in enumerate((TABLE, TABLE.drop_columns(["city"]).cast(large), TABLE.select(["city", "age"]))):
+        there = there.set_column(0, "inner", pa.array([{"a": 1}])) if i else there
+        write(there, tmp_path / f"{i}.{kind}")
+    assert main(["schema", str(tmp_path)]) == 0
+    capsys.readouterr()
+    write(TABLE.set_column(1, "tags", pa.array([[1]])), tmp_path / f"3.{kind}")
+    assert main(["schema", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert f"{tmp_path}/3.{kind}: column 'tags' has type list<" in said and f"and in {tmp_path}/0.{kind} it" in said
+    write(TABLE.set_column(1, "inner", pa.array([{"b": 1}])), tmp_path / f"3.{kind}")
+    assert main(["schema", str(tmp_path)]) == 1
+    assert "column 'inner' has type struct<b: int64>" in capsys.readouterr().err
