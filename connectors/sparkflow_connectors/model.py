@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
@@ -64,11 +64,15 @@ class Model:
 
         Raises InvalidArgumentError on a tensor that there is not, or that has not a row for each row of the table.
         """
-        if isinstance(fetches, str):
+        if isinstance(fetches, str) or not isinstance(fetches, Collection):
             fetches = [fetches]
         wanted = dict(fetches) if isinstance(fetches, Mapping) else {name: name for name in fetches}
         if not wanted:
             raise InvalidArgumentError("fetches is empty: name at least one prediction or tensor")
+        if odd := [tensor for pair in wanted.items() for tensor in pair if not isinstance(tensor, str)]:
+            raise InvalidArgumentError(
+                f"fetches: expected names of predictions and tensors, got {odd[0]!r}. Of a tensor give its name"
+            )
         graph = tf.Graph()
         with graph.as_default():
             tf.import_graph_def(GraphDef.FromString(self.graph.graph_def), name="")

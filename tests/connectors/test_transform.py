@@ -103,9 +103,12 @@ def test_any_fetch_by_name(export: str) -> None:
         ("alone", r"Prediction 'alone' must have one row an example, got shape \(\)"),
         ("nothing", "The model has no tensor 'nothing:0' .* its predictions are score"),
         ([], "fetches is empty"),
+        ([3], "fetches: expected names of predictions and tensors, got 3"),
+        (tf.Graph().get_tensor_by_name, "fetches: expected names of predictions and tensors, got <bound"),
+        ({"a": None}, "fetches: expected names of predictions and tensors, got None"),
     ):
         with pytest.raises(INVALID, match=message):
-            model.transform(TABLE, fetches=fetches)
+            model.transform(TABLE, fetches=fetches)  # type: ignore[arg-type]
 
 
 def test_scoring_needs_no_training_code(export: str, tmp_path: Path) -> None:
