@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from dask.dataframe.utils import UNKNOWN_CATEGORIES
 
-from sparkflow_connectors.rows import table_of
+from sparkflow_connectors.rows import native, table_of
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _LOOK_AT_ROWS = 20
@@ -22,7 +22,7 @@ def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
     column."""
     if names is None:
         _check_names(ddf.columns)
-    sample = ddf._meta if names is None else ddf._meta[list(names)]
+    sample = ddf._meta if names is None else native(ddf._meta, names)
     if not all(map(_is_told, sample.dtypes)):
         wanted = ddf if names is None else ddf[list(names)]
         sample = wanted._meta_nonempty

@@ -19,7 +19,7 @@ from sparkflow_connectors.model import Model
 from sparkflow_connectors.pace import check_rows
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child, DiedError
 from sparkflow_connectors.record_types import EXAMPLE
-from sparkflow_connectors.rows import pieces_of, table_of, with_types
+from sparkflow_connectors.rows import native, pieces_of, table_of, with_types
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
 from sparkflow_connectors.tfrecord import read_tfrecord
@@ -183,7 +183,7 @@ def transform(model: Model, data: Any) -> Any:
 def with_predictions(model: Model, frame: Any) -> Any:
     """A pandas DataFrame with its predictions. Raises InvalidArgumentError as `Model.check` does."""
     model.check_names(frame.columns)
-    read = with_types(as_table(frame[list(model.columns.sources)]), model.columns)
+    read = with_types(table_of(native(frame, model.columns.sources)), model.columns)
     if len(frame):  # pandas' types of no objects say nothing
         model.columns_of(read.schema)
         scored = _scored(model, read)

@@ -82,7 +82,7 @@ def frame_pieces(frames: Iterable[Any], job: Job) -> Iterator[Piece]:
     for frame in frames:
         found = _arrays_of_numpy(frame, job.columns, row)
         if rest := [name for name, source in job.columns.read.items() if not found.keys() >= source.tensors.keys()]:
-            others, table = job.columns.only(rest), with_types(table_of(frame[rest]), job.columns)
+            others, table = job.columns.only(rest), with_types(table_of(native(frame, rest)), job.columns)
             check_batch(table, others, row)
             found.update(arrays(table, others, row))
         if len(frame):
@@ -96,13 +96,23 @@ def table_of(frame: Any) -> pa.Table:
     if not frame.columns.is_unique:
         name = frame.columns[frame.columns.duplicated()][0]
         raise InvalidArgumentError(f"Column {name!r} is there several times: give the columns different names")
+    frame = native(frame, frame.columns)
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         said = ": ".join(str(part) for part in reversed(error.args))
         raise InvalidArgumentError(
             f"{_odd_column(frame)} has values of several types, or of one that Arrow has not: {said}. Cast it first"
         ) from error
+
+
+def native(frame: Any, names: Iterable[str]) -> Any:
+    """These columns of a pandas frame; numbers in the other order of bytes, which neither pandas nor Arrow take out of
+    it, in this machine's."""
+    names, kinds = list(names), dict(zip(frame.columns, frame.dtypes, strict=True))
+    swapped = {n: k.newbyteorder("=") for n in names if isinstance(k := kinds[n], np.dtype) and not k.isnative}
+    found = frame.astype(swapped) if swapped else frame
+    return found if names == list(frame.columns) else found[names]
 
 
 def with_types(table: pa.Table, columns: Columns) -> pa.Table:
@@ -118,7 +128,7 @@ def _odd_column(frame: Any) -> str:
     for i, name in enumerate(frame.columns):
         try:
             pa.Array.from_pandas(frame.iloc[:, i])
-        except (pa.ArrowException, TypeError, ValueError):
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
             return f"Column {name!r} ({frame.dtypes.iloc[i]})"
     return "A column of the table"
 

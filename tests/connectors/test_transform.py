@@ -317,6 +317,32 @@ def test_a_partition_of_nothing_but_none(tmp_path: Path) -> None:
         of_texts(str(tmp_path / "b")).transform(frame)
 
 
+@pytest.mark.parametrize("order", [">", "<"])
+def test_numbers_in_the_other_order_of_bytes(order: str, tmp_path: Path) -> None:
+    """As files of other fields have them; pandas itself takes no column out of such a frame."""
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        x, y = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.float32, [None])
+        tf.saved_model.simple_save(session, str(tmp_path / "m"), {"x": x, "y": y}, {"z": tf.to_float(x) + y})
+    model = tf.local.load_model(str(tmp_path / "m"))
+    data = {"z0": np.arange(3, dtype=f"{order}i8"), "x": np.array([1, 2, 3], f"{order}i4")}
+    frame = pd.DataFrame(data | {"y": np.array([0.5, 1, 2], f"{order}f4")})
+    scored = model.transform(frame)
+    assert scored["z"].tolist() == [1.5, 3, 5] and scored["x"].dtype == frame["x"].dtype
+    dd = pytest.importorskip("dask.dataframe")
+    assert model.transform(dd.from_pandas(frame, npartitions=1)).compute(scheduler="threads")["z"].tolist() == [
+        1.5,
+        3,
+        5,
+    ]
+
+
+def test_an_object_that_is_too_large(tmp_path: Path) -> None:
+    with pytest.raises(
+        INVALID, match=r"Column 'x' \(object\) has values of several types, or of one that Arrow has not"
+    ):
+        of_texts(str(tmp_path / "a")).transform(pd.DataFrame({"x": pd.Series([2**70], dtype=object)}))
+
+
 def test_what_is_no_table(export: str) -> None:
     model = tf.local.load_model(export)
     with pytest.raises(INVALID, match="Expected an Arrow table or a pandas DataFrame, got Series"):
