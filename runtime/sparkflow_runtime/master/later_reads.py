@@ -14,13 +14,14 @@ from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.wire import control_flow
 from sparkflow_runtime.wire.devices import task_of
 from sparkflow_runtime.wire.edges import KEPT_READ, is_control, node_name, parse, with_inputs
+from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 _VARIABLES = frozenset(["VariableV2", "Variable"])
 _PREFIX = "LaterRead/"
 
 
-def later_reads(placed: GraphDef) -> GraphDef:
+def later_reads(placed: GraphDef) -> GraphDef | NodeList:
     """The placed graph with a read of its own for each user at another task that comes after an assignment."""
     nodes = {n.name: n for n in placed.node}
     task = {name: task_of(n.device) for name, n in nodes.items()}
@@ -53,11 +54,7 @@ def later_reads(placed: GraphDef) -> GraphDef:
             changed[name] = _with_input(user, read, added[-1].name)
     if not added:
         return placed
-    out = GraphDef()
-    out.CopyFrom(placed)
-    del out.node[:]
-    out.node.extend([*(changed.get(n.name, n) for n in placed.node), *added])
-    return out
+    return NodeList([*(changed.get(n.name, n) for n in placed.node), *added], placed.versions)
 
 
 def _after(ops: Iterable[str], inputs: dict[str, list[str]]) -> dict[str, None]:

@@ -45,8 +45,7 @@ def place(
     costs: move groups that no device scope, colocation or state holds; without it they stay with the default.
     Raises InvalidArgumentError on a device that does not exist and on members of a group that contradict each other.
     """
-    placed = GraphDef()
-    placed.CopyFrom(graph)
+    placed = GraphDef(node=graph.node, versions=graph.versions)
     nodes = list(placed.node)
     beside = {n.name: _beside(n) for n in nodes}
     known, groups = set(devices), _groups(nodes, beside)

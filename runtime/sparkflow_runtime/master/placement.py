@@ -11,6 +11,7 @@ from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.place import homes, place
 from sparkflow_runtime.master.simulate import simulate
 from sparkflow_runtime.wire.devices import DeviceSpec, task_of
+from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 _log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class Placement:
             if registry.keeps_state(op) and _leaves_task_open(device):
                 self._new += names
 
-    def settle(self, pruned: GraphDef, nodes: Mapping[str, NodeDef]) -> None:
+    def settle(self, pruned: NodeList, nodes: Mapping[str, NodeDef]) -> None:
         """Have what keeps state in one run ask for the devices that the whole graph gives it."""
         if len(self.devices) == 1:
             return
@@ -52,8 +53,11 @@ class Placement:
             unknown = {name for name, device in self._free.items() if not device}
             if unknown:
                 self._free |= homes([nodes[n] for n in nodes], unknown, self.devices, self.devices[0], self._soft)
-        for node in pruned.node:
-            node.device = self._free.get(node.name) or node.device
+        for i, node in enumerate(pruned.node):
+            if (device := self._free.get(node.name)) and device != node.device:
+                pruned.node[i] = copy = NodeDef()
+                copy.CopyFrom(node)
+                copy.device = device
 
     def with_named(self, nodes: Mapping[str, NodeDef]) -> Placement:
         """The same where all tasks are there that nodes name. A session of no cluster would not be the master then: the

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from sparkflow_runtime.master.nodes import Nodes
 from sparkflow_runtime.wire.edges import is_control, node_name, parse, with_inputs
 from sparkflow_runtime.wire.errors import NotFoundError
-from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+from sparkflow_runtime.wire.node_list import NodeList
+from sparkflow_runtime.wire.protos import NodeDef
 
 
 def prune(
     nodes: Mapping[str, NodeDef], feeds: Iterable[str], fetches: Iterable[str], targets: Iterable[str]
-) -> GraphDef:
+) -> NodeList:
     """The nodes that `fetches` ('name:port') and `targets` ('name') need, in their original order.
 
     A fed tensor needs nobody, and nothing waits for a fed placeholder; a node all of whose outputs are fed still
@@ -38,7 +39,7 @@ def prune(
                 if source not in keep and (source not in fed_nodes or _is_needed(e, fed, given)):
                     todo.append(source)
     ordered = nodes.in_order(keep) if isinstance(nodes, Nodes) else [name for name in nodes if name in keep]
-    return GraphDef(node=[keep[name] for name in ordered])
+    return NodeList([keep[name] for name in ordered])
 
 
 def _is_needed(edge: str, fed: set[str], given: set[str]) -> bool:

@@ -168,7 +168,7 @@ def test_tables_that_are_read_by_the_same_ids() -> None:
     with tf.Graph().as_default():
         _, train, _ = wide_and_deep()
         nodes = {n.name: n for n in tf.get_default_graph().as_graph_def().node}
-        one_unique = optimized(nodes, ["ids:0"], [train.name])
+        one_unique = GraphDef(node=optimized(nodes, ["ids:0"], [train.name]).node)
         out = fuse_embeddings(one_unique, ["ids:0"], {train.name})
         verify(out, ["ids"])
     assert (ops(one_unique)["Unique"], ops(one_unique)["UnsortedSegmentSum"]) == (1, 2)
@@ -192,11 +192,11 @@ def test_a_shared_unique_that_waits_for_something_stays() -> None:
         _, train, _ = wide_and_deep()
         first = tf.assign_add(tf.get_variable("count", initializer=0), 1)
         nodes = {n.name: n for n in graph.as_graph_def().node}
-        one_unique = optimized(nodes, ["ids:0"], [train.name])
+        one_unique = GraphDef(node=optimized(nodes, ["ids:0"], [train.name]).node)
         for node in one_unique.node:
             if node.op == "Unique":
                 node.input.append(f"^{first.op.name}")
-        one_unique.MergeFrom(prune(nodes, [], [], [first.op.name]))
+        one_unique.node.extend(prune(nodes, [], [], [first.op.name]).node)
         out = fuse_embeddings(place(one_unique, [CPU], CPU), ["ids:0"], {train.name, first.op.name})
     assert (ops(out)["Unique"], ops(out)["UnsortedSegmentSum"]) == (1, 2)
 

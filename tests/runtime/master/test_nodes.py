@@ -57,6 +57,19 @@ def test_few_and_many_names_come_in_the_order_of_the_graph(more: int) -> None:
     assert list(prune(nodes, (), (), ("a1", "n7")).node) == [nodes["n7"], nodes["a1"]]
 
 
+def test_a_run_has_the_nodes_themselves_and_leaves_them_as_they_are() -> None:
+    nodes = Nodes()
+    nodes.add(GraphDef(node=[NodeDef(name="v", op="VariableV2"), NodeDef(name="u", op="Assign", input=["v"])]))
+    nodes["u"].device = device = "/job:ps/replica:0/task:0/device:CPU:0"
+    placement = Placement(["/job:worker/replica:0/task:0/device:CPU:0", device], False, None)
+    placement.learn((n.name, n.op, n.device) for n in nodes.values())
+    pruned = prune(nodes, (), (), ("u",))
+    assert pruned.node[0] is nodes["v"] and pruned.node[1] is nodes["u"]
+    placement.settle(pruned, nodes)
+    assert [n.device for n in pruned.node] == [device, device] and not nodes["v"].device
+    assert [n.device for n in placement.place(pruned, None).node] == [device, device] and not nodes["v"].device
+
+
 def test_few_nodes_are_found_without_a_look_at_all_names() -> None:
     class Counting(Nodes):
         looked = 0

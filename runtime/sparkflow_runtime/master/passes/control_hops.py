@@ -12,6 +12,7 @@ from collections.abc import Collection
 from sparkflow_runtime.wire import control_flow
 from sparkflow_runtime.wire.devices import task_of
 from sparkflow_runtime.wire.edges import is_control, node_name
+from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 
@@ -48,11 +49,13 @@ def _better(node: NodeDef, users: list[str], devices: dict[str, str]) -> str | N
     return f"{tasks.pop()}/device:CPU:0"
 
 
-def _with_devices(graph: GraphDef, moved: dict[str, str]) -> GraphDef:
-    out = GraphDef()
-    out.CopyFrom(graph)
-    for node in out.node:
-        if node.name in moved:
-            node.device = moved[node.name]
-            node.attr.pop("_class", None)
-    return out
+def _with_devices(graph: GraphDef, moved: dict[str, str]) -> NodeList:
+    return NodeList([_with_device(n, moved[n.name]) if n.name in moved else n for n in graph.node], graph.versions)
+
+
+def _with_device(node: NodeDef, device: str) -> NodeDef:
+    copy = NodeDef()
+    copy.CopyFrom(node)
+    copy.device = device
+    copy.attr.pop("_class", None)
+    return copy

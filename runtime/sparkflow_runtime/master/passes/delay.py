@@ -19,6 +19,7 @@ from sparkflow_runtime.master.lifetimes import find_row
 from sparkflow_runtime.wire import control_flow
 from sparkflow_runtime.wire.devices import task_of
 from sparkflow_runtime.wire.edges import CARRIED, edge, is_control, node_name, parse, topological
+from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.wire.sizes import SHAPES, output_bytes
 
@@ -144,7 +145,7 @@ class _Delays:
 
     # ------------------------------------------------------------------ the graph
 
-    def _rewritten(self, waiting: Sequence[_Transfer]) -> GraphDef:
+    def _rewritten(self, waiting: Sequence[_Transfer]) -> NodeList:
         made, instead = list[NodeDef](), dict[tuple[str, str], str]()
         for transfer in waiting:
             node = self._late(transfer)
@@ -152,7 +153,7 @@ class _Delays:
             for user in transfer.users:
                 instead[user.name, transfer.tensor] = node.name
         nodes = [self._with_inputs(n, instead) for n in self.graph.node]
-        return GraphDef(node=topological([*nodes, *made], self.fed), versions=self.graph.versions)
+        return NodeList(topological([*nodes, *made], self.fed), self.graph.versions)
 
     def _late(self, transfer: _Transfer) -> NodeDef:
         name, port = parse(transfer.tensor)

@@ -38,6 +38,7 @@ from sparkflow_runtime.wire.edges import (
     topological,
     with_inputs,
 )
+from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.wire.sizes import SHAPES
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
@@ -342,13 +343,11 @@ class _Packer:
         self.made.append(node)
         return node.name
 
-    def _rewritten(self) -> GraphDef:
+    def _rewritten(self) -> NodeList:
         nodes = [self.changed.get(n.name, n) for n in self.graph.node if n.name not in self.gone]
         moved = {node_name(e) for e in self.renamed} | {node_name(e) for _, e in self.renamed_at}
         nodes = [n if moved.isdisjoint(map(node_name, n.input)) else self._renamed(n) for n in (*nodes, *self.made)]
-        return GraphDef(
-            node=topological(self.regions.without_idle(nodes, self.kept), self.feeds), versions=self.graph.versions
-        )
+        return NodeList(topological(self.regions.without_idle(nodes, self.kept), self.feeds), self.graph.versions)
 
     def _renamed(self, node: NodeDef) -> NodeDef:
         task = task_of(node.device)

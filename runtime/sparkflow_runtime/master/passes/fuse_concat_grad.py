@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from sparkflow_runtime.master.passes.row_sums import constant
 from sparkflow_runtime.wire import attrs as wire_attrs
-from sparkflow_runtime.wire.edges import data_inputs, edge, is_control, node_name, parse
+from sparkflow_runtime.wire.edges import data_inputs, edge, is_control, node_name, parse, with_inputs
+from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 Group = tuple[str, str, str]  # the gradient's edge, the names of ConcatOffset and ShapeN
@@ -131,14 +132,12 @@ def _fused(grad: str, offset: NodeDef, shapes: NodeDef, slices: list[NodeDef]) -
     return made
 
 
-def _rewritten(graph: GraphDef, gone: set[str], made: dict[str, NodeDef], renamed: dict[str, str]) -> GraphDef:
-    out = GraphDef(versions=graph.versions)
+def _rewritten(graph: GraphDef, gone: set[str], made: dict[str, NodeDef], renamed: dict[str, str]) -> NodeList:
+    out: list[NodeDef] = []
     for node in graph.node:
         for one in (node if node.name not in gone else None, made.get(node.name)):
             if one is not None:
                 controls = dict.fromkeys(renamed.get(e, e) for e in one.input if is_control(e))
                 edges = [renamed.get("{}:{}".format(*parse(e)), e) for e in data_inputs(one)]
-                copy = out.node.add()
-                copy.CopyFrom(one)
-                copy.input[:] = [*edges, *controls]
-    return out
+                out.append(with_inputs(one, [*edges, *controls]))
+    return NodeList(out, graph.versions)

@@ -29,6 +29,7 @@ from sparkflow_runtime.master.passes.row_sums import RowSum, RowSums, constant
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.devices import on_cpu
 from sparkflow_runtime.wire.edges import CARRIED, data_inputs, edge, is_control, node_name, parse, with_inputs
+from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.wire.sizes import SHAPES
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
@@ -357,13 +358,13 @@ class _Fuser:
     def _replace(self, old: str, new: str, whole: str) -> None:
         self.renamed[f"{old}:0"], self.renamed["^" + old] = new, "^" + whole
 
-    def _rewritten(self) -> GraphDef:
+    def _rewritten(self) -> NodeList:
         nodes: list[NodeDef] = []
         for node in self.graph.node:
             if node.name not in self.gone:
                 nodes.append(self._renamed(node))
             nodes.extend(self._renamed(made) for made in self.made.get(node.name, ()))
-        return GraphDef(node=self.regions.without_idle(nodes, self.kept), versions=self.graph.versions)
+        return NodeList(self.regions.without_idle(nodes, self.kept), self.graph.versions)
 
     def _renamed(self, node: NodeDef) -> NodeDef:
         if self.gone.isdisjoint(map(node_name, node.input)):

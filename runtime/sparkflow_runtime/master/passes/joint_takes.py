@@ -14,7 +14,8 @@ from typing import Any
 from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.master.passes.row_sums import constant
 from sparkflow_runtime.wire import attrs as wire_attrs
-from sparkflow_runtime.wire.edges import edge, is_control, node_name, parse
+from sparkflow_runtime.wire.edges import edge, is_control, node_name, parse, with_inputs
+from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 _PORTS = {"AccumulatorTakeGradient": 1, "SparseAccumulatorTakeGradient": 3}
@@ -86,15 +87,14 @@ def _joined(regions: Regions, group: list[NodeDef]) -> NodeDef:
     return joint
 
 
-def _rewritten(graph: GraphDef, renamed: dict[str, str], made: dict[str, NodeDef]) -> GraphDef:
+def _rewritten(graph: GraphDef, renamed: dict[str, str], made: dict[str, NodeDef]) -> NodeList:
     gone = {e[1:] for e in renamed if is_control(e)}
-    out = GraphDef(versions=graph.versions)
+    out: list[NodeDef] = []
     for node in graph.node:
         if node.name in made:
-            out.node.append(made[node.name])
+            out.append(made[node.name])
         if node.name not in gone:
-            copy = out.node.add()
-            copy.CopyFrom(node)
             data = [renamed.get("{}:{}".format(*parse(e)), e) for e in node.input if not is_control(e)]
-            copy.input[:] = data + list(dict.fromkeys(renamed.get(e, e) for e in node.input if is_control(e)))
-    return out
+            controls = dict.fromkeys(renamed.get(e, e) for e in node.input if is_control(e))
+            out.append(with_inputs(node, [*data, *controls]))
+    return NodeList(out, graph.versions)

@@ -13,12 +13,13 @@ from sparkflow_runtime.kernels.registry import VARIABLES
 from sparkflow_runtime.master.passes.view import names_task
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.edges import node_name
+from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 _ASKS, _STACKS = "IsVariableInitialized", "Pack"
 
 
-def ask_together(graph: GraphDef, kept: Collection[str], one_device: bool) -> GraphDef:
+def ask_together(graph: GraphDef | NodeList, kept: Collection[str], one_device: bool) -> GraphDef | NodeList:
     """kept: nodes that are fed, fetched or run by name."""
     asking = {n.name: n for n in graph.node if n.op == _ASKS and len(n.input) == 1 and n.name not in kept}
     if len(asking) < 2:
@@ -52,7 +53,7 @@ def ask_together(graph: GraphDef, kept: Collection[str], one_device: bool) -> Gr
                 gone.add(node.name)
     if not made:
         return graph
-    return GraphDef(node=[made.get(n.name, n) for n in graph.node if n.name not in gone], versions=graph.versions)
+    return NodeList([made.get(n.name, n) for n in graph.node if n.name not in gone], graph.versions)
 
 
 def _joint(stack: NodeDef, variables: list[NodeDef]) -> NodeDef:

@@ -16,6 +16,7 @@ from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.lifetimes import ACTIVATION, Lifetimes, find_row
 from sparkflow_runtime.wire import control_flow
 from sparkflow_runtime.wire.edges import is_control, node_name, parse
+from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE, output_bytes
 
@@ -46,7 +47,7 @@ def schedule(
     nodes = {n.name: n for n in graph.node}
     if order == list(nodes):
         return graph
-    return GraphDef(node=[nodes[name] for name in order], versions=graph.versions)
+    return NodeList([nodes[name] for name in order], graph.versions)
 
 
 def _made(node: NodeDef) -> int:

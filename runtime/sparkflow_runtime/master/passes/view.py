@@ -17,6 +17,7 @@ from sparkflow_runtime.master.passes.symbols import Shapes
 from sparkflow_runtime.wire.attrs import constant, decode, encode
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.edges import colocated
+from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import AttrValue, GraphDef, NodeDef
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
 
@@ -211,8 +212,8 @@ class View:
         """What a node is inside of; None for control flow itself."""
         return OUTSIDE if name in self.free else self.inside.get(name)
 
-    def graph(self) -> GraphDef:
-        return GraphDef(node=[op.written(self.moved) for op in self.ops.values()])
+    def graph(self) -> NodeList:
+        return NodeList([op.written(self.moved) for op in self.ops.values()])
 
     @property
     def kept(self) -> set[str]:
