@@ -24,6 +24,23 @@ _REGISTER_TIMEOUT_S = 120.0
 _log = logging.getLogger(__name__)
 
 
+class _Handle:
+    """Of a part that a task compiles (see master.compiled.Pending)."""
+
+    def __init__(self, task: str, nodes: int, answer: Future[int]):
+        self._task, self._nodes, self._answer = task, nodes, answer
+        self.done = answer.done
+
+    def __call__(self) -> int:
+        try:
+            return self._answer.result(_REGISTER_TIMEOUT_S)
+        except TimeoutError:
+            raise DeadlineExceededError(
+                f"{self._task} did not take its part of the graph, {self._nodes} nodes, in "
+                f"{_REGISTER_TIMEOUT_S:g} s. Look for an earlier error in its log"
+            ) from None
+
+
 class RemoteTask:
     """A task, over the channel that a server has to it (see master.Task). patience_s: see Server.tasks."""
 
@@ -32,7 +49,7 @@ class RemoteTask:
 
     def register(
         self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
-    ) -> Callable[[], int]:
+    ) -> _Handle:
         meta = {"session": session, "feeds": list(feeds), "fetches": list(fetches), "trace": trace}
         meta |= {"cluster": self._server.cluster.as_dict(), "process": self._server.process}
         body = np.frombuffer(graph.SerializeToString(), np.uint8)
@@ -48,16 +65,7 @@ class RemoteTask:
         meta["over"] = self._server.untold.pop(self.name, [])
         channel.call_async(REGISTER, json.dumps(meta).encode(), [body], replied)
 
-        def handle() -> int:
-            try:
-                return answer.result(_REGISTER_TIMEOUT_S)
-            except TimeoutError:
-                raise DeadlineExceededError(
-                    f"{self.name} did not take its part of the graph, {len(graph.node)} nodes, in "
-                    f"{_REGISTER_TIMEOUT_S:g} s. Look for an earlier error in its log"
-                ) from None
-
-        return handle
+        return _Handle(self.name, len(graph.node), answer)
 
     def start(
         self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None], bundles: Sequence[Bundle] = ()

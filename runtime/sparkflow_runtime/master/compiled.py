@@ -28,13 +28,21 @@ class OwnStep(Protocol):
     def cancel(self, error: OpError) -> None: ...
 
 
+class Pending(Protocol):
+    """The handle of a part that another task compiles; a call waits for it."""
+
+    def __call__(self) -> int: ...
+
+    def done(self) -> bool: ...
+
+
 class Task(Protocol):
     """A task of the cluster as the master sees it."""
 
     def register(
         self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
-    ) -> Callable[[], int]:
-        """Have the task compile a part; a function that waits for its handle."""
+    ) -> Pending:
+        """Have the task compile a part."""
 
     def start(
         self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None], bundles: Sequence[Bundle] = ()
@@ -81,9 +89,12 @@ class Registered:
     """A part as another task has it. Signatures whose parts there are the same share it, and the task forgets it when
     the last of them goes, unless the session (`session_open`) has ended with all its parts."""
 
-    def __init__(self, task: Task, handle: Callable[[], int], session_open: Event):
+    def __init__(self, task: Task, handle: Pending, session_open: Event):
         self._wait, self._task, self._open = handle, task, session_open
         self._handle, self._lock = 0, Lock()
+
+    def is_there(self) -> bool:
+        return bool(self._handle) or self._wait.done()
 
     @property
     def handle(self) -> int:

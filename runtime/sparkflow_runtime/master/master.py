@@ -83,7 +83,7 @@ class Master:
         self.session_id = session or secrets.token_hex(8)
         self._open = Event()
         self._open.set()
-        self._registrar = Registrar(self.session_id, own, tasks, self._open)
+        self._registrar = Registrar(self.session_id, own, tasks, self._open, self._nodes.write_ahead)
         self._step_ids = itertools.count(secrets.randbits(62) & ~0xFFFFFFFF)
         self._active: set[StepRun] = set()
         self._cancelled: dict[int, OpError] = {}

@@ -14,10 +14,19 @@ from sparkflow_runtime.wire.protos import GraphDef
 
 class Registrar:
     """Of one session. Parts of other tasks are shared by all signatures that need the same there: what a graph that
-    grows costs is what is new in it. `register` is for one thread at a time."""
+    grows costs is what is new in it. `register` is for one thread at a time. meanwhile(until): called before a wait for
+    another task, which is over as soon as `until()` holds."""
 
-    def __init__(self, session: str, own: OwnTask, tasks: Mapping[str, Task], session_open: Event):
+    def __init__(
+        self,
+        session: str,
+        own: OwnTask,
+        tasks: Mapping[str, Task],
+        session_open: Event,
+        meanwhile: Callable[[Callable[[], bool]], None],
+    ):
         self._session, self._own, self._tasks, self._open = session, own, tasks, session_open
+        self._meanwhile = meanwhile
         self.asked: set[str] = set()  # other tasks, that have or may have parts of the session
         self._registered: weakref.WeakValueDictionary[Any, Registered] = weakref.WeakValueDictionary()
 
@@ -49,6 +58,7 @@ class Registrar:
 
     def _finish(self, task: str, found: Registered, key: Any, feed_at: list[int], fetch_at: list[int]) -> Part:
         try:
+            self._meanwhile(found.is_there)
             return Part(self._tasks[task], task, found.handle, feed_at, fetch_at, found)
         except BaseException:
             self._registered.pop(key, None)

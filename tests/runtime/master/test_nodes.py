@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import sparkflow as tf
+import sparkflow_runtime.kernels.table  # noqa: F401
 from sparkflow_runtime.master.nodes import Nodes
 from sparkflow_runtime.master.placement import Placement
 from sparkflow_runtime.master.prune import prune
@@ -135,3 +136,30 @@ def test_partial_runs_know_all_nodes(graph: Any) -> None:
     with tf.Session() as session:
         handle = session.partial_run_setup([y], [x])
         assert session.partial_run(handle, y, {x: 0.0}) == 1.0
+
+
+def test_nodes_are_written_ahead_for_as_long_as_one_waits() -> None:
+    nodes, seen = Nodes(), list[str]()
+    nodes.add(GraphDef(node=[NodeDef(name="a", op="NoOp")]))
+    nodes.add_unwritten([f"n{i}" for i in range(100)], _writing(seen))
+    nodes["n7"]
+    asked = iter([False, False, True])
+    nodes.write_ahead(lambda: next(asked))
+    assert seen == ["n7", *(f"n{i}" for i in range(63) if i != 7)]
+    assert nodes["n3"].name == "n3" and nodes["a"].op == "NoOp"
+    nodes.write_ahead(lambda: False)
+    assert len(seen) == 100 and len(set(seen)) == 100 and list(nodes)[1:] == [f"n{i}" for i in range(100)]
+
+
+def test_what_cannot_be_written_fails_only_who_asks_for_it() -> None:
+    nodes, seen = Nodes(), list[str]()
+
+    def bad(name: str, node: NodeDef) -> None:
+        raise InvalidArgumentError("No attribute can hold it")
+
+    nodes.add_unwritten(["a"], bad)
+    nodes.add_unwritten(["b"], _writing(seen))
+    nodes.write_ahead(lambda: False)
+    assert seen == ["b"]
+    with pytest.raises(InvalidArgumentError, match="No attribute"):
+        nodes["a"]
