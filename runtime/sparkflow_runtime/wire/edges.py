@@ -54,7 +54,10 @@ def both_spellings(edges: Iterable[str]) -> set[str]:
 
 
 def data_inputs(node: NodeDef) -> list[str]:
-    return [e for e in node.input if e[0] != "^"]
+    inputs = list(node.input)
+    if not inputs or inputs[-1][0] != "^":  # control inputs are the last ones
+        return inputs
+    return [e for e in inputs if e[0] != "^"]
 
 
 def with_inputs(node: NodeDef, inputs: Sequence[str]) -> NodeDef:

@@ -22,10 +22,10 @@ def output_bytes(node: NodeDef, unknown: int = UNKNOWN_SIZE) -> tuple[int, ...]:
 
     Empty where the node has no `_output_shapes`.
     """
-    if SHAPES not in node.attr:
+    attrs = node.attr
+    if SHAPES not in attrs:
         return ()
-    width = item_bytes(node)
-    return tuple(width * n for n in _elements(node.attr[SHAPES].SerializeToString(), unknown))
+    return _bytes(attrs[SHAPES].SerializeToString(), item_bytes(node), unknown)
 
 
 def item_bytes(node: NodeDef) -> int:
@@ -50,12 +50,12 @@ def _width(kind: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _elements(attr: bytes, unknown: int) -> tuple[int, ...]:
+def _bytes(attr: bytes, width: int, unknown: int) -> tuple[int, ...]:
     """Graphs have many tensors and few different shapes. A tensor of unknown rank counts as one element."""
-    counts = []
+    sizes = []
     for shape in AttrValue.FromString(attr).list.shape:
-        count = 1
+        size = width
         for dim in shape_tuple(shape) or ():
-            count *= unknown if dim is None else dim
-        counts.append(count)
-    return tuple(counts)
+            size *= unknown if dim is None else dim
+        sizes.append(size)
+    return tuple(sizes)
