@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,7 +70,7 @@ class RemoteTask:
 
     def start(
         self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None], bundles: Sequence[Bundle] = ()
-    ) -> None:
+    ) -> Callable[[float], None] | None:
         def replied(error: OpError | None, meta: bytes, tensors: list[Any]) -> None:
             fetched = tensors
             try:
@@ -83,8 +84,7 @@ class RemoteTask:
         meta, tensors = RUN_META.pack(handle, step_id) + encode_table(bundles), [*feeds, *tensors_of(bundles)]
         channel = self._server.open_channel(self.name)
         if channel is not None:
-            channel.call_async(RUN, meta, tensors, replied)
-            return
+            return partial(channel.take_answer, channel.call_async(RUN, meta, tensors, replied))
         kept, own = copies(tensors), (self.name, step_id)
         self._server.held_back.add(own)
 
@@ -100,6 +100,7 @@ class RemoteTask:
             done(error, None)
 
         self._server.outbox.put(self.name, send, failed)
+        return None
 
     def abort(self, step_id: int, error: OpError) -> None:
         self._server.held_back.discard((self.name, step_id))
@@ -130,7 +131,7 @@ class RemoteTask:
         self._server.channel(self.name).call(RESET, json.dumps(containers).encode(), (), _REGISTER_TIMEOUT_S)
 
 
-def _quietly(send: Callable[[], None]) -> bool:
+def _quietly(send: Callable[[], object]) -> bool:
     """For messages to a peer that may be gone: its channel's end is told to whoever waits for it. False: not sent."""
     try:
         send()

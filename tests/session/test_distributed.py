@@ -16,6 +16,7 @@ import pytest
 import sparkflow as tf
 from sparkflow.session.server import Server
 from sparkflow_runtime.master.compiled import Compiled
+from sparkflow_runtime.transport.receiving import Receiver
 from sparkflow_runtime.wire.bundles import encode_table
 from sparkflow_runtime.wire.protos import GraphDef
 from sparkflow_runtime.wire.tasks import DELIVER_ALL, RUN
@@ -83,6 +84,36 @@ def test_state_outlives_sessions_and_is_shared_by_masters(cluster: Any) -> None:
         session.run(add1)
     with tf.Session(servers["worker0"].target, graph=g0) as session:
         assert session.run(v0).tolist() == [1, 2]
+
+
+def test_who_only_waits_for_other_tasks_reads_their_answers(
+    cluster: Any, graph: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the thread that runs the session: no other one has to wake it."""
+    servers, readers, whole = cluster(ps=2, worker=1), [], Receiver.answer
+
+    def answer(self: Receiver, *args: Any) -> Any:
+        message = whole(self, *args)
+        if message is not None:
+            readers.append(threading.current_thread())
+        return message
+
+    def slowly(value: float) -> float:  # here all tasks are one process, and what comes at once is read at once
+        time.sleep(0.003)
+        return value
+
+    fetches = []
+    for k in range(2):
+        with tf.device(f"/job:ps/task:{k}"):
+            fetches.append(tf.py_func(slowly, [tf.Variable(1.0 + k)], tf.float32))
+    monkeypatch.setattr(Receiver, "answer", answer)
+    with tf.Session(servers["worker0"].target) as session:
+        session.run(tf.global_variables_initializer())
+        deadline = time.monotonic() + 30
+        while threading.current_thread() not in readers and time.monotonic() < deadline:
+            assert session.run(fetches) == [1.0, 2.0]
+            assert session.run(fetches[1]) == 2.0
+    assert threading.current_thread() in readers
 
 
 def test_fifty_slots_on_two_servers_travel_as_two_messages_a_step(cluster: Any, graph: Any) -> None:

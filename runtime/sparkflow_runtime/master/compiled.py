@@ -46,8 +46,9 @@ class Task(Protocol):
 
     def start(
         self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None], bundles: Sequence[Bundle] = ()
-    ) -> None:
-        """bundles: the first that this task's own part has for it."""
+    ) -> Callable[[float], None] | None:
+        """bundles: the first that this task's own part has for it. Returns how to wait for `done` until then
+        (time.monotonic), or for less long, where a thread that waits may take the answer itself."""
         ...
 
     def abort(self, step_id: int, error: OpError) -> None: ...

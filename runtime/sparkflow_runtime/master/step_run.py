@@ -14,6 +14,7 @@ from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, O
 from sparkflow_runtime.wire.patience import Patience
 
 _ABORT_GRACE_S, _REASONS_S = 5.0, 1.0  # how long tasks may take to say that they stopped, and for what they waited
+_TAKE_S = 0.05  # for so long the caller's thread takes answers itself: in a longer step that would save nothing
 
 
 class StepRun:
@@ -30,6 +31,7 @@ class StepRun:
         self._own_step: OwnStep | None = None
         self._late = False  # it was aborted because its time was over
         self._reasons: dict[str, str] = {}  # task -> for what it waited then
+        self._answers: list[tuple[str, Callable[[float], None]]] = []  # task -> how to take its answer
 
     def run(self, timeout_s: float | None) -> list[tuple[Part, list[Any]]]:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -80,7 +82,10 @@ class StepRun:
     def _start(self, part: Part, bundles: Sequence[Bundle] = ()) -> None:
         try:
             done = self._done_of(part)
-            part.task.start(part.handle, self.step_id, [self._feeds[i] for i in part.feeds], done, bundles)  # type: ignore[union-attr]
+            feeds = [self._feeds[i] for i in part.feeds]
+            take = part.task.start(part.handle, self.step_id, feeds, done, bundles)  # type: ignore[union-attr]
+            if take is not None and self._own_step is None:
+                self._answers.append((part.name, take))
         except OpError as error:
             done(error, None)
 
@@ -130,7 +135,15 @@ class StepRun:
         for call in calls:
             call()
 
+    def _take_answers(self, deadline: float | None) -> None:
+        """The quick ones, by this thread."""
+        until = time.monotonic() + _TAKE_S
+        for name, take in self._answers:
+            if name in self._waiting and self._error is None:
+                take(until if deadline is None else min(until, deadline))
+
     def _await_others(self, deadline: float | None, timeout_s: float | None) -> None:
+        self._take_answers(deadline)
         patience = Patience()
         while True:
             with self._wake:

@@ -114,11 +114,17 @@ class Channel(ABC):
         """
 
     @abstractmethod
-    def call_async(self, method: int, meta: bytes, tensors: Sequence[Any], done: Done) -> None:
-        """done(error, meta, tensors), once, on the reader thread (or the closing one): it must not block.
+    def call_async(self, method: int, meta: bytes, tensors: Sequence[Any], done: Done) -> int:
+        """done(error, meta, tensors), once, on the reader thread (the closing one, that of `take_answer`): it must not
+        block. Returns the call's number.
 
         Raises, and never calls `done`, where the request could not be sent.
         """
+
+    def take_answer(self, call_id: int, until: float) -> None:
+        """For a thread that only waits for that answer: it may read it, and call `done`, itself, and comes back then or
+        at `until` (time.monotonic) or before. It must hold nothing that a handler needs."""
+        return
 
     @abstractmethod
     def push(self, method: int, meta: bytes = b"", tensors: Sequence[Any] = ()) -> None:

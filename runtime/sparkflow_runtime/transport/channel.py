@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.transport import keepalive, peers, shared
-from sparkflow_runtime.transport.base import Channel, Done, Handler, NoHandler, Options
+from sparkflow_runtime.transport import keepalive, peers, shared, taking_turns
+from sparkflow_runtime.transport.base import Channel, Done, Handler, Options
 from sparkflow_runtime.transport.handshake import Peer
-from sparkflow_runtime.transport.receiving import AHEAD_BYTES, ANSWER_BYTES, Message, Receiver
+from sparkflow_runtime.transport.receiving import Message, Receiver
 from sparkflow_runtime.transport.sending import BacklogError, Sender
 from sparkflow_runtime.transport.taking_turns import TakingTurns
 from sparkflow_runtime.wire import frames
@@ -47,10 +47,9 @@ class SocketChannel(Channel):
         self._sender = Sender(sock, str(self), options.max_owed_bytes)
         by_memory = sock.family == socket.AF_UNIX and shared.AVAILABLE
         self._pending: dict[int, tuple[int, Done]] = {}
-        only_calls = type(handler) is NoHandler and isinstance(sock, socket.socket)
-        self._turns = TakingTurns(self._pending) if only_calls else None
-        ahead_bytes = ANSWER_BYTES if only_calls else AHEAD_BYTES
-        self._receiver = Receiver(sock, options.max_payload_bytes, self.beat_s, by_memory, ahead_bytes)
+        plain = taking_turns.AVAILABLE and isinstance(sock, socket.socket)
+        self._turns = TakingTurns(sock) if plain else None
+        self._receiver = Receiver(sock, options.max_payload_bytes, self.beat_s, by_memory)
         self._lender = shared.Lender(options.shared_bytes) if by_memory and options.shared_bytes else None
         self._ids = itertools.count(1)
         self._frames_received = 0
@@ -80,7 +79,7 @@ class SocketChannel(Channel):
         call_id = self._request(method, meta, tensors, waiter, deadline)
         if self._turns is not None:
             try:
-                if (message := self._turns.answer(self._receiver, call_id, deadline)) is not None:
+                if (message := self._turns.answer(self._receiver, call_id, self._pending, deadline)) is not None:
                     return self._answered(message)
             except BaseException:  # Ctrl-C: nobody waits for it any more
                 self._pending.pop(call_id, None)
@@ -102,10 +101,22 @@ class SocketChannel(Channel):
             raise _read_error(meta, header.method)
         return meta, tensors
 
-    def call_async(self, method: int, meta: bytes, tensors: Sequence[Any], done: Done) -> None:
-        self._request(method, meta, tensors, done, None)
-        if self._turns is not None:
-            self._turns.call_back()
+    def call_async(self, method: int, meta: bytes, tensors: Sequence[Any], done: Done) -> int:
+        return self._request(method, meta, tensors, done, None)
+
+    def take_answer(self, call_id: int, until: float) -> None:
+        if self._turns is None:
+            return
+        try:
+            message = self._turns.answer(self._receiver, call_id, self._pending, until)
+            if message is not None:
+                self._frames_received += 1
+                header, meta, tensors = message
+                error = _read_error(meta, header.method) if header.kind == frames.ERROR else None
+                self._complete(call_id, error, meta if error is None else b"", tensors)
+        except BaseException:  # Ctrl-C: nobody waits for it any more
+            self._pending.pop(call_id, None)
+            raise
 
     def push(self, method: int, meta: bytes = b"", tensors: Sequence[Any] = ()) -> None:
         self._send(frames.encode(frames.PUSH, method, 0, meta, tensors), method, None)
@@ -202,7 +213,7 @@ class SocketChannel(Channel):
             while True:
                 self._turn()
                 if self._turns is not None:
-                    self._turns.step_aside()
+                    self._turns.make_room(self._receiver)
         except EOFError:
             self._end("the peer closed the connection or died")
         except _Goodbye as e:
@@ -289,8 +300,6 @@ class SocketChannel(Channel):
             if tell_peer:
                 self._sender.farewell(b"".join(frames.encode(frames.GOODBYE, 0, 0, goodbye)))
             self._sock.shutdown(socket.SHUT_RDWR)
-        if self._turns is not None:
-            self._turns.call_back()
 
     def _fail_pending(self) -> None:
         for call_id, (method, _) in self._pending.copy().items():
@@ -300,6 +309,8 @@ class SocketChannel(Channel):
         keepalive.MONITOR.forget(self)
         peers.end(self)
         self._sender.stop()
+        if self._turns is not None:
+            self._turns.end()
         self._sock.close()
         self._receiver.close()
         if self._lender is not None:
@@ -314,8 +325,7 @@ class SocketChannel(Channel):
     # ---- what the monitor sees
 
     def activity(self) -> tuple[int, int, bool, bool]:
-        reading = not self._handling and (self._turns is None or self._turns.somebody_reads)
-        return self._receiver.bytes_received, self._sender.bytes_sent, self._sender.busy, reading
+        return self._receiver.bytes_received, self._sender.bytes_sent, self._sender.busy, not self._handling
 
     def heartbeat(self) -> None:
         with contextlib.suppress(OSError):

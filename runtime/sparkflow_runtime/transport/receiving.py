@@ -19,8 +19,8 @@ from sparkflow_runtime.transport.sending import timeval
 from sparkflow_runtime.wire import frames
 from sparkflow_runtime.wire.errors import DataLossError, ResourceExhaustedError
 
-AHEAD_BYTES = 32 << 10
-ANSWER_BYTES = 256 << 10  # of the read-ahead where callers read their answers, if these find room in it
+_AHEAD_BYTES = 32 << 10
+ANSWER_BYTES = 256 << 10  # callers read their answers where these find room in so much
 _LOOK_S = 400e-6  # a caller looks for an answer so long before it sleeps, where the last one was there by then
 _CAN_LOOK = hasattr(os, "sched_yield") and hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
 _CHUNK_BYTES = 1 << 20  # of one system call
@@ -37,13 +37,12 @@ class Receiver:
         max_payload_bytes: int,
         slice_s: float,
         by_memory: bool = False,
-        ahead_bytes: int = AHEAD_BYTES,
     ):
         """slice_s: how often at least a receive under way shows its progress. by_memory: whether payloads may come in
-        shared memory. ahead_bytes: of the read-ahead buffer."""
+        shared memory."""
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval(slice_s))
         self._sock, self._max_payload_bytes = sock, max_payload_bytes
-        self._array = np.empty(ahead_bytes, np.uint8)
+        self._array = np.empty(ANSWER_BYTES, np.uint8)  # beyond _AHEAD_BYTES only answers, and it costs nothing before
         self._ahead = self._array.data
         self._at = self._end = 0
         self._poll: Any = None
@@ -56,6 +55,11 @@ class Receiver:
     @property
     def bytes_borrowed(self) -> int:
         return self._borrower.bytes_borrowed if self._borrower else 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no byte has come that no frame was made of."""
+        return self._at == self._end and not self._taken
 
     def forget(self, segment: int) -> None:
         if self._borrower is not None:
@@ -124,7 +128,7 @@ class Receiver:
         room = self._ahead[self._end :]
         if not room:
             return False
-        if deadline is not None and not self._readable(deadline - time.monotonic()):
+        if deadline is not None and not self.is_readable(deadline - time.monotonic()):
             return False
         try:
             if self._borrower is None:
@@ -139,7 +143,7 @@ class Receiver:
         last = self._taken[-1]
         return bool(last if self._borrower is None else last[0])  # nothing: the stream's end
 
-    def _readable(self, timeout_s: float) -> bool:
+    def is_readable(self, timeout_s: float) -> bool:
         if self._poll is None:
             poll = select.poll()
             poll.register(self._sock, select.POLLIN)
@@ -149,7 +153,7 @@ class Receiver:
     def _look(self, until: float) -> None:
         """Whether more has come, again and again: to sleep and be woken takes as long as a small step at the peer.
         Whoever else wants this processor goes first."""
-        while not self._readable(0.0) and time.monotonic() < until:
+        while not self.is_readable(0.0) and time.monotonic() < until:
             os.sched_yield()
 
     def _settle(self) -> None:
@@ -207,7 +211,7 @@ class Receiver:
             self._ahead[:have] = self._ahead[self._at : self._end]
         self._at, self._end = 0, have
         while self._end < nbytes:
-            room = self._ahead[self._end :] if self._end else self._ahead
+            room = self._ahead[self._end : max(nbytes, _AHEAD_BYTES)]
             self._end += self._recv(room, 0) if self._borrower is None else self._recv_with_fds(room)
 
     def _fill(self, view: memoryview) -> None:

@@ -1,76 +1,115 @@
-"""Who reads a channel by which this end only calls: its reader thread, or a caller that waits for its own answer.
+"""Who reads a channel: its reader thread, or a caller that waits for its own answer.
 
 A caller that reads what it waits for saves itself a hand-over between two threads, which takes as long as the rest of a
-small call. So the reader thread steps aside once nothing is asked any more, and comes back when a caller asks while
-another one reads, when what came is no caller's to take, and when nobody has called for a moment.
+small call. The reader thread makes room for callers once one has asked for it: it then sleeps until the channel can be
+read (epoll) instead of in a read, and a caller keeps that sleep undisturbed for as long as it reads itself. What is not
+its answer it leaves to the reader thread, which goes back to plain reads where callers stay away: these take one call
+into the kernel less.
 """
 
 from __future__ import annotations
 
+import os
+import select
+import socket
 import threading
-from collections.abc import Collection
-from queue import Empty, SimpleQueue
+from collections.abc import Callable, Container
+from functools import partial
 
 from sparkflow_runtime.transport.receiving import Message, Receiver
 from sparkflow_runtime.wire.errors import OpError
 
-_AWAY_S = 0.02  # at most twice that long nobody reads a channel by which nobody calls
+AVAILABLE = hasattr(select, "epoll") and hasattr(os, "eventfd")
+_MOST_IN_VAIN = 16  # messages that the reader thread makes room before, and no caller comes
 
 
 class TakingTurns:
-    """pending: the calls that wait for an answer. A call is among them before it is sent."""
+    """Of one channel. The thread that holds `_right` reads, and handles what it has read."""
 
-    def __init__(self, pending: Collection[int]):
-        self._pending = pending
-        self._right = threading.Lock()  # who holds it reads
-        self._wanted: SimpleQueue[bool] = SimpleQueue()  # not empty: the reader thread is; no signal leaves it locked
-        self._calls = 0
+    def __init__(self, sock: socket.socket):
+        self._sock, self._right = sock, threading.Lock()
+        self._asked = False  # for the reader thread to make room
+        self._turns = self._turns_seen = self._in_vain = 0
+        self._epoll: select.epoll | None = None  # these from when room was first made
+        self._wake_fd = -1
+        self._keep_asleep: Callable[[], None]  # calls into C, all three, after which an exception may come, not before
+        self._let_wake: Callable[[], None]
+        self._wake: Callable[[], None]
 
-    @property
-    def somebody_reads(self) -> bool:
-        return self._right.locked()
+    # ---- the reader thread
 
     def begin(self) -> None:
-        """By the reader thread, before it first reads."""
+        """Before it first reads."""
         self._right.acquire()
 
-    def step_aside(self) -> None:
-        """By the reader thread, after a frame: where nothing is asked, callers may read until it is wanted."""
-        while self._is_wanted(0.0):
-            pass
-        if self._pending:
+    def make_room(self, receiver: Receiver) -> None:
+        """When it has handled a message: callers may read until there is one that it should."""
+        if not self._asked or not receiver.is_empty:
             return
-        self._right.release()
-        seen = -1
-        while not self._is_wanted(_AWAY_S) and (self._right.locked() or self._calls != seen):
-            seen = self._calls
-        self._right.acquire()
+        self._in_vain = self._in_vain + 1 if self._turns == self._turns_seen else 0
+        self._turns_seen = self._turns
+        if self._in_vain > _MOST_IN_VAIN:
+            self._asked, self._in_vain = False, 0
+            return
+        epoll = self._epoll or self._begin_to_sleep()
+        while True:
+            self._right.release()
+            try:
+                woken = any(fd == self._wake_fd for fd, _ in epoll.poll(-1, 2))
+            finally:
+                self._right.acquire()
+            if woken:
+                os.eventfd_read(self._wake_fd)
+            if not receiver.is_empty or receiver.is_readable(0.0):  # else a caller has read it
+                return
 
-    def call_back(self) -> None:
-        """Have the reader thread read again."""
-        if self._wanted.empty():
-            self._wanted.put(True)
+    def _begin_to_sleep(self) -> select.epoll:
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        epoll, fd = select.epoll(), self._sock.fileno()
+        epoll.register(fd, select.EPOLLIN)
+        epoll.register(self._wake_fd, select.EPOLLIN)
+        self._keep_asleep = partial(epoll.modify, fd, 0)
+        self._let_wake = partial(epoll.modify, fd, select.EPOLLIN)
+        self._wake = partial(os.eventfd_write, self._wake_fd, 1)
+        self._epoll = epoll
+        return epoll
 
-    def _is_wanted(self, timeout_s: float) -> bool:
-        try:
-            return self._wanted.get(timeout=timeout_s)
-        except Empty:
-            return False
+    def end(self) -> None:
+        """By the reader thread, before the socket is closed; it holds the right, and keeps it."""
+        if self._epoll is not None:
+            self._epoll.close()
+            os.close(self._wake_fd)
 
-    def answer(self, receiver: Receiver, call_id: int, deadline: float | None) -> Message | None:
-        """The answer to a call, read by its caller; None where the reader thread has it, or is to read it."""
+    # ---- callers
+
+    def answer(
+        self, receiver: Receiver, call_id: int, pending: Container[int], deadline: float | None
+    ) -> Message | None:
+        """The answer to a call, read by its caller; None where the reader thread has it, or is to read it.
+
+        pending: the calls that wait for an answer. A call is among them before it is sent."""
         found = None
         held: list[bool] = []
+        is_left = True  # for the reader thread
         try:  # an exception from a signal's handler comes after any call: the right is given back all the same
             held.extend(map(self._right.acquire, (False,)))
-            if held[0] and call_id in self._pending:  # else the reader thread has had it before it stepped aside
-                self._calls += 1
+            if not held[0]:
+                self._asked = True
+            elif call_id in pending:  # else the reader thread has had it before it made room
+                self._turns += 1
+                self._keep_asleep()
                 found = receiver.answer(call_id, deadline)
+            is_left = not receiver.is_empty
         except OpError:
             pass  # a bad frame: the reader thread meets it, too, and ends the channel
         finally:
             if held and held[0]:
-                self._right.release()
-        if found is None and call_id in self._pending:
-            self.call_back()
+                try:
+                    self._let_wake()
+                finally:
+                    try:
+                        if is_left:
+                            self._wake()
+                    finally:
+                        self._right.release()
         return found

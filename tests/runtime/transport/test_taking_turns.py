@@ -43,6 +43,11 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> SimpleQueue[str]:
     return found
 
 
+def _soon(channel: Channel, method: int, meta: bytes, tensors: list[np.ndarray], reply: Any) -> None:
+    """Answers when the caller had time to wait: here both ends are one process, whose threads wait for each other."""
+    threading.Timer(0.003, lambda: reply(meta)).start()
+
+
 def test_a_caller_reads_its_own_answer(net: Net, answered: SimpleQueue[str]) -> None:
     """Once the reader thread has stepped aside, which is after the first answer or a little later."""
     channel = net.pair(client=NoHandler())
@@ -57,16 +62,70 @@ def test_a_caller_reads_its_own_answer(net: Net, answered: SimpleQueue[str]) -> 
     assert counters["frames_received"] >= counters["frames_sent"] >= 2
 
 
-def test_an_end_that_is_called_reads_by_its_thread_alone(net: Net, answered: SimpleQueue[str]) -> None:
-    class Called(NoHandler):
-        """Takes messages all the same."""
+def test_an_end_that_is_called_hears_its_peer_between_its_own_calls(net: Net, answered: SimpleQueue[str]) -> None:
+    """The reader thread is there whenever no caller reads: at once, after any number of calls."""
+    server, client = Recorder(_soon), Recorder()
+    channel = net.pair(server, client)
 
-    listener = net.listen()
-    for client in (Recorder(), Called()):
-        channel = net.dial(listener.url, client)
-        for _ in range(20):
-            channel.call(1)
-    assert answered.empty()
+    def asked(k: int) -> bool:
+        assert channel.call(1, b"%d" % k)[0] == b"%d" % k
+        there = server.message()[0]
+        assert there.call(2, b"back %d" % k, timeout_s=WAIT_S)[0] == b"back %d" % k
+        assert client.message()[1:3] == (2, b"back %d" % k)
+        return not answered.empty()
+
+    for k in range(50):
+        asked(k)
+    eventually(lambda: asked(50))
+
+
+def test_messages_before_an_answer_are_handled_before_it(net: Net) -> None:
+    """What the peer pushed first has been handled, by the reader thread, when the caller has its answer."""
+    handled: list[bytes] = []
+
+    def answer(channel: Channel, method: int, meta: bytes, tensors: list[np.ndarray], reply: Any) -> None:
+        for k in range(3):
+            channel.push(7, meta + b"/%d" % k)
+        reply(meta)
+
+    def note(channel: Channel, method: int, meta: bytes, tensors: list[np.ndarray], reply: Any) -> None:
+        time.sleep(0.0005)
+        handled.append(meta)
+
+    channel = net.pair(Recorder(answer), Recorder(note))
+    for k in range(100):
+        assert channel.call(1, b"%d" % k, timeout_s=WAIT_S)[0] == b"%d" % k
+        assert handled[-3:] == [b"%d/%d" % (k, j) for j in range(3)]
+
+
+def test_answers_of_calls_without_a_thread_are_taken(net: Net, answered: SimpleQueue[str]) -> None:
+    """take_answer: the thread that waits calls `done`; a late answer is the reader thread's."""
+    kept: SimpleQueue[Any] = SimpleQueue()
+
+    def answer(channel: Channel, method: int, meta: bytes, tensors: list[np.ndarray], reply: Any) -> None:
+        kept.put(reply) if method == 2 else _soon(channel, method, meta, tensors, reply)
+
+    channel = net.pair(Recorder(answer), Recorder())
+    done: SimpleQueue[tuple[bytes, str]] = SimpleQueue()
+
+    def ask(method: int, until_s: float) -> None:
+        number = channel.call_async(
+            method, b"x", (), lambda error, meta, tensors: done.put((meta, threading.current_thread().name))
+        )
+        channel.take_answer(number, time.monotonic() + until_s)
+
+    def taken() -> bool:
+        ask(1, WAIT_S)
+        meta, thread = done.get(timeout=WAIT_S)
+        assert meta == b"x"
+        return thread == threading.current_thread().name
+
+    eventually(taken)
+    began_s = time.monotonic()
+    ask(2, 0.05)
+    assert time.monotonic() - began_s >= 0.05 and done.empty()
+    kept.get(timeout=WAIT_S)(b"late")
+    assert done.get(timeout=WAIT_S)[0] == b"late"
 
 
 def test_many_threads_call_at_once(net: Net) -> None:
@@ -233,10 +292,18 @@ def test_an_interrupted_call_loses_no_frame(net: Net) -> None:
     eventually(lambda: not channel._pending)  # type: ignore[attr-defined]
 
 
-def test_the_reader_thread_is_back_when_nobody_calls(net: Net) -> None:
-    channel = net.pair(client=NoHandler())
-    for _ in range(3):
+def test_the_reader_thread_reads_plainly_where_callers_stay_away(net: Net, answered: SimpleQueue[str]) -> None:
+    server, client = Recorder(_soon), Recorder()
+    channel = net.pair(server, client)
+
+    def asked() -> bool:
         channel.call(1)
-    began_s = time.monotonic()
-    eventually(lambda: channel._turns.somebody_reads)  # type: ignore[attr-defined]
-    assert channel.call(1, b"x")[0] == b"x" and time.monotonic() - began_s < WAIT_S
+        return not answered.empty()
+
+    eventually(asked)
+    turns, there = channel._turns, server.message()[0]  # type: ignore[attr-defined]
+    for _ in range(40):
+        there.call(2, timeout_s=WAIT_S)
+    assert not turns._asked
+    answered.get()
+    eventually(asked)  # and makes room again
