@@ -80,8 +80,12 @@ def test_a_reply_whose_table_is_wrong_fails_the_step() -> None:
     heard: list[tuple[OpError | None, Any]] = []
 
     class Channel:
-        def call_async(self, method: int, meta: bytes, tensors: Any, done: Any) -> None:
+        def call_async(self, method: int, meta: bytes, tensors: Any, done: Any) -> int:
             done(None, encode_table([(7, [np.zeros(2)] * 3)]), [np.zeros(2)])
+            return 1
+
+        def take_answer(self, call_id: int, until: float) -> None:
+            raise AssertionError("it is here")
 
     class Server:
         def open_channel(self, task: str) -> Channel:
