@@ -135,15 +135,18 @@ class StepRun:
         for call in calls:
             call()
 
-    def _take_answers(self, deadline: float | None) -> None:
-        """The quick ones, by this thread."""
+    def _take_answers(self, deadline: float | None) -> bool:
+        """The quick ones, by this thread; whether nothing is waited for any more."""
         until = time.monotonic() + _TAKE_S
         for name, take in self._answers:
             if name in self._waiting and self._error is None:
                 take(until if deadline is None else min(until, deadline))
+        with self._wake:
+            return not self._waiting
 
     def _await_others(self, deadline: float | None, timeout_s: float | None) -> None:
-        self._take_answers(deadline)
+        if self._take_answers(deadline):
+            return
         patience = Patience()
         while True:
             with self._wake:

@@ -6,7 +6,7 @@ number of a traceback tells which node failed, so error reports cost nothing whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -54,6 +54,7 @@ def new_filename() -> str:
 def compile_segment(calls: Sequence[Call], filename: str = "") -> Segment:
     """filename: of another form of the same calls, whose lines are theirs."""
     names: dict[str, Any] = {"read": read}
+    variables = {i: found for i, call in enumerate(calls) if type(found := _named(call)) is Variable}
     filename = filename or new_filename()
     last_use = last_uses(calls)
     dying: dict[int, list[str]] = {}
@@ -62,7 +63,10 @@ def compile_segment(calls: Sequence[Call], filename: str = "") -> Segment:
     ports = used_ports(calls)
     source, nodes = ["def run(V):"], {}
     for i, call in enumerate(calls):
-        parts = [value_of(call, f"k{i}", i, names, last_use)]
+        if i in variables:
+            names[f"k{i}"], parts = variables[i], [f"k{i}"]
+        else:
+            parts = [value_of(call, f"k{i}", i, names, last_use, variables)]
         items = ports.get(i, ())
         if 0 < call.outputs == len(items) and not call.stores and f"t{i}" not in last_use:
             parts[0] = "".join(f"t{i}_{port}, " for port in sorted(items)) + f"= {parts[0]}"
@@ -77,6 +81,11 @@ def compile_segment(calls: Sequence[Call], filename: str = "") -> Segment:
     source.append("    return None")
     exec(compile("\n".join(source), filename, "exec"), names)  # our own text: indices and k/c/t names only
     return Segment(with_room(names["run"], len(calls)), filename, nodes)
+
+
+def _named(call: Call) -> Any:
+    """The variable that a line always gives."""
+    return call.function() if call.is_name and not call.args and not isinstance(call.function, str) else None
 
 
 _CHUNK_WORDS = 16 * 1024 // 8  # of the memory in which Python puts a thread's frames
@@ -119,9 +128,17 @@ def used_ports(calls: Sequence[Call]) -> dict[int, list[int]]:
     return {line: list(ports) for line, ports in found.items()}
 
 
-def value_of(call: Call, function: str, line: int, names: dict[str, Any], last_use: dict[str, int]) -> str:
-    """The call as text. function: the name of its function, which is put into `names` with its constants."""
-    args = [_expression(arg, line, position, names) for position, arg in enumerate(call.args)]
+def value_of(
+    call: Call,
+    function: str,
+    line: int,
+    names: dict[str, Any],
+    last_use: dict[str, int],
+    variables: Container[int] = (),
+) -> str:
+    """The call as text. function: the name of its function, which is put into `names` with its constants. variables:
+    the lines that give one for certain, and that one always."""
+    args = [_expression(arg, line, position, names, variables) for position, arg in enumerate(call.args)]
     if isinstance(call.function, str):
         return call.function.format(*args)
     dying = [i for i in call.in_place if i < len(args) and last_use.get(args[i]) == line]
@@ -129,10 +146,14 @@ def value_of(call: Call, function: str, line: int, names: dict[str, Any], last_u
     return f"{function}({', '.join(args)})"
 
 
-def _expression(arg: tuple[Any, ...], line: int, position: int, names: dict[str, Any]) -> str:
+def _expression(
+    arg: tuple[Any, ...], line: int, position: int, names: dict[str, Any], variables: Container[int]
+) -> str:
     kind = arg[0].lstrip("&")
     if kind == "const":
         names[f"c{line}_{position}"] = arg[1]
         return f"c{line}_{position}"
     text = f"V[{arg[1]}]" if kind == "slot" else local_name(arg)
+    if arg[0] == "&local" and arg[1] in variables:
+        return f"({text}.read() if {text}.value is None else {text}.value)"
     return f"read({text})" if arg[0].startswith("&") else text

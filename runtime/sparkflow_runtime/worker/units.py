@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ _QUEUES |= {"FIFOQueue", "RandomShuffleQueue", "PaddingFIFOQueue", "PriorityQueu
 _READERS = {"ReaderRead", "ReaderReadUpTo", "TFRecordReader", "WholeFileReader", "TextLineReader", "IdentityReader"}
 _COMPUTES_NOTHING = {"Const", "NoOp", "Identity", "Placeholder", "Variable"} | _QUEUES | _READERS
 _silent = partial(np.errstate, all="ignore")
+_ARRAYS, _MANY = {np.ndarray}, 8  # fetches, from which on they are taken at once
 _LONG_S = 5e-3  # beside it, what the hand-over to another thread costs is nothing
 Around = tuple[Callable[[], AbstractContextManager[Any]], ...]
 Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
@@ -203,6 +205,10 @@ class Plan:
     def collect(self, values: list[Any], lent: bool = False) -> list[Any]:
         """The fetched values; what may be a variable's own memory is copied, so that later steps do not change it.
         lent: not copied, for who sends them at once and keeps nothing."""
+        if (take := self._take if lent else self._take_own) is not None:
+            found = list(take(values))
+            if set(map(type, found)) == _ARRAYS:
+                return found
         out: list[Any] = []
         for slot, constant, copy in self.fetches:
             value = values[slot] if slot is not None else constant
@@ -214,6 +220,17 @@ class Plan:
         if self.recorder is not None:
             out.append(self.recorder.collect())
         return out
+
+    @cached_property
+    def _take(self) -> Callable[[list[Any]], Iterable[Any]] | None:
+        """All that is fetched, where that is much and nothing but slots."""
+        slots = [slot for slot, _, _ in self.fetches if slot is not None]
+        is_plain = self.recorder is None and len(slots) == len(self.fetches) >= _MANY
+        return itemgetter(*slots) if is_plain else None
+
+    @cached_property
+    def _take_own(self) -> Callable[[list[Any]], Iterable[Any]] | None:
+        return None if any(copy for _, _, copy in self.fetches) else self._take
 
     def _dead_fetch(self, index: int) -> InvalidArgumentError:
         name = self.names[index]

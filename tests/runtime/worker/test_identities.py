@@ -34,3 +34,18 @@ def test_what_is_handed_on_is_no_call(graph: Any, monkeypatch: pytest.MonkeyPatc
     assert {seen[name] for name in ("own", "stopped", "v/read", "default")} == {"{}"}
     traced = {node.node_name for device in metadata.step_stats.dev_stats for node in device.node_stats}
     assert {"own", "stopped", "v/read", "default"} <= traced
+
+
+def test_many_fetches_of_all_kinds(graph: Any) -> None:
+    """Taken at once where all are arrays; variables, constants and numbers among them are what they are."""
+    variables = [tf.Variable([float(k)], name=f"v{k}") for k in range(12)]
+    reads = [tf.identity(v) for v in variables]
+    constant, count = tf.constant(2.5), tf.size(variables[0])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(3):
+            found = session.run(reads)
+            assert [f.tolist() for f in found] == [[k] for k in range(12)]
+            found[3][:] = 100  # the caller's own
+            mixed = session.run([*variables, constant, count, *reads])
+            assert [m.tolist() for m in mixed] == [*([k] for k in range(12)), 2.5, 1, *([k] for k in range(12))]
