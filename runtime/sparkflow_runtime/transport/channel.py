@@ -207,8 +207,6 @@ class SocketChannel(Channel):
 
     def _run(self) -> None:
         _READERS.add(threading.get_ident())
-        if self._turns is not None:
-            self._turns.begin()
         try:
             while True:
                 self._turn()

@@ -28,6 +28,7 @@ class TakingTurns:
 
     def __init__(self, sock: socket.socket):
         self._sock, self._right = sock, threading.Lock()
+        self._right.acquire()  # the reader thread's, before it has begun, too
         self._asked = False  # for the reader thread to make room
         self._turns = self._turns_seen = self._in_vain = 0
         self._epoll: select.epoll | None = None  # these from when room was first made
@@ -37,10 +38,6 @@ class TakingTurns:
         self._wake: Callable[[], None]
 
     # ---- the reader thread
-
-    def begin(self) -> None:
-        """Before it first reads."""
-        self._right.acquire()
 
     def make_room(self, receiver: Receiver) -> None:
         """When it has handled a message: callers may read until there is one that it should."""

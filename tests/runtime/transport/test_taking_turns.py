@@ -15,6 +15,7 @@ import pytest
 
 from sparkflow_runtime.transport import Channel, NoHandler, Options
 from sparkflow_runtime.transport.receiving import ANSWER_BYTES, Receiver
+from sparkflow_runtime.transport.taking_turns import TakingTurns
 from sparkflow_runtime.wire.errors import (
     AbortedError,
     DataLossError,
@@ -307,3 +308,10 @@ def test_the_reader_thread_reads_plainly_where_callers_stay_away(net: Net, answe
     assert not turns._asked
     answered.get()
     eventually(asked)  # and makes room again
+
+
+def test_no_caller_reads_before_the_reader_thread_has_begun(net: Net) -> None:
+    channel = net.pair(client=Recorder())
+    turns = TakingTurns(channel._sock)  # type: ignore[attr-defined]
+    assert turns.answer(channel._receiver, 1, (), None) is None  # type: ignore[attr-defined]
+    assert turns._asked
