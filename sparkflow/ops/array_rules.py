@@ -17,7 +17,7 @@ def reshape(op: Operation) -> list[Dims]:
         return [_with_carried(old, new)]
     if 0 in new and 0 in old:  # sizes of 0 on both sides do not count
         return [new]
-    count = shapes.product(old)
+    count = 0 if 0 in old else shapes.product(old)  # no elements, whatever the open sizes are
     known = shapes.product(d for d in new if d is not None)
     open_ = [i for i, d in enumerate(new) if d is None]
     fits = count == known if not open_ else known != 0 or count == 0

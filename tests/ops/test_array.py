@@ -199,3 +199,13 @@ def test_programs_may_mark_tensors_and_operations(graph: Any) -> None:
     made = array.identity([1.0])
     made.scope, made.op.layer = "layer", 3
     assert graph.get_tensor_by_name(made.name).scope == "layer" and made.op.layer == 3
+
+
+def test_reshape_of_no_rows_of_unknown_size(graph: Graph) -> None:
+    x = tf.placeholder(tf.float32, [0, None])
+    flat = tf.reshape(x, [-1])
+    assert flat.shape.as_list() == [0]
+    with Session(graph=graph) as session:
+        assert session.run(flat, {x: np.zeros((0, 3))}).shape == (0,)
+    with pytest.raises(InvalidArgumentError, match="with 0 elements"):
+        tf.reshape(x, [2, 3])
