@@ -227,3 +227,26 @@ def test_a_loop_of_another_shape_over_tasks_is_refused(cluster: Cluster, node: A
     )
     with pytest.raises(UnimplementedError, match=r"'loop' has nodes on 2 tasks: .* and loop 'loop' has no LoopCond"):
         cluster.session.run({}, ["out:0"], [])
+
+
+@pytest.mark.parametrize("looping", [False, True])
+def test_a_loop_in_a_branch_that_constants_choose(cluster: Cluster, looping: bool) -> None:
+    """The predicate and its copy for the branch are on two tasks, where folding makes two constants of them."""
+    x = tf.placeholder(tf.float32, [2])
+    with tf.device(PS):
+        doubled = tf.reduce_all(tf.constant([1.0, 2.0]) > (5.0 if looping else 0.0))
+
+    def loop() -> Any:
+        with tf.device(PS1):
+            one = tf.identity(x) + tf.constant(1.0)
+            return tf.while_loop(lambda i, _: i < 3, lambda i, y: (step(i), y * one), [0, x])[1]
+
+    def step(i: Any) -> Any:
+        with tf.device(PS):
+            return i + 1
+
+    with tf.device(WORKER):
+        y = tf.cond(doubled, lambda: x * 2.0, loop)
+    start = np.array([0.5, 2.0], np.float32)
+    [found] = cluster.run([y], {x: start})
+    np.testing.assert_allclose(found, start * (start + 1) ** 3 if looping else start * 2, rtol=1e-5)

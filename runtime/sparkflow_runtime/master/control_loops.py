@@ -22,6 +22,7 @@ from sparkflow_runtime.wire.dtypes import bool_
 from sparkflow_runtime.wire.edges import is_control, node_name, parse
 from sparkflow_runtime.wire.errors import UnimplementedError
 from sparkflow_runtime.wire.protos import NodeDef
+from sparkflow_runtime.wire.tensor_proto import make_ndarray
 
 
 class Tick(NamedTuple):
@@ -49,6 +50,9 @@ def spread(nodes: Sequence[NodeDef], fed: Collection[str]) -> Spread:
     shared = {path: tasks for path in loops.members if path and len(tasks := _tasks(loops, path)) > 1}
     if not shared:
         return Spread(loops, live, {})
+    if live.irregular is not None and (joined := _join_predicates(loops)) is not None:
+        loops = cf.find_loops(joined, fed)
+        live = cf.find_guards(loops)
     _check_shape(loops, live, shared)
     adding = _Adding(loops, live, shared)
     new = adding.run()
@@ -68,6 +72,35 @@ def body_guard(live: Liveness, path: Path) -> Guard:
 
 def _tasks(loops: Loops, path: Path) -> list[str]:
     return sorted({task_of(n.device) for n in loops.whole(path)})
+
+
+def _join_predicates(loops: Loops) -> list[NodeDef] | None:
+    """The nodes, where switches on constants that are equal look at one of them: copies of a predicate that was folded
+    on several tasks would pass for conditions of their own. None where no two are equal."""
+    first: dict[bool, str] = {}
+    same = {n.name: first.setdefault(value, n.name) for n in loops.order if (value := _bool(loops, n)) is not None}
+    if len(first) == len(same):
+        return None
+    joined = []
+    for node in loops.order:
+        wanted = [same.get(parse(e)[0], e) if not is_control(e) else e for e in node.input]
+        if wanted != list(node.input):
+            copy = NodeDef()
+            copy.CopyFrom(node)
+            copy.input[:] = wanted
+            node = copy
+        joined.append(node)
+    return joined
+
+
+def _bool(loops: Loops, node: NodeDef) -> bool | None:
+    """The value of a constant outside of loops that is one bool."""
+    if node.op != "Const" or node.input or loops.owner[node.name] or loops.is_fed(node.name):
+        return None
+    proto = node.attr["value"].tensor
+    if proto.dtype != bool_.as_datatype_enum or proto.tensor_shape.dim:
+        return None
+    return bool(make_ndarray(proto))
 
 
 def _check_shape(loops: Loops, live: Liveness, shared: Mapping[Path, Sequence[str]]) -> None:
