@@ -203,8 +203,7 @@ class Server:
 
         Raises UnavailableError naming the task and its address.
         """
-        found = self.open_channel(task)
-        if found is not None:
+        if (found := self.open_channel(task)) is not None:
             return found
         address = self._address(task)
         if patience_s is not None and task not in self._met:
@@ -219,8 +218,7 @@ class Server:
         with self._lock:
             dialling = self._dialling.setdefault(task, Lock())
         with dialling:
-            found = self._channels.get(task)
-            if found is not None and found.error is None:
+            if (found := self.open_channel(task)) is not None:
                 return found
             if self._stopping:
                 raise CancelledError(f"{self.name}: the server stopped")

@@ -133,6 +133,7 @@ def export(directory: Path) -> tuple[str, np.ndarray]:
     (directory / "words.txt").write_text("a\nb\nc\n")
     graph, folder = theirs.Graph(), str(directory / "model")
     with graph.as_default(), theirs.Session(graph=graph) as session:
+        theirs.set_random_seed(7)
         x = theirs.placeholder(theirs.float32, [None, 3], "x")
         word = theirs.placeholder(theirs.string, [None], "word")
         vocabulary = theirs.constant(str(directory / "words.txt"))
@@ -160,19 +161,24 @@ def export(directory: Path) -> tuple[str, np.ndarray]:
     return folder, answer
 
 
+def scored_alike(found: np.ndarray, wanted: np.ndarray) -> None:
+    """Up to the rounding of terms as large as 5, whose sum may come near 0."""
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=2e-6)
+
+
 def test_their_saved_model(exported: tuple[str, np.ndarray]) -> None:
     folder, answer = exported
     x, words = np.arange(6, dtype=np.float32).reshape(2, 3), ["c", "b"]
     with ours.Graph().as_default(), ours.Session() as session:
         ours.saved_model.loader.load(session, ["serve"], folder)
-        np.testing.assert_allclose(session.run("y:0", {"x:0": x, "word:0": words}), answer, 1e-6)
+        scored_alike(session.run("y:0", {"x:0": x, "word:0": words}), answer)
 
 
 def test_their_saved_model_scores_tables(exported: tuple[str, np.ndarray]) -> None:
     folder, answer = exported
     x = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(6, dtype=np.float32)), 3)
     scored = ours.local.load_model(folder).transform(pa.table({"x": x, "word": ["c", "b"]}))
-    np.testing.assert_allclose(np.stack(scored["y"].to_pylist()), answer, 1e-6)
+    scored_alike(np.stack(scored["y"].to_pylist()), answer)
 
 
 def test_an_estimator_begins_from_theirs(tmp_path: Path) -> None:
