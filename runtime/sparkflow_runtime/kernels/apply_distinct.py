@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.distinct_rows import SplitRows, check_inside, parts_of
+from sparkflow_runtime.kernels.distinct_rows import Parts, SplitRows, parts_of
 from sparkflow_runtime.kernels.memory import position
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, bound
 from sparkflow_runtime.kernels.row_loops import unsigned
-from sparkflow_runtime.kernels.training import check_rows, locked_all, scalars_of, update_tables
+from sparkflow_runtime.kernels.training import Locks, check_rows, scalars_of, update_tables
 from sparkflow_runtime.kernels.updates import Held, Updater
 from sparkflow_runtime.resources.variables import Variable
 
@@ -31,7 +31,10 @@ def _apply_distinct(node: Node) -> Callable[..., Sequence[Variable]]:
     op, n, of, members = node.attrs["op"], node.attrs["N"], node.attrs["of"], list(node.attrs["members"])
     updater = Updater(node.xp, op, node.attrs)
     num_refs, rows = updater.update.num_refs, [shape.dims for shape in node.attrs["row_shapes"]]
-    first, split = members[0], SplitRows(node)
+    first, split, locks = members[0], SplitRows(node), Locks()
+    mine = slice(first, first + n)
+    parts, widths = Parts(node, op, of, mine), unsigned(split.widths)
+    sizes = np.full(len(of), np.iinfo(np.int64).max, np.uint64)  # those of others are for them to check
     side_by_side = members == [*range(first, first + n)]
     seen: Held | None = None
 
@@ -45,19 +48,20 @@ def _apply_distinct(node: Node) -> Callable[..., Sequence[Variable]]:
         refs = inputs[: num_refs * n]
         *factors, flat, distinct, counts = (i.read() if type(i) is Variable else i for i in inputs[num_refs * n :])
         scalars = scalars_of(node, factors, set())
-        ids, begins, ends = parts_of(node, distinct, counts, of)
-        starts = split.begins(flat, counts)
-        with locked_all(inputs[:n]):
+        with locks.of(inputs[:n]):
             arrays = [ref.read() for ref in refs]
             held = seen
             if held is None or not held.same(arrays):
                 held = seen = looked_at(refs, arrays)
             if side_by_side and held.taken and updater.takes_factors(scalars) and _fits(flat, held.dtype):
-                mine = begins[first : first + n], ends[first : first + n]
-                check_inside(node, op, ids, *mine, held.sizes)
-                at = unsigned(starts[first : first + n + 1] + position(flat))
-                updater.change(held.dtype, held.columns.T, held.widths, (ids, *mine), at, scalars)
+                sizes[mine] = held.sizes
+                ids, where, items = parts.of(distinct, counts, widths, sizes)
+                if flat.shape != (items,):
+                    split.begins(flat, counts)  # says how they differ
+                where[3] += np.uint64(position(flat))
+                updater.change(held.dtype, held.columns.T, ids, where[:, mine], scalars)
                 return inputs[:n]
+        ids, begins, ends = parts_of(node, distinct, counts, of)
         grads, numbers = split(flat, counts), ids.view(np.int64)
         indices = [numbers[a:b] for a, b in zip(begins.tolist(), ends.tolist())]
         tables, own = [refs[t::n] for t in range(n)], [indices[m] for m in members]

@@ -198,3 +198,51 @@ def _added(rows: list[Array], positions: Array, count: int, width: int, dtype: A
         seen[at] = True
         begin += len(part)
     return total
+
+
+@compiled([f"int64({', '.join([_U] * 5)}, uint64[:, ::1])"])
+def lay_out(counts: Array, of: Array, widths: Array, sizes: Array, ids: Array, parts: Array) -> int:
+    """Where the parts of rows that came together lie: part t has the ids that counts[of[t]] is of, and rows of
+    widths[t] items. A column of `parts` for each, as update_loops takes them: the width, where its ids begin, how many
+    they are, where its rows begin among the items of all, the width again; and where its ids end.
+
+    Returns how many items all have; -2 where the counts are not of these ids, and -3 where an id names none of sizes[t]
+    rows: the caller then says which.
+    """
+    total, items, group, begin = _ZERO, _ZERO, _ZERO, _ZERO
+    for g in range(counts.shape[0]):
+        if counts[g] > ids.shape[0]:
+            return -2
+        total += counts[g]
+    if total != ids.shape[0]:
+        return -2
+    for t in range(of.shape[0]):
+        if of[t] >= counts.shape[0]:
+            return -2
+        if of[t] < group:
+            group, begin = _ZERO, _ZERO
+        while group < of[t]:
+            begin += counts[group]
+            group += _ONE
+        width, count, size, outside = widths[t], counts[group], sizes[t], False
+        for i in range(begin, begin + count):
+            outside |= ids[i] >= size
+        if outside:
+            return -3
+        parts[0, t], parts[1, t], parts[2, t] = width, begin, count
+        parts[3, t], parts[4, t], parts[5, t] = items, width, begin + count
+        items += count * width
+    return np.int64(items)  # type: ignore[return-value]
+
+
+@lay_out.otherwise
+def _(counts: Array, of: Array, widths: Array, sizes: Array, ids: Array, parts: Array) -> int:
+    if (counts > ids.size).any() or counts.sum() != ids.size or of.max() >= counts.size:
+        return -2
+    mine, ends = counts[of.view(np.int64)], np.cumsum(counts)[of.view(np.int64)]
+    where = zip((ends - mine).tolist(), ends.tolist(), sizes.tolist())
+    if any((ids[begin:end] >= size).any() for begin, end, size in where):
+        return -3
+    items = np.cumsum(mine * widths)
+    parts[:] = widths, ends - mine, mine, items - mine * widths, widths, ends
+    return int(items[-1])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels import row_loops
-from sparkflow_runtime.kernels.distinct_loops import merge_rows, number_ids, sum_to_distinct
+from sparkflow_runtime.kernels.distinct_loops import lay_out, merge_rows, number_ids, sum_to_distinct
 from sparkflow_runtime.kernels.memory import copying, memory, position, positions, rows_ready, stride
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, asynchronous, bound
 from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
@@ -59,9 +59,9 @@ def _gather_distinct(node: Node) -> Callable[..., Array]:
     """Inputs: N tables of one type, ids and counts as `_DistinctIds` gives them. of: for each table which of the counts
     is its own. The rows of the first table, then those of the next: a vector."""
     n, of = node.attrs["N"], node.attrs["of"]
+    parts = Parts(node, "GatherV2", of)
     seen: Held | None = None
-    for loop in (row_loops.gather_rows, row_loops.first_outside):
-        loop.prepare()
+    row_loops.gather_rows.prepare()
 
     def run(*inputs: Array) -> Array:
         nonlocal seen
@@ -69,16 +69,14 @@ def _gather_distinct(node: Node) -> Callable[..., Array]:
         held = seen
         if held is None or not held.same(tables):
             held = seen = Held(tables, 1, _gatherable(tables))
-        ids, begins, ends = parts_of(node, distinct, counts, of)
-        check_inside(node, "GatherV2", ids, begins, ends, held.sizes)
-        items = (ends - begins) * held.widths
-        at = np.cumsum(items)
-        out = np.empty(int(at[-1]), tables[0].dtype)
+        ids, where, items = parts.of(distinct, counts, held.widths, held.sizes)
+        out = np.empty(items, tables[0].dtype)
+        widths, begins, _, at, _, ends = where
         if not held.taken:
             pieces = [t[ids[a:b].view(np.int64)].reshape(-1) for t, a, b in zip(tables, begins.tolist(), ends.tolist())]
             return np.concatenate(pieces, out=out)
-        to = at - items + np.uint64(position(out))
-        row_loops.gather_rows(copying(out.dtype), held.columns[0], held.widths, ids, begins, ends, to, held.widths)
+        at += np.uint64(position(out))
+        row_loops.gather_rows(copying(out.dtype), held.columns[0], widths, ids, begins, ends, at, widths)
         return out
 
     return run
@@ -108,6 +106,30 @@ def parts_of(node: Node, distinct: Array, counts: Array, of: Sequence[int]) -> t
     chosen = np.asarray(of)
     ids = np.ascontiguousarray(distinct, np.int64).view(np.uint64)
     return ids, (ends - counts)[chosen].view(np.uint64), ends[chosen].view(np.uint64)
+
+
+class Parts:
+    """What came together, part by part: `lay_out`, and who is to blame where it does not fit."""
+
+    def __init__(self, node: Node, op: str, of: Sequence[int], mine: slice = slice(None)):
+        """op: the look-up that an id is refused for; of: which of the counts each part's is; mine: the node's own."""
+        self._node, self._op, self._which, self._of, self._mine = node, op, list(of), unsigned(of), mine
+        lay_out.prepare()
+        row_loops.first_outside.prepare()
+
+    def of(self, distinct: Array, counts: Array, widths: Array, sizes: Array) -> tuple[Array, Array, int]:
+        """(the ids, unsigned; a column for each part, as lay_out has it; the items of all). Raises InvalidArgumentError
+        where counts and ids are not of each other, or an id is no row."""
+        if not (type(counts) is np.ndarray and counts.dtype == np.int64 and counts.ndim == distinct.ndim == 1):
+            parts_of(self._node, distinct, counts, self._which)
+        ids, where = np.ascontiguousarray(distinct, np.int64).view(np.uint64), np.empty((6, len(widths)), np.uint64)
+        own = np.ascontiguousarray(counts, np.int64).view(np.uint64)
+        if (items := lay_out(own, self._of, widths, sizes, ids, where)) >= 0:
+            return ids, where, items
+        ids, begins, ends = parts_of(self._node, distinct, counts, self._which)
+        check_inside(self._node, self._op, ids, begins[self._mine], ends[self._mine], sizes[self._mine])
+        name = f"{self._node.op} {self._node.name!r}"
+        raise InvalidArgumentError(f"{name}: counts {counts.tolist()[:8]} do not fit the ids")
 
 
 def check_inside(node: Node, op: str, ids: Array, begins: Array, ends: Array, sizes: Array) -> None:

@@ -6,15 +6,15 @@ A dense op changes whole variables, a Sparse* op the rows that `indices` names, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, bound
 from sparkflow_runtime.kernels.state import locked, show
-from sparkflow_runtime.kernels.updates import UPDATES, Updater
+from sparkflow_runtime.kernels.updates import UPDATES, Updater, same
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -54,13 +54,13 @@ def _fused_apply(node: Node) -> Callable[..., Sequence[Variable]]:
     """Inputs: N variables, N of each slot, the op's factors, N gradients. Attributes: N, op, and those of the op."""
     op, n = node.attrs["op"], node.attrs["N"]
     updater = Updater(node.xp, op, node.attrs)
-    num_refs = updater.update.num_refs
+    num_refs, locks = updater.update.num_refs, Locks()
 
     def run(*inputs: Any) -> Sequence[Variable]:
         refs = [inputs[t : num_refs * n : n] for t in range(n)]
         values = [i.read() if type(i) is Variable else i for i in inputs[num_refs * n :]]
         scalars, grads = scalars_of(node, values[:-n], set()), [node.xp.asarray(g) for g in values[-n:]]
-        with locked_all([mine[0] for mine in refs]):
+        with locks.of(inputs[:n]):
             tables = [[ref.read() for ref in mine] for mine in refs]
             for mine, held, grad in zip(refs, tables, grads):
                 _check_same_shape(op, mine, held, grad.shape)
@@ -92,7 +92,7 @@ def update_tables(
     node: Node, updater: Updater, op: str, refs: Any, grads: Any, indices: Any, scalars: list[Any], how: str
 ) -> None:
     grads, indices = [node.xp.asarray(g) for g in grads], [node.xp.asarray(i) for i in indices]
-    with locked_all([mine[0] for mine in refs]):
+    with Locks().of([mine[0] for mine in refs]):
         tables = [[ref.read() for ref in mine] for mine in refs]
         for mine, held, grad, rows in zip(refs, tables, grads, indices):
             check_rows(op, mine, held, grad.shape, rows.shape)
@@ -110,18 +110,39 @@ def _name_member(error: InvalidArgumentError, node: Node, op: str, tables: Any, 
     error.node_def = next((node.member(t, op) for t, wrong in enumerate(outside) if wrong), None)
 
 
-@contextmanager
-def locked_all(variables: Sequence[Variable]) -> Iterator[None]:
-    """The locks of these variables, taken in one order by all who take several."""
-    locks = [v.lock for v in sorted({id(v): v for v in variables}.values(), key=id)]
-    taken = 0
-    try:
-        for lock in locks:
-            lock.acquire()
-            taken += 1
-        yield
-    finally:
-        for lock in locks[:taken]:
+class Locks:
+    """The locks of some variables, which mostly stay the same ones, in the one order in which all take them who take
+    several. Variables are held weakly."""
+
+    def __init__(self) -> None:
+        self._known: tuple[list[weakref.ref[Variable]], list[Any]] = [], []
+
+    def of(self, variables: Sequence[Variable]) -> _Locked:
+        """To be entered."""
+        seen, locks = self._known  # both at once: other threads may be here too
+        if not same(seen, variables):
+            locks = [v.lock for v in sorted({id(v): v for v in variables}.values(), key=id)]
+            self._known = [weakref.ref(v) for v in variables], locks
+        return _Locked(locks)
+
+
+class _Locked:
+    __slots__ = ("_locks", "_taken")
+
+    def __init__(self, locks: list[Any]):
+        self._locks, self._taken = locks, 0
+
+    def __enter__(self) -> None:
+        try:
+            for lock in self._locks:
+                lock.acquire()
+                self._taken += 1
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *raised: Any) -> None:
+        for lock in self._locks[: self._taken]:
             lock.release()
 
 

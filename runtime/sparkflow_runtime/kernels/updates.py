@@ -88,7 +88,7 @@ class Places:
     def __call__(self, arrays: Sequence[Array]) -> Array:
         """As uint64; not to be changed."""
         seen, at = self._known  # both at once: other threads may be here too
-        if not _same(seen, arrays):
+        if not same(seen, arrays):
             at = positions(arrays)
             self._known = [weakref.ref(a) for a in arrays], at
         return at
@@ -108,10 +108,10 @@ class Held:
         self.columns: Array = positions(arrays).reshape(kinds, len(tables)) if taken else None
 
     def same(self, arrays: Sequence[Array]) -> bool:
-        return _same(self._seen, arrays)
+        return same(self._seen, arrays)
 
 
-def _same(seen: Sequence[weakref.ref[Any]], arrays: Sequence[Array]) -> bool:
+def same(seen: Sequence[weakref.ref[Any]], arrays: Sequence[Array]) -> bool:
     return len(seen) == len(arrays) and all(map(is_, map(_CALL, seen), arrays))
 
 
@@ -248,15 +248,14 @@ class Updater:
         heads = scratch("heads", (max(16, 4 * most),), np.uint64)
         given = widths, rows.ids, starts, ends, rows.at, rows.steps
         row_loops.sum_by_id(memory(dtype), *given, sums, distinct, counts, heads)
-        self.change(dtype, refs, widths, (distinct, starts, starts + counts), sums, scalars)
+        self.change(dtype, refs, distinct, _parts(widths, starts, counts, sums[:-1]), scalars)
 
     def _distinct(self, refs: Array, rows: _Rows, scalars: Sequence[Array]) -> None:
         """No index repeats, and the gradients mostly are one array's after the other's."""
         starts, ends = rows.starts[:-1], rows.starts[1:]
-        items = (ends - starts) * rows.widths
-        sums = np.append(rows.at, rows.at[-1:] + items[-1:])
-        if np.array_equal(rows.steps, rows.widths) and np.array_equal(sums[1:], rows.at + items):
-            self.change(rows.dtype, refs, rows.widths, (rows.ids, starts, ends), sums, scalars)
+        reach = rows.at + (ends - starts) * rows.widths
+        if np.array_equal(rows.steps, rows.widths) and np.array_equal(rows.at[1:], reach[:-1]):
+            self.change(rows.dtype, refs, rows.ids, _parts(rows.widths, starts, ends - starts, rows.at), scalars)
         else:
             self._in_turn(refs, rows, scalars)
 
@@ -264,29 +263,27 @@ class Updater:
         batch = np.stack([rows.widths, rows.starts[:-1], np.diff(rows.starts), rows.at, rows.steps], 1)
         self._loop(memory(rows.dtype), refs, batch, rows.ids, self._factors(scalars, rows.dtype))
 
-    def change(
-        self, dtype: Any, refs: Array, widths: Array, ids: tuple[Array, Array, Array], sums: Array, scalars: Any
-    ) -> None:
-        """By gradients that lie one table's after the other's; sums: where each begins, and the end. No id repeats, so
-        rows can be put side by side, changed together, and put back: short rows one by one do not fill vector
-        registers. As many tables at a time as the cache holds. Rows that do, or are few, change where they lie."""
-        space, (distinct, starts, ends) = copying(dtype), ids
-        if int(sums[-1] - sums[0]) <= _FEW or int(widths.min()) >= _WIDE:
-            batch = np.empty((len(widths), 5), np.uint64)
-            for number, column in enumerate((widths, starts, ends - starts, sums[:-1], widths)):
-                batch[:, number] = column
-            self._loop(memory(dtype), np.ascontiguousarray(refs), batch, distinct, self._factors(scalars, dtype))
+    def change(self, dtype: Any, refs: Array, ids: Array, parts: Array, scalars: Any) -> None:
+        """By gradients that lie one table's after the other's. parts: as distinct_loops.lay_out has them, the rows by
+        their positions. No id repeats, so narrow rows can be put side by side, changed together, and put back: one by
+        one they do not fill vector registers. As many tables at a time as the cache holds. Rows that do, or are few,
+        change where they lie."""
+        space, (widths, starts, counts, at, _, ends) = copying(dtype), parts
+        sums = [*at.tolist(), int(at[-1]) + int(counts[-1]) * int(widths[-1])]
+        if sums[-1] - sums[0] <= _FEW or int(widths.min()) >= _WIDE:
+            batch = np.ascontiguousarray(parts[:5].T)
+            self._loop(memory(dtype), np.ascontiguousarray(refs), batch, ids, self._factors(scalars, dtype))
             return
-        for a, b in _chunks((sums - sums[0]).tolist()):
+        for a, b in _chunks([begin - sums[0] for begin in sums]):
             where = [np.ascontiguousarray(kind) for kind in refs[a:b].T]
-            picked = widths[a:b], distinct, starts[a:b], ends[a:b]
-            side = scratch("rows side by side", (len(where), int(sums[b] - sums[a])), dtype)
-            at = [position(line) for line in side]
-            begins = sums[a:b] - sums[a]
-            for column, place in zip(where, at):
+            picked = widths[a:b], ids, starts[a:b], ends[a:b]
+            side = scratch("rows side by side", (len(where), sums[b] - sums[a]), dtype)
+            begins = at[a:b] - at[a]
+            places = [position(line) for line in side]
+            for column, place in zip(where, places):
                 row_loops.gather_rows(space, column, *picked, begins + np.uint64(place), widths[a:b])
-            self._side_by_side(dtype, unsigned([at]), int(sums[a]), side.shape[1], scalars)
-            for column, place in zip(where, at):
+            self._side_by_side(dtype, unsigned([places]), sums[a], side.shape[1], scalars)
+            for column, place in zip(where, places):
                 row_loops.put_rows(space, column, *picked, begins + np.uint64(place), widths[a:b])
 
     def _one_by_one(self, tables: Any, grads: Any, indices: Any, scalars: Any, how: str, names: Sequence[str]) -> None:
@@ -333,7 +330,7 @@ class _Rows(NamedTuple):
 for _op in UPDATES:
     registry.prepares(partial(prepare, _op), _op)
 
-_FEW, _WIDE = 1 << 13, 32  # items of all rows, and of each
+_FEW, _WIDE = 1 << 13, 16  # items of all rows, and of each
 _SHARED = 1 << 19  # items of an update that several threads do
 _CHUNK = 1 << 18  # items of each slot that are side by side at once: fewer spend more on calls than the cache gives
 
@@ -352,6 +349,11 @@ def _chunks(ends: list[int]) -> Iterator[tuple[int, int]]:
 def _check(tables: Sequence[list[Array]], indices: Sequence[Array], names: Sequence[str]) -> None:
     for held, rows, name in zip(tables, indices, names):
         check_indices(rows, len(held[0]), name)
+
+
+def _parts(widths: Array, starts: Array, counts: Array, at: Array) -> Array:
+    """A column for each table, as distinct_loops.lay_out makes them."""
+    return np.stack([widths, starts, counts, at, widths, starts + counts])
 
 
 def flat_ids(indices: Sequence[Array]) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from sparkflow_runtime.wire.errors import FailedPreconditionError
 class Variable:
     """A named array. `read()` returns the memory itself: whoever keeps it past the step copies it first."""
 
-    __slots__ = ("dtype", "lock", "name", "shape", "value")
+    __slots__ = ("__weakref__", "dtype", "lock", "name", "shape", "value")
 
     def __init__(self, name: str, dtype: Any = None, shape: tuple[int | None, ...] | None = None):
         self.name, self.dtype, self.shape = name, dtype, shape

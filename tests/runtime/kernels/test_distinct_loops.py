@@ -120,3 +120,42 @@ def test_merge_rows(dtype: str, mean: int) -> None:
             for addend in addends[1:]:
                 total += addend
             assert row.tobytes() == (total / total.dtype.type(len(addends)) if mean else total).tobytes()
+
+
+OF, SIZES = [0, 2, 1, 2, 3], [ROWS, ROWS, 1, ROWS, ROWS]
+
+
+def laid_out(lay_out: Any, counts: Any, ids: Any, of: Any = OF, sizes: Any = SIZES) -> tuple[int, Any]:
+    parts = np.zeros((6, len(of)), np.uint64)
+    widths = unsigned([2, 3, 4, 1, 5][: len(of)])
+    return lay_out(*map(unsigned, (counts, of)), widths, *map(unsigned, (sizes, ids)), parts), parts.tolist()
+
+
+def test_lay_out() -> None:
+    """Parts may share their ids, and come in any order."""
+    ids, _ = ids_of(np.random.default_rng(0))
+    for lay_out in versions(distinct_loops.lay_out):
+        items, (widths, begins, counts, at, steps, ends) = laid_out(lay_out, COUNTS, ids)
+        assert (widths, steps, begins, counts) == ([2, 3, 4, 1, 5], widths, [0, 9, 9, 9, 49], [9, 40, 0, 40, 1])
+        assert (at, ends, items) == ([0, 18, 138, 138, 178], [9, 49, 9, 49, 50], 183)
+        back = laid_out(lay_out, COUNTS, ids, [3, 0], [ROWS, ROWS])
+        assert back[0] == 2 + 27 and back[1][1] == [49, 0]
+
+
+@pytest.mark.parametrize(
+    "counts, of, wrong",
+    [([9, 0, 40, 2], OF, -2), ([9, 0, 42, -1], OF, -2), ([9, 0, 41], OF, -2), (COUNTS, [4, 0, 0, 0, 0], -2)],
+)
+def test_counts_of_other_ids(counts: list[int], of: list[int], wrong: int) -> None:
+    ids, _ = ids_of(np.random.default_rng(0))
+    for lay_out in versions(distinct_loops.lay_out):
+        assert laid_out(lay_out, counts, ids, of)[0] == wrong
+
+
+@pytest.mark.parametrize("outside", [ROWS, -1, 2**62])
+def test_an_id_of_no_row(outside: int) -> None:
+    ids, _ = ids_of(np.random.default_rng(0))
+    ids[17] = outside
+    for lay_out in versions(distinct_loops.lay_out):
+        assert laid_out(lay_out, COUNTS, ids)[0] == -3
+        assert laid_out(lay_out, COUNTS, ids, [0, 3], [ROWS, ROWS])[0] == 2 * 9 + 3  # nobody's here
