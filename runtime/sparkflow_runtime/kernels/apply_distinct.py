@@ -21,6 +21,7 @@ from sparkflow_runtime.kernels.updates import Held, Updater
 from sparkflow_runtime.resources.variables import Variable
 
 Array = Any
+_ANY = np.iinfo(np.int64).max  # rows: the ids of other nodes' parts are for those to check
 
 
 @bound("_ApplyDistinct", refs=EVERY_INPUT, multi=True, devices=("CPU",))
@@ -34,14 +35,16 @@ def _apply_distinct(node: Node) -> Callable[..., Sequence[Variable]]:
     first, split, locks = members[0], SplitRows(node), Locks()
     mine = slice(first, first + n)
     parts, widths = Parts(node, op, of, mine), unsigned(split.widths)
-    sizes = np.full(len(of), np.iinfo(np.int64).max, np.uint64)  # those of others are for them to check
     side_by_side = members == [*range(first, first + n)]
-    seen: Held | None = None
+    seen: tuple[Held, Array] | None = None
 
-    def looked_at(refs: Sequence[Variable], arrays: list[Array]) -> Held:
+    def looked_at(refs: Sequence[Variable], arrays: list[Array]) -> tuple[Held, Array]:
+        """What is known of the arrays, and how many rows each part's ids may name."""
         for t, member in enumerate(members):
             check_rows(op, refs[t::n], arrays[t::n], (0, *rows[member]), (0,))
-        return Held(arrays, num_refs, updater.takes(arrays))
+        held, sizes = Held(arrays, num_refs, updater.takes(arrays)), np.full(len(of), _ANY, np.uint64)
+        sizes[members] = held.sizes
+        return held, sizes
 
     def run(*inputs: Any) -> Sequence[Variable]:
         nonlocal seen
@@ -50,11 +53,11 @@ def _apply_distinct(node: Node) -> Callable[..., Sequence[Variable]]:
         scalars = scalars_of(node, factors, set())
         with locks.of(inputs[:n]):
             arrays = [ref.read() for ref in refs]
-            held = seen
-            if held is None or not held.same(arrays):
-                held = seen = looked_at(refs, arrays)
+            known = seen
+            if known is None or not known[0].same(arrays):
+                known = seen = looked_at(refs, arrays)
+            held, sizes = known
             if side_by_side and held.taken and updater.takes_factors(scalars) and _fits(flat, held.dtype):
-                sizes[mine] = held.sizes
                 ids, where, items = parts.of(distinct, counts, widths, sizes)
                 if flat.shape != (items,):
                     split.begins(flat, counts)  # says how they differ

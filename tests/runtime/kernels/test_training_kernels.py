@@ -10,6 +10,7 @@ import pytest
 
 from sparkflow_runtime.kernels import rules, updates
 from sparkflow_runtime.kernels.registry import Node, find
+from sparkflow_runtime.kernels.training import Locks
 from sparkflow_runtime.resources.manager import ResourceManager
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire import dtypes
@@ -272,3 +273,14 @@ def test_a_gradient_that_is_one_number_repeated() -> None:
         updates.Updater(np, "SparseApplyAdagrad", {}).sparse(tables, [grad], [ids], [np.float32(0.1)], "summed", ["a"])
         made.append(b"".join(a.tobytes() for a in tables[0]))
     assert made[0] == made[1]
+
+
+def test_locks_are_those_of_the_variables_that_are_given() -> None:
+    """Each is taken once, and let go also where the work fails."""
+    first, second = ([Variable(f"{name}{i}") for i in range(3)] for name in "ab")
+    locks = Locks()
+    for given, others in ((first, second), (first, second), (second, first), ([first[0], first[0]], second)):
+        with pytest.raises(ZeroDivisionError), locks.of(given):
+            assert all(v.lock.locked() for v in given) and not any(v.lock.locked() for v in others)
+            raise ZeroDivisionError
+        assert not any(v.lock.locked() for v in (*first, *second))
