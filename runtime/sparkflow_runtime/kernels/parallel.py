@@ -295,10 +295,10 @@ def _product(a: np.ndarray, b: np.ndarray, length: int) -> np.ndarray:
 _COPIED_BYTES = 1 << 20  # of a block: new pages cost more than the copy, and each thread gets its own
 
 
-def copied(value: Any, dtype: Any) -> np.ndarray:
-    """An array of its own, row-major, in several threads where it is large."""
+def copied(value: Any, dtype: Any, new: Callable[[tuple[int, ...], Any], np.ndarray] = np.empty) -> np.ndarray:
+    """An array of its own, row-major, in several threads where it is large. new: gives its memory."""
     value = np.asarray(value)
-    out = np.empty(value.shape, dtype)
+    out = new(value.shape, dtype)
     if out.nbytes <= _COPIED_BYTES:
         out[...] = value
         return out

@@ -62,10 +62,9 @@ def _(ids: Array, starts: Array, ends: Array, sizes: Array) -> int:
 
 
 _BLOCK = np.uint64(64)  # rows that are written before the next table's turn: the pages of so many stay at hand
-_ROWS = [f"{item}({item}[::1], {_U}, {_U}, {_U}, {_U}, {_U}, {_U}, {_U})" for item in ITEMS]
 
 
-@compiled(_ROWS)
+@compiled([f"{item}({item}[::1], {', '.join([_U] * 7)})" for item in ITEMS])
 def gather_rows(
     memory: Array, tables: Array, widths: Array, ids: Array, starts: Array, ends: Array, at: Array, steps: Array
 ) -> int:
@@ -96,29 +95,6 @@ def _(
 ) -> int:
     for mine, table, rows in _each(memory, tables, widths, ids, starts, ends, at, steps):
         rows[...] = table[mine]
-    return 0
-
-
-@compiled(_ROWS)
-def put_rows(
-    memory: Array, tables: Array, widths: Array, ids: Array, starts: Array, ends: Array, at: Array, steps: Array
-) -> int:
-    """The way back: row i becomes the table's row ids[starts[t] + i]. Ids of one table differ. Returns 0."""
-    for t in range(tables.shape[0]):
-        table, first, width, out, step = tables[t], starts[t], widths[t], at[t], steps[t]
-        for i in range(ends[t] - first):
-            target, source = table + ids[first + i] * width, out + i * step
-            for k in range(width):
-                memory[target + k] = memory[source + k]
-    return memory.dtype.type(0)
-
-
-@put_rows.otherwise
-def _(
-    memory: Array, tables: Array, widths: Array, ids: Array, starts: Array, ends: Array, at: Array, steps: Array
-) -> int:
-    for mine, table, rows in _each(memory, tables, widths, ids, starts, ends, at, steps):
-        table[mine] = rows
     return 0
 
 

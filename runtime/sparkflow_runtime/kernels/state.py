@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import table_memory
 from sparkflow_runtime.kernels.host import check_indices
 from sparkflow_runtime.kernels.parallel import copied, copy_into
 from sparkflow_runtime.kernels.registry import Node, bound
@@ -85,7 +86,8 @@ def show(shape: Any) -> str:
 @bound("Assign", refs=(0,), in_place=(1,))
 def _assign(node: Node) -> Update:
     validate = node.attrs.get("validate_shape", True)
-    own = copied if node.xp is np else partial(node.xp.array, copy=True, order="C")
+    on_host = node.xp is np
+    own = copied if on_host else partial(node.xp.array, copy=True, order="C")
 
     def run(ref: Variable, value: Any, out: Any = None) -> Variable:
         """out: the value, where it may become the variable's memory."""
@@ -93,7 +95,9 @@ def _assign(node: Node) -> Update:
             if validate:
                 _check_assignable(ref, np.shape(value))
             taken = out is not None and out.base is None and out.dtype == ref.dtype.np
-            if taken and not _is_read(ref):
+            if on_host and not ref.initialized and table_memory.takes(value):
+                ref.value = copied(value, ref.dtype.np, table_memory.new_table)
+            elif taken and not _is_read(ref):
                 ref.value = out  # no view: whoever reads a part of it holds this very array (see _is_read)
             elif not _overwrite(ref, value):
                 ref.value = out if taken else own(value, dtype=ref.dtype.np)

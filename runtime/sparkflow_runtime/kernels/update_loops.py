@@ -16,6 +16,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels import rules
 from sparkflow_runtime.kernels.compiled import Compiled, compiled
+from sparkflow_runtime.kernels.row_fetch import TO_WRITE, fetch_to_write
 from sparkflow_runtime.kernels.row_loops import FLOATS, rows_at
 from sparkflow_runtime.kernels.rows import rounds
 
@@ -27,7 +28,8 @@ def _loop(flag: str = "") -> Callable[[Callable[..., Any]], Compiled]:
     """Register a loop; its numpy version is the rule of the same name. flag: the attribute that factors end with."""
 
     def register(loop: Callable[..., Any]) -> Compiled:
-        found = compiled([f"void({item}[::1], {_TABLE}, {_TABLE}, uint64[::1], {item}[::1])" for item in FLOATS])(loop)
+        signatures = [f"void({item}[::1], {_TABLE}, {_TABLE}, uint64[::1], {item}[::1])" for item in FLOATS]
+        found = compiled(signatures, parts=TO_WRITE)(loop)
         return found.otherwise(_by_rule(getattr(rules, loop.__name__), flag))
 
     return register
@@ -63,6 +65,7 @@ def gradient_descent(memory: Array, refs: Array, batch: Array, rows: Array, fact
     for t in range(batch.shape[0]):
         n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
         for j in range(count):
+            fetch_to_write(memory, refs, t, n, rows, start + j, start + count)
             v, g = refs[t, 0] + rows[start + j] * n, at + j * step
             for k in range(n):
                 memory[v + k] -= alpha * memory[g + k]
@@ -74,6 +77,7 @@ def momentum(memory: Array, refs: Array, batch: Array, rows: Array, factors: Arr
     for t in range(batch.shape[0]):
         n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
         for j in range(count):
+            fetch_to_write(memory, refs, t, n, rows, start + j, start + count)
             offset, g = rows[start + j] * n, at + j * step
             v, a = refs[t, 0] + offset, refs[t, 1] + offset
             if nesterov:
@@ -95,6 +99,7 @@ def adagrad(memory: Array, refs: Array, batch: Array, rows: Array, factors: Arra
     for t in range(batch.shape[0]):
         n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
         for j in range(count):
+            fetch_to_write(memory, refs, t, n, rows, start + j, start + count)
             offset, g = rows[start + j] * n, at + j * step
             v, a = refs[t, 0] + offset, refs[t, 1] + offset
             if update_slots:
@@ -117,6 +122,7 @@ def adam(memory: Array, refs: Array, batch: Array, rows: Array, factors: Array) 
     for t in range(batch.shape[0]):
         n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
         for j in range(count):
+            fetch_to_write(memory, refs, t, n, rows, start + j, start + count)
             offset, g = rows[start + j] * n, at + j * step
             v, m, s = refs[t, 0] + offset, refs[t, 1] + offset, refs[t, 2] + offset
             if nesterov:
@@ -141,6 +147,7 @@ def rms_prop(memory: Array, refs: Array, batch: Array, rows: Array, factors: Arr
     for t in range(batch.shape[0]):
         n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
         for j in range(count):
+            fetch_to_write(memory, refs, t, n, rows, start + j, start + count)
             offset, g = rows[start + j] * n, at + j * step
             v, s, m = refs[t, 0] + offset, refs[t, 1] + offset, refs[t, 2] + offset
             for k in range(n):
@@ -160,6 +167,7 @@ def ftrl(memory: Array, refs: Array, batch: Array, rows: Array, factors: Array) 
     for t in range(batch.shape[0]):
         n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
         for j in range(count):
+            fetch_to_write(memory, refs, t, n, rows, start + j, start + count)
             offset, g = rows[start + j] * n, at + j * step
             v, a, z = refs[t, 0] + offset, refs[t, 1] + offset, refs[t, 2] + offset
             for k in range(n):
@@ -179,6 +187,7 @@ def centered_rms_prop(memory: Array, refs: Array, batch: Array, rows: Array, fac
     for t in range(batch.shape[0]):
         n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
         for j in range(count):
+            fetch_to_write(memory, refs, t, n, rows, start + j, start + count)
             offset, g = rows[start + j] * n, at + j * step
             v, a, s, m = refs[t, 0] + offset, refs[t, 1] + offset, refs[t, 2] + offset, refs[t, 3] + offset
             for k in range(n):
@@ -197,6 +206,7 @@ def adadelta(memory: Array, refs: Array, batch: Array, rows: Array, factors: Arr
     for t in range(batch.shape[0]):
         n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
         for j in range(count):
+            fetch_to_write(memory, refs, t, n, rows, start + j, start + count)
             offset, g = rows[start + j] * n, at + j * step
             v, a, u = refs[t, 0] + offset, refs[t, 1] + offset, refs[t, 2] + offset
             for k in range(n):
@@ -215,6 +225,7 @@ def proximal_gradient_descent(memory: Array, refs: Array, batch: Array, rows: Ar
     for t in range(batch.shape[0]):
         n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
         for j in range(count):
+            fetch_to_write(memory, refs, t, n, rows, start + j, start + count)
             v, g = refs[t, 0] + rows[start + j] * n, at + j * step
             for k in range(n):
                 moved = memory[v + k] - alpha * memory[g + k]
@@ -227,6 +238,7 @@ def proximal_adagrad(memory: Array, refs: Array, batch: Array, rows: Array, fact
     for t in range(batch.shape[0]):
         n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
         for j in range(count):
+            fetch_to_write(memory, refs, t, n, rows, start + j, start + count)
             offset, g = rows[start + j] * n, at + j * step
             v, a = refs[t, 0] + offset, refs[t, 1] + offset
             for k in range(n):
@@ -245,6 +257,7 @@ def adagrad_da(memory: Array, refs: Array, batch: Array, rows: Array, factors: A
     for t in range(batch.shape[0]):
         n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
         for j in range(count):
+            fetch_to_write(memory, refs, t, n, rows, start + j, start + count)
             offset, g = rows[start + j] * n, at + j * step
             v, a, s = refs[t, 0] + offset, refs[t, 1] + offset, refs[t, 2] + offset
             for k in range(n):

@@ -19,7 +19,7 @@ import numpy as np
 from sparkflow_runtime.kernels import registry, row_loops, rules, update_loops
 from sparkflow_runtime.kernels.compiled import Compiled
 from sparkflow_runtime.kernels.host import check_indices
-from sparkflow_runtime.kernels.memory import copying, memory, position, positions, rows_ready, stride
+from sparkflow_runtime.kernels.memory import memory, position, positions, rows_ready, stride
 from sparkflow_runtime.kernels.parallel import scratch, share
 from sparkflow_runtime.kernels.row_loops import unsigned
 from sparkflow_runtime.kernels.sorting import unique_parts
@@ -72,7 +72,7 @@ def prepare(op: str) -> None:
     """Have the loops of this op compiled in the background."""
     getattr(update_loops, UPDATES[op].rule).prepare()
     if UPDATES[op].indices_at >= 0:
-        for loop in (row_loops.gather_rows, row_loops.first_outside, row_loops.sum_by_id, row_loops.put_rows):
+        for loop in (row_loops.first_outside, row_loops.sum_by_id):
             loop.prepare()
 
 
@@ -217,11 +217,6 @@ class Updater:
     def _factors(self, scalars: Sequence[Array], dtype: Any) -> Array:
         return np.array([*map(float, scalars), *self._flag], dtype)
 
-    def _side_by_side(self, dtype: Any, refs: Array, grad: int, items: int, scalars: Sequence[Array]) -> None:
-        """All items change as those of one row."""
-        batch = unsigned([[items, 0, 1, grad, 0]])
-        self._loop(memory(dtype), refs, batch, np.zeros(1, np.uint64), self._factors(scalars, dtype))
-
     def _summed(self, refs: Array, rows: _Rows, scalars: Sequence[Array]) -> None:
         """Rows of one index are summed; then none repeats. As many tables at a time as the cache holds, and large
         updates by several threads."""
@@ -265,26 +260,9 @@ class Updater:
 
     def change(self, dtype: Any, refs: Array, ids: Array, parts: Array, scalars: Any) -> None:
         """By gradients that lie one table's after the other's. parts: as distinct_loops.lay_out has them, the rows by
-        their positions. No id repeats, so narrow rows can be put side by side, changed together, and put back: one by
-        one they do not fill vector registers. As many tables at a time as the cache holds. Rows that do, or are few,
-        change where they lie."""
-        space, (widths, starts, counts, at, _, ends) = copying(dtype), parts
-        sums = [*at.tolist(), int(at[-1]) + int(counts[-1]) * int(widths[-1])]
-        if sums[-1] - sums[0] <= _FEW or int(widths.min()) >= _WIDE:
-            batch = np.ascontiguousarray(parts[:5].T)
-            self._loop(memory(dtype), np.ascontiguousarray(refs), batch, ids, self._factors(scalars, dtype))
-            return
-        for a, b in _chunks([begin - sums[0] for begin in sums]):
-            where = [np.ascontiguousarray(kind) for kind in refs[a:b].T]
-            picked = widths[a:b], ids, starts[a:b], ends[a:b]
-            side = scratch("rows side by side", (len(where), sums[b] - sums[a]), dtype)
-            begins = at[a:b] - at[a]
-            places = [position(line) for line in side]
-            for column, place in zip(where, places):
-                row_loops.gather_rows(space, column, *picked, begins + np.uint64(place), widths[a:b])
-            self._side_by_side(dtype, unsigned([places]), sums[a], side.shape[1], scalars)
-            for column, place in zip(where, places):
-                row_loops.put_rows(space, column, *picked, begins + np.uint64(place), widths[a:b])
+        their positions."""
+        batch = np.ascontiguousarray(parts[:5].T)
+        self._loop(memory(dtype), np.ascontiguousarray(refs), batch, ids, self._factors(scalars, dtype))
 
     def _one_by_one(self, tables: Any, grads: Any, indices: Any, scalars: Any, how: str, names: Sequence[str]) -> None:
         _check(tables, indices, names)
@@ -330,7 +308,7 @@ class _Rows(NamedTuple):
 for _op in UPDATES:
     registry.prepares(partial(prepare, _op), _op)
 
-_FEW, _WIDE = 1 << 13, 16  # items of all rows, and of each
+_FEW = 1 << 13  # items of all rows
 _SHARED = 1 << 19  # items of an update that several threads do
 _CHUNK = 1 << 18  # items of each slot that are side by side at once: fewer spend more on calls than the cache gives
 

@@ -19,7 +19,7 @@ ODD = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, 3e38]
 
 def versions(loop: Compiled) -> list[Any]:
     """Machine code and numpy; the loop itself is left as it was."""
-    again = Compiled(loop.loop, [s.signature for s in loop.sources])
+    again = Compiled(loop.loop, [s.signature for s in loop.sources], parts=loop._parts)
     return [again.compile(), loop.numpy]
 
 
@@ -103,25 +103,6 @@ def test_gather_rows(dtype: str) -> None:
         left += WIDTHS[t]
 
 
-@pytest.mark.parametrize("dtype", row_loops.ITEMS)
-def test_put_rows(dtype: str) -> None:
-    rng = np.random.default_rng(4)
-    ids = [rng.permutation(s)[:n] for n, s in zip(COUNTS, SIZES)]
-    starts, rows = np.cumsum([0, *map(len, ids)]), rng.integers(-9, 9, (300, sum(WIDTHS))).astype(dtype)
-    at = position(rows) + np.cumsum([0, *WIDTHS[:-1]])
-    for put in versions(row_loops.put_rows):
-        tables = [np.zeros((s, w), dtype) for s, w in zip(SIZES, WIDTHS)]
-        where, steps = [position(t) for t in tables], np.full(5, rows.shape[1])
-        columns = (where, WIDTHS, np.concatenate(ids), starts[:-1], starts[1:], at, steps)
-        put(memory(rows.dtype), *map(unsigned, columns))
-        left = 0
-        for table, mine, width in zip(tables, ids, WIDTHS):
-            want = np.zeros_like(table)
-            want[mine] = rows[: len(mine), left : left + width]
-            np.testing.assert_array_equal(table, want)
-            left += width
-
-
 @pytest.mark.parametrize("dtype", row_loops.FLOATS)
 def test_sum_by_id(dtype: str) -> None:
     rng = np.random.default_rng(2)
@@ -201,3 +182,22 @@ def test_join_columns(dtype: str) -> None:
     for bad in (parts[0].T, parts[0][:9], parts[0].astype(np.int8), parts[0].astype("float64"), parts[3][:, ::2]):
         assert not row_loops.columns_ready([*parts, bad])
     assert row_loops.join_columns([p[:0] for p in parts]).shape == (0, 29)
+
+
+@pytest.mark.parametrize("width", [1, 5, 16, 17, 40, 300])
+def test_rows_that_are_fetched_ahead(width: int) -> None:
+    """More of them than are asked for ahead, of one line of the cache and of several, up to the last row of a table."""
+    rng = np.random.default_rng(width)
+    rows, count = 50, 33
+    start = [rng.standard_normal((rows, width)).astype(np.float32), np.ones((rows, width), np.float32)]
+    ids, grads = rng.permutation(rows)[:count], rng.standard_normal((count, width)).astype(np.float32)
+    results = []
+    for adagrad in versions(update_loops.adagrad):
+        held = [a.copy() for a in start]
+        refs, batch = unsigned([[position(a) for a in held]]), unsigned([[width, 0, count, position(grads), width]])
+        adagrad(memory(grads.dtype), refs, batch, unsigned(ids), np.array([0.1, 1], np.float32))
+        results.append(held)
+    for one, other in zip(*results):
+        same_bits(one, other)
+    assert (results[0][0][ids] != start[0][ids]).all()
+    np.testing.assert_array_equal(np.delete(results[0][0], ids, 0), np.delete(start[0], ids, 0))
