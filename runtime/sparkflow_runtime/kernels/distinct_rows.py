@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,13 +43,16 @@ def _distinct_ids(node: Node) -> Callable[..., Sequence[Array]]:
     def run(*inputs: Array) -> Sequence[Array]:
         ids, starts = flat_ids(inputs)
         places, distinct = np.empty(ids.size, np.int64), np.empty(ids.size, np.uint64)
-        counts, sizes = np.empty(len(inputs), np.int64), np.diff(starts.view(np.int64))
+        ends = starts.view(np.int64)
+        counts, sizes = np.empty(len(inputs), np.int64), ends[1:] - ends[:-1]
         heads = np.empty(max(16, 4 * int(sizes.max(initial=0))), np.uint64)
         number_ids(ids, starts[:-1], starts[1:], distinct, counts.view(np.uint64), places.view(np.uint64), heads)
         found = distinct[: int(counts.sum())]
         small = found.size and found.max() <= _NARROW
-        ends = starts.tolist()
-        own = [places[a:b].reshape(i.shape) for a, b, i in zip(ends, ends[1:], inputs)]
+        bounds = ends.tolist()
+        own = [places[a:b] for a, b in pairwise(bounds)]
+        if any(i.ndim != 1 for i in inputs):
+            own = [o.reshape(i.shape) for o, i in zip(own, inputs)]
         return [found.astype(np.int32) if small else found.view(np.int64), counts, places, sizes, *own]
 
     return run
@@ -196,22 +200,33 @@ def _sum_to_distinct(node: Node) -> Callable[..., Array]:
     n, of, columns = node.attrs["N"], np.array(node.attrs["of"]), node.attr("columns")
     widths = np.array(node.attr("widths", ()), np.int64)
     sum_to_distinct.prepare()
+    seen: tuple[bytes, list[int], Array, Array] | None = None
+
+    def bounds(grads: Sequence[Array], sizes: Array) -> tuple[Array, Array]:
+        """Where the places of each gradient's rows begin and end. They are mostly those of the step before."""
+        nonlocal seen
+        key, heights, known = sizes.tobytes(), [g.shape[0] if g.ndim else -1 for g in grads], seen
+        if known is None or known[0] != key or known[1] != heights:
+            _check_heights(node, grads, sizes[of])
+            ends = sizes.cumsum()
+            known = seen = key, heights, unsigned((ends - sizes)[of]), unsigned(ends[of])
+        return known[2:]
 
     def run(*inputs: Array) -> Array:
         grads, (counts, places, sizes) = inputs[:n], inputs[n:]
-        ends = np.cumsum(sizes)
-        begins, ends, mine = (ends - sizes)[of], ends[of], counts[of]
-        _check_heights(node, grads, sizes[of])
+        begins, ends = bounds(grads, sizes)
+        mine = counts[of]
         rows = _Columns(grads[0], columns, widths) if columns is not None else _Separate(grads)
         if grads[0].dtype not in FLOAT_TYPES:
             parts = zip(rows.arrays(), begins.tolist(), ends.tolist(), mine.tolist())
             return np.concatenate([sum_rows(np, g, places[a:b], count).reshape(-1) for g, a, b, count in parts])
-        to = np.concatenate(([0], np.cumsum(mine * rows.widths)))
+        items = mine * rows.widths
+        to = items.cumsum()
         out = np.empty(int(to[-1]), grads[0].dtype)
-        where = unsigned(to[:-1] + position(out))
-        bounds = (np.ascontiguousarray(b).view(np.uint64) for b in (begins, ends))
-        given = unsigned(rows.widths), places.view(np.uint64), *bounds, unsigned(rows.at), unsigned(rows.steps)
-        sum_to_distinct(memory(out.dtype), *given, where)
+        to -= items
+        to += position(out)
+        given = unsigned(rows.widths), places.view(np.uint64), begins, ends, unsigned(rows.at), unsigned(rows.steps)
+        sum_to_distinct(memory(out.dtype), *given, to.view(np.uint64))
         return out
 
     return run

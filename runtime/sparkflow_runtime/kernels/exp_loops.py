@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.compiled import Compiled, compiled
 from sparkflow_runtime.kernels.crew_layout import MOST_BLOCKS
-from sparkflow_runtime.kernels.parallel import PER_ITEM, crew_for, runs, share
+from sparkflow_runtime.kernels.parallel import PER_ITEM, allowed, crew_for, runs, share
 
 F = np.float32
 _LOG2E, _LN2_HIGH, _LN2_LOW = F(1.4426950408889634), F(0.693359375), F(-2.12194440e-4)
@@ -75,7 +75,7 @@ def in_parts(loop: Compiled, count: int, each: int, *arrays: Any, least: int = 1
         length = max(least, _AT_ONCE // max(1, each), -(-count // MOST_BLOCKS))
         if mates.loop(address, arrays, runs(count, length)):
             return
-    if count * each < _SHARED:
+    if count * each < _SHARED or allowed() < 2:
         loop(*arrays, 0, count)
         return
 

@@ -24,6 +24,7 @@ from sparkflow_runtime.wire.protos import NodeDef
 
 _FILE = "<sparkflow fused node>"
 _LARGE, _BLOCK = 1 << 18, 1 << 15  # elements: from where threads pay, and what one takes at a time
+_ONE_PASS = 1 << 13  # from where it pays to add a bias and take the activation in one pass
 MOST_INPUTS = 64  # of a node
 
 
@@ -129,11 +130,13 @@ def _fused_product(node: Node) -> Callable[..., Any]:
         bias = inputs[bias_at]
         if bias.shape != out.shape[-1:] or bias.dtype != out.dtype:
             return body.run(inputs)[0]
-        if xp is np and out.size >= _LARGE and out.flags.c_contiguous:
+        if xp is np and out.size >= _ONE_PASS and out.flags.c_contiguous:
             rows = out.reshape(-1, out.shape[-1])
             if ends is not None and norm_loops.takes(rows, bias):
                 norm_loops.shifted(rows, bias, rows, ends)
                 return out
+        if xp is np and out.size >= _LARGE and out.flags.c_contiguous:
+            rows = out.reshape(-1, out.shape[-1])
             share(partial(in_blocks, rows, bias), runs(len(rows), _BLOCK // rows.shape[1] + 1))
         else:
             finish(out, bias)

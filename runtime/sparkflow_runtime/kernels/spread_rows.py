@@ -30,22 +30,33 @@ def _spread_concat(node: Node) -> Callable[..., Sequence[Array]]:
     sources, order, alone = list(_sources(node)), node.attrs["order"], node.attrs["alone"]
     widths = np.array(node.attrs["widths"])[node.attrs["members"]].tolist()
     row_loops.gather_rows.prepare()
+    seen: tuple[list[int], list[int], int, list[Array]] | None = None
+
+    def laid_out(beside: list[int]) -> tuple[list[int], list[int], int, list[Array]]:
+        """beside: the widths of the other columns. They, where each part begins, how wide all is, and where each
+        source's members begin."""
+        parts = [*widths, *beside]
+        ends = list(accumulate((parts[k] for k in order), initial=0))
+        begins = dict(zip(order, ends))
+        at = np.array([begins[k] for k in range(len(widths))])
+        return beside, [begins[k] for k in range(len(parts))], ends[-1], [at[source.which] for source in sources]
 
     def run(*inputs: Array) -> Sequence[Array]:
+        nonlocal seen
         others = inputs[_GIVEN * len(sources) :]
         given = [inputs[_GIVEN * k : _GIVEN * (k + 1)] for k in range(len(sources))]
         height = sources[0].height(given[0])
         _check_others(others, height)
-        parts = [*widths, *(o.shape[1] for o in others)]
-        ends = list(accumulate((parts[k] for k in order), initial=0))
-        begins = dict(zip(order, ends))
-        out = np.empty((height, ends[-1]), given[0][0].dtype)
-        at = np.array([begins[k] for k in range(len(widths))])
-        for source, arrays in zip(sources, given):
+        beside, known = [o.shape[1] for o in others], seen
+        if known is None or known[0] != beside:
+            known = seen = laid_out(beside)
+        _, begins, width, places = known
+        out = np.empty((height, width), given[0][0].dtype)
+        for source, at, arrays in zip(sources, places, given):
             source.put(out, at, *arrays)
-        for k, other in enumerate(others, len(widths)):
-            out[:, begins[k] : begins[k] + other.shape[1]] = other
-        columns = () if alone else zip(at.tolist(), widths)
+        for begin, other in zip(begins[len(widths) :], others):
+            out[:, begin : begin + other.shape[1]] = other
+        columns = () if alone else zip(begins, widths)
         return [out, *(out[:, a : a + w] for a, w in columns)]
 
     return run
@@ -72,31 +83,41 @@ class _Source:
     are."""
 
     def __init__(self, node: Node, of: Array, widths: Array, members: Array, which: Array):
-        self._node, self._of, self._widths, self._members, self._which = node, of, widths, members, which
-        self._wide = unsigned(widths[members])
+        self._node, self._of, self._widths, self._members, self.which = node, of, widths, members, which
+        self._mine, self._wide = of[members], unsigned(widths[members])
+        self._all = members.tolist() == [*range(len(of))]
+        self._bounds: tuple[bytes, int, Array, Array] | None = None
 
     def height(self, given: Sequence[Array]) -> int:
-        return int(given[3][self._of[self._members[0]]])
+        return int(given[3][self._mine[0]])
 
-    def put(self, out: Array, begins: Array, flat: Array, counts: Array, places: Array, sizes: Array) -> None:
-        """The rows of each member to the columns of `out` from begins[its number] on."""
-        items, mine, height = counts[self._of] * self._widths, self._of[self._members], len(out)
-        self._check(flat, int(items.sum()), sizes[mine], height)
-        tables, last, at = (np.cumsum(items) - items)[self._members], np.cumsum(sizes)[mine], begins[self._which]
+    def put(self, out: Array, at: Array, flat: Array, counts: Array, places: Array, sizes: Array) -> None:
+        """The rows of each member to the columns of `out` from at[its number here] on."""
+        items = counts[self._of] * self._widths
+        ends = items.cumsum()
+        begins, last = self._bounds_of(sizes, len(out))
+        if flat.shape != (ends[-1],):
+            name = f"{self._node.op} {self._node.name!r}"
+            raise InvalidArgumentError(f"{name}: rows of shape {flat.shape}, expected {ends[-1]} items")
+        tables = ends - items if self._all else (ends - items)[self._members]
         if flat.dtype != out.dtype or flat.dtype.itemsize not in (4, 8) or flat.dtype.kind not in "fiu":
             self._put_one_by_one(out, flat, places, zip(at.tolist(), tables.tolist(), last.tolist()))
             return
-        where = unsigned(tables + position(flat)), self._wide, places.view(np.uint64)
-        bounds = unsigned(last - height), unsigned(last)
-        steps = np.full(len(mine), out.shape[1], np.uint64)
-        row_loops.gather_rows(copying(out.dtype), *where, *bounds, unsigned(at + position(out)), steps)
+        tables += position(flat)
+        where = tables.view(np.uint64), self._wide, places.view(np.uint64), begins, last
+        steps = np.full(len(last), out.shape[1], np.uint64)
+        row_loops.gather_rows(copying(out.dtype), *where, (at + position(out)).view(np.uint64), steps)
 
-    def _check(self, flat: Array, items: int, sizes: Array, height: int) -> None:
-        if flat.shape != (items,):
-            name = f"{self._node.op} {self._node.name!r}"
-            raise InvalidArgumentError(f"{name}: rows of shape {flat.shape}, expected {items} items")
-        if (sizes != height).any():
-            raise InvalidArgumentError(f"ConcatV2: sizes must agree but for axis 1, got {sizes.tolist()} rows")
+    def _bounds_of(self, sizes: Array, height: int) -> tuple[Array, Array]:
+        """Where each member's places begin and end. They are mostly those of the step before."""
+        key, known = sizes.tobytes(), self._bounds
+        if known is None or known[:2] != (key, height):
+            mine = sizes[self._mine]
+            if (mine != height).any():
+                raise InvalidArgumentError(f"ConcatV2: sizes must agree but for axis 1, got {mine.tolist()} rows")
+            last = sizes.cumsum()[self._mine]
+            known = self._bounds = key, height, unsigned(last - height), unsigned(last)
+        return known[2:]
 
     def _put_one_by_one(self, out: Array, flat: Array, places: Array, where: Iterator[tuple[int, int, int]]) -> None:
         for (begin, table, end), width in zip(where, self._wide.tolist()):

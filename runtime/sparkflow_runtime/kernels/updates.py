@@ -310,7 +310,7 @@ for _op in UPDATES:
 
 _FEW = 1 << 13  # items of all rows
 _SHARED = 1 << 19  # items of an update that several threads do
-_CHUNK = 1 << 18  # items of each slot that are side by side at once: fewer spend more on calls than the cache gives
+_CHUNK = 1 << 18  # items that are summed at once: fewer spend more on calls than the cache gives
 
 
 def _chunks(ends: list[int]) -> Iterator[tuple[int, int]]:

@@ -239,7 +239,7 @@ def test_large_variables_are_changed_piece_by_piece(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("how", ["summed", "distinct"])
 @pytest.mark.parametrize(("op", "formula", "slots", "before", "after", "attrs"), SPARSE)
-def test_rows_in_place_and_side_by_side_are_the_same(
+def test_all_tables_at_once_in_groups_and_one_by_one_are_the_same(
     monkeypatch: pytest.MonkeyPatch,
     how: str,
     op: str,
@@ -249,15 +249,16 @@ def test_rows_in_place_and_side_by_side_are_the_same(
     after: Any,
     attrs: dict[str, Any],
 ) -> None:
-    """Few rows and wide ones change where they lie; all others are put side by side first."""
+    """Few rows are summed at once, many by as many tables as the cache holds; what no loop takes goes by the rule."""
     rng = np.random.default_rng(3)
     ids = [rng.permutation(50)[:30] if how == "distinct" else rng.integers(0, 50, 80) for _ in range(2)]
     grads = [rng.standard_normal((len(i), 21)).astype(np.float32) for i in ids]
     start = [[rng.uniform(0.3, 0.5, (50, 21)).astype(np.float32) for _ in range(slots + 1)] for _ in ids]
     found = []
-    for few, wide in ((1 << 13, 32), (0, 32), (0, 21)):
+    for few, chunk, taken in ((1 << 13, 1 << 18, True), (0, 1 << 18, True), (0, 1 << 10, True), (0, 0, False)):
         monkeypatch.setattr(updates, "_FEW", few)
-        monkeypatch.setattr(updates, "_WIDE", wide)
+        monkeypatch.setattr(updates, "_CHUNK", chunk)
+        monkeypatch.setattr(updates.Updater, "takes", lambda *_, taken=taken: taken)
         tables = [[a.copy() for a in held] for held in start]
         given = scalars([*before, *after], np.float32)
         updates.Updater(np, op, attrs).sparse(tables, grads, ids, given, how, ["a", "b"])
