@@ -99,12 +99,13 @@ def _(
             rows_at(memory, target, count, width, width)[...] = sum_rows(np, rows, mine, count)
 
 
-@compiled([f"void({item}[::1], {', '.join([_U] * 9)}, int64)" for item in FLOATS])
+@compiled([f"void({item}[::1], {', '.join([_U] * 10)}, int64)" for item in FLOATS])
 def merge_rows(
     memory: Array,
     widths: Array,
-    ids: Array,
+    numbers: Array,
     starts: Array,
+    ends: Array,
     at: Array,
     sums: Array,
     distinct: Array,
@@ -116,21 +117,25 @@ def merge_rows(
     """Of each table the rows that several give, added up by id in the order of the givers. With `mean`, divided by how
     many gave that row.
 
-    Giver g of table t has the ids from starts[t * givers + g] to the next start, none twice, and their rows from
-    position at[t * givers + g] on. distinct and counts are as in row_loops.sum_by_id, sums too; times: room as for ids.
+    Giver g of table t has the ids from starts[t * givers + g] to ends[t * givers + g] of `numbers` (all memory, as
+    uint64), none twice, and their rows from position at[t * givers + g] on. distinct and counts are as number_ids gives
+    them; the sums lie side by side from position sums[t] on to sums[t + 1], and sums[0] is given. times: room as for
+    the distinct ids; heads: room for a hash table, of at least 16 and four times the most ids of a table.
     """
-    tables = widths.shape[0]
+    tables, begin = widths.shape[0], _ZERO
     givers = at.shape[0] // max(tables, 1)
     for t in range(tables):
-        begin, end, width, total = starts[t * givers], starts[(t + 1) * givers], widths[t], sums[t]
+        width, total, given = widths[t], sums[t], _ZERO
+        for g in range(t * givers, (t + 1) * givers):
+            given += ends[g] - starts[g]
         count, mask = _ZERO, _FEWEST
-        while mask < _TWO * (end - begin):
+        while mask < _TWO * given:
             mask = _TWO * mask + _ONE
         heads[: np.int64(mask) + 1] = _ZERO
         for g in range(t * givers, (t + 1) * givers):
             source = at[g]
-            for i in range(starts[g], starts[g + 1]):
-                number = ids[i]
+            for i in range(starts[g], ends[g]):
+                number = numbers[i]
                 h = ((number * _SPREAD) >> _HIGH) & mask
                 while heads[h] != _ZERO and distinct[begin + heads[h] - _ONE] != number:
                     h = (h + _ONE) & mask
@@ -155,14 +160,16 @@ def merge_rows(
                 for k in range(width):
                     memory[target + k] /= by
         counts[t], sums[t + 1] = count, total + count * width
+        begin += count
 
 
 @merge_rows.otherwise
 def _(
     memory: Array,
     widths: Array,
-    ids: Array,
+    numbers: Array,
     starts: Array,
+    ends: Array,
     at: Array,
     sums: Array,
     distinct: Array,
@@ -171,14 +178,13 @@ def _(
     heads: Array,
     mean: int,
 ) -> None:
-    givers = len(at) // max(len(widths), 1)
-    widths, starts, at, sums = (a.view(np.int64) for a in (widths, starts, at, sums))
+    givers, begin = len(at) // max(len(widths), 1), 0
+    widths, starts, ends, at, sums = (a.view(np.int64) for a in (widths, starts, ends, at, sums))
     for t, width in enumerate(widths.tolist()):
         mine = range(t * givers, (t + 1) * givers)
-        begin = int(starts[t * givers])
-        numbers = ids[begin : starts[(t + 1) * givers]]
-        values, positions, touched = unique_parts(np, numbers)
-        rows = [rows_at(memory, int(at[g]), int(starts[g + 1] - starts[g]), width, width) for g in mine]
+        ids = np.concatenate([numbers[starts[g] : ends[g]] for g in mine])
+        values, positions, touched = unique_parts(np, ids)
+        rows = [rows_at(memory, int(at[g]), int(ends[g] - starts[g]), width, width) for g in mine]
         total = _added(rows, positions, values.size, width, memory.dtype)
         if mean:
             total /= touched.astype(memory.dtype)[:, None]
@@ -186,6 +192,7 @@ def _(
         if total.size:
             rows_at(memory, int(sums[t]), values.size, width, width)[...] = total
         sums[t + 1] = sums[t] + values.size * width
+        begin += values.size
 
 
 def _added(rows: list[Array], positions: Array, count: int, width: int, dtype: Any) -> Array:

@@ -16,19 +16,15 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels import row_loops
-from sparkflow_runtime.kernels.distinct_loops import lay_out, merge_rows, number_ids, sum_to_distinct
+from sparkflow_runtime.kernels.distinct_loops import lay_out, number_ids, sum_to_distinct
 from sparkflow_runtime.kernels.memory import copying, memory, position, positions, rows_ready, stride
-from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, asynchronous, bound
-from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
+from sparkflow_runtime.kernels.registry import Node, bound
+from sparkflow_runtime.kernels.row_loops import unsigned
 from sparkflow_runtime.kernels.sum_loops import FLOAT_TYPES, sum_rows
 from sparkflow_runtime.kernels.updates import Held, flat_ids
-from sparkflow_runtime.resources.accumulators import Accumulator, JointTake, SparseAccumulator
-from sparkflow_runtime.resources.groups import as_op_error
-from sparkflow_runtime.resources.variables import Variable
-from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Array = Any
-Wait = Callable[..., None]
 _CPU = ("CPU",)
 _NARROW = np.uint64(np.iinfo(np.int32).max)
 
@@ -264,92 +260,3 @@ class _Columns:
 
     def arrays(self) -> Sequence[Array]:
         return [self._matrix[:, a : a + w] for a, w in zip(self._begins.tolist(), self.widths.tolist())]
-
-
-@bound("_AccumulateDistinct", refs=EVERY_INPUT, devices=_CPU)
-def _accumulate_distinct(node: Node) -> Callable[..., None]:
-    """Inputs: N accumulators of known shape, their gradients' step, and sums, ids and counts as `_SumToDistinct` and
-    `_DistinctIds` give them (`of` says which counts are whose)."""
-    n, of, rank = node.attrs["N"], node.attrs["of"], node.attr("_replica", 0)
-    split_rows, split_ids = SplitRows(node), _split_ids(node)
-    row_loops.first_outside.prepare()
-
-    def run(*inputs: Any) -> None:
-        accumulators = inputs[:n]
-        local_step, sums, distinct, counts = (_value(i) for i in inputs[n:])
-        ids, begins, ends = parts_of(node, distinct, counts, of)
-        sizes = unsigned([a.shape[0] for a in accumulators])
-        check_inside(node, "SparseAccumulatorApplyGradient", ids, begins, ends, sizes)
-        if any(a.dtype.np != sums.dtype for a in accumulators):
-            raise InvalidArgumentError(f"{accumulators[0]} takes {accumulators[0].dtype.name}, got {sums.dtype}")
-        # Copies: what came may be memory of the network.
-        rows, numbers = split_rows(sums.copy(), counts), split_ids(distinct.astype(np.int64), counts)
-        for accumulator, mine, values in zip(accumulators, numbers, rows):
-            accumulator.add_distinct(int(local_step), mine, values, rank)
-
-    return run
-
-
-@asynchronous("_JointTake", refs=EVERY_INPUT, devices=_CPU)
-def _joint_take(node: Node) -> Wait:
-    """Inputs: N accumulators and how many gradients each must have. Outputs: the average of each, as
-    AccumulatorTakeGradient or SparseAccumulatorTakeGradient has it (indices in no order); when all are there."""
-    merge_rows.prepare()
-
-    def run(step: Any, done: Callable[..., None], *inputs: Any) -> None:
-        accumulators = inputs[:-1]
-
-        def taken(error: OpError | None, contributions: Sequence[Any]) -> None:
-            try:
-                done(error, () if error is not None else _averages(accumulators, contributions))
-            except Exception as problem:
-                done(as_op_error(problem))
-
-        JointTake(accumulators, int(_value(inputs[-1])), taken, step)
-
-    return run
-
-
-def _value(given: Any) -> Array:
-    return given.read() if type(given) is Variable else given
-
-
-def _averages(accumulators: Sequence[Accumulator], contributions: Sequence[Any]) -> list[Array]:
-    groups: dict[Any, list[int]] = {}
-    for i, accumulator in enumerate(accumulators):
-        together = isinstance(accumulator, SparseAccumulator) and accumulator.dtype.name in FLOATS
-        groups.setdefault((accumulator.dtype, accumulator.reduction) if together else i, []).append(i)
-    found: dict[int, list[Array]] = {}
-    for key, members in groups.items():
-        if isinstance(key, int):
-            found[key] = accumulators[key].average(contributions[key])
-        else:
-            found.update(zip(members, _merged([(accumulators[i], contributions[i]) for i in members])))
-    return [output for i in range(len(accumulators)) for output in found[i]]
-
-
-def _merged(given: Sequence[tuple[Any, list[Any]]]) -> list[list[Array]]:
-    """[ids, rows, shape] of each (accumulator, contributions)."""
-    givers = max(len(contributions) for _, contributions in given)
-    dtype = given[0][0].dtype.np
-    nothing = np.empty(0, np.int64), np.empty(0, dtype)
-    padded = [pair for _, some in given for pair in [*some, *[nothing] * (givers - len(some))]]
-    ids, starts = flat_ids([indices for indices, _ in padded])
-    rows = [some[0][1].shape[1:] for _, some in given]
-    widths = np.array([math.prod(row) for row in rows])
-    firsts = starts[::givers].view(np.int64)
-    out = np.empty(int((np.diff(firsts) * widths).sum()), dtype)
-    sums, counts = np.empty(len(given) + 1, np.uint64), np.empty(len(given), np.uint64)
-    distinct, times = np.empty_like(ids), np.empty_like(ids)
-    heads = np.empty(max(16, 4 * int(np.diff(firsts).max())), np.uint64)
-    sums[0] = position(out)
-    at = positions([values for _, values in padded])
-    mean = given[0][0].reduction == "MEAN"
-    merge_rows(memory(dtype), unsigned(widths), ids, starts, at, sums, distinct, counts, times, heads, int(mean))
-    begins, numbers = (sums - sums[0]).tolist(), distinct.view(np.int64)
-    return [
-        [numbers[f : f + c], out[b : b + c * w].reshape(c, *row), accumulator.shape_now]
-        for (accumulator, _), f, c, b, w, row in zip(
-            given, firsts.tolist(), counts.tolist(), begins, widths.tolist(), rows
-        )
-    ]

@@ -27,6 +27,7 @@ def memory(dtype: np.dtype[Any]) -> np.ndarray:
     return np.frombuffer(raw, dtype)  # type: ignore[call-overload]
 
 
+@cache
 def copying(dtype: np.dtype[Any]) -> np.ndarray:
     """All memory as integers of the size of dtype (4 or 8), at the same positions: for loops that only copy."""
     return memory(np.dtype(f"i{dtype.itemsize}"))

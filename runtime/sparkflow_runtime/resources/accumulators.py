@@ -11,10 +11,10 @@ whether their sender has done that already (master/passes/distinct_rows.py).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -195,10 +195,10 @@ class SparseAccumulator(Accumulator):
         dims = tuple(int(d) for d in shape)
         self._add(local_step, rank, self._copied_rows, indices, values, dims)
 
-    def add_distinct(self, local_step: int, indices: np.ndarray, values: np.ndarray, rank: int) -> None:
-        """As apply_rows, of arrays that are the accumulator's from now on; they have been checked, and no index is
-        there twice. The accumulator's shape is known."""
-        self._add(local_step, rank, _both, indices, values)
+    def add_part(self, local_step: int, part: Part, rank: int) -> None:
+        """As apply_rows, of rows that have been checked, and no index is there twice. The accumulator's shape is
+        known."""
+        self._add(local_step, rank, _itself, part)
 
     def _copied_rows(
         self, indices: np.ndarray, values: np.ndarray, dims: tuple[int, ...]
@@ -233,6 +233,7 @@ class SparseAccumulator(Accumulator):
         return np.array([-1 if d is None else d for d in self._seen or ()], np.int64)
 
     def _reduced(self, gradients: list[Any]) -> list[Any]:
+        gradients = [tuple(given) for given in gradients]
         every = np.concatenate([i for i, _ in gradients])
         distinct, positions, touched = np.unique(every, return_inverse=True, return_counts=True)
         values = gradients[0][1]
@@ -254,8 +255,33 @@ class SparseAccumulator(Accumulator):
         return [distinct, total, self.shape_now]
 
 
-def _both(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return indices, values
+class Together(NamedTuple):
+    """Rows of many tables that one replica gave at once, which nobody writes to any more."""
+
+    ids: np.ndarray  # of all, one table's after the other's, as uint64
+    rows: np.ndarray  # a vector, likewise
+    parts: np.ndarray  # a column for each table: distinct_loops.lay_out
+    shapes: Sequence[tuple[int, ...]]  # of a row of each
+
+
+class Part:
+    """What one table's accumulator got of them: a contribution, (indices, values), whose arrays are made when somebody
+    asks for them. Tables whose averages are taken together need none (kernels/joint_takes.py)."""
+
+    __slots__ = ("table", "together")
+
+    def __init__(self, together: Together, table: int):
+        self.together, self.table = together, table
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        ids, rows, parts, shapes = self.together
+        _, begin, count, at, width, end = parts[:, self.table].tolist()
+        yield ids[begin:end].view(np.int64)
+        yield rows[at : at + count * width].reshape(count, *shapes[self.table])
+
+
+def _itself(part: Part) -> Part:
+    return part
 
 
 def _summed(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -104,12 +104,13 @@ def test_merge_rows(dtype: str, mean: int) -> None:
         sums, counts = unsigned(np.full(3, position(out))), np.zeros(2, np.uint64)
         distinct, times = np.zeros(len(ids), np.uint64), np.zeros(len(ids), np.uint64)
         at = [position(values) for _, values in pairs]
-        first = map(unsigned, (widths, ids, starts, at))
+        begins = unsigned(starts) + np.uint64(position(ids))
+        first = unsigned(widths), memory(np.dtype(np.uint64)), begins[:-1], begins[1:], unsigned(at)
         merge_rows(memory(out.dtype), *first, sums, distinct, counts, times, np.ones(256, np.uint64), mean)
         begins = (sums - sums[0]).tolist()
         sizes = zip(begins, begins[1:], widths)
         rows = [out[a:b].reshape(-1, width) for a, b, width in sizes]
-        numbers = [distinct[starts[3 * t] :][: counts[t]] for t in range(2)]
+        numbers = [distinct[: counts[0]], distinct[counts[0] :][: counts[1]]]  # with no gap between
         results.append(list(zip(rows, numbers)))
     for mine, machine, plain in zip(given, *results):
         assert machine[0].tobytes() == plain[0].tobytes()

@@ -143,6 +143,17 @@ def test_accumulators_are_given_and_taken_together(graph: Any) -> None:
     assert ops(given, PS)["SparseAccumulatorTakeGradient"] == 3
     joined = ops(verify(joint_takes(fuse_embeddings(given, [], [update.name]), [], [update.name])), PS)
     assert joined["_JointTake"] == 1 and not {o for o in joined if o.endswith("TakeGradient")}
+    assert joined["_ApplyDistinct"] == 1 and not joined["_FusedSparseApply"], "rows of two widths, in one array"
+
+
+def test_averages_that_others_take_too_are_arrays_of_their_own(graph: Any) -> None:
+    _, _, optimizer = model(OPTIMIZERS["sync"]())
+    (update,) = optimizer.get_chief_queue_runner().enqueue_ops
+    besides = "sync_replicas/SparseAccumulatorTakeGradient_1"
+    given = fuse_embeddings(placed([f"{besides}:1"], [update.name]), [], [update.name, besides])
+    joined = ops(verify(joint_takes(given, [], [update.name, besides])), PS)
+    assert joined["_JointTake"] == 1 and not joined["_ApplyDistinct"]
+    assert joined["SparseAccumulatorTakeGradient"] == 1
 
 
 def test_takes_that_are_used_one_by_one_stay(graph: Any) -> None:

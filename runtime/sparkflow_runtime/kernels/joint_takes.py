@@ -1,0 +1,191 @@
+"""Gradients of many accumulators given together, and their averages taken together.
+
+`_AccumulateDistinct` gives what a replica sent (distinct_rows.py) to all accumulators of a task, each its part of one
+array. `_JointTake` waits for all of them and makes the averages in one loop (master/passes/joint_takes.py), which reads
+the replicas' arrays where they are. Averages of rows that one update takes stay together: one array of rows, one of
+ids, one of counts, as `_ApplyDistinct` has them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparkflow_runtime.kernels.distinct_loops import merge_rows
+from sparkflow_runtime.kernels.distinct_rows import Parts, SplitRows
+from sparkflow_runtime.kernels.memory import memory, position, positions
+from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, asynchronous, bound
+from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
+from sparkflow_runtime.kernels.updates import flat_ids
+from sparkflow_runtime.resources.accumulators import Accumulator, JointTake, Part, SparseAccumulator, Together
+from sparkflow_runtime.resources.groups import as_op_error
+from sparkflow_runtime.resources.variables import Variable
+from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
+
+Array = Any
+Wait = Callable[..., None]
+Given = Sequence[tuple[Any, list[Any]]]  # accumulators, with the contributions of each in the order of the sum
+_CPU = ("CPU",)
+_NUMBERS = np.dtype(np.uint64)
+
+
+@bound("_AccumulateDistinct", refs=EVERY_INPUT, devices=_CPU)
+def _accumulate_distinct(node: Node) -> Callable[..., None]:
+    """Inputs: N accumulators of known shape, their gradients' step, and sums, ids and counts as `_SumToDistinct` and
+    `_DistinctIds` give them (`of` says which counts are whose)."""
+    n, rank = node.attrs["N"], node.attr("_replica", 0)
+    split, shapes = SplitRows(node), [shape.dims for shape in node.attrs["row_shapes"]]
+    parts, widths = Parts(node, "SparseAccumulatorApplyGradient", node.attrs["of"]), unsigned(split.widths)
+
+    def run(*inputs: Any) -> None:
+        accumulators = inputs[:n]
+        local_step, sums, distinct, counts = (_value(i) for i in inputs[n:])
+        sizes = unsigned([a.shape[0] for a in accumulators])
+        # Copies: what came may be memory of the network.
+        ids, where, items = parts.of(distinct.astype(np.int64), counts, widths, sizes)
+        if sums.shape != (items,):
+            split.begins(sums, counts)  # says how they differ
+        if any(a.dtype.np != sums.dtype for a in accumulators):
+            raise InvalidArgumentError(f"{accumulators[0]} takes {accumulators[0].dtype.name}, got {sums.dtype}")
+        together, step = Together(ids, sums.copy(), where, shapes), int(local_step)
+        for table, accumulator in enumerate(accumulators):
+            accumulator.add_part(step, Part(together, table), rank)
+
+    return run
+
+
+@asynchronous("_JointTake", refs=EVERY_INPUT, devices=_CPU)
+def _joint_take(node: Node) -> Wait:
+    """Inputs: N accumulators and how many gradients each must have. Outputs: the average of each, as
+    AccumulatorTakeGradient or SparseAccumulatorTakeGradient has it (indices in no order); when all are there.
+
+    set_sizes, set_members: sets of sparse accumulators, of one type and reduction each, by their numbers. Their own
+    outputs are nothing; after those of all others come rows, ids and counts of each set."""
+    ends = np.cumsum([0, *node.attr("set_sizes", ())]).tolist()
+    members = list(node.attr("set_members", ()))
+    sets = [members[a:b] for a, b in pairwise(ends)]
+    merge_rows.prepare()
+
+    def run(step: Any, done: Callable[..., None], *inputs: Any) -> None:
+        accumulators = inputs[:-1]
+
+        def taken(error: OpError | None, contributions: Sequence[Any]) -> None:
+            try:
+                done(error, () if error is not None else _averages(accumulators, contributions, sets))
+            except Exception as problem:
+                done(as_op_error(problem))
+
+        JointTake(accumulators, int(_value(inputs[-1])), taken, step)
+
+    return run
+
+
+def _value(given: Any) -> Array:
+    return given.read() if type(given) is Variable else given
+
+
+def _averages(
+    accumulators: Sequence[Accumulator], contributions: Sequence[Any], sets: Sequence[list[int]]
+) -> list[Array]:
+    groups: dict[Any, list[int]] = {}
+    found: dict[int, Sequence[Any]] = {i: (None, None, None) for mine in sets for i in mine}
+    for i, accumulator in enumerate(accumulators):
+        if i not in found:
+            together = isinstance(accumulator, SparseAccumulator) and accumulator.dtype.name in FLOATS
+            groups.setdefault((accumulator.dtype, accumulator.reduction) if together else i, []).append(i)
+    for key, members in groups.items():
+        if isinstance(key, int):
+            found[key] = accumulators[key].average(contributions[key])
+        else:
+            found.update(zip(members, _apart([(accumulators[i], contributions[i]) for i in members])))
+    joint = [_merged([(accumulators[i], contributions[i]) for i in mine]) for mine in sets]
+    return [
+        *(output for i in range(len(accumulators)) for output in found[i]),
+        *(output for merged in joint for output in (merged.rows, merged.ids, merged.counts)),
+    ]
+
+
+class _Givers(NamedTuple):
+    """Who gives what, as merge_rows takes it. held: the arrays that the positions are of."""
+
+    widths: Array
+    starts: Array
+    ends: Array
+    at: Array
+    held: list[Any]
+
+
+class _Merged(NamedTuple):
+    rows: Array
+    ids: Array
+    counts: Array
+
+
+def _merged(given: Given) -> _Merged:
+    """The averages of accumulators of one type and reduction, one's after the other's."""
+    accumulator = given[0][0]
+    givers = _as_they_came(given) or _collected(given)
+    each = (givers.ends - givers.starts).reshape(len(given), -1).sum(1)
+    dtype, most = accumulator.dtype.np, int(each.max())
+    rows = np.empty(int((each * givers.widths).sum()), dtype)
+    sums, counts = np.empty(len(given) + 1, np.uint64), np.empty(len(given), np.uint64)
+    distinct, times = np.empty((2, int(each.sum())), np.uint64)
+    heads = np.empty(max(16, 4 * most), np.uint64)
+    sums[0] = begin = position(rows)
+    who = givers.widths, memory(_NUMBERS), givers.starts, givers.ends, givers.at
+    merge_rows(memory(dtype), *who, sums, distinct, counts, times, heads, int(accumulator.reduction == "MEAN"))
+    numbers = counts.view(np.int64)
+    return _Merged(rows[: int(sums[-1]) - begin], distinct[: int(numbers.sum())].view(np.int64), numbers)
+
+
+def _as_they_came(given: Given) -> _Givers | None:
+    """Where all accumulators have their parts of the same arrays: these."""
+    if any(type(part) is not Part for part in given[0][1]):
+        return None
+    came: list[Together] = [part.together for part in given[0][1]]
+    tables: list[list[int]] = [[] for _ in came]
+    for _, contributions in given:
+        if len(contributions) != len(came):
+            return None
+        for part, together, mine in zip(contributions, came, tables):
+            if type(part) is not Part or part.together is not together:
+                return None
+            mine.append(part.table)
+    parts = [together.parts[:, mine] for together, mine in zip(came, tables)]
+    ids, rows = ([np.uint64(position(a)) for a in arrays] for arrays in zip(*(together[:2] for together in came)))
+    widths, begins, _, at, _, ends = zip(*parts)
+
+    def placed(columns: Sequence[Array], places: list[Any]) -> Array:
+        """Table by table, those of all givers side by side."""
+        return np.stack([column + place for column, place in zip(columns, places)], 1).reshape(-1)
+
+    return _Givers(np.ascontiguousarray(widths[0]), placed(begins, ids), placed(ends, ids), placed(at, rows), [*came])
+
+
+def _collected(given: Given) -> _Givers:
+    """From wherever they are; an accumulator with fewer contributions than others gets empty ones."""
+    most, dtype = max(len(contributions) for _, contributions in given), given[0][0].dtype.np
+    nothing = np.empty(0, np.int64), np.empty(0, dtype)
+    pairs = [[*map(tuple, some), *[nothing] * (most - len(some))] for _, some in given]
+    flat = [pair for some in pairs for pair in some]
+    ids, starts = flat_ids([indices for indices, _ in flat])
+    starts = starts + np.uint64(position(ids))
+    widths = unsigned([math.prod(some[0][1].shape[1:]) for some in pairs])
+    values = [np.ascontiguousarray(rows) for _, rows in flat]
+    return _Givers(widths, starts[:-1], starts[1:], positions(values), [ids, values])
+
+
+def _apart(given: Given) -> list[list[Array]]:
+    """[ids, rows, shape] of each."""
+    rows, ids, counts = _merged(given)
+    shapes = [tuple(next(iter(contributions)))[1].shape[1:] for _, contributions in given]
+    begin, first, found = 0, 0, []
+    for (accumulator, _), shape, count in zip(given, shapes, counts.tolist()):
+        end, last = begin + count * math.prod(shape), first + count
+        found.append([ids[first:last], rows[begin:end].reshape(count, *shape), accumulator.shape_now])
+        begin, first = end, last
+    return found
