@@ -21,7 +21,14 @@ from sparkflow_runtime.kernels.memory import memory, position, positions
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, asynchronous, bound
 from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
 from sparkflow_runtime.kernels.updates import flat_ids
-from sparkflow_runtime.resources.accumulators import Accumulator, JointTake, Part, SparseAccumulator, Together
+from sparkflow_runtime.resources.accumulators import (
+    Accumulator,
+    JointTake,
+    Part,
+    SparseAccumulator,
+    Together,
+    add_parts,
+)
 from sparkflow_runtime.resources.groups import as_op_error
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
@@ -51,9 +58,7 @@ def _accumulate_distinct(node: Node) -> Callable[..., None]:
             split.begins(sums, counts)  # says how they differ
         if any(a.dtype.np != sums.dtype for a in accumulators):
             raise InvalidArgumentError(f"{accumulators[0]} takes {accumulators[0].dtype.name}, got {sums.dtype}")
-        together, step = Together(ids, sums.copy(), where, shapes), int(local_step)
-        for table, accumulator in enumerate(accumulators):
-            accumulator.add_part(step, Part(together, table), rank)
+        add_parts(accumulators, int(local_step), Together(ids, sums.copy(), where, shapes), rank)
 
     return run
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from operator import itemgetter
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -22,16 +22,24 @@ from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, InvalidArgumentError, OpError
 
 Done = Callable[[OpError | None, Sequence[Any]], None]
+_RANK = itemgetter(0)
 Dims = tuple[int | None, ...] | None
 
 
 class _Take:
-    __slots__ = ("done", "over", "raw", "required", "step", "token", "watched")
+    __slots__ = ("done", "number", "over", "raw", "required", "step", "token", "watched")
 
-    def __init__(self, required: int, done: Done, step: Any, raw: bool):
-        self.required, self.done, self.step, self.raw = required, done, step, raw
-        self.over, self.watched = False, False
+    def __init__(self, required: int, done: Callable[..., None], step: Any, raw: bool, number: int = -1):
+        """number: what `done` gets first, where it is that of several takes."""
+        self.required, self.done, self.step, self.raw, self.number = required, done, step, raw, number
+        self.over = self.watched = False
         self.token: Any = None
+
+    def tell(self, error: OpError | None, outputs: Sequence[Any]) -> None:
+        if self.number < 0:
+            self.done(error, outputs)
+        else:
+            self.done(self.number, error, outputs)
 
 
 class Accumulator:
@@ -82,27 +90,31 @@ class Accumulator:
                 return
             self._held.append((rank, make(*given)))
             ready = self._advance() if self._takes else ()
-        _deliver(ready)
+        if ready:
+            _deliver(ready)
 
     def set_step(self, step: int) -> None:
         """The global step from now on; gradients of earlier steps are dropped when they come."""
         with self._lock:
             self.step = int(step)
 
-    def take(self, required: int, done: Done, step: Any = None, raw: bool = False) -> _Take:
+    def take(self, required: int, done: Done, step: Any = None) -> _Take:
         """done(None, outputs) with the average of all held, once at least `required` are; then begins the next step.
-        raw: with the contributions in the order of the sum instead. The result is for `withdraw`."""
-        if required < 1:
-            raise InvalidArgumentError(f"{self}: num_required must be 1 or more, got {required}")
-        take = _Take(int(required), done, step, raw)
+        The result is for `withdraw`."""
+        take = _Take(int(required), done, step, False)
+        self.park(take)
+        if step is not None and not take.over:
+            self._watch(take)
+        return take
+
+    def park(self, take: _Take) -> None:
+        if take.required < 1:
+            raise InvalidArgumentError(f"{self}: num_required must be 1 or more, got {take.required}")
         with self._lock:
             self._takes.append(take)
             ready = self._advance() if self._held else ()
-            parked = not take.over
-        _deliver(ready)
-        if parked and step is not None:
-            self._watch(take)
-        return take
+        if ready:
+            _deliver(ready)
 
     def close(self, cancel_pending: bool = True) -> None:
         """Its container is dropped: nobody will apply or take any more."""
@@ -125,7 +137,7 @@ class Accumulator:
         while self._takes and len(self._held) >= self._takes[0].required:
             take = self._takes.popleft()
             take.over = True
-            in_order = [gradient for _, gradient in sorted(self._held, key=lambda pair: pair[0])]  # a stable sort
+            in_order = [gradient for _, gradient in sorted(self._held, key=_RANK)]  # a stable sort
             self._held = []
             ready.append((take, in_order if take.raw else self._reduced(in_order)))
             self._seen = self.shape
@@ -151,7 +163,7 @@ class Accumulator:
             self._takes.remove(take)
             ready = self._advance()
         _deliver(ready)
-        take.done(error, ())
+        take.tell(error, ())
 
     # ------------------------------------------------------------------ values
 
@@ -194,11 +206,6 @@ class SparseAccumulator(Accumulator):
             )
         dims = tuple(int(d) for d in shape)
         self._add(local_step, rank, self._copied_rows, indices, values, dims)
-
-    def add_part(self, local_step: int, part: Part, rank: int) -> None:
-        """As apply_rows, of rows that have been checked, and no index is there twice. The accumulator's shape is
-        known."""
-        self._add(local_step, rank, _itself, part)
 
     def _copied_rows(
         self, indices: np.ndarray, values: np.ndarray, dims: tuple[int, ...]
@@ -280,8 +287,17 @@ class Part:
         yield rows[at : at + count * width].reshape(count, *shapes[self.table])
 
 
-def _itself(part: Part) -> Part:
-    return part
+def add_parts(accumulators: Sequence[SparseAccumulator], local_step: int, together: Together, rank: int) -> None:
+    """As apply_rows, of all of them, of rows that have been checked, and no index is there twice. The accumulators'
+    shapes are known."""
+    for table, accumulator in enumerate(accumulators):
+        with accumulator._lock:
+            if local_step < accumulator.step:
+                continue
+            accumulator._held.append((rank, Part(together, table)))
+            ready = accumulator._advance() if accumulator._takes else ()
+        if ready:
+            _deliver(ready)
 
 
 def _summed(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -295,7 +311,8 @@ def _summed(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 class JointTake:
-    """A take of several accumulators, done when all of them are: done(None, their raw contributions), once.
+    """A take of several accumulators, done when all of them are: done(None, their contributions as they came, each in
+    the order of the sum), once.
 
     Whoever makes the last one ready runs `done`. It ends with the error of the first that fails.
     """
@@ -305,7 +322,9 @@ class JointTake:
         self._found: list[Any] = [None] * len(accumulators)
         self._left, self._over, self._token = len(accumulators), False, 0
         self._step = step
-        self._takes = [a.take(required, partial(self._taken, i), raw=True) for i, a in enumerate(accumulators)]
+        self._takes = [_Take(required, self._taken, None, True, i) for i in range(len(accumulators))]
+        for accumulator, take in zip(accumulators, self._takes):
+            accumulator.park(take)
         if step is not None and not self._over:
             self._token = step.on_cancel(self._cancel, self._describe)
             if self._over:  # completed meanwhile, and saw no token
@@ -345,4 +364,4 @@ def _deliver(ready: Sequence[tuple[_Take, list[Any]]]) -> None:
 def _end(take: _Take, error: OpError | None, outputs: Sequence[Any]) -> None:
     if take.watched:
         take.step.off_cancel(take.token)
-    take.done(error, outputs)
+    take.tell(error, outputs)
