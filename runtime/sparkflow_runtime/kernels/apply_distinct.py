@@ -14,6 +14,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.distinct_rows import Parts, SplitRows, parts_of
 from sparkflow_runtime.kernels.memory import position
+from sparkflow_runtime.kernels.parallel import filling
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, bound
 from sparkflow_runtime.kernels.row_loops import unsigned
 from sparkflow_runtime.kernels.training import Locks, check_rows, scalars_of, update_tables
@@ -28,14 +29,15 @@ _ANY = np.iinfo(np.int64).max  # rows: the ids of other nodes' parts are for tho
 def _apply_distinct(node: Node) -> Callable[..., Sequence[Variable]]:
     """Inputs: N variables, N of each slot, the op's factors; sums, ids and counts as `_SumToDistinct` and
     `_DistinctIds` give them. Attributes: N, op, those of the op; of, row_shapes: of each part of the sums which count
-    is its own, and the shape of its rows; members: which part each variable takes."""
+    is its own, and the shape of its rows; members: which part each variable takes;
+    awaited: whether the other tasks wait for this, and leave their processors to it."""
     op, n, of, members = node.attrs["op"], node.attrs["N"], node.attrs["of"], list(node.attrs["members"])
     updater = Updater(node.xp, op, node.attrs)
     num_refs, rows = updater.update.num_refs, [shape.dims for shape in node.attrs["row_shapes"]]
     first, split, locks = members[0], SplitRows(node), Locks()
     mine = slice(first, first + n)
     parts, widths = Parts(node, op, of, mine), unsigned(split.widths)
-    side_by_side = members == [*range(first, first + n)]
+    side_by_side, awaited = members == [*range(first, first + n)], node.attr("awaited", False)
     seen: tuple[Held, Array] | None = None
 
     def looked_at(refs: Sequence[Variable], arrays: list[Array]) -> tuple[Held, Array]:
@@ -62,7 +64,7 @@ def _apply_distinct(node: Node) -> Callable[..., Sequence[Variable]]:
                 if flat.shape != (items,):
                     split.begins(flat, counts)  # says how they differ
                 where[3] += np.uint64(position(flat))
-                updater.change(held.dtype, held.columns.T, ids, where[:, mine], scalars)
+                updater.change(held.dtype, held.columns.T, ids, where[:, mine], scalars, filling() if awaited else 1)
                 return inputs[:n]
         ids, begins, ends = parts_of(node, distinct, counts, of)
         grads, numbers = split(flat, counts), ids.view(np.int64)

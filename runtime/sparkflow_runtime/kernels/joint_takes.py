@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow_runtime.kernels.crew import crew, table_of
 from sparkflow_runtime.kernels.distinct_loops import merge_rows
 from sparkflow_runtime.kernels.distinct_rows import Parts, SplitRows
 from sparkflow_runtime.kernels.memory import memory, position, positions
+from sparkflow_runtime.kernels.parallel import filling
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, asynchronous, bound
 from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
-from sparkflow_runtime.kernels.updates import flat_ids
+from sparkflow_runtime.kernels.updates import HANDED_OVER, even_ranges, flat_ids
 from sparkflow_runtime.resources.accumulators import (
     Accumulator,
     JointTake,
@@ -107,7 +109,7 @@ def _averages(
             found[key] = accumulators[key].average(contributions[key])
         else:
             found.update(zip(members, _apart([(accumulators[i], contributions[i]) for i in members])))
-    joint = [_merged([(accumulators[i], contributions[i]) for i in mine]) for mine in sets]
+    joint = [_merged([(accumulators[i], contributions[i]) for i in mine], filling()) for mine in sets]
     return [
         *(output for i in range(len(accumulators)) for output in found[i]),
         *(output for merged in joint for output in (merged.rows, merged.ids, merged.counts)),
@@ -123,6 +125,12 @@ class _Givers(NamedTuple):
     at: Array
     held: list[Any]
 
+    def of(self, a: int, b: int) -> _Givers:
+        """Those of tables a to b."""
+        givers = len(self.at) // len(self.widths)
+        mine = slice(a * givers, b * givers)
+        return _Givers(self.widths[a:b], self.starts[mine], self.ends[mine], self.at[mine], self.held)
+
 
 class _Merged(NamedTuple):
     rows: Array
@@ -130,21 +138,48 @@ class _Merged(NamedTuple):
     counts: Array
 
 
-def _merged(given: Given) -> _Merged:
-    """The averages of accumulators of one type and reduction, one's after the other's."""
+class _Merge:
+    """One call of the loop, and the room for what it makes. each: how many ids each table is given."""
+
+    def __init__(self, givers: _Givers, each: Array, dtype: Any, mean: bool):
+        self._rows = np.empty(int((each * givers.widths).sum()), dtype)
+        self._sums, self._counts = np.empty(len(each) + 1, np.uint64), np.empty(len(each), np.uint64)
+        self._distinct, times = np.empty((2, int(each.sum())), np.uint64)
+        self._sums[0] = position(self._rows)
+        who = givers.widths, memory(_NUMBERS), givers.starts, givers.ends, givers.at
+        heads = np.empty(max(16, 4 * int(each.max())), np.uint64)
+        self.arguments = memory(dtype), *who, self._sums, self._distinct, self._counts, times, heads, int(mean)
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The arguments as the crew takes them."""
+        return (*map(id, self.arguments[:-1]), self.arguments[-1])
+
+    def merged(self) -> _Merged:
+        counts = self._counts.view(np.int64)
+        items = int(self._sums[-1]) - int(self._sums[0])
+        return _Merged(self._rows[:items], self._distinct[: int(counts.sum())].view(np.int64), counts)
+
+
+def _merged(given: Given, threads: int = 1) -> _Merged:
+    """The averages of accumulators of one type and reduction, one's after the other's. threads: that may be at it where
+    there is much to do; each has tables of its own."""
     accumulator = given[0][0]
-    givers = _as_they_came(given) or _collected(given)
+    givers, dtype, mean = (
+        _as_they_came(given) or _collected(given),
+        accumulator.dtype.np,
+        accumulator.reduction == "MEAN",
+    )
     each = (givers.ends - givers.starts).reshape(len(given), -1).sum(1)
-    dtype, most = accumulator.dtype.np, int(each.max())
-    rows = np.empty(int((each * givers.widths).sum()), dtype)
-    sums, counts = np.empty(len(given) + 1, np.uint64), np.empty(len(given), np.uint64)
-    distinct, times = np.empty((2, int(each.sum())), np.uint64)
-    heads = np.empty(max(16, 4 * most), np.uint64)
-    sums[0] = begin = position(rows)
-    who = givers.widths, memory(_NUMBERS), givers.starts, givers.ends, givers.at
-    merge_rows(memory(dtype), *who, sums, distinct, counts, times, heads, int(accumulator.reduction == "MEAN"))
-    numbers = counts.view(np.int64)
-    return _Merged(rows[: int(sums[-1]) - begin], distinct[: int(numbers.sum())].view(np.int64), numbers)
+    items = each * givers.widths
+    address = merge_rows.address(dtype) if threads > 1 and len(given) > 1 and items.sum() >= HANDED_OVER else 0
+    if not address or not crew.ready(threads):
+        whole = _Merge(givers, each, dtype, mean)
+        merge_rows(*whole.arguments)
+        return whole.merged()
+    merges = [_Merge(givers.of(a, b), each[a:b], dtype, mean) for a, b in even_ranges(items)]
+    crew.run(table_of([(address, merge.words) for merge in merges]))
+    return _Merged(*map(np.concatenate, zip(*(merge.merged() for merge in merges))))
 
 
 def _as_they_came(given: Given) -> _Givers | None:

@@ -17,7 +17,7 @@ import numpy as np
 from sparkflow_runtime.kernels.memory import address
 
 _LEAST_BYTES, _MOST_BYTES = 1 << 16, 1 << 26  # smaller ones stay in a cache; a larger one would be held twice for long
-_CHUNK_BYTES, _PAGE_BYTES, _LINE_BYTES = 1 << 23, 1 << 21, 64
+_CHUNK_BYTES, _PAGE_BYTES, _LINE_BYTES = 1 << 25, 1 << 21, 64  # alone, a table takes up to a page more than it needs
 
 
 def takes(value: Any) -> bool:

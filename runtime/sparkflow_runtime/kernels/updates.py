@@ -10,6 +10,7 @@ import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from operator import is_, methodcaller
 from threading import Lock
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels import registry, row_loops, rules, update_loops
 from sparkflow_runtime.kernels.compiled import Compiled
+from sparkflow_runtime.kernels.crew import crew, table_of
 from sparkflow_runtime.kernels.host import check_indices
 from sparkflow_runtime.kernels.memory import memory, position, positions, rows_ready, stride
 from sparkflow_runtime.kernels.parallel import scratch, share
@@ -258,11 +260,18 @@ class Updater:
         batch = np.stack([rows.widths, rows.starts[:-1], np.diff(rows.starts), rows.at, rows.steps], 1)
         self._loop(memory(rows.dtype), refs, batch, rows.ids, self._factors(scalars, rows.dtype))
 
-    def change(self, dtype: Any, refs: Array, ids: Array, parts: Array, scalars: Any) -> None:
+    def change(self, dtype: Any, refs: Array, ids: Array, parts: Array, scalars: Any, threads: int = 1) -> None:
         """By gradients that lie one table's after the other's. parts: as distinct_loops.lay_out has them, the rows by
-        their positions."""
-        batch = np.ascontiguousarray(parts[:5].T)
-        self._loop(memory(dtype), np.ascontiguousarray(refs), batch, ids, self._factors(scalars, dtype))
+        their positions. threads: that may be at it where there is much to do; each has tables of its own."""
+        space, factors = memory(dtype), self._factors(scalars, dtype)
+        batch, refs = np.ascontiguousarray(parts[:5].T), np.ascontiguousarray(refs)
+        items = parts[0] * parts[2]
+        address = self._loop.address(dtype) if threads > 1 and len(items) > 1 and items.sum() >= HANDED_OVER else 0
+        if not address or not crew.ready(threads):
+            self._loop(space, refs, batch, ids, factors)
+            return
+        groups = [(refs[a:b], batch[a:b]) for a, b in even_ranges(items)]
+        crew.run(table_of([(address, (id(space), id(r), id(b), id(ids), id(factors))) for r, b in groups]))
 
     def _one_by_one(self, tables: Any, grads: Any, indices: Any, scalars: Any, how: str, names: Sequence[str]) -> None:
         _check(tables, indices, names)
@@ -310,6 +319,7 @@ for _op in UPDATES:
 
 _FEW = 1 << 13  # items of all rows
 _SHARED = 1 << 19  # items of an update that several threads do
+HANDED_OVER, _GROUPS = 1 << 16, 8  # items of rows from which the crew is asked, and groups of tables that it is given
 _CHUNK = 1 << 18  # items that are summed at once: fewer spend more on calls than the cache gives
 
 
@@ -322,6 +332,14 @@ def _chunks(ends: list[int]) -> Iterator[tuple[int, int]]:
             if ends[t] > ends[begin]:
                 yield begin, t
             begin = t
+
+
+def even_ranges(items: Array) -> list[tuple[int, int]]:
+    """Ranges of tables that have about as many items each, for the threads of the crew."""
+    ends = items.cumsum()
+    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, _GROUPS) // _GROUPS) + 1
+    bounds = [0, *dict.fromkeys(cuts[cuts < len(items)].tolist()), len(items)]
+    return list(pairwise(bounds))
 
 
 def _check(tables: Sequence[list[Array]], indices: Sequence[Array], names: Sequence[str]) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sparkflow_runtime.kernels import apply_distinct
+from sparkflow_runtime.kernels import apply_distinct, update_loops, updates
+from sparkflow_runtime.kernels.crew import Crew
 from sparkflow_runtime.kernels.registry import Node, find
 from sparkflow_runtime.resources.manager import ResourceManager
 from sparkflow_runtime.resources.variables import Variable
@@ -123,3 +125,30 @@ def test_what_is_not_of_each_other_is_refused() -> None:
             run(*own, rate, *wrong)
     with pytest.raises(InvalidArgumentError, match="scalars"):
         run(*own, np.ones(2, np.float32), sums, ids, counts)
+
+
+def test_even_ranges() -> None:
+    for items in ([5], [1, 1], [0, 9, 0, 0, 3], [100, 1, 1, 1, 1, 1, 1, 1, 1, 1, 90], [7] * 100):
+        ranges = updates.even_ranges(np.array(items, np.uint64))
+        assert ranges[0][0] == 0 and ranges[-1][1] == len(items) and len(ranges) <= 8
+        assert all(a < b for a, b in ranges) and all(one[1] == two[0] for one, two in pairwise(ranges))
+    assert len(ranges) == 8 and max(b - a for a, b in ranges) <= 13
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_an_update_that_all_wait_for_is_shared_out(crew: Crew, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same bits, in groups of tables; a group may have no rows."""
+    monkeypatch.setattr(updates, "crew", crew)
+    monkeypatch.setattr(updates, "HANDED_OVER", 1)
+    handed: list[int] = []
+    monkeypatch.setattr(crew, "run", lambda table: (handed.append(len(table)), Crew.run(crew, table)))
+    update_loops.adagrad.wait(60)
+    results = []
+    for threads in (1, 4):
+        monkeypatch.setattr(apply_distinct, "filling", lambda threads=threads: threads)
+        own = tables(dtype, [0, 1, 2, 3])
+        about: dict[str, Any] = {"N": 4, "op": "SparseApplyAdagrad", "of": OF, "members": [0, 1, 2, 3]}
+        update = bind("_ApplyDistinct", row_shapes=[Shape(r) for r in ROWS], awaited=True, _fused_from=NAMES, **about)
+        update(*given(own), np.dtype(dtype).type(0.1), *travelled(dtype))
+        results.append([v.read().tobytes() for mine in own for v in mine])
+    assert results[0] == results[1] and len(handed) == 1 and handed[0] > 1

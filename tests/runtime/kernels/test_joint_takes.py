@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
+from sparkflow_runtime.kernels import joint_takes
+from sparkflow_runtime.kernels.crew import Crew
+from sparkflow_runtime.kernels.distinct_loops import merge_rows
 from sparkflow_runtime.kernels.registry import Node, find
 from sparkflow_runtime.resources.accumulators import SparseAccumulator
 from sparkflow_runtime.resources.manager import ResourceManager
@@ -135,3 +138,20 @@ def test_what_is_held_is_nobody_elses_memory() -> None:
     found = taken(held)
     assert [found[3 * i].tolist() for i in range(3)] == [[3], [4], [5]]
     assert all((found[3 * i + 1] == 3).all() for i in range(3))
+
+
+@pytest.mark.parametrize("reduction", ["MEAN", "SUM"])
+def test_threads_make_the_same_averages(crew: Crew, reduction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joint_takes, "crew", crew)
+    monkeypatch.setattr(joint_takes, "HANDED_OVER", 1)
+    handed: list[int] = []
+    monkeypatch.setattr(crew, "run", lambda table: (handed.append(len(table)), Crew.run(crew, table)))
+    merge_rows.wait(60)
+    results = []
+    for threads in (1, 4):
+        monkeypatch.setattr(joint_takes, "filling", lambda threads=threads: threads)
+        held = accumulators(reduction)
+        for replica in range(3):
+            give(held, replica)
+        results.append([a.tobytes() for a in taken(held, set_sizes=[3], set_members=[0, 1, 2])[9:]])
+    assert results[0] == results[1] and len(handed) == 1 and handed[0] > 1

@@ -135,7 +135,7 @@ def _update_of_all(regions: Regions, update: NodeDef, rows: list[str], between: 
     waited = (e for node in (update, *(regions.nodes[name] for name in between)) for e in node.input if is_control(e))
     whole.input.extend([*inputs[: -2 * n], *rows, *dict.fromkeys(waited)])
     del whole.attr["rows"]
-    about = {"of": [*range(n)], "members": [*range(n)], "row_shapes": _row_shapes(regions, update)}
+    about = {"of": [*range(n)], "members": [*range(n)], "row_shapes": _row_shapes(regions, update), "awaited": True}
     for key, value in about.items():
         whole.attr[key].CopyFrom(wire_attrs.encode(value))
     return whole
