@@ -7,8 +7,12 @@ import weakref
 
 import pytest
 
+import sparkflow as tf
+from sparkflow_runtime.master.passes.symbols import Shapes
+from sparkflow_runtime.master.passes.view import Op, View
 from sparkflow_runtime.wire import collector
 from sparkflow_runtime.wire.collector import paused
+from sparkflow_runtime.worker.old_values import OldValues
 
 
 def test_pauses_of_several_threads_end_with_the_last():
@@ -118,3 +122,17 @@ def test_what_a_program_froze_stays_frozen():
         assert gc.get_freeze_count() > frozen // 2  # some of them may have ended; unfrozen, it would be 0
     finally:
         gc.unfreeze()
+
+
+def test_a_compile_leaves_no_rings_of_nodes(graph):
+    """Thousands of objects would wait for the collector, and the next compile would not have their memory."""
+    x = tf.placeholder(tf.float32, [None, 3])
+    v = tf.get_variable("v", [3], initializer=tf.zeros_initializer())
+    train = v.assign_add(tf.reduce_sum(x[:, :3] * v, axis=0))
+    with tf.Session() as session:
+        session.run(v.initializer)
+        gc.collect()
+        with paused():
+            session.run(train, {x: [[1.0, 2.0, 3.0]]})
+            left = [one for one in gc.get_objects() if isinstance(one, (View, Shapes, Op, OldValues))]
+    assert not left

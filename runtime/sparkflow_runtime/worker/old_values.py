@@ -10,7 +10,6 @@ changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from sparkflow_runtime.kernels.registry import VARIABLES, Kernel
@@ -47,7 +46,7 @@ class OldValues:
         self._data, self._attrs, self._kernels, self._loops = data, attrs, kernels, loops
         self._unit_of, self._units = unit_of, units
         self._at = {node.name: i for i, node in enumerate(order)}
-        self._before = cache(self._units_before)
+        self._before: dict[int, set[int]] = {}  # unit -> those that end before it begins, as far as asked
 
     def to_copy(self, fetched: set[str]) -> set[str]:
         """The views that have to be copies. fetched: the nodes whose outputs somebody has after the step."""
@@ -123,13 +122,16 @@ class OldValues:
         a, b = self._unit_of.get(one), self._unit_of.get(other)
         if a is None or b is None:
             return False
-        return self._at[one] < self._at[other] if a == b else a in self._before(b)
+        return self._at[one] < self._at[other] if a == b else a in self._units_before(b)
 
     def _units_before(self, unit: int) -> set[int]:
+        if unit in self._before:
+            return self._before[unit]
         found, left = set[int](), [unit]
         while left:
             of = left.pop()
             new = [i for i, u in enumerate(self._units) if of in u.successors and i not in found]
             found.update(new)
             left += new
+        self._before[unit] = found
         return found

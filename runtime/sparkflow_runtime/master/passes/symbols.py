@@ -7,6 +7,7 @@ the shape of a tensor is a tuple of ints and symbols; elementwise ops hand symbo
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import ref
 
 if TYPE_CHECKING:
     from sparkflow_runtime.master.passes.view import Op, View
@@ -49,7 +50,7 @@ class Shapes:
     one iteration: none is handed on by control flow itself."""
 
     def __init__(self, view: View):
-        self._view = view
+        self._view = ref(view)  # which holds them: without a ring all its nodes go as soon as it does
         self._known: dict[str, Symbols | None] = {}
         for op in view.ops.values():
             if view.context(op.name) is not None and op.name not in view.feeds:
@@ -59,9 +60,15 @@ class Shapes:
         """None where not even the rank is known."""
         if edge not in self._known:
             name, _, port = edge.partition(":")
-            op = self._view.ops.get(name) or self._view.fed.get(name)
+            op = self._made_of.ops.get(name) or self._made_of.fed.get(name)
             self._known[edge] = None if op is None else self._static(op, int(port or 0))
         return self._known[edge]
+
+    @property
+    def _made_of(self) -> View:
+        view = self._view()
+        assert view is not None, "whoever asks has the view"
+        return view
 
     def _static(self, op: Op, port: int) -> Symbols | None:
         dims = op.static_shape(port)
@@ -102,7 +109,7 @@ class Shapes:
 
     def _asked_for(self, edge: str) -> Symbols | None:
         """The shape that a shape tensor holds, where it is the Shape of a tensor."""
-        shape = self._view.ops.get(edge)
+        shape = self._made_of.ops.get(edge)
         return self.of(shape.data[0]) if shape is not None and shape.op == "Shape" else None
 
 
