@@ -52,6 +52,24 @@ def as_array(value: Any, dtype: DType | None = None) -> np.ndarray:
     So are lists of numpy's numbers, as [np.mean(x), 1.0]; an array, and a list of arrays, has its own type. Ints that
     int32 does not hold are int64.
     """
+    kind: Any = type(value)
+    if kind is int or (kind is float and value):  # two zeros are equal, and not the same
+        return _again(value, kind, dtype).copy()
+    if kind is list and len(value) <= _FEW and set(map(type, value)) == _INTS:
+        return _again(tuple(value), kind, dtype).copy()
+    return _as_array(value, dtype)
+
+
+_INTS = {int}
+
+
+@lru_cache(4096)
+def _again(value: Any, kind: type, dtype: DType | None) -> np.ndarray:
+    """Graphs have many numbers and few different ones; the result is only copied."""
+    return _as_array(list(value) if kind is list else value, dtype)
+
+
+def _as_array(value: Any, dtype: DType | None) -> np.ndarray:
     if value is None:
         raise ValueError("None values are not supported: there is no tensor of None")
     if dtype is dtypes.string or (dtype is None and _first_leaf_is_text(value)):
