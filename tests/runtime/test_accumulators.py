@@ -6,7 +6,13 @@ import threading
 import numpy as np
 import pytest
 
-from sparkflow_runtime.resources.accumulators import Accumulator, SparseAccumulator
+from sparkflow_runtime.resources.accumulators import (
+    Accumulator,
+    JointTake,
+    SparseAccumulator,
+    Together,
+    add_parts,
+)
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, InvalidArgumentError
 
@@ -242,3 +248,71 @@ def test_takes_end_with_their_container():
     assert [(t.count, type(t.error), t.callback) for t in waiting] == [(1, CancelledError, None)] * 2
     acc.apply(0, grad(1, 2))
     assert [t.count for t in waiting] == [1, 1]
+
+
+# ---------------------------------------------------------------------- several at once
+
+
+class TakenTogether(Taken):
+    def __init__(self, accumulators, required):
+        self.error, self.outputs, self.count, self.callback = None, None, 0, None
+        JointTake(accumulators, required, self.done, self)
+
+
+def test_a_joint_take_waits_for_all():
+    held = [dense(), sparse()]
+    taken = TakenTogether(held, 1)
+    held[0].apply(0, grad(1, 2))
+    assert taken.count == 0 and taken.callback is not None
+    add_rows(held[1], 0, [3], [1, 2])
+    assert taken.count == 1 and taken.error is None and taken.callback is None
+    assert [[g.tolist() for g in given] for given in taken.outputs[:1]] == [[[1, 2]]]
+    assert [a.step for a in held] == [1, 1]
+
+
+def test_a_cancelled_joint_take_leaves_what_it_has_not_got():
+    held = [dense(), dense(), dense()]
+    taken = TakenTogether(held, 1)
+    held[0].apply(0, grad(1, 2))
+    taken.callback(DeadlineExceededError("too slow"))
+    assert taken.count == 1 and taken.error.message.count("Accumulator 'a'") == 1, "one is described, for all"
+    for accumulator in held:
+        accumulator.apply(1, grad(5, 6))
+    assert [a.num_accumulated for a in held] == [1, 1, 1] and taken.count == 1
+    assert TakenTogether(held, 1).count == 1
+
+
+def test_a_joint_take_ends_with_a_container():
+    held = [dense(), dense()]
+    taken = TakenTogether(held, 2)
+    held[1].close()
+    assert taken.count == 1 and isinstance(taken.error, CancelledError)
+    with pytest.raises(InvalidArgumentError, match="num_required must be 1 or more, got 0"):
+        TakenTogether(held, 0)
+
+
+def test_threads_lose_no_rows_of_many_tables():
+    tables, replicas, steps = 20, 3, 50
+    held = [sparse() for _ in range(tables)]
+    takes = [TakenTogether(held, replicas) for _ in range(steps)]
+    barrier = threading.Barrier(replicas)
+
+    def replica(rank):
+        for step in range(steps):
+            ids, rows = np.full(tables, rank, np.uint64), np.full(2 * tables, step, np.float32)
+            at = np.arange(tables, dtype=np.uint64)
+            two, one = np.full(tables, 2, np.uint64), np.full(tables, 1, np.uint64)
+            parts = np.stack([two, at, one, two * at, two, at + one])
+            add_parts(held, step, Together(ids, rows, parts, [(2,)] * tables), rank)
+            barrier.wait()
+
+    threads = [threading.Thread(target=replica, args=(rank,)) for rank in range(replicas)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for step, taken in enumerate(takes):
+        assert taken.count == 1 and len(taken.outputs) == tables
+        for contributions in taken.outputs:
+            found = [(ids.tolist(), rows.tolist()) for ids, rows in contributions]
+            assert found == [([rank], [[step, step]]) for rank in range(replicas)]
