@@ -164,21 +164,21 @@ class _Merge:
 def _merged(given: Given, threads: int = 1) -> _Merged:
     """The averages of accumulators of one type and reduction, one's after the other's. threads: that may be at it where
     there is much to do; each has tables of its own."""
-    accumulator = given[0][0]
-    givers, dtype, mean = (
-        _as_they_came(given) or _collected(given),
-        accumulator.dtype.np,
-        accumulator.reduction == "MEAN",
-    )
+    dtype, mean = given[0][0].dtype.np, given[0][0].reduction == "MEAN"
+    givers = _as_they_came(given) or _collected(given)
     each = (givers.ends - givers.starts).reshape(len(given), -1).sum(1)
     items = each * givers.widths
-    address = merge_rows.address(dtype) if threads > 1 and len(given) > 1 and items.sum() >= HANDED_OVER else 0
-    if not address or not crew.ready(threads):
-        whole = _Merge(givers, each, dtype, mean)
-        merge_rows(*whole.arguments)
-        return whole.merged()
-    merges = [_Merge(givers.of(a, b), each[a:b], dtype, mean) for a, b in even_ranges(items)]
-    crew.run(table_of([(address, merge.words) for merge in merges]))
+    shared = threads > 1 and items.sum() >= HANDED_OVER and crew.ready(threads)
+    ranges = even_ranges(items) if shared else [(0, len(given))]
+    merges = [_Merge(givers.of(a, b), each[a:b], dtype, mean) for a, b in ranges]
+    address = merge_rows.entry(merges[0].arguments[:-1]) if len(merges) > 1 else 0
+    if address:
+        crew.run(table_of([(address, merge.words) for merge in merges]))
+    else:
+        for merge in merges:
+            merge_rows(*merge.arguments)
+    if len(merges) == 1:
+        return merges[0].merged()
     return _Merged(*map(np.concatenate, zip(*(merge.merged() for merge in merges))))
 
 

@@ -265,10 +265,11 @@ class Updater:
         their positions. threads: that may be at it where there is much to do; each has tables of its own."""
         space, factors = memory(dtype), self._factors(scalars, dtype)
         batch, refs = np.ascontiguousarray(parts[:5].T), np.ascontiguousarray(refs)
-        items = parts[0] * parts[2]
-        address = self._loop.address(dtype) if threads > 1 and len(items) > 1 and items.sum() >= HANDED_OVER else 0
+        items, arguments = parts[0] * parts[2], (space, refs, batch, ids, factors)
+        shared = threads > 1 and len(items) > 1 and items.sum() >= HANDED_OVER
+        address = self._loop.entry(arguments) if shared else 0
         if not address or not crew.ready(threads):
-            self._loop(space, refs, batch, ids, factors)
+            self._loop(*arguments)
             return
         groups = [(refs[a:b], batch[a:b]) for a, b in even_ranges(items)]
         crew.run(table_of([(address, (id(space), id(r), id(b), id(ids), id(factors))) for r, b in groups]))

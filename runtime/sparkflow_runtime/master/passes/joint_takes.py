@@ -80,7 +80,8 @@ def _update(regions: Regions, update: NodeDef, place: dict[str, int], free: Coll
     names = [name for name, _ in sources[n:]]
     if sources != [*((name, 1) for name in names), *((name, 0) for name in names)]:
         return None
-    if not all(name in place for name in names) or len({*names}) < n:
+    tables = data_inputs(update)[:n]
+    if not all(name in place for name in names) or min(len({*names}), len({*tables})) < n:
         return None
     takes, inside = [regions.nodes[name] for name in names], {update.name, *between}
     kinds = {_kind(regions, take) for take in takes}
