@@ -108,6 +108,7 @@ class Accumulator:
         return take
 
     def park(self, take: _Take) -> None:
+        """Let it wait, or have it done now."""
         if take.required < 1:
             raise InvalidArgumentError(f"{self}: num_required must be 1 or more, got {take.required}")
         with self._lock:
