@@ -339,3 +339,18 @@ def test_refusals(graph: Any) -> None:
         SyncReplicasOptimizer(sgd(), 2).apply_gradients([(tf.constant(1.0), v)], step)
     with pytest.raises(ValueError, match="1 or more"):
         SyncReplicasOptimizer(sgd(), 0)
+
+
+def test_an_accumulator_of_rows_of_any_shape(graph: Any) -> None:
+    """() stands for any, as where TensorFlow's own optimizer makes one."""
+    found = []
+    for values in ([[1.0, 2.0], [3.0, 4.0]], [1.0, 2.0]):
+        held = tf.SparseConditionalAccumulator(tf.float32, shape=())
+        put = held.apply_grad(np.array([1, 3]), np.array(values, np.float32), local_step=0)
+        with tf.Session() as session:
+            session.run(put)
+            found.append(session.run(held.take_indexed_slices_grad(1)))
+    assert [(f.indices.tolist(), f.values.tolist(), f.dense_shape.tolist()) for f in found] == [
+        ([1, 3], [[1, 2], [3, 4]], [-1, 2]),
+        ([1, 3], [1, 2], [-1]),
+    ]

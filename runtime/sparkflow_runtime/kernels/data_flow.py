@@ -121,6 +121,8 @@ def _is_closed(node: Node) -> Callable[[Queue], np.bool_]:
 def _accumulator(kind: type[Accumulator]) -> Callable[[Node], Callable[[], Accumulator]]:
     def factory(node: Node) -> Callable[[], Accumulator]:
         name, dtype, dims = node.resource_name, node.attrs["dtype"], node.attrs["shape"].dims
+        if kind is SparseAccumulator and dims == ():
+            dims = None  # as TensorFlow's SyncReplicasOptimizer says that the shape is not known
         reduction = node.attr("reduction_type", "MEAN")
         make = lambda: kind(name, dtype, dims, reduction)  # noqa: E731
         held = node.resources.get_or_create(node.container, name, kind, make)

@@ -194,7 +194,11 @@ class Accumulator:
 
 class SparseAccumulator(Accumulator):
     """Keeps gradients that touch some rows. Takes sorted, distinct indices; the mean of a row is over those
-    that touched it."""
+    that touched it.
+
+    TensorFlow means to do the same, but merges gradients as if their indices were sorted and distinct: of others, such
+    as a batch's ids, most rows come out as sums, one behind the other.
+    """
 
     def apply_rows(self, local_step: int, indices: Any, values: Any, shape: Any, rank: int = 0) -> None:
         """indices: [k] int64, which may repeat; values: [k, ...]; shape: the dense shape, or [] where it is not

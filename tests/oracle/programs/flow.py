@@ -210,6 +210,17 @@ def accumulated_rows(tf: Any) -> list[Any]:
     ]
 
 
+@program(*_SPARSE, tolerance=ROUNDED)
+def accumulated_rows_of_any_shape(tf: Any) -> list[Any]:
+    """() is what TensorFlow's SyncReplicasOptimizer says where it does not know."""
+    steps: list[Any] = []
+    for shape, values in (((), noise("float32", 2, 2)), ((), ramp("float32", 2)), (None, noise("float32", 2, 1, 3))):
+        a = tf.SparseConditionalAccumulator(tf.float32, shape)
+        put = a.apply_grad(np.array([1, 3], np.int64), values, local_step=0)
+        steps += [[put], [put], [*a.take_grad(2)]]
+    return steps
+
+
 @program("ScalarSummary", "HistogramSummary", "MergeSummary", tolerance=EXACT)
 def summaries(tf: Any) -> list[Any]:
     x = tf.placeholder(tf.float32, None)
