@@ -200,12 +200,15 @@ def test_parts_that_are_registered_while_a_session_closes_are_forgotten(
 ) -> None:
     servers = cluster(ps=1, worker=1)
     worker, ps = (servers[name]._runtime.worker for name in ("worker0", "ps0"))
-    register, closed, asked = ps.register, threading.Event(), threading.Event()
+    register, closed, asked, ended = ps.register, threading.Event(), threading.Event(), threading.Event()
 
     def late(*args: Any) -> int:
         asked.set()
         assert closed.wait(20)
-        return register(*args)
+        try:
+            return register(*args)
+        finally:
+            ended.set()
 
     monkeypatch.setattr(ps, "register", late)
     with tf.Graph().as_default():
@@ -225,6 +228,7 @@ def test_parts_that_are_registered_while_a_session_closes_are_forgotten(
         with pytest.raises(tf.errors.CancelledError, match="closed"):
             session.run(b)
         closing.join()
+    assert ended.wait(20), "the part is compiled after the session has heard that it is closed"
     while ps._parts:
         threading.Event().wait(0.001)
     assert not worker._parts and not ps._functions
