@@ -146,6 +146,23 @@ def test_accumulators_are_given_and_taken_together(graph: Any) -> None:
     assert joined["_ApplyDistinct"] == 1 and not joined["_FusedSparseApply"], "rows of two widths, in one array"
 
 
+def test_accumulators_of_any_shape_get_their_rows_one_by_one(cluster: Any, graph: Any) -> None:
+    servers = cluster(ps=1, worker=1)
+    with tf.device(PS):
+        held = [tf.SparseConditionalAccumulator(tf.float32, shape=(), shared_name=f"a{i}") for i in range(2)]
+        taken = [a.take_indexed_slices_grad(1) for a in held]
+    with tf.device(WORKER):
+        ids = tf.placeholder(tf.int64, [None], "ids")
+        rows = tf.ones_like(ids, tf.float32)
+    with tf.device(PS):
+        given = tf.group(*(a.apply_grad(ids, rows, local_step=0) for a in held))
+    assert ops(moved([], [given.name]), PS)["SparseAccumulatorApplyGradient"] == 2
+    with tf.Session(servers["worker0"].target, config=tf.ConfigProto(operation_timeout_in_ms=20_000)) as session:
+        session.run(given, {ids: [7, 3, 7]})
+        for one in session.run(taken):
+            assert dict(zip(one.indices.tolist(), one.values.tolist())) == {3: 1, 7: 2}
+
+
 def test_averages_that_others_take_too_are_arrays_of_their_own(graph: Any) -> None:
     _, _, optimizer = model(OPTIMIZERS["sync"]())
     (update,) = optimizer.get_chief_queue_runner().enqueue_ops

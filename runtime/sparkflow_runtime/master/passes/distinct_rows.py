@@ -208,7 +208,7 @@ class _Packer:
         """What accumulators that are given their rows together have in common; None for one of unknown shape."""
         accumulator = self.nodes[node_name(node.input[0])]
         dims = shape_tuple(accumulator.attr["shape"].shape)
-        if accumulator.op != "SparseConditionalAccumulator" or dims is None or None in dims or dims[1:] != row:
+        if accumulator.op != "SparseConditionalAccumulator" or not dims or None in dims or dims[1:] != row:
             return None
         return edge(*parse(node.input[1])), _rank(node)
 
