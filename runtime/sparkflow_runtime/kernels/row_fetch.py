@@ -1,7 +1,7 @@
 """Rows asked for some turns before theirs: a table is larger than any cache, and its rows are changed anywhere in it.
 
 A loop over such rows spends most of its time waiting for one after the other. Eight rows ahead was the quickest of 2,
-4, 8, 12, 16 and 24, for rows of 4 to 256 bytes (`bench_sparse.py --cold`).
+4, 8, 12, 16 and 24 for most rows of 4 to 256 bytes, timed once on one processor with other memory in its caches.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 table, and on a line of the cache, so that a row of 16 floats is in one.
 
 malloc puts arrays 16 bytes behind the start of a page, and hundreds of tables of some 100 KB into small pages. Here
-they lie side by side in chunks; a chunk is given back when the last of its tables is gone.
+they lie side by side in chunks; a chunk is given back when the last of its tables is gone, but for the one that is
+being filled.
 """
 
 from __future__ import annotations
