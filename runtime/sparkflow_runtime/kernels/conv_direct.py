@@ -14,16 +14,14 @@ from its first step to its last.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise, product
-from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 
-from sparkflow_runtime.kernels.compiled import SWITCH, Native
+from sparkflow_runtime.kernels.compiled import Settled
 from sparkflow_runtime.kernels.conv_direct_layout import OFFSETS, lanes, tile
 from sparkflow_runtime.kernels.memory import address
 from sparkflow_runtime.kernels.parallel import scratch_at, share
@@ -40,36 +38,8 @@ _MIN_WIDE, _MIN_MADE = 4, 4  # outputs of a row, and channels, below which tiles
 _MIN_CELLS, _MIN_PRODUCT = 512, 1 << 25
 
 
-class _Direct(Native):
-    def __init__(self) -> None:
-        module = "sparkflow_runtime.kernels.conv_direct_native"
-        super().__init__("Direct convolution", f"{__name__}:direct", module, forward=8, gradient=8, products=12)
-        self._settled, self._settling = False, Lock()
-
-    @property
-    def kept(self) -> bool:  # type: ignore[override]
-        return bool(lanes())
-
-    def prepare(self) -> None:
-        """Settle it, and have the code built where it is missing."""
-        with self._settling:
-            if self._settled or not self.kept:
-                return
-            mode = os.environ.get(SWITCH, "1")
-            if mode == "wait":
-                super().prepare()
-            elif mode != "0":
-                self.load()
-            self._settled = True
-        if not self.functions:
-            super().prepare()
-
-    def _use(self, codes: Sequence[bytes]) -> None:
-        if not self._settled:
-            super()._use(codes)
-
-
-direct = _Direct()
+_NATIVE = "sparkflow_runtime.kernels.conv_direct_native"
+direct = Settled("Direct convolution", f"{__name__}:direct", _NATIVE, lanes, forward=8, gradient=8, products=12)
 prepare = direct.prepare
 
 

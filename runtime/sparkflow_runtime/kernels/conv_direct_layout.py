@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
+
+from sparkflow_runtime.kernels.machine_code import processor
 
 # A plan: how a batch is divided (images of a piece; the axis that is divided, 1 for depth and 2 for height; outputs of
 # a piece along it; pieces along it); the input (images, sizes, bytes of a cell); then for depth, height and width the
@@ -24,10 +27,8 @@ Y_FIRST, VECTORS, OFFSETS = 12, 13, 14
 @cache
 def lanes() -> int:
     """Numbers of a vector; 0 where the processor has none that are multiplied and added in one."""
-    import llvmlite.binding as llvm
-
-    features = llvm.get_host_cpu_features()
-    return 16 if features.get("avx512f") else 8 if features.get("fma") and features.get("avx2") else 0
+    features = set(re.split(r"[\s,+]+", processor()))
+    return 16 if "avx512f" in features else 8 if {"fma", "avx2"} <= features else 0
 
 
 def tile() -> int:

@@ -49,16 +49,15 @@ from sparkflow_runtime.kernels.conv_direct_layout import (
 )
 from sparkflow_runtime.kernels.conv_direct_tiles import (
     BYTES,
-    I64,
     LANES,
     TILE,
-    at,
     forward_1,
     forward_2,
     gradient_1,
     gradient_2,
 )
 from sparkflow_runtime.kernels.machine_build import OPTIONS, get64, pointer
+from sparkflow_runtime.kernels.vectors import I64, at
 
 # ---------------------------------------------------------------------- pieces
 

@@ -13,65 +13,21 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
-from llvmlite import ir
 from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from sparkflow_runtime.kernels.conv_direct_layout import HIGH, IMAGES, WIDE, X_H, X_N, X_W, Y_H, Y_N, Y_W, lanes, tile
 from sparkflow_runtime.kernels.machine_build import OPTIONS
+from sparkflow_runtime.kernels.vectors import I64, Vectors, at, neighbours, plus
 
 LANES, TILE = lanes(), tile()
-I64, _I32, _F32 = ir.IntType(64), ir.IntType(32), ir.FloatType()
-_VECTOR = ir.VectorType(_F32, LANES)
-_NONE = ir.Constant(_VECTOR, None)
-BYTES = 4 * LANES
-
-
-def at(builder: Any, address: Any, kind: Any) -> Any:
-    return builder.inttoptr(address, kind.as_pointer())
-
-
-def _vector(builder: Any, address: Any) -> Any:
-    loaded = builder.load(at(builder, address, _VECTOR))
-    loaded.align = 4
-    return loaded
-
-
-def _keep_vector(builder: Any, value: Any, address: Any) -> None:
-    builder.store(value, at(builder, address, _VECTOR)).align = 4
-
-
-def _everywhere(builder: Any, address: Any) -> Any:
-    """The number at an address, in all lanes."""
-    nothing = ir.Constant(_VECTOR, ir.Undefined)
-    first = builder.insert_element(nothing, builder.load(at(builder, address, _F32)), _I32(0))
-    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_I32, LANES), None))
-
-
-def _multiply_add(builder: Any, a: Any, b: Any, sums: Any) -> None:
-    """sums += a * b, rounded once."""
-    name, module = f"llvm.fma.v{LANES}f32", builder.module
-    known = module.globals.get(name) or ir.Function(module, ir.FunctionType(_VECTOR, [_VECTOR] * 3), name)
-    builder.store(builder.call(known, [a, b, builder.load(sums)]), sums)
+_VECTOR = Vectors(LANES)
+BYTES = _VECTOR.bytes
 
 
 def _sums(builder: Any, rows: int, vectors: int) -> list[list[Any]]:
-    return [[cgutils.alloca_once(builder, _VECTOR) for _ in range(vectors)] for _ in range(rows)]
-
-
-def _plus(builder: Any, address: Any, count: Any, by: int) -> Any:
-    return builder.add(address, builder.mul(count, I64(by)))
-
-
-def _neighbours(builder: Any, first: Any, step: Any, count: int) -> list[Any]:
-    """first + i * step, where two of three are an addition of their own: there are not registers enough for all."""
-    twice = builder.mul(step, I64(2))
-    found: list[Any] = []
-    for i in range(count):
-        third = _plus(builder, first, step, i - i % 3) if i % 3 == 0 else found[-(i % 3)]
-        found.append(third if i % 3 == 0 else builder.add(third, step if i % 3 == 1 else twice))
-    return found
+    return [[cgutils.alloca_once(builder, _VECTOR.kind) for _ in range(vectors)] for _ in range(rows)]
 
 
 def _forward_tile(count: int, vectors: int) -> Any:
@@ -85,23 +41,23 @@ def _forward_tile(count: int, vectors: int) -> Any:
             x, step, table, runs, length, w, w_step, y, y_step = args
             sums = _sums(builder, count, vectors)
             for one in chain(*sums):
-                builder.store(_NONE, one)
+                builder.store(_VECTOR.zero, one)
             with cgutils.for_range(builder, runs) as run:
-                offset = builder.load(at(builder, _plus(builder, table, run.index, 8), I64))
+                offset = builder.load(at(builder, plus(builder, table, run.index, 8), I64))
                 begin = builder.add(x, offset)
                 weights = builder.add(w, builder.mul(builder.mul(run.index, length), w_step))
                 with cgutils.for_range(builder, length) as number:
-                    here = _neighbours(builder, _plus(builder, begin, number.index, 4), step, count)
+                    here = neighbours(builder, plus(builder, begin, number.index, 4), step, count)
                     there = builder.add(weights, builder.mul(number.index, w_step))
-                    factors = [_vector(builder, builder.add(there, I64(BYTES * v))) for v in range(vectors)]
+                    factors = [_VECTOR.load(builder, builder.add(there, I64(BYTES * v))) for v in range(vectors)]
                     for address, row in zip(here, sums):
-                        value = _everywhere(builder, address)
+                        value = _VECTOR.everywhere(builder, address)
                         for factor, one in zip(factors, row):
-                            _multiply_add(builder, value, factor, one)
+                            _VECTOR.multiply_add(builder, value, factor, one)
             for i, row in enumerate(sums):
                 for v, one in enumerate(row):
-                    place = builder.add(_plus(builder, y, y_step, i), I64(BYTES * v))
-                    _keep_vector(builder, builder.load(one), place)
+                    place = builder.add(plus(builder, y, y_step, i), I64(BYTES * v))
+                    _VECTOR.store(builder, builder.load(one), place)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 9), generate
@@ -121,11 +77,11 @@ def _gradient_tile(count: int, vectors: int) -> Any:
             )
             sums = _sums(builder, count, vectors)
             places = [
-                [builder.add(_plus(builder, out, out_step, i), I64(BYTES * v)) for v in range(vectors)]
+                [builder.add(plus(builder, out, out_step, i), I64(BYTES * v)) for v in range(vectors)]
                 for i in range(count)
             ]
             for place, one in zip(chain(*places), chain(*sums)):
-                builder.store(_vector(builder, place), one)
+                builder.store(_VECTOR.load(builder, place), one)
             with (
                 cgutils.for_range(builder, images) as image,
                 cgutils.for_range(builder, high) as row,
@@ -136,14 +92,14 @@ def _gradient_tile(count: int, vectors: int) -> Any:
                 there = builder.add(there, builder.mul(row.index, y_row))
                 with cgutils.for_range(builder, wide) as column:
                     mine = builder.add(there, builder.mul(column.index, y_step))
-                    factors = [_vector(builder, builder.add(mine, I64(BYTES * v))) for v in range(vectors)]
+                    factors = [_VECTOR.load(builder, builder.add(mine, I64(BYTES * v))) for v in range(vectors)]
                     first = builder.add(here, builder.mul(column.index, x_step))
                     for i, of_weight in enumerate(sums):
-                        value = _everywhere(builder, builder.add(first, I64(4 * i)))
+                        value = _VECTOR.everywhere(builder, builder.add(first, I64(4 * i)))
                         for factor, one in zip(factors, of_weight):
-                            _multiply_add(builder, value, factor, one)
+                            _VECTOR.multiply_add(builder, value, factor, one)
             for place, one in zip(chain(*places), chain(*sums)):
-                _keep_vector(builder, builder.load(one), place)
+                _VECTOR.store(builder, builder.load(one), place)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 5), generate

@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 
 from sparkflow_runtime.kernels import compiled, machine_code
 
-_MAKES_SOME = ("@compiled(", "(Native)")  # in the text of a module
+_MAKES_SOME = ("@compiled(", "(Native)", " = Settled(")  # in the text of a module
 _PACKAGES = ("sparkflow_runtime.kernels", "sparkflow_runtime.records")
 
 

@@ -199,9 +199,12 @@ def test_a_process_keeps_to_what_it_began_with(monkeypatch: pytest.MonkeyPatch) 
     """What another process builds meanwhile would round sums otherwise in the middle of a training."""
     asked: list[Any] = []
     monkeypatch.setattr(compiled, "in_background", asked.append)
-    monkeypatch.setattr(conv_direct, "lanes", lambda: 8)
     monkeypatch.delenv("SPARKFLOW_NUMBA", raising=False)
-    late = conv_direct._Direct()
+
+    def settled() -> compiled.Settled:
+        return compiled.Settled("code", conv_direct.direct.where, conv_direct._NATIVE, lambda: 8, forward=8, gradient=8)
+
+    late = settled()
     monkeypatch.setattr(machine_code, "read", lambda source: None)
     late.prepare()
     assert asked == [late] and not late.functions
@@ -209,9 +212,9 @@ def test_a_process_keeps_to_what_it_began_with(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(machine_code, "load", lambda code, arguments: len)
     late.prepare()
     assert late.load() and not late.functions
-    early = conv_direct._Direct()
+    early = settled()
     early.prepare()
-    assert early.functions == [len, len, len] and asked == [late]
+    assert early.functions == [len, len] and asked == [late]
 
 
 # ---------------------------------------------------------------------- both versions of a loop
