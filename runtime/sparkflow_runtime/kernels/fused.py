@@ -43,6 +43,16 @@ class Body:
         ]
         self.outputs: list[int] = [member[name] for name in node.attrs["_outputs"]]
 
+    @property
+    def bias(self) -> int:
+        """Of a product with bias: which input that is."""
+        return next(i for inside, i in self.sources[1] if not inside)
+
+    @property
+    def activation(self) -> str | None:
+        """Of a product with bias."""
+        return self.nodes[2].op if len(self.nodes) > 2 else None
+
     @cached_property
     def attrs(self) -> list[dict[str, Any]]:
         return [kernel_attrs(n) for n in self.nodes]
@@ -105,17 +115,48 @@ def _fused(node: Node) -> Callable[..., Any]:
     return run
 
 
+class Ending:
+    """Adds a bias and takes the activation in a product's own memory."""
+
+    def __init__(self, activation: str | None, xp: Any):
+        self._xp, self._activate = xp, _IN_PLACE[activation](xp) if activation else None
+        self._ends = nn_loops.limits(activation, np.float32) if activation != "Tanh" else None
+        norm_loops.prepare_shifts()
+
+    def __call__(self, out: Any, bias: Any) -> bool:
+        """False, and nothing done, where the bias is not one for each column."""
+        if bias.shape != out.shape[-1:] or bias.dtype != out.dtype:
+            return False
+        if self._xp is np and out.size >= _ONE_PASS and out.flags.c_contiguous:
+            rows = out.reshape(-1, out.shape[-1])
+            if self._ends is not None and norm_loops.takes(rows, bias):
+                norm_loops.shifted(rows, bias, rows, self._ends)
+                return True
+        if self._xp is np and out.size >= _LARGE and out.flags.c_contiguous:
+            rows = out.reshape(-1, out.shape[-1])
+            share(partial(self._in_blocks, rows, bias), runs(len(rows), _BLOCK // rows.shape[1] + 1))
+        else:
+            self._finish(out, bias)
+        return True
+
+    def _in_blocks(self, rows: Any, bias: Any, mine: Sequence[tuple[int, int]]) -> None:
+        for first, count in mine:
+            self._finish(rows[first : first + count], bias)
+
+    def _finish(self, rows: Any, bias: Any) -> None:
+        self._xp.add(rows, bias, out=rows)
+        if self._activate is not None:
+            self._activate(rows)
+
+
 @bound("_FusedMatMul", "_FusedConv2D", stateful=False)
 def _fused_product(node: Node) -> Callable[..., Any]:
     """The bias is added and the activation taken in the product's own memory."""
-    body, xp = Body(node), node.xp
-    product, bias_at = body.functions[0], next(i for inside, i in body.sources[1] if not inside)
+    body = Body(node)
+    product, bias_at = body.functions[0], body.bias
     a, b = (i for _, i in body.sources[0])
-    activation = body.nodes[2].op if len(body.nodes) > 2 else None
-    activate = _IN_PLACE[activation](xp) if activation else None
-    ends = nn_loops.limits(activation, np.float32) if activation != "Tanh" else None
+    activation, ending = body.activation, Ending(body.activation, node.xp)
     with_bias = getattr(product, "with_bias", None) if activation in (None, "Relu") else None
-    norm_loops.prepare_shifts()
 
     def run(*inputs: Any) -> Any:
         try:
@@ -127,29 +168,7 @@ def _fused_product(node: Node) -> Callable[..., Any]:
         except Exception as error:
             error.failed_node = body.nodes[0]  # type: ignore[attr-defined]
             raise
-        bias = inputs[bias_at]
-        if bias.shape != out.shape[-1:] or bias.dtype != out.dtype:
-            return body.run(inputs)[0]
-        if xp is np and out.size >= _ONE_PASS and out.flags.c_contiguous:
-            rows = out.reshape(-1, out.shape[-1])
-            if ends is not None and norm_loops.takes(rows, bias):
-                norm_loops.shifted(rows, bias, rows, ends)
-                return out
-        if xp is np and out.size >= _LARGE and out.flags.c_contiguous:
-            rows = out.reshape(-1, out.shape[-1])
-            share(partial(in_blocks, rows, bias), runs(len(rows), _BLOCK // rows.shape[1] + 1))
-        else:
-            finish(out, bias)
-        return out
-
-    def in_blocks(rows: Any, bias: Any, mine: Sequence[tuple[int, int]]) -> None:
-        for first, count in mine:
-            finish(rows[first : first + count], bias)
-
-    def finish(rows: Any, bias: Any) -> None:
-        xp.add(rows, bias, out=rows)
-        if activate is not None:
-            activate(rows)
+        return out if ending(out, inputs[bias_at]) else body.run(inputs)[0]
 
     return run
 

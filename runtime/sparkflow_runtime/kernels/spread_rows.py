@@ -15,11 +15,11 @@ from sparkflow_runtime.kernels.row_loops import unsigned
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Array = Any
-_GIVEN = 4  # inputs that each source has
+GIVEN = 4  # inputs that each source has
 
 
 @bound("_SpreadConcat", multi=True, stateful=False, devices=("CPU",))
-def _spread_concat(node: Node) -> Callable[..., Sequence[Array]]:
+def spread_concat(node: Node) -> Callable[..., Sequence[Array]]:
     """A `_FusedGatherConcat` (embedding.py) of rows that travelled together. Inputs, for each task they came from: the
     rows as `_GatherDistinct` gives them, counts, places and sizes as `_DistinctIds` does; then other columns.
 
@@ -27,7 +27,7 @@ def _spread_concat(node: Node) -> Callable[..., Sequence[Array]]:
     wanted. order: of each piece of the result, which member it is, or N + which other. alone: nobody wants the members'
     columns by themselves.
     """
-    sources, order, alone = list(_sources(node)), node.attrs["order"], node.attrs["alone"]
+    sources, order, alone = list(sources_of(node)), node.attrs["order"], node.attrs["alone"]
     widths = np.array(node.attrs["widths"])[node.attrs["members"]].tolist()
     row_loops.gather_rows.prepare()
     seen: tuple[list[int], list[int], int, list[Array]] | None = None
@@ -35,18 +35,16 @@ def _spread_concat(node: Node) -> Callable[..., Sequence[Array]]:
     def laid_out(beside: list[int]) -> tuple[list[int], list[int], int, list[Array]]:
         """beside: the widths of the other columns. They, where each part begins, how wide all is, and where each
         source's members begin."""
-        parts = [*widths, *beside]
-        ends = list(accumulate((parts[k] for k in order), initial=0))
-        begins = dict(zip(order, ends))
-        at = np.array([begins[k] for k in range(len(widths))])
-        return beside, [begins[k] for k in range(len(parts))], ends[-1], [at[source.which] for source in sources]
+        begins, wide = begins_of([*widths, *beside], order)
+        at = np.array(begins[: len(widths)])
+        return beside, begins, wide, [at[source.which] for source in sources]
 
     def run(*inputs: Array) -> Sequence[Array]:
         nonlocal seen
-        others = inputs[_GIVEN * len(sources) :]
-        given = [inputs[_GIVEN * k : _GIVEN * (k + 1)] for k in range(len(sources))]
+        others = inputs[GIVEN * len(sources) :]
+        given = [inputs[GIVEN * k : GIVEN * (k + 1)] for k in range(len(sources))]
         height = sources[0].height(given[0])
-        _check_others(others, height)
+        check_others(others, height)
         beside, known = [o.shape[1] for o in others], seen
         if known is None or known[0] != beside:
             known = seen = laid_out(beside)
@@ -62,44 +60,55 @@ def _spread_concat(node: Node) -> Callable[..., Sequence[Array]]:
     return run
 
 
-def _sources(node: Node) -> Iterator[_Source]:
+def begins_of(widths: Sequence[int], order: Sequence[int]) -> tuple[list[int], int]:
+    """Where each part begins, of parts of these widths that lie in this order; and how wide all is."""
+    ends = list(accumulate((widths[k] for k in order), initial=0))
+    begins = dict(zip(order, ends))
+    return [begins[k] for k in range(len(widths))], ends[-1]
+
+
+def sources_of(node: Node) -> Iterator[Source]:
     of, widths, members = (np.array(node.attrs[k]) for k in ("of", "widths", "members"))
     end = 0
     for count in node.attrs["tables"]:
         begin, end = end, end + count
         which = np.flatnonzero((begin <= members) & (members < end))
-        yield _Source(node, of[begin:end], widths[begin:end], members[which] - begin, which)
+        yield Source(node, of[begin:end], widths[begin:end], members[which] - begin, which)
 
 
-def _check_others(others: Sequence[Array], height: int) -> None:
+def check_others(others: Sequence[Array], height: int) -> None:
     if any(o.ndim != 2 or len(o) != height for o in others):
         raise InvalidArgumentError(
             f"ConcatV2: sizes must agree but for axis 1, got {height} rows and {[o.shape for o in others]}"
         )
 
 
-class _Source:
+class Source:
     """One task's rows. of, widths: of its tables; members: those that are wanted; which: their numbers among all that
     are."""
 
     def __init__(self, node: Node, of: Array, widths: Array, members: Array, which: Array):
         self._node, self._of, self._widths, self._members, self.which = node, of, widths, members, which
-        self._mine, self._wide = of[members], unsigned(widths[members])
+        self.mine, self._wide = of[members], unsigned(widths[members])
         self._all = members.tolist() == [*range(len(of))]
         self._bounds: tuple[bytes, int, Array, Array] | None = None
 
     def height(self, given: Sequence[Array]) -> int:
-        return int(given[3][self._mine[0]])
+        return int(given[3][self.mine[0]])
 
-    def put(self, out: Array, at: Array, flat: Array, counts: Array, places: Array, sizes: Array) -> None:
-        """The rows of each member to the columns of `out` from at[its number here] on."""
+    def located(self, height: int, flat: Array, counts: Array, sizes: Array) -> tuple[Array, Array, Array]:
+        """Of each member: its first item in `flat`, and where its places begin and end."""
         items = counts[self._of] * self._widths
         ends = items.cumsum()
-        begins, last = self._bounds_of(sizes, len(out))
+        begins, last = self._bounds_of(sizes, height)
         if flat.shape != (ends[-1],):
             name = f"{self._node.op} {self._node.name!r}"
             raise InvalidArgumentError(f"{name}: rows of shape {flat.shape}, expected {ends[-1]} items")
-        tables = ends - items if self._all else (ends - items)[self._members]
+        return ends - items if self._all else (ends - items)[self._members], begins, last
+
+    def put(self, out: Array, at: Array, flat: Array, counts: Array, places: Array, sizes: Array) -> None:
+        """The rows of each member to the columns of `out` from at[its number here] on."""
+        tables, begins, last = self.located(len(out), flat, counts, sizes)
         if flat.dtype != out.dtype or flat.dtype.itemsize not in (4, 8) or flat.dtype.kind not in "fiu":
             self._put_one_by_one(out, flat, places, zip(at.tolist(), tables.tolist(), last.tolist()))
             return
@@ -112,10 +121,10 @@ class _Source:
         """Where each member's places begin and end. They are mostly those of the step before."""
         key, known = sizes.tobytes(), self._bounds
         if known is None or known[:2] != (key, height):
-            mine = sizes[self._mine]
+            mine = sizes[self.mine]
             if (mine != height).any():
                 raise InvalidArgumentError(f"ConcatV2: sizes must agree but for axis 1, got {mine.tolist()} rows")
-            last = sizes.cumsum()[self._mine]
+            last = sizes.cumsum()[self.mine]
             known = self._bounds = key, height, unsigned(last - height), unsigned(last)
         return known[2:]
 

@@ -29,6 +29,7 @@ from sparkflow_runtime.kernels import (
     random,
     segments,
     sparse,
+    spread_products,
     spread_rows,
     stacks,
     state,

@@ -26,6 +26,7 @@ from sparkflow_runtime.worker.tracing import Recorder
 SEGMENT, WAIT, RECEIVE, SEND = "segment", "wait", "receive", "send"
 _CONVOLVES = {f"Conv{n}D{way}" for n in (2, 3) for way in ("", "BackpropInput", "BackpropFilter")}
 _MULTIPLIES = {"MatMul", "BatchMatMul", "Einsum", "_FusedMatMul", "_FusedSum", "_FusedUpdate"} | _CONVOLVES
+_MULTIPLIES |= {"_SpreadMatMul", "_SpreadMatMulGrad"}
 _QUEUES = {f"Queue{what}{many}" for what in ("Enqueue", "Dequeue") for many in ("", "Many", "UpTo")}
 _QUEUES |= {"FIFOQueue", "RandomShuffleQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueSize", "QueueClose"}
 _READERS = {"ReaderRead", "ReaderReadUpTo", "TFRecordReader", "WholeFileReader", "TextLineReader", "IdentityReader"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ import pytest
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.kernels import conv_direct
 from sparkflow_runtime.kernels import crew_layout as layout
-from sparkflow_runtime.kernels.compiled import make_ready
+from sparkflow_runtime.kernels import spread_products as module_of_spread_products
+from sparkflow_runtime.kernels.compiled import Native, make_ready
 from sparkflow_runtime.kernels.conv_direct_layout import lanes
 from sparkflow_runtime.kernels.crew import Crew
 from sparkflow_runtime.kernels.machine_code import load
@@ -30,14 +32,26 @@ def crew() -> Iterator[Crew]:
 @pytest.fixture(scope="module")
 def direct() -> Iterator[Any]:
     """The module, with its machine code in use."""
-    known = conv_direct.direct.functions
+    with _in_use(conv_direct.direct):
+        yield conv_direct
+
+
+@pytest.fixture(scope="module")
+def spread_products() -> Iterator[Any]:
+    """The module, with its machine code in use."""
+    with _in_use(module_of_spread_products.products):
+        yield module_of_spread_products
+
+
+@contextmanager
+def _in_use(native: Native) -> Iterator[None]:
+    known = native.functions
     if not lanes():
         pytest.skip("this processor has no vectors that are multiplied and added in one")
-    codes = conv_direct.direct.build_ahead()
-    sources = conv_direct.direct.sources
-    conv_direct.direct.functions = [load(code, len(source.arguments)) for code, source in zip(codes, sources)]
-    yield conv_direct
-    conv_direct.direct.functions = known
+    codes = native.build_ahead()
+    native.functions = [load(code, len(source.arguments)) for code, source in zip(codes, native.sources)]
+    yield
+    native.functions = known
 
 
 @pytest.fixture(scope="module", params=["BLAS", "machine code"])

@@ -188,7 +188,8 @@ def test_every_loop_can_be_built_at_once(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     names = machine_ahead.missing()
     modules = {name.partition(":")[0] for name in names}
-    assert {f"sparkflow_runtime.kernels.{m}" for m in ("row_loops", "crew", "fused_machine", "conv_direct")} <= modules
+    makers = ("row_loops", "crew", "fused_machine", "conv_direct", "spread_products")
+    assert {f"sparkflow_runtime.kernels.{m}" for m in makers} <= modules
     assert "sparkflow_runtime.records.example_loops" in modules and len(names) == len(set(names)) > 80
     two = ["sparkflow_runtime.kernels.row_loops:first_outside", "sparkflow_runtime.kernels.update_loops:momentum"]
     assert set(two) <= set(names)

@@ -31,6 +31,7 @@ from sparkflow_runtime.master.passes.recompute import recompute
 from sparkflow_runtime.master.passes.report import PassReport, Report
 from sparkflow_runtime.master.passes.schedule import schedule
 from sparkflow_runtime.master.passes.settings import Settings
+from sparkflow_runtime.master.passes.spread_products import spread_products
 from sparkflow_runtime.master.passes.swap import swap
 from sparkflow_runtime.master.passes.view import View
 from sparkflow_runtime.wire.edges import parse, verify
@@ -81,6 +82,7 @@ PLACED_PASSES = (
     PlacedPass("control_hops", lambda graph, of: shorten_control(graph, of.kept)),
     PlacedPass("distinct_rows", lambda graph, of: distinct_rows(graph, of.feeds, of.kept)),
     PlacedPass("embeddings", lambda graph, of: fuse_embeddings(graph, of.feeds, of.kept)),
+    PlacedPass("spread_products", lambda graph, of: spread_products(graph, of.feeds, of.kept)),
     PlacedPass("joint_takes", lambda graph, of: joint_takes(graph, of.feeds, of.kept)),
     PlacedPass("concat_gradients", lambda graph, of: fuse_concat_grad(graph, of.feeds, of.kept)),
     PlacedPass("scheduling", lambda graph, of: schedule(graph, of.feeds, of.fetches, of.costs)),

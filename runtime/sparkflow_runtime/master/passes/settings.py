@@ -14,8 +14,8 @@ GRADIENTS = "gradients/"  # RewriterConfig's default scope
 
 @dataclass(frozen=True)
 class Settings:
-    """One switch a pass. `fusion`, `distinct_rows`, `embeddings`, `joint_takes` and `concat_gradients` are
-    RewriterConfig's remapping."""
+    """One switch a pass. `fusion`, `distinct_rows`, `embeddings`, `spread_products`, `joint_takes` and
+    `concat_gradients` are RewriterConfig's remapping."""
 
     dependencies: bool = True
     constant_folding: bool = True
@@ -26,6 +26,7 @@ class Settings:
     control_hops: bool = True  # between tasks
     distinct_rows: bool = True  # of look-ups in tables of another task
     embeddings: bool = True  # look-ups in many tables and their updates
+    spread_products: bool = True  # of rows that travelled once
     joint_takes: bool = True  # of accumulators
     concat_gradients: bool = True
     scheduling: bool = True  # for a lower peak of memory
@@ -85,6 +86,7 @@ _TOGGLES = {
     "fusion": "remapping",
     "distinct_rows": "remapping",
     "embeddings": "remapping",
+    "spread_products": "remapping",
     "joint_takes": "remapping",
     "concat_gradients": "remapping",
 }
@@ -101,6 +103,7 @@ _LISTED = {
     "fusion": "remap",
     "distinct_rows": "distinct_rows",
     "embeddings": "embeddings",
+    "spread_products": "spread_products",
     "joint_takes": "joint_takes",
     "concat_gradients": "concat_gradients",
 }

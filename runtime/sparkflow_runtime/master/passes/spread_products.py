@@ -1,0 +1,263 @@
+"""Products of a matrix that rows are spread over, and their gradients, become nodes that do without the matrix.
+
+Where a `_SpreadConcat` (fuse_embeddings.py) goes to products alone, each of these becomes a `_SpreadMatMul`, with its
+bias and activation if it has some. The product of that matrix, turned, with a gradient dz becomes a `_SpreadMatMulGrad`
+together with the product of dz with the weights, turned, if that goes to nothing but `_SumToDistinct`: the sums by id
+are outputs of it. kernels/spread_products.py says what is saved.
+
+Tables and products that are too narrow to gain stay as they are. All nodes keep their names but for those that nobody
+can have asked for: they are runtime's own, and the gradient that only these take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sparkflow_runtime.master.passes.regions import Regions
+from sparkflow_runtime.wire import attrs as wire_attrs
+from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.devices import on_cpu
+from sparkflow_runtime.wire.edges import (
+    CARRIED,
+    both_spellings,
+    data_inputs,
+    edge,
+    is_control,
+    node_name,
+    parse,
+    topological,
+    with_inputs,
+)
+from sparkflow_runtime.wire.node_list import NodeList
+from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+from sparkflow_runtime.wire.sizes import SHAPES
+from sparkflow_runtime.wire.tensor_proto import shape_tuple
+
+_LEAST_WIDTH, _LEAST_COLUMNS = 8, 32  # of tables, and of a product: below, BLAS is as fast
+_GIVEN = 4  # inputs of a _SpreadConcat for each task
+_FUSED = ("_nodes", "_inputs", "_outputs")  # attributes of a _FusedMatMul
+_SPREAD = ("N", "order", "tables", "of", "widths", "members", "alone")  # attributes of a _SpreadConcat
+
+
+def spread_products(graph: GraphDef, feeds: Collection[str] = (), kept: Collection[str] = ()) -> GraphDef:
+    """A placed graph without the matrices that can be done without. kept: nodes that are fetched or run by name."""
+    if not any(n.op == "_SpreadConcat" for n in graph.node):
+        return graph
+    return _Spreader(Regions(graph, feeds), {*kept, *map(node_name, feeds)}).spread()
+
+
+class _Gradient(NamedTuple):
+    weights: NodeDef  # the gradient of the weights
+    by: str  # the weights' own edge
+    rows: NodeDef | None  # the gradient of the matrix
+    sums: list[tuple[int, NodeDef]]  # (source, _SumToDistinct)
+
+    @property
+    def members(self) -> list[NodeDef]:
+        return [self.weights, *([self.rows] if self.rows else []), *(node for _, node in self.sums)]
+
+
+@dataclass
+class _Spreader:
+    regions: Regions
+    taboo: set[str]
+    changed: dict[str, NodeDef] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    renamed: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.nodes = self.regions.nodes
+        self._contexts = self.regions.contexts()
+        self._fed = both_spellings(self.regions.feeds)
+
+    def spread(self) -> GraphDef:
+        for node in self.regions.graph.node:
+            if node.op == "_SpreadConcat" and self._can_go(node):
+                self._without(node)
+        return self._rewritten() if self.changed else self.regions.graph
+
+    def _without(self, matrix: NodeDef) -> None:
+        forwards, backwards = list[NodeDef](), list[NodeDef]()
+        for user, e in self.regions.consumers[matrix.name]:
+            if is_control(e) or user.device != matrix.device or self._contexts[user.name]:
+                return
+            if self._is_forward(user):
+                forwards.append(user)
+            elif self._is_backward(user):
+                backwards.append(user)
+            else:
+                return
+        gradients = [found for node in backwards if (found := self._gradient(matrix, node, forwards))]
+        if forwards and len(gradients) == len(backwards):
+            for node in forwards:
+                self._make_product(matrix, node)
+            for gradient in gradients:
+                self._make_gradient(matrix, forwards[0], gradient)
+            self.gone.add(matrix.name)
+
+    # ------------------------------------------------------------------ what can go
+
+    def _can_go(self, node: NodeDef) -> bool:
+        """Whether nobody but its consumers can have asked for this matrix, and its tables are wide enough."""
+        if node.name in self.taboo or self._contexts[node.name] or not on_cpu(node.device) or not node.attr["alone"].b:
+            return False
+        widths, members = node.attr["widths"].list.i, node.attr["members"].list.i
+        return min(widths[m] for m in members) >= _LEAST_WIDTH
+
+    def _is_forward(self, node: NodeDef) -> bool:
+        """Whether it is a wide enough product of the matrix, which is its first input and no other one."""
+        product = node
+        if node.op == "_FusedMatMul":
+            product = NodeDef.FromString(node.attr["_nodes"].list.s[0])
+            if product.input[0] != node.attr["_inputs"].list.s[0].decode():
+                return False
+        given = data_inputs(node)
+        if not _multiplies(product, False, False) or any(parse(e)[0] == parse(given[0])[0] for e in given[1:]):
+            return False
+        shape = self._shape(product.input[1] if product is node else self._weights(node, product))
+        return shape is not None and len(shape) == 2 and None not in shape and (shape[1] or 0) >= _LEAST_COLUMNS
+
+    def _weights(self, node: NodeDef, product: NodeDef) -> str:
+        """The edge that a fused product has its weights by."""
+        names = [text.decode() for text in node.attr["_inputs"].list.s]
+        return data_inputs(node)[names.index(product.input[1])]
+
+    def _is_backward(self, node: NodeDef) -> bool:
+        given = data_inputs(node)
+        return _multiplies(node, True, False) and parse(given[0])[0] != parse(given[1])[0]
+
+    def _shape(self, e: str) -> tuple[int | None, ...] | None:
+        name, port = parse(e)
+        node = self.nodes.get(name)
+        if node is None or SHAPES not in node.attr or port >= len(node.attr[SHAPES].list.shape):
+            return None
+        return shape_tuple(node.attr[SHAPES].list.shape[port])
+
+    def _gradient(self, matrix: NodeDef, node: NodeDef, forwards: list[NodeDef]) -> _Gradient | None:
+        """With the gradient of the matrix where that goes with it. None where a node would wait for itself."""
+        weights = {self._weights_of(forward) for forward in forwards}
+        dz = data_inputs(node)[1]
+        others = [] if dz in self._fed else [n for n, _ in self.regions.consumers[parse(dz)[0]]]
+        for other in others:
+            if _multiplies(other, False, True) and parse(other.input[0]) == parse(dz) and other.input[1] in weights:
+                sums = self._sums_of(matrix, other)
+                if sums and all(_carried(s) == _carried(node) for _, s in sums):
+                    return self._in_order(matrix, _Gradient(node, other.input[1], other, sums))
+        return self._in_order(matrix, _Gradient(node, weights.pop(), None, [])) if len(weights) == 1 else None
+
+    def _weights_of(self, forward: NodeDef) -> str:
+        if forward.op == "MatMul":
+            return data_inputs(forward)[1]
+        return self._weights(forward, NodeDef.FromString(forward.attr["_nodes"].list.s[0]))
+
+    def _sums_of(self, matrix: NodeDef, dx: NodeDef) -> list[tuple[int, NodeDef]]:
+        """What takes the gradient of the matrix, if that is sums of rows by the ids of its sources alone."""
+        if dx.name in self.taboo or dx.device != matrix.device or self._contexts[dx.name]:
+            return []
+        given, found = data_inputs(matrix), list[tuple[int, NodeDef]]()
+        sources = [list(map(parse, given[at + 1 : at + _GIVEN])) for at in range(0, self._others(matrix), _GIVEN)]
+        for user, e in self.regions.consumers[dx.name]:
+            if is_control(e):  # who waits for it waits for the whole
+                continue
+            alike = user.op == "_SumToDistinct" and user.device == matrix.device and "columns" in user.attr
+            if not alike or user.name in self.taboo:
+                return []
+            told = list(map(parse, data_inputs(user)[1:]))
+            if told not in sources:
+                return []
+            found.append((sources.index(told), user))
+        return found
+
+    @staticmethod
+    def _others(matrix: NodeDef) -> int:
+        """Where the inputs that are other columns begin."""
+        return _GIVEN * len(matrix.attr["tables"].list.i)
+
+    def _in_order(self, matrix: NodeDef, found: _Gradient) -> _Gradient | None:
+        members = {n.name for n in found.members}
+        before = [node_name(e) for n in (*found.members, matrix) for e in self.regions.edges(n)]
+        before += [] if found.by in self._fed else [node_name(found.by)]
+        left, seen = [name for name in before if name not in members], set[str]()
+        while left:
+            name = left.pop()
+            if name in members:
+                return None
+            if name not in seen:
+                seen.add(name)
+                left += self.regions.sources[name]
+        return found
+
+    # ------------------------------------------------------------------ what is put in its place
+
+    def _make_product(self, matrix: NodeDef, node: NodeDef) -> None:
+        inputs = [*data_inputs(matrix), *data_inputs(node)[1:]]
+        made = self._made("_SpreadMatMul", matrix, node, inputs, [matrix, node])
+        made.attr["product"].CopyFrom(wire_attrs.encode(node.op))
+        for name in _FUSED:  # a plan takes them for the node's own
+            if name in node.attr:
+                made.attr[f"product{name}"].CopyFrom(node.attr[name])
+                del made.attr[name]
+        _add_shapes(made, [(0, 0)])
+
+    def _make_gradient(self, matrix: NodeDef, forward: NodeDef, found: _Gradient) -> None:
+        node, sums = found.weights, [s for _, s in found.sums]
+        inputs = [*data_inputs(matrix), edge(forward.name, 1), data_inputs(node)[1], found.by]
+        made = self._made("_SpreadMatMulGrad", matrix, node, inputs, [matrix, *found.members])
+        about: dict[str, Any] = {"sum_sources": [at for at, _ in found.sums]}
+        about["sum_tables"] = [len(s.attr["of"].list.i) for s in sums]
+        for name in ("of", "columns", "widths"):
+            about[f"sum_{name}"] = [i for s in sums for i in s.attr[name].list.i]
+        for name, value in (about if sums else {}).items():
+            made.attr[name].CopyFrom(wire_attrs.encode(value))
+        _add_shapes(made, [(None,)] * len(sums))
+        for k, one in enumerate(sums):
+            self.renamed[f"{one.name}:0"] = edge(made.name, k + 1)
+        for one in found.members[1:]:
+            self.renamed[f"^{one.name}"] = f"^{made.name}"
+            self.gone.add(one.name)
+
+    def _made(self, op: str, matrix: NodeDef, node: NodeDef, inputs: list[str], members: Iterable[NodeDef]) -> NodeDef:
+        """A node in the place of another one, with its name."""
+        made = NodeDef()
+        made.CopyFrom(node)
+        made.op = op
+        names = {m.name for m in members}
+        waited = dict.fromkeys(e for m in members for e in m.input if is_control(e) and e[1:] not in names)
+        made.input[:] = [*inputs, *waited]
+        for name in _SPREAD:
+            made.attr[name].CopyFrom(matrix.attr[name])
+        self.changed[node.name] = made
+        return made
+
+    def _rewritten(self) -> NodeList:
+        nodes = [self.changed.get(n.name, n) for n in self.regions.graph.node if n.name not in self.gone]
+        return NodeList(topological([self._renamed(n) for n in nodes], self.regions.feeds), self.regions.graph.versions)
+
+    def _renamed(self, node: NodeDef) -> NodeDef:
+        if self.gone.isdisjoint(map(node_name, node.input)):
+            return node
+        waited = list(dict.fromkeys(self.renamed.get(e, e) for e in node.input if is_control(e)))
+        return with_inputs(node, [self.renamed.get("{}:{}".format(*parse(e)), e) for e in data_inputs(node)] + waited)
+
+
+def _multiplies(node: NodeDef, turned_a: bool, turned_b: bool) -> bool:
+    """Whether it is a product of float32 with its sides turned so."""
+    if node.op != "MatMul" or node.attr["T"].type != dtypes.float32.as_datatype_enum:
+        return False
+    return (node.attr["transpose_a"].b, node.attr["transpose_b"].b) == (turned_a, turned_b)
+
+
+def _carried(node: NodeDef) -> bytes:
+    return node.attr[CARRIED].s if CARRIED in node.attr else b""
+
+
+def _add_shapes(node: NodeDef, shapes: list[tuple[int | None, ...]]) -> None:
+    """Of the outputs that a node has besides its first."""
+    if SHAPES not in node.attr:
+        return
+    for dims in shapes:
+        shape = node.attr[SHAPES].list.shape.add()
+        for size in dims:
+            shape.dim.add(size=-1 if size is None else size)

@@ -1,0 +1,200 @@
+"""Products of rows that travelled once: what takes whose place, what stays, and that training is the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
+from sparkflow_runtime.master.passes import Optimizer
+from sparkflow_runtime.master.passes.distinct_rows import distinct_rows
+from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
+from sparkflow_runtime.master.passes.spread_products import spread_products
+from sparkflow_runtime.master.place import place
+from sparkflow_runtime.master.prune import prune
+from sparkflow_runtime.wire.edges import verify
+from sparkflow_runtime.wire.protos import GraphDef, RewriterConfig
+
+SIZES = [(40, 8), (30, 16), (50, 8)]
+DEVICES = [f"/job:{job}/replica:0/task:{task}/device:CPU:0" for job, task in (("worker", 0), ("ps", 0), ("ps", 1))]
+FEEDS = ["ids:0", "dense:0"]
+
+
+class Model:
+    """Tables on servers, layers on a worker."""
+
+    def __init__(self, ps: int = 1, sizes: Any = SIZES, units: int = 32, towers: int = 1, frozen: bool = False):
+        with tf.device(tf.train.replica_device_setter(ps_tasks=ps, worker_device="/job:worker/task:0")):
+            self.step = tf.train.get_or_create_global_step()
+            self.ids = tf.placeholder(tf.int64, [None, len(sizes)], "ids")
+            self.dense = tf.placeholder(tf.float32, [None, 5], "dense")
+            rows = [self.dense]
+            for i, (column, (count, width)) in enumerate(zip(tf.unstack(self.ids, axis=1), sizes)):
+                start = np.random.default_rng(i).standard_normal((count, width)).astype(np.float32)
+                table = tf.get_variable(f"t{i}", initializer=start, trainable=not frozen)
+                rows.append(tf.nn.embedding_lookup(table, column))
+            self.joined = tf.concat(rows, 1)
+            self.layers = [self.layer(self.joined, units, f"w{k}") for k in range(towers)]
+            self.out = sum(self.layers[1:], self.layers[0])
+            last = tf.get_variable("last", initializer=np.linspace(-1, 1, units, dtype=np.float32)[:, None])
+            self.loss = tf.reduce_mean(tf.square(tf.matmul(self.out, last) - 1.0))
+
+    @staticmethod
+    def layer(x: Any, units: int, name: str) -> Any:
+        rng = np.random.default_rng(len(name))
+        start = 0.1 * rng.standard_normal((x.shape[1].value, units)).astype(np.float32)
+        w, b = tf.get_variable(name, initializer=start), tf.get_variable(name + "b", initializer=np.ones(units, "f"))
+        return tf.nn.relu(tf.matmul(x, w) + b)
+
+    def train(self, optimizer: Any = None) -> Any:
+        with tf.device("/job:worker/task:0"):
+            return (optimizer or tf.train.AdagradOptimizer(0.1)).minimize(self.loss, global_step=self.step)
+
+
+def texts(graph: GraphDef) -> list[bytes]:
+    return [n.SerializeToString(deterministic=True) for n in graph.node]
+
+
+def spread(fetches: list[Any], feeds: Any = FEEDS) -> Counter[str]:
+    """How many nodes of each op the worker has."""
+    names = [f.name for f in fetches]
+    graph = tf.get_default_graph().as_graph_def(add_shapes=True)
+    nodes = {n.name: n for n in graph.node}
+    kept = {f.partition(":")[0] for f in names}
+    tensors, targets = [n for n in names if ":" in n], [n for n in names if ":" not in n]
+    pruned = prune(nodes, feeds, tensors, targets)
+    given = place(Optimizer().optimize(pruned, feeds, tensors, targets, False, nodes), DEVICES, DEVICES[0])
+    given = fuse_embeddings(distinct_rows(given, feeds, kept), feeds, kept)
+    before = texts(given)
+    fed = [f.partition(":")[0] for f in feeds]
+    out = verify(spread_products(given, feeds, kept), fed)
+    assert texts(given) == before, "a pass leaves its input alone"
+    assert list(out.node) == list(spread_products(given, feeds, kept).node)
+    return Counter(n.op for n in out.node if n.device == DEVICES[0])
+
+
+@pytest.mark.parametrize("ps", [1, 2])
+def test_a_layer_above_rows_does_without_the_matrix(graph: Any, ps: int) -> None:
+    found = spread([Model(ps).train()])
+    assert (found["_SpreadMatMul"], found["_SpreadMatMulGrad"]) == (1, 1)
+    assert not found["_SpreadConcat"] and not found["_SumToDistinct"]
+    assert found["MatMul"] == 3, "the last layer's"
+
+
+def test_so_does_what_only_predicts(graph: Any) -> None:
+    found = spread([Model().out])
+    assert found["_SpreadMatMul"] == 1 and not found["_SpreadConcat"] + found["MatMul"]
+
+
+def test_rows_that_are_not_trained_have_no_sums(graph: Any) -> None:
+    found = spread([Model(frozen=True).train()])
+    assert found["_SpreadMatMulGrad"] == 1 and found["MatMul"] == 3 and not found["_SumToDistinct"]
+
+
+def test_two_layers_above_the_same_rows(graph: Any) -> None:
+    """The gradient of the matrix is a sum of two products then, and made."""
+    found = spread([Model(towers=2).out])
+    assert found["_SpreadMatMul"] == 2 and not found["_SpreadConcat"]
+    with tf.Graph().as_default():
+        found = spread([Model(towers=2).train()])
+    assert found["_SpreadConcat"] == 1 and found["_SumToDistinct"] == 1 and not found["_SpreadMatMul"]
+
+
+@pytest.mark.parametrize("kind", ["asked for", "used besides", "narrow rows", "narrow layer", "dense gradient", "fed"])
+def test_what_stays_as_it_is(graph: Any, kind: str) -> None:
+    sizes = [(40, 4), *SIZES[1:]] if kind == "narrow rows" else SIZES
+    model = Model(sizes=sizes, units=16 if kind == "narrow layer" else 32)
+    fetches, feeds = [model.train()], list(FEEDS)
+    if kind == "asked for":
+        fetches.append(model.joined)
+    elif kind == "used besides":
+        with tf.device("/job:worker/task:0"):
+            fetches.append(tf.reduce_sum(model.joined))
+    elif kind == "dense gradient":
+        with tf.device("/job:worker/task:0"):
+            fetches += tf.gradients(model.loss, [model.dense])
+    elif kind == "fed":
+        feeds.append(model.joined.name)
+    found = spread(fetches, feeds)
+    assert not found["_SpreadMatMulGrad"] or kind == "dense gradient"
+    if kind == "dense gradient":  # the gradient of the matrix is made, and that of the weights does without
+        assert found["_SpreadMatMulGrad"] == 1 and found["_SumToDistinct"] == 1
+    else:
+        assert not found["_SpreadMatMul"]
+
+
+def test_a_gradient_that_waits_for_another_stays(graph: Any) -> None:
+    """The weights that the rows' gradient takes are read after their own gradient is there: one node could not be
+    both."""
+    model = Model()
+    with tf.device("/job:worker/task:0"):
+        w = next(v for v in tf.global_variables() if v.op.name == "w0")
+        dw = tf.gradients(model.loss, w)[0]
+        with tf.control_dependencies([dw]):
+            late = tf.gradients(model.loss, [v for v in tf.global_variables() if v.op.name[0] == "t"])
+            ends = [tf.identity(g.values) for g in late]
+    found = spread([dw, *ends])
+    assert found["_SpreadMatMul"] + found["_SpreadConcat"] == 1
+
+
+def config(on: bool) -> Any:
+    made = tf.ConfigProto()
+    made.graph_options.rewrite_options.remapping = RewriterConfig.ON if on else RewriterConfig.OFF
+    return made
+
+
+OPTIMIZERS = {
+    "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
+    "adam": lambda: tf.train.AdamOptimizer(0.01),
+    "sync": lambda: tf.train.SyncReplicasOptimizer(tf.train.AdagradOptimizer(0.1), 1, 1),
+}
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+@pytest.mark.parametrize("ps", [1, 2])
+def test_training_is_the_same(cluster: Any, kind: str, ps: int) -> None:
+    """Batches in which ids repeat, in which none does, and one of none."""
+    found: dict[bool, list[np.ndarray]] = {}
+    for on in (True, False):
+        servers, rng = cluster(ps=ps, worker=1), np.random.default_rng(8)
+        batches = [np.stack([rng.integers(0, rows, n) for rows, _ in SIZES], 1) for n in (200, 90, 1, 0, 150)]
+        batches.append(np.stack([rng.permutation(30) for _ in SIZES], 1))
+        with tf.Graph().as_default():
+            model, optimizer = Model(ps), OPTIMIZERS[kind]()
+            train = model.train(optimizer)
+            hooks = [optimizer.make_session_run_hook(True, num_tokens=0)] if kind == "sync" else []
+            variables = [v.value() for v in tf.global_variables()]
+            target = servers["worker0"].target
+            with tf.train.MonitoredTrainingSession(target, True, hooks=hooks, config=config(on)) as session:
+                for ids in batches:
+                    dense = rng.standard_normal((len(ids), 5))
+                    session.run(train, {model.ids: ids, model.dense: dense})
+                found[on] = [np.asarray(v) for v in session.run(variables)]
+    for one, other in zip(found[True], found[False], strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
+
+
+def test_one_gradient_for_each_table_travels(cluster: Any) -> None:
+    """Bits that are cut off on the way are cut off sums and gradients alike."""
+    servers = cluster(ps=1, worker=1)
+    settings = tf.ConfigProto(graph_options=tf.GraphOptions(enable_bfloat16_sendrecv=True))
+    with tf.Graph().as_default():
+        model = Model()
+        train = model.train(tf.train.GradientDescentOptimizer(0.1))
+        tables = [v.value() for v in tf.global_variables() if v.op.name[0] == "t"]
+        with tf.Session(servers["worker0"].target, config=settings) as session:
+            session.run(tf.global_variables_initializer())
+            before = session.run(tables)
+            feed = {model.ids: np.zeros((64, 3), np.int64), model.dense: np.ones((64, 5))}
+            session.run(train, feed)
+            for old, new in zip(before, session.run(tables)):
+                assert (old[0] != new[0]).all() and (old[1:] == new[1:]).all()
+
+
+def test_placed_graphs_without_rows_are_left_alone(graph: Any) -> None:
+    given = GraphDef()
+    assert spread_products(given) is given
