@@ -9,6 +9,7 @@ import numpy as np
 from sparkflow_runtime.kernels.compiled import compiled
 from sparkflow_runtime.kernels.host import check_indices
 from sparkflow_runtime.kernels.registry import kernel, prepares
+from sparkflow_runtime.kernels.rows import put_rows
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Array = Any
@@ -81,7 +82,7 @@ def _dynamic_stitch(xp: Any, *inputs: Array) -> Array:
     for where, places, values in zip(inputs[:n], indices, data):
         if values.shape != (*where.shape, *rest):
             raise InvalidArgumentError(f"DynamicStitch: data {values.shape} does not fit indices {where.shape}")
-        out[places] = values.reshape(places.size, *rest)
+        put_rows(xp, out, places, values.reshape(places.size, *rest))
     return out
 
 

@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from sparkflow_runtime.kernels.registry import Node, bound, kernel
 from sparkflow_runtime.kernels.row_numbers import flat_rows
-from sparkflow_runtime.kernels.rows import has_repeats
+from sparkflow_runtime.kernels.rows import combine_in_rounds, has_repeats, put_rows
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -28,11 +30,13 @@ def _scattered(xp: Any, op: str, held: Any, indices: Any, updates: Any) -> None:
     rows, new = held.reshape(math.prod(held.shape[:depth]), *rest), updates.reshape(at.size, *rest)
     kind = op.removeprefix("TensorScatter").removeprefix("ScatterNd")
     if kind == "Update":
-        rows[at] = new
+        put_rows(xp, rows, at, new)
     elif not has_repeats(xp, at):
         rows[at] = getattr(xp, _COMBINE[kind])(rows[at], new)
+    elif xp is np:
+        getattr(np, _COMBINE[kind]).at(rows, at, new)
     else:
-        getattr(xp, _COMBINE[kind]).at(rows, at, new)
+        combine_in_rounds(xp, getattr(xp, _COMBINE[kind]), rows, at, new)
 
 
 def _into_tensor(op: str) -> None:

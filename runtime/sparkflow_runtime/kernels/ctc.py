@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -167,7 +168,7 @@ def _fill(xp: Any, inputs: Any, paths: _Paths, lengths: Any, loss: Any, gradient
     both = _forward(xp, scores, paths, lengths)
     final = both[xp.maximum(lengths - 1, 0), batch]
     seen = lengths > 0
-    total = xp.logaddexp.reduce(_kept(xp, final, paths.last), 1)
+    total = reduce(xp.logaddexp, _kept(xp, final, paths.last).T)  # cupy has no logaddexp.reduce
     loss[...] = xp.where(seen, -total, 0)
     both += _backward(xp, scores, paths, lengths)
     share = xp.where(xp.isfinite(total)[:, None], xp.exp(both - total[:, None]), 0)
@@ -192,7 +193,7 @@ def _greedy(xp: Any, inputs: Any, sequence_length: Any, *, merge_repeated: bool 
         )
     best = host(inputs.argmax(-1))
     steps = xp.arange(inputs.shape[0])[:, None] < xp.asarray(times)
-    score = -(inputs.max(-1, initial=-xp.inf) * steps if inputs.size else inputs[:, :, 0]).sum(0)
+    score = -(inputs.max(-1) * steps if inputs.size else inputs[:, :, 0]).sum(0)
     kept = (best != blank) & host(steps)
     if merge_repeated:
         kept[1:] &= best[1:] != best[:-1]

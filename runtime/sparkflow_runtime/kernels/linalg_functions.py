@@ -38,14 +38,14 @@ def _root(xp: Any, op: str, x: Any) -> Any:
         except np.linalg.LinAlgError:
             raise InvalidArgumentError(f"{op}: the matrix has no root that this can find (it is singular)") from None
         scale = xp.abs(xp.linalg.det(m)) ** (-1.0 / (2 * max(1, x.shape[-1])))
-        far = xp.abs(m - one).max((-2, -1), initial=0) > 1e-2
+        far = xp.abs(m - one).max((-2, -1)) > 1e-2
         mu = xp.where(far & xp.isfinite(scale), scale, 1)[..., None, None]
         square = mu * mu
         root = 0.5 * mu * root @ (one + inverse / square)
         m = 0.5 * (one + 0.5 * (square * m + inverse / square))
-        if float(xp.abs(m - one).max(initial=0)) < 1e-14:
+        if float(xp.abs(m - one).max()) < 1e-14:
             return root
-    if not bool(xp.isfinite(root).all()) or float(xp.abs(m - one).max(initial=0)) > 1e-6:
+    if not bool(xp.isfinite(root).all()) or float(xp.abs(m - one).max()) > 1e-6:
         raise InvalidArgumentError(
             f"{op}: the matrix has no root that this can find (eigenvalues on the negative axis)"
         )

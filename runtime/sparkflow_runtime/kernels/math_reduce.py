@@ -10,7 +10,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.host import check_indices, ints, one_int
 from sparkflow_runtime.kernels.registry import Function, Node, kernel, knowing
-from sparkflow_runtime.kernels.row_reductions import UFUNCS, reduced
+from sparkflow_runtime.kernels.row_reductions import UFUNCS, extreme, reduced
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -71,7 +71,7 @@ def _extreme(name: str) -> Reduce:
             if xp is np:
                 return UFUNCS[name].reduce(x, axis, None, None, keep)
             return getattr(xp, name)(x, axis, keepdims=keep)
-        return getattr(xp, name)(x, axis, keepdims=keep, initial=_end(x.dtype, name == "min"))
+        return extreme(xp, name, x, axis, keep, _end(x.dtype, name == "min"))
 
     return reduce
 

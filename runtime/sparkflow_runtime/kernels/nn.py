@@ -11,7 +11,7 @@ from sparkflow_runtime.kernels.fused_steps import SELU_ALPHA, SELU_SCALE, Whole,
 from sparkflow_runtime.kernels.host import check_indices, one_int
 from sparkflow_runtime.kernels.pick_loops import count_above, handles, largest
 from sparkflow_runtime.kernels.registry import kernel, prepares
-from sparkflow_runtime.kernels.row_reductions import reduced
+from sparkflow_runtime.kernels.row_reductions import extreme, reduced
 from sparkflow_runtime.kernels.stepwise import stepwise
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -106,7 +106,7 @@ def _softmax(xp: Any, x: Any) -> tuple[Any, Any, Any]:
     _require_axis(x)
     if exp_loops.takes(x):
         return exp_loops.softmax(x)
-    most = x.max(-1, keepdims=True, initial=-xp.inf)
+    most = extreme(xp, "max", x, -1, True, -xp.inf)
     exps = xp.exp(x - most)
     total = exps.sum(-1, dtype=x.dtype, keepdims=True)
     return exps / total, most, total

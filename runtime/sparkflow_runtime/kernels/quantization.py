@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.row_reductions import extreme
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
@@ -107,7 +108,7 @@ def _there_and_back(
             raise InvalidArgumentError(f"Invalid range: input_min {input_min} > input_max {input_max}")
     else:
         axes = None if axis == -1 else tuple(i for i in range(x.ndim) if i != axis)
-        low, high = x.min(axes, keepdims=axis != -1, initial=np.inf), x.max(axes, keepdims=axis != -1, initial=-np.inf)
+        low, high = (extreme(xp, name, x, axes, axis != -1, end) for name, end in (("min", np.inf), ("max", -np.inf)))
     kind = x.dtype.type
     first = kind(-(2 ** (num_bits - 1)) + narrow_range if signed_input else 0)
     last = kind(2 ** (num_bits - 1) - 1 if signed_input else 2**num_bits - 1)

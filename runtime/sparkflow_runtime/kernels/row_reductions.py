@@ -294,3 +294,10 @@ def _folded(ufunc: np.ufunc, sizes: tuple[int, int, int], found: tuple[int, ...]
         return (total if most == high else ufunc(total, ufunc.reduce(rows[:, most:], 1))).reshape(found)
 
     return of
+
+
+def extreme(xp: Any, name: str, x: Any, axis: Any, keep: bool, nothing: Any) -> Any:
+    """The "max" or "min" along axes, `nothing` where there is none: cupy's have no `initial`."""
+    if x.size:
+        return getattr(x, name)(axis, keepdims=keep)
+    return xp.full(x.any(axis, keepdims=keep).shape, nothing, x.dtype)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.host import host
+from sparkflow_runtime.kernels.sorting import grouped
 
 
 def has_repeats(xp: Any, indices: Any) -> bool:
@@ -35,3 +36,19 @@ def _rounds(indices: np.ndarray) -> list[np.ndarray]:
     nth = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
     by_round = np.argsort(nth, kind="stable")
     return np.split(order[by_round], np.cumsum(np.bincount(nth))[:-1])
+
+
+def put_rows(xp: Any, held: Any, ids: Any, rows: Any) -> None:
+    """held[ids] = rows, in place, of a repeated number the last one: a GPU writes in any order."""
+    if xp is not np and has_repeats(xp, ids):
+        _, order, starts = grouped(xp, ids)
+        last = order[xp.append(starts[1:], ids.size) - 1]
+        ids, rows = ids[last], rows[last]
+    held[ids] = rows
+
+
+def combine_in_rounds(xp: Any, combine: Any, held: Any, ids: Any, rows: Any) -> None:
+    """held[ids[i]] = combine(held[ids[i]], rows[i]), in place and one after the other: numpy's `at`, which cupy has for
+    few functions and types, and with float64 rounded to float32 by `maximum` and `minimum`."""
+    for part in rounds(xp, ids):
+        held[ids[part]] = combine(held[ids[part]], rows[part])

@@ -10,7 +10,7 @@ import numpy as np
 from sparkflow_runtime.kernels import segment_loops
 from sparkflow_runtime.kernels.host import check_indices, one_int
 from sparkflow_runtime.kernels.registry import kernel
-from sparkflow_runtime.kernels.sorting import grouped
+from sparkflow_runtime.kernels.sorting import grouped, reduced_runs
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -33,27 +33,15 @@ _COMBINE = {"Prod": "multiply", "Max": "maximum", "Min": "minimum"}
 def _combined(xp: Any, kind: str, data: Any, ids: Any, count: int, nothing: Any, ascend: bool = False) -> Any:
     """ascend: whether the ids are in order as they come."""
     out = xp.full((count, *data.shape[1:]), nothing, data.dtype)
-    if ids.size and xp is np and ascend:
-        starts = np.concatenate([[0], np.flatnonzero(ids[1:] != ids[:-1]) + 1])
-        out[ids[starts]] = getattr(np, _COMBINE[kind]).reduceat(data, starts, axis=0)
-    elif ids.size and xp is np:
-        ordered, order, starts = grouped(np, ids)
-        out[ordered[starts]] = getattr(np, _COMBINE[kind]).reduceat(data[order], starts, axis=0)
-    elif ids.size:
-        first = xp.full(count, False)
-        first[ids] = True
-        out[first] = _start(data, kind)
-        getattr(xp, _COMBINE[kind]).at(out, ids, data)
+    if not ids.size:
+        return out
+    if xp is np and ascend:
+        rows, ordered, starts = data, ids, np.concatenate([[0], np.flatnonzero(ids[1:] != ids[:-1]) + 1])
+    else:
+        ordered, order, starts = grouped(xp, ids)
+        rows = data[order]
+    out[ordered[starts]] = reduced_runs(xp, _COMBINE[kind], rows, ordered, starts)
     return out
-
-
-def _start(data: Any, kind: str) -> Any:
-    """What changes nothing that a row may hold."""
-    if kind == "Prod":
-        return 1
-    if data.dtype.kind in "iu":
-        return _end(data.dtype, kind == "Min")
-    return np.inf if kind == "Min" else -np.inf
 
 
 def _sorted(kind: str) -> None:

@@ -26,6 +26,23 @@ def grouped(xp: Any, x: Any) -> tuple[Any, Any, Any]:
     return ordered, order, xp.flatnonzero(is_first)
 
 
+def reduced_runs(xp: Any, name: str, rows: Any, ordered: Any, starts: Any) -> Any:
+    """Rows, in the order of their numbers, reduced by a function of two: those of equal numbers are one.
+
+    numpy goes through run after run. cupy has no `reduceat`: each row takes in the one before it, then that two rows
+    before, then four, so that the last of each run has them all.
+    """
+    combine = getattr(xp, name)
+    if xp is np:
+        return combine.reduceat(rows, starts, axis=0)
+    lengths, step = xp.diff(starts, append=ordered.size), 1
+    while step < int(lengths.max()):
+        same = (ordered[step:] == ordered[:-step]).reshape(-1, *[1] * (rows.ndim - 1))
+        more = xp.where(same, combine(rows[:-step], rows[step:]), rows[step:])
+        rows, step = xp.concatenate([rows[:step], more]), 2 * step
+    return rows[starts + lengths - 1]
+
+
 def unique_parts(xp: Any, x: Any) -> tuple[Any, Any, Any]:
     """(values, positions, counts) in order of first appearance: the first of each run of equals is its first in x."""
     if x.dtype == object and x.ndim == 1:  # strings, which a dictionary tells apart faster than sorting does

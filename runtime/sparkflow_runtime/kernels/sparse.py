@@ -9,8 +9,9 @@ import numpy as np
 
 from sparkflow_runtime.kernels import sparse_products
 from sparkflow_runtime.kernels.fill_loops import entries_of_rows, filled
-from sparkflow_runtime.kernels.host import ints, one_int
+from sparkflow_runtime.kernels.host import host, ints, one_int
 from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.sorting import grouped, reduced_runs
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -24,10 +25,10 @@ def check_parts(op: str, indices: Any, values: Any, shape: Any) -> None:
         )
 
 
-def _inside(op: str, indices: Any, sizes: tuple[int, ...]) -> None:
-    outside = indices.view(f"u{indices.itemsize}") >= np.array(sizes, np.uint64)  # a negative one is huge there
+def _inside(xp: Any, op: str, indices: Any, sizes: tuple[int, ...]) -> None:
+    outside = indices.view(f"u{indices.itemsize}") >= xp.array(sizes, np.uint64)  # a negative one is huge there
     if outside.any():
-        at = int(np.flatnonzero(np.asarray(outside.any(axis=1)))[0])
+        at = int(np.flatnonzero(host(outside.any(axis=1)))[0])
         raise InvalidArgumentError(f"{op}: indices[{at}] = {indices[at].tolist()} is out of bounds of {list(sizes)}")
 
 
@@ -72,7 +73,7 @@ def _matmul(
         if outside < 0:
             return out
     rows, columns = indices[:, side], indices[:, 1 - side]
-    _inside("SparseTensorDenseMatMul", xp.stack([rows, columns], 1), sizes)
+    _inside(xp, "SparseTensorDenseMatMul", xp.stack([rows, columns], 1), sizes)
     return sum_rows(xp, (xp.conj(values) if adjoint_a else values)[:, None] * b[columns], rows, sizes[0])
 
 
@@ -102,7 +103,7 @@ def _to_dense(
     if xp is np and len(sizes) == 1 and _rises_within(index[:, 0], sizes[0]):
         out[index[:, 0]] = values
         return out
-    _inside("SparseToDense", index, sizes)
+    _inside(xp, "SparseToDense", index, sizes)
     places = _flat(xp, index, sizes)
     if validate_indices and bool((places[1:] <= places[:-1]).any()):
         repeated = bool((places[1:] == places[:-1]).any())
@@ -116,7 +117,7 @@ def _dense_add(xp: Any, indices: Any, values: Any, shape: Any, b: Any) -> Any:
     check_parts("SparseTensorDenseAdd", indices, values, shape)
     if ints(shape) != b.shape:
         raise InvalidArgumentError(f"Dimensions {list(ints(shape))} of a and {list(b.shape)} of b must be equal")
-    _inside("SparseTensorDenseAdd", indices, b.shape)
+    _inside(xp, "SparseTensorDenseAdd", indices, b.shape)
     out = b.copy()
     xp.add.at(out.reshape(-1), _flat(xp, indices, b.shape), values)
     return out
@@ -129,7 +130,7 @@ def _cwise(op: str, combine: Any) -> None:
             whole = xp.broadcast_to(dense, ints(shape))
         except ValueError:
             raise InvalidArgumentError(f"{op}: {list(dense.shape)} does not broadcast to {list(ints(shape))}") from None
-        _inside(op, indices, whole.shape)
+        _inside(xp, op, indices, whole.shape)
         return combine(xp, values, whole[tuple(indices.T)])
 
     kernel(op)(run)
@@ -242,8 +243,17 @@ def _reduced(xp: Any, op: str, indices: Any, values: Any, shape: Any, axes: Any)
         found = sum_rows(xp, values, group.reshape(-1), len(places))
     else:
         found = xp.full(len(places), values.min() if values.size else 0, values.dtype)
-        xp.maximum.at(found, group.reshape(-1), values)
+        _maxima(xp, found, group.reshape(-1), values)
     return gone, left, places, found
+
+
+def _maxima(xp: Any, out: Any, group: Any, values: Any) -> None:
+    """out[group[i]] = the larger of it and values[i], in place."""
+    if xp is np:
+        np.maximum.at(out, group, values)
+    elif group.size:  # cupy's `at` rounds float64 to float32
+        ordered, order, starts = grouped(xp, group)
+        out[ordered[starts]] = reduced_runs(xp, "maximum", values[order], ordered, starts)
 
 
 def _reduction(op: str) -> None:
@@ -276,7 +286,7 @@ def _softmax(xp: Any, indices: Any, values: Any, shape: Any) -> Any:
     rows, group = xp.unique(_flat(xp, indices[:, :-1], sizes[:-1]), return_inverse=True)
     group = group.reshape(-1)
     top = xp.full(len(rows), -xp.inf, values.dtype)
-    xp.maximum.at(top, group, values)
+    _maxima(xp, top, group, values)
     powers = xp.exp(values - top[group])
     total = sum_rows(xp, powers, group, len(rows))
     return powers / total[group]

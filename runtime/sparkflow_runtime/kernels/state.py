@@ -14,7 +14,7 @@ from sparkflow_runtime.kernels import table_memory
 from sparkflow_runtime.kernels.host import check_indices
 from sparkflow_runtime.kernels.parallel import copied, copy_into
 from sparkflow_runtime.kernels.registry import Node, bound
-from sparkflow_runtime.kernels.rows import has_repeats, rounds
+from sparkflow_runtime.kernels.rows import combine_in_rounds, has_repeats
 from sparkflow_runtime.kernels.sum_loops import add_at
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OutOfRangeError
@@ -202,13 +202,12 @@ def combine_rows(xp: Any, op: str, held: Any, indices: Any, updates: Any) -> Non
     combine = getattr(xp, _SCATTER.get(op, whole))
     if not has_repeats(xp, indices):
         held[indices] = combine(held.take(indices, axis=0), updates)
-    elif op not in ("ScatterMul", "ScatterDiv"):
+    elif xp is np and op not in ("ScatterMul", "ScatterDiv"):
         combine.at(held, indices, updates)
-    else:  # cupy has no `at` for these
+    else:
         flat = indices.ravel()
         rows = xp.broadcast_to(updates, indices.shape + held.shape[1:]).reshape(flat.shape + held.shape[1:])
-        for part in rounds(xp, flat):
-            held[flat[part]] = combine(held[flat[part]], rows[part])
+        combine_in_rounds(xp, combine, held, flat, rows)
 
 
 def check_scatter(ref: Variable, held: Any, indices: Any, updates: Any) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
-from sparkflow_runtime.kernels.host import host
-from sparkflow_runtime.kernels.sorting import grouped
+from sparkflow_runtime.kernels.sorting import grouped, reduced_runs
 
 _FLOATS = ("float32", "float64")
 FLOAT_TYPES = tuple(map(np.dtype, _FLOATS))  # to ask for: a dtype makes its name anew each time, which takes 1 us
@@ -17,7 +16,8 @@ _FEW = 16  # so many rows of one id are added in rounds over all ids; ids with m
 
 
 def sum_rows(xp: Any, data: Any, ids: Any, count: int) -> Any:
-    """out[ids[i]] += data[i] over the rows. Rows of one id are added in their order, one after the other, from zero.
+    """out[ids[i]] += data[i] over the rows. Rows of one id are added in their order, one after the other, from zero; on
+    a GPU always the same way too, but neighbours first.
 
     Raises IndexError on an id outside of [0, count), ValueError where there is not one id for each row.
     """
@@ -30,8 +30,12 @@ def sum_rows(xp: Any, data: Any, ids: Any, count: int) -> Any:
     if xp is np and data.dtype.kind in "iu":  # in whatever order
         np.add.at(out, ids, data)
         return out
-    if xp is not np or data.dtype not in FLOAT_TYPES:
-        _add_in_rounds(xp, data, ids, out)
+    if xp is not np:  # neighbours first: a round, or a sum of its own, for each of many ids is a call for each
+        ordered, order, starts = grouped(xp, ids)
+        out[ordered[starts]] += reduced_runs(xp, "add", data[order], ordered, starts)
+        return out
+    if data.dtype not in FLOAT_TYPES:
+        _add_in_rounds(data, ids, out)
         return out
     rows, numbers = np.ascontiguousarray(data).reshape(len(data), -1), np.ascontiguousarray(ids, np.int64)
     bad = add_rows(rows, numbers, out.reshape(count, rows.shape[1]))
@@ -58,7 +62,7 @@ def _(rows: Any, ids: Any, out: Any) -> int:
     outside = np.flatnonzero(ids.view(np.uint64) >= len(out))
     if outside.size:
         return int(outside[0])
-    _add_in_rounds(np, rows, ids, out)
+    _add_in_rounds(rows, ids, out)
     return -1
 
 
@@ -86,14 +90,14 @@ def _(rows: Any, ids: Any, out: Any) -> None:
     np.add.at(out, ids, rows)
 
 
-def _add_in_rounds(xp: Any, rows: Any, ids: Any, out: Any) -> None:
+def _add_in_rounds(rows: Any, ids: Any, out: Any) -> None:
     """The first rows of all ids, the second of all that have two, and so on."""
-    ordered, order, starts = grouped(xp, ids)
-    lengths = xp.diff(starts, append=ids.size)
+    ordered, order, starts = grouped(np, ids)
+    lengths = np.diff(starts, append=ids.size)
     for n in range(min(_FEW, int(lengths.max()))):
         some = starts[lengths > n]
         out[ordered[some]] += rows[order[some + n]]
     zero = b"" if rows.dtype.kind == "O" else rows.dtype.type(0)
-    for start, length in zip(host(starts[lengths > _FEW]).tolist(), host(lengths[lengths > _FEW]).tolist()):
+    for start, length in zip(starts[lengths > _FEW].tolist(), lengths[lengths > _FEW].tolist()):
         mine = rows[order[start : start + length]]
-        out[ordered[start]] = xp.cumsum(mine, 0, dtype=rows.dtype)[-1] + zero
+        out[ordered[start]] = np.cumsum(mine, 0, dtype=rows.dtype)[-1] + zero
