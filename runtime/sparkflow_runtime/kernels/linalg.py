@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,12 @@ def _matrices(op: str, x: Any, square: bool = True) -> None:
                                    f"{op}: Input must have rank >= 2, got shape {list(x.shape)}")  # fmt: skip
 
 
-def _refusing(op: str, text: str, compute: Callable[[], Any]) -> Any:
+def _refusing(xp: Any, op: str, text: str, compute: Callable[[], Any]) -> Any:
     try:
-        return compute()
+        if xp is np:
+            return compute()
+        with import_module("cupyx").errstate(linalg="raise"):
+            return compute()
     except np.linalg.LinAlgError as error:
         raise InvalidArgumentError(f"{op}: {text} ({error})") from None
 
@@ -59,7 +63,7 @@ def _small_alone(compute: Callable[..., Any]) -> Callable[..., Any]:
 @_small_alone
 def _inverse(xp: Any, x: Any, *, adjoint: bool = False) -> Any:
     _matrices("MatrixInverse", x)
-    found = _refusing("MatrixInverse", "Input is not invertible.", lambda: xp.linalg.inv(x))
+    found = _refusing(xp, "MatrixInverse", "Input is not invertible.", lambda: xp.linalg.inv(x))
     return _adjoint(xp, found) if adjoint else found
 
 
@@ -69,9 +73,8 @@ def _solve(xp: Any, a: Any, b: Any, *, adjoint: bool = False) -> Any:
     _matrices("MatrixSolve", a)
     if a.shape[:-1] != b.shape[:-1]:
         raise InvalidArgumentError(f"MatrixSolve: shapes {list(a.shape)} and {list(b.shape)} do not fit")
-    return _refusing(
-        "MatrixSolve", "Input matrix is not invertible.", lambda: xp.linalg.solve(_adjoint(xp, a) if adjoint else a, b)
-    )
+    a = _adjoint(xp, a) if adjoint else a
+    return _refusing(xp, "MatrixSolve", "Input matrix is not invertible.", lambda: xp.linalg.solve(a, b))
 
 
 @kernel("MatrixTriangularSolve")
@@ -83,6 +86,8 @@ def _triangular_solve(xp: Any, a: Any, b: Any, *, lower: bool = True, adjoint: b
     a, low = (_adjoint(xp, a), not lower) if adjoint else (a, lower)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     x = xp.broadcast_to(b, (*batch, *b.shape[-2:])).copy()
+    if xp is not np:  # whose solve does not broadcast
+        a = xp.broadcast_to(a, (*batch, *a.shape[-2:]))
     if x.size:
         with blas_alone():  # products are shared out as elsewhere
             _solve_in_place(xp, a, x, low, 1 if one_by_one else 2 * _BLOCK if x.shape[-1] <= _FEW else _BLOCK)
@@ -139,7 +144,7 @@ def _solve_ls(xp: Any, a: Any, b: Any, l2: Any, *, fast: bool = True) -> Any:
             return xp.linalg.solve(flipped @ a + shift, flipped @ b)
         return flipped @ xp.linalg.solve(a @ flipped + shift, b)
 
-    return _refusing("MatrixSolveLs", text, compute)
+    return _refusing(xp, "MatrixSolveLs", text, compute)
 
 
 @kernel("Cholesky")
@@ -147,7 +152,7 @@ def _solve_ls(xp: Any, a: Any, b: Any, l2: Any, *, fast: bool = True) -> Any:
 def _cholesky(xp: Any, x: Any) -> Any:
     _matrices("Cholesky", x)
     text = "Cholesky decomposition was not successful. The input might not be valid."
-    return _refusing("Cholesky", text, lambda: xp.linalg.cholesky(x))
+    return _refusing(xp, "Cholesky", text, lambda: xp.linalg.cholesky(x))
 
 
 @kernel("Qr", multi=True)
