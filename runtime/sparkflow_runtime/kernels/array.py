@@ -136,6 +136,8 @@ kernel("ReverseV2", aliases=True)(lambda xp, x, axis: xp.flip(x, ints(axis)))
 @kernel("BroadcastTo", aliases=True)
 def _broadcast_to(xp: Any, x: Any, shape: Any) -> Any:
     try:
+        if xp is not np and min(ints(shape), default=0) < 0:  # of which cupy makes an array all the same
+            raise ValueError
         return xp.broadcast_to(x, ints(shape))
     except ValueError:
         raise InvalidArgumentError(f"BroadcastTo: shape {x.shape} does not broadcast to {ints(shape)}") from None
@@ -227,7 +229,7 @@ def _joined(xp: Any, values: tuple[Any, ...], axis: int) -> Any:
         return join_columns(values)
     try:
         return xp.concatenate(values, axis)
-    except ValueError:
+    except (ValueError, TypeError):  # cupy's of scalars is a TypeError
         shapes = ", ".join(str(v.shape) for v in values)
         raise InvalidArgumentError(f"ConcatV2: sizes must agree but for axis {axis}, got shapes {shapes}") from None
 

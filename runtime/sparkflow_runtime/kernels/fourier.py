@@ -14,7 +14,13 @@ _RANKS = {"": 1, "2D": 2, "3D": 3}
 
 def _complex(op: str, name: str, rank: int) -> None:
     axes = tuple(range(-rank, 0))
-    kernel(op)(lambda xp, x: getattr(xp.fft, name)(x, axes=axes).astype(x.dtype) if x.size else x.copy())
+
+    def run(xp: Any, x: Any) -> Any:
+        if x.ndim < rank:
+            raise InvalidArgumentError(f"{op}: Input must have rank of at least {rank}, got shape {list(x.shape)}")
+        return getattr(xp.fft, name)(x, axes=axes).astype(x.dtype) if x.size else x.copy()
+
+    kernel(op)(run)
 
 
 def _lengths(op: str, x: Any, fft_length: Any, rank: int) -> tuple[int, ...]:

@@ -178,6 +178,14 @@ def _truncated(xp: Any, x: Any, y: Any) -> Any:
     return quotient + ((quotient * y != x) & ((x < 0) != (y < 0)))
 
 
+def _modulo(xp: Any, x: Any, y: Any) -> Any:
+    """Of the divisor's sign. cupy's is x - floor(x / y) * y, which loses digits, and is nan for an infinite y."""
+    if xp is np or x.dtype.kind in "iu":
+        return xp.mod(x, y)
+    rest = xp.fmod(x, y)
+    return xp.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+
+
 def _checked(op: str, divide: Callable[[Any, Any, Any], Any]) -> None:
     """A division that refuses a zero among integer divisors."""
 
@@ -203,7 +211,7 @@ def _comparison(op: str, name: str) -> None:
 _checked("Div", lambda xp, x, y: _truncated(xp, x, y) if x.dtype.kind in "iu" else x / y)
 _checked("TruncateDiv", _truncated)
 _checked("FloorDiv", lambda xp, x, y: xp.floor_divide(x, y) if x.dtype.kind in "iu" else xp.floor(x / y))
-_checked("FloorMod", lambda xp, x, y: xp.mod(x, y))
+_checked("FloorMod", _modulo)
 
 for _op, _name in {
     "Equal": "equal",

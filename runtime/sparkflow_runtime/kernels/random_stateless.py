@@ -49,7 +49,7 @@ def _integers(xp: Any, shape: Any, seed: Any, low: Any, high: Any) -> Any:
     if first >= behind:
         raise InvalidArgumentError(f"StatelessRandomUniformInt: need minval < maxval, got {first} and {behind}")
     rng = _generator("StatelessRandomUniformInt", seed)
-    return xp.asarray(rng.integers(first, behind, ints(shape), dtype=np.asarray(low).dtype))
+    return xp.asarray(rng.integers(first, behind, ints(shape), dtype=low.dtype))
 
 
 @kernel("StatelessMultinomial")
