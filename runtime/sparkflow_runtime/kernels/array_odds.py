@@ -12,7 +12,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from sparkflow_runtime.kernels.host import host
-from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
+from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel, on_host
 from sparkflow_runtime.kernels.strings import each, texts
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
@@ -28,14 +28,14 @@ def _timestamp(node: Node) -> Function:
     return lambda: np.array(time.time())
 
 
-@kernel("SerializeTensor")
+@on_host("SerializeTensor")
 def _serialize(xp: Any, x: Any) -> Any:
     out = np.empty((), object)
     out[()] = make_tensor_proto(np.asarray(host(x)), short=False).SerializeToString()
     return out
 
 
-@kernel("ParseTensor")
+@on_host("ParseTensor")
 def _parse(xp: Any, serialized: Any, *, out_type: DType) -> Any:
     raw = as_bytes(texts(serialized).item())
     try:
@@ -50,7 +50,7 @@ def _parse(xp: Any, serialized: Any, *, out_type: DType) -> Any:
 _COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {"": bytes, "ZLIB": zlib.decompress, "GZIP": gzip.decompress}
 
 
-@kernel("DecodeCompressed")
+@on_host("DecodeCompressed")
 def _decompress(xp: Any, x: Any, *, compression_type: Any = "") -> Any:
     kind = compression_type.decode() if isinstance(compression_type, bytes) else compression_type
     if kind not in _COMPRESSIONS:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels import png
 from sparkflow_runtime.kernels.host import host
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.registry import on_host
 from sparkflow_runtime.kernels.strings import texts
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
@@ -53,7 +53,7 @@ def _array(image: Any, channels: int) -> np.ndarray:
     return array if array.ndim == 3 else array[:, :, None]
 
 
-@kernel("DecodeJpeg")
+@on_host("DecodeJpeg")
 def _jpeg(xp: Any, contents: Any, *, channels: int = 0, ratio: int = 1) -> Any:
     image = _open("DecodeJpeg", contents)
     if ratio not in (1, 2, 4, 8):
@@ -63,7 +63,7 @@ def _jpeg(xp: Any, contents: Any, *, channels: int = 0, ratio: int = 1) -> Any:
     return xp.asarray(_array(image, channels))
 
 
-@kernel("DecodeAndCropJpeg")
+@on_host("DecodeAndCropJpeg")
 def _cropped_jpeg(xp: Any, contents: Any, crop_window: Any, *, channels: int = 0, ratio: int = 1) -> Any:
     image = _jpeg(np, contents, channels=channels, ratio=ratio)
     window = [int(n) for n in np.asarray(crop_window).reshape(-1)]
@@ -76,13 +76,13 @@ def _cropped_jpeg(xp: Any, contents: Any, crop_window: Any, *, channels: int = 0
     return xp.asarray(np.ascontiguousarray(image[top : top + height, left : left + width]))
 
 
-@kernel("ExtractJpegShape")
+@on_host("ExtractJpegShape")
 def _jpeg_shape(xp: Any, contents: Any, *, output_type: DType) -> Any:
     image = _open("ExtractJpegShape", contents, whole=False)
     return xp.asarray([image.height, image.width, len(image.getbands())], output_type.np)
 
 
-@kernel("DecodePng")
+@on_host("DecodePng")
 def _png(xp: Any, contents: Any, *, channels: int = 0, dtype: DType) -> Any:
     if dtype.np == np.uint8:
         found = png.read(as_bytes(texts(contents).item()), channels)
@@ -97,12 +97,12 @@ def _png(xp: Any, contents: Any, *, channels: int = 0, dtype: DType) -> Any:
     return xp.asarray(array if dtype.np == np.uint8 else array.astype(np.uint16) * 257)
 
 
-@kernel("DecodeBmp")
+@on_host("DecodeBmp")
 def _bmp(xp: Any, contents: Any, *, channels: int = 0) -> Any:
     return xp.asarray(_array(_open("DecodeBmp", contents), channels))
 
 
-@kernel("DecodeGif")
+@on_host("DecodeGif")
 def _gif(xp: Any, contents: Any) -> Any:
     image = _open("DecodeGif", contents)
     frames = []
@@ -128,12 +128,12 @@ def _written(op: str, image: Any, kind: str, **options: Any) -> np.ndarray:
     return held
 
 
-@kernel("EncodePng")
+@on_host("EncodePng")
 def _encode_png(xp: Any, image: Any, *, compression: int = -1) -> Any:
     return _written("EncodePng", image, "PNG", **({} if compression < 0 else {"compress_level": compression}))
 
 
-@kernel("EncodeJpeg")
+@on_host("EncodeJpeg")
 def _encode_jpeg(
     xp: Any, image: Any, *, quality: int = 95, progressive: bool = False, optimize_size: bool = False,
     chroma_downsampling: bool = True,
@@ -142,7 +142,7 @@ def _encode_jpeg(
                     subsampling=2 if chroma_downsampling else 0)  # fmt: skip
 
 
-@kernel("EncodeJpegVariableQuality")
+@on_host("EncodeJpegVariableQuality")
 def _encode_jpeg_of(xp: Any, images: Any, quality: Any) -> Any:
     wanted = int(np.asarray(quality).item())
     if not 0 <= wanted <= 100:

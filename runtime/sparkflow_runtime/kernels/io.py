@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels import checkpoint_files, checkpoint_restore
-from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
+from sparkflow_runtime.kernels.registry import Function, Node, bound, on_host
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.errors import InvalidArgumentError, class_of
 from sparkflow_runtime.wire.tensor_proto import as_bytes
@@ -77,12 +77,12 @@ def _merge(node: Node) -> Function:
     return run
 
 
-@kernel("ShardedFilename")
+@on_host("ShardedFilename")
 def _sharded_filename(xp: Any, basename: Any, shard: Any, num_shards: Any) -> np.ndarray:
     return _string(f"{_text(basename)}-{int(shard):05d}-of-{int(num_shards):05d}")
 
 
-@kernel("StringJoin")
+@on_host("StringJoin")
 def _string_join(xp: Any, *inputs: Any, separator: str = "") -> np.ndarray:
     """Element by element; scalars go with every element."""
     arrays = np.broadcast_arrays(*[np.asarray(x, object) for x in inputs])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.host import host
-from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
+from sparkflow_runtime.kernels.registry import Function, Node, bound, on_host
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _log = logging.getLogger("sparkflow")
@@ -59,7 +59,7 @@ def shown(array: Any, summarize: int, indent: int = 0) -> str:
     return f"[{gap.join(parts)}]"
 
 
-@kernel("StringFormat")
+@on_host("StringFormat")
 def _string_format(xp: Any, *inputs: Any, template: Any, placeholder: Any, summarize: int = 3) -> Any:
     text, mark = (v.decode() if isinstance(v, bytes) else v for v in (template, placeholder))
     parts = text.split(mark)

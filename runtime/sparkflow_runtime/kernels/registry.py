@@ -4,7 +4,8 @@ Three kinds, by what the kernel needs to know:
 
 - `kernel("Exp")(lambda xp, x: xp.exp(x))`: a pure function of arrays; `xp` is numpy or cupy, keyword-only parameters
 are the
-  node's attributes of the same names. It returns the output, or a sequence of outputs when `multi` is set.
+  node's attributes of the same names. It returns the output, or a sequence of outputs when `multi` is set. One that
+  works on the host alone, as all of strings do, is registered by `on_host` instead.
 - `bound("Assign", refs=(0,))(factory)`: `factory(node)` runs once when a plan is compiled and returns the function that
   every step calls with the input arrays: for kernels that keep state, draw random numbers, or look at their node.
 - `asynchronous("QueueDequeueV2")(factory)`: the function that `factory(node)` returns is called with `(step, done,
@@ -187,6 +188,9 @@ def kernel(
         return fn
 
     return register
+
+
+on_host = partial(kernel, devices=("CPU",))
 
 
 def _keyword_only(fn: Function) -> tuple[str, ...]:

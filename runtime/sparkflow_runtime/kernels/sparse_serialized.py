@@ -9,7 +9,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from sparkflow_runtime.kernels.host import host
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.registry import on_host
 from sparkflow_runtime.kernels.strings import texts
 from sparkflow_runtime.wire.dtypes import DType, as_dtype, string
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -63,14 +63,14 @@ def _checked(op: str, indices: Any, values: Any, shape: Any) -> tuple[np.ndarray
     return found
 
 
-@kernel("SerializeSparse")
+@on_host("SerializeSparse")
 def _serialize(xp: Any, indices: Any, values: Any, shape: Any, *, T: DType, out_type: DType = string) -> Any:
     out = np.empty(3, object)
     out[:] = _three(*_checked("SerializeSparse", indices, values, shape), T)
     return out
 
 
-@kernel("SerializeManySparse")
+@on_host("SerializeManySparse")
 def _serialize_many(xp: Any, indices: Any, values: Any, shape: Any, *, T: DType, out_type: DType = string) -> Any:
     places, elements, dims = _checked("SerializeManySparse", indices, values, shape)
     if len(dims) < 2:
@@ -89,7 +89,7 @@ def _serialize_many(xp: Any, indices: Any, values: Any, shape: Any, *, T: DType,
     return out
 
 
-@kernel("DeserializeManySparse", multi=True)
+@on_host("DeserializeManySparse", multi=True)
 def _deserialize_many(xp: Any, serialized: Any, *, dtype: DType) -> Any:
     rows = texts(serialized)
     if rows.ndim != 2 or rows.shape[1] != 3:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels import text_loops
 from sparkflow_runtime.kernels.host import host, ints
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.registry import on_host
 from sparkflow_runtime.records.fingerprints import fingerprints_of
 from sparkflow_runtime.records.murmur_hashes import murmur_hashes_of
 from sparkflow_runtime.records.sip_hashes import sip_hashes_of
@@ -37,21 +37,21 @@ def each(x: Any, function: Callable[[bytes], Any], dtype: Any = object) -> np.nd
     return np.fromiter(map(function, array.reshape(-1).tolist()), dtype, array.size).reshape(array.shape)
 
 
-kernel("StringStrip")(lambda xp, x: each(x, bytes.strip))
+on_host("StringStrip")(lambda xp, x: each(x, bytes.strip))
 
 
 def _cased(op: str, of_bytes: Callable[[bytes], bytes], of_text: Callable[[str], str]) -> None:
     def run(xp: Any, x: Any, *, encoding: str = "") -> Any:
         return each(x, of_bytes if not encoding else lambda s: of_text(s.decode()).encode())
 
-    kernel(op)(run)
+    on_host(op)(run)
 
 
 _cased("StringLower", bytes.lower, str.lower)
 _cased("StringUpper", bytes.upper, str.upper)
 
 
-@kernel("StringLength")
+@on_host("StringLength")
 def _length(xp: Any, x: Any, *, unit: str = "BYTE") -> Any:
     return each(x, len if unit == "BYTE" else lambda s: len(s.decode(errors="replace")), np.int32)
 
@@ -59,12 +59,12 @@ def _length(xp: Any, x: Any, *, unit: str = "BYTE") -> Any:
 # ---------------------------------------------------------------------- bytes
 
 
-@kernel("EncodeBase64")
+@on_host("EncodeBase64")
 def _encode(xp: Any, x: Any, *, pad: bool = False) -> Any:
     return each(x, lambda s: base64.urlsafe_b64encode(s) if pad else base64.urlsafe_b64encode(s).rstrip(b"="))
 
 
-@kernel("DecodeBase64")
+@on_host("DecodeBase64")
 def _decode(xp: Any, x: Any) -> Any:
     def one(s: bytes) -> bytes:
         try:
@@ -79,7 +79,7 @@ def _decode(xp: Any, x: Any) -> Any:
     return each(x, one)
 
 
-@kernel("DecodeRaw")
+@on_host("DecodeRaw")
 def _decode_raw(xp: Any, x: Any, *, out_type: DType, little_endian: bool = True) -> Any:
     array = texts(x)
     lengths = {len(s) for s in array.reshape(-1)}
@@ -120,7 +120,7 @@ def number(text: bytes, dtype: DType) -> Any:
         ) from None
 
 
-@kernel("StringToNumber")
+@on_host("StringToNumber")
 def _to_number(xp: Any, x: Any, *, out_type: DType) -> Any:
     array = texts(x)
     found, odd = text_loops.wholes(array) if out_type.is_integer else text_loops.reals(array)
@@ -143,7 +143,7 @@ def _left_over(flat: list[bytes], dtype: DType) -> Any:
     return [number(s, dtype) for s in flat]  # one of them is none: which one?
 
 
-@kernel("AsString")
+@on_host("AsString")
 def _as_string(
     xp: Any, x: Any, *, precision: int = -1, scientific: bool = False, shortest: bool = False, width: int = -1,
     fill: str = "",
@@ -174,17 +174,17 @@ def _bucket(found: np.ndarray, count: int) -> np.ndarray:
     return (found % np.uint64(count)).astype(np.int64)
 
 
-@kernel("StringToHashBucketFast")
+@on_host("StringToHashBucketFast")
 def _fast(xp: Any, x: Any, *, num_buckets: int) -> Any:
     return _bucket(fingerprints_of(texts(x)), num_buckets)
 
 
-@kernel("StringToHashBucket")
+@on_host("StringToHashBucket")
 def _legacy(xp: Any, x: Any, *, num_buckets: int) -> Any:
     return _bucket(murmur_hashes_of(texts(x)), num_buckets)
 
 
-@kernel("StringToHashBucketStrong")
+@on_host("StringToHashBucketStrong")
 def _strong(xp: Any, x: Any, *, num_buckets: int, key: Any) -> Any:
     if len(key) != 2:
         raise InvalidArgumentError(f"Key must have 2 elements, got {list(key)}")
@@ -194,7 +194,7 @@ def _strong(xp: Any, x: Any, *, num_buckets: int, key: Any) -> Any:
 # ---------------------------------------------------------------------- parts
 
 
-@kernel("Substr")
+@on_host("Substr")
 def _substr(xp: Any, x: Any, pos: Any, length: Any, *, unit: str = "BYTE") -> Any:
     alike = _like_parts(texts(x), pos, length) if unit == "BYTE" else None
     if alike is not None:
@@ -251,7 +251,7 @@ def _indexed(values: np.ndarray, counts: np.ndarray) -> Any:
     return indices, values, np.array([len(counts), counts.max(initial=0)], np.int64)
 
 
-@kernel("StringSplit", multi=True)
+@on_host("StringSplit", multi=True)
 def _split(xp: Any, x: Any, delimiter: Any, *, skip_empty: bool = True) -> Any:
     """At every character of the delimiter; between all characters where it is empty."""
     cut, flat = as_bytes(texts(delimiter).item()), texts(x).reshape(-1).tolist()
@@ -275,7 +275,7 @@ def _split_at(flat: list[bytes], cut: bytes) -> Any:
     return _indexed(values, pieces - empty)
 
 
-@kernel("StringSplitV2", multi=True)
+@on_host("StringSplitV2", multi=True)
 def _split_v2(xp: Any, x: Any, sep: Any, *, maxsplit: int = -1) -> Any:
     cut = as_bytes(texts(sep).item())
     flat = texts(x).reshape(-1).tolist()
@@ -285,7 +285,7 @@ def _split_v2(xp: Any, x: Any, sep: Any, *, maxsplit: int = -1) -> Any:
     return _sparse(rows)
 
 
-@kernel("ReduceJoin")
+@on_host("ReduceJoin")
 def _reduce_join(xp: Any, x: Any, axes: Any, *, keep_dims: bool = False, separator: Any = "") -> Any:
     array, order = texts(x), [a % max(1, texts(x).ndim) for a in ints(axes)]
     if len(set(order)) < len(order) or any(not -array.ndim <= a < array.ndim for a in ints(axes)):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.host import host, one_int
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.registry import on_host
 from sparkflow_runtime.kernels.strings import each, texts
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -19,7 +19,7 @@ def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-@kernel("UnicodeTranscode")
+@on_host("UnicodeTranscode")
 def _transcode(
     xp: Any, x: Any, *, input_encoding: Any, output_encoding: Any, errors: Any = "replace",
     replacement_char: int = 65533, replace_control_characters: bool = False,
@@ -48,7 +48,7 @@ def _joined(parts: list[bytes], between: bytes) -> bytes:
     return between.join(parts[first:])
 
 
-@kernel("UnsortedSegmentJoin")
+@on_host("UnsortedSegmentJoin")
 def _join(xp: Any, x: Any, ids: Any, count: Any, *, separator: Any = "") -> Any:
     strings, owners, total = texts(x), host(ids), one_int(count)
     if strings.shape[: owners.ndim] != owners.shape or total < 0:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.registry import on_host
 from sparkflow_runtime.kernels.strings import texts
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.tensor_proto import as_bytes
 
 
-@kernel("StringNGrams", multi=True)
+@on_host("StringNGrams", multi=True)
 def _ngrams(
     xp: Any, data: Any, data_splits: Any, *, separator: Any, ngram_widths: Sequence[int], left_pad: Any, right_pad: Any,
     pad_width: int, preserve_short_sequences: bool,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.regex_patterns import compiled
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.registry import on_host
 from sparkflow_runtime.kernels.strings import each, texts
 from sparkflow_runtime.wire.tensor_proto import as_bytes
 
@@ -28,19 +28,19 @@ def _matched(x: Any, pattern: Any) -> Any:
     return each(x, lambda s: found.fullmatch(_text(s)) is not None, np.bool_)
 
 
-kernel("RegexFullMatch")(lambda xp, x, pattern: _matched(x, texts(pattern).item()))
-kernel("StaticRegexFullMatch")(lambda xp, x, *, pattern: _matched(x, pattern))
+on_host("RegexFullMatch")(lambda xp, x, pattern: _matched(x, texts(pattern).item()))
+on_host("StaticRegexFullMatch")(lambda xp, x, *, pattern: _matched(x, pattern))
 
 
 # ---------------------------------------------------------------------- rewriting
 
 
-@kernel("RegexReplace")
+@on_host("RegexReplace")
 def _regex_replace(xp: Any, x: Any, pattern: Any, rewrite: Any, *, replace_global: bool = True) -> Any:
     return _replaced(x, texts(pattern).item(), texts(rewrite).item(), replace_global)
 
 
-@kernel("StaticRegexReplace")
+@on_host("StaticRegexReplace")
 def _static_replace(xp: Any, x: Any, *, pattern: Any, rewrite: Any, replace_global: bool = True) -> Any:
     return _replaced(x, pattern, rewrite, replace_global)
 

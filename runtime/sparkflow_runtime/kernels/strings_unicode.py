@@ -11,7 +11,7 @@ import numpy as np
 from google.protobuf import json_format
 
 from sparkflow_runtime.kernels.host import host
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.registry import on_host
 from sparkflow_runtime.kernels.strings import each, texts
 from sparkflow_runtime.wire.dtypes import DType, int64
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -77,7 +77,7 @@ def _decoded(
     return splits, values, offsets
 
 
-@kernel("UnicodeDecode", multi=True)
+@on_host("UnicodeDecode", multi=True)
 def _decode(
     xp: Any, x: Any, *, input_encoding: Any, errors: Any = "replace", replacement_char: int = 65533,
     replace_control_characters: bool = False, Tsplits: DType = int64,
@@ -86,7 +86,7 @@ def _decode(
     return [np.array(found[0], Tsplits.np), np.array(found[1], np.int32)]
 
 
-@kernel("UnicodeDecodeWithOffsets", multi=True)
+@on_host("UnicodeDecodeWithOffsets", multi=True)
 def _decode_with_offsets(
     xp: Any, x: Any, *, input_encoding: Any, errors: Any = "replace", replacement_char: int = 65533,
     replace_control_characters: bool = False, Tsplits: DType = int64,
@@ -101,7 +101,7 @@ def _is_character(point: int) -> bool:
     return 0 <= point <= 0x10FFFF and not 0xD800 <= point <= 0xDFFF
 
 
-@kernel("UnicodeEncode")
+@on_host("UnicodeEncode")
 def _encode(
     xp: Any, values: Any, splits: Any, *, output_encoding: Any, errors: Any = "replace", replacement_char: int = 65533
 ) -> Any:
@@ -127,7 +127,7 @@ def _encode(
     return out
 
 
-@kernel("DecodeJSONExample")
+@on_host("DecodeJSONExample")
 def _decode_json(xp: Any, x: Any) -> Any:
     def one(text: bytes) -> bytes:
         try:

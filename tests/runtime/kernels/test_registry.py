@@ -27,3 +27,10 @@ def test_a_row_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_looked_up", lambda op: (looked.append(op), look_up(op))[1])
     assert not registry.is_stateful("Add") and registry.ref_positions("Add") == frozenset()
     assert looked == ["Add"]
+
+
+@pytest.mark.parametrize("op", ["StringJoin", "RegexReplace", "DecodePng", "SerializeTensor", "ParseExample"])
+def test_what_no_gpu_can_hold_is_for_the_cpu_alone(op: str) -> None:
+    assert registry.find(op, "CPU").op == op and not registry.has_kernel(op, "GPU")
+    with pytest.raises(UnimplementedError, match=r"no kernel for device type 'GPU'; it has one for \['CPU'\]"):
+        registry.find(op, "GPU")
