@@ -12,6 +12,7 @@ from sparkflow_runtime.resources.accumulators import (
     SparseAccumulator,
     Together,
     add_parts,
+    merged,
 )
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, InvalidArgumentError
@@ -200,11 +201,27 @@ def test_the_order_of_arrival_does_not_show_in_sparse_sums(width):
         results.add(b"".join(o.tobytes() for o in Taken(acc, 4).outputs))
     assert len(results) == 1
     indices, values, _ = Taken(filled(grads, width), 4).outputs
-    want, count = np.zeros((50, width)), np.zeros(50)
-    for ids, rows in grads:
-        np.add.at(want, ids, rows)
-        count[np.unique(ids)] += 1
-    np.testing.assert_allclose(values, (want / count[:, None])[indices], rtol=1e-3, atol=1e-2)
+    want = np.zeros((50, width))
+    firsts = [list(dict.fromkeys(ids.tolist())) for ids, _ in grads]
+    for (ids, rows), first, by in zip(grads, firsts, merged(firsts)):
+        over = dict(zip(first, by))
+        np.add.at(want, ids, rows / np.array([over[i] for i in ids.tolist()])[:, None])
+    np.testing.assert_allclose(values, want[indices], rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("reduction", ["MEAN", "SUM"])
+def test_rows_that_ascend_are_averaged_and_others_as_they_meet(reduction):
+    given = [([1, 4, 6], [2, 4, 6]), ([1, 6], [4, 2]), ([4], [8])]
+    mean = reduction == "MEAN"
+    for order, want in (
+        (slice(None), {1: 3, 4: 6, 6: 4}),  # each index has its mean
+        (slice(None, None, -1), {1: 6, 4: 12, 6: 4}),  # [6, 4, 1], [6, 1], [4]: only the first rows meet
+    ):
+        acc = sparse((10, 1), reduction)
+        for rank, (ids, rows) in enumerate(given):
+            add_rows(acc, 0, ids[order], rows[order], rank, (10, 1))
+        indices, values, _ = Taken(acc, 3).outputs
+        assert dict(zip(indices.tolist(), values.ravel().tolist())) == (want if mean else {1: 6, 4: 12, 6: 8})
 
 
 def filled(grads, width):

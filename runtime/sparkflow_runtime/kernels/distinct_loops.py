@@ -11,6 +11,7 @@ from sparkflow_runtime.kernels.compiled import compiled
 from sparkflow_runtime.kernels.row_loops import FLOATS, rows_at
 from sparkflow_runtime.kernels.sorting import unique_parts
 from sparkflow_runtime.kernels.sum_loops import sum_rows
+from sparkflow_runtime.resources.accumulators import merged
 
 Array = Any
 _U = "uint64[::1]"
@@ -99,7 +100,46 @@ def _(
             rows_at(memory, target, count, width, width)[...] = sum_rows(np, rows, mine, count)
 
 
-@compiled([f"void({item}[::1], {', '.join([_U] * 10)}, int64)" for item in FLOATS])
+def _meet(numbers: Array, starts: Array, ends: Array, room: Array) -> None:
+    """Over how many rows the mean of each row is, of givers with these numbers (resources.accumulators.merged), one
+    giver's after the other's at the beginning of `room`, whose size is six times theirs."""
+    size = room.shape[0] // 6
+    by, counts = room[:size], room[size : 2 * size]
+    ids, of = (
+        room[2 * size : 3 * size],
+        room[3 * size : 4 * size],
+    )  # as they lie in the average; the number of each mean
+    next_ids, next_of = room[4 * size : 5 * size], room[5 * size : 6 * size]
+    means, length, made, row = _ZERO, _ZERO, _ZERO, _ZERO
+    for g in range(starts.shape[0]):
+        i, made = _ZERO, _ZERO
+        for j in range(starts[g], ends[g]):
+            number = numbers[j]
+            while i < length and ids[i] < number:
+                next_ids[made], next_of[made] = ids[i], of[i]
+                made += _ONE
+                i += _ONE
+            next_ids[made] = number
+            if i < length and ids[i] == number:
+                next_of[made] = of[i]
+                counts[of[i]] += _ONE
+                i += _ONE
+            else:
+                next_of[made], counts[means] = means, _ONE
+                means += _ONE
+            by[row] = next_of[made]
+            made += _ONE
+            row += _ONE
+        while i < length:
+            next_ids[made], next_of[made] = ids[i], of[i]
+            made += _ONE
+            i += _ONE
+        length, ids, of, next_ids, next_of = made, next_ids, next_of, ids, of
+    for k in range(row):
+        by[k] = counts[by[k]]
+
+
+@compiled([f"void({item}[::1], {', '.join([_U] * 10)}, int64)" for item in FLOATS], parts=[_meet])
 def merge_rows(
     memory: Array,
     widths: Array,
@@ -114,24 +154,35 @@ def merge_rows(
     heads: Array,
     mean: int,
 ) -> None:
-    """Of each table the rows that several give, added up by id in the order of the givers. With `mean`, divided by how
-    many gave that row.
+    """Of each table the rows that several give, added up by id in the order of the givers. With `mean` they are the
+    average of a SparseAccumulator: divided by how many gave that row, where the ids of each giver ascend, and otherwise
+    each by as many as it meets.
 
     Giver g of table t has the ids from starts[t * givers + g] to ends[t * givers + g] of `numbers` (all memory, as
     uint64), none twice, and their rows from position at[t * givers + g] on. distinct and counts are as number_ids gives
     them; the sums lie side by side from position sums[t] on to sums[t + 1], and sums[0] is given. times: room as for
-    the distinct ids; heads: room for a hash table, of at least 16 and four times the most ids of a table.
+    the distinct ids; heads: of the size that `room_to_merge` says.
     """
     tables, begin = widths.shape[0], _ZERO
     givers = at.shape[0] // max(tables, 1)
     for t in range(tables):
         width, total, given = widths[t], sums[t], _ZERO
+        ascend = True
         for g in range(t * givers, (t + 1) * givers):
             given += ends[g] - starts[g]
+            above = _ZERO
+            for i in range(starts[g], ends[g]):
+                ascend &= numbers[i] >= above
+                above = numbers[i] + _ONE
         count, mask = _ZERO, _FEWEST
         while mask < _TWO * given:
             mask = _TWO * mask + _ONE
         heads[: np.int64(mask) + 1] = _ZERO
+        apart = mean != 0 and not ascend
+        room = heads[np.int64(mask) + 1 :][: np.int64(given) * 6]
+        if apart:
+            _meet(numbers, starts[t * givers : (t + 1) * givers], ends[t * givers : (t + 1) * givers], room)
+        row = _ZERO
         for g in range(t * givers, (t + 1) * givers):
             source = at[g]
             for i in range(starts[g], ends[g]):
@@ -139,28 +190,43 @@ def merge_rows(
                 h = ((number * _SPREAD) >> _HIGH) & mask
                 while heads[h] != _ZERO and distinct[begin + heads[h] - _ONE] != number:
                     h = (h + _ONE) & mask
-                if heads[h] == _ZERO:
+                new = heads[h] == _ZERO
+                if new:
                     distinct[begin + count] = number
-                    times[begin + count] = _ONE
-                    target = total + count * width
+                    times[begin + count] = _ZERO
                     count += _ONE
                     heads[h] = count
+                place = heads[h] - _ONE
+                times[begin + place] += _ONE
+                target = total + place * width
+                if apart and room[row] > _ONE:
+                    by = memory.dtype.type(room[row])
+                    if new:
+                        for k in range(width):
+                            memory[target + k] = memory[source + k] / by
+                    else:
+                        for k in range(width):
+                            memory[target + k] += memory[source + k] / by
+                elif new:
                     for k in range(width):
                         memory[target + k] = memory[source + k]
                 else:
-                    place = heads[h] - _ONE
-                    times[begin + place] += _ONE
-                    target = total + place * width
                     for k in range(width):
                         memory[target + k] += memory[source + k]
                 source += width
-        if mean:
+                row += _ONE
+        if mean != 0 and ascend:
             for place in range(count):
                 target, by = total + place * width, memory.dtype.type(times[begin + place])
                 for k in range(width):
                     memory[target + k] /= by
         counts[t], sums[t + 1] = count, total + count * width
         begin += count
+
+
+def room_to_merge(most: int) -> int:
+    """Of `heads` in merge_rows: a hash table, and room to find what meets; most: ids that a table is given."""
+    return max(16, 4 * most) + 6 * most
 
 
 @merge_rows.otherwise
@@ -182,11 +248,15 @@ def _(
     widths, starts, ends, at, sums = (a.view(np.int64) for a in (widths, starts, ends, at, sums))
     for t, width in enumerate(widths.tolist()):
         mine = range(t * givers, (t + 1) * givers)
-        ids = np.concatenate([numbers[starts[g] : ends[g]] for g in mine])
-        values, positions, touched = unique_parts(np, ids)
+        lists = [numbers[starts[g] : ends[g]] for g in mine]
+        values, positions, touched = unique_parts(np, np.concatenate(lists))
         rows = [rows_at(memory, int(at[g]), int(ends[g] - starts[g]), width, width) for g in mine]
+        ascend = all((ids[1:] > ids[:-1]).all() for ids in lists)
+        if mean and not ascend:
+            over = merged([ids.tolist() for ids in lists])
+            rows = [part / np.array(by, memory.dtype)[:, None] for part, by in zip(rows, over)]
         total = _added(rows, positions, values.size, width, memory.dtype)
-        if mean:
+        if mean and ascend:
             total /= touched.astype(memory.dtype)[:, None]
         counts[t], distinct[begin : begin + values.size] = values.size, values
         if total.size:

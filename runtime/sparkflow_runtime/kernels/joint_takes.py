@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparkflow_runtime.kernels.crew import crew, table_of
-from sparkflow_runtime.kernels.distinct_loops import merge_rows
+from sparkflow_runtime.kernels.distinct_loops import merge_rows, room_to_merge
 from sparkflow_runtime.kernels.distinct_rows import Parts, SplitRows
 from sparkflow_runtime.kernels.memory import memory, position, positions
 from sparkflow_runtime.kernels.parallel import filling
@@ -147,7 +147,7 @@ class _Merge:
         self._distinct, times = np.empty((2, int(each.sum())), np.uint64)
         self._sums[0] = position(self._rows)
         who = givers.widths, memory(_NUMBERS), givers.starts, givers.ends, givers.at
-        heads = np.empty(max(16, 4 * int(each.max())), np.uint64)
+        heads = np.empty(room_to_merge(int(each.max())), np.uint64)
         self.arguments = memory(dtype), *who, self._sums, self._distinct, self._counts, times, heads, int(mean)
 
     @property

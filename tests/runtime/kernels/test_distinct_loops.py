@@ -14,6 +14,7 @@ from sparkflow_runtime.kernels.compiled import Compiled
 from sparkflow_runtime.kernels.memory import memory, position
 from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
 from sparkflow_runtime.kernels.sorting import unique_parts
+from sparkflow_runtime.resources.accumulators import merged
 
 COUNTS, WIDTHS, ROWS = [9, 0, 40, 1], [4, 3, 1, 5], 12
 
@@ -89,13 +90,16 @@ def test_sum_to_distinct(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("mean", [0, 1])
-def test_merge_rows(dtype: str, mean: int) -> None:
-    """Three givers for two tables; one gives nothing."""
+@pytest.mark.parametrize("order", ["ascending", "any", "alike"])
+def test_merge_rows(dtype: str, mean: int, order: str) -> None:
+    """Givers for two tables; one gives nothing."""
     rng, widths = np.random.default_rng(2), [3, 1]
-    given = [
-        [(rng.permutation(ROWS)[:n], rng.standard_normal((n, width)).astype(dtype)) for n in (7, 0, 9)]
-        for width in widths
-    ]
+    given = []
+    for width in widths:
+        lists = [rng.permutation(ROWS)[:n] for n in (7, 0, 9, 12)]
+        if order != "any":
+            lists = [np.sort(ids) if order == "ascending" else lists[-1][: len(ids)] for ids in lists]
+        given.append([(ids, rng.standard_normal((len(ids), width)).astype(dtype)) for ids in lists])
     pairs = [pair for mine in given for pair in mine]
     ids, starts = np.concatenate([i for i, _ in pairs]), np.cumsum([0, *(len(i) for i, _ in pairs)])
     results = []
@@ -106,7 +110,8 @@ def test_merge_rows(dtype: str, mean: int) -> None:
         at = [position(values) for _, values in pairs]
         begins = unsigned(starts) + np.uint64(position(ids))
         first = unsigned(widths), memory(np.dtype(np.uint64)), begins[:-1], begins[1:], unsigned(at)
-        merge_rows(memory(out.dtype), *first, sums, distinct, counts, times, np.ones(256, np.uint64), mean)
+        heads = np.ones(distinct_loops.room_to_merge(28), np.uint64)
+        merge_rows(memory(out.dtype), *first, sums, distinct, counts, times, heads, mean)
         begins = (sums - sums[0]).tolist()
         sizes = zip(begins, begins[1:], widths)
         rows = [out[a:b].reshape(-1, width) for a, b, width in sizes]
@@ -115,12 +120,17 @@ def test_merge_rows(dtype: str, mean: int) -> None:
     for mine, machine, plain in zip(given, *results):
         assert machine[0].tobytes() == plain[0].tobytes()
         np.testing.assert_array_equal(machine[1], plain[1])
+        over = merged([i.tolist() for i, _ in mine])
         for row, number in zip(*machine):
-            addends = [values[np.flatnonzero(i == number)[0]] for i, values in mine if number in i]
-            total = addends[0].copy()
-            for addend in addends[1:]:
-                total += addend
-            assert row.tobytes() == (total / total.dtype.type(len(addends)) if mean else total).tobytes()
+            places = [(g, int(np.flatnonzero(i == number)[0])) for g, (i, _) in enumerate(mine) if number in i]
+            addends, by = [mine[g][1][i] for g, i in places], [over[g][i] for g, i in places]
+            if order != "any":
+                assert by == [len(addends)] * len(addends)
+            apart = mean and order != "ascending"
+            total = addends[0] / np.dtype(dtype).type(by[0]) if apart else addends[0].copy()
+            for addend, count in zip(addends[1:], by[1:]):
+                total += addend / np.dtype(dtype).type(count) if apart else addend
+            assert row.tobytes() == (total / total.dtype.type(len(addends)) if mean and not apart else total).tobytes()
 
 
 OF, SIZES = [0, 2, 1, 2, 3], [ROWS, ROWS, 1, ROWS, ROWS]
