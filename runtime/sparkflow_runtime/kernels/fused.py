@@ -123,9 +123,14 @@ class Ending:
         self._ends = nn_loops.limits(activation, np.float32) if activation != "Tanh" else None
         norm_loops.prepare_shifts()
 
+    @staticmethod
+    def fits(bias: Any, columns: int, dtype: Any) -> bool:
+        """Whether it is a bias for each column."""
+        return bias.shape == (columns,) and bias.dtype == dtype
+
     def __call__(self, out: Any, bias: Any) -> bool:
-        """False, and nothing done, where the bias is not one for each column."""
-        if bias.shape != out.shape[-1:] or bias.dtype != out.dtype:
+        """False, and nothing done, where the bias does not fit."""
+        if not self.fits(bias, out.shape[-1], out.dtype):
             return False
         if self._xp is np and out.size >= _ONE_PASS and out.flags.c_contiguous:
             rows = out.reshape(-1, out.shape[-1])

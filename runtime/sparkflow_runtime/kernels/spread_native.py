@@ -101,7 +101,7 @@ def forward(
 
 
 def pack(dz: int, step: int, height: int, pairs: int, into: int) -> int:
-    """dz with two vectors of columns after another."""
+    """dz by pairs of vectors of columns, one pair after the other."""
     for pair in range(pairs):
         for i in range(height):
             source = dz + i * step + pair * _PAIR

@@ -6,8 +6,10 @@ of the weights and the sums of the rows' gradients come from the sums of the pro
 distinct row, once for both. Of 26 tables of 16 columns, whose ids are half distinct, that is 0.6 of what BLAS takes for
 the three products, and the matrix and its gradient are not written (master/passes/spread_products.py finds them).
 
-Sums are rounded otherwise than BLAS rounds them, with errors as small; who computes them is settled as `Settled` says,
-and by the ids of a batch: where too few of them repeat, the matrix is made, and multiplied as ever.
+Sums are rounded otherwise than BLAS rounds them. Their errors are as small, but for an id that fills a batch, whose
+rows are added up one by one: of 8,192 of them the gradient's is 2e-6 of it instead of 4e-7. Who computes them is
+settled as `Settled` says, and by the ids of a batch: where too little is saved, the matrix is made, and multiplied as
+ever.
 """
 
 from __future__ import annotations
@@ -43,7 +45,10 @@ from sparkflow_runtime.kernels.spread_rows import GIVEN, begins_of, check_others
 from sparkflow_runtime.kernels.updates import even_ranges
 
 Array = Any
-_AROUND = 2.4  # for each row of a batch and table as many numbers of a row could be multiplied, in all three products
+# What the way costs besides, as numbers that could be multiplied by a column: so many for each row of a batch and each
+# table (adding up what the rows get, and the gradient over places), and some for the calls. Fitted to 814 shapes.
+_AROUND, _WORTH = 2.4, 8e5
+_FORWARD, _BACKWARD, _PACK = range(3)  # of the functions
 _SLICES = 8  # of vectors of columns, for the crew
 _NOTHING = np.empty((0, 0), np.float32)
 _MODULE = "sparkflow_runtime.kernels.spread_native"
@@ -71,7 +76,7 @@ def _in_one_piece(array: Array) -> bool:
 
 
 def _whole(w: Array, columns: int) -> Array:
-    """w with so many columns; what the new ones hold is of no matter but for NaN's sake."""
+    """w with so many columns, the new ones of zeros."""
     if w.shape[1] == columns and _in_one_piece(w):
         return w
     made = np.zeros((len(w), columns), w.dtype)
@@ -120,25 +125,33 @@ class _Rows:
         check_others(others, height)
         if not products.functions or w.ndim != 2 or any(a.dtype != np.float32 for a in (w, *others)):
             return None
-        widths = [o.shape[1] for o in others]
-        if self._seen is None or self._seen[0] != widths:
-            self._seen = widths, *begins_of([*self._widths.tolist(), *widths], self._order)
-        _, begins, wide = self._seen
+        widths, known = [o.shape[1] for o in others], self._seen
+        if known is None or known[0] != widths:
+            known = self._seen = widths, *begins_of([*self._widths.tolist(), *widths], self._order)
+        _, begins, wide = known
         if w.shape[0] != wide or not w.size or not height:
+            return None
+        if not self._pays(height, [counts for _, counts, *_ in given], w.shape[1]):
             return None
         tables, held = np.zeros((len(self._widths), WORDS), np.int64), []
         tables[:, WIDTH] = self._widths
         for source, (flat, counts, places, sizes) in zip(self.sources, given):
             first, start, _ = source.located(height, flat, counts, sizes)
-            if flat.dtype != np.float32 or not _in_one_piece(flat) or places.dtype != np.int64:
+            if flat.dtype != np.float32 or places.dtype != np.int64 or places.size != sizes.sum():
+                return None
+            if not _in_one_piece(flat) or not _in_one_piece(places):
                 return None
             held += [flat, places]
             tables[source.which, ROWS] = first * 4 + address(flat)
             tables[source.which, PLACES] = start.view(np.int64) * 8 + address(places)
             tables[source.which, COUNT] = counts[source.mine]
-        found = _Batch(tables, height, np.array(begins[: len(tables)]), list(zip(begins[len(tables) :], others)), held)
-        work = found.numbers.sum() + _AROUND * height * len(tables)
-        return found if work < height * self._widths.sum() else None
+        return _Batch(tables, height, np.array(begins[: len(tables)]), list(zip(begins[len(tables) :], others)), held)
+
+    def _pays(self, height: int, counts: Sequence[Array], columns: int) -> bool:
+        """counts: of the distinct rows, of each source."""
+        distinct = sum(int(self._widths[s.which] @ mine[s.mine]) for s, mine in zip(self.sources, counts))
+        saved = height * (int(self._widths.sum()) - _AROUND * len(self._widths)) - distinct
+        return saved * columns >= _WORTH
 
     def members(self, begins: list[int], sums: Sequence[_Sum]) -> list[list[int]] | None:
         """Of each sum its tables' numbers, found by their columns. None where one of them is not a table of that source
@@ -170,7 +183,7 @@ def _multiply(batch: _Batch, w: Array) -> Array:
     slices = [(a, b) for a, b in pairwise(ends) if b > a]
     about = address(batch.tables), len(batch.tables), batch.height, step
     rooms = _rooms(len(slices), (batch.height + 2 * most) * vector)
-    _shared(0, [(*about, a, b, address(z), int(bool(begun)), room, most) for (a, b), room in zip(slices, rooms)])
+    _shared(_FORWARD, [(*about, a, b, address(z), int(bool(begun)), room, most) for (a, b), room in zip(slices, rooms)])
     return z if z.shape[1] == columns else np.ascontiguousarray(z[:, :columns])
 
 
@@ -182,7 +195,7 @@ def _gradients(batch: _Batch, dz: Array, w: Array) -> Array:
     dw, packed = np.empty_like(wide), np.empty(whole.size, np.float32)
     for at, other in batch.beside:
         dw[at : at + other.shape[1], :columns] = product(other.T, dz)
-    products.functions[2](address(whole), step, batch.height, vectors, address(packed))
+    products.functions[_PACK](address(whole), step, batch.height, vectors, address(packed))
     batch.tables[:, WEIGHTS] = batch.begins * step + address(wide)
     batch.tables[:, GRADIENT] = batch.begins * step + address(dw)
     most, widest = batch.most, -(-int(batch.tables[:, WIDTH].max()) // TURNED) * TURNED
@@ -190,7 +203,9 @@ def _gradients(batch: _Batch, dz: Array, w: Array) -> Array:
     ranges = even_ranges(batch.numbers) if mates else [(0, len(batch.tables))]
     rooms = _rooms(len(ranges), 2 * LINE + pair + most * pair + step * widest + 4 * most * widest)
     about = batch.height, address(packed), step
-    _shared(1, [(address(batch.tables), a, b, *about, room, most, widest) for (a, b), room in zip(ranges, rooms)])
+    _shared(
+        _BACKWARD, [(address(batch.tables), a, b, *about, room, most, widest) for (a, b), room in zip(ranges, rooms)]
+    )
     return dw if step == 4 * columns else np.ascontiguousarray(dw[:, :columns])
 
 
@@ -208,11 +223,14 @@ def _spread_matmul(node: Node) -> Callable[..., Sequence[Array]]:
 
     def run(*inputs: Array) -> Sequence[Array]:
         rest = inputs[rows.count :]
-        batch = rows.batch(inputs, rest[weights])
+        w = rest[weights]
+        fits = w.ndim == 2 and (ending is None or ending.fits(rest[bias], w.shape[1], np.float32))
+        batch = rows.batch(inputs, w) if fits else None
         if batch is not None:
-            z = _multiply(batch, rest[weights])
-            if ending is None or ending(z, rest[bias]):
-                return [z, _NOTHING]
+            z = _multiply(batch, w)
+            if ending is not None:
+                ending(z, rest[bias])
+            return [z, _NOTHING]
         x = spread(*inputs[: rows.count])[0]
         return [whole(x, *rest), x]
 
@@ -251,9 +269,20 @@ def _spread_matmul_grad(node: Node) -> Callable[..., Sequence[Array]]:
     def members(begins: list[int]) -> list[list[int]] | None:
         """Which of the matrix's tables each sum's are; None where they are not these."""
         nonlocal known
-        if known is None or known[0] != begins:
-            known = begins, rows.members(begins, sums)
-        return known[1]
+        found = known
+        if found is None or found[0] != begins:
+            found = known = begins, rows.members(begins, sums)
+        return found[1]
+
+    spread = spread_concat(node)
+    turned_a, turned_b = (
+        find("MatMul", "CPU").factory(replace(node, op="MatMul", attrs={side: True}))
+        for side in ("transpose_a", "transpose_b")
+    )
+
+    def by_matrix(x: Array, dz: Array, w: Array, given: list[Sequence[Array]]) -> Sequence[Array]:
+        dx = turned_b(dz, w) if sums else None
+        return [turned_a(x, dz), *(one.whole(dx, *given[one.source][1:]) for one in sums)]
 
     def run(*inputs: Array) -> Sequence[Array]:
         x, dz, w = inputs[rows.count :]
@@ -264,7 +293,7 @@ def _spread_matmul_grad(node: Node) -> Callable[..., Sequence[Array]]:
         which = members(batch.begins.tolist()) if batch is not None else None
         if batch is None or which is None:
             x = x if x.size else spread(*inputs[: rows.count])[0]
-            return _by_matrix(x, dz, w, given)
+            return by_matrix(x, dz, w, given)
         found = []
         for one, mine in zip(sums, which):
             items = given[one.source][1][one.of] * one.widths
@@ -272,15 +301,5 @@ def _spread_matmul_grad(node: Node) -> Callable[..., Sequence[Array]]:
             found.append(np.empty(int(ends[-1]), np.float32))
             batch.tables[mine, SUMS] = (ends - items) * 4 + address(found[-1])
         return [_gradients(batch, dz, w), *found]
-
-    spread = spread_concat(node)
-    turned_a, turned_b = (
-        find("MatMul", "CPU").factory(replace(node, op="MatMul", attrs={side: True}))
-        for side in ("transpose_a", "transpose_b")
-    )
-
-    def _by_matrix(x: Array, dz: Array, w: Array, given: list[Sequence[Array]]) -> Sequence[Array]:
-        dx = turned_b(dz, w) if sums else None
-        return [turned_a(x, dz), *(one.whole(dx, *given[one.source][1:]) for one in sums)]
 
     return run

@@ -1,6 +1,6 @@
 """The tiles of products of spread rows (spread_native.py), in LLVM's terms: sums that stay in registers.
 
-Addresses and steps are in bytes. All inner loops are multiplications of a number, in all lanes, by a vector.
+Addresses and steps are in bytes. The loops of the two kinds of tiles multiply a number, in all lanes, by a vector.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ TILE = 14 if LANES == 16 else 12  # rows of a tile: their sums fit into the regi
 DEEP = 8 if LANES == 16 else 6  # the same of pairs of vectors
 
 
-def _tile(count: int, lanes: int, more: bool) -> Any:
-    """y = for `count` rows of x, `step` apart, their product with the vector of columns at w, whose rows are `w_step`
-    apart; more: y +="""
-    vector = Vectors(lanes)
+def _tile(count: int, wide: int, more: bool) -> Any:
+    """y = for `count` rows of x, `step` apart, their product with the vector of `wide` columns at w, whose rows are
+    `w_step` apart; more: y +="""
+    vector = Vectors(wide)
 
     def typed(typing: Any, x: Any, step: Any, length: Any, w: Any, w_step: Any, y: Any, y_step: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -81,7 +81,8 @@ def _turned_tile(count: int) -> Any:
     return intrinsic(typed)
 
 
-def _sum(builder: Any, vectors: int, to: Any, *addresses: Any) -> None:
+def _sum_at(builder: Any, vectors: int, to: Any, *addresses: Any) -> None:
+    """So many vectors from `to` on become the sums of those from the addresses on."""
     vector = Vectors(LANES)
     for at in (I64(BYTES * v) for v in range(vectors)):
         first, *others = (vector.load(builder, builder.add(a, at)) for a in addresses)
@@ -92,7 +93,7 @@ def _sum(builder: Any, vectors: int, to: Any, *addresses: Any) -> None:
 
 def _adding(typing: Any, z: Any, p: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _sum(builder, 1, args[0], *args)
+        _sum_at(builder, 1, args[0], *args)
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 2), generate
@@ -100,7 +101,7 @@ def _adding(typing: Any, z: Any, p: Any) -> Any:
 
 def _adding_two(typing: Any, z: Any, p: Any, q: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _sum(builder, 1, args[0], *args)
+        _sum_at(builder, 1, args[0], *args)
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 3), generate
@@ -108,8 +109,7 @@ def _adding_two(typing: Any, z: Any, p: Any, q: Any) -> Any:
 
 def _summing(typing: Any, to: Any, a: Any, b: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        to, *addresses = args
-        _sum(builder, 2, to, *addresses)
+        _sum_at(builder, 2, *args)
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 3), generate

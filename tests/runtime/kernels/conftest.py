@@ -38,9 +38,11 @@ def direct() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def spread_products() -> Iterator[Any]:
-    """The module, with its machine code in use."""
+    """The module, with its machine code in use, however little there is to do."""
+    known, module_of_spread_products._WORTH = module_of_spread_products._WORTH, 0
     with _in_use(module_of_spread_products.products):
         yield module_of_spread_products
+    module_of_spread_products._WORTH = known
 
 
 @contextmanager

@@ -27,12 +27,20 @@ FEEDS = ["ids:0", "dense:0"]
 class Model:
     """Tables on servers, layers on a worker."""
 
-    def __init__(self, ps: int = 1, sizes: Any = SIZES, units: int = 32, towers: int = 1, frozen: bool = False):
+    def __init__(
+        self,
+        ps: int = 1,
+        sizes: Any = SIZES,
+        units: int = 32,
+        towers: int = 1,
+        frozen: bool = False,
+        fed: Model | None = None,
+    ):
         with tf.device(tf.train.replica_device_setter(ps_tasks=ps, worker_device="/job:worker/task:0")):
             self.step = tf.train.get_or_create_global_step()
-            self.ids = tf.placeholder(tf.int64, [None, len(sizes)], "ids")
-            self.dense = tf.placeholder(tf.float32, [None, 5], "dense")
-            rows = [self.dense]
+            self.ids = fed.ids if fed else tf.placeholder(tf.int64, [None, len(sizes)], "ids")
+            self.dense = fed.dense if fed else tf.placeholder(tf.float32, [None, 5], "dense")
+            rows = self.rows = [self.dense]
             for i, (column, (count, width)) in enumerate(zip(tf.unstack(self.ids, axis=1), sizes)):
                 start = np.random.default_rng(i).standard_normal((count, width)).astype(np.float32)
                 table = tf.get_variable(f"t{i}", initializer=start, trainable=not frozen)
@@ -141,6 +149,12 @@ def test_a_gradient_that_waits_for_another_stays(graph: Any) -> None:
     assert found["_SpreadMatMul"] + found["_SpreadConcat"] == 1
 
 
+@pytest.fixture(autouse=True)
+def worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little there is to do."""
+    monkeypatch.setattr("sparkflow_runtime.kernels.spread_products._WORTH", 0)
+
+
 def config(on: bool) -> Any:
     made = tf.ConfigProto()
     made.graph_options.rewrite_options.remapping = RewriterConfig.ON if on else RewriterConfig.OFF
@@ -176,6 +190,74 @@ def test_training_is_the_same(cluster: Any, kind: str, ps: int) -> None:
                 found[on] = [np.asarray(v) for v in session.run(variables)]
     for one, other in zip(found[True], found[False], strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
+
+
+def second_factor(model: Model, w: Any, dz: Any) -> list[Any]:
+    """A product in which the matrix is what is multiplied by."""
+    return [tf.matmul(model.out, model.joined, transpose_a=True), model.out]
+
+
+def predicts_after_a_gradient(model: Model, w: Any, dz: Any) -> list[Any]:
+    read = tf.identity(w)
+    gradient = tf.matmul(model.joined, dz, transpose_a=True)
+    with tf.control_dependencies([gradient]):
+        return [tf.matmul(model.joined, read), tf.assign_sub(w, 0.01 * gradient)]
+
+
+def through_a_queue(model: Model, w: Any, dz: Any) -> list[Any]:
+    """What predicts waits for what comes out, and the gradient goes in."""
+    queue = tf.FIFOQueue(5, [tf.float32], [w.shape])
+    put = queue.enqueue([tf.matmul(model.joined, dz, transpose_a=True)])
+    return [tf.matmul(model.joined, w - queue.dequeue()), put]
+
+
+def two_that_wait_for_each_other(model: Model, w: Any, dz: Any) -> list[Any]:
+    """Each product waits for the gradient of the other's weights."""
+    with tf.variable_scope("other"):
+        other = Model(fed=model)
+    gradients = [tf.matmul(m.joined, dz, transpose_a=True) for m in (other, model)]
+    reads, products = [tf.identity(w), tf.identity(w)], []
+    for gradient, m, read in zip(gradients, (model, other), reads):
+        with tf.control_dependencies([gradient]):
+            products.append(tf.matmul(m.joined, read))
+    return [*products, *gradients]
+
+
+def a_row_besides(model: Model, w: Any, dz: Any) -> list[Any]:
+    """One that has passed an Identity on its way to the matrix."""
+    with tf.control_dependencies([model.dense]):
+        row = tf.identity(model.rows[1])
+    joined = tf.concat([model.dense, row, *model.rows[2:]], 1)
+    return [row, tf.nn.relu(tf.matmul(joined, w))]
+
+
+def a_bias_that_is_spread(model: Model, w: Any, dz: Any) -> list[Any]:
+    return [tf.nn.relu(tf.matmul(model.joined, w) + tf.reduce_sum(model.dense[:, :1], 0))]
+
+
+CASES = [second_factor, predicts_after_a_gradient, through_a_queue, two_that_wait_for_each_other, a_row_besides]
+
+
+@pytest.mark.parametrize("case", [*CASES, a_bias_that_is_spread])
+def test_whatever_else_is_asked_for_is_the_same(cluster: Any, case: Any) -> None:
+    found = []
+    for on in (True, False):
+        servers, rng = cluster(ps=1, worker=1), np.random.default_rng(3)
+        with tf.Graph().as_default(), tf.device("/job:worker/task:0"):
+            model = Model()
+            w = next(v for v in tf.global_variables() if v.op.name == "w0")
+            fetches = case(model, w, tf.fill([tf.shape(model.ids)[0], 32], 0.01))
+            settings = config(on)
+            settings.operation_timeout_in_ms = 20_000
+            with tf.Session(servers["worker0"].target, config=settings) as session:
+                session.run(tf.global_variables_initializer())
+                for batch in (200, 130):
+                    ids = np.stack([rng.integers(0, rows, batch) for rows, _ in SIZES], 1)
+                    got = session.run(fetches, {model.ids: ids, model.dense: rng.standard_normal((batch, 5))})
+                    found.append([np.asarray(v) for v in got if v is not None])
+    for mine, plain in zip(found[:2], found[2:], strict=True):
+        for one, other in zip(mine, plain, strict=True):
+            np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-4 * max(1, np.abs(other).max()))
 
 
 def test_one_gradient_for_each_table_travels(cluster: Any) -> None:

@@ -258,7 +258,7 @@ class _Fuser:
         members_too = [*(one.node for one in mine), concat]
         attrs: dict[str, Any] = {"N": len(mine), "order": order}
         if spread is not None:
-            alone = all(len(self.regions.consumers[one.node.name]) == 1 for one in mine)
+            alone = all(self._goes_to(one.node, concat.name) for one in mine)
             name = self._make("_SpreadConcat", members_too, spread[0] + others, attrs | spread[1] | {"alone": alone})
         else:
             inputs = [one.table for one in mine] + [one.ids for one in mine] + others
@@ -268,6 +268,19 @@ class _Fuser:
         self._replace(concat.name, name, name)
         for k, one in enumerate(mine):
             self._replace(one.node.name, edge(name, k + 1), name)
+
+    def _goes_to(self, lookup: NodeDef, concat: str) -> bool:
+        """Whether nothing but the concat takes these rows, through Identity nodes or not."""
+        left = [c for c, e in self.regions.consumers[lookup.name] if not is_control(e)]
+        while left:
+            node = left.pop()
+            if node.name == concat:
+                continue
+            behind = self.regions.consumers[node.name]
+            if node.op != "Identity" or not self._free(node) or any(is_control(e) for _, e in behind):
+                return False
+            left += [c for c, _ in behind]
+        return True
 
     def _from_splits(self, mine: list[_Lookup]) -> tuple[list[str], dict[str, Any]] | None:
         """Of look-ups among rows that travelled together (distinct_rows.py): for each task they came from the rows,

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import dtypes
@@ -36,7 +37,7 @@ from sparkflow_runtime.wire.sizes import SHAPES
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
 
 _LEAST_WIDTH, _LEAST_COLUMNS = 8, 32  # of tables, and of a product: below, BLAS is as fast
-_GIVEN = 4  # inputs of a _SpreadConcat for each task
+_GIVEN = 4  # inputs of a _SpreadConcat for each task (kernels/spread_rows.py)
 _FUSED = ("_nodes", "_inputs", "_outputs")  # attributes of a _FusedMatMul
 _SPREAD = ("N", "order", "tables", "of", "widths", "members", "alone")  # attributes of a _SpreadConcat
 
@@ -83,14 +84,18 @@ class _Spreader:
         for user, e in self.regions.consumers[matrix.name]:
             if is_control(e) or user.device != matrix.device or self._contexts[user.name]:
                 return
+            if data_inputs(user)[0] != e:  # it is another factor, or a bias
+                return
             if self._is_forward(user):
                 forwards.append(user)
             elif self._is_backward(user):
                 backwards.append(user)
             else:
                 return
+        if not forwards:
+            return
         gradients = [found for node in backwards if (found := self._gradient(matrix, node, forwards))]
-        if forwards and len(gradients) == len(backwards):
+        if len(gradients) == len(backwards):
             for node in forwards:
                 self._make_product(matrix, node)
             for gradient in gradients:
@@ -117,7 +122,7 @@ class _Spreader:
         if not _multiplies(product, False, False) or any(parse(e)[0] == parse(given[0])[0] for e in given[1:]):
             return False
         shape = self._shape(product.input[1] if product is node else self._weights(node, product))
-        return shape is not None and len(shape) == 2 and None not in shape and (shape[1] or 0) >= _LEAST_COLUMNS
+        return shape is not None and len(shape) == 2 and shape[0] is not None and (shape[1] or 0) >= _LEAST_COLUMNS
 
     def _weights(self, node: NodeDef, product: NodeDef) -> str:
         """The edge that a fused product has its weights by."""
@@ -143,9 +148,13 @@ class _Spreader:
         for other in others:
             if _multiplies(other, False, True) and parse(other.input[0]) == parse(dz) and other.input[1] in weights:
                 sums = self._sums_of(matrix, other)
-                if sums and all(_carried(s) == _carried(node) for _, s in sums):
-                    return self._in_order(matrix, _Gradient(node, other.input[1], other, sums))
-        return self._in_order(matrix, _Gradient(node, weights.pop(), None, [])) if len(weights) == 1 else None
+                whole = _Gradient(node, other.input[1], other, sums)
+                alike = sums and all(_carried(s) == _carried(node) for _, s in sums)
+                if alike and (found := self._in_order(matrix, forwards[0], whole)) is not None:
+                    return found
+        if len(weights) > 1:
+            return None
+        return self._in_order(matrix, forwards[0], _Gradient(node, weights.pop(), None, []))
 
     def _weights_of(self, forward: NodeDef) -> str:
         if forward.op == "MatMul":
@@ -175,19 +184,28 @@ class _Spreader:
         """Where the inputs that are other columns begin."""
         return _GIVEN * len(matrix.attr["tables"].list.i)
 
-    def _in_order(self, matrix: NodeDef, found: _Gradient) -> _Gradient | None:
+    def _in_order(self, matrix: NodeDef, forward: NodeDef, found: _Gradient) -> _Gradient | None:
+        """None where the node that is made would wait for itself: by edges, or by a queue that one of its members does
+        not wait for."""
         members = {n.name for n in found.members}
         before = [node_name(e) for n in (*found.members, matrix) for e in self.regions.edges(n)]
-        before += [] if found.by in self._fed else [node_name(found.by)]
-        left, seen = [name for name in before if name not in members], set[str]()
+        before += [forward.name, *([] if found.by in self._fed else [node_name(found.by)])]
+        before = [name for name in before if name not in members]
+        waited = self._before(before)
+        asynchronous = {name for name in waited if registry.is_asynchronous(self.nodes[name].op)}
+        if members & waited or any(asynchronous - self._before([name]) for name in members if asynchronous):
+            return None
+        self.regions.sources.update(dict.fromkeys(members, before))  # what others that are made must know
+        return found
+
+    def _before(self, names: Iterable[str]) -> set[str]:
+        """These nodes and all that they wait for."""
+        seen, left = set[str](), list(names)
         while left:
-            name = left.pop()
-            if name in members:
-                return None
-            if name not in seen:
+            if (name := left.pop()) not in seen:
                 seen.add(name)
                 left += self.regions.sources[name]
-        return found
+        return seen
 
     # ------------------------------------------------------------------ what is put in its place
 
@@ -199,7 +217,7 @@ class _Spreader:
             if name in node.attr:
                 made.attr[f"product{name}"].CopyFrom(node.attr[name])
                 del made.attr[name]
-        _add_shapes(made, [(0, 0)])
+        _add_shapes(made, [(None, None)])  # of the matrix, which is seldom made
 
     def _make_gradient(self, matrix: NodeDef, forward: NodeDef, found: _Gradient) -> None:
         node, sums = found.weights, [s for _, s in found.sums]
