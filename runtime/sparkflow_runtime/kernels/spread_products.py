@@ -261,9 +261,11 @@ def _sums(node: Node) -> Iterator[_Sum]:
 def _spread_matmul_grad(node: Node) -> Callable[..., Sequence[Array]]:
     """Inputs: those of a `_SpreadConcat`, the matrix as `_SpreadMatMul` gives it, the gradient of the product, and the
     weights. Outputs: the gradient of the weights, and of each of `sum_sources` (numbers of tasks) the sums of the
-    gradients of its rows, as `_SumToDistinct` gives them; sum_tables: how many tables each has; sum_of, sum_columns,
-    sum_widths: of all those, as that has them."""
+    gradients of its rows, as `_SumToDistinct` gives them; then some columns of the gradient of the matrix, slice_widths
+    from slice_columns on. sum_tables: how many tables each sum has; sum_of, sum_columns, sum_widths: of all those, as
+    `_SumToDistinct` has them."""
     rows, sums = _Rows(node), list(_sums(node))
+    parts = [slice(a, a + n) for a, n in zip(node.attr("slice_columns", ()), node.attr("slice_widths", ()))]
     known: tuple[list[int], list[list[int]] | None] | None = None
 
     def members(begins: list[int]) -> list[list[int]] | None:
@@ -281,8 +283,9 @@ def _spread_matmul_grad(node: Node) -> Callable[..., Sequence[Array]]:
     )
 
     def by_matrix(x: Array, dz: Array, w: Array, given: list[Sequence[Array]]) -> Sequence[Array]:
-        dx = turned_b(dz, w) if sums else None
-        return [turned_a(x, dz), *(one.whole(dx, *given[one.source][1:]) for one in sums)]
+        dx: Any = turned_b(dz, w) if sums or parts else None
+        by_id = [one.whole(dx, *given[one.source][1:]) for one in sums]
+        return [turned_a(x, dz), *by_id, *(np.ascontiguousarray(dx[:, part]) for part in parts)]
 
     def run(*inputs: Array) -> Sequence[Array]:
         x, dz, w = inputs[rows.count :]
@@ -300,6 +303,6 @@ def _spread_matmul_grad(node: Node) -> Callable[..., Sequence[Array]]:
             ends = items.cumsum()
             found.append(np.empty(int(ends[-1]), np.float32))
             batch.tables[mine, SUMS] = (ends - items) * 4 + address(found[-1])
-        return [_gradients(batch, dz, w), *found]
+        return [_gradients(batch, dz, w), *found, *(product(dz, w[part].T) for part in parts)]
 
     return run

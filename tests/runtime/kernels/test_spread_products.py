@@ -102,10 +102,14 @@ def test_without_the_matrix(spread_products: Any, batch: int, ids: int, columns:
     z, matrix = product()(*inputs, w)
     near(z, x.astype(np.float64) @ w)
     assert (matrix.size == 0) == (batch > 1), "made where no id repeats, and only there"
-    dw, *sums = bind("_SpreadMatMulGrad", **ATTRS, **SUMS)(*inputs, matrix, dz, w)
+    slices = {"slice_columns": [0, 3], "slice_widths": [5, 40]}
+    dw, *found, first, second = bind("_SpreadMatMulGrad", **ATTRS, **SUMS, **slices)(*inputs, matrix, dz, w)
     near(dw, x.T.astype(np.float64) @ dz)
-    for found, expected in zip(sums, expected_sums(inputs, dz.astype(np.float64) @ w.T, SUMS), strict=True):
-        near(found, expected)
+    dx = dz.astype(np.float64) @ w.T
+    for one, expected in zip(found, expected_sums(inputs, dx, SUMS), strict=True):
+        near(one, expected)
+    near(first, dx[:, :5])
+    near(second, dx[:, 3:43])
 
 
 @pytest.mark.parametrize("ids", [20, 1 << 40])

@@ -35,12 +35,14 @@ class Model:
         towers: int = 1,
         frozen: bool = False,
         fed: Model | None = None,
+        bottom: bool = False,
     ):
+        """fed: whose placeholders it takes. bottom: whether a layer lies between the dense columns and the rows."""
         with tf.device(tf.train.replica_device_setter(ps_tasks=ps, worker_device="/job:worker/task:0")):
             self.step = tf.train.get_or_create_global_step()
             self.ids = fed.ids if fed else tf.placeholder(tf.int64, [None, len(sizes)], "ids")
             self.dense = fed.dense if fed else tf.placeholder(tf.float32, [None, 5], "dense")
-            rows = self.rows = [self.dense]
+            rows = self.rows = [self.layer(self.dense, 12, "bottom") if bottom else self.dense]
             for i, (column, (count, width)) in enumerate(zip(tf.unstack(self.ids, axis=1), sizes)):
                 start = np.random.default_rng(i).standard_normal((count, width)).astype(np.float32)
                 table = tf.get_variable(f"t{i}", initializer=start, trainable=not frozen)
@@ -91,6 +93,13 @@ def test_a_layer_above_rows_does_without_the_matrix(graph: Any, ps: int) -> None
     assert (found["_SpreadMatMul"], found["_SpreadMatMulGrad"]) == (1, 1)
     assert not found["_SpreadConcat"] and not found["_SumToDistinct"]
     assert found["MatMul"] == 3, "the last layer's"
+
+
+def test_a_layer_below_gets_its_columns_of_the_gradient(graph: Any) -> None:
+    found = spread([Model(bottom=True).train()])
+    assert (found["_SpreadMatMul"], found["_SpreadMatMulGrad"]) == (1, 1)
+    assert not found["_SpreadConcat"] + found["_SumToDistinct"] + found["Slice"]
+    assert (found["MatMul"], found["_FusedMatMul"]) == (4, 1), "the last layer's three, and two of the one below"
 
 
 def test_so_does_what_only_predicts(graph: Any) -> None:
@@ -169,8 +178,8 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
-@pytest.mark.parametrize("ps", [1, 2])
-def test_training_is_the_same(cluster: Any, kind: str, ps: int) -> None:
+@pytest.mark.parametrize(("ps", "bottom"), [(1, False), (2, False), (2, True)])
+def test_training_is_the_same(cluster: Any, kind: str, ps: int, bottom: bool) -> None:
     """Batches in which ids repeat, in which none does, and one of none."""
     found: dict[bool, list[np.ndarray]] = {}
     for on in (True, False):
@@ -178,7 +187,7 @@ def test_training_is_the_same(cluster: Any, kind: str, ps: int) -> None:
         batches = [np.stack([rng.integers(0, rows, n) for rows, _ in SIZES], 1) for n in (200, 90, 1, 0, 150)]
         batches.append(np.stack([rng.permutation(30) for _ in SIZES], 1))
         with tf.Graph().as_default():
-            model, optimizer = Model(ps), OPTIMIZERS[kind]()
+            model, optimizer = Model(ps, bottom=bottom), OPTIMIZERS[kind]()
             train = model.train(optimizer)
             hooks = [optimizer.make_session_run_hook(True, num_tokens=0)] if kind == "sync" else []
             variables = [v.value() for v in tf.global_variables()]

@@ -2,8 +2,9 @@
 
 Where a `_SpreadConcat` (fuse_embeddings.py) goes to products alone, each of these becomes a `_SpreadMatMul`, with its
 bias and activation if it has some. The product of that matrix, turned, with a gradient dz becomes a `_SpreadMatMulGrad`
-together with the product of dz with the weights, turned, if that goes to nothing but `_SumToDistinct`: the sums by id
-are outputs of it. kernels/spread_products.py says what is saved.
+together with the product of dz with the weights, turned, if that goes to nothing but `_SumToDistinct`, and to slices of
+columns that other layers gave: the sums by id and those columns are outputs of it. kernels/spread_products.py says what
+is saved.
 
 Tables and products that are too narrow to gain stay as they are. All nodes keep their names but for those that nobody
 can have asked for: they are runtime's own, and the gradient that only these take.
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.passes.regions import Regions
+from sparkflow_runtime.master.passes.row_sums import constant
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.devices import on_cpu
@@ -49,15 +51,27 @@ def spread_products(graph: GraphDef, feeds: Collection[str] = (), kept: Collecti
     return _Spreader(Regions(graph, feeds), {*kept, *map(node_name, feeds)}).spread()
 
 
+class _Taken(NamedTuple):
+    """What takes the gradient of the matrix."""
+
+    sums: list[tuple[int, NodeDef]]  # (source, _SumToDistinct)
+    slices: list[tuple[int, int, NodeDef]]  # (first column, columns, Slice)
+
+    @property
+    def nodes(self) -> list[NodeDef]:
+        """In the order of their outputs."""
+        return [*(node for _, node in self.sums), *(node for _, _, node in self.slices)]
+
+
 class _Gradient(NamedTuple):
     weights: NodeDef  # the gradient of the weights
     by: str  # the weights' own edge
     rows: NodeDef | None  # the gradient of the matrix
-    sums: list[tuple[int, NodeDef]]  # (source, _SumToDistinct)
+    taken: _Taken
 
     @property
     def members(self) -> list[NodeDef]:
-        return [self.weights, *([self.rows] if self.rows else []), *(node for _, node in self.sums)]
+        return [self.weights, *([self.rows] if self.rows else []), *self.taken.nodes]
 
 
 @dataclass
@@ -147,37 +161,50 @@ class _Spreader:
         others = [] if dz in self._fed else [n for n, _ in self.regions.consumers[parse(dz)[0]]]
         for other in others:
             if _multiplies(other, False, True) and parse(other.input[0]) == parse(dz) and other.input[1] in weights:
-                sums = self._sums_of(matrix, other)
-                whole = _Gradient(node, other.input[1], other, sums)
-                alike = sums and all(_carried(s) == _carried(node) for _, s in sums)
-                if alike and (found := self._in_order(matrix, forwards[0], whole)) is not None:
+                taken = self._taken(matrix, other)
+                if taken is None or any(_carried(n) != _carried(node) for n in taken.nodes):
+                    continue
+                whole = _Gradient(node, other.input[1], other, taken)
+                if (found := self._in_order(matrix, forwards[0], whole)) is not None:
                     return found
         if len(weights) > 1:
             return None
-        return self._in_order(matrix, forwards[0], _Gradient(node, weights.pop(), None, []))
+        return self._in_order(matrix, forwards[0], _Gradient(node, weights.pop(), None, _Taken([], [])))
 
     def _weights_of(self, forward: NodeDef) -> str:
         if forward.op == "MatMul":
             return data_inputs(forward)[1]
         return self._weights(forward, NodeDef.FromString(forward.attr["_nodes"].list.s[0]))
 
-    def _sums_of(self, matrix: NodeDef, dx: NodeDef) -> list[tuple[int, NodeDef]]:
-        """What takes the gradient of the matrix, if that is sums of rows by the ids of its sources alone."""
+    def _taken(self, matrix: NodeDef, dx: NodeDef) -> _Taken | None:
+        """What takes the gradient of the matrix, if that is sums of rows by the ids of its sources, and slices of
+        columns besides; None where it is anything else."""
         if dx.name in self.taboo or dx.device != matrix.device or self._contexts[dx.name]:
-            return []
-        given, found = data_inputs(matrix), list[tuple[int, NodeDef]]()
+            return None
+        given, found, (wide, _) = data_inputs(matrix), _Taken([], []), self._shape(dx.input[1]) or (0, 0)
         sources = [list(map(parse, given[at + 1 : at + _GIVEN])) for at in range(0, self._others(matrix), _GIVEN)]
         for user, e in self.regions.consumers[dx.name]:
             if is_control(e):  # who waits for it waits for the whole
                 continue
-            alike = user.op == "_SumToDistinct" and user.device == matrix.device and "columns" in user.attr
-            if not alike or user.name in self.taboo:
-                return []
+            if user.device != matrix.device or user.name in self.taboo or self._contexts[user.name]:
+                return None
             told = list(map(parse, data_inputs(user)[1:]))
-            if told not in sources:
-                return []
-            found.append((sources.index(told), user))
-        return found
+            if user.op == "_SumToDistinct" and "columns" in user.attr and told in sources:
+                found.sums.append((sources.index(told), user))
+            elif (columns := self._columns(user)) and sum(columns) <= (wide or 0):
+                found.slices.append((*columns, user))
+            else:
+                return None
+        return found if found.sums else None
+
+    def _columns(self, node: NodeDef) -> tuple[int, int] | None:
+        """(first column, columns) of a Slice of some whole columns of a matrix."""
+        if node.op != "Slice":
+            return None
+        begin, size = (constant(self.nodes, e, self._fed) for e in data_inputs(node)[1:])
+        if begin is None or size is None or begin.shape != (2,) or begin[0] != 0 or size[0] != -1:
+            return None
+        return (int(begin[1]), int(size[1])) if begin[1] >= 0 and size[1] >= 0 else None
 
     @staticmethod
     def _others(matrix: NodeDef) -> int:
@@ -220,17 +247,20 @@ class _Spreader:
         _add_shapes(made, [(None, None)])  # of the matrix, which is seldom made
 
     def _make_gradient(self, matrix: NodeDef, forward: NodeDef, found: _Gradient) -> None:
-        node, sums = found.weights, [s for _, s in found.sums]
+        node, sums = found.weights, [s for _, s in found.taken.sums]
         inputs = [*data_inputs(matrix), edge(forward.name, 1), data_inputs(node)[1], found.by]
         made = self._made("_SpreadMatMulGrad", matrix, node, inputs, [matrix, *found.members])
-        about: dict[str, Any] = {"sum_sources": [at for at, _ in found.sums]}
+        about: dict[str, Any] = {"sum_sources": [at for at, _ in found.taken.sums]}
         about["sum_tables"] = [len(s.attr["of"].list.i) for s in sums]
         for name in ("of", "columns", "widths"):
             about[f"sum_{name}"] = [i for s in sums for i in s.attr[name].list.i]
+        if found.taken.slices:
+            about |= {"slice_columns": [begin for begin, _, _ in found.taken.slices]}
+            about |= {"slice_widths": [width for _, width, _ in found.taken.slices]}
         for name, value in (about if sums else {}).items():
             made.attr[name].CopyFrom(wire_attrs.encode(value))
-        _add_shapes(made, [(None,)] * len(sums))
-        for k, one in enumerate(sums):
+        _add_shapes(made, [*[(None,)] * len(sums), *((None, width) for _, width, _ in found.taken.slices)])
+        for k, one in enumerate(found.taken.nodes):
             self.renamed[f"{one.name}:0"] = edge(made.name, k + 1)
         for one in found.members[1:]:
             self.renamed[f"^{one.name}"] = f"^{made.name}"
