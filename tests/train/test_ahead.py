@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -105,3 +108,19 @@ def test_everybody_goes_before_who_is_unhurried() -> None:
         order.append("second")
     thread.join(WAIT_S)
     assert order == ["first", "unhurried", "second", "again"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a thread has no priority of its own")
+def test_servers_of_the_host_go_first() -> None:
+    seen: list[int] = []
+    over = threading.Event()
+
+    def compile_now(wanted: Any) -> None:
+        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        over.set()
+
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    session = SimpleNamespace(sess_str="grpc://somewhere", graph=tf.Graph(), _compile_ahead=compile_now)
+    ahead.compile_ahead(session, ["op"])
+    assert over.wait(20) and seen == [max(10, before)]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before, "the thread's alone"
