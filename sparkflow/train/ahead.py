@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from sparkflow.framework.graph import Graph
@@ -37,7 +38,8 @@ def _give_way() -> None:
     """Servers on this host, for which the program waits, have the processors first."""
     if sys.platform == "linux":  # elsewhere a thread has no priority of its own
         thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, max(_NICE, os.getpriority(os.PRIO_PROCESS, thread)))
+        with suppress(OSError):  # a sandbox may know no such call; then all are alike
+            os.setpriority(os.PRIO_PROCESS, thread, max(_NICE, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 def _compile(session: Any, wanted: Iterable[Any]) -> None:
