@@ -12,8 +12,8 @@ from sparkflow_runtime.resources.accumulators import (
     SparseAccumulator,
     Together,
     add_parts,
-    merged,
 )
+from sparkflow_runtime.resources.row_means import merged
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, InvalidArgumentError
 

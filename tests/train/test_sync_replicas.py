@@ -14,7 +14,7 @@ import pytest
 import sparkflow as tf
 from sparkflow.session.server import Server
 from sparkflow.train.sync_replicas import SyncReplicasOptimizer
-from sparkflow_runtime.resources.accumulators import merged
+from sparkflow_runtime.resources.row_means import merged
 
 ROWS, WIDTH = 12, 3
 

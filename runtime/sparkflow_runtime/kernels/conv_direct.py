@@ -7,9 +7,7 @@ of the stride, with every stride-th tap.
 Rounding: every sum is one chain of products from the first tap to the last, so that against float64 the largest error
 is 5e-7 to 3e-6 of the largest output, as with Winograd's way, where columns have 2e-7 to 8e-7.
 
-Whether a process computes so is settled when its first convolution is made: where the machine code is not on disk by
-then, this process goes another way to its end, and leaves the code for later ones. So a graph's sums are rounded alike
-from its first step to its last.
+Whether a process computes so is settled when its first convolution is made (settled.py).
 """
 
 from __future__ import annotations
@@ -21,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkflow_runtime.kernels.compiled import Settled
 from sparkflow_runtime.kernels.conv_direct_layout import OFFSETS, lanes, tile
 from sparkflow_runtime.kernels.memory import address
 from sparkflow_runtime.kernels.parallel import scratch_at, share
+from sparkflow_runtime.kernels.settled import Settled
 from sparkflow_runtime.kernels.windows import Triple, Window
 
 _BLOCK_BYTES = 1 << 18  # of padded images that are worked on at once

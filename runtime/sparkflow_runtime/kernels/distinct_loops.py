@@ -11,7 +11,7 @@ from sparkflow_runtime.kernels.compiled import compiled
 from sparkflow_runtime.kernels.row_loops import FLOATS, rows_at
 from sparkflow_runtime.kernels.sorting import unique_parts
 from sparkflow_runtime.kernels.sum_loops import sum_rows
-from sparkflow_runtime.resources.accumulators import merged
+from sparkflow_runtime.resources.row_means import merged
 
 Array = Any
 _U = "uint64[::1]"
@@ -101,14 +101,12 @@ def _(
 
 
 def _meet(numbers: Array, starts: Array, ends: Array, room: Array) -> None:
-    """Over how many rows the mean of each row is, of givers with these numbers (resources.accumulators.merged), one
+    """Over how many rows the mean of each row is, of givers with these numbers (resources.row_means.merged), one
     giver's after the other's at the beginning of `room`, whose size is six times theirs."""
     size = room.shape[0] // 6
     by, counts = room[:size], room[size : 2 * size]
-    ids, of = (
-        room[2 * size : 3 * size],
-        room[3 * size : 4 * size],
-    )  # as they lie in the average; the number of each mean
+    # The ids as they lie in the average, and which mean each is of
+    ids, of = room[2 * size : 3 * size], room[3 * size : 4 * size]
     next_ids, next_of = room[4 * size : 5 * size], room[5 * size : 6 * size]
     means, length, made, row = _ZERO, _ZERO, _ZERO, _ZERO
     for g in range(starts.shape[0]):

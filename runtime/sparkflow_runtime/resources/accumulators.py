@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow_runtime.resources.row_means import ascend, column, merged, summed
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, InvalidArgumentError, OpError
 
@@ -193,8 +194,8 @@ class Accumulator:
 
 
 class SparseAccumulator(Accumulator):
-    """Keeps gradients that touch some rows; a take's indices are sorted and distinct. Its mean is TensorFlow's: see
-    `merged`. A row that is repeated within a gradient counts once, as the sum of its rows.
+    """Keeps gradients that touch some rows; a take's indices are sorted and distinct. Its mean is TensorFlow's
+    (row_means.py). A row that is repeated within a gradient counts once, as the sum of its rows.
     """
 
     def apply_rows(self, local_step: int, indices: Any, values: Any, shape: Any, rank: int = 0) -> None:
@@ -222,7 +223,7 @@ class SparseAccumulator(Accumulator):
             self._check_shape(dims)
         else:
             self._check_row(values.shape[1:])
-        return _summed(indices.astype(np.int64), values)
+        return summed(indices.astype(np.int64), values)
 
     def _check_bounds(self, indices: np.ndarray, rows: int | None) -> None:
         if len(indices) and (indices.min() < 0 or (rows is not None and indices.max() >= rows)):
@@ -248,7 +249,7 @@ class SparseAccumulator(Accumulator):
             np.concatenate([i for i, _ in gradients]), return_inverse=True, return_counts=True
         )
         by = None
-        if mean and not all(map(_ascend, (i for i, _ in gradients))):
+        if mean and not all(map(ascend, (i for i, _ in gradients))):
             mean, by = False, merged([i.tolist() for i, _ in gradients])
         total, seen, begin = (
             np.empty((len(distinct), *gradients[0][1].shape[1:]), dtype),
@@ -257,7 +258,7 @@ class SparseAccumulator(Accumulator):
         )
         for g, (indices, values) in enumerate(gradients):
             if by is not None:
-                values = (values / _column(np.array(by[g], dtype), values)).astype(dtype, copy=False)
+                values = (values / column(np.array(by[g], dtype), values)).astype(dtype, copy=False)
             at = positions[begin : begin + len(indices)]  # none twice
             known = seen[at]
             total[at[known]] += values[known]
@@ -265,47 +266,8 @@ class SparseAccumulator(Accumulator):
             seen[at] = True
             begin += len(indices)
         if mean:
-            total = (total / _column(touched.astype(dtype), total)).astype(dtype, copy=False)
+            total = (total / column(touched.astype(dtype), total)).astype(dtype, copy=False)
         return [distinct, total, self.shape_now]
-
-
-def _ascend(indices: np.ndarray) -> bool:
-    return bool((indices[1:] > indices[:-1]).all())
-
-
-def _column(numbers: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """One number for each row."""
-    return numbers.reshape(-1, *(1,) * (rows.ndim - 1))
-
-
-def merged(gradients: Sequence[list[int]]) -> list[list[int]]:
-    """Of each row of these gradients, by their indices, over how many rows its mean is.
-
-    TensorFlow merges gradient after gradient as if their indices ascended: rows of one index meet, and count as one of
-    their mean, where both lists have come to them. So rows of indices that do ascend meet whenever they can, and there
-    is one mean for each index. Of others, such as a batch's ids, most never meet: they stay in the average side by side
-    and are a sum to whoever applies it. A learning rate that was found there means the same here.
-    """
-    counts: list[int] = []
-    so_far: list[tuple[int, int]] = []  # (index, number of its mean), as they lie in the average
-    members: list[list[int]] = []
-    for indices in gradients:
-        found, mine, i = [], [], 0
-        for index in indices:
-            while i < len(so_far) and so_far[i][0] < index:
-                found.append(so_far[i])
-                i += 1
-            if i < len(so_far) and so_far[i][0] == index:
-                found.append(so_far[i])
-                i += 1
-            else:
-                found.append((index, len(counts)))
-                counts.append(0)
-            mine.append(found[-1][1])
-            counts[mine[-1]] += 1
-        so_far = found + so_far[i:]
-        members.append(mine)
-    return [[counts[k] for k in mine] for mine in members]
 
 
 class Together(NamedTuple):
@@ -344,20 +306,6 @@ def add_parts(accumulators: Sequence[SparseAccumulator], local_step: int, togeth
             ready = accumulator._advance() if accumulator._takes else ()
         if ready:
             _deliver(ready)
-
-
-def _summed(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """With the rows of one index added up in their order, from zero, and none twice; indices in order of first
-    appearance; copies."""
-    _, first, positions = np.unique(indices, return_index=True, return_inverse=True)
-    if len(first) == len(indices):
-        return indices, values + values.dtype.type(0)
-    order = np.argsort(first)
-    places = np.empty_like(order)
-    places[order] = np.arange(len(order))
-    total = np.zeros((len(first), *values.shape[1:]), values.dtype)
-    np.add.at(total, places[positions], values)
-    return indices[first[order]], total
 
 
 class JointTake:

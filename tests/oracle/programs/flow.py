@@ -221,6 +221,21 @@ def accumulated_rows_of_any_shape(tf: Any) -> list[Any]:
     return steps
 
 
+@program(*_SPARSE, "UnsortedSegmentSum", tolerance=ROUNDED)
+def accumulated_rows_in_any_order(tf: Any) -> list[Any]:
+    """What an optimizer makes of the average: rows of one index added up."""
+    rng, steps = np.random.default_rng(5), list[Any]()
+    drawn = [[rng.permutation(9)[:n] for n in (9, 4, 7)] for _ in range(3)]
+    for given in ([[3, 1], [1, 3]], [[6, 4, 1], [6, 1], [4]], *drawn):
+        a = tf.SparseConditionalAccumulator(tf.float32, [None, 2])
+        for seed, ids in enumerate(given):
+            rows = noise("float32", len(ids), 2, seed=seed)
+            steps.append([a.apply_grad(np.array(ids, np.int64), rows, local_step=0)])
+        average = a.take_indexed_slices_grad(len(given))
+        steps.append([tf.unsorted_segment_sum(average.values, average.indices, 9)])
+    return steps
+
+
 @program("ScalarSummary", "HistogramSummary", "MergeSummary", tolerance=EXACT)
 def summaries(tf: Any) -> list[Any]:
     x = tf.placeholder(tf.float32, None)

@@ -23,6 +23,7 @@ from sparkflow_runtime.kernels import (
     pool,
     window_loops,
 )
+from sparkflow_runtime.kernels.settled import Settled
 from sparkflow_runtime.kernels.windows import Window
 from sparkflow_runtime.wire.windows import slide
 
@@ -201,8 +202,8 @@ def test_a_process_keeps_to_what_it_began_with(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(compiled, "in_background", asked.append)
     monkeypatch.delenv("SPARKFLOW_NUMBA", raising=False)
 
-    def settled() -> compiled.Settled:
-        return compiled.Settled("code", conv_direct.direct.where, conv_direct._NATIVE, lambda: 8, forward=8, gradient=8)
+    def settled() -> Settled:
+        return Settled("code", conv_direct.direct.where, conv_direct._NATIVE, lambda: 8, forward=8, gradient=8)
 
     late = settled()
     monkeypatch.setattr(machine_code, "read", lambda source: None)

@@ -14,7 +14,7 @@ from sparkflow_runtime.kernels.compiled import Compiled
 from sparkflow_runtime.kernels.memory import memory, position
 from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
 from sparkflow_runtime.kernels.sorting import unique_parts
-from sparkflow_runtime.resources.accumulators import merged
+from sparkflow_runtime.resources.row_means import merged
 
 COUNTS, WIDTHS, ROWS = [9, 0, 40, 1], [4, 3, 1, 5], 12
 

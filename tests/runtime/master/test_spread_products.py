@@ -206,11 +206,12 @@ def second_factor(model: Model, w: Any, dz: Any) -> list[Any]:
     return [tf.matmul(model.out, model.joined, transpose_a=True), model.out]
 
 
-def predicts_after_a_gradient(model: Model, w: Any, dz: Any) -> list[Any]:
+def predicts_after_an_update(model: Model, w: Any, dz: Any) -> list[Any]:
+    """By the gradient of the weights that were read before."""
     read = tf.identity(w)
-    gradient = tf.matmul(model.joined, dz, transpose_a=True)
-    with tf.control_dependencies([gradient]):
-        return [tf.matmul(model.joined, read), tf.assign_sub(w, 0.01 * gradient)]
+    update = tf.assign_sub(w, 0.01 * tf.matmul(model.joined, dz, transpose_a=True))
+    with tf.control_dependencies([update]):
+        return [tf.matmul(model.joined, read), update]
 
 
 def through_a_queue(model: Model, w: Any, dz: Any) -> list[Any]:
@@ -244,7 +245,7 @@ def a_bias_that_is_spread(model: Model, w: Any, dz: Any) -> list[Any]:
     return [tf.nn.relu(tf.matmul(model.joined, w) + tf.reduce_sum(model.dense[:, :1], 0))]
 
 
-CASES = [second_factor, predicts_after_a_gradient, through_a_queue, two_that_wait_for_each_other, a_row_besides]
+CASES = [second_factor, predicts_after_an_update, through_a_queue, two_that_wait_for_each_other, a_row_besides]
 
 
 @pytest.mark.parametrize("case", [*CASES, a_bias_that_is_spread])
