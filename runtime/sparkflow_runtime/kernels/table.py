@@ -25,6 +25,7 @@ from sparkflow_runtime.kernels import (
     nn,
     nn_loops,
     nn_norm,
+    parted_rows,
     partial,
     random,
     segments,

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from sparkflow_runtime.master.passes.parted_rows import PartedRows
 from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.master.passes.row_sums import RowSums, constant
 from sparkflow_runtime.wire import attrs as wire_attrs
@@ -53,10 +54,10 @@ def distinct_rows(graph: GraphDef, feeds: Collection[str] = (), kept: Collection
     """A placed graph, the same values and effects. kept: nodes that are fetched or run by name."""
     if len({task_of(n.device) for n in graph.node}) < 2 or not any(n.op in _OPS for n in graph.node):
         return graph
-    return _Packer(graph, set(feeds), set(kept)).packed()
+    return Packer(graph, set(feeds), set(kept)).packed()
 
 
-class _Lookup(NamedTuple):
+class Lookup(NamedTuple):
     node: NodeDef
     ids: str
     row: Dims
@@ -64,7 +65,7 @@ class _Lookup(NamedTuple):
     chain: tuple[str, ...]  # Identity nodes behind it, which move with it
 
 
-class _Sum(NamedTuple):
+class Sum(NamedTuple):
     """Rows that travel to be summed by id: by an UnsortedSegmentSum or in an accumulator."""
 
     node: NodeDef
@@ -76,7 +77,7 @@ class _Sum(NamedTuple):
 
 
 @dataclass
-class _Pack:
+class Pack:
     """One _DistinctIds and the edges of its ids."""
 
     name: str
@@ -84,7 +85,7 @@ class _Pack:
 
 
 @dataclass
-class _Packer:
+class Packer:
     graph: GraphDef
     feeds: set[str]
     kept: set[str]
@@ -93,7 +94,7 @@ class _Packer:
     changed: dict[str, NodeDef] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)  # data edge -> edge
     renamed_at: dict[tuple[str, str], str] = field(default_factory=dict)  # (task of the consumer, data edge) -> edge
-    packs: dict[tuple[str, str], list[_Pack]] = field(default_factory=lambda: defaultdict(list))  # (tables', reader)
+    packs: dict[tuple[str, str], list[Pack]] = field(default_factory=lambda: defaultdict(list))  # (tables', reader)
 
     def __post_init__(self) -> None:
         self.nodes = {n.name: n for n in self.graph.node}
@@ -115,6 +116,7 @@ class _Packer:
             return self.graph
         self.level, self.awaited = self.regions.levels(names.__contains__), self.regions.awaited()
         self.context = self.regions.contexts()
+        lookups, sums = PartedRows(self).move(lookups, sums)
         for group in self._groups(lookups):
             self._move_lookups(group)
         for group in self._groups(sums):
@@ -126,10 +128,17 @@ class _Packer:
         for it in found:
             name = it.node.name
             if not self.context[name]:
-                groups[it.key, self.level[name], self.awaited[name]].append(it)
+                groups[it.key, self.together(name)].append(it)
         return list(groups.values())
 
+    def together(self, name: str) -> tuple[int, int]:
+        """What nodes that come together have in common (regions.py), beside their context."""
+        return self.level[name], self.awaited[name]
+
     # ------------------------------------------------------------------ what travels
+
+    def is_fed(self, name: str) -> bool:
+        return name in self._fed_nodes
 
     def _free(self, node: NodeDef) -> bool:
         name = node.name
@@ -137,11 +146,11 @@ class _Packer:
             return False
         return name not in self._fed_nodes or not any(f"{name}:{p}" in self.feeds for p in range(2))
 
-    def _task(self, e: str) -> str | None:
+    def task_of_edge(self, e: str) -> str | None:
         """Where a data edge comes from; None for a fed one, which comes with the step."""
         return None if e in self._fed else task_of(self.nodes[node_name(e)].device)
 
-    def _row(self, e: str) -> Dims | None:
+    def row(self, e: str) -> Dims | None:
         """The static shape of what lies along the first axis, where it is known whole."""
         name, port = parse(e)
         node = self.nodes.get(name)
@@ -150,21 +159,26 @@ class _Packer:
         dims = shape_tuple(node.attr[SHAPES].list.shape[port])
         return None if not dims or None in dims[1:] else tuple(d for d in dims[1:] if d is not None)
 
-    def _lookup(self, node: NodeDef) -> _Lookup | None:
-        table, ids, axis = data_inputs(node)
-        at, home = constant(self.nodes, axis, self.feeds), task_of(node.device)
-        if not self._free(node) or at is None or at.size != 1 or int(at.ravel()[0]) or node.attr["batch_dims"].i:
+    def _lookup(self, node: NodeDef) -> Lookup | None:
+        table, ids, _ = data_inputs(node)
+        home = task_of(node.device)
+        if not self._free(node) or not self.looks_up_rows(node):
             return None
-        if self._task(table) != home or not on_cpu(node.device):
+        if self.task_of_edge(table) != home or not on_cpu(node.device):
             return None
         chain: list[str] = []
         readers = self._readers(node, home, chain)
         reader = readers.pop() if readers is not None and len(readers) == 1 else home
-        row = self._row(table)
-        if reader == home or row is None or self._task(ids) not in (None, reader):
+        row = self.row(table)
+        if reader == home or row is None or self.task_of_edge(ids) not in (None, reader):
             return None
         carried = node.attr[CARRIED].s if CARRIED in node.attr else b""
-        return _Lookup(node, ids, row, (home, reader, node.attr["Tparams"].type, carried), tuple(chain))
+        return Lookup(node, ids, row, (home, reader, node.attr["Tparams"].type, carried), tuple(chain))
+
+    def looks_up_rows(self, node: NodeDef) -> bool:
+        """Whether a GatherV2 takes what lies along the first axis."""
+        at = constant(self.nodes, data_inputs(node)[2], self.feeds)
+        return at is not None and at.size == 1 and not int(at.ravel()[0]) and not node.attr["batch_dims"].i
 
     def _readers(self, node: NodeDef, home: str, chain: list[str]) -> set[str] | None:
         """The tasks that take a node's output, through Identity nodes beside it (`chain`); None where its own does."""
@@ -183,7 +197,7 @@ class _Packer:
                 return None
         return found
 
-    def _sum(self, node: NodeDef) -> _Sum | None:
+    def _sum(self, node: NodeDef) -> Sum | None:
         home = task_of(node.device)
         if node.op == _ACCUMULATE:
             ids, rows, behind = node.input[2], node.input[3], tuple[str, ...]()
@@ -191,8 +205,13 @@ class _Packer:
             rows, ids, behind = found.rows, found.ids, found.nodes
         else:
             return None
-        source, row = self._task(rows), self._row(rows)
-        if source in (None, home) or row is None or self._task(ids) not in (None, source) or not on_cpu(node.device):
+        source, row = self.task_of_edge(rows), self.row(rows)
+        if (
+            source in (None, home)
+            or row is None
+            or self.task_of_edge(ids) not in (None, source)
+            or not on_cpu(node.device)
+        ):
             return None
         carrier = self.nodes[node_name(rows)]
         carried = carrier.attr[CARRIED].s if CARRIED in carrier.attr else b""
@@ -202,7 +221,7 @@ class _Packer:
             kind = (node.attr["dtype"].type, node.op, *(together or (node.name,)))
         else:
             kind = (node.attr["T"].type,)
-        return _Sum(node, rows, ids, row, (home, source, carried, *kind), behind)
+        return Sum(node, rows, ids, row, (home, source, carried, *kind), behind)
 
     def _accumulates_alike(self, node: NodeDef, row: Dims) -> tuple[Any, ...] | None:
         """What accumulators that are given their rows together have in common; None for one of unknown shape."""
@@ -214,7 +233,7 @@ class _Packer:
 
     # ------------------------------------------------------------------ what is put in its place
 
-    def _pack(self, home: str, reader: str, ids: Sequence[Sequence[str]]) -> tuple[_Pack, list[int]]:
+    def pack(self, home: str, reader: str, ids: Sequence[Sequence[str]]) -> tuple[Pack, list[int]]:
         """The distinct ids of some edges on their task, made for them unless they are known there, and which of its
         arrays each is. Of each there may be several edges, which have the same ids in the same order."""
         for pack in self.packs[home, reader]:
@@ -222,58 +241,82 @@ class _Packer:
             if None not in of:
                 return pack, [number for number in of if number is not None]
         numbered = {e: i for i, e in enumerate(dict.fromkeys(same[0] for same in ids))}
-        name = self._make("_DistinctIds", reader, list(numbered), {"N": len(numbered)}, home)
-        pack = _Pack(name, numbered)
+        name = self.make("_DistinctIds", reader, list(numbered), {"N": len(numbered)}, home)
+        pack = Pack(name, numbered)
         self.packs[home, reader].append(pack)
         return pack, [numbered[same[0]] for same in ids]
 
     def _same_ids(self, e: str) -> list[str]:
         """The edge, and those before it that have the same ids in the same order in another shape."""
         found = [edge(*parse(e))]
-        while (task := self._task(found[-1])) is not None:
+        while (task := self.task_of_edge(found[-1])) is not None:
             node = self.nodes[node_name(found[-1])]
             if node.op not in ("Identity", "Reshape") or any(map(is_control, node.input)):
                 break
-            if self._task(node.input[0]) not in (None, task):
+            if self.task_of_edge(node.input[0]) not in (None, task):
                 break
             found.append(edge(*parse(node.input[0])))
         return found
 
-    def _move_lookups(self, group: list[_Lookup]) -> None:
+    def _move_lookups(self, group: list[Lookup]) -> None:
         home, reader, _, carried = group[0].key
-        pack, of = self._pack(home, reader, [[edge(*parse(it.ids))] for it in group])
+        pack, of = self.pack(home, reader, [[edge(*parse(it.ids))] for it in group])
         tables = [it.node.input[0] for it in group]
         controls = dict.fromkeys(e for it in group for e in it.node.input if is_control(e))
         about = {"N": len(group), "of": of, "_fused_from": [it.node.name for it in group]}
         told = [pack.name, edge(pack.name, 1)]
-        rows = self._make("_GatherDistinct", home, [*tables, *told, *controls], about, reader, carried)
+        rows = self.make("_GatherDistinct", home, [*tables, *told, *controls], about, reader, carried)
         shapes = [Shape(it.row) for it in group]
-        split = self._make("_SplitRows", reader, [rows, told[1]], {"of": of, "row_shapes": shapes}, home)
+        split = self.make("_SplitRows", reader, [rows, told[1]], {"of": of, "row_shapes": shapes}, home)
         for k, it in enumerate(group):
-            moved = self._copy(it.node, reader)
-            moved.input[:] = [edge(split, k), edge(pack.name, _FIRST_PLACES + of[k]), it.node.input[2]]
+            self.look_up(it.node, it.node, edge(split, k), self.places(pack, of[k]), reader)
             for name in it.chain:
                 self._copy(self.nodes[name], reader)
 
-    def _move_sums(self, group: list[_Sum]) -> None:
+    @staticmethod
+    def places(pack: Pack, number: int) -> str:
+        """Which of the distinct ones the ids of one of a pack's arrays are."""
+        return edge(pack.name, _FIRST_PLACES + number)
+
+    def look_up(self, node: NodeDef, lookup: NodeDef, rows: str, places: str, reader: str) -> None:
+        """In the place of a node: a look-up like `lookup`, of distinct rows, at the reader."""
+        moved = self._copy(node, reader)
+        if node is not lookup:
+            moved.op = lookup.op
+            for name in ("N", "T"):
+                moved.attr.pop(name, None)
+            for name in ("Tparams", "Tindices", "Taxis", "batch_dims"):
+                moved.attr[name].CopyFrom(lookup.attr[name])
+        moved.input[:] = [rows, places, lookup.input[2]]
+
+    def _move_sums(self, group: list[Sum]) -> None:
         home, source, carried, *_ = group[0].key
-        pack, of = self._pack(home, source, [self._same_ids(it.ids) for it in group])
-        ports = [edge(pack.name, port) for port in (1, 2, 3)]
+        pack, of = self.pack(home, source, [self._same_ids(it.ids) for it in group])
+        sums = self.summed(group, pack.name, of, source, home, carried)
+        self.deliver(group, [sums, pack.name, edge(pack.name, 1)], of)
+
+    def summed(self, group: list[Sum], pack: str, of: list[int], source: str, home: str, carried: bytes) -> str:
+        """The sums of the rows of a group by the ids of a pack, of which `of` says whose are whose."""
+        ports = [edge(pack, port) for port in (1, 2, 3)]
         about: dict[str, Any] = {"N": len(group), "of": of}
         rows_of, columns = [it.rows for it in group], [self._columns(it) for it in group]
         if columns[0][0] and len({matrix for matrix, _ in columns}) == 1:
             rows_of, about["N"] = [columns[0][0]], 1
             about |= {"columns": [begin for _, begin in columns], "widths": [it.row[0] for it in group]}
-        sums = self._make("_SumToDistinct", source, [*rows_of, *ports], about, home, carried)
+        return self.make("_SumToDistinct", source, [*rows_of, *ports], about, home, carried)
+
+    def deliver(self, group: list[Sum], told: list[str], of: list[int]) -> None:
+        """What took the rows of a group takes their sums. told: sums, ids and counts; of: which of these is whose."""
+        (home, source, *_), (sums, numbers, counts) = group[0].key, told
         if len(group) > 1 and group[0].node.op == _ACCUMULATE:
-            self._accumulate(group, [sums, pack.name, ports[0]], of)
+            self._accumulate(group, told, of)
             return
         behind = dict.fromkeys(name for it in group for name in it.behind)
         waited = (e for name in behind for e in self.nodes[name].input if is_control(e))
         controls = [e for e in dict.fromkeys(waited) if e[1:] not in behind]
-        ids = self._make("_SplitIds", home, [pack.name, ports[0], *controls], {"of": of}, source)
+        ids = self.make("_SplitIds", home, [numbers, counts, *controls], {"of": of}, source)
         shapes = [Shape(it.row) for it in group]
-        rows = self._make("_SplitRows", home, [sums, ports[0], *controls], {"of": of, "row_shapes": shapes}, source)
+        rows = self.make("_SplitRows", home, [sums, counts, *controls], {"of": of, "row_shapes": shapes}, source)
         for k, it in enumerate(group):
             if it.behind:  # what lies between goes when nobody takes it any more
                 self.gone.add(it.node.name)
@@ -283,17 +326,17 @@ class _Packer:
                 changed = self._copy(it.node, home)
                 changed.input[2], changed.input[3] = edge(ids, k), edge(rows, k)
 
-    def _columns(self, it: _Sum) -> tuple[str, int]:
+    def _columns(self, it: Sum) -> tuple[str, int]:
         """(matrix, first column) of rows that are some columns of all rows of a matrix; ("", 0) where they are not."""
         e = it.rows
-        while len(it.row) == 1 and self._task(e) is not None:
+        while len(it.row) == 1 and self.task_of_edge(e) is not None:
             node = self.nodes[node_name(e)]
             if any(map(is_control, node.input)):
                 break
-            if node.op == "Reshape" and self._rank(node.input[0]) == 2 and self._row(node.input[0]) == it.row:
+            if node.op == "Reshape" and self._rank(node.input[0]) == 2 and self.row(node.input[0]) == it.row:
                 e = node.input[0]
                 continue
-            if node.op != "Slice" or self._rank(node.input[0]) != 2 or self._task(node.input[0]) is None:
+            if node.op != "Slice" or self._rank(node.input[0]) != 2 or self.task_of_edge(node.input[0]) is None:
                 break
             begin, size = (constant(self.nodes, x, self.feeds) for x in node.input[1:3])
             if begin is None or size is None or begin.tolist()[0] != 0 or size.tolist() != [-1, it.row[0]]:
@@ -308,14 +351,14 @@ class _Packer:
             return -1
         return len(shape_tuple(node.attr[SHAPES].list.shape[port]) or ())
 
-    def _accumulate(self, group: list[_Sum], told: list[str], of: list[int]) -> None:
+    def _accumulate(self, group: list[Sum], told: list[str], of: list[int]) -> None:
         nodes = [it.node for it in group]
         home, source = group[0].key[:2]
         controls = dict.fromkeys(e for n in nodes for e in n.input if is_control(e))
         about = {"N": len(group), "of": of, "row_shapes": [Shape(it.row) for it in group]}
         about |= {"_replica": _rank(nodes[0]), "_fused_from": [n.name for n in nodes]}
         inputs = [*(n.input[0] for n in nodes), nodes[0].input[1], *told, *controls]
-        name = self._make("_AccumulateDistinct", home, inputs, about, source)
+        name = self.make("_AccumulateDistinct", home, inputs, about, source)
         self.gone |= {n.name for n in nodes}
         self.renamed.update({f"^{n.name}": f"^{name}" for n in nodes})
 
@@ -329,7 +372,7 @@ class _Packer:
             copy.attr.pop("_class", None)
         return copy
 
-    def _make(
+    def make(
         self, op: str, task: str, inputs: list[str], about: dict[str, Any], other: str, carried: bytes = b""
     ) -> str:
         """Its name follows from what it is, so that a part two signatures have in common is the same part."""
