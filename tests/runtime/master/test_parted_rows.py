@@ -191,34 +191,40 @@ def test_what_others_take_too_stays(graph: Any) -> None:
     assert not _stays(moved([f"{stitched}:0"], [])), "it keeps its name"
 
 
-def test_other_arithmetic_stays(graph: Any) -> None:
+def _by_hand(local: Any, shard: Any, places: Any) -> Any:
+    """A look-up in two shards."""
+    shards, shard = list(table("t", 8, 2, 2)), tf.cast(shard, tf.int32)
+    parts, where = (tf.dynamic_partition(x, shard, 2) for x in (local, places))
+    found = []
+    for one, part in zip(shards, parts):
+        with tf.device(one.device):
+            found.append(tf.gather(one, part))
+    return tf.identity(tf.dynamic_stitch(where, found))
+
+
+@pytest.mark.parametrize(
+    ("cut_by", "stays"),
+    [
+        (lambda ids: (ids // 2, ids % 2), False),
+        (lambda ids: (ids // 2, tf.minimum(ids % 3, 1)), True),
+        (lambda ids: (ids // 4, ids % 2), True),
+        (lambda ids: (ids % 2, ids // 2), True),
+        (lambda ids: ((ids + 1) // 2, ids % 2), True),
+    ],
+)
+def test_other_arithmetic_stays(graph: Any, cut_by: Any, stays: bool) -> None:
     """Shards by anything that may send two ids to one row."""
     with on_worker():
-        ids, shards = tf.placeholder(tf.int64, [None], "ids"), list(table("t", 8, 2, 2))
-        places = tf.range(0, tf.size(ids), 1)
-        for local, shard in [(ids // 2, ids % 3), (ids // 4, ids % 2), (ids % 2, ids // 2), ((ids + 1) // 2, ids % 2)]:
-            shard = tf.cast(tf.minimum(shard, 1), tf.int32)
-            parts, where = (tf.dynamic_partition(x, shard, 2) for x in (local, places))
-            found = []
-            for one, part in zip(shards, parts):
-                with tf.device(one.device):
-                    found.append(tf.gather(one, part))
-            out = tf.identity(tf.dynamic_stitch(where, found))
-            assert _stays(moved([out.name], []))
+        ids = tf.placeholder(tf.int64, [None], "ids")
+        out = _by_hand(*cut_by(ids), tf.range(0, tf.size(ids), 1))
+    assert _stays(moved([out.name], [])) is stays
 
 
 def test_rows_may_be_put_back_in_another_order(graph: Any) -> None:
     """Then the stitch is not the look-up of the ids."""
     with on_worker():
-        ids, shards = tf.placeholder(tf.int64, [4], "ids"), list(table("t", 8, 2, 2))
-        shard = tf.cast(ids % 2, tf.int32)
-        parts = tf.dynamic_partition(ids // 2, shard, 2)
-        where = tf.dynamic_partition(tf.constant([3, 2, 1, 0]), shard, 2)
-        found = []
-        for one, part in zip(shards, parts):
-            with tf.device(one.device):
-                found.append(tf.gather(one, part))
-        out = tf.identity(tf.dynamic_stitch(where, found))
+        ids = tf.placeholder(tf.int64, [4], "ids")
+        out = _by_hand(ids // 2, ids % 2, tf.constant([3, 2, 1, 0]))
     assert _stays(moved([out.name], []))
 
 
