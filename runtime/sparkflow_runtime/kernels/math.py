@@ -309,7 +309,10 @@ _TINY = 1 << 15  # multiplications
 
 
 def product(xp: Any, a: Any, b: Any) -> Any:
-    """In the type of the operands: of bfloat16 numpy's product is float32."""
+    """In the type of the operands. Of bfloat16 numpy's product is float32; and of float16, which no BLAS has, sums are
+    float32 as in TensorFlow."""
+    if xp is np and a.dtype == b.dtype == np.float16:
+        return product(xp, a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
     if xp is np and a.ndim == b.ndim == 2 and a.dtype == b.dtype and a.dtype.char in "fd":
         (m, k), n = a.shape, b.shape[1]
         if m * k * n < _TINY and min(m, k, n) > 1:

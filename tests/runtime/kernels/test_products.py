@@ -29,6 +29,15 @@ def test_values_and_bits(shape: tuple[int, int, int], dtype: Any) -> None:
     assert {x.tobytes() for x in alone} == {found.tobytes()} and found.dtype == dtype
 
 
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_half_precision_is_summed_in_single(batch: tuple[int, ...]) -> None:
+    """By BLAS, and each sum rounded once: 4,096 ones and a 0.25 would stay 2,048 in float16's own sums."""
+    ones = np.ones((*batch, 40, 4097), np.float16)
+    ones[..., -1] = 0.25
+    found = math.product(np, ones, np.ones((*batch, 4097, 50), np.float16))
+    assert found.dtype == np.float16 and (found == np.float16(4096.25)).all()
+
+
 @pytest.mark.parametrize("m", [64, 100, 429, 512, 784, 1000, 4096])
 def test_blocks_of_rows_are_whole_tiles(m: int) -> None:
     """Two of nearly one size below 512 rows, then four: a block more, or one of half the size, would leave one of two
