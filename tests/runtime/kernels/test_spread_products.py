@@ -112,6 +112,26 @@ def test_without_the_matrix(spread_products: Any, batch: int, ids: int, columns:
     near(second, dx[:, 3:43])
 
 
+@pytest.mark.parametrize("width", [1, 2, 3, 7])
+def test_a_narrow_table_beside_a_wide_one(spread_products: Any, width: int) -> None:
+    rng, tables = np.random.default_rng(width), [normal(40, width), normal(40, 32, seed=1)]
+    ids = [rng.integers(0, 40, 200) for _ in tables]
+    distinct, counts, places, sizes, *_ = bind("_DistinctIds", N=2)(*ids)
+    flat = bind("_GatherDistinct", N=2, of=[0, 1])(*tables, distinct, counts)
+    about: dict[str, Any] = {"N": 2, "order": [0, 1], "tables": [2], "of": [0, 1], "widths": [width, 32]}
+    about |= {"members": [0, 1], "alone": True}
+    x = np.concatenate([t[i] for t, i in zip(tables, ids)], 1)
+    w, dz, given = normal(width + 32, 256), normal(200, 256, seed=1), (flat, counts, places, sizes)
+    z, matrix = bind("_SpreadMatMul", product="MatMul", T=1, **about)(*given, w)
+    assert not matrix.size
+    near(z, x.astype(np.float64) @ w)
+    sums: dict[str, Any] = {"sum_sources": [0], "sum_tables": [2], "sum_of": [0, 1]}
+    sums |= {"sum_widths": [width, 32], "sum_columns": [0, width]}
+    dw, found = bind("_SpreadMatMulGrad", **about, **sums)(*given, matrix, dz, w)
+    near(dw, x.T.astype(np.float64) @ dz)
+    near(found, expected_sums(given, dz.astype(np.float64) @ w.T, sums)[0])
+
+
 @pytest.mark.parametrize("ids", [20, 1 << 40])
 def test_rows_that_nobody_learns(spread_products: Any, ids: int) -> None:
     """Sums of one task's tables alone, then of none; where ids repeat and where they do not."""

@@ -102,6 +102,11 @@ def test_a_layer_below_gets_its_columns_of_the_gradient(graph: Any) -> None:
     assert (found["MatMul"], found["_FusedMatMul"]) == (4, 1), "the last layer's three, and two of the one below"
 
 
+def test_a_narrow_table_goes_with_wide_ones(graph: Any) -> None:
+    found = spread([Model(sizes=[(40, 1), *SIZES]).train()])
+    assert (found["_SpreadMatMul"], found["_SpreadMatMulGrad"]) == (1, 1)
+
+
 def test_so_does_what_only_predicts(graph: Any) -> None:
     found = spread([Model().out])
     assert found["_SpreadMatMul"] == 1 and not found["_SpreadConcat"] + found["MatMul"]
@@ -123,7 +128,7 @@ def test_two_layers_above_the_same_rows(graph: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["asked for", "used besides", "narrow rows", "narrow layer", "dense gradient", "fed"])
 def test_what_stays_as_it_is(graph: Any, kind: str) -> None:
-    sizes = [(40, 4), *SIZES[1:]] if kind == "narrow rows" else SIZES
+    sizes = [(40, 4), (30, 4), (50, 12)] if kind == "narrow rows" else SIZES
     model = Model(sizes=sizes, units=16 if kind == "narrow layer" else 32)
     fetches, feeds = [model.train()], list(FEEDS)
     if kind == "asked for":

@@ -38,7 +38,7 @@ from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.wire.sizes import SHAPES
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
 
-_LEAST_WIDTH, _LEAST_COLUMNS = 8, 32  # of tables, and of a product: below, BLAS is as fast
+_LEAST_WIDTH, _LEAST_COLUMNS = 8, 32  # of tables on average, and of a product: below, BLAS is as fast
 _GIVEN = 4  # inputs of a _SpreadConcat for each task (kernels/spread_rows.py)
 _FUSED = ("_nodes", "_inputs", "_outputs")  # attributes of a _FusedMatMul
 _SPREAD = ("N", "order", "tables", "of", "widths", "members", "alone")  # attributes of a _SpreadConcat
@@ -123,7 +123,7 @@ class _Spreader:
         if node.name in self.taboo or self._contexts[node.name] or not on_cpu(node.device) or not node.attr["alone"].b:
             return False
         widths, members = node.attr["widths"].list.i, node.attr["members"].list.i
-        return min(widths[m] for m in members) >= _LEAST_WIDTH
+        return sum(widths[m] for m in members) >= _LEAST_WIDTH * len(members)
 
     def _is_forward(self, node: NodeDef) -> bool:
         """Whether it is a wide enough product of the matrix, which is its first input and no other one."""
