@@ -108,7 +108,7 @@ class _Rows:
     """The first inputs of these nodes, those of a `_SpreadConcat`."""
 
     def __init__(self, node: Node):
-        self.sources, self._order = list(sources_of(node)), node.attrs["order"]
+        self._node, self.sources, self._order = node, list(sources_of(node)), node.attrs["order"]
         self._widths = np.array(node.attrs["widths"])[node.attrs["members"]]
         self.others = GIVEN * len(self.sources)
         self.count = self.others + len(self._order) - len(self._widths)
@@ -123,7 +123,7 @@ class _Rows:
         """None where the matrix has to be made."""
         given, others = self.given(inputs), inputs[self.others : self.count]
         height = self.sources[0].height(given[0])
-        check_others(others, height)
+        check_others(self._node, others, height)
         if not products.functions or w.ndim != 2 or any(a.dtype != np.float32 for a in (w, *others)):
             return None
         widths, known = [o.shape[1] for o in others], self._seen

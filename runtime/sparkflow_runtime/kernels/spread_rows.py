@@ -13,6 +13,7 @@ from sparkflow_runtime.kernels.memory import copying, position
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.row_loops import unsigned
 from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.protos import NodeDef
 
 Array = Any
 GIVEN = 4  # inputs that each source has
@@ -44,7 +45,7 @@ def spread_concat(node: Node) -> Callable[..., Sequence[Array]]:
         others = inputs[GIVEN * len(sources) :]
         given = [inputs[GIVEN * k : GIVEN * (k + 1)] for k in range(len(sources))]
         height = sources[0].height(given[0])
-        check_others(others, height)
+        check_others(node, others, height)
         beside, known = [o.shape[1] for o in others], seen
         if known is None or known[0] != beside:
             known = seen = laid_out(beside)
@@ -76,11 +77,16 @@ def sources_of(node: Node) -> Iterator[Source]:
         yield Source(node, of[begin:end], widths[begin:end], members[which] - begin, which)
 
 
-def check_others(others: Sequence[Array], height: int) -> None:
+def check_others(node: Node, others: Sequence[Array], height: int) -> None:
     if any(o.ndim != 2 or len(o) != height for o in others):
-        raise InvalidArgumentError(
-            f"ConcatV2: sizes must agree but for axis 1, got {height} rows and {[o.shape for o in others]}"
-        )
+        raise _sizes_differ(node, f"{height} rows and {[o.shape for o in others]}")
+
+
+def _sizes_differ(node: Node, found: str) -> InvalidArgumentError:
+    """It names the concat that the user wrote."""
+    name = node.attrs.get("concat") or node.attrs.get("_fused_from", [node.name])[-1]
+    text = f"ConcatV2 {name!r}: sizes must agree but for axis 1, got {found}"
+    return InvalidArgumentError(NodeDef(name=name, op="ConcatV2", device=node.device), None, text)
 
 
 class Source:
@@ -123,7 +129,7 @@ class Source:
         if known is None or known[:2] != (key, height):
             mine = sizes[self.mine]
             if (mine != height).any():
-                raise InvalidArgumentError(f"ConcatV2: sizes must agree but for axis 1, got {mine.tolist()} rows")
+                raise _sizes_differ(self._node, f"{mine.tolist()} rows")
             last = sizes.cumsum()[self.mine]
             known = self._bounds = key, height, unsigned(last - height), unsigned(last)
         return known[2:]

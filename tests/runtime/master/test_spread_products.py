@@ -149,6 +149,15 @@ def test_what_stays_as_it_is(graph: Any, kind: str) -> None:
         assert not found["_SpreadMatMul"]
 
 
+def test_an_error_names_the_concat(cluster: Any, graph: Any) -> None:
+    servers, model = cluster(ps=1, worker=1), Model()
+    train = model.train()
+    with tf.Session(servers["worker0"].target) as session:
+        session.run(tf.global_variables_initializer())
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"ConcatV2 'concat': sizes must agree.* got 3 rows"):
+            session.run(train, {model.ids: np.zeros((3, 3), np.int64), model.dense: np.zeros((2, 5), np.float32)})
+
+
 def test_a_gradient_that_waits_for_another_stays(graph: Any) -> None:
     """The weights that the rows' gradient takes are read after their own gradient is there: one node could not be
     both."""

@@ -276,6 +276,7 @@ class _Spreader:
         made.input[:] = [*inputs, *waited]
         for name in _SPREAD:
             made.attr[name].CopyFrom(matrix.attr[name])
+        made.attr["concat"].CopyFrom(wire_attrs.encode(wire_attrs.decode(matrix.attr["_fused_from"])[-1]))  # for errors
         self.changed[node.name] = made
         return made
 
