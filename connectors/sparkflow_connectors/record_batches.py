@@ -102,7 +102,7 @@ class Decoder:
             arrays = iter([next(lists if depth_of(f.type) == 2 else plain) for f in self._leaves])
         except BadMessage as error:
             raise DataLossError(f"{where.record(error.index)} is no tf.train.{self.record_type}") from None
-        return pa.record_batch([nested(f.type, arrays) for f in self.schema], schema=self.schema)
+        return pa.record_batch([nested(f, arrays, where) for f in self.schema], schema=self.schema)
 
     def _lists_of(self, block: Block, where: Where) -> Iterator[pa.Array]:
         if self._lists:

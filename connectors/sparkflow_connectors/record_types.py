@@ -14,9 +14,9 @@ The table is that of spark-tensorflow-connector and spark-tfrecord, so that each
 | struct | its fields, each a feature named "struct.field" |
 | null (Spark's void) | no feature |
 
-A null is a feature that is not there. Example knows only the right-hand side: a file written elsewhere is read as
-int64, float32, string and lists of them. What is written here has `_sparkflow_schema.json` beside it and comes back as
-it was.
+A null is a feature that is not there; a struct of which none is there is null, unless it never is. Example knows only
+the right-hand side: a file written elsewhere is read as int64, float32, string and lists of them. What is written here
+has `_sparkflow_schema.json` beside it and comes back as it was.
 """
 
 from __future__ import annotations
@@ -84,12 +84,14 @@ def leaves(schema: pa.Schema) -> Iterator[pa.Field]:
 
 
 def _leaves(field: pa.Field) -> Iterator[pa.Field]:
-    """A struct without a field is one itself: there is no feature for it."""
+    """A struct without a field is one itself: there is no feature for it. Of a null struct all features are missing,
+    also those of fields that are never null."""
     if not pa.types.is_struct(field.type) or not field.type.num_fields:
         yield field
         return
     for inner in field.type:
-        yield from _leaves(inner.with_name(f"{field.name}.{inner.name}"))
+        may_lack = inner.nullable or field.nullable
+        yield from _leaves(inner.with_name(f"{field.name}.{inner.name}").with_nullable(may_lack))
 
 
 def check_schema(schema: pa.Schema, record_type: str) -> None:

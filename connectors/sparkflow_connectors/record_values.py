@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -76,15 +77,43 @@ def unpacked(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         yield from unpacked(f"{name}.{field.name}", inner)
 
 
-def nested(dtype: pa.DataType, arrays: Iterator[pa.Array]) -> pa.Array:
-    """The next column, or a struct of the next ones; a struct whose fields are all null is one itself."""
-    if not pa.types.is_struct(dtype):
+def nested(field: pa.Field, arrays: Iterator[pa.Array], where: Where) -> pa.Array:
+    """The next column, or a struct of the next ones. Raises InvalidArgumentError on a struct that has some of its
+    fields, and lacks one that is never null."""
+    if not pa.types.is_struct(field.type):
         return next(arrays)
-    fields = [nested(f.type, arrays) for f in dtype]
-    null = fields[0].is_null()
-    for one in fields[1:]:
-        null = pc.and_(null, one.is_null())
-    return pa.StructArray.from_arrays(fields, fields=list(dtype), mask=null)
+    array, _ = _struct(field, arrays)
+    if (found := null_where_none_may_be(field.name, field, array)) is not None:
+        name, row = found
+        raise where.lacks(row, field.with_name(name))
+    return array
+
+
+def _struct(field: pa.Field, arrays: Iterator[pa.Array]) -> tuple[pa.Array, pa.Array]:
+    """(the array, in which rows all its features are missing): there it is null, if it ever is."""
+    if not pa.types.is_struct(field.type):
+        array = next(arrays)
+        return array, array.is_null()
+    inner, missing = zip(*(_struct(f, arrays) for f in field.type))
+    gone = reduce(pc.and_, missing)
+    mask = gone if field.nullable else None
+    return pa.StructArray.from_arrays(inner, fields=list(field.type), mask=mask), gone
+
+
+def null_where_none_may_be(
+    name: str, field: pa.Field, array: pa.Array, above: pa.Array | None = None
+) -> tuple[str, int] | None:
+    """(name, row) of the first null of what is never null by its type, as "struct.field" in structs that are there.
+
+    above: the struct that it is a field of, whose nulls it has too."""
+    if not field.nullable and array.null_count > (0 if above is None else above.null_count):
+        null = array.is_null() if above is None else pc.and_(array.is_null(), above.is_valid())
+        return name, pc.index(null, True).as_py()
+    if pa.types.is_struct(array.type):
+        for within, inner in zip(array.type, array.flatten()):
+            if (found := null_where_none_may_be(f"{name}.{within.name}", within, inner, array)) is not None:
+                return found
+    return None
 
 
 def feature(name: str, array: pa.Array) -> Feature:

@@ -34,6 +34,7 @@ from sparkflow_connectors.record_types import (
     to_json,
     value_type,
 )
+from sparkflow_connectors.record_values import null_where_none_may_be
 from sparkflow_connectors.record_vectors import listed_batch, listed_schema
 from sparkflow_connectors.tfrecord import (
     BATCH_ROWS,
@@ -173,8 +174,7 @@ class FolderWriter:
         room, nulls = Room(), self._nulls.setdefault(file, set())
         try:
             for batch in batches:
-                if batch.schema != self.schema:
-                    batch = listed_batch(plain_batch(batch)).cast(self.schema)
+                batch = self._as_told(batch)
                 nulls.update(n for n, c in zip(self.schema.names, batch.columns) if c.null_count)
                 for folder, rows in self._split(batch):
                     name = os.path.join(folder, file)
@@ -203,6 +203,20 @@ class FolderWriter:
                 ) from error
             raise
         return records
+
+    def _as_told(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """In the schema's types. Raises InvalidArgumentError on a null where it says there is none: a reader would find
+        that the feature is missing."""
+        if batch.schema != self.schema:
+            batch = listed_batch(plain_batch(batch))
+        for field, column in zip(self.schema, batch.columns):
+            if (found := null_where_none_may_be(field.name, field, column)) is not None:
+                name, row = found
+                raise InvalidArgumentError(
+                    f"column {name!r}: row {row} of the batch is null, and the schema says it never is. Say that it "
+                    "may be, or fill it"
+                )
+        return batch if batch.schema == self.schema else batch.cast(self.schema)
 
     def commit(self, files: Mapping[str, int], nulls: Collection[str] | None = None) -> None:
         """Show these files, with so many records, then the sidecar and `_SUCCESS`. nulls: the columns that have some in

@@ -51,6 +51,14 @@ def test_spark_writes_and_reads(clusters: Any, tmp_path: Path) -> None:
     assert [f.dataType.simpleString() for f in void.schema] == ["bigint", "void"]
     assert sorted(tuple(row) for row in void.collect()) == [(0, None), (1, None), (2, None)]
 
+    structs = spark.range(4).selectExpr(
+        "id", "if(id < 2, null, named_struct('a', id)) joined", "named_struct('b', if(id > 1, null, id)) empty"
+    )
+    structs.write.format("tfrecord").mode("append").save(f"{tmp_path}/structs")
+    back = spark.read.format("tfrecord").load(f"{tmp_path}/structs")
+    assert not back.schema["joined"].dataType["a"].nullable and not back.schema["empty"].nullable
+    assert back.orderBy("id").collect() == structs.orderBy("id").collect()
+
     from pyspark.ml.linalg import Vectors
 
     vectors = spark.createDataFrame([(Vectors.dense([1.0, 2.0]),), (Vectors.sparse(3, {2: 5.0}),)], ["v"])

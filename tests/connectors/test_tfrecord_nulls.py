@@ -75,3 +75,49 @@ def test_columns_of_nothing_but_null(record_type: str, rows: int, tmp_path: Path
     to_tfrecord(pa.table({"v": [1, 2]}), folder, "overwrite", record_type)
     with pytest.raises(tf.errors.InvalidArgumentError, match="feature 'v' holds int64, the schema says null"):
         read_tfrecord(folder, schema=there.schema)
+
+
+INNER = pa.struct([pa.field("c", pa.int64(), nullable=False), ("d", pa.list_(pa.int64()))])
+OUTER = pa.struct(
+    [pa.field("a", pa.int64(), nullable=False), pa.field("in", INNER, nullable=False), ("x", pa.string())]
+)
+
+
+@pytest.mark.parametrize("record_type", ["Example", "SequenceExample"])
+def test_a_null_struct_of_fields_that_are_never_null(record_type: str, tmp_path: Path) -> None:
+    """As Spark makes them by a left join."""
+    rows = [None, {"a": 1, "in": {"c": 2, "d": None}, "x": "y"}, {"a": 1, "in": {"c": 2, "d": [3]}, "x": None}]
+    there = pa.table({"s": pa.array(rows, OUTER)})
+    to_tfrecord(there, tmp_path / "out", record_type=record_type)
+    back = read_tfrecord(tmp_path / "out")
+    assert back.schema == there.schema and back.to_pylist() == there.to_pylist()
+    back.validate(full=True)
+    some = pa.struct([("a", pa.int64()), ("in", pa.struct([("c", pa.int64())]))])
+    for row, lacking in (({"a": 1}, "s.in.c"), ({"in": {"c": 1}}, "s.a")):
+        to_tfrecord(pa.table({"s": pa.array([row], some)}), tmp_path / "other", "overwrite", record_type)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"has no feature '{lacking}', which the schema says"):
+            read_tfrecord(tmp_path / "other", schema=there.schema)
+
+
+def test_a_struct_that_is_never_null_has_nulls_in_all_its_fields(tmp_path: Path) -> None:
+    """Spark, told that it is never null, does not ask, and ended with a NullPointerException."""
+    inner = pa.struct([("b", pa.string())])
+    struct = pa.struct([("a", pa.int64()), pa.field("in", inner, nullable=False)])
+    nothing = {"a": None, "in": {"b": None}}
+    schema = pa.schema([pa.field("s", struct, nullable=False), ("t", struct)])
+    there = pa.Table.from_pylist([{"s": nothing, "t": {"a": 1, "in": {"b": None}}}, {"s": nothing, "t": None}], schema)
+    to_tfrecord(there, tmp_path / "out")
+    back = read_tfrecord(tmp_path / "out")
+    assert back.schema == schema and back.to_pylist() == there.to_pylist()
+
+
+def test_a_null_where_the_schema_says_there_is_none(tmp_path: Path) -> None:
+    """Nothing is written: a reader would find a feature missing."""
+    never = [pa.field(name, pa.int64(), nullable=False) for name in "ab"]
+    nulls = [pa.array([1, 2]), pa.array([1, None])]
+    plain = pa.Table.from_arrays(nulls, schema=pa.schema(never))
+    struct = pa.StructArray.from_arrays([*nulls], fields=never)
+    for rows, named in ((plain, "b"), (pa.table({"n": [1, 2], "s": struct}), "s.b")):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"column '{named}': row 1 of the batch is null, and"):
+            to_tfrecord(rows, tmp_path / "out")
+        assert not (tmp_path / "out").exists()
