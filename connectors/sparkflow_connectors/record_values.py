@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import reduce
 
 import numpy as np
@@ -184,10 +185,28 @@ def typed(array: pa.Array, dtype: pa.DataType, name: str) -> pa.Array:
     if pa.types.is_boolean(dtype):
         return pc.not_equal(array, 0)
     if pa.types.is_decimal(dtype):
-        array = array.cast(pa.float64())
+        return _decimals(array.cast(pa.float64()), dtype, name)
     if pa.types.is_date32(dtype) or pa.types.is_time32(dtype):
         array = cast(array, pa.int32(), name)
     return cast(array, dtype, name)
+
+
+def _decimals(array: pa.Array, dtype: pa.DataType, name: str) -> pa.Array:
+    """float64 as decimals. 32 bits may have rounded the largest numbers of the type up, beyond it: they are its largest
+    one then. Whatever is larger still was never one of the type."""
+    try:
+        return cast(array, dtype, name)
+    except DoesNotFit:
+        most = Decimal(f"{10**dtype.precision - 1}E{-dtype.scale}")
+        with np.errstate(over="ignore"):
+            rounded = float(np.float32(pa.scalar(most, dtype).cast(pa.float64()).as_py()))
+        largest = pc.fill_null(pc.equal(pc.abs(array), rounded), False)
+        if np.isinf(rounded) or not pc.any(largest).as_py():
+            raise
+    found = cast(pc.if_else(largest, 0.0, array), dtype, name)
+    for value, sign in ((most, rounded), (most.copy_negate(), -rounded)):
+        found = pc.if_else(pc.fill_null(pc.equal(array, sign), False), pa.scalar(value, dtype), found)
+    return found
 
 
 def lists_of(lengths: np.ndarray, values: pa.Array, missing: np.ndarray | None, field: pa.Field) -> pa.Array:

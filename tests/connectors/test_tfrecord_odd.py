@@ -174,3 +174,24 @@ def test_a_decimal_that_floats_have_not(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     to_tfrecord(big.slice(0, 2), tmp_path / "out")
     assert read_tfrecord(tmp_path / "out").column("d").to_pylist() == [Decimal(1), None]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.decimal128(10, 2), pa.decimal128(12, 2), pa.decimal128(38, 0), pa.decimal256(38, 9)]
+)
+def test_decimals_near_their_precision(kind: Any, tmp_path: Path) -> None:
+    """32 bits round them up, at times to one digit more than the type has."""
+    most = Decimal(f"{10**kind.precision - 1}E-{kind.scale}")
+    there = pa.table({"d": pa.array([most, Decimal(1), None, most.copy_negate()], kind)})
+    to_tfrecord(there.append_column("l", pa.array([[most], [], None, [most]], pa.list_(kind))), tmp_path / "out")
+    found = read_tfrecord(tmp_path / "out")
+    first, one, none, last = found.column("d").to_pylist()
+    assert (one, none, last) == (1, None, first.copy_negate()) and first <= most and float(first / most) > 1 - 6e-8
+    assert found.column("l").to_pylist() == [[first], [], None, [first]]
+
+
+def test_a_decimal_beyond_its_precision(tmp_path: Path) -> None:
+    """What was never of the type is no decimal of it."""
+    to_tfrecord(pa.table({"d": pa.array([1e8, 1.1e8], pa.float32())}), tmp_path / "out")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"column 'd': Cannot convert 110000000\.0+ to Decimal128"):
+        read_tfrecord(tmp_path / "out", schema=pa.schema([("d", pa.decimal128(10, 2))]))
