@@ -117,13 +117,23 @@ def test_rows_that_are_not_trained_have_no_sums(graph: Any) -> None:
     assert found["_SpreadMatMulGrad"] == 1 and found["MatMul"] == 3 and not found["_SumToDistinct"]
 
 
-def test_two_layers_above_the_same_rows(graph: Any) -> None:
-    """The gradient of the matrix is a sum of two products then, and made."""
+def test_several_layers_above_the_same_rows(graph: Any) -> None:
+    """The gradient of the matrix is a sum of products then: it is taken of each, and added up."""
     found = spread([Model(towers=2).out])
     assert found["_SpreadMatMul"] == 2 and not found["_SpreadConcat"]
     with tf.Graph().as_default():
-        found = spread([Model(towers=2).train()])
-    assert found["_SpreadConcat"] == 1 and found["_SumToDistinct"] == 1 and not found["_SpreadMatMul"]
+        found = spread([Model(towers=3).train()])
+    assert (found["_SpreadMatMul"], found["_SpreadMatMulGrad"], found["AddN"]) == (3, 3, 1)
+    assert not found["_SpreadConcat"] + found["_SumToDistinct"] and found["MatMul"] == 3, "the last layer's"
+
+
+def test_a_sum_with_another_gradient_is_made(graph: Any) -> None:
+    """Of one layer's gradient and what is no layer's."""
+    model = Model(towers=2)
+    with tf.device("/job:worker/task:0"):
+        model.loss += tf.reduce_sum(model.joined * model.joined)
+    found = spread([model.train()])
+    assert found["_SpreadConcat"] == 1 and found["_SumToDistinct"] == 1 and not found["_SpreadMatMulGrad"]
 
 
 @pytest.mark.parametrize("kind", ["asked for", "used besides", "narrow rows", "narrow layer", "dense gradient", "fed"])
@@ -192,8 +202,10 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
-@pytest.mark.parametrize(("ps", "bottom"), [(1, False), (2, False), (2, True)])
-def test_training_is_the_same(cluster: Any, kind: str, ps: int, bottom: bool) -> None:
+@pytest.mark.parametrize(
+    ("ps", "about"), [(1, {}), (2, {}), (2, {"bottom": True}), (1, {"towers": 3}), (2, {"towers": 2, "bottom": True})]
+)
+def test_training_is_the_same(cluster: Any, kind: str, ps: int, about: dict[str, Any]) -> None:
     """Batches in which ids repeat, in which none does, and one of none."""
     found: dict[bool, list[np.ndarray]] = {}
     for on in (True, False):
@@ -201,7 +213,7 @@ def test_training_is_the_same(cluster: Any, kind: str, ps: int, bottom: bool) ->
         batches = [np.stack([rng.integers(0, rows, n) for rows, _ in SIZES], 1) for n in (200, 90, 1, 0, 150)]
         batches.append(np.stack([rng.permutation(30) for _ in SIZES], 1))
         with tf.Graph().as_default():
-            model, optimizer = Model(ps, bottom=bottom), OPTIMIZERS[kind]()
+            model, optimizer = Model(ps, **about), OPTIMIZERS[kind]()
             train = model.train(optimizer)
             hooks = [optimizer.make_session_run_hook(True, num_tokens=0)] if kind == "sync" else []
             variables = [v.value() for v in tf.global_variables()]

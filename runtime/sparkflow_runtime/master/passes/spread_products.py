@@ -3,8 +3,9 @@
 Where a `_SpreadConcat` (fuse_embeddings.py) goes to products alone, each of these becomes a `_SpreadMatMul`, with its
 bias and activation if it has some. The product of that matrix, turned, with a gradient dz becomes a `_SpreadMatMulGrad`
 together with the product of dz with the weights, turned, if that goes to nothing but `_SumToDistinct`, and to slices of
-columns that other layers gave: the sums by id and those columns are outputs of it. kernels/spread_products.py says what
-is saved.
+columns that other layers gave: the sums by id and those columns are outputs of it. Where several layers share the rows,
+as the towers of several tasks do, each has such a node, and what was taken of the sum of their gradients is the sum of
+what they give. kernels/spread_products.py says what is saved.
 
 Tables and products that are too narrow to gain stay as they are. All nodes keep their names but for those that nobody
 can have asked for: they are runtime's own, and the gradient that only these take.
@@ -68,10 +69,12 @@ class _Gradient(NamedTuple):
     by: str  # the weights' own edge
     rows: NodeDef | None  # the gradient of the matrix
     taken: _Taken
+    total: NodeDef | None = None  # the sum of this one and other layers' that is taken instead
 
     @property
     def members(self) -> list[NodeDef]:
-        return [self.weights, *([self.rows] if self.rows else []), *self.taken.nodes]
+        taken = [] if self.total else self.taken.nodes
+        return [self.weights, *([self.rows] if self.rows else []), *taken]
 
 
 @dataclass
@@ -109,12 +112,18 @@ class _Spreader:
         if not forwards:
             return
         gradients = [found for node in backwards if (found := self._gradient(matrix, node, forwards))]
-        if len(gradients) == len(backwards):
-            for node in forwards:
-                self._make_product(matrix, node)
-            for gradient in gradients:
-                self._make_gradient(matrix, forwards[0], gradient)
-            self.gone.add(matrix.name)
+        totals = {g.total.name: g for g in gradients if g.total}
+        parts = {name: [g for g in gradients if g.total and g.total.name == name] for name in totals}
+        if len(gradients) < len(backwards) or any(not self._are_all(parts[name]) for name in totals):
+            return
+        for node in forwards:
+            self._make_product(matrix, node)
+        made = {g.weights.name: self._make_gradient(matrix, forwards[0], g) for g in gradients}
+        for name, one in totals.items():
+            self._make_totals(one.taken, [made[g.weights.name] for g in parts[name]])
+            self.renamed[f"^{name}"] = f"^{one.taken.nodes[0].name}"
+            self.gone.add(name)
+        self.gone.add(matrix.name)
 
     # ------------------------------------------------------------------ what can go
 
@@ -161,10 +170,11 @@ class _Spreader:
         others = [] if dz in self._fed else [n for n, _ in self.regions.consumers[parse(dz)[0]]]
         for other in others:
             if _multiplies(other, False, True) and parse(other.input[0]) == parse(dz) and other.input[1] in weights:
-                taken = self._taken(matrix, other)
-                if taken is None or any(_carried(n) != _carried(node) for n in taken.nodes):
+                total = self._total(other, weights)
+                taken = self._taken(matrix, total or other, self._shape(other.input[1]))
+                if taken is None or (not total and any(_carried(n) != _carried(node) for n in taken.nodes)):
                     continue
-                whole = _Gradient(node, other.input[1], other, taken)
+                whole = _Gradient(node, other.input[1], other, taken, total)
                 if (found := self._in_order(matrix, forwards[0], whole)) is not None:
                     return found
         if len(weights) > 1:
@@ -176,12 +186,31 @@ class _Spreader:
             return data_inputs(forward)[1]
         return self._weights(forward, NodeDef.FromString(forward.attr["_nodes"].list.s[0]))
 
-    def _taken(self, matrix: NodeDef, dx: NodeDef) -> _Taken | None:
+    def _total(self, dx: NodeDef, weights: set[str]) -> NodeDef | None:
+        """The sum of the gradients that several layers give the matrix, where nothing else takes this one."""
+        users = [user for user, e in self.regions.consumers[dx.name] if not is_control(e)]
+        if len(users) != 1 or users[0].op != "AddN" or dx.name in self.taboo or self._contexts[users[0].name]:
+            return None
+        total = users[0]
+        addends = [self.nodes[node_name(e)] for e in data_inputs(total) if e not in self._fed]
+        given = {n.name for n in addends}
+        if len(given) < len(data_inputs(total)) or any(map(is_control, total.input)):
+            return None
+        alike = all(n.op == "MatMul" and n.device == dx.device and n.input[1] in weights for n in addends)
+        return total if alike and total.device == dx.device else None
+
+    @staticmethod
+    def _are_all(parts: list[_Gradient]) -> bool:
+        """Whether these are all addends of their total."""
+        assert parts[0].total is not None
+        return {node_name(e) for e in data_inputs(parts[0].total)} == {g.rows.name for g in parts if g.rows}
+
+    def _taken(self, matrix: NodeDef, dx: NodeDef, shape: tuple[int | None, ...] | None) -> _Taken | None:
         """What takes the gradient of the matrix, if that is sums of rows by the ids of its sources, and slices of
         columns besides; None where it is anything else."""
         if dx.name in self.taboo or dx.device != matrix.device or self._contexts[dx.name]:
             return None
-        given, found, (wide, _) = data_inputs(matrix), _Taken([], []), self._shape(dx.input[1]) or (0, 0)
+        given, found, (wide, _) = data_inputs(matrix), _Taken([], []), shape or (0, 0)
         sources = [list(map(parse, given[at + 1 : at + _GIVEN])) for at in range(0, self._others(matrix), _GIVEN)]
         for user, e in self.regions.consumers[dx.name]:
             if is_control(e):  # who waits for it waits for the whole
@@ -246,7 +275,7 @@ class _Spreader:
                 del made.attr[name]
         _add_shapes(made, [(None, None)])  # of the matrix, which is seldom made
 
-    def _make_gradient(self, matrix: NodeDef, forward: NodeDef, found: _Gradient) -> None:
+    def _make_gradient(self, matrix: NodeDef, forward: NodeDef, found: _Gradient) -> str:
         node, sums = found.weights, [s for _, s in found.taken.sums]
         inputs = [*data_inputs(matrix), edge(forward.name, 1), data_inputs(node)[1], found.by]
         made = self._made("_SpreadMatMulGrad", matrix, node, inputs, [matrix, *found.members])
@@ -260,11 +289,23 @@ class _Spreader:
         for name, value in (about if sums else {}).items():
             made.attr[name].CopyFrom(wire_attrs.encode(value))
         _add_shapes(made, [*[(None,)] * len(sums), *((None, width) for _, width, _ in found.taken.slices)])
-        for k, one in enumerate(found.taken.nodes):
+        for k, one in enumerate(() if found.total else found.taken.nodes):
             self.renamed[f"{one.name}:0"] = edge(made.name, k + 1)
         for one in found.members[1:]:
             self.renamed[f"^{one.name}"] = f"^{made.name}"
             self.gone.add(one.name)
+        return made.name
+
+    def _make_totals(self, taken: _Taken, gradients: list[str]) -> None:
+        """What was taken of the sum of several gradients becomes the sum of what each gives."""
+        for k, one in enumerate(taken.nodes):
+            made = NodeDef(name=one.name, op="AddN", device=one.device)
+            made.input[:] = [edge(name, k + 1) for name in gradients] + [e for e in one.input if is_control(e)]
+            made.attr["N"].i, made.attr["T"].type = len(gradients), dtypes.float32.as_datatype_enum
+            for name in (SHAPES, CARRIED, "_class"):
+                if name in one.attr:
+                    made.attr[name].CopyFrom(one.attr[name])
+            self.changed[one.name] = made
 
     def _made(self, op: str, matrix: NodeDef, node: NodeDef, inputs: list[str], members: Iterable[NodeDef]) -> NodeDef:
         """A node in the place of another one, with its name."""
