@@ -29,7 +29,7 @@ from sparkflow_connectors.dask_schema import arrow_schema
 from sparkflow_connectors.dask_slots import Liveness, Slots, silence_s, within, workers_now
 from sparkflow_connectors.dask_tfrecord import read_tfrecord, to_tfrecord
 from sparkflow_connectors.job import Job, job_of
-from sparkflow_connectors.local import as_table, with_predictions
+from sparkflow_connectors.local import as_table, predictions
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
 from sparkflow_connectors.rows import frame_pieces
@@ -351,13 +351,27 @@ async def _end_children(run_id: str) -> None:
 
 
 def transform(model: Model, ddf: Any) -> Any:
-    """The Dask DataFrame with its predictions, scored partition by partition."""
+    """The Dask DataFrame with its predictions, scored partition by partition. Those that are lists have Arrow's dtypes:
+    objects would not say what they are, and parquet files ask. Of such files pandas (2.3) and Dask read lists with
+    dtype_backend="pyarrow" alone."""
     if not hasattr(ddf, "to_delayed") or getattr(ddf, "ndim", 0) != 2:
         raise InvalidArgumentError(f"Expected a Dask DataFrame, got {type(ddf).__module__}.{type(ddf).__name__}")
     model.check_names(ddf.columns)
     model.columns_of(arrow_schema(ddf, list(model.columns.sources)))
-    meta = ddf._meta.assign(**{f.name: pd.Series(dtype=f.type.to_pandas_dtype()) for f in model.output_fields()})
-    return ddf.map_partitions(partial(with_predictions, model), meta=meta)
+    meta = _with_predictions(ddf._meta, pa.schema(model.output_fields()).empty_table())
+    return ddf.map_partitions(partial(_transformed, model), meta=meta)
+
+
+def _transformed(model: Model, part: pd.DataFrame) -> pd.DataFrame:
+    return _with_predictions(part, predictions(model, part).select(list(model.graph.outputs)))
+
+
+def _with_predictions(frame: pd.DataFrame, scored: pa.Table) -> pd.DataFrame:
+    def column(found: pa.ChunkedArray) -> Any:
+        is_list = pa.types.is_list(found.type)
+        return pd.arrays.ArrowExtensionArray(found) if is_list else found.to_pandas().to_numpy()
+
+    return frame.assign(**dict(zip(scored.column_names, map(column, scored.columns), strict=True)))
 
 
 def variable_table(checkpoint: Any, name: str, partitions: int = 8) -> Any:

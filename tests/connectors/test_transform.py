@@ -87,6 +87,23 @@ def test_dask_tells_models_apart(export: str) -> None:
     assert len({tokenize(one) for one in [model, *others]}) == 4
 
 
+def test_dask_writes_predictions_that_are_lists(export: str, tmp_path: Path) -> None:
+    """Parquet files ask for their type, also where a partition has no row."""
+    import dask
+    import dask.dataframe as dd
+
+    frame = dd.from_pandas(TABLE.to_pandas(types_mapper=pd.ArrowDtype), npartitions=3)
+    model = tf.dask.load_model(export)
+    with dask.config.set(scheduler="synchronous"):
+        scored = model.transform(frame[frame["id"] > 1], fetches={"score": "score", "said": "text", "x1": "product"})
+        assert [scored.dtypes[name].kind for name in ("score", "said")] == ["O", "O"]
+        assert scored.dtypes["score"].pyarrow_dtype.value_type == pa.float32()
+        scored.to_parquet(tmp_path / "out")
+        back = dd.read_parquet(tmp_path / "out", dtype_backend="pyarrow").compute()
+        assert scored.compute().dtypes.equals(scored.dtypes)
+    np.testing.assert_array_equal(np.array(back["score"].tolist()), np.maximum(X @ W, 0)[2:])
+
+
 def test_a_frame_of_no_rows_gets_its_columns(export: str) -> None:
     frame = pd.DataFrame({"x": [[1.0, 2.0]]}).iloc[:0]
     assert list(tf.local.load_model(export).transform(frame).columns) == ["x", "score"]
