@@ -110,6 +110,7 @@ class _Rows:
     def __init__(self, node: Node):
         self._node, self.sources, self._order = node, list(sources_of(node)), node.attrs["order"]
         self._widths = np.array(node.attrs["widths"])[node.attrs["members"]]
+        self._columns = node.attr("layer_columns", 0)  # that each of several layers above these rows has, on average
         self.others = GIVEN * len(self.sources)
         self.count = self.others + len(self._order) - len(self._widths)
         self._seen: tuple[list[int], list[int], int] | None = None
@@ -132,7 +133,7 @@ class _Rows:
         _, begins, wide = known
         if w.shape[0] != wide or not w.size or not height:
             return None
-        if not self._pays(height, [counts for _, counts, *_ in given], w.shape[1]):
+        if not self._pays(height, [counts for _, counts, *_ in given], self._columns or w.shape[1]):
             return None
         tables, held = np.zeros((len(self._widths), WORDS), np.int64), []
         tables[:, WIDTH] = self._widths

@@ -127,6 +127,16 @@ def test_several_layers_above_the_same_rows(graph: Any) -> None:
     assert not found["_SpreadConcat"] + found["_SumToDistinct"] and found["MatMul"] == 3, "the last layer's"
 
 
+def test_a_narrow_layer_goes_with_a_wide_one(graph: Any) -> None:
+    """As in a wide and deep model, or it would have the matrix made."""
+    model = Model()
+    with tf.device("/job:worker/task:0"):
+        line = tf.get_variable("line", initializer=np.ones((model.joined.shape[1].value, 1), np.float32))
+        model.loss += tf.reduce_mean(tf.square(tf.matmul(model.joined, line)))
+    found = spread([model.train()])
+    assert (found["_SpreadMatMul"], found["_SpreadMatMulGrad"], found["_SpreadConcat"]) == (2, 2, 0)
+
+
 def test_a_sum_with_another_gradient_is_made(graph: Any) -> None:
     """Of one layer's gradient and what is no layer's."""
     model = Model(towers=2)

@@ -109,8 +109,10 @@ class _Spreader:
                 backwards.append(user)
             else:
                 return
-        if not forwards:
+        columns = [self._columns_of(node) for node in forwards]
+        if not columns or max(columns) < _LEAST_COLUMNS:
             return
+        self._columns_each = sum(columns) // len(columns)
         gradients = [found for node in backwards if (found := self._gradient(matrix, node, forwards))]
         totals = {g.total.name: g for g in gradients if g.total}
         parts = {name: [g for g in gradients if g.total and g.total.name == name] for name in totals}
@@ -135,7 +137,7 @@ class _Spreader:
         return sum(widths[m] for m in members) >= _LEAST_WIDTH * len(members)
 
     def _is_forward(self, node: NodeDef) -> bool:
-        """Whether it is a wide enough product of the matrix, which is its first input and no other one."""
+        """Whether it is a product of the matrix, which is its first input and no other one."""
         product = node
         if node.op == "_FusedMatMul":
             product = NodeDef.FromString(node.attr["_nodes"].list.s[0])
@@ -145,7 +147,10 @@ class _Spreader:
         if not _multiplies(product, False, False) or any(parse(e)[0] == parse(given[0])[0] for e in given[1:]):
             return False
         shape = self._shape(product.input[1] if product is node else self._weights(node, product))
-        return shape is not None and len(shape) == 2 and shape[0] is not None and (shape[1] or 0) >= _LEAST_COLUMNS
+        return shape is not None and len(shape) == 2 and None not in shape
+
+    def _columns_of(self, forward: NodeDef) -> int:
+        return int((self._shape(self._weights_of(forward)) or (0, 0))[1] or 0)
 
     def _weights(self, node: NodeDef, product: NodeDef) -> str:
         """The edge that a fused product has its weights by."""
@@ -318,6 +323,7 @@ class _Spreader:
         for name in _SPREAD:
             made.attr[name].CopyFrom(matrix.attr[name])
         made.attr["concat"].CopyFrom(wire_attrs.encode(wire_attrs.decode(matrix.attr["_fused_from"])[-1]))  # for errors
+        made.attr["layer_columns"].i = self._columns_each  # a matrix that one layer makes is no help to the others
         self.changed[node.name] = made
         return made
 
