@@ -203,12 +203,18 @@ def without(paths: Sequence[str], columns: Iterable[str]) -> tuple[str, str] | N
     def gone(path: str) -> list[str]:
         with _opened(path) as file:
             there = {name.lower() for name in file.schema_arrow.names}
-        there |= {unquote(folder.partition("=")[0]).lower() for folder in path.split("/")[:-1] if "=" in folder}
+        there |= of_folders([path])
         return [name for name in wanted if name.lower() not in there]
 
     wanted = list(columns)
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
         return next(((path, names[0]) for path, names in zip(paths, pool.map(gone, paths), strict=True) if names), None)
+
+
+def of_folders(paths: Iterable[str]) -> set[str]:
+    """What the folders of the files, such as day=3, may be the values of: names of columns, in lower case."""
+    folders = {folder for place in {os.path.dirname(path) for path in paths} for folder in place.split("/")}
+    return {unquote(folder.partition("=")[0]).lower() for folder in folders if "=" in folder}
 
 
 def _opened(path: str, checked: bool = False) -> pq.ParquetFile:

@@ -2,7 +2,8 @@
 
 Spark's plan says so, in words that are the same for all its ways to run (classic and Connect): a scan of parquet files
 and at most a choice of their columns. Anything else is left to Spark: filters, other formats, tables with partition
-columns, deleted rows (Delta), caches, samples.
+columns, deleted rows (Delta), caches, samples. So are files in folders that give one of their columns its value: what
+the files say of that column, Spark passes over.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sparkflow_connectors.files import local_paths, row_groups
+from sparkflow_connectors.files import local_paths, of_folders, row_groups
 
 # Spark cuts long lists short ("... 38 more fields", "[file:/a/b..."): what a list holds is asked of a projection alone.
 _SCAN = re.compile(
@@ -31,6 +32,8 @@ def parquet_files(df: DataFrame) -> list[str] | None:
     if not places:
         return None
     paths = local_paths(df.inputFiles())
+    if paths and of_folders(paths) & {name.lower() for name in df.columns}:
+        return None
     if paths and places > 1 and df.count() != sum(part.stop for part in row_groups(paths, {})):
         return None  # a file that was given twice is read twice, and told once
     return paths

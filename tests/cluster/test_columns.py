@@ -23,7 +23,7 @@ from sparkflow_connectors.graphs import prediction_graph
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.schema import resolve
-from sparkflow_connectors.spark_files import plan_of
+from sparkflow_connectors.spark_files import parquet_files, plan_of
 from sparkflow_connectors.spark_schema import arrow_schema
 
 INVALID = tf.errors.InvalidArgumentError
@@ -204,6 +204,26 @@ def test_tasks_read_files_that_they_score(clusters: Any, folder: str, tmp_path: 
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"/new.parquet: column 'age' is missing, and the model"):
         refusing.transform(gone)
     assert model.transform(gone).where("note = 'm'").collect()[0]["p"] == [14.0, 15.0]
+
+
+def ages(folder: str, **column: Any) -> Any:
+    """A model of the column `age` alone, whose prediction is [2 age, 2 age + 1]."""
+    columns = {"age": Column("age", **column)}
+    return tf.spark.load_model(f"{folder}/export", columns, inputs={"age": "age:0"}, outputs={"p": "pair"})
+
+
+def test_a_column_is_what_its_folder_says(clusters: Any, folder: str, tmp_path: Path) -> None:
+    """So Spark has it, whatever the files say of it."""
+    for age in (1, 2):
+        (tmp_path / f"age={age}").mkdir()
+        table = pa.table({"age": pa.array([age + 4] * 2, pa.int32()), "note": ["a", "b"]})
+        pq.write_table(table, tmp_path / f"age={age}" / "a.parquet")
+    table = clusters.spark.read.parquet(str(tmp_path))
+    for read in (table, table.select("age")):
+        scored = ages(folder).transform(read)
+        assert "ArrowEvalPython" in plan_of(scored)
+        assert sorted((r.age, r.p[0]) for r in scored.collect()) == [(1, 2.0)] * 2 + [(2, 4.0)] * 2
+    assert parquet_files(table) is None and len(parquet_files(table.select("note")) or []) == 2
 
 
 def test_spark_says_what_does_not_fit(frame: Any, folder: str) -> None:
