@@ -29,7 +29,7 @@ from sparkflow_connectors.dask_schema import arrow_schema
 from sparkflow_connectors.dask_slots import Liveness, Slots, silence_s, within, workers_now
 from sparkflow_connectors.dask_tfrecord import read_tfrecord, to_tfrecord
 from sparkflow_connectors.job import Job, job_of
-from sparkflow_connectors.local import as_table, predictions
+from sparkflow_connectors.local import as_table, with_predictions
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
 from sparkflow_connectors.rows import frame_pieces
@@ -351,27 +351,25 @@ async def _end_children(run_id: str) -> None:
 
 
 def transform(model: Model, ddf: Any) -> Any:
-    """The Dask DataFrame with its predictions, scored partition by partition. Those that are lists have Arrow's dtypes:
-    objects would not say what they are, and parquet files ask. Of such files pandas (2.3) and Dask read lists with
-    dtype_backend="pyarrow" alone."""
+    """The Dask DataFrame with its predictions, scored partition by partition. Those that are lists are objects there;
+    which lists, only the types that Dask is told say, and parquet files ask.
+
+    The objects are not in Arrow's form themselves: of such lists Dask cannot shuffle any, nor read what it has written
+    (pandas 2.3 does not know the names of its own types of lists).
+    """
     if not hasattr(ddf, "to_delayed") or getattr(ddf, "ndim", 0) != 2:
         raise InvalidArgumentError(f"Expected a Dask DataFrame, got {type(ddf).__module__}.{type(ddf).__name__}")
     model.check_names(ddf.columns)
     model.columns_of(arrow_schema(ddf, list(model.columns.sources)))
-    meta = _with_predictions(ddf._meta, pa.schema(model.output_fields()).empty_table())
-    return ddf.map_partitions(partial(_transformed, model), meta=meta)
+    fields = model.output_fields()
+    meta = ddf._meta.assign(**{f.name: pd.Series(dtype=f.type.to_pandas_dtype()) for f in fields})
+    scored = ddf.map_partitions(partial(with_predictions, model), meta=meta)
+    lists = {f.name: pd.Series(dtype=pd.ArrowDtype(f.type)) for f in fields if pa.types.is_list(f.type)}
+    return scored.map_partitions(_as_it_is, meta=meta.assign(**lists), enforce_metadata=False) if lists else scored
 
 
-def _transformed(model: Model, part: pd.DataFrame) -> pd.DataFrame:
-    return _with_predictions(part, predictions(model, part).select(list(model.graph.outputs)))
-
-
-def _with_predictions(frame: pd.DataFrame, scored: pa.Table) -> pd.DataFrame:
-    def column(found: pa.ChunkedArray) -> Any:
-        is_list = pa.types.is_list(found.type)
-        return pd.arrays.ArrowExtensionArray(found) if is_list else found.to_pandas().to_numpy()
-
-    return frame.assign(**dict(zip(scored.column_names, map(column, scored.columns), strict=True)))
+def _as_it_is(part: pd.DataFrame) -> pd.DataFrame:
+    return part
 
 
 def variable_table(checkpoint: Any, name: str, partitions: int = 8) -> Any:

@@ -182,18 +182,14 @@ def transform(model: Model, data: Any) -> Any:
 
 def with_predictions(model: Model, frame: Any) -> Any:
     """A pandas DataFrame with its predictions. Raises InvalidArgumentError as `Model.check` does."""
-    scored = predictions(model, frame)
-    return frame.assign(**{name: scored.column(name).to_pandas().to_numpy() for name in model.graph.outputs})
-
-
-def predictions(model: Model, frame: Any) -> pa.Table:
-    """Of a pandas DataFrame; there may be other columns. Raises InvalidArgumentError as `Model.check` does."""
     model.check_names(frame.columns)
     read = with_types(table_of(native(frame, model.columns.sources)), model.columns)
-    if not len(frame):  # pandas' types of no objects say nothing
-        return pa.schema(model.output_fields()).empty_table()
-    model.columns_of(read.schema)
-    return _scored(model, read)
+    if len(frame):  # pandas' types of no objects say nothing
+        model.columns_of(read.schema)
+        scored = _scored(model, read)
+    else:
+        scored = pa.schema(model.output_fields()).empty_table()
+    return frame.assign(**{name: scored.column(name).to_pandas().to_numpy() for name in model.graph.outputs})
 
 
 def write_variables(path: str | os.PathLike[str], tables: Mapping[str, Any], base: Any = None) -> str:

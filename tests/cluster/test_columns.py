@@ -307,6 +307,7 @@ def test_dask_scores_by_a_saved_model(clusters: Any, folder: str) -> None:
         "score": "float32", "late": "bool", "money": "float64",
     }  # fmt: skip
     assert found.dtypes.drop(["pair", "said"]).to_dict() == scored.dtypes.drop(["pair", "said"]).to_dict()
+    assert len(scored[["id", "pair"]].shuffle("id").compute()) == ROWS, "lists travel between partitions"
     nothing = model.transform(frame[frame["id"] >= 400], fetches=["score"]).compute()
     assert sorted(nothing["id"]) == list(range(400, ROWS)), "a partition without rows is scored too"
 
