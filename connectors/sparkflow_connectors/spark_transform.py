@@ -52,7 +52,9 @@ def transform(model: Model, df: DataFrame) -> DataFrame:
     read = model.columns_of(schema)
     if (runs := _runs(df, read, schema)) is not None:
         scored = _scored_files(model, runs, schema)
-        return df.sparkSession.range(0, len(runs), 1, len(runs)).mapInArrow(scored, _taken_over(model, df, read))
+        taken_over = _taken_over(model, df, read)
+        found = df.sparkSession.range(0, len(runs), 1, len(runs)).mapInArrow(scored, taken_over)
+        return found.unionAll(_none_of(df, taken_over))
     columns = arrays_of_vectors(read)
     packing = packing_of(columns)
     struct = from_arrow_schema(pa.schema(model.output_fields()))
@@ -97,6 +99,21 @@ def _taken_over(model: Model, df: DataFrame, read: Columns) -> StructType:
     kept = [StructField(f.name, f.dataType, f.nullable and f.name not in refused, f.metadata) for f in df.schema.fields]
     added = from_arrow_schema(pa.schema(model.output_fields())).fields
     return StructType([*kept, *(StructField(f.name, f.dataType, nullable=False) for f in added)])
+
+
+def _none_of(df: DataFrame, schema: StructType) -> DataFrame:
+    """No row, by a plan that reads the DataFrame: what the tasks read Spark would not know otherwise, and would let a
+    table be overwritten by its own predictions, whose rows are gone before they are read.
+
+    Spark looks for that in the plan as it is analyzed. Then it optimizes, and of a union with what a filter leaves
+    nothing of, the other part is left as it was. The filter is above the function, which gives the branch the schema:
+    were a column nullable in one branch, it would be in both.
+    """
+    return df.mapInArrow(_as_they_are, schema).where(F.lit(False))
+
+
+def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches
 
 
 def _runs(df: DataFrame, read: Columns, schema: pa.Schema) -> list[list[files.Part]] | None:

@@ -212,6 +212,28 @@ def ages(folder: str, **column: Any) -> Any:
     return tf.spark.load_model(f"{folder}/export", columns, inputs={"age": "age:0"}, outputs={"p": "pair"})
 
 
+def test_a_table_is_not_overwritten_by_its_own_predictions(clusters: Any, folder: str, tmp_path: Path) -> None:
+    """Spark refuses that of a table that is read, so it must know that the tasks read it; at no cost to them."""
+    spark = clusters.spark
+    spark.sql("drop table if exists scored_in_place")
+    spark.range(7).selectExpr("cast(id as int) age").write.option("path", str(tmp_path)).saveAsTable("scored_in_place")
+    try:
+        scored = ages(folder).transform(spark.table("scored_in_place"))
+        steps = [line.strip(" +-:").partition(" ")[0] for line in plan_of(scored).splitlines() if line.strip()]
+        assert [step for step in steps if step != "=="] == ["MapInArrow", "*(1)"], "Range, and nothing else"
+        assert [field.nullable for field in scored.schema] == [False, False]
+        assert scored.join(scored, "age").count() == 7 and scored.cache().count() == 7
+        scored.unpersist()
+        scored.createOrReplaceTempView("scored_view")
+        with pytest.raises(Exception, match="UNSUPPORTED_OVERWRITE"):
+            scored.write.mode("overwrite").saveAsTable("scored_in_place")
+        with pytest.raises(Exception, match="UNSUPPORTED_OVERWRITE"):
+            spark.sql("insert overwrite scored_in_place select age from scored_view")
+        assert spark.table("scored_in_place").count() == 7
+    finally:
+        spark.sql("drop table if exists scored_in_place")
+
+
 def test_a_column_is_what_its_folder_says(clusters: Any, folder: str, tmp_path: Path) -> None:
     """So Spark has it, whatever the files say of it."""
     for age in (1, 2):
