@@ -6,10 +6,11 @@ Every server and each of two asynchronous workers is a process of this host. A l
 workers together, and the processor time of a step in the servers and in its worker, in milliseconds.
 
 slots: 26 tables of 20,000 rows of 16, Adagrad (adam, ftrl: the same with those). partitioned: each in two parts.
-wide, narrow: rows of 64, of 1. clipped: gradients clipped by their norm. shared: 26 columns of 4 tables. whole: one
-table. multihot: 10 columns of 1 to 5 ids each. din: attention over 20 items. deepfm: two tables a column, Adam.
-columns: feature columns, also a linear model of them. strings: hashed columns of text. word2vec: NCE. sparse: logistic
-regression on 20 of 100,000 features, FTRL. mlp: 784-512-256-10.
+wide, narrow, mixed: rows of 64, of 1, of 1 to 64. tasks: three towers and a line above the same rows. clipped:
+gradients clipped by their norm. shared: 26 columns of 4 tables. whole: one table. multihot: 10 columns of 1 to 5 ids
+each. din: attention over 20 items. deepfm: two tables a column, Adam. columns: feature columns, also a linear model of
+them. strings: hashed columns of text. word2vec: NCE. sparse: logistic regression on 20 of 100,000 features, FTRL. mlp:
+784-512-256-10.
 """
 
 from __future__ import annotations
@@ -68,12 +69,25 @@ class Maker:
 
     # ------------------------------------------------------------------ models
 
-    def slots(self, optimizer: Any = None, width: int = 16, parts: int = 0, tables: int = COLUMNS) -> Model:
+    def slots(
+        self,
+        optimizer: Any = None,
+        widths: Sequence[int] = (16,),
+        parts: int = 0,
+        tables: int = COLUMNS,
+        towers: int = 0,
+    ) -> Model:
+        """widths: of the tables' rows, in turn. towers: so many more above the rows, and a line."""
         tf = self.tf
         ids = tf.placeholder(tf.int64, [None, COLUMNS])
-        held = [self.table(f"table{k}", ROWS, width, parts) for k in range(tables)]
+        held = [self.table(f"table{k}", ROWS, widths[k % len(widths)], parts) for k in range(tables)]
         looked_up = [tf.nn.embedding_lookup(held[k % tables], c) for k, c in enumerate(tf.unstack(ids, axis=1))]
-        logit = self.logit(tf.concat(looked_up, 1))
+        rows = tf.concat(looked_up, 1)
+        logit = self.logit(rows)
+        for k in range(towers):
+            with tf.variable_scope(f"tower{k}"):
+                logit += self.logit(rows)
+        logit += self.dense(rows, 1, "line")[:, 0] if towers else 0.0
         return self.labelled(
             logit, optimizer or tf.train.AdagradOptimizer(0.05), lambda: {ids: self.ids(BATCH, COLUMNS)}
         )
@@ -88,10 +102,16 @@ class Maker:
         return self.slots(parts=2)
 
     def wide(self) -> Model:
-        return self.slots(width=64)
+        return self.slots(widths=[64])
 
     def narrow(self) -> Model:
-        return self.slots(width=1)
+        return self.slots(widths=[1])
+
+    def mixed(self) -> Model:
+        return self.slots(widths=[1, 4, 8, 16, 33, 64])
+
+    def tasks(self) -> Model:
+        return self.slots(towers=2)
 
     def clipped(self) -> Model:
         return self.slots()
