@@ -33,12 +33,14 @@ Types = Mapping[str, pa.DataType]  # of columns, by name
 
 
 class Part(NamedTuple):
-    """Rows [start, stop) of a row group."""
+    """Rows [start, stop) of a row group, which has `rows`, in a file of so many `groups`."""
 
     path: str
     group: int
     start: int
     stop: int
+    rows: int
+    groups: int
 
 
 def local_paths(uris: Sequence[str]) -> list[str] | None:
@@ -103,7 +105,8 @@ def runs(groups: Sequence[Part], run_bytes: int) -> list[list[Part]]:
 def _groups(path: str, types: Types) -> list[Part]:
     with _opened(path) as file:
         check_file(path, file.schema_arrow, types)
-        return [Part(path, i, 0, file.metadata.row_group(i).num_rows) for i in range(file.num_row_groups)]
+        rows = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+        return [Part(path, i, 0, n, n, len(rows)) for i, n in enumerate(rows)]
 
 
 def _between(groups: Sequence[Part], ends: Sequence[int], first: int, last: int) -> Iterator[Part]:
@@ -112,7 +115,7 @@ def _between(groups: Sequence[Part], ends: Sequence[int], first: int, last: int)
         begin = end - part.stop
         start, stop = max(first, begin), min(last, end)
         if start < stop:
-            yield Part(part.path, part.group, start - begin, stop - begin)
+            yield part._replace(start=start - begin, stop=stop - begin)
 
 
 def check_file(path: str, schema: pa.Schema, types: Types) -> None:
@@ -176,7 +179,7 @@ def read(
     for part in parts:
         with _opened(part.path, checked) as file:
             check_file(part.path, file.schema_arrow, types)
-            if part.group >= file.num_row_groups or part.stop > file.metadata.row_group(part.group).num_rows:
+            if file.num_row_groups != part.groups or file.metadata.row_group(part.group).num_rows != part.rows:
                 raise DataLossError(f"{part.path} is another file than at the start")
             try:
                 yield from _rows(file, part, names, batch_rows)

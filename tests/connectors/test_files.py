@@ -105,9 +105,10 @@ def test_damaged_files_are_told(paths: list[str]) -> None:
     Path(paths[1]).write_bytes(b"PAR1" + b"\xff" * (len(whole) // 2) + whole[len(whole) // 2 + 4 :])
     with pytest.raises(DataLossError, match=r"part-1\.parquet: row group \d+ cannot be read"):
         ids(share)
-    pq.write_table(table(3), paths[1])
-    with pytest.raises(DataLossError, match=r"part-1\.parquet is another file than at the start"):
-        ids(share)
+    for rows, size in ((3, 100), (1001, 100), (1000, 99), (2000, 200)):  # fewer rows or more, in whatever groups
+        pq.write_table(table(rows), paths[1], row_group_size=size)
+        with pytest.raises(DataLossError, match=r"part-1\.parquet is another file than at the start"):
+            ids(share)
     Path(paths[1]).unlink()
     with pytest.raises(NotFoundError, match=r"part-1\.parquet: the file is not there"):
         ids(share)
@@ -121,7 +122,7 @@ def test_a_flipped_bit_is_found_where_asked(tmp_path: Path) -> None:
     content = Path(path).read_bytes()
     at = content.index(np.arange(500, 502).tobytes())
     Path(path).write_bytes(content[:at] + b"\0" + content[at + 1 :])
-    parts = [files.Part(path, 0, 0, 1000)]
+    parts = [files.Part(path, 0, 0, 1000, 1000, 1)]
     assert next(files.read(parts, {"x": pa.int64()}))["x"][500].as_py() != 500
     with pytest.raises(DataLossError, match=r"one\.parquet: row group 0 cannot be read: .*CRC"):
         list(files.read(parts, {"x": pa.int64()}, checked=True))
