@@ -33,7 +33,7 @@ def ids(column: Column, array: pa.Array) -> pa.Array:
     prints = _fingerprints(array)
     if column.vocabulary is None:
         return _buckets(prints, column, array)
-    vocabulary = _vocabulary(tuple(column.vocabulary))
+    vocabulary = _vocabulary(column.words)
     found, known = vocabulary.positions(array, prints)
     other: Any = -1
     if column.num_oov_buckets:
@@ -73,7 +73,7 @@ class _Vocabulary:
     """
 
     def __init__(self, words: tuple[str, ...]):
-        self.words = pa.array(words, pa.large_string()).cast(pa.large_binary())
+        self.words = pa.array(words, pa.large_binary())
         prints = _fingerprints(self.words)
         self._order = np.argsort(prints, kind="stable")
         self._sorted = np.append(prints[self._order], np.uint64(2**64 - 1))

@@ -184,7 +184,7 @@ class Source(Uncached):
         """In a line: what the tensor is made from."""
         column, notes = self.column, list[str]()
         if column.vocabulary is not None:
-            words = len(column.vocabulary)
+            words = len(column.words)
             notes.append(f"vocabulary of {words}" + (f" and {n} more" if (n := column.num_oov_buckets) else ""))
         if column.hash_buckets:
             notes.append(f"Fingerprint64 modulo {column.hash_buckets}")

@@ -254,6 +254,8 @@ def _leaf(source: Source, array: pa.Array, where: Where) -> pa.Array:
 
 def _cast(name: str, array: pa.Array, dtype: DType, where: Where) -> pa.Array:
     wanted = pa.from_numpy_dtype(dtype.np)
+    if pa.types.is_boolean(array.type):  # which Arrow casts to all numbers but float16
+        array = array.cast(pa.uint8())
     try:
         return array.cast(wanted, safe=dtype.is_integer)  # what becomes a float is rounded
     except pa.ArrowInvalid as error:

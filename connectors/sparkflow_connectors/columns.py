@@ -22,8 +22,9 @@ A null is refused unless the column has a default. Whatever is refused names the
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +32,7 @@ from sparkflow_runtime.wire.dtypes import DType, as_dtype
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 
 KINDS = DENSE, SPARSE, RAGGED = "dense", "sparse", "ragged"
+_MOST_IDS = 1 << 63  # whose largest is int64's
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Column:
     truncate: bool = False
     kind: str = DENSE
     length: int | None = None
-    vocabulary: str | Sequence[str] | None = None
+    vocabulary: str | os.PathLike[str] | Sequence[str] | None = None
     num_oov_buckets: int = 0
     hash_buckets: int = 0
 
@@ -69,20 +71,46 @@ class Column:
         if self.kind not in KINDS:
             self._refuse(f"kind must be one of {', '.join(map(repr, KINDS))}, got {self.kind!r}")
         if self.shape is not None:
-            object.__setattr__(self, "shape", tuple(self.shape))
-            if not all(isinstance(n, int) and n > 0 for n in self.shape):
-                self._refuse(f"shape must be sizes of at least 1, got {self.shape}")
-        if self.length is not None and (self.kind == DENSE or not isinstance(self.length, int) or self.length < 1):
+            shape = tuple(self.shape) if isinstance(self.shape, Iterable) else (self.shape,)
+            object.__setattr__(self, "shape", shape)
+            if not all(_is_whole(n) and n > 0 for n in shape):
+                self._refuse(f"shape must be sizes of at least 1, got {shape}")
+        if self.length is not None and (self.kind == DENSE or not _is_whole(self.length) or self.length < 1):
             self._refuse(f"length must be a whole number of at least 1, of a sparse or ragged one, got {self.length!r}")
         if self.pad is not None and (self.shape is None or self.kind != DENSE):
             self._refuse("pad is for dense lists, with the shape that rows are padded to")
         if self.cast is not None:
             object.__setattr__(self, "cast", as_dtype(self.cast))
+        self._check_ids()
+
+    def _check_ids(self) -> None:
+        for what, number in (("hash_buckets", self.hash_buckets), ("num_oov_buckets", self.num_oov_buckets)):
+            if not _is_whole(number) or number < 0:
+                self._refuse(f"{what} must be a whole number that is not negative, got {number!r}")
+            if number > _MOST_IDS:
+                self._refuse(f"{what} must be at most 2**63, as the tensor is int64, got {number}")
         if self.vocabulary is not None and self.hash_buckets:
             self._refuse("it has a vocabulary and hash_buckets; give one of them")
-        for what, least in (("hash_buckets", 0), ("num_oov_buckets", 0)):
-            if not isinstance(getattr(self, what), int) or getattr(self, what) < least:
-                self._refuse(f"{what} must be a whole number that is not negative, got {getattr(self, what)!r}")
+        if self.vocabulary is None and self.num_oov_buckets:
+            self._refuse("num_oov_buckets is for what a vocabulary has not; give one, or hash_buckets alone")
+        if self.cast is not None and self.is_by_id:
+            self._refuse("cast is for numbers, and a vocabulary or hash_buckets gives int64; cast that in the model")
+        if isinstance(self.vocabulary, os.PathLike):
+            object.__setattr__(self, "vocabulary", os.fsdecode(self.vocabulary))
+        elif self.vocabulary is not None and not isinstance(self.vocabulary, str):
+            object.__setattr__(self, "vocabulary", self._strings(self.vocabulary))
+
+    def _strings(self, given: Any) -> tuple[str, ...]:
+        """Raises InvalidArgumentError on anything but strings (or their bytes)."""
+        given = given.to_pylist() if hasattr(given, "to_pylist") else given  # of Arrow
+        words = tuple(given) if isinstance(given, Iterable) and not isinstance(given, bytes) else (given,)
+        if wrong := [kind for kind in set(map(type, words)) if not issubclass(kind, str | bytes)]:
+            word = next(word for word in words if type(word) in wrong)
+            self._refuse(
+                f"its vocabulary has {word!r}, which is no string. Give a file or strings; whole numbers are looked up "
+                "as their digits"
+            )
+        return words
 
     def _refuse(self, why: str) -> None:
         raise InvalidArgumentError(f"Column {self.name!r}: {why}")
@@ -92,28 +120,46 @@ class Column:
         """Whether its tensor numbers its values, by a vocabulary or a hash."""
         return self.vocabulary is not None or self.hash_buckets > 0
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Of the vocabulary of one that is loaded."""
+        return self.vocabulary if isinstance(self.vocabulary, tuple) else ()
+
     def loaded(self) -> Column:
         """With the strings of its vocabulary file, so that tasks need not see the file.
 
-        Raises NotFoundError where it is missing, InvalidArgumentError on a string that is there twice.
+        Raises NotFoundError where it is missing, InvalidArgumentError where it is empty or on a string that is there
+        twice.
         """
         if self.vocabulary is None:
             return self
-        words = _lines(self.vocabulary) if isinstance(self.vocabulary, str) else tuple(self.vocabulary)
+        words = _lines(self.vocabulary) if isinstance(self.vocabulary, str) else self.words
+        if isinstance(self.vocabulary, str) and not words and not self.num_oov_buckets:
+            self._refuse(
+                f"its vocabulary file {self.vocabulary!r} is empty: every string would be -1. Give another file, or "
+                "num_oov_buckets"
+            )
         if len(set(words)) != len(words):
             twice, _ = Counter(words).most_common(1)[0]
             self._refuse(f"its vocabulary has {twice!r} twice")
+        if len(words) + self.num_oov_buckets > _MOST_IDS:
+            self._refuse("its vocabulary and num_oov_buckets are more than 2**63 together, and the tensor is int64")
         return replace(self, vocabulary=words)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _lines(path: str) -> tuple[str, ...]:
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
-            return tuple(file.read().removesuffix("\n").split("\n"))
+            text = file.read()
     except FileNotFoundError:
         raise NotFoundError(f"Vocabulary file {path!r} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgumentError(f"Vocabulary file {path!r} cannot be read: {error}") from None
+    return tuple(text.removesuffix("\n").split("\n")) if text else ()
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ def train(
     columns = resolve(table.schema, features, label)
     job = job_of(model_fn, columns, checkpoint_dir, options)
     check_partitioning(table.schema, partition_by, order_by)
+    _check_order(table, order_by)
     check_keys(table, {"partition_by": partition_by, "order_by": order_by})
     parts = partition(table, job.workers, partition_by, order_by)
     return launch.train(LocalEngine(parts), job)
@@ -85,6 +86,19 @@ def partition(table: pa.Table, workers: int, partition_by: str | None, order_by:
         owner = table.column(partition_by).to_numpy() % workers
         parts = [table.filter(pc.equal(pa.array(owner), rank)) for rank in range(workers)]
     return [part.sort_by(order_by) for part in parts] if order_by else parts
+
+
+def _check_order(table: pa.Table, order_by: str | None) -> None:
+    """Raises InvalidArgumentError on a column of a type by which Arrow sorts nothing."""
+    try:
+        if order_by is not None:
+            table.select([order_by]).slice(0, 0).sort_by(order_by)
+    except (pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        kind = table.schema.field(order_by).type
+        raise InvalidArgumentError(
+            f"order_by: column {order_by!r} has type {kind}, by which rows cannot be sorted. Name a column of numbers, "
+            "strings or times, or cast it first"
+        ) from None
 
 
 class Gathering:

@@ -304,8 +304,8 @@ def to_tfrecord(
     rows_per_file: int = 1_000_000,
 ) -> None:
     """A table as a folder of record files. Raises what FolderWriter raises; nothing is left of a failed writing."""
-    if rows_per_file < 1:
-        raise InvalidArgumentError(f"rows_per_file must be at least 1, got {rows_per_file}")
+    if not isinstance(rows_per_file, int | np.integer) or rows_per_file < 1:
+        raise InvalidArgumentError(f"rows_per_file must be a whole number of at least 1, got {rows_per_file!r}")
     writer = FolderWriter(path, table.schema, mode, record_type, codec, partition_by)
     writer.begin()
     try:

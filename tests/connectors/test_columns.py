@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,8 @@ TYPES = [
     (pa.dictionary(pa.int8(), pa.int64()), [3, 4], {}, [3, 4]),
     (pa.list_view(pa.int32()), [[1, 2], None], {"shape": [2], "default": 7}, [[1, 2], [7, 7]]),
     (pa.large_list_view(pa.string_view()), [["a"], []], {"shape": [1], "pad": "-"}, [[b"a"], [b"-"]]),
+    (pa.bool_(), [True, None], {"default": 0.5, "cast": tf.float16}, [1.0, 0.5]),
+    (pa.list_(pa.bool_()), [[True, False]], {"shape": [2], "cast": tf.float16}, [[1.0, 0.0]]),
     (pa.float64(), [1.1, 2.0], {"cast": tf.float32}, [np.float32(1.1).item(), 2.0]),
     (pa.int64(), [2**24 + 1], {"cast": tf.float32}, [float(2**24)]),
     (pa.int64(), [100, None], {"cast": tf.int8, "default": -1}, [100, -1]),
@@ -174,7 +177,7 @@ def test_strings_by_vocabulary(tmp_path: Path) -> None:
     words = ["red", "green", "", "blé"]
     (tmp_path / "words.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     values = ["green", "blé", "pink", "", None]
-    for vocabulary in (str(tmp_path / "words.txt"), words):
+    for vocabulary in (str(tmp_path / "words.txt"), tmp_path / "words.txt", words, np.array(words), pa.array(words)):
         assert tensor(values, pa.string(), vocabulary=vocabulary, default="red") == [1, 3, -1, 2, 0]
     outside = 4 + fingerprint64(b"pink") % 5
     assert tensor(values, pa.string(), vocabulary=words, num_oov_buckets=5, default="red") == [1, 3, outside, 2, 0]
@@ -183,6 +186,17 @@ def test_strings_by_vocabulary(tmp_path: Path) -> None:
         tensor(["a"], pa.string(), vocabulary=["a", "b", "a"])
     with pytest.raises(tf.errors.NotFoundError, match="'/nowhere' does not exist"):
         tensor(["a"], pa.string(), vocabulary="/nowhere")
+
+
+def test_a_vocabulary_of_an_empty_file(tmp_path: Path) -> None:
+    """It has no string, not the empty one."""
+    (tmp_path / "words.txt").touch()
+    column = Column("c", vocabulary=tmp_path / "words.txt", num_oov_buckets=3)
+    assert column.loaded().vocabulary == ()
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Column 'c': its vocabulary file '.*words.txt' is empty"):
+        replace(column, num_oov_buckets=0).loaded()
+    (tmp_path / "words.txt").write_text("\n")
+    assert replace(column, num_oov_buckets=0).loaded().vocabulary == ("",)
 
 
 def test_strings_by_hash_are_what_the_graph_would_give() -> None:
@@ -272,6 +286,18 @@ REFUSED: list[tuple[pa.DataType, Any, Any, str]] = [
     (pa.int32(), [1], {"kind": "dens"}, "kind must be one of 'dense', 'sparse', 'ragged', got 'dens'"),
     (pa.int32(), [1], {"shape": [0]}, "shape must be sizes of at least 1"),
     (pa.string(), ["a"], {"hash_buckets": 2, "vocabulary": ["a"]}, "give one of them"),
+    *((pa.list_(pa.int32()), [[1]], {"shape": shape}, r"sizes of at least 1, got \(") for shape in ([True], 0, [1.0])),
+    (pa.string(), ["a"], {"vocabulary": ["a", 1]}, "'c': its vocabulary has 1, which is no string"),
+    (pa.string(), ["a"], {"vocabulary": 1}, "'c': its vocabulary has 1, which is no string"),
+    (pa.string(), ["a"], {"num_oov_buckets": 2}, "'c': num_oov_buckets is for what a vocabulary has not"),
+    (pa.string(), ["a"], {"num_oov_buckets": 2, "hash_buckets": 2}, "num_oov_buckets is for what a vocabulary has"),
+    (pa.string(), ["a"], {"vocabulary": "a", "num_oov_buckets": 2**64}, r"num_oov_buckets must be at most 2\*\*63"),
+    (pa.string(), ["a"], {"vocabulary": ["a"], "num_oov_buckets": 2**63}, r"are more than 2\*\*63 together"),
+    (pa.string(), ["a"], {"hash_buckets": 2**64}, r"'c': hash_buckets must be at most 2\*\*63, .* got 18446744073"),
+    (pa.string(), ["a"], {"hash_buckets": True}, "hash_buckets must be a whole number that is not negative, got True"),
+    (pa.string(), ["a"], {"hash_buckets": 2, "cast": tf.int32}, "'c': cast is for numbers, and a voc.* gives int64"),
+    (pa.string(), ["a"], {"vocabulary": ["a"], "cast": tf.int32}, "'c': cast is for numbers, and a vocabulary or"),
+    (pa.list_(pa.int32()), [[1]], {"length": True, "kind": "sparse"}, "length must be a whole number of at least 1"),
     (pa.string(), ["a"], {"hash_buckets": -2}, "hash_buckets must be a whole number that is not negative"),
     (pa.list_(pa.int32()), [[1]], {"pad": 0}, "pad is for dense lists, with the shape"),
     (pa.list_(pa.int32()), [[1]], {"length": 0, "kind": "sparse"}, "length must be a whole number of at least 1"),
@@ -301,6 +327,7 @@ def test_numbers_are_hashed_as_their_digits(kind: pa.DataType, default: Any) -> 
 
 def test_bytes_that_are_no_text_have_ids_too() -> None:
     words = {"vocabulary": ["a", "é"], "num_oov_buckets": 2, "default": b"a"}
+    assert tensor([b"\xff", "é".encode()], pa.binary(), vocabulary=["é", b"\xff"]) == [1, 0]
     found = tensor([b"\xff", "é".encode(), None], pa.binary(), **words)
     assert found == [2 + fingerprint64(b"\xff") % 2, 1, 0]
     assert tensor([b"\xff"], pa.binary(), hash_buckets=7) == [fingerprint64(b"\xff") % 7]

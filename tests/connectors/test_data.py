@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkflow_connectors.local import partition
+from sparkflow_connectors.local import partition, train
 from sparkflow_connectors.schema import check_keys, check_partitioning, check_trainable, resolve
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -54,6 +55,14 @@ def test_keys_of_rows_are_there_and_not_null(what: str) -> None:
     holed = pa.table({"k": pa.array([1, None, 3])})
     with pytest.raises(InvalidArgumentError, match=f"{what}: column 'k' is null at row 101"):
         check_keys(holed, {what: "k"}, 100)
+
+
+def test_an_order_that_arrow_has_not(tmp_path: Path) -> None:
+    table = TABLE.append_column("l", pa.array([[i] for i in range(10)]))
+    with pytest.raises(
+        InvalidArgumentError, match=r"order_by: column 'l' has type list.*, by which rows cannot be sort"
+    ):
+        train(table, print, label="y", features=["a"], checkpoint_dir=str(tmp_path), order_by="l")
 
 
 def test_partition_by_column_is_the_same_everywhere() -> None:

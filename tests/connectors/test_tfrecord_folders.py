@@ -161,8 +161,9 @@ def test_a_folder_whose_name_reads_as_a_pattern(tmp_path: Path) -> None:
     for name in ("a[b]", "b?", "*"):
         to_tfrecord(pa.table({"x": [1]}), tmp_path / name)
         assert read_tfrecord(tmp_path / name).num_rows == 1
-    with pytest.raises(tf.errors.InvalidArgumentError, match="rows_per_file must be at least 1, got 0"):
-        to_tfrecord(pa.table({"x": [1]}), tmp_path / "none", rows_per_file=0)
+    for rows in (0, 1.5):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"a whole number of at least 1, got {rows}"):
+            to_tfrecord(pa.table({"x": [1]}), tmp_path / "none", rows_per_file=rows)  # type: ignore[arg-type]
 
 
 def test_small_files_are_shared_out_to_tasks(tmp_path: Path) -> None:
