@@ -8,7 +8,7 @@ after a restart, without `order_by`. A table that is scored is read in runs of w
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -25,7 +25,8 @@ from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, N
 
 _FOOTERS_AT_ONCE = 16
 _BATCH_ROWS = 1 << 16
-_GREGORIAN, _LEGACY = 3, b"org.apache.spark.legacyDateTime"  # the first version of Spark that writes such dates
+_VERSION, _LEGACY = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime"  # in the footer
+_GREGORIAN = 3  # the first version of Spark that writes such dates
 _BUFFER_BYTES = 1 << 16  # of each column. Not mapped: a file that is cut short meanwhile would end the process
 
 
@@ -57,11 +58,15 @@ def schema(path: str) -> pa.Schema:
         return file.schema_arrow
 
 
-def reads_the_same(found: pa.Schema, types: Types) -> bool:
-    """Whether a file has all the columns, in the types of the table, and its dates are of the calendar in use."""
-    return not _is_julian(found, types) and all(
-        len(found.get_all_field_indices(name)) == 1 and found.field(name).type == kind for name, kind in types.items()
-    )
+def reads_the_same(path: str, types: Types) -> bool:
+    """Whether a file has all the columns, in the types of the table, and its dates are of the calendar in use. Raises
+    NotFoundError and DataLossError as `shares` does."""
+    with _opened(path) as file:
+        found = file.schema_arrow
+        return not _is_julian(file, types, range(file.num_row_groups)) and all(
+            len(found.get_all_field_indices(name)) == 1 and found.field(name).type == kind
+            for name, kind in types.items()
+        )
 
 
 def shares(paths: Sequence[str], types: Types, workers: int, seed: int) -> list[list[Part]]:
@@ -104,7 +109,7 @@ def runs(groups: Sequence[Part], run_bytes: int) -> list[list[Part]]:
 
 def _groups(path: str, types: Types) -> list[Part]:
     with _opened(path) as file:
-        check_file(path, file.schema_arrow, types)
+        check_file(path, file, types, range(file.num_row_groups))
         rows = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         return [Part(path, i, 0, n, n, len(rows)) for i, n in enumerate(rows)]
 
@@ -118,11 +123,12 @@ def _between(groups: Sequence[Part], ends: Sequence[int], first: int, last: int)
             yield part._replace(start=start - begin, stop=stop - begin)
 
 
-def check_file(path: str, schema: pa.Schema, types: Types) -> None:
-    """Raises InvalidArgumentError unless the file has the columns as the table has them."""
-    if _is_julian(schema, types):
+def check_file(path: str, file: pq.ParquetFile, types: Types, groups: Iterable[int]) -> None:
+    """Raises InvalidArgumentError unless the file has the columns as the table has them. groups: that are read."""
+    schema = file.schema_arrow
+    if _is_julian(file, types, groups):
         raise InvalidArgumentError(
-            f"{path}: its dates before 1582 are of the Julian calendar, as Spark 2 and Hive write them. Write that "
+            f"{path}: its dates may be of the Julian calendar, as Spark 2 and Hive write those before 1582. Write that "
             "file anew, or have the engine read them all: read_files=False"
         )
     for name, wanted in types.items():
@@ -140,11 +146,54 @@ def check_file(path: str, schema: pa.Schema, types: Types) -> None:
             )
 
 
-def _is_julian(schema: pa.Schema, types: Types) -> bool:
-    """Whether days may have to be counted anew, as Spark does when it reads such a file. It says so in the footer."""
-    told = schema.metadata or {}
-    old = int(told.get(b"org.apache.spark.version", b"3").partition(b".")[0]) < _GREGORIAN
-    return (old or _LEGACY in told) and any(map(_has_days, types.values()))
+def _is_julian(file: pq.ParquetFile, types: Types, groups: Iterable[int]) -> bool:
+    """Whether days may have to be counted anew, as Spark does when it reads such a file.
+
+    A file of Spark's says so in its footer. How Spark reads one of Hive, Impala or Arrow, its settings say, and options
+    of the reader, which no plan shows; so such a file is as it seems only where its days are all recent.
+    """
+    days = [name for name, kind in types.items() if _has_days(kind)]
+    if not days:
+        return False
+    told = file.schema_arrow.metadata or {}
+    if _LEGACY in told or _VERSION in told:
+        return _LEGACY in told or int(told[_VERSION].partition(b".")[0]) < _GREGORIAN
+    stored = [i for numbers in _stored(file, days).values() for i in numbers if _is_of_days(file.schema.column(i))]
+    return not all(_is_recent(file.metadata.row_group(group).column(i)) for group in groups for i in stored)
+
+
+def _is_of_days(column: pq.ColumnSchema) -> bool:
+    return column.logical_type.type in ("DATE", "TIMESTAMP") or column.physical_type == "INT96"
+
+
+def _is_recent(column: pq.ColumnChunkMetaData) -> bool:
+    """Whether it says of all its days that they are after 1900: from then on both calendars and all time zones agree in
+    what Spark makes of them."""
+    told = column.statistics
+    if not column.num_values:
+        return True
+    if told is None or column.physical_type == "INT96":
+        return False
+    if not told.has_min_max:
+        return bool(told.has_null_count and told.null_count == column.num_values)
+    try:
+        return bool(told.min.year > 1900)
+    except (ValueError, OverflowError):  # no year that Python has
+        return False
+
+
+def _stored(file: pq.ParquetFile, names: Collection[str]) -> dict[str, range]:
+    """The numbers of these columns in the file, where a struct or a list has those of what is in it."""
+    found, at = {}, 0
+    for field in file.schema_arrow:
+        begin, at = at, at + _leaves(field.type)
+        if field.name in names:
+            found[field.name] = range(begin, at)
+    return found
+
+
+def _leaves(kind: pa.DataType) -> int:
+    return sum(_leaves(kind.field(i).type) for i in range(kind.num_fields)) if kind.num_fields else 1
 
 
 def _has_days(kind: pa.DataType) -> bool:
@@ -178,9 +227,9 @@ def read(
     names = list(types)
     for part in parts:
         with _opened(part.path, checked) as file:
-            check_file(part.path, file.schema_arrow, types)
             if file.num_row_groups != part.groups or file.metadata.row_group(part.group).num_rows != part.rows:
                 raise DataLossError(f"{part.path} is another file than at the start")
+            check_file(part.path, file, types, [part.group])
             try:
                 yield from _rows(file, part, names, batch_rows)
             except (OSError, pa.ArrowException) as error:

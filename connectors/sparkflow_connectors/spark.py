@@ -113,7 +113,7 @@ def train_stream(
 def _files(df: DataFrame, job: Job) -> Files | None:
     """The DataFrame's files, where the tasks can read them as Spark would."""
     paths = parquet_files(df)
-    if not paths or not files.reads_the_same(files.schema(paths[0]), job.columns.types):
+    if not paths or not files.reads_the_same(paths[0], job.columns.types):
         return None
     log.info("the tasks read the %d parquet files of the DataFrame themselves", len(paths))
     return Files(files.shares(paths, job.columns.types, job.workers, job.seed))

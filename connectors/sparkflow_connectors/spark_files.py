@@ -23,13 +23,14 @@ _SCAN = re.compile(
 )
 _COLUMNS = re.compile(r"Project \[(?:[^\s,()]+#\d+L?(?:, )?)+\]$")
 _PASSING = ("ColumnarToRow",)
+_BY_ID = "spark.sql.parquet.fieldId.read.enabled"  # columns are then found by numbers, whatever their names are
 
 
 def parquet_files(df: DataFrame) -> list[str] | None:
     """The files that the DataFrame is, all their rows and nothing else; None where it is something else, or where they
     are in a store that is not mounted."""
     places = 0 if df.isStreaming else _places(plan_of(df))
-    if not places:
+    if not places or str(df.sparkSession.conf.get(_BY_ID, "false")).lower() == "true":
         return None
     paths = local_paths(df.inputFiles())
     if paths and of_folders(paths) & {name.lower() for name in df.columns}:

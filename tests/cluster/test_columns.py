@@ -248,6 +248,22 @@ def test_a_column_is_what_its_folder_says(clusters: Any, folder: str, tmp_path: 
     assert parquet_files(table) is None and len(parquet_files(table.select("note")) or []) == 2
 
 
+def test_files_are_read_as_spark_was_told_to(clusters: Any, folder: str, tmp_path: Path) -> None:
+    """By options of the reader that no plan shows, and by settings."""
+    spark, old = clusters.spark, [19000, -150_000]  # 1559
+    days = pa.array(old, pa.int32()).cast(pa.date32())
+    pq.write_table(pa.table({"age": pa.array([1, 2], pa.int32()), "day": days}), tmp_path / "a.parquet")
+    table = spark.read.option("datetimeRebaseMode", "LEGACY").parquet(str(tmp_path))
+    scored, told = ages(folder).transform(table), [row.day for row in table.orderBy("age").collect()]
+    assert [row.day for row in scored.orderBy("age").collect()] == told != days.to_pylist()
+    assert "MapInArrow" in plan_of(ages(folder).transform(table.select("age"))), "which has no days"
+    spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
+    try:
+        assert "ArrowEvalPython" in plan_of(ages(folder).transform(table.select("age")))
+    finally:
+        spark.conf.unset("spark.sql.parquet.fieldId.read.enabled")
+
+
 def test_spark_says_what_does_not_fit(frame: Any, folder: str) -> None:
     model = tf.spark.load_model(f"{folder}/export", COLUMNS)
     for table, message in (

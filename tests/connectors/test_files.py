@@ -156,13 +156,41 @@ def test_dates_of_another_calendar_are_the_engines_to_read(
     path = str(tmp_path / "one.parquet")
     found = files.schema(path)
     types = dict(zip(found.names, found.types, strict=True))
-    assert files.reads_the_same(found, types) == (not julian) and files.reads_the_same(found, {"n": pa.int64()})
+    assert files.reads_the_same(path, types) == (not julian) and files.reads_the_same(path, {"n": pa.int64()})
     assert len(files.row_groups([path], {"n": pa.int64()})) == 1
     if julian:
-        with pytest.raises(InvalidArgumentError, match="its dates before 1582 are of the Julian calendar, as Spark 2"):
+        with pytest.raises(InvalidArgumentError, match="its dates may be of the Julian calendar, as Spark 2"):
             files.row_groups([path], types)
     else:
         assert len(files.row_groups([path], types)) == 1
+
+
+DAYS = pa.array([19000, None, -30000], pa.int32()).cast(pa.date32())  # 1887 is the last
+TIMES = pa.array([10**15, None, -3 * 10**15]).cast(pa.timestamp("us", "UTC"))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        DAYS,
+        TIMES,
+        TIMES.cast(pa.timestamp("ns")),
+        pa.ListArray.from_arrays([0, 1, 2, 3], DAYS),
+        pa.StructArray.from_arrays([pa.array(["a", "b", "c"]), TIMES], ["s", "t"]),
+        pa.array([-(2**31) + 5] * 3, pa.int32()).cast(pa.date32()),  # in a year that Python has not
+    ],
+)
+def test_days_of_files_that_are_not_of_spark(values: pa.Array, tmp_path: Path) -> None:
+    """Which calendar they are of, options say that no plan shows: they are read where that is the same."""
+    path, types = str(tmp_path / "one.parquet"), {"x": values.type}
+    other = pa.array([{"never": "read"}] * 3)
+    for rows, same in ((values.slice(0, 2), values[0] != values[-1]), (values, False), (values.slice(1, 0), True)):
+        pq.write_table(pa.table({"o": other.slice(0, len(rows)), "x": rows}), path, row_group_size=2)
+        assert files.reads_the_same(path, types) == same
+    pq.write_table(pa.table({"o": other, "x": values}), path, write_statistics=False)
+    assert not files.reads_the_same(path, types) and files.reads_the_same(path, {"o": other.type})
+    with pytest.raises(InvalidArgumentError, match="its dates may be of the Julian calendar"):
+        files.row_groups([path], types)
 
 
 def test_tables_without_rows_are_refused(tmp_path: Path) -> None:
