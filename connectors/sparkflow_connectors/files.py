@@ -24,7 +24,8 @@ from sparkflow_connectors.column_types import is_list, show
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError
 
 _FOOTERS_AT_ONCE = 16
-_BATCH_ROWS = 1 << 16
+_BATCH_ROWS, _BATCH_BYTES = 1 << 16, 64 << 20
+_FEW_ROWS = 128
 _VERSION, _LEGACY = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime"  # in the footer
 _GREGORIAN = 3  # the first version of Spark that writes such dates
 _BUFFER_BYTES = 1 << 16  # of each column. Not mapped: a file that is cut short meanwhile would end the process
@@ -216,36 +217,82 @@ def named(part: Part) -> Iterator[None]:
 
 
 def read(
-    parts: Sequence[Part], types: Types, batch_rows: int = _BATCH_ROWS, checked: bool = False
+    parts: Sequence[Part],
+    types: Types,
+    batch_rows: int = _BATCH_ROWS,
+    batch_bytes: int = _BATCH_BYTES,
+    checked: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the parts, in their order, at most `batch_rows` at a time (65,536 cost a third more than 262,144).
-    Raises as `shares` does, when it comes to the file.
+    """The rows of the parts, in their order, at most `batch_rows` at a time (65,536 cost a third more than 262,144),
+    nor many more than make `batch_bytes` in memory. Raises as `shares` does, when it comes to the file.
 
     checked: against the checksums that Spark writes with its pages, which costs four tenths of the reading; without,
     as Spark itself reads, a flipped bit is another number.
     """
-    names = list(types)
     for part in parts:
         with _opened(part.path, checked) as file:
             if file.num_row_groups != part.groups or file.metadata.row_group(part.group).num_rows != part.rows:
                 raise DataLossError(f"{part.path} is another file than at the start")
             check_file(part.path, file, types, [part.group])
             try:
-                yield from _rows(file, part, names, batch_rows)
+                yield from _rows(file, part, types, batch_rows, batch_bytes)
             except (OSError, pa.ArrowException) as error:
                 raise _unreadable(part.path, error, f"row group {part.group}") from error
 
 
-def _rows(file: pq.ParquetFile, part: Part, names: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    at = 0
-    for batch in file.iter_batches(batch_rows, [part.group], names, use_threads=False):
-        n = batch.num_rows
-        start, stop = max(part.start - at, 0), min(part.stop - at, n)
-        if start < stop:
-            yield batch.slice(start, stop - start)
-        at += n
-        if at >= part.stop:
+def _rows(
+    file: pq.ParquetFile, part: Part, types: Types, batch_rows: int, batch_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    rows, done = min(batch_rows, _rows_of(file, part, types, batch_bytes)), part.start
+    while done < part.stop:
+        at = 0
+        for batch in file.iter_batches(rows, [part.group], list(types), use_threads=False):
+            at, begin = at + batch.num_rows, at
+            large = batch.nbytes > 2 * batch_bytes and rows > 1
+            if large:  # as rows further on may be, whatever the first ones are
+                rows = max(batch.num_rows * batch_bytes // batch.nbytes, 1)
+            while done < min(part.stop, at):
+                batch_end = min(done + rows, part.stop, at)
+                yield batch.slice(done - begin, batch_end - done)
+                done = batch_end
+            if large or done >= part.stop:
+                break
+        else:
             return
+
+
+def _rows_of(file: pq.ParquetFile, part: Part, types: Types, size_bytes: int) -> int:
+    """How many rows of the group make so many bytes in memory.
+
+    Where each value has a size of its own, pages say what they take, but for what a dictionary or another encoding
+    makes small; of such columns a few rows are read to see.
+    """
+    row_bytes = sum(_bits(kind) or 0 for kind in types.values()) / 8
+    wide = [name for name, kind in types.items() if _bits(kind) is None]
+    if wide and part.rows:
+        group = file.metadata.row_group(part.group)
+        chunks = {name: [group.column(i) for i in numbers] for name, numbers in _stored(file, wide).items()}
+        told = {n: sum(c.total_uncompressed_size for c in found) / part.rows for n, found in chunks.items()}
+        packed = [name for name, found in chunks.items() if not all(map(_is_plain, found))]
+        row_bytes += sum(told.values())
+        few = min(_FEW_ROWS, max(int(size_bytes / max(row_bytes, 1)), 1))
+        if packed and part.rows > few:
+            first = next(file.iter_batches(few, [part.group], packed, use_threads=False))
+            row_bytes += max(first.nbytes / first.num_rows - sum(told[name] for name in packed), 0)
+    return max(int(size_bytes / max(row_bytes, 1)), 1)
+
+
+def _bits(kind: pa.DataType) -> int | None:
+    """Of a value; None where each has its own size."""
+    try:
+        return int(kind.bit_width)
+    except ValueError:
+        return None
+
+
+def _is_plain(column: pq.ColumnChunkMetaData) -> bool:
+    """Whether values lie there as they are: RLE, and what came before it, is for nulls and lengths of lists."""
+    return not column.has_dictionary_page and {"PLAIN", "RLE", "BIT_PACKED"}.issuperset(column.encodings)
 
 
 def without(paths: Sequence[str], columns: Iterable[str]) -> tuple[str, str] | None:

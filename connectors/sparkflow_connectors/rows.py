@@ -38,11 +38,16 @@ def pieces_of(batches: Iterable[pa.RecordBatch], job: Job, keys: Keys | None = N
 
 
 def file_pieces(parts: Iterable[Part], job: Job) -> Iterator[Piece]:
-    """Rows of parquet files. Raises as `files.read` and `pieces_of` do, naming the file."""
-    rows = min(max(job.feed_bytes // (_READ_SHARE * max(job.layout.row_bytes, 1)), job.batch_size), _READ_ROWS)
+    """Rows of parquet files. Raises as `files.read` and `pieces_of` do, naming the file.
+
+    What is read at once is bounded twice: a text of thousands of bytes may become one number, or many numbers of a
+    list that is short in the file.
+    """
+    share_bytes = max(job.feed_bytes // _READ_SHARE, 1)
+    rows = min(max(share_bytes // max(job.layout.row_bytes, 1), job.batch_size), _READ_ROWS)
     for part in parts:
         with named(part):
-            yield from pieces_of(read([part], job.columns.types, rows), job)
+            yield from pieces_of(read([part], job.columns.types, rows, share_bytes), job)
 
 
 # ---------------------------------------------------------------------- packed in SQL

@@ -37,7 +37,9 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _PREDICTIONS = "sparkflow_predictions"
 _LEAST_BYTES, _MOST_BYTES = 4 << 20, 128 << 20  # of files for a task, as Spark has it
-_ROWS_BACK = 1 << 16  # at once, of files: Spark takes 16,384 over at a tenth to a fifth more a row
+# At once, of files, where they are not larger than `files.read` has them by itself. Spark takes 16,384 over at a tenth
+# to a fifth more a row.
+_ROWS_BACK = 1 << 16
 _ROWS_OF_LISTS_BACK = 1 << 14  # a prediction of many values makes a row as large as one likes
 
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkflow_connectors import files
+from sparkflow_connectors.columns import Column
 from sparkflow_connectors.layout import Layout, put, rows_of
 from sparkflow_connectors.rows import file_pieces
 from sparkflow_connectors.schema import resolve
@@ -112,6 +113,43 @@ def test_damaged_files_are_told(paths: list[str]) -> None:
     Path(paths[1]).unlink()
     with pytest.raises(NotFoundError, match=r"part-1\.parquet: the file is not there"):
         ids(share)
+
+
+_WORDS = [f"{i}" * 1000 for i in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("values", "plain"),
+    [
+        (pa.array([bytes([i % 256]) * 100_000 for i in range(100)]), True),
+        (pa.array([_WORDS[i % 8] for i in range(5000)]), False),  # a file of 20 KB
+        (pa.array([""] * 200 + [_WORDS[i % 8] for i in range(5000)]), False),
+        (pa.array([[i % 8] * 500 for i in range(1000)]), False),
+        (pa.array([{"a": [_WORDS[i % 8]] * 3, "b": i} for i in range(1000)]), False),
+    ],
+)
+def test_so_many_bytes_are_read_at_once(values: pa.Array, plain: bool, tmp_path: Path) -> None:
+    """Whatever rows take in the file."""
+    path, types = str(tmp_path / "one.parquet"), {"n": pa.int64(), "x": values.type}
+    table = pa.table({"n": range(len(values)), "x": values})
+    pq.write_table(table, path, use_dictionary=not plain)
+    (whole,) = files.row_groups([path], types)
+    for part in (whole, whole._replace(start=13, stop=len(values) - 7)):
+        read = list(files.read([part], types, batch_bytes=1 << 20))
+        assert pa.Table.from_batches(read).equals(table.slice(part.start, part.stop - part.start))
+        assert max(batch.nbytes for batch in read) < 2.1 * 2**20 and len(read) < 50
+    assert len(list(files.read([whole], types, batch_bytes=1 << 30))) == 1
+
+
+def test_a_long_text_that_becomes_a_number(tmp_path: Path) -> None:
+    """What is read of a file is bounded by its own size, not by what a step gets of it."""
+    path, columns = str(tmp_path / "one.parquet"), [Column("x", hash_buckets=10)]
+    pq.write_table(pa.table({"x": [_WORDS[i % 8] * 3 for i in range(2000)]}), path)
+    job: Any = AJob()
+    job.columns = resolve(pq.read_schema(path), columns, None)
+    job.layout = Layout.of(job.columns)
+    pieces = list(file_pieces(files.row_groups([path], job.columns.types), job))
+    assert sum(map(rows_of, pieces)) == 2000 and max(map(rows_of, pieces)) * 3000 <= job.feed_bytes / 3
 
 
 def test_a_flipped_bit_is_found_where_asked(tmp_path: Path) -> None:
