@@ -39,6 +39,7 @@ from sparkflow_runtime.kernels import (
     tensor_arrays,
     tensor_lists,
     training,
+    wide_rows,
 )
 from sparkflow_runtime.kernels.registry import more_in
 

@@ -149,8 +149,26 @@ def test_tables_of_the_same_ids_may_be_cut_differently(cluster: Any, graph: Any)
         np.testing.assert_array_equal(session.run(out, {ids: batch}), expected)
 
 
-def _raw(ids: Any, t: Any) -> Any:
-    return tf.nn.embedding_lookup(t, ids)
+def test_tables_of_the_same_ids_are_both_learned(cluster: Any) -> None:
+    """As a factorization machine's two: their gradients travel by the same ids."""
+    results = []
+    for on in (True, False):
+        servers = cluster(ps=2, worker=1)
+        with tf.Graph().as_default():
+            with on_worker():
+                ids = tf.placeholder(tf.int64, [None], "ids")
+                rows = [tf.nn.embedding_lookup(table(f"t{k}", 9, w, 2), ids) for k, w in enumerate((4, 1, 4))]
+                loss = tf.add_n([tf.reduce_sum(r * r * r) for r in rows])
+                train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+            if on:
+                found = ops(moved([], [train.name]))
+                assert found["_PartRows"] == found["_PartIds"] == 1 and not found["DynamicPartition"]
+            with tf.Session(servers["worker0"].target, config=config(on)) as session:
+                session.run(tf.global_variables_initializer())
+                for batch in ([0, 8, 3, 3, 0], [7]):
+                    session.run(train, {ids: batch})
+                results.append([v.tobytes() for v in session.run([v.value() for v in tf.global_variables()])])
+    assert results[0] == results[1]
 
 
 def test_ids_may_be_worked_out(cluster: Any, graph: Any) -> None:
@@ -159,8 +177,8 @@ def test_ids_may_be_worked_out(cluster: Any, graph: Any) -> None:
     servers = cluster(ps=2, worker=1)
     with on_worker():
         given = tf.placeholder(tf.int64, [None], "ids")
-        rows = [_raw(tf.floormod(given, 6), table("a", 6, 2, 2)), _raw(given - 1, table("b", 12, 2, 2))]
-        out = tf.concat(rows, 1)
+        tables = (table("a", 6, 2, 2), tf.floormod(given, 6)), (table("b", 12, 2, 2), given - 1)
+        out = tf.concat([tf.nn.embedding_lookup(t, ids) for t, ids in tables], 1)
         train = tf.train.AdagradOptimizer(0.5).minimize(tf.reduce_sum(out * out))
     found = ops(moved([], [train.name]))
     assert found["_PartIds"] == 1 and found["FloorMod"] == 1 and not found["DynamicPartition"]

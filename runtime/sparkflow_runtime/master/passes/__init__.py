@@ -34,6 +34,7 @@ from sparkflow_runtime.master.passes.settings import Settings
 from sparkflow_runtime.master.passes.spread_products import spread_products
 from sparkflow_runtime.master.passes.swap import swap
 from sparkflow_runtime.master.passes.view import View
+from sparkflow_runtime.master.passes.wide_rows import wide_rows
 from sparkflow_runtime.wire.edges import parse, verify
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
@@ -81,6 +82,7 @@ class PlacedPass(NamedTuple):
 PLACED_PASSES = (
     PlacedPass("control_hops", lambda graph, of: shorten_control(graph, of.kept)),
     PlacedPass("distinct_rows", lambda graph, of: distinct_rows(graph, of.feeds, of.kept)),
+    PlacedPass("wide_rows", lambda graph, of: wide_rows(graph, of.feeds, of.kept)),
     PlacedPass("embeddings", lambda graph, of: fuse_embeddings(graph, of.feeds, of.kept)),
     PlacedPass("spread_products", lambda graph, of: spread_products(graph, of.feeds, of.kept)),
     PlacedPass("joint_takes", lambda graph, of: joint_takes(graph, of.feeds, of.kept)),

@@ -78,10 +78,11 @@ class Sum(NamedTuple):
 
 @dataclass
 class Pack:
-    """One _DistinctIds and the edges of its ids."""
+    """One _DistinctIds and the edges of its ids; flat: also of those that have the same ids in another shape."""
 
     name: str
     ids: dict[str, int]
+    flat: dict[str, int]
 
 
 @dataclass
@@ -233,18 +234,25 @@ class Packer:
 
     # ------------------------------------------------------------------ what is put in its place
 
-    def pack(self, home: str, reader: str, ids: Sequence[Sequence[str]]) -> tuple[Pack, list[int]]:
+    def pack(self, home: str, reader: str, ids: Sequence[str], flat: bool = False) -> tuple[Pack, list[int]]:
         """The distinct ids of some edges on their task, made for them unless they are known there, and which of its
-        arrays each is. Of each there may be several edges, which have the same ids in the same order."""
+        arrays each is. flat: of no matter what shape."""
         for pack in self.packs[home, reader]:
-            of = [next((pack.ids[e] for e in same if e in pack.ids), None) for same in ids]
+            known = pack.flat if flat else pack.ids
+            same = [self._same_ids(e) if flat else [edge(*parse(e))] for e in ids]
+            of = [next((known[e] for e in edges if e in known), None) for edges in same]
             if None not in of:
                 return pack, [number for number in of if number is not None]
-        numbered = {e: i for i, e in enumerate(dict.fromkeys(same[0] for same in ids))}
+        given = [edge(*parse(e)) for e in ids]
+        numbered = {e: i for i, e in enumerate(dict.fromkeys(given))}
         name = self.make("_DistinctIds", reader, list(numbered), {"N": len(numbered)}, home)
-        pack = Pack(name, numbered)
+        found: dict[str, int] = {}
+        for e, number in numbered.items():
+            for same_ids in self._same_ids(e):
+                found.setdefault(same_ids, number)
+        pack = Pack(name, numbered, found)
         self.packs[home, reader].append(pack)
-        return pack, [numbered[same[0]] for same in ids]
+        return pack, [numbered[e] for e in given]
 
     def _same_ids(self, e: str) -> list[str]:
         """The edge, and those before it that have the same ids in the same order in another shape."""
@@ -260,7 +268,7 @@ class Packer:
 
     def _move_lookups(self, group: list[Lookup]) -> None:
         home, reader, _, carried = group[0].key
-        pack, of = self.pack(home, reader, [[edge(*parse(it.ids))] for it in group])
+        pack, of = self.pack(home, reader, [it.ids for it in group])
         tables = [it.node.input[0] for it in group]
         controls = dict.fromkeys(e for it in group for e in it.node.input if is_control(e))
         about = {"N": len(group), "of": of, "_fused_from": [it.node.name for it in group]}
@@ -291,7 +299,7 @@ class Packer:
 
     def _move_sums(self, group: list[Sum]) -> None:
         home, source, carried, *_ = group[0].key
-        pack, of = self.pack(home, source, [self._same_ids(it.ids) for it in group])
+        pack, of = self.pack(home, source, [it.ids for it in group], flat=True)
         sums = self.summed(group, pack.name, of, source, home, carried)
         self.deliver(group, [sums, pack.name, edge(pack.name, 1)], of)
 

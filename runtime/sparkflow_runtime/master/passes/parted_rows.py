@@ -45,18 +45,19 @@ class _Group:
         return range(len(self.homes))
 
     def pieces(self, home: int, tables: Sequence[int]) -> list[tuple[int, int]]:
-        """(shard, table) in the order in which a home's rows of these tables lie."""
-        return [(k, t) for k in self.shards[home] for t in tables if self.at[t][k : k + 1] == [home]]
+        """(shard, which of these tables) in the order in which a home's rows of them lie."""
+        return [(k, i) for k in self.shards[home] for i, t in enumerate(tables) if self.at[t][k : k + 1] == [home]]
 
-    def counts_of(self, home: int, pieces: list[tuple[int, int]]) -> list[int]:
+    def counts_of(self, home: int, tables: Sequence[int]) -> list[int]:
         """Which of a home's counts is whose: shard by shard, of each array."""
-        return [self.shards[home].index(k) * self.arrays + self.which[t] for k, t in pieces]
+        first = {k: i * self.arrays for i, k in enumerate(self.shards[home])}
+        return [first[k] + self.which[tables[i]] for k, i in self.pieces(home, tables)]
 
     def about(self, tables: Sequence[int], widths: Sequence[int]) -> dict[str, Any]:
         """Attributes of nodes that put rows of these tables together or take them apart."""
         each = [self.pieces(home, tables) for home in self._homes]
-        counts = [n for home, pieces in enumerate(each) for n in self.counts_of(home, pieces)]
-        table = [tables.index(t) for pieces in each for _, t in pieces]
+        counts = [n for home in self._homes for n in self.counts_of(home, tables)]
+        table = [i for pieces in each for _, i in pieces]
         found = {"counts": counts, "table": table, "pieces": list(map(len, each))}
         return {"of": [self.of[t] for t in tables], "widths": list(widths), **found}
 
@@ -112,7 +113,7 @@ class PartedRows:
         _, reader, _, carried = found[0][1][0].key
         homes = list(dict.fromkeys(it.key[0] for _, its in found for it in its))
         at = [[homes.index(it.key[0]) for it in its] for _, its in found]
-        pack, of = packer.pack("", reader, [[one.ids] for one in lookups])
+        pack, of = packer.pack("", reader, [one.ids for one in lookups])
         arrays: dict[tuple[int, Cut, tuple[int, ...]], int] = {}
         which = [arrays.setdefault((n, one.cut, tuple(to)), len(arrays)) for n, one, to in zip(of, lookups, at)]
         group = _Group(reader, homes, lookups, at, pack.name, of, which, len(arrays))
@@ -125,10 +126,10 @@ class PartedRows:
         inputs = [counts]
         for home, task in enumerate(homes):
             ids, counted, places = group.told(home)
-            pieces = group.pieces(home, range(len(found)))
-            members = [found[t][1][k] for k, t in pieces]
+            every = range(len(found))
+            members = [found[t][1][k] for k, t in group.pieces(home, every)]
             controls = dict.fromkeys(e for it in members for e in it.node.input if is_control(e))
-            told: dict[str, Any] = {"N": len(members), "of": group.counts_of(home, pieces)}
+            told: dict[str, Any] = {"N": len(members), "of": group.counts_of(home, every)}
             told["_fused_from"] = [it.node.name for it in members]
             tables = [it.node.input[0] for it in members]
             rows = packer.make("_GatherDistinct", task, [*tables, ids, counted, *controls], told, reader, carried)
@@ -146,7 +147,7 @@ class PartedRows:
     def _move_sums(self, group: _Group, sums: list[Sum]) -> list[Sum]:
         """Those that go the other way."""
         by_parts = {one.parts: t for t, one in enumerate(group.lookups)}
-        found: dict[Any, dict[int, dict[int, tuple[Sum, str]]]] = defaultdict(lambda: defaultdict(dict))
+        found: dict[Any, dict[tuple[int, str], dict[int, Sum]]] = defaultdict(lambda: defaultdict(dict))
         for one in sums:
             parts, shard = self._all.partition_of(one.ids)
             t = by_parts.get(parts)
@@ -154,18 +155,12 @@ class PartedRows:
                 continue
             if (grad := self._whole(one, group.lookups[t].places, shard)) is not None:
                 key = one.key[1:], self.packer.together(one.node.name)
-                found[key][t].setdefault(shard, (one, grad))
+                found[key][t, grad].setdefault(shard, one)
         moved = list[Any]()
         for tables in found.values():
-            whole = [t for t, of in tables.items() if self._is_whole(group.at[t], of)]
-            if whole:
-                moved += self._part_sums(group, whole, {t: tables[t] for t in whole})
+            if whole := {of: shards for of, shards in tables.items() if len(shards) == len(group.at[of[0]])}:
+                moved += self._part_sums(group, whole)
         return moved
-
-    @staticmethod
-    def _is_whole(at: list[int], of: dict[int, tuple[Sum, str]]) -> bool:
-        """Whether there are sums for all shards of a table, of one gradient."""
-        return len(of) == len(at) and len({grad for _, grad in of.values()}) == 1
 
     def _whole(self, one: Sum, places: str, shard: int) -> str | None:
         """The gradient of all rows of a look-up, of which these are one shard's."""
@@ -185,20 +180,17 @@ class PartedRows:
             e = node.input[0]
         return None
 
-    def _part_sums(self, group: _Group, tables: list[int], found: dict[int, dict[int, tuple[Sum, str]]]) -> list[Sum]:
-        packer, first = self.packer, found[tables[0]][0][0]
-        carried = first.key[2]
-        whole = [found[t][0][0]._replace(rows=found[t][0][1]) for t in tables]
-        of = [group.of[t] for t in tables]
-        sums = packer.summed(whole, group.pack, of, group.reader, "", b"")
+    def _part_sums(self, group: _Group, found: dict[tuple[int, str], dict[int, Sum]]) -> list[Sum]:
+        """found: (a look-up with these ids, the gradient) -> the sums of its shards."""
+        packer, tables, each = self.packer, [t for t, _ in found], list(found.values())
+        whole = [shards[0]._replace(rows=grad) for (_, grad), shards in found.items()]
+        sums = packer.summed(whole, group.pack, [group.of[t] for t in tables], group.reader, "", b"")
         told = [e for home in range(len(group.homes)) for e in group.told(home)[1:]]
         about = group.about(tables, [one.row[0] for one in whole])
-        parted = packer.make("_PartRows", group.reader, [sums, edge(group.pack, 1), *told], about, "", carried)
+        parted = packer.make("_PartRows", group.reader, [sums, edge(group.pack, 1), *told], about, "", whole[0].key[2])
         moved: list[Sum] = []
         for home in range(len(group.homes)):
-            pieces = group.pieces(home, tables)
-            mine = [found[t][k][0] for k, t in pieces]
-            if mine:
-                packer.deliver(mine, [edge(parted, home), *group.told(home)[:2]], group.counts_of(home, pieces))
+            if mine := [each[i][k] for k, i in group.pieces(home, tables)]:
+                packer.deliver(mine, [edge(parted, home), *group.told(home)[:2]], group.counts_of(home, tables))
             moved += mine
         return moved

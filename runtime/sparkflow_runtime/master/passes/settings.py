@@ -14,8 +14,8 @@ GRADIENTS = "gradients/"  # RewriterConfig's default scope
 
 @dataclass(frozen=True)
 class Settings:
-    """One switch a pass. `fusion`, `distinct_rows`, `embeddings`, `spread_products`, `joint_takes` and
-    `concat_gradients` are RewriterConfig's remapping."""
+    """One switch a pass. `fusion`, `distinct_rows`, `wide_rows`, `embeddings`, `spread_products`, `joint_takes`
+    and `concat_gradients` are RewriterConfig's remapping."""
 
     dependencies: bool = True
     constant_folding: bool = True
@@ -25,6 +25,7 @@ class Settings:
     fusion: bool = True
     control_hops: bool = True  # between tasks
     distinct_rows: bool = True  # of look-ups in tables of another task
+    wide_rows: bool = True  # of a matrix of ids of one table
     embeddings: bool = True  # look-ups in many tables and their updates
     spread_products: bool = True  # of rows that travelled once
     joint_takes: bool = True  # of accumulators
@@ -85,6 +86,7 @@ _TOGGLES = {
     "layout": "layout_optimizer",
     "fusion": "remapping",
     "distinct_rows": "remapping",
+    "wide_rows": "remapping",
     "embeddings": "remapping",
     "spread_products": "remapping",
     "joint_takes": "remapping",
@@ -102,6 +104,7 @@ _LISTED = {
     "layout": "layout",
     "fusion": "remap",
     "distinct_rows": "distinct_rows",
+    "wide_rows": "wide_rows",
     "embeddings": "embeddings",
     "spread_products": "spread_products",
     "joint_takes": "joint_takes",
