@@ -45,9 +45,16 @@ _PLACES = 4  # the port of _DistinctIds from which on the places of the ids are
 def wide_rows(graph: GraphDef, feeds: Collection[str] = (), kept: Collection[str] = ()) -> GraphDef:
     """A placed graph after distinct_rows.py, the same but for the last digits of sums of a row in several columns.
     kept: nodes that are fetched or run by name."""
-    if not any(n.op == "_SplitRows" for n in graph.node):
+    if not _may_be_there(graph):
         return graph
     return _Widener(Regions(graph, feeds), {*kept, *map(node_name, feeds)}).widened()
+
+
+def _may_be_there(graph: GraphDef) -> bool:
+    """A glance: most graphs have none, and their regions are not worked out for it."""
+    split = {n.name for n in graph.node if n.op == "_SplitRows"}
+    rows = {n.name for n in graph.node if n.op == "GatherV2" and node_name(n.input[0]) in split} if split else set()
+    return bool(rows) and any(n.op in ("Reshape", "Identity") and node_name(n.input[0]) in rows for n in graph.node)
 
 
 class _Sum(NamedTuple):
