@@ -33,6 +33,7 @@ class Job:
     batch_size: examples a worker and step. validation: the fraction of each worker's rows kept to choose the best
     epoch.
     begin_epoch: the epoch of which these are the rows; those before it had other rows (micro-batches of a stream).
+    any_rows: fewer rows than workers are no mistake (a micro-batch is as small as it comes).
     patience: epochs without a better validation loss before training stops; 0 never stops early.
     uneven: what becomes of batches that are not full, and of workers with fewer rows than others: "pad" (go on with the
     epoch's first rows; the default), "join" (smaller last batches, then gradients of zero: each row is used once an
@@ -58,6 +59,7 @@ class Job:
     uneven: str = PAD
     feed_bytes: int = 256 << 20
     begin_epoch: int = 0
+    any_rows: bool = False
     patience: int = 0
     checkpoint_s: float = 10.0
     summary_steps: int = 50

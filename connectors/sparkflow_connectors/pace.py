@@ -19,6 +19,7 @@ from sparkflow_connectors.feeding import DROP, JOIN, PAD, Feeder, own_steps
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 UNKNOWN = -1
+NO_FULL_BATCH = "uneven='drop' leaves out batches that are not full"  # errors of tasks arrive as their words
 
 
 class Kind(Enum):
@@ -40,11 +41,14 @@ class Board:
 
 
 class Pace:
-    """The steps of a worker. together: all workers make the same number (synchronous training of several)."""
+    """The steps of a worker. together: all workers make the same number (synchronous training of several). any_rows:
+    see `check_rows`."""
 
-    def __init__(self, feeder: Feeder, board: Board, uneven: str, batch_size: int, together: bool):
+    def __init__(
+        self, feeder: Feeder, board: Board, uneven: str, batch_size: int, together: bool, any_rows: bool = False
+    ):
         self._feeder, self._board, self._uneven, self._size = feeder, board, uneven, batch_size
-        self._together, self._posted = together, False
+        self._together, self._any_rows, self._posted = together, any_rows, False
         self._steps: int | None = None  # of an epoch, once it is agreed
 
     @property
@@ -62,7 +66,7 @@ class Pace:
         meet()
         table = self._board.read()
         rows = table[:, 0].tolist()
-        check_rows(rows, self._uneven, self._size, self._together)
+        check_rows(rows, self._uneven, self._size, self._together, self._any_rows)
         if self._together and UNKNOWN not in rows:
             self._steps = self._common([own_steps(n, self._size, self._uneven) for n in rows])
         return bool(table[:, 1].all())
@@ -111,19 +115,22 @@ class Pace:
         return Kind.OWN if left > 0 else Kind.AGAIN  # the feeder fills the last batch up
 
 
-def check_rows(rows: Sequence[int], uneven: str = PAD, batch_size: int = 1, together: bool = False) -> None:
+def check_rows(
+    rows: Sequence[int], uneven: str = PAD, batch_size: int = 1, together: bool = False, any_rows: bool = False
+) -> None:
     """Raises InvalidArgumentError where there are too few rows to train on.
 
-    rows: of each worker, by rank; UNKNOWN where there are more than a batch, and it has not read them all.
+    rows: of each worker, by rank; UNKNOWN where there are more than a batch, and it has not read them all. any_rows:
+    fewer rows than workers are no mistake.
     """
     if UNKNOWN not in rows and sum(rows) == 0:
         raise InvalidArgumentError("The table is empty: there is no row to train on")
-    if UNKNOWN not in rows and sum(rows) < len(rows):
+    if UNKNOWN not in rows and sum(rows) < len(rows) and not any_rows:
         raise InvalidArgumentError(f"There are more workers ({len(rows)}) than rows ({sum(rows)}); use fewer workers")
     short = [rank for rank, n in enumerate(rows) if UNKNOWN != n < batch_size]
     if uneven == DROP and short and (together or len(short) == len(rows)):
         said = ", ".join("more" if n == UNKNOWN else str(n) for n in rows)
         raise InvalidArgumentError(
-            f"uneven='drop' leaves out batches that are not full, and partitions {short} have no full batch of "
+            f"{NO_FULL_BATCH}, and partitions {short} have no full batch of "
             f"{batch_size} rows (rows by worker: {said}). Repartition the table, use smaller batches, or another policy"
         )

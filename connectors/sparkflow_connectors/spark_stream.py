@@ -3,11 +3,14 @@
 The number of a micro-batch is the number of its epoch, and the position in the data is in the checkpoint. So a
 micro-batch that Spark hands out again, after a driver or a task was lost, goes on at the row where the checkpoint was
 written, or is passed over if it was trained to its end: each row is used once. While a micro-batch is trained on, Spark
-collects the next one; how many rows that may be is set at the source (maxFilesPerTrigger, maxOffsetsPerTrigger).
+collects the next one; how many rows that may be is set at the source (maxFilesPerTrigger, maxOffsetsPerTrigger). How
+few they are nobody chooses, so that is no mistake: under "pad" and "join" workers without rows take part, and what has
+no full batch for each worker is passed over under "drop".
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,11 +21,14 @@ from pyspark.sql.streaming import StreamingQuery
 from sparkflow_connectors.directory import locked
 from sparkflow_connectors.ledger import saved_epoch
 from sparkflow_connectors.model import Model
+from sparkflow_connectors.pace import NO_FULL_BATCH
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
 
 _OFFSETS = "stream"  # Spark's own notes of the stream, in the checkpoint directory
 # What follows from the stream; and there is no best of epochs that were judged by different rows.
-_NOT_GIVEN = ("epochs", "begin_epoch", "validation", "patience")
+_NOT_GIVEN = ("epochs", "begin_epoch", "any_rows", "validation", "patience")
+
+log = logging.getLogger("sparkflow")
 
 
 class TrainingStream:
@@ -92,13 +98,16 @@ def stream(
         try:
             if saved_epoch(os.fspath(checkpoint_dir)) > number or batch.isEmpty():
                 return
-            position = {"begin_epoch": number, "epochs": number + 1, "validation": 0.0}
+            position = {"begin_epoch": number, "epochs": number + 1, "validation": 0.0, "any_rows": True}
             model = train(batch, checkpoint_dir=checkpoint_dir, **position, **options)
             found.model = model
             if on_model is not None:
                 on_model(model)
-        except Exception as error:  # Spark keeps the text of it alone
-            found._error = error
+        except Exception as error:
+            if isinstance(error, InvalidArgumentError) and NO_FULL_BATCH in error.message:
+                log.warning("micro-batch %d is passed over: %s", number, error.message)
+                return
+            found._error = error  # Spark keeps the text of it alone
             raise
 
     writer = df.writeStream.foreachBatch(each).option("checkpointLocation", offsets)

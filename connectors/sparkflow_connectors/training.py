@@ -163,7 +163,7 @@ class Trainer:
             start._replace(epoch=start.epoch - job.begin_epoch), keep=together and job.uneven == PAD,
         )  # fmt: skip
         board = Board(post, lambda: raw.run(self.parts.board.rows))
-        self._pace = Pace(self._feeder, board, job.uneven, job.batch_size, together)
+        self._pace = Pace(self._feeder, board, job.uneven, job.batch_size, together, job.any_rows)
         self._feeder.start()
 
     # ------------------------------------------------------------------ epochs

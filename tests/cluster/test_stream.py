@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,28 @@ def test_each_micro_batch_is_used_once(clusters: Any, tmp_path: Path, none_left:
     second = streamed(clusters, tmp_path, tmp_path / "notes", [14])
     second.awaitTermination()
     assert (uses(second.model) == 1).all()
+    none_left()
+
+
+@pytest.mark.parametrize(("uneven", "few"), [("join", 1), ("drop", 10)])
+def test_a_small_micro_batch_is_no_end(
+    clusters: Any, tmp_path: Path, none_left: Any, caplog: Any, uneven: str, few: int
+) -> None:
+    """One row for two workers; fewer than a batch where only full ones are used."""
+    (tmp_path / "table").mkdir()
+    for at, rows in enumerate(np.split(np.arange(96), [32, 32 + few])):
+        path = tmp_path / "table" / f"{at}.parquet"
+        pq.write_table(pa.table({"row": rows}), path)
+        os.utime(path, (at + 1, at + 1))  # Spark takes the oldest first
+    stream = streamed(clusters, tmp_path, tmp_path / "notes", [], uneven=uneven)
+    stream.awaitTermination()
+    used = uses(stream.model)[:96]
+    assert (used[:32] == 1).all() and saved_epoch(str(tmp_path / "checkpoints")) == 3
+    if uneven == "join":
+        assert (used == 1).all()
+    else:
+        assert not used[32:42].any() and used[42:].sum() == 32 and used.max() == 1
+        assert "micro-batch 1 is passed over: worker" in caplog.text and "no full batch of 16 rows" in caplog.text
     none_left()
 
 
