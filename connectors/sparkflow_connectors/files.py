@@ -296,11 +296,13 @@ def _is_plain(column: pq.ColumnChunkMetaData) -> bool:
 
 
 def without(paths: Sequence[str], columns: Iterable[str]) -> tuple[str, str] | None:
-    """The first file that has not one of the columns, by a name of whatever case, nor is in a partition folder of that
-    name, and which."""
+    """The first file with rows that has not one of the columns, by a name of whatever case, nor is in a partition
+    folder of that name, and which."""
 
     def gone(path: str) -> list[str]:
         with _opened(path) as file:
+            if not file.metadata.num_rows:
+                return []
             there = {name.lower() for name in file.schema_arrow.names}
         there |= of_folders([path])
         return [name for name in wanted if name.lower() not in there]

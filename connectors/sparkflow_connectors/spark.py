@@ -31,7 +31,7 @@ from sparkflow_connectors.rows import file_pieces, packed_pieces
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
 from sparkflow_connectors.spark_errors import lost, name_errors, unread
-from sparkflow_connectors.spark_files import parallelism, parquet_files
+from sparkflow_connectors.spark_files import check_columns, parallelism, parquet_files
 from sparkflow_connectors.spark_schema import arrow_schema
 from sparkflow_connectors.spark_slots import SlotWatch
 from sparkflow_connectors.spark_stream import TrainingStream, stream
@@ -111,12 +111,20 @@ def train_stream(
 
 
 def _files(df: DataFrame, job: Job) -> Files | None:
-    """The DataFrame's files, where the tasks can read them as Spark would."""
-    paths = parquet_files(df)
-    if not paths or not files.reads_the_same(paths[0], job.columns.types):
+    """The DataFrame's files, where the tasks can read them as Spark would. Raises InvalidArgumentError where they
+    differ, and where one has not a column that must be there."""
+    paths, types = parquet_files(df), job.columns.types
+    if not paths:
         return None
+    try:
+        shares = files.shares(paths, types, job.workers, job.seed)
+    except InvalidArgumentError:
+        check_columns(df, paths, job.columns)
+        if not files.reads_the_same(paths[0], types) or files.without(paths, types):  # Spark fills in what is not there
+            return None
+        raise
     log.info("the tasks read the %d parquet files of the DataFrame themselves", len(paths))
-    return Files(files.shares(paths, job.columns.types, job.workers, job.seed))
+    return Files(shares)
 
 
 def _partitioned(df: DataFrame, workers: int, partition_by: str | None, order_by: str | None) -> DataFrame:

@@ -14,7 +14,9 @@ import re
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sparkflow_connectors.files import local_paths, of_folders, row_groups
+from sparkflow_connectors.files import local_paths, of_folders, row_groups, without
+from sparkflow_connectors.schema import Columns
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 # Spark cuts long lists short ("... 38 more fields", "[file:/a/b..."): what a list holds is asked of a projection alone.
 _SCAN = re.compile(
@@ -23,6 +25,7 @@ _SCAN = re.compile(
 )
 _COLUMNS = re.compile(r"Project \[(?:[^\s,()]+#\d+L?(?:, )?)+\]$")
 _PASSING = ("ColumnarToRow",)
+_DEFAULT = "EXISTS_DEFAULT"  # of a column: what it is in files that were written before there was one
 _BY_ID = "spark.sql.parquet.fieldId.read.enabled"  # columns are then found by numbers, whatever their names are
 
 
@@ -38,6 +41,20 @@ def parquet_files(df: DataFrame) -> list[str] | None:
     if paths and places > 1 and df.count() != sum(part.stop for part in row_groups(paths, {})):
         return None  # a file that was given twice is read twice, and told once
     return paths
+
+
+def check_columns(df: DataFrame, paths: list[str], read: Columns) -> None:
+    """Raises InvalidArgumentError on a file without a column that the model reads, whose nulls are refused, and for
+    which the table has no value of its own in such files (ALTER TABLE ADD COLUMN ... DEFAULT)."""
+    given = {field.name for field in df.schema.fields if _DEFAULT in field.metadata}
+    refused = [name for name, source in read.read.items() if source.column.default is None and name not in given]
+    found = without(paths, refused)
+    if found is not None:
+        path, name = found
+        raise InvalidArgumentError(
+            f"{path}: column {name!r} is missing, and the model reads it. Write that file anew, leave it out, or give "
+            f"the column a default: Column({name!r}, default=...)"
+        )
 
 
 def parallelism(spark: SparkSession) -> int | None:

@@ -30,7 +30,7 @@ from sparkflow_connectors.model import Model, Predictor, parts
 from sparkflow_connectors.packing import Packing, free_name, packing_of, quoted, tensors_of
 from sparkflow_connectors.schema import Columns
 from sparkflow_connectors.spark_errors import name_errors
-from sparkflow_connectors.spark_files import parallelism, parquet_files
+from sparkflow_connectors.spark_files import check_columns, parallelism, parquet_files
 from sparkflow_connectors.spark_schema import arrow_schema
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -130,21 +130,10 @@ def _runs(df: DataFrame, read: Columns, schema: pa.Schema) -> list[list[files.Pa
     try:
         groups = [part for part in files.row_groups(paths, types) if part.stop]
     except InvalidArgumentError:  # Spark widens types, and takes a column that is not there for nulls
-        _check_columns(paths, read)
+        check_columns(df, paths, read)
         return None
     share = sum(map(os.path.getsize, paths)) // slots
     return files.runs(groups, min(max(share, _LEAST_BYTES), _MOST_BYTES)) or None
-
-
-def _check_columns(paths: list[str], read: Columns) -> None:
-    """Raises InvalidArgumentError on a file without a column that the model reads, and whose nulls are refused."""
-    found = files.without(paths, [name for name, source in read.read.items() if source.column.default is None])
-    if found is not None:
-        path, name = found
-        raise InvalidArgumentError(
-            f"{path}: column {name!r} is missing, and the model reads it. Write that file anew, leave it out, or give "
-            f"the column a default: Column({name!r}, default=...)"
-        )
 
 
 def _scored_files(model: Model, runs: list[list[files.Part]], schema: pa.Schema) -> Any:

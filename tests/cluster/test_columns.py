@@ -23,6 +23,7 @@ from sparkflow_connectors.graphs import prediction_graph
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.schema import resolve
+from sparkflow_connectors.spark import _files
 from sparkflow_connectors.spark_files import parquet_files, plan_of
 from sparkflow_connectors.spark_schema import arrow_schema
 
@@ -246,6 +247,34 @@ def test_a_column_is_what_its_folder_says(clusters: Any, folder: str, tmp_path: 
         assert "ArrowEvalPython" in plan_of(scored)
         assert sorted((r.age, r.p[0]) for r in scored.collect()) == [(1, 2.0)] * 2 + [(2, 4.0)] * 2
     assert parquet_files(table) is None and len(parquet_files(table.select("note")) or []) == 2
+
+
+def test_a_column_that_was_added_has_its_default(clusters: Any, folder: str, tmp_path: Path) -> None:
+    """In files that were written before, which are Spark's to read, to train on as well."""
+    spark = clusters.spark
+    spark.sql("drop table if exists grown")
+    spark.range(3).coalesce(1).selectExpr("id").write.option("path", str(tmp_path / "table")).saveAsTable("grown")
+    try:
+        spark.sql("alter table grown add column age int default 7")
+        table = spark.table("grown")
+        assert [row.p for row in ages(folder).transform(table).collect()] == [[14.0, 15.0]] * 3
+        spark.sql("insert into grown values (9, 3)")
+        table = spark.table("grown")
+        assert sorted(row.p[0] for row in ages(folder).transform(table).collect()) == [6.0] + [14.0] * 3
+        assert _files(table, Job(None, resolve(arrow_schema(table), ["id"], "age"), str(tmp_path / "run"))) is None
+    finally:
+        spark.sql("drop table if exists grown")
+
+
+def test_a_training_names_the_file_without_a_column(clusters: Any, tmp_path: Path) -> None:
+    for name, columns in (("0", ["id"]), ("1", ["id", "age"]), ("2", ["id"])):
+        pq.write_table(pa.table({"id": [1], "age": pa.array([2], pa.int32())}).select(columns), tmp_path / name)
+    for names, named in (("01", "0"), ("12", "2")):
+        table = clusters.spark.read.schema("id long, age int").parquet(*(str(tmp_path / name) for name in names))
+        with pytest.raises(INVALID, match=rf"/{named}: column 'age' is missing, and the model reads it"):
+            tf.spark.train(table, None, features=["id"], label="age", checkpoint_dir=str(tmp_path / "run"))
+        columns = [Column("id"), Column("age", default=7)]
+        assert _files(table, Job(None, resolve(arrow_schema(table), columns, None), str(tmp_path / "run"))) is None
 
 
 def test_files_are_read_as_spark_was_told_to(clusters: Any, folder: str, tmp_path: Path) -> None:

@@ -173,6 +173,8 @@ def test_a_column_that_is_a_partition_folder_is_there(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), path)
     assert files.without([str(path)], ["x", "Day X", "k"]) is None
     assert files.without([str(path)], ["one.parquet"]) == (str(path), "one.parquet")
+    pq.write_table(pa.table({"x": [1]}).slice(1), path)
+    assert files.without([str(path)], ["one.parquet"]) is None, "no row is without it"
     assert files.of_folders([str(path), "/Day=4/b=c.parquet"]) == {"day x", "k", "day"}
 
 
