@@ -85,6 +85,7 @@ def _check_case(model: Model, df: DataFrame) -> None:
     """Raises InvalidArgumentError where Spark, to which Price and price are one name, could not tell columns apart."""
     if str(df.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true":
         return
+    _check_outputs(list(model.graph.outputs))
     for name in [*model.columns.sources, *model.graph.outputs]:
         for other in df.columns:
             if other != name and other.lower() == name.lower():
@@ -92,6 +93,18 @@ def _check_case(model: Model, df: DataFrame) -> None:
                     f"The table has a column {other!r}, which Spark takes for {name!r}, of the model. Rename or drop "
                     "it, or set spark.sql.caseSensitive to true"
                 )
+
+
+def _check_outputs(names: list[str]) -> None:
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(name.lower(), name)
+        if other != name:
+            raise InvalidArgumentError(
+                f"The model has predictions {other!r} and {name!r}, which are one name to Spark. Give one of them "
+                f"another: transform(df, fetches={{{other!r}: {other!r}, 'other': {name!r}}}), or set "
+                "spark.sql.caseSensitive to true"
+            )
 
 
 def _taken_over(model: Model, df: DataFrame, read: Columns) -> StructType:

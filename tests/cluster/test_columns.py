@@ -277,6 +277,17 @@ def test_a_training_names_the_file_without_a_column(clusters: Any, tmp_path: Pat
         assert _files(table, Job(None, resolve(arrow_schema(table), columns, None), str(tmp_path / "run"))) is None
 
 
+def test_outputs_that_are_one_name_to_spark(clusters: Any, folder: str) -> None:
+    table = clusters.spark.range(3).selectExpr("cast(id as int) age")
+    with pytest.raises(INVALID, match=r"predictions 'p' and 'P', which are one name to Spark\. Give"):
+        ages(folder).transform(table, fetches={"p": "p", "P": "p"})
+    clusters.spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        assert ages(folder).transform(table, fetches={"p": "p", "P": "p"}).columns == ["age", "p", "P"]
+    finally:
+        clusters.spark.conf.unset("spark.sql.caseSensitive")
+
+
 def test_files_are_read_as_spark_was_told_to(clusters: Any, folder: str, tmp_path: Path) -> None:
     """By options of the reader that no plan shows, and by settings."""
     spark, old = clusters.spark, [19000, -150_000]  # 1559
