@@ -201,7 +201,7 @@ def test_an_isolated_session_shares_nothing(target: str, graph: Any) -> None:
 def test_the_memory_of_variables_goes_with_them(cluster: Any, graph: Any, end: str) -> None:
     """Not when Python's collector comes next: a server that rests has nothing that would bring it."""
     server = None if end == "close" else cluster(ps=1)["ps0"]
-    big = tf.Variable(tf.zeros([4 << 20]))
+    big = tf.Variable(tf.zeros([4 << 20]), name=f"big_{end}")  # another test's may be left
     held = list[Any]()
     gc.collect()
     gc.disable()
@@ -210,7 +210,7 @@ def test_the_memory_of_variables_goes_with_them(cluster: Any, graph: Any, end: s
         with tf.Session("" if server is None else server.target, graph, config) as session:
             session.run(big.initializer)
             session.run(big.assign_add(tf.ones([4 << 20])).op)
-            held = [weakref.ref(v.value) for v in gc.get_objects() if type(v) is Variable and v.name == "Variable"]
+            held = [weakref.ref(v.value) for v in gc.get_objects() if type(v) is Variable and v.name == big.op.name]
         if end == "reset":
             assert any(ref() is not None for ref in held), "a session leaves it to the others"
             tf.Session.reset(server.target)  # type: ignore[union-attr]
