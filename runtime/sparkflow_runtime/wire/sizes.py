@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.edges import parse
 from sparkflow_runtime.wire.protos import AttrValue, NodeDef
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
 
@@ -15,6 +17,15 @@ _COMPARISONS = ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqu
 _TESTS = ("LogicalAnd", "LogicalOr", "LogicalNot", "IsNan", "IsInf", "IsFinite", "All", "Any", "InTopK", "InTopKV2")
 _BOOLS = frozenset((*_COMPARISONS, *_TESTS, "IsVariableInitialized"))
 _POINTER_BYTES = 8  # of a string, which is a Python object
+
+
+def static_shape(nodes: Mapping[str, NodeDef], e: str) -> tuple[int | None, ...] | None:
+    """Of what a data edge carries; None where nothing is known, as of one that is fed."""
+    name, port = parse(e)
+    node = nodes.get(name)
+    if node is None or SHAPES not in node.attr or port >= len(node.attr[SHAPES].list.shape):
+        return None
+    return shape_tuple(node.attr[SHAPES].list.shape[port])
 
 
 def output_bytes(node: NodeDef, unknown: int = UNKNOWN_SIZE) -> tuple[int, ...]:

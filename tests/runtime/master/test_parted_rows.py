@@ -209,15 +209,17 @@ def test_what_others_take_too_stays(graph: Any) -> None:
     assert not _stays(moved([f"{stitched}:0"], [])), "it keeps its name"
 
 
-def _by_hand(local: Any, shard: Any, places: Any) -> Any:
-    """A look-up in two shards."""
+def _by_hand(local: Any, shard: Any, places: Any, after: Any = ()) -> Any:
+    """A look-up in two shards, put together after these operations."""
     shards, shard = list(table("t", 8, 2, 2)), tf.cast(shard, tf.int32)
     parts, where = (tf.dynamic_partition(x, shard, 2) for x in (local, places))
     found = []
     for one, part in zip(shards, parts):
         with tf.device(one.device):
             found.append(tf.gather(one, part))
-    return tf.identity(tf.dynamic_stitch(where, found))
+    with tf.control_dependencies(after):
+        stitched = tf.dynamic_stitch(where, found)
+    return tf.identity(stitched)
 
 
 @pytest.mark.parametrize(
@@ -236,6 +238,24 @@ def test_other_arithmetic_stays(graph: Any, cut_by: Any, stays: bool) -> None:
         ids = tf.placeholder(tf.int64, [None], "ids")
         out = _by_hand(*cut_by(ids), tf.range(0, tf.size(ids), 1))
     assert _stays(moved([out.name], [])) is stays
+
+
+@pytest.mark.parametrize("size", [4, None])
+def test_places_may_be_known(graph: Any, size: int | None) -> None:
+    """Of a batch of a known size, and of that alone: of others they may be too few."""
+    with on_worker():
+        ids = tf.placeholder(tf.int64, [size], "ids")
+        out = _by_hand(ids // 2, ids % 2, tf.constant([0, 1, 2, 3]))
+    assert _stays(moved([out.name], [])) is (size is None)
+
+
+def test_what_a_stitch_waits_for_it_still_waits_for(graph: Any) -> None:
+    with on_worker():
+        ids, seen = tf.placeholder(tf.int64, [None], "ids"), tf.Variable(0, name="seen")
+        after = tf.assign_add(seen, 1, name="after").op
+        out = _by_hand(ids // 2, ids % 2, tf.range(0, tf.size(ids), 1), [after])
+    made = next(n for n in moved([out.name], []).node if n.name == "DynamicStitch")
+    assert made.op == "GatherV2" and "^after" in made.input
 
 
 def test_rows_may_be_put_back_in_another_order(graph: Any) -> None:

@@ -41,7 +41,7 @@ from sparkflow_runtime.wire.edges import (
 )
 from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
-from sparkflow_runtime.wire.sizes import SHAPES
+from sparkflow_runtime.wire.sizes import static_shape
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
 
 Dims = tuple[int, ...]
@@ -153,11 +153,7 @@ class Packer:
 
     def row(self, e: str) -> Dims | None:
         """The static shape of what lies along the first axis, where it is known whole."""
-        name, port = parse(e)
-        node = self.nodes.get(name)
-        if node is None or SHAPES not in node.attr or port >= len(node.attr[SHAPES].list.shape):
-            return None
-        dims = shape_tuple(node.attr[SHAPES].list.shape[port])
+        dims = static_shape(self.nodes, e)
         return None if not dims or None in dims[1:] else tuple(d for d in dims[1:] if d is not None)
 
     def _lookup(self, node: NodeDef) -> Lookup | None:
@@ -295,7 +291,8 @@ class Packer:
                 moved.attr.pop(name, None)
             for name in ("Tparams", "Tindices", "Taxis", "batch_dims"):
                 moved.attr[name].CopyFrom(lookup.attr[name])
-        moved.input[:] = [rows, places, lookup.input[2]]
+        waited = [e for e in node.input if is_control(e)] if node is not lookup else []
+        moved.input[:] = [rows, places, lookup.input[2], *waited]
 
     def _move_sums(self, group: list[Sum]) -> None:
         home, source, carried, *_ = group[0].key
@@ -353,11 +350,8 @@ class Packer:
         return "", 0
 
     def _rank(self, e: str) -> int:
-        name, port = parse(e)
-        node = self.nodes.get(name)
-        if node is None or SHAPES not in node.attr or port >= len(node.attr[SHAPES].list.shape):
-            return -1
-        return len(shape_tuple(node.attr[SHAPES].list.shape[port]) or ())
+        shape = static_shape(self.nodes, e)
+        return -1 if shape is None else len(shape)
 
     def _accumulate(self, group: list[Sum], told: list[str], of: list[int]) -> None:
         nodes = [it.node for it in group]

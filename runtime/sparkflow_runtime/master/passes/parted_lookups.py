@@ -17,6 +17,7 @@ from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.master.passes.row_sums import constant
 from sparkflow_runtime.wire.edges import data_inputs, edge, is_control, node_name, parse
 from sparkflow_runtime.wire.protos import NodeDef
+from sparkflow_runtime.wire.sizes import static_shape
 
 _STITCHES = ("DynamicStitch", "ParallelDynamicStitch")
 _CHOICES = ("Select", "SelectV2")
@@ -82,7 +83,8 @@ class PartedLookups:
             return None
         local, shard = (_At("", e) for e in data_inputs(parts))
         ids, cut = self._cut(local, shard, count) or ("", None)
-        if cut is None or not self._counts(data_inputs(places)[0], ids):
+        positions, numbers = data_inputs(places)
+        if cut is None or not self._counts(positions, numbers, ids):
             return None
         return PartedLookup(stitch, ids, parts.name, places.name, tuple(g.name for g in looked_up), cut)
 
@@ -183,11 +185,12 @@ class PartedLookups:
         value = constant(self._nodes, self._plain(at), self.regions.feeds)
         return int(value.ravel()[0]) if value is not None and value.size == 1 and value.dtype.kind in "iu" else None
 
-    def _counts(self, e: str, ids: str) -> bool:
-        """Whether the edge is 0, 1, 2 ... for as many ids."""
+    def _counts(self, e: str, shard: str, ids: str) -> bool:
+        """Whether the edge is 0, 1, 2 ... for as many ids, of which `shard` has one number each."""
         value = constant(self._nodes, e, self.regions.feeds)
-        if value is not None:  # the ids' shape is known, else it were no constant
-            return value.ndim == 1 and bool((value == np.arange(value.size)).all())
+        if value is not None:
+            same = static_shape(self._nodes, shard) == value.shape and value.ndim == 1
+            return same and bool((value == np.arange(value.size)).all())
         node, given = self._step(_At("", e))
         if node is None or node.op != "Range" or [self._number(given[k]) for k in (0, 2)] != [0, 1]:
             return False

@@ -36,10 +36,9 @@ from sparkflow_runtime.wire.edges import (
 )
 from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
-from sparkflow_runtime.wire.sizes import SHAPES
-from sparkflow_runtime.wire.tensor_proto import shape_tuple
+from sparkflow_runtime.wire.sizes import SHAPES, static_shape
 
-_LEAST_WIDTH, _LEAST_COLUMNS = 8, 32  # of tables on average, and of a product: below, BLAS is as fast
+LEAST_WIDTH, LEAST_COLUMNS = 8, 32  # of tables on average, and of a product: below, BLAS is as fast
 _GIVEN = 4  # inputs of a _SpreadConcat for each task (kernels/spread_rows.py)
 _FUSED = ("_nodes", "_inputs", "_outputs")  # attributes of a _FusedMatMul
 _SPREAD = ("N", "order", "tables", "of", "widths", "members", "alone")  # attributes of a _SpreadConcat
@@ -110,7 +109,7 @@ class _Spreader:
             else:
                 return
         columns = [self._columns_of(node) for node in forwards]
-        if not columns or max(columns) < _LEAST_COLUMNS:
+        if not columns or max(columns) < LEAST_COLUMNS:
             return
         self._columns_each = sum(columns) // len(columns)
         gradients = [found for node in backwards if (found := self._gradient(matrix, node, forwards))]
@@ -134,7 +133,7 @@ class _Spreader:
         if node.name in self.taboo or self._contexts[node.name] or not on_cpu(node.device) or not node.attr["alone"].b:
             return False
         widths, members = node.attr["widths"].list.i, node.attr["members"].list.i
-        return sum(widths[m] for m in members) >= _LEAST_WIDTH * len(members)
+        return sum(widths[m] for m in members) >= LEAST_WIDTH * len(members)
 
     def _is_forward(self, node: NodeDef) -> bool:
         """Whether it is a product of the matrix, which is its first input and no other one."""
@@ -162,11 +161,7 @@ class _Spreader:
         return _multiplies(node, True, False) and parse(given[0])[0] != parse(given[1])[0]
 
     def _shape(self, e: str) -> tuple[int | None, ...] | None:
-        name, port = parse(e)
-        node = self.nodes.get(name)
-        if node is None or SHAPES not in node.attr or port >= len(node.attr[SHAPES].list.shape):
-            return None
-        return shape_tuple(node.attr[SHAPES].list.shape[port])
+        return static_shape(self.nodes, e)
 
     def _gradient(self, matrix: NodeDef, node: NodeDef, forwards: list[NodeDef]) -> _Gradient | None:
         """With the gradient of the matrix where that goes with it. None where a node would wait for itself."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.master.passes.row_sums import constant
+from sparkflow_runtime.master.passes.spread_products import LEAST_COLUMNS, LEAST_WIDTH
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.attrs import Shape
@@ -34,10 +35,8 @@ from sparkflow_runtime.wire.edges import (
 )
 from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
-from sparkflow_runtime.wire.sizes import SHAPES
-from sparkflow_runtime.wire.tensor_proto import shape_tuple
+from sparkflow_runtime.wire.sizes import SHAPES, static_shape
 
-_LEAST_WIDTH, _LEAST_COLUMNS = 8, 32  # as in spread_products.py
 _PRODUCTS = ("MatMul", "_FusedMatMul")
 _PLACES = 4  # the port of _DistinctIds from which on the places of the ids are
 
@@ -108,7 +107,7 @@ class _Widener:
             return None
         shape = split.attr["row_shapes"].list.shape[port]
         of = split.attr["of"].list.i[port]
-        if len(shape.dim) != 1 or shape.dim[0].size < _LEAST_WIDTH or number != _PLACES + of:
+        if len(shape.dim) != 1 or shape.dim[0].size < LEAST_WIDTH or number != _PLACES + of:
             return None
         width, flat = shape.dim[0].size, self._flat(node)
         wide = self._wide(flat) if flat is not None else 0
@@ -123,17 +122,13 @@ class _Widener:
             users = [n for n, e in self.regions.consumers[node.name] if not is_control(e) and n.device == node.device]
             if found := [n for n in users if n.op == "Reshape" and node_name(n.input[0]) == node.name]:
                 return found[0] if not any(map(is_control, found[0].input)) else None
-            passing = [n for n in users if n.op == "Identity"]
+            passing = [n for n in users if n.op == "Identity" and len(n.input) == 1]
             if len(passing) != 1:
                 return None
             node = passing[0]
 
     def _shape(self, e: str) -> tuple[int | None, ...] | None:
-        name, port = parse(e)
-        node = self.nodes.get(name)
-        if node is None or SHAPES not in node.attr or port >= len(node.attr[SHAPES].list.shape):
-            return None
-        return shape_tuple(node.attr[SHAPES].list.shape[port])
+        return static_shape(self.nodes, e)
 
     def _wide(self, flat: NodeDef) -> int:
         """The static width of a matrix; 0 of anything else."""
@@ -162,7 +157,7 @@ class _Widener:
         """Whether a layer takes it that is wide enough to gain."""
         for matrix in (flat, *self._concats(flat)):
             shapes = (self._shape(user.name) for user in self._products(matrix))
-            if any(s is not None and len(s) == 2 and (s[1] or 0) >= _LEAST_COLUMNS for s in shapes):
+            if any(s is not None and len(s) == 2 and (s[1] or 0) >= LEAST_COLUMNS for s in shapes):
                 return matrix.name not in self.taboo
         return False
 
