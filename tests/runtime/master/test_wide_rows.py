@@ -167,6 +167,32 @@ def test_what_is_asked_for_stays(graph: Any) -> None:
     assert (found["_FoldRows"], found["_SpreadMatMul"], found["GatherV2"]) == (1, 1, 1), "beside what the layer takes"
 
 
+def test_sums_of_one_matrix_are_told_apart(cluster: Any) -> None:
+    """Two tables of the same ids beside each other, each learned by an optimizer of its own, one after the other."""
+    results = []
+    for on in (True, False):
+        servers, rng = cluster(ps=1, worker=1), np.random.default_rng(3)
+        with tf.Graph().as_default():
+            with tf.device(tf.train.replica_device_setter(ps_tasks=1, worker_device="/job:worker/task:0")):
+                ids = tf.placeholder(tf.int64, [None, COLUMNS], "ids")
+                rows = [tf.nn.embedding_lookup(Model.table(name, 8, 0, np.float32), ids) for name in ("t", "two")]
+                x = tf.concat([tf.reshape(r, [-1, COLUMNS * 8]) for r in rows], 1)
+                start = np.random.default_rng(1).standard_normal((COLUMNS * 16, 64)).astype(np.float32)
+                out = tf.nn.tanh(tf.matmul(x, tf.get_variable("w", initializer=0.1 * start)))
+                first, second = tf.trainable_variables()[:2]
+                grads = tf.gradients(tf.reduce_sum(out), [first, second])
+                train = tf.train.AdagradOptimizer(0.1).apply_gradients([(grads[0], first)])
+                with tf.control_dependencies([train]):
+                    train = tf.train.AdagradOptimizer(0.2).apply_gradients([(grads[1], second)])
+            with tf.Session(servers["worker0"].target, config=config(on)) as session:
+                session.run(tf.global_variables_initializer())
+                for _ in range(3):
+                    session.run(train, {ids: rng.integers(0, ROWS, (300, COLUMNS))})
+                results.append(session.run([first, second]))
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
+
+
 def test_rows_and_their_sums() -> None:
     def bind(op: str, **attrs: Any) -> Any:
         return find(op, "CPU").factory(Node("n", op, attrs, "CPU", np, ResourceManager()))

@@ -378,13 +378,14 @@ class Packer:
         self, op: str, task: str, inputs: list[str], about: dict[str, Any], other: str, carried: bytes = b""
     ) -> str:
         """Its name follows from what it is, so that a part two signatures have in common is the same part."""
-        digest = hashlib.sha256("\n".join([op, task, other, *inputs]).encode()).hexdigest()[:12]
-        node = NodeDef(name=f"_distinct/{node_name(inputs[0])}/{digest}", op=op, device=f"{task}/device:CPU:0")
+        node = NodeDef(op=op, device=f"{task}/device:CPU:0")
         node.input.extend(inputs)
         for key, value in about.items():
             node.attr[key].CopyFrom(wire_attrs.encode(value))
         if carried:
             node.attr[CARRIED].s = carried
+        digest = hashlib.sha256(other.encode() + node.SerializeToString(deterministic=True)).hexdigest()[:12]
+        node.name = f"_distinct/{node_name(inputs[0])}/{digest}"
         self.made.append(node)
         return node.name
 

@@ -276,12 +276,12 @@ class _Widener:
 
     def _make(self, op: str, beside: NodeDef, inputs: list[str], about: dict[str, Any]) -> str:
         """A node on the device of another. Its name follows from what it is."""
-        told = "\n".join([op, beside.device, *inputs, repr(sorted(about.items(), key=str)) if not inputs else ""])
-        name = f"_wide/{op.strip('_')}/{hashlib.sha256(told.encode()).hexdigest()[:12]}"
-        if all(n.name != name for n in self.made):
-            made = NodeDef(name=name, op=op, device=beside.device)
-            made.input.extend(inputs)
-            for key, value in about.items():
-                made.attr[key].CopyFrom(wire_attrs.encode(value))
+        made = NodeDef(op=op, device=beside.device)
+        made.input.extend(inputs)
+        for key, value in about.items():
+            made.attr[key].CopyFrom(wire_attrs.encode(value))
+        digest = hashlib.sha256(made.SerializeToString(deterministic=True)).hexdigest()[:12]
+        made.name = f"_wide/{op.strip('_')}/{digest}"
+        if all(n.name != made.name for n in self.made):
             self.made.append(made)
-        return name
+        return made.name
