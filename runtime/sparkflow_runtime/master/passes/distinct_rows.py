@@ -20,11 +20,12 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from sparkflow_runtime.master.passes.parted_rows import PartedRows
 from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.master.passes.row_sums import RowSums, constant
+from sparkflow_runtime.master.passes.travelling import Dims, Lookup, Sum
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.devices import on_cpu, task_of
@@ -44,7 +45,6 @@ from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.wire.sizes import static_shape
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
 
-Dims = tuple[int, ...]
 _ACCUMULATE = "SparseAccumulatorApplyGradient"
 _OPS = frozenset(["GatherV2", "UnsortedSegmentSum", _ACCUMULATE])
 _FIRST_PLACES = 4  # the port of _DistinctIds from which on the places of the ids are
@@ -55,25 +55,6 @@ def distinct_rows(graph: GraphDef, feeds: Collection[str] = (), kept: Collection
     if len({task_of(n.device) for n in graph.node}) < 2 or not any(n.op in _OPS for n in graph.node):
         return graph
     return Packer(graph, set(feeds), set(kept)).packed()
-
-
-class Lookup(NamedTuple):
-    node: NodeDef
-    ids: str
-    row: Dims
-    key: tuple[Any, ...]
-    chain: tuple[str, ...]  # Identity nodes behind it, which move with it
-
-
-class Sum(NamedTuple):
-    """Rows that travel to be summed by id: by an UnsortedSegmentSum or in an accumulator."""
-
-    node: NodeDef
-    rows: str
-    ids: str
-    row: Dims
-    key: tuple[Any, ...]
-    behind: tuple[str, ...]  # the nodes that make the sum, a Unique first
 
 
 @dataclass

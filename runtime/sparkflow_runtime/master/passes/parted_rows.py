@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sparkflow_runtime.master.passes.parted_lookups import Cut, PartedLookup, PartedLookups
+from sparkflow_runtime.master.passes.travelling import Lookup, Sum
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.edges import data_inputs, edge, is_control, node_name, parse
 
 if TYPE_CHECKING:
-    from sparkflow_runtime.master.passes.distinct_rows import Lookup, Packer, Sum
+    from sparkflow_runtime.master.passes.distinct_rows import Packer
 
 
 @dataclass
