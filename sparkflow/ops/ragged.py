@@ -34,8 +34,19 @@ class RaggedTensorValue(NamedTuple):
         return self.values.flat_values if _is_value(self.values) else self.values
 
     @property
+    def nested_row_splits(self) -> tuple[Any, ...]:
+        """The row_splits of each ragged axis, the outermost first."""
+        return (self.row_splits, *(self.values.nested_row_splits if _is_value(self.values) else ()))
+
+    @property
     def ragged_rank(self) -> int:
-        return 1 + (self.values.ragged_rank if _is_value(self.values) else 0)
+        return len(self.nested_row_splits)
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """(rows, None, ...): None for each ragged axis."""
+        inner = self.values.shape if _is_value(self.values) else np.shape(self.values)
+        return (len(self.row_splits) - 1, None, *inner[1:])
 
     @property
     def dtype(self) -> Any:

@@ -28,6 +28,8 @@ def test_rows_are_values_and_splits() -> None:
     value = _run(rows)
     assert value.to_list() == [[[1, 2]], [[], [3]]] and value.ragged_rank == 2
     assert value.flat_values.tolist() == [1, 2, 3] and value.row_splits.tolist() == [0, 1, 3]
+    assert [splits.tolist() for splits in value.nested_row_splits] == [[0, 1, 3], [0, 2, 2, 3]]
+    assert value.shape == (2, None, None) and value.values.shape == (3, None)
     assert [x.to_list() for x in _run([rows, rows.values])] == [[[[1, 2]], [[], [3]]], [[1, 2], [], [3]]]
 
 
