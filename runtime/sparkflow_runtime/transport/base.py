@@ -14,6 +14,7 @@ The contract, for every scheme:
   peer is slow.
 - A channel ends once, for one reason, which every pending call gets as UnavailableError and `on_close` gets last of
   all.
+- A process that comes to the end of its program answers first what it was asked, if that takes but a moment.
 - A peer that says nothing for `keepalive_s` (a heartbeat counts) is dead, and its channel ends.
 """
 
@@ -138,6 +139,11 @@ class Channel(ABC):
     @abstractmethod
     def error(self) -> OpError | None:
         """Why the channel ended; None while it stands."""
+
+    @property
+    @abstractmethod
+    def owes(self) -> bool:
+        """Whether calls of the peer have no answer yet, or what was to be sent has not left."""
 
     @property
     @abstractmethod

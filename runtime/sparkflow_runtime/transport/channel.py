@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import logging
 import socket
 import threading
@@ -16,25 +15,22 @@ import numpy as np
 
 from sparkflow_runtime.transport import keepalive, peers, shared, taking_turns
 from sparkflow_runtime.transport.base import Channel, Done, Handler, Options
+from sparkflow_runtime.transport.calls import Reply, Waiter, error_meta, read_error
 from sparkflow_runtime.transport.handshake import Peer
 from sparkflow_runtime.transport.receiving import Message, Receiver
 from sparkflow_runtime.transport.sending import BacklogError, Sender
 from sparkflow_runtime.transport.taking_turns import TakingTurns
 from sparkflow_runtime.wire import frames
 from sparkflow_runtime.wire.errors import (
-    DataLossError,
     DeadlineExceededError,
     FailedPreconditionError,
-    InternalError,
     OpError,
     UnavailableError,
-    from_dict,
-    to_dict,
 )
 
 log = logging.getLogger(__name__)
 _HEARTBEAT = bytes(frames.encode(frames.HEARTBEAT, 0, 0)[0])
-_MAX_REASON_CHARS, _MAX_MESSAGE_CHARS = 16 << 10, 1 << 20
+_MAX_REASON_CHARS = 16 << 10
 _READERS: set[int] = set()  # idents of reader threads: what they send must not wait
 
 
@@ -53,6 +49,7 @@ class SocketChannel(Channel):
         self._lender = shared.Lender(options.shared_bytes) if by_memory and options.shared_bytes else None
         self._ids = itertools.count(1)
         self._frames_received = 0
+        self._asked: set[int] = set()  # the peer's calls that have no answer yet
         self._handling = False
         self._error: OpError | None = None
         self._reason = ""
@@ -75,7 +72,7 @@ class SocketChannel(Channel):
             )
         start = time.monotonic()
         deadline = None if timeout_s is None else start + timeout_s
-        waiter = _Waiter()
+        waiter = Waiter()
         call_id = self._request(method, meta, tensors, waiter, deadline)
         if self._turns is not None:
             try:
@@ -98,7 +95,7 @@ class SocketChannel(Channel):
         self._frames_received += 1
         self._pending.pop(header.call_id, None)
         if header.kind == frames.ERROR:
-            raise _read_error(meta, header.method)
+            raise read_error(meta, header.method)
         return meta, tensors
 
     def call_async(self, method: int, meta: bytes, tensors: Sequence[Any], done: Done) -> int:
@@ -112,7 +109,7 @@ class SocketChannel(Channel):
             if message is not None:
                 self._frames_received += 1
                 header, meta, tensors = message
-                error = _read_error(meta, header.method) if header.kind == frames.ERROR else None
+                error = read_error(meta, header.method) if header.kind == frames.ERROR else None
                 self._complete(call_id, error, meta if error is None else b"", tensors)
         except BaseException:  # Ctrl-C: nobody waits for it any more
             self._pending.pop(call_id, None)
@@ -189,7 +186,7 @@ class SocketChannel(Channel):
                 number = lender.dropped.popleft().number
                 self._sender.post([bytes(frames.encode(frames.FORGET, 0, number)[0])], frames.HEADER_BYTES)
 
-    def _answer(
+    def answer(
         self, call_id: int, method: int, meta: bytes, tensors: Sequence[Any], error: BaseException | None
     ) -> None:
         """Sends a reply; a connection that is gone is no error here."""
@@ -199,9 +196,10 @@ class SocketChannel(Channel):
             except Exception as e:
                 error = e
         if error is not None:
-            buffers = frames.encode(frames.ERROR, method, call_id, _error_meta(error))
+            buffers = frames.encode(frames.ERROR, method, call_id, error_meta(error))
         with contextlib.suppress(UnavailableError):
             self._send(buffers, method, None)
+        self._asked.discard(call_id)
 
     # ---- receiving
 
@@ -240,7 +238,8 @@ class SocketChannel(Channel):
         if kind == frames.REPLY:
             self._complete(call_id, None, meta, tensors)
         elif kind == frames.REQUEST:
-            reply = _Reply(self, call_id, method)
+            reply = Reply(self, call_id, method)
+            self._asked.add(call_id)
             try:
                 self._handler.on_message(self, method, meta, tensors, reply)
             except Exception as e:
@@ -251,7 +250,7 @@ class SocketChannel(Channel):
             except Exception:
                 log.exception("Push of method %d from %s failed", method, self)
         elif kind == frames.ERROR:
-            self._complete(call_id, _read_error(meta, method), b"", [])
+            self._complete(call_id, read_error(meta, method), b"", [])
         elif kind == frames.FORGET:
             self._receiver.forget(call_id)
         elif kind == frames.GOODBYE:
@@ -271,6 +270,10 @@ class SocketChannel(Channel):
     @property
     def error(self) -> OpError | None:
         return self._error
+
+    @property
+    def owes(self) -> bool:
+        return self._error is None and bool(self._asked or self._sender.busy)
 
     @property
     def counters(self) -> dict[str, int]:
@@ -341,55 +344,3 @@ class SocketChannel(Channel):
 
 class _Goodbye(Exception):
     pass
-
-
-class _Waiter:
-    """A `done` that a thread waits for."""
-
-    __slots__ = ("_ready", "error", "meta", "tensors")
-
-    def __init__(self) -> None:
-        self._ready = threading.Lock()
-        self._ready.acquire()
-
-    def __call__(self, error: OpError | None, meta: bytes, tensors: list[np.ndarray]) -> None:
-        self.error, self.meta, self.tensors = error, meta, tensors
-        self._ready.release()
-
-    def wait(self, deadline: float | None) -> bool:
-        return self._ready.acquire(timeout=-1 if deadline is None else max(0.0, deadline - time.monotonic()))
-
-
-class _Reply:
-    """Answers one call, once."""
-
-    __slots__ = ("_call_id", "_channel", "_method", "_open")
-
-    def __init__(self, channel: SocketChannel, call_id: int, method: int):
-        self._channel, self._call_id, self._method = channel, call_id, method
-        self._open = [True]
-
-    def __call__(self, meta: bytes = b"", tensors: Sequence[Any] = (), error: BaseException | None = None) -> None:
-        try:
-            self._open.pop()
-        except IndexError:
-            raise InternalError(f"Method {self._method} from {self._channel}: replied twice") from None
-        self._channel._answer(self._call_id, self._method, meta, tensors, error)
-
-    def fail(self, error: BaseException) -> None:
-        if self._open:
-            self(error=error)
-        else:
-            log.error("Method %d from %s failed after its reply", self._method, self._channel, exc_info=error)
-
-
-def _error_meta(error: BaseException) -> bytes:
-    fields = to_dict(error)
-    return json.dumps({**fields, "message": fields["message"][:_MAX_MESSAGE_CHARS]}).encode()
-
-
-def _read_error(meta: bytes, method: int) -> OpError:
-    try:
-        return from_dict(json.loads(meta))
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
-        return DataLossError(f"Method {method} failed, and its error cannot be read ({e}): {meta[:200]!r}")

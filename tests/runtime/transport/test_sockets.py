@@ -23,7 +23,7 @@ from sparkflow_runtime.transport import (
     Channel,
     Options,
     base,
-    channel,
+    calls,
     dial,
     handshake,
     listen,
@@ -449,7 +449,7 @@ def test_garbage_on_many_connections(tcp: Net) -> None:
 
 def test_an_error_frame_that_makes_no_sense() -> None:
     for meta in (b"", b"\xff", b"[]", b"{}", b'{"code": [], "message": 1}', b'{"code": 3}'):
-        assert isinstance(channel._read_error(meta, 5), DataLossError)
+        assert isinstance(calls.read_error(meta, 5), DataLossError)
 
 
 # ---- addresses
