@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sparkflow_connectors.column_ids import ids, in_unit
 from sparkflow_connectors.column_types import INDICES, LENGTH, Source, is_list, is_text
 from sparkflow_connectors.columns import DENSE, Column
-from sparkflow_connectors.decimals import doubles
+from sparkflow_connectors.decimals import doubles, for_integers
 from sparkflow_connectors.plain_types import plain_array
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -244,7 +244,8 @@ def _leaf(source: Source, array: pa.Array, where: Where) -> pa.Array:
     if is_text(kind):
         return array.cast(pa.binary())
     if pa.types.is_decimal(kind):
-        array = doubles(array)
+        exact = column.cast is not None and column.cast.is_integer  # a double has not all the digits of an id
+        array = for_integers(array) if exact else doubles(array)
     elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
         array = array.view(pa.int32())
     elif pa.types.is_temporal(kind):

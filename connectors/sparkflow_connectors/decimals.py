@@ -1,4 +1,5 @@
-"""Decimals as the nearest doubles: what Spark makes of them in SQL. Arrow's own cast is off by a bit at times."""
+"""Decimals as the nearest doubles, which Spark makes of them in SQL (Arrow's own cast is off by a bit at times), and as
+whole numbers with all their digits."""
 
 from __future__ import annotations
 
@@ -15,6 +16,13 @@ def doubles(array: pa.Array) -> pa.Array:
         return array.cast(pa.string()).cast(pa.float64())
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     return pa.array(digits / 10.0**array.type.scale, mask=None if valid is None else ~valid)
+
+
+def for_integers(array: pa.Array) -> pa.Array:
+    """The same decimals in a form that Arrow casts to any whole number: those of 32 and 64 bits it refuses to cast to
+    longer ones (seen in 26.0.1)."""
+    kind = array.type
+    return array.cast(pa.decimal128(kind.precision, kind.scale)) if kind.bit_width < 128 else array
 
 
 def _digits(array: pa.Array) -> np.ndarray | None:
