@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 import sparkflow as tf
+from sparkflow_connectors.column_types import NUMBERS, is_list, is_text
+from sparkflow_connectors.decimals import doubles, for_integers
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.plain_types import plain_array
 from sparkflow_connectors.predictions import arrow_type, column
@@ -90,8 +92,8 @@ def write(path: str | os.PathLike[str], tables: Mapping[str, pa.Table], base: An
     tables: variable -> table with `row` and `value`, in any order. base: a Model or a checkpoint that has the rows that
     a table lacks, and the dtypes; without it every row must be there.
 
-    Raises InvalidArgumentError on a row that is missing, there twice, null, or of another shape, and where path is that
-    of base, whose other variables would be gone; nothing is written then.
+    Raises InvalidArgumentError on a row that is missing, there twice, null, or of another shape, on a value that the
+    dtype has not, and where path is that of base, whose other variables would be gone; nothing is written then.
     """
     path = os.path.abspath(path)
     base = None if base is None else _newest(prefix_of(base))
@@ -99,8 +101,12 @@ def write(path: str | os.PathLike[str], tables: Mapping[str, pa.Table], base: An
         raise InvalidArgumentError(
             f"{path} is the checkpoint of `base`, whose other variables would be gone. Give another"
         )
-    tables = {name.removesuffix(":0"): table for name, table in tables.items()}
-    values = {name: _assembled(name, table, base) for name, table in tables.items()}
+    values: dict[str, np.ndarray] = {}
+    for given, table in tables.items():
+        name = given.removesuffix(":0")
+        if name in values:
+            raise InvalidArgumentError(f"Variable {name!r} has two tables: it is named with and without ':0'")
+        values[name] = _assembled(name, table, base)
     if not values:
         raise InvalidArgumentError("There is no variable to write")
     try:
@@ -123,12 +129,12 @@ def _assembled(name: str, table: pa.Table, base: str | None) -> np.ndarray:
         if table.column(wanted).null_count:
             raise InvalidArgumentError(f"Variable {name!r}: column {wanted!r} has nulls")
     rows = _numbers_of_rows(name, plain_array(table.column(ROW).combine_chunks()))
-    given = _values(name, plain_array(table.column(VALUE).combine_chunks()))
-    if base is None:
+    old = None if base is None else np.array(tf.train.load_variable(base, name))
+    given = _values(name, plain_array(table.column(VALUE).combine_chunks()), None if old is None else old.dtype)
+    if old is None:
         out, most = np.empty_like(given), len(rows)
     else:
-        out = np.array(tf.train.load_variable(base, name))
-        most = len(out) if out.ndim else 0
+        out, most = old, len(old) if old.ndim else 0
         if len(rows) and (given.shape[1:] != out.shape[1:] or rows.max() >= most):
             raise InvalidArgumentError(
                 f"Variable {name!r}: the table has rows of shape {list(given.shape[1:])} up to row "
@@ -139,19 +145,20 @@ def _assembled(name: str, table: pa.Table, base: str | None) -> np.ndarray:
         if len(rows):
             out[rows] = given if given.dtype == out.dtype else _cast(given, out.dtype, rows)
     except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"Variable {name!r}: column {VALUE!r} does not fit its dtype, {out.dtype}: {error}"
-        ) from None
+        raise _misfit(name, out.dtype, error) from None
     return out
+
+
+def _misfit(name: str, dtype: np.dtype, why: Exception) -> InvalidArgumentError:
+    kind = tf.as_dtype(dtype).name
+    return InvalidArgumentError(f"Variable {name!r}: column {VALUE!r} does not fit its dtype, {kind}: {why}")
 
 
 def _cast(given: np.ndarray, dtype: np.dtype, rows: np.ndarray) -> np.ndarray:
     """Floats are rounded. Raises ValueError on a number that the dtype has not, TypeError on a text: that is no number,
-    whatever it says."""
-    if given.dtype.kind == "O":  # decimals, too
-        if dtype.kind != "O" and any(isinstance(value, (str, bytes)) for value in given.reshape(-1)):
-            raise TypeError("there are strings")
-        return given.astype(dtype)
+    whatever it says, nor is a number a text."""
+    if "O" in (given.dtype.kind, dtype.kind):
+        raise TypeError("there are strings" if given.dtype.kind == "O" else "there are no strings")
     with np.errstate(over="ignore", invalid="ignore"):
         found = given.astype(dtype)
     if dtype.kind in "iub":
@@ -189,10 +196,11 @@ def _numbers_of_rows(name: str, column: pa.Array) -> np.ndarray:
         raise InvalidArgumentError(f"Variable {name!r}: column {ROW!r}: {error}") from None
 
 
-def _values(name: str, array: pa.Array) -> np.ndarray:
+def _values(name: str, array: pa.Array, dtype: np.dtype | None) -> np.ndarray:
+    """[rows, ...]. dtype: of the variable, where it is known."""
     shape: list[int] = []
     rows = len(array)
-    while pa.types.is_list(array.type) or pa.types.is_large_list(array.type) or pa.types.is_fixed_size_list(array.type):
+    while is_list(array.type):
         flat, count = array.flatten(), len(array)
         size = len(flat) // count if count else 0
         lengths = array.value_lengths().to_numpy(zero_copy_only=False)
@@ -202,4 +210,21 @@ def _values(name: str, array: pa.Array) -> np.ndarray:
         array = flat
     if array.null_count:
         raise InvalidArgumentError(f"Variable {name!r}: a value is null")
-    return np.asarray(array.to_numpy(zero_copy_only=False)).reshape(rows, *shape)
+    return np.asarray(_leaf(name, array, dtype).to_numpy(zero_copy_only=False)).reshape(rows, *shape)
+
+
+def _leaf(name: str, array: pa.Array, dtype: np.dtype | None) -> pa.Array:
+    """Numbers, booleans or strings; decimals as doubles, or as the whole numbers that the variable has."""
+    kind = array.type
+    if pa.types.is_decimal(kind):
+        if dtype is None or dtype.kind not in "iu":
+            return doubles(array)
+        try:
+            return for_integers(array).cast(pa.from_numpy_dtype(dtype))
+        except pa.ArrowInvalid as error:
+            raise _misfit(name, dtype, error) from None
+    if len(array) and not (kind in NUMBERS or pa.types.is_boolean(kind) or is_text(kind)):
+        raise InvalidArgumentError(
+            f"Variable {name!r}: column {VALUE!r} has values of type {kind}, expected numbers, booleans or strings"
+        )
+    return array

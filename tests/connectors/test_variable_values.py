@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ def base(tmp_path: Path) -> str:
     with tf.Graph().as_default(), tf.Session() as session:
         for dtype in (tf.int8, tf.uint8, tf.int32, tf.bool, tf.float16, tf.bfloat16, tf.float32):
             tf.get_variable(dtype.name, [3, 2], dtype, initializer=tf.zeros_initializer())
+        tf.get_variable("string", initializer=tf.fill([3, 2], "-"))
         session.run(tf.global_variables_initializer())
         return str(tf.train.Saver().save(session, str(tmp_path / "base")))
 
@@ -39,14 +42,45 @@ def base(tmp_path: Path) -> str:
         ("bfloat16", [1.0, 1e39], r"row 1 has 1e\+39"),
         ("float32", [1.0, 1e300], r"row 1 has 1e\+300"),
         ("float32", [2**60 + 1, 1], [2.0**60, 1.0]),
+        ("int32", [Decimal("1.5"), Decimal(1)], "Rescaling Decimal value would cause data loss"),
+        ("int32", [Decimal("1.0"), Decimal(2**31 - 1)], [1, 2**31 - 1]),
+        ("uint8", [Decimal(300), Decimal(1)], "Integer value out of bounds"),
+        ("float16", [Decimal("0.1"), Decimal(70000)], "row 1 has 70000.0"),
+        ("float32", [Decimal("0.1"), Decimal(1)], [np.float32(0.1), 1]),
+        ("bool", [Decimal(1), Decimal(2)], "row 1 has 2.0"),
+        ("string", [Decimal(1), Decimal(2)], "there are no strings"),
+        ("string", ["a", "b"], [b"a", b"b"]),
     ],
 )
 def test_numbers_that_a_variable_has_not(dtype: str, values: Any, found: Any, base: str, tmp_path: Path) -> None:
-    rows = pa.table({"row": [0, 1], "value": [[0, 1], values]})
+    first = {str: ["-", "-"], Decimal: [Decimal(0), Decimal(1)]}.get(type(values[0]), [0, 1])
+    rows = pa.table({"row": [0, 1], "value": [first, values]})
     if isinstance(found, str):
         with pytest.raises(tf.errors.InvalidArgumentError, match=f"{dtype!r}: column 'value' does not fit .*: {found}"):
             write(tmp_path / "out", {dtype: rows}, base)
         assert not list(tmp_path.glob("out*"))
         return
     write(tmp_path / "out", {dtype: rows}, base)
-    assert tf.train.load_variable(str(tmp_path / "out"), dtype).tolist() == [[0, 1], found, [0, 0]]
+    written = tf.train.load_variable(str(tmp_path / "out"), dtype).tolist()
+    assert written == ([[b"-", b"-"], found, [b"-", b"-"]] if dtype == "string" else [[0, 1], found, [0, 0]])
+
+
+def test_decimals_are_doubles_where_nothing_else_is_known(tmp_path: Path) -> None:
+    path = write(tmp_path / "out", {"d": pa.table({"row": [0], "value": [Decimal("0.1")]})})
+    found = tf.train.load_variable(path, "d")
+    assert found.dtype == np.float64 and found.tolist() == [0.1]
+
+
+@pytest.mark.parametrize("value", [dt.date(2020, 1, 1), dt.time(1), dt.timedelta(1), {"a": 1}], ids=repr)
+def test_values_that_no_variable_has(value: Any, base: str, tmp_path: Path) -> None:
+    rows = pa.table({"row": [0], "value": [[value, value]]})
+    for known in (base, None):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="'float32': column 'value' has values of type"):
+            write(tmp_path / "out", {"float32": rows}, known)
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_variable_is_not_given_twice(tmp_path: Path) -> None:
+    rows = pa.table({"row": [0], "value": [1.0]})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Variable 'v' has two tables"):
+        write(tmp_path / "out", {"v": rows, "v:0": rows})
