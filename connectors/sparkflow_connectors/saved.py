@@ -141,11 +141,19 @@ def _without_devices(graph_def: Any) -> Any:
 
 
 def _sources(fed: Mapping[str, Any], columns: Mapping[str, str | Column]) -> dict[str, Source]:
-    """What each input is read from."""
+    """What each input is read from. Raises InvalidArgumentError on an input that there is not, on two of one column."""
     unknown = sorted(columns.keys() - fed.keys())
     if unknown:
         raise InvalidArgumentError(f"The model has no input {unknown[0]!r}; it has {', '.join(map(repr, fed))}")
-    return {name: _source(name, tensor, columns.get(name, name)) for name, tensor in fed.items()}
+    found = {name: _source(name, tensor, columns.get(name, name)) for name, tensor in fed.items()}
+    readers: dict[str, str] = {}
+    for name, source in found.items():
+        if (other := readers.setdefault(source.name, name)) != name:
+            raise InvalidArgumentError(
+                f"Inputs {other!r} and {name!r} both read column {source.name!r}. Give the table that column under "
+                "another name as well"
+            )
+    return found
 
 
 def _source(name: str, tensor: Any, given: str | Column) -> Source:

@@ -62,6 +62,14 @@ def test_a_checkpoint_with_its_graph(export: str) -> None:
         assert list(model.variables()) == ["w"]
 
 
+def test_two_inputs_of_one_column(tmp_path: Path) -> None:
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        a, b = tf.placeholder(tf.float32, [None]), tf.placeholder(tf.float32, [None])
+        tf.saved_model.simple_save(session, str(tmp_path / "m"), {"a": a, "b": b}, {"sum": a + b})
+    with pytest.raises(INVALID, match="Inputs 'a' and 'b' both read column 'x'"):
+        tf.local.load_model(str(tmp_path / "m"), {"a": "x", "b": "x"})
+
+
 def test_many_rows_are_scored_in_parts(export: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a model computes of a large batch stays small; the batch stays whole, and messages count its rows."""
     at_once, run = [], Predictor.run
