@@ -284,6 +284,8 @@ def _rows(
     if partition_by is None and order_by is None:
         yield from frames
         return
+    if not frames:  # there are fewer partitions than workers
+        return
     frame = pd.concat(frames, ignore_index=True) if len(frames) != 1 else frames[0]
     for what, name in (("partition_by", partition_by), ("order_by", order_by)):
         if name is not None and (nulls := np.flatnonzero(frame[name].isna().to_numpy())).size:
@@ -292,7 +294,7 @@ def _rows(
                 "training"
             )
     if partition_by is not None:
-        frame = frame[frame[partition_by] % job.workers == rank]
+        frame = frame[frame[partition_by].to_numpy() % job.workers == rank]  # Arrow has no % in pandas
     if order_by is not None:
         frame = frame.sort_values(order_by, kind="stable")
     yield frame
