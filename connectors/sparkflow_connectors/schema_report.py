@@ -129,7 +129,12 @@ def _kind_of(path: str) -> str:
 
 
 def schema_of_spark(query: str) -> pa.Schema:
-    """Of a table or a SELECT, in the session that Spark's own configuration describes."""
+    """Of a table or a SELECT, in the session that Spark's own configuration describes.
+
+    Raises InvalidArgumentError where Spark knows no such table, or cannot read the SELECT.
+    """
+    from pyspark.errors import PySparkException
+
     from sparkflow_connectors.java import ensure_java
     from sparkflow_connectors.spark import session
     from sparkflow_connectors.spark_schema import arrow_schema
@@ -139,6 +144,9 @@ def schema_of_spark(query: str) -> pa.Schema:
     try:
         frame = spark.sql(query) if len(query.split()) > 1 else spark.table(query)
         return arrow_schema(frame)
+    except PySparkException as error:
+        said = str(error).strip().partition("\n")[0]  # the plan follows
+        raise InvalidArgumentError(f"Spark has no columns for {query!r}: {said}") from None
     finally:
         spark.stop()
 

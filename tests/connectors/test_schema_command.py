@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pyarrow.csv
@@ -92,3 +93,15 @@ def test_files_that_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str], k
     write(TABLE.set_column(1, "inner", pa.array([{"b": 1}])), tmp_path / f"3.{kind}")
     assert main(["schema", str(tmp_path)]) == 1
     assert "column 'inner' has type struct<b: int64>" in capsys.readouterr().err
+
+
+def test_what_spark_does_not_know(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    errors = pytest.importorskip("pyspark.errors")
+    spark = MagicMock()
+    said = "[TABLE_OR_VIEW_NOT_FOUND] The table or view `a` cannot be found.\nSearch path: ..."
+    spark.table.side_effect = spark.sql.side_effect = errors.AnalysisException(said)
+    monkeypatch.setattr("sparkflow_connectors.spark.session", lambda name: spark)
+    for query in ("a", "select * from a"):
+        assert main(["schema", "--spark", query]) == 1
+        assert f"Spark has no columns for {query!r}: [TABLE_OR_VIEW_NOT_FOUND] The table" in capsys.readouterr().err
+    assert spark.stop.call_count == 2
