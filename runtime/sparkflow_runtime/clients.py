@@ -97,7 +97,7 @@ class Clients:
 
         runners = Runners(f"sparkflow-client-steps {self._server.name}")
         later = partial(self._later, runners=runners)
-        session = ClientSession(RuntimeSession(self._server, ConfigProto.FromString(meta)), later)
+        session = ClientSession(RuntimeSession(self._server, ConfigProto.FromString(meta)), later, runners.let_go)
         self._sessions[channel] = session
         _log.info("%s: session for %s", self._server.name, channel)
         reply(sessions.encode_devices(session.runtime.devices()))
@@ -135,10 +135,12 @@ class Clients:
 
 
 class ClientSession:
-    """A client's session. `later(reply, work)` has the work done in another thread."""
+    """A client's session. `later(reply, work)` has the work done in another thread; ended: called when it is over."""
 
-    def __init__(self, runtime: RuntimeSession, later: Callable[[Reply, Callable[[], None]], None]):
-        self.runtime, self.later = runtime, later
+    def __init__(
+        self, runtime: RuntimeSession, later: Callable[[Reply, Callable[[], None]], None], ended: Callable[[], None]
+    ):
+        self.runtime, self.later, self._ended = runtime, later, ended
         self._lock = Lock()
         self._signatures: OrderedDict[int, _Known] = OrderedDict()
         self._steps: dict[int, int] = {}  # the client's number of a step -> the master's
@@ -147,6 +149,7 @@ class ClientSession:
     def close(self) -> None:
         self.runtime.close()
         self._partial.clear()
+        self._ended()
 
     # ------------------------------------------------------------------ steps
 

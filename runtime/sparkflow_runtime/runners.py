@@ -22,8 +22,9 @@ class Runners:
     def __init__(self, name: str, most: int = 1024):
         self._name, self._most = name, most
         self._lock = Lock()
-        self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()  # None: the thread may end
         self._idle = self._count = 0
+        self._kept = True
 
     def submit(self, work: Callable[[], None]) -> None:
         """Have `work()` called, now, by a thread that does nothing else meanwhile. It must not raise."""
@@ -42,6 +43,15 @@ class Runners:
                 self._count -= 1
             raise ResourceExhaustedError(f"{self._name}: {error}; {self._count} run already") from None
 
+    def let_go(self) -> None:
+        """From now on a thread that has nothing to do ends at once."""
+        with self._lock:
+            self._kept = False
+            for _ in range(self._idle):
+                self._work.put(None)
+            self._count -= self._idle
+            self._idle = 0
+
     def _run(self, work: Callable[[], None]) -> None:
         found: Callable[[], None] | None = work
         while found is not None:
@@ -50,12 +60,15 @@ class Runners:
             except Exception:
                 _log.exception("%s failed", self._name)
             del found
-            with self._lock:
-                self._idle += 1
             found = self._next()
 
     def _next(self) -> Callable[[], None] | None:
         """What to do next; None after some time without, and this thread counts no more."""
+        with self._lock:
+            if not self._kept:
+                self._count -= 1
+                return None
+            self._idle += 1
         try:
             return self._work.get(timeout=_IDLE_S)
         except Empty:

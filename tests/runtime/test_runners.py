@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -49,3 +50,32 @@ def test_a_thread_that_is_not_to_be_had_does_not_count(monkeypatch: pytest.Monke
             runners.submit(done.set)
     runners.submit(done.set)
     assert done.wait(10)
+
+
+def test_threads_that_are_let_go_end_when_they_have_nothing_to_do() -> None:
+    runners, go, told = Runners("let go"), threading.Event(), SimpleQueue[int]()
+
+    def work(number: int) -> None:
+        if number:
+            go.wait(10)
+        told.put(number)
+
+    for number in range(4):
+        runners.submit(partial(work, number))
+    assert told.get(timeout=10) == 0
+    runners.let_go()
+    _gone(runners, 3)  # the idle one
+    go.set()
+    assert {told.get(timeout=10) for _ in range(3)} == {1, 2, 3}
+    _gone(runners, 0)
+    runners.submit(partial(work, 0))  # which was asked for as the end came
+    assert told.get(timeout=10) == 0
+    _gone(runners, 0)
+
+
+def _gone(runners: Runners, but: int) -> None:
+    """Until so many of its threads live."""
+    deadline = time.monotonic() + 5
+    while sum(thread.name == "let go" for thread in threading.enumerate()) != but or runners._count != but:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
