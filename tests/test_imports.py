@@ -77,7 +77,9 @@ ROOMS = {
     "sparkflow_runtime.records.*": Room(may=(WIRE, "sparkflow_runtime.kernels.compiled"), never=SOCKETS + THREADS),
     "sparkflow_runtime.resources.*": Room(may=(WIRE, RECORDS)),
     "sparkflow_runtime.kernels.*": Room(may=(WIRE, RECORDS, "sparkflow_runtime.resources.*"), never=SOCKETS),
-    "sparkflow_runtime.master.*": Room(may=(WIRE, "sparkflow_runtime.kernels.registry")),
+    "sparkflow_runtime.master.*": Room(
+        may=(WIRE, "sparkflow_runtime.kernels.registry", "sparkflow_runtime.kernels.memories")
+    ),
     "sparkflow_runtime.worker.*": Room(
         may=(
             WIRE,

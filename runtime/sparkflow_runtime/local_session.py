@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.dialling import PATIENCE_S
+from sparkflow_runtime.gpus import gpu_indices
 from sparkflow_runtime.hosting import Host
+from sparkflow_runtime.kernels.memories import gpu_bytes
 from sparkflow_runtime.master.compiled import Compiled
 from sparkflow_runtime.master.master import Master
 from sparkflow_runtime.master.passes import Report, Settings
@@ -55,6 +58,7 @@ class RuntimeSession:
             "passes": replace(Settings.of(config), memory_limit_bytes=limit_bytes()),
             "processors": config.device_count.get("CPU", 1),
             "session": new_session(config.isolate_session_state),
+            "gpus": partial(gpu_indices, config),
         }
         self._own = host is None
         self._worker = host.worker if host else Worker(LOCAL_TASK, lanes=inter_op)
@@ -178,8 +182,10 @@ def _merged(usual: ConfigProto | None, config: ConfigProto | None) -> ConfigProt
 
 
 def _attributes(name: str) -> DeviceAttributes:
-    kind = DeviceSpec.from_string(name).device_type or "CPU"
-    return DeviceAttributes(name, kind, limit_bytes())
+    spec = DeviceSpec.from_string(name)
+    if spec.device_type == "GPU":
+        return DeviceAttributes(name, "GPU", gpu_bytes(spec.device_index or 0))
+    return DeviceAttributes(name, "CPU", limit_bytes())
 
 
 def _print_placement(line: str) -> None:

@@ -16,7 +16,18 @@ from sparkflow_runtime.transport.base import Channel
 from sparkflow_runtime.wire.bundles import Bundle, copies, decode_table, encode_table, tensors_of
 from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, OpError, to_dict
 from sparkflow_runtime.wire.protos import GraphDef
-from sparkflow_runtime.wire.tasks import ABORT, DEREGISTER, FORGET, REGISTER, RESET, RUN, RUN_META, STEP_META, WAITS
+from sparkflow_runtime.wire.tasks import (
+    ABORT,
+    DEREGISTER,
+    FORGET,
+    GPUS,
+    REGISTER,
+    RESET,
+    RUN,
+    RUN_META,
+    STEP_META,
+    WAITS,
+)
 
 if TYPE_CHECKING:
     from sparkflow_runtime.server import Server
@@ -47,6 +58,7 @@ class RemoteTask:
 
     def __init__(self, server: Server, name: str, patience_s: float = PATIENCE_S):
         self._server, self.name, self._patience_s = server, name, patience_s
+        self._gpus: int | None = None
 
     def register(
         self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
@@ -115,6 +127,12 @@ class RemoteTask:
         channel = self._server.open_channel(self.name)
         if channel is not None:
             _quietly(lambda: channel.call_async(WAITS, STEP_META.pack(step_id), (), replied))
+
+    def gpus(self) -> int:
+        if self._gpus is None:
+            answer, _ = self._server.channel(self.name, self._patience_s).call(GPUS, b"", (), _REGISTER_TIMEOUT_S)
+            self._gpus = int(STEP_META.unpack(answer)[0])
+        return self._gpus
 
     def deregister(self, session: str) -> None:
         channel = self._server.open_channel(self.name)

@@ -16,6 +16,7 @@ from typing import Any
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.clients import Clients
 from sparkflow_runtime.dialling import PATIENCE_S, dial_near, near_url, patiently, secret_of_environment, unreachable
+from sparkflow_runtime.gpus import gpu_indices
 from sparkflow_runtime.memory import keep_freed_memory
 from sparkflow_runtime.outbox import Outbox, Sent
 from sparkflow_runtime.remote_task import RemoteTask
@@ -52,6 +53,7 @@ from sparkflow_runtime.wire.tasks import (
     DELIVER_META,
     DEREGISTER,
     FORGET,
+    GPUS,
     NAMES,
     NUMBER,
     PUSHES,
@@ -311,6 +313,8 @@ class Server:
             reply()
         elif method == WAITS:
             reply(self.worker.rendezvous.waits(STEP_META.unpack(meta)[0]).encode())
+        elif method == GPUS:
+            self._aside(lambda: self._answered(reply, lambda: reply(STEP_META.pack(len(gpu_indices(self.config))))))
         elif method == FORGET:
             self.worker.forget(STEP_META.unpack(meta)[0])
         else:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels import fused_machine, nn_loops, norm_loops, product_sums
+from sparkflow_runtime.kernels.fused_gpu import GpuMachine
 from sparkflow_runtime.kernels.fused_machine import Machine, Member
 from sparkflow_runtime.kernels.fused_steps import PARAMETERS
 from sparkflow_runtime.kernels.parallel import runs, share
@@ -105,6 +106,9 @@ def _parameters(node: NodeDef) -> dict[str, Any]:
 def _fused(node: Node) -> Callable[..., Any]:
     body = Body(node)
     members = [Member.of(n.op, sources, _parameters(n)) for n, sources in zip(body.nodes, body.sources)]
+    if node.xp is not np:
+        on_gpu = GpuMachine(node.xp, members, body.outputs)
+        return lambda *inputs: on_gpu.run(inputs) or body.run(inputs)
     machine = Machine(members, body.outputs, len(node.inputs))
     fused_machine.prepare()
 

@@ -290,6 +290,12 @@ def find(op: str, device_type: str) -> Kernel:
     return row
 
 
+def own_row(op: str, device_type: str) -> Kernel | None:
+    """The row that an op has for that device type alone."""
+    rows(op)
+    return _KERNELS.get((op, device_type))
+
+
 _NO_REFS: frozenset[int] = frozenset()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels import table_memory
-from sparkflow_runtime.kernels.host import check_indices
+from sparkflow_runtime.kernels.host import check_indices, host
 from sparkflow_runtime.kernels.parallel import copied, copy_into
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.rows import combine_in_rounds, has_repeats
@@ -34,7 +34,16 @@ def _variable(node: Node) -> Callable[[], Variable]:
             f"{dtype.name}. "
             "Give it another name or shared_name, or reset the containers of the session"
         )
+    _bring(held, node.xp)
     return lambda: held
+
+
+def _bring(held: Variable, xp: Any) -> None:
+    """Have a variable's value where its node is now: the session before, or the graph before it asked for a GPU, may
+    have had it elsewhere."""
+    with held.lock:
+        if held.value is not None and isinstance(held.value, np.ndarray) != (xp is np):
+            held.value = host(held.value) if xp is np else xp.asarray(held.value)
 
 
 @bound("IsVariableInitialized", refs=(0,), stateful=False)

@@ -22,6 +22,7 @@ from sparkflow_runtime.kernels import (
     joint_takes,
     math,
     math_reduce,
+    memories,
     nn,
     nn_loops,
     nn_norm,

@@ -13,7 +13,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import cache, partial
 from threading import Event, Lock
 from typing import Any
 
@@ -23,9 +23,11 @@ from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.later_reads import later_reads
 from sparkflow_runtime.master.lifetimes import compare_peaks
 from sparkflow_runtime.master.mailboxes import with_mailboxes
+from sparkflow_runtime.master.memories import across_memories
 from sparkflow_runtime.master.nodes import Nodes, Write
 from sparkflow_runtime.master.partition import partition
 from sparkflow_runtime.master.passes import Optimizer, Report, Settings
+from sparkflow_runtime.master.place import of_gpus_or_hosts
 from sparkflow_runtime.master.placement import Placement, compare
 from sparkflow_runtime.master.prune import prune
 from sparkflow_runtime.master.registrar import Registrar
@@ -53,6 +55,7 @@ class Master:
     tasks: name -> Task of every task of the cluster but the own one. Thread-safe: many threads may run steps at once.
     cost_steps: trace that many steps of a signature, then place its free nodes by what they cost. log_placement: called
     with a line for every node when it is placed. processors: CPU devices that the own task shows. session: its name.
+    gpus: the indices of those that the own task shows; to ask may mean to import what drives them.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Master:
         passes: Settings | None = None,
         processors: int = 1,
         session: str = "",
+        gpus: Callable[[], Sequence[int]] = tuple,
     ):
         self._own, self._tasks, self._processors = own, tasks, max(1, processors)
         self._resets = own.resets
@@ -74,7 +78,8 @@ class Master:
         self.costs = CostModel()
         self._traced_steps: dict[Any, int] = {}
         self._nodes = Nodes()
-        self._placement = Placement(self.devices, soft_placement, log_placement)
+        self._own_gpus = cache(lambda: [f"{own.name}/device:GPU:{i}" for i in gpus()])
+        self._placement = Placement(self._processor_names(), soft_placement, log_placement, self._gpus_of)
         self._compiled: Signatures[Compiled] = Signatures()
         self._begun: dict[Any, Callable[[], Compiled]] = {}  # signatures compiled ahead of their first run
         self._in_use = Event()  # somebody waits for a signature, or has one
@@ -100,8 +105,17 @@ class Master:
 
     @property
     def devices(self) -> list[str]:
+        """Of the GPUs of other tasks, those that the graph has asked for."""
+        return list(dict.fromkeys([*self._processor_names(), *self._own_gpus(), *self._placement.devices]))
+
+    def _processor_names(self) -> list[str]:
         own = [f"{self._own.name}/device:CPU:{i}" for i in range(self._processors)]
         return [*own, *(f"{name}/device:CPU:0" for name in self._tasks)]
+
+    def _gpus_of(self, task: str) -> Sequence[str]:
+        if task == self._own.name:
+            return self._own_gpus()
+        return [f"{task}/device:GPU:{i}" for i in range(self._tasks[task].gpus())] if task in self._tasks else ()
 
     def extend(self, graph: GraphDef) -> None:
         """Add nodes. Raises InvalidArgumentError on a name that is taken or an input that is nowhere."""
@@ -209,6 +223,8 @@ class Master:
         direct = {i: feeds.index(f) for i, f in enumerate(fetches) if f in feeds}
         pruned = prune(nodes, feeds, fetches, targets)
         self._turns.give_way()
+        if self._placement.find_gpus():
+            self._compiled.clear()  # what ran on CPUs may be on a GPU now, and its variables with it
         self._placement.settle(pruned, self._nodes)
         by_cost = learned and self._cost_steps > 0
         costs = self.costs if by_cost else None
@@ -220,13 +236,16 @@ class Master:
         home = {n.name: task_of(n.device) for n in placed.node}
         found = self._optimizer.optimize_placed(placed, feeds, fetches, targets, costs)
         self._turns.give_way()
+        found, on_host = across_memories(found, feeds, fetches)
+        home.update((parse(f)[0], home[parse(asked)[0]]) for asked, f in on_host.items())
+        named = [on_host.get(f, f) for f in fetches]
         parts = partition(found, feeds, self._settings.carried)
         begun: dict[str, Callable[[], Part]] = {}
         for task, graph in parts.items():
             used = {"{}:{}".format(*parse(e)) for n in graph.node for e in n.input if not is_control(e)}
             feed_at = [i for i, f in enumerate(feeds) if f in used]
-            fetch_at = [i for i, f in enumerate(fetches) if i not in direct and home[parse(f)[0]] == task]
-            begun[task] = self._registrar.register(task, graph, feeds, fetches, feed_at, fetch_at, trace)
+            fetch_at = [i for i, f in enumerate(named) if i not in direct and home[parse(f)[0]] == task]
+            begun[task] = self._registrar.register(task, graph, feeds, named, feed_at, fetch_at, trace)
         own = begun.pop(self._own.name)() if self._own.name in begun else None  # the tasks compile at the same time
         made = partial(Compiled, own, num_feeds=len(feeds), num_fetches=len(fetches), direct=direct, graphs=parts,
                        placed=placed, one_at_a_time=Lock() if trace else None, edges=(feeds, fetches))  # fmt: skip
@@ -248,6 +267,9 @@ class Master:
         report: Report | None = None,
     ) -> GraphDef:
         one_device = len(placement.devices) == 1
+        if placement.has_gpus:  # passes ask what a node runs on
+            placed = placement.place(pruned, costs)
+            return later_reads(of_gpus_or_hosts(self._optimizer.optimize(placed, *edges, False, self._nodes, report)))
         graph = self._optimizer.optimize(pruned, *edges, one_device, self._nodes, report)
         return later_reads(placement.place(graph, costs))
 

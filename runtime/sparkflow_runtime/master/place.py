@@ -5,6 +5,9 @@ group by union-find; the group's device is what its members ask for, merged, and
 The nodes of a loop variable form one group too. Where all groups of a loop that ask for a device ask for one task, the
 others go there with them, so that the loop crosses to no other task.
 With a cost model, groups that ask for nothing go where a simulated step would have them done first.
+
+A task of which the session uses a GPU computes on its first one what asks for no other device and has a kernel for
+it, as in TensorFlow; what is left to the host (kernels/memories.py) goes to that task's CPU, whatever its device scope.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from sparkflow_runtime.kernels import registry
+from sparkflow_runtime.kernels import memories, registry
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.simulate import assign
 from sparkflow_runtime.wire.control_flow import (
@@ -25,10 +28,11 @@ from sparkflow_runtime.wire.control_flow import (
     find_loops,
     has_control_flow,
 )
-from sparkflow_runtime.wire.devices import DeviceSpec
+from sparkflow_runtime.wire.devices import DeviceSpec, on_cpu, task_of
 from sparkflow_runtime.wire.dtypes import resource, variant
 from sparkflow_runtime.wire.edges import colocated, data_inputs, parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 _FOLLOWS = PRIMITIVES - MERGE
@@ -37,12 +41,18 @@ _Spec = tuple[DeviceSpec, str]  # what a group asks for, and one who asks
 
 
 def place(
-    graph: GraphDef, devices: Sequence[str], default: str, soft: bool = False, costs: CostModel | None = None
+    graph: GraphDef,
+    devices: Sequence[str],
+    default: str,
+    soft: bool = False,
+    costs: CostModel | None = None,
+    held: Mapping[str, str] | None = None,
 ) -> GraphDef:
     """A copy of the graph with `device` complete in every node.
 
     devices: full names of those that exist; default: the session's own. soft: a missing GPU becomes its task's CPU.
     costs: move groups that no device scope, colocation or state holds; without it they stay with the default.
+    held: what keeps state -> where it was placed before. GPUs are used where `devices` has them.
     Raises InvalidArgumentError on a device that does not exist and on members of a group that contradict each other.
     """
     placed = GraphDef(node=graph.node, versions=graph.versions)
@@ -61,15 +71,54 @@ def place(
     for name in beside:
         specs.setdefault(groups.find(name), (DeviceSpec.from_string(""), name))
     specs = _gather_loops(placed, groups, specs)
+    bound = _bound_to_host(nodes, groups) if _have_gpus(devices) else frozenset()
     full = {
-        root: _complete(spec, who, known, DeviceSpec.from_string(default), soft) for root, (spec, who) in specs.items()
+        root: _complete(spec, who, known, DeviceSpec.from_string(default), soft, root not in bound)
+        for root, (spec, who) in specs.items()
     }
+    full |= {groups.find(name): device for name, device in (held or {}).items() if name in beside}
     if costs is not None:
         apart = [d for d in devices if d != default and DeviceSpec.from_string(d).device_index == 0]
         full |= _simulated(placed, groups, specs, full, [default, *apart], costs)
     for node, name in zip(nodes, beside, strict=True):
-        node.device = full[groups.find(name)]
+        device = full[groups.find(name)]
+        node.device = device if on_cpu(device) else _of_gpu_or_host(node, device, soft)
     return placed
+
+
+def _have_gpus(devices: Sequence[str]) -> bool:
+    return not all(map(on_cpu, devices))
+
+
+def _bound_to_host(nodes: Sequence[NodeDef], groups: _UnionFind) -> Collection[str]:
+    """The groups with a variable, or what refers to one, that no GPU has a kernel for: the host has them whole."""
+    return {groups.find(n.name) for n in nodes if memories.is_bound(n)}
+
+
+def of_gpus_or_hosts(placed: GraphDef | NodeList) -> GraphDef | NodeList:
+    """A placed graph in which passes have put other ops: those that no GPU has a kernel for go to the hosts."""
+    nodes = []
+    for node in placed.node:
+        if not on_cpu(node.device) and (device := _of_gpu_or_host(node, node.device, True)) != node.device:
+            left, node = node, NodeDef()
+            node.CopyFrom(left)
+            node.device = device
+        nodes.append(node)
+    return NodeList(nodes, placed.versions)
+
+
+def _of_gpu_or_host(node: NodeDef, device: str, soft: bool) -> str:
+    """Where in a task a node of a group on that GPU computes."""
+    if memories.computes(node):
+        return device
+    if not (soft or on_cpu(node.device)) and memories.has_no_form(node.op):
+        raise InvalidArgumentError(
+            node,
+            None,
+            f"Cannot assign a device for node {node.name!r}: it asks for {node.device!r}, and {node.op} has no kernel "
+            "for GPUs. Take it out of the device scope, or set allow_soft_placement",
+        )
+    return f"{task_of(device)}/device:CPU:0"
 
 
 def homes(
@@ -78,6 +127,7 @@ def homes(
     """The devices of these nodes, as the whole graph has them: what is colocated with one, or refers to it, may ask for
     a task, and a run that has no part in that must find it there too. What cannot be placed is left out."""
     known, groups = set(devices), _groups(nodes, {n.name: _beside(n) for n in nodes})
+    bound = _bound_to_host(nodes, groups) if _have_gpus(devices) else frozenset()
     of_group: dict[str, list[NodeDef]] = {groups.find(name): [] for name in free}
     for node in nodes:
         of_group.get(groups.find(node.name), []).append(node)
@@ -88,7 +138,7 @@ def homes(
             for node in sorted(members, key=_rank):
                 spec = _merge(spec, node)
             assert spec is not None  # who is free is in its group
-            device = _complete(*spec, known, DeviceSpec.from_string(default), soft)
+            device = _complete(*spec, known, DeviceSpec.from_string(default), soft, groups.find(node.name) not in bound)
         except InvalidArgumentError:
             continue
         found |= {n.name: device for n in members if n.name in free}
@@ -234,15 +284,20 @@ def _in_order(device: DeviceSpec) -> tuple[str, int]:
     return device.job or "", device.task or 0
 
 
-def _complete(spec: DeviceSpec, who: str, known: set[str], default: DeviceSpec, soft: bool) -> str:
+def _complete(spec: DeviceSpec, who: str, known: set[str], default: DeviceSpec, soft: bool, on_gpu: bool = True) -> str:
+    """on_gpu: whether the group may be on one."""
     base = default if spec.job in (None, default.job) and spec.task in (None, default.task) else DeviceSpec(task=0)
-    wanted = spec.merged_over(DeviceSpec(base.job, 0, base.task, "CPU", 0))
+    wanted = spec.merged_over(DeviceSpec(base.job, 0, base.task, None, None))
+    first_gpu = replace(wanted, device_type="GPU", device_index=0).to_string()
+    if on_gpu and wanted.device_type is None and first_gpu in known:
+        return first_gpu
+    wanted = wanted.merged_over(DeviceSpec(device_type="CPU", device_index=0))
     if wanted.device_index is None:
         wanted = replace(wanted, device_index=0)
     name = wanted.to_string()
-    if name in known:
-        return name
     fallback = DeviceSpec(wanted.job, wanted.replica, wanted.task, "CPU", 0).to_string()
+    if name in known:
+        return name if on_gpu or wanted.device_type != "GPU" else fallback
     if soft and fallback in known:
         return fallback
     if spec.job is None or spec.task is None:  # '/task:1', and the default's job has none: the first job that has

@@ -10,7 +10,7 @@ from sparkflow_runtime.master.compiled import Compiled
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.place import homes, place
 from sparkflow_runtime.master.simulate import simulate
-from sparkflow_runtime.wire.devices import DeviceSpec, task_of
+from sparkflow_runtime.wire.devices import DeviceSpec, on_cpu, task_of
 from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
@@ -21,11 +21,19 @@ class Placement:
     """Of one session's graph. Whatever part of it runs, what keeps state is in one place.
 
     devices: that there are, the default first. log: called with a line for every node that is placed anew. Not for
-    several threads.
+    several threads. gpus: the names of those that a task has; asked of a task once a node asks for one there.
     """
 
-    def __init__(self, devices: Sequence[str], soft: bool, log: Callable[[str], None] | None):
-        self.devices, self._soft, self._log = devices, soft, log
+    def __init__(
+        self,
+        devices: Sequence[str],
+        soft: bool,
+        log: Callable[[str], None] | None,
+        gpus: Callable[[str], Sequence[str]] = lambda task: (),
+    ):
+        self.devices, self._soft, self._log, self._gpus = devices, soft, log, gpus
+        self._asking: dict[str, None] = {}  # tasks whose GPUs nodes ask for, and which have not been asked
+        self._held: dict[str, str] = {}  # what keeps state -> where it is, in a session with GPUs
         self._said: dict[str, str] = {}  # node -> the device that was logged
         self._new: list[str] = []  # nodes that keep state, and have not been looked at
         self._free: dict[str, str] = {}  # those that ask for no task -> their device, "" where none is known
@@ -39,6 +47,21 @@ class Placement:
         for (op, device), names in named.items():
             if registry.keeps_state(op) and _leaves_task_open(device):
                 self._new += names
+            if not on_cpu(device):
+                spec = DeviceSpec.from_string(device).merged_over(DeviceSpec.from_string(self.devices[0]))
+                self._asking.setdefault(spec.task_name)
+
+    def find_gpus(self) -> bool:
+        """Ask the tasks whose GPUs are asked for; whether there are more now."""
+        asked: set[str] = {task_of(device) for device in self.devices if not on_cpu(device)}
+        found = [gpu for task in self._asking if task not in asked for gpu in self._gpus(task)]
+        self._asking.clear()
+        self.devices = [*self.devices, *found]
+        return bool(found)
+
+    @property
+    def has_gpus(self) -> bool:
+        return not all(map(on_cpu, self.devices))
 
     def settle(self, pruned: NodeList, nodes: Mapping[str, NodeDef]) -> None:
         """Have what keeps state in one run ask for the devices that the whole graph gives it."""
@@ -53,6 +76,9 @@ class Placement:
             unknown = {name for name, device in self._free.items() if not device}
             if unknown:
                 self._free |= homes([nodes[n] for n in nodes], unknown, self.devices, self.devices[0], self._soft)
+        if self.has_gpus:  # a group may be elsewhere than its members ask
+            self._held = {name: device for name, device in self._free.items() if device} | self._held
+            return
         for i, node in enumerate(pruned.node):
             if (device := self._free.get(node.name)) and device != node.device:
                 pruned.node[i] = copy = NodeDef()
@@ -71,7 +97,10 @@ class Placement:
         return found
 
     def place(self, graph: GraphDef, costs: CostModel | None) -> GraphDef:
-        return place(graph, self.devices, self.devices[0], self._soft, costs)
+        placed = place(graph, self.devices, self.devices[0], self._soft, costs, self._held)
+        if self.has_gpus:
+            self._held.update((n.name, n.device) for n in placed.node if n.op in registry.VARIABLES)
+        return placed
 
     def log(self, pruned: GraphDef, costs: CostModel | None) -> None:
         """Say where the nodes are that the user made, as in TensorFlow."""

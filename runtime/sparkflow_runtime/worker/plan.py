@@ -16,7 +16,7 @@ from sparkflow_runtime.kernels.scalars import Form
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import control_flow as cf
 from sparkflow_runtime.wire.control_flow import Liveness
-from sparkflow_runtime.wire.devices import DeviceSpec
+from sparkflow_runtime.wire.devices import DeviceSpec, on_cpu
 from sparkflow_runtime.wire.edges import data_inputs, is_control, node_name, parse, topological
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
@@ -202,7 +202,7 @@ class _Compiler:
             or (row.aliases and any(parse(e)[0] in self.aliasing for e in self.data[node.name]))
         ):
             self.aliasing.add(node.name)
-        if self.guess is not None:
+        if self.guess is not None and on_cpu(node.device):
             self.guess.see(node, self.attrs[node.name])
 
     def _new_unit(self, unit: Unit) -> int:

@@ -13,6 +13,7 @@ from sparkflow_runtime.kernels.control_flow import truth
 from sparkflow_runtime.kernels.registry import Kernel
 from sparkflow_runtime.wire import control_flow as cf
 from sparkflow_runtime.wire.control_flow import DEAD, Atom, Liveness, Path
+from sparkflow_runtime.wire.devices import on_cpu
 from sparkflow_runtime.wire.edges import data_inputs, node_name, parse
 from sparkflow_runtime.wire.protos import NodeDef
 from sparkflow_runtime.worker.codegen import read
@@ -190,7 +191,8 @@ class Values:
         found = {}
         for node in self.parts.nodes:
             path = self.loops.owner[node.name]
-            if path and accumulating(self.parts.kernels[node.name]) is not None and self._is_sum(node, path):
+            adds = accumulating(self.parts.kernels[node.name]) is not None and on_cpu(node.device)
+            if path and adds and self._is_sum(node, path):
                 made = self._made_for(node, path)
                 if made is not None:
                     found[node.name] = made

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-import numpy as np
-
+from sparkflow_runtime.kernels.memories import arrays, on_its_device
 from sparkflow_runtime.kernels.registry import Kernel, Node
 from sparkflow_runtime.resources.manager import ResourceManager
 from sparkflow_runtime.wire.bundles import Bundle
@@ -69,7 +68,7 @@ class Worker:
         self._lock = Lock()
         self._handles = itertools.count(1)
         self._parts: dict[int, _Part] = {}
-        self._functions: dict[tuple[str, str], Callable[..., Any]] = {}
+        self._functions: dict[tuple[str, str, str], Callable[..., Any]] = {}
         self._ended: dict[str, None] = {}  # the last sessions that were deregistered
 
     # ------------------------------------------------------------------ registration
@@ -101,16 +100,18 @@ class Worker:
     def _bind(self, session: str, node: NodeDef, row: Kernel, attrs: dict[str, Any]) -> Callable[..., Any]:
         """Stateful kernels (random numbers, variables) are made once a session, so that all its plans share them."""
         if not row.stateful:
-            return row.factory(self._describe(node, attrs))
+            return on_its_device(row.factory(self._describe(node, attrs)), node.device)
         with self._lock:
-            key = (session, node.name)
+            key = (session, node.name, node.device)
             if key not in self._functions:
-                self._functions[key] = row.factory(self._describe(node, attrs, session))
+                made = row.factory(self._describe(node, attrs, session))
+                self._functions[key] = on_its_device(made, node.device)
             return self._functions[key]
 
     def _describe(self, node: NodeDef, attrs: dict[str, Any], session: str = "") -> Node:
         inputs = tuple(data_inputs(node))
-        return Node(node.name, node.op, attrs, node.device, np, self.resources, self.name, inputs, session)
+        xp = arrays(node.device)
+        return Node(node.name, node.op, attrs, node.device, xp, self.resources, self.name, inputs, session)
 
     def deregister(self, session: str) -> None:
         """Forget what was registered for a session, and the resources that are its own."""

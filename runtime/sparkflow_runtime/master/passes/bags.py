@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from sparkflow_runtime.master.passes.view import Op, View, in_order, producer
 from sparkflow_runtime.wire.attrs import encode
+from sparkflow_runtime.wire.devices import on_cpu
 from sparkflow_runtime.wire.edges import edge
 from sparkflow_runtime.wire.protos import NodeDef
 
@@ -29,7 +30,7 @@ def join_bags(view: View) -> None:
         return
     finder = _Finder(view)
     for op in list(view.ops.values()):
-        if op.op == "SparseFillEmptyRows":
+        if op.op == "SparseFillEmptyRows" and on_cpu(op.device):
             finder.join_ids(op)
     finder.finish()
     finder = _Finder(view)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sparkflow_runtime.master.passes.view import Op, View, in_order
+from sparkflow_runtime.wire.devices import on_cpu
 
 _VARIABLES = ("VariableV2", "Variable")
 _SUMS, _READS = ("Add", "AddV2"), ("Identity",)
@@ -32,7 +33,7 @@ class _Moment:
 def join_adam(view: View) -> None:
     """Replace what is found. Only the subtractions keep their names."""
     finder = _Finder(view)
-    found = [one for op in view.ops.values() if op.op == "AssignSub" and (one := finder.at(op))]
+    found = [one for op in view.ops.values() if op.op == "AssignSub" and on_cpu(op.device) and (one := finder.at(op))]
     for update, data, members in found:
         update.become("_ApplyDecayedAdam", data)
         gone = {m.name for m in members}

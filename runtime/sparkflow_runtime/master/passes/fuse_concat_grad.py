@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from sparkflow_runtime.master.passes.row_sums import constant
 from sparkflow_runtime.wire import attrs as wire_attrs
+from sparkflow_runtime.wire.devices import on_cpu
 from sparkflow_runtime.wire.edges import data_inputs, edge, is_control, node_name, parse, with_inputs
 from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
@@ -53,7 +54,12 @@ def fuse_concat_grad(graph: GraphDef, feeds: Collection[str] = (), kept: Collect
 def _groups(nodes: dict[str, NodeDef], taboo: set[str]) -> dict[Group, list[NodeDef]]:
     groups: dict[Group, list[NodeDef]] = defaultdict(list)
     for node in nodes.values():
-        if node.op == "Slice" and node.name not in taboo and (group := _group(node, nodes, taboo)):
+        if (
+            node.op == "Slice"
+            and on_cpu(node.device)
+            and node.name not in taboo
+            and (group := _group(node, nodes, taboo))
+        ):
             groups[group].append(node)
     return {group: slices for group, slices in groups.items() if len(slices) > 1}
 
@@ -87,7 +93,7 @@ def _by_constants(nodes: dict[str, NodeDef], taboo: set[str], feeds: Collection[
     """The groups of Slice(x, constant, constant) that part one tensor along one axis, on one device."""
     groups: dict[tuple[str, str, int, tuple[int, ...]], list[_Bounds]] = defaultdict(list)
     for node in nodes.values():
-        if node.op == "Slice" and node.name not in taboo and len(node.input) == 3:
+        if node.op == "Slice" and on_cpu(node.device) and node.name not in taboo and len(node.input) == 3:
             for one in _bounds(node, nodes, feeds):
                 groups[node.input[0], node.device, one.axis, one.rest].append(one)
     found, taken = [], set[str]()

@@ -22,6 +22,7 @@ from sparkflow_runtime.master.passes.contexts import OUTSIDE, contexts, once_a_l
 from sparkflow_runtime.master.passes.dependencies import may_be_variables
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.attrs import encode
+from sparkflow_runtime.wire.devices import on_cpu
 from sparkflow_runtime.wire.protos import NodeDef
 
 _SIDES = ("transpose_a", "transpose_b")
@@ -33,7 +34,8 @@ _LARGE = 1 << 18  # items of a matrix: a large one is not worth a second one bes
 def lay_out_once(view: View) -> None:
     """Before each MatMul of a loop, let the matrix that is the same in all iterations lie as the product reads it; and
     before those of no loop that have one in common."""
-    products = [op for op in view.ops.values() if op.op == "MatMul" and view.context(op.name) is not None]
+    products = [op for op in view.ops.values() if op.op == "MatMul" and on_cpu(op.device)]
+    products = [op for op in products if view.context(op.name) is not None]
     common = _in_common(view, products)
     looped = any(view.context(op.name) != OUTSIDE for op in products)
     if not looped and not common:

@@ -1,0 +1,121 @@
+"""Fused nodes on a GPU: a node's program of steps (fused_steps) as one kernel of cupy's.
+
+Each value is read and written once, which is what a chain of elementwise ops costs there. A kernel is compiled by the
+first call with its types, and cupy keeps it on disk. Its last bits may be others than those of the nodes one by one: a
+GPU multiplies and adds in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.kernels.fused_machine import Member
+from sparkflow_runtime.kernels.fused_steps import BOOL, Operand, Step, Tracer, Unsupported, trace
+
+_C_TYPES = {"f4": "float", "f8": "double", "i4": "int", "i8": "long long", "?": "bool"}
+_TYPES = {np.dtype(kind): name for kind, name in _C_TYPES.items()}
+_Key = tuple[tuple[np.dtype[Any], bool], ...]  # of each input its type, and whether it has the result's shape
+
+_FORMS = {
+    "negative": "-{0}",
+    "absolute": "fabs({0})",
+    "absolute of integers": "{0} < 0 ? -{0} : {0}",
+    "sign": "{0} != {0} ? {0} : {0} > 0 ? ({t})(1) : {0} < 0 ? ({t})(-1) : ({t})(0)",
+    "square": "{0} * {0}",
+    "add": "{0} + {1}",
+    "subtract": "{0} - {1}",
+    "multiply": "{0} * {1}",
+    "true_divide": "({t}){0} / ({t}){1}",
+    "maximum": "{0} != {0} || {0} >= {1} ? {0} : {1}",
+    "minimum": "{0} != {0} || {0} <= {1} ? {0} : {1}",
+    "logical_not": "!{0}",
+    "logical_and": "{0} && {1}",
+    "logical_or": "{0} || {1}",
+    "equal": "{0} == {1}",
+    "not_equal": "{0} != {1}",
+    "less": "{0} < {1}",
+    "less_equal": "{0} <= {1}",
+    "greater": "{0} > {1}",
+    "greater_equal": "{0} >= {1}",
+    "select": "{0} ? {1} : {2}",
+    "widen": "({t}){0}",
+    "copy": "{0}",
+}
+_LIBRARY = ("floor", "ceil", "rint", "sqrt", "exp", "expm1", "log", "log1p", "tanh")
+_FORMS |= {name: f"{name}({{0}})" for name in _LIBRARY}
+_OF_FLOATS = frozenset(["absolute", *_LIBRARY])
+_NOT_OF_BOOLS = _OF_FLOATS.union(
+    ["negative", "sign", "square", "add", "subtract", "multiply", "true_divide", "maximum", "minimum"]
+)
+
+
+class GpuMachine:
+    """Of one fused node; `run` gives None where its nodes have to run one by one."""
+
+    def __init__(self, xp: Any, members: Sequence[Member], outputs: Sequence[int]):
+        self._xp, self._members, self._outputs = xp, tuple(members), tuple(outputs)
+
+    def run(self, inputs: Sequence[Any]) -> list[Any] | None:
+        try:
+            shape = np.broadcast_shapes(*(x.shape for x in inputs))
+        except ValueError:  # one of the nodes will say so
+            return None
+        key = tuple((x.dtype, x.shape == shape) for x in inputs)
+        made = _compile(self._xp.ElementwiseKernel, self._members, self._outputs, key)
+        if made is None:
+            return None
+        found = made(*inputs)
+        return [found] if len(self._outputs) == 1 else list(found)
+
+
+@lru_cache(maxsize=256)
+def _compile(make: Any, members: tuple[Member, ...], outputs: tuple[int, ...], key: _Key) -> Any:
+    """One kernel for all nodes that are made alike."""
+    try:
+        inputs, results, text = source_of(members, outputs, key)
+    except (Unsupported, KeyError):
+        return None
+    return make(inputs, results, text, "sparkflow_fused")
+
+
+def source_of(members: Sequence[Member], outputs: Sequence[int], key: _Key) -> tuple[str, str, str]:
+    """A kernel's parameters, what it gives, and its text. Raises Unsupported or KeyError where there is none."""
+    tracer = Tracer()
+    tracer.of_numpy = False  # log1p and its like as the C library has them
+    given = [Operand("input", i, dtype, full) for i, (dtype, full) in enumerate(key)]
+    values: list[Operand] = []
+    for member in members:
+        args = [values[i] if inside else given[i] for inside, i in member.sources]
+        values.append(trace(tracer, member.op, dict(member.parameters), args))
+    results = [values[i] for i in outputs]
+    if not all(result.kind == "step" and result.full for result in results):
+        raise Unsupported("an output of another shape")
+    lines = [_line(i, step, tracer) for i, step in enumerate(tracer.steps)]
+    lines += [f"y{k} = s{result.index};" for k, result in enumerate(results)]
+    return (
+        ", ".join(f"{dtype.name} x{i}" for i, (dtype, _) in enumerate(key) if _TYPES[dtype]),
+        ", ".join(f"{result.dtype.name} y{k}" for k, result in enumerate(results)),
+        "\n".join(lines),
+    )
+
+
+def _line(index: int, step: Step, tracer: Tracer) -> str:
+    name = step.ufunc.partition(":")[0]
+    kinds = {a.dtype.kind for a in step.args}
+    if name == "absolute" and kinds == {"i"}:
+        name = "absolute of integers"
+    if (name in _OF_FLOATS and kinds != {"f"}) or (name in _NOT_OF_BOOLS and "b" in kinds):
+        raise Unsupported(f"{name} of {kinds}")
+    kind = _TYPES[step.out.dtype]
+    return f"const {kind} s{index} = {_FORMS[name].format(*(_operand(a, tracer) for a in step.args), t=kind)};"
+
+
+def _operand(operand: Operand, tracer: Tracer) -> str:
+    if operand.kind == "const":
+        value = tracer.consts[operand.index]
+        return f"({_TYPES[value.dtype]})({int(value) if value.dtype == BOOL else value.item()!r})"
+    return f"{'x' if operand.kind == 'input' else 's'}{operand.index}"

@@ -1,0 +1,100 @@
+"""Fused nodes on a GPU: the text of their kernels means what the nodes do, and is compiled where there is a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.kernels import memories
+from sparkflow_runtime.kernels.fused_gpu import GpuMachine, source_of
+from sparkflow_runtime.kernels.fused_machine import Member
+from sparkflow_runtime.kernels.fused_steps import RECIPES
+from sparkflow_runtime.kernels.host import host
+from tests.runtime.kernels.test_fused import INTEGERS, LOGICAL, arity, values
+from tests.stand_in_cupy import gpus
+
+SCALES = {"float32": 2e-6, "float64": 1e-14, "int32": 0, "int64": 0, "bool": 0}
+
+
+@pytest.fixture(params=["stand-in", "gpu"])
+def cupy(request: pytest.FixtureRequest) -> Iterator[Any]:
+    if request.param == "gpu" and not memories.count():
+        pytest.skip("cupy reaches no GPU")
+    with gpus(1) if request.param == "stand-in" else nullcontext():
+        yield memories.arrays("/device:GPU:0")
+
+
+def types(op: str) -> list[str]:
+    if op in LOGICAL:
+        return ["bool"]
+    return ["float32", "float64", *(["int32", "int64"] if op in INTEGERS - {"Relu"} else [])]
+
+
+def of_numpy(op: str, arrays: list[np.ndarray]) -> np.ndarray:
+    from sparkflow_runtime.kernels.registry import Node, find
+    from sparkflow_runtime.wire.dtypes import as_dtype
+
+    attrs = {"T": as_dtype(arrays[-1].dtype.name), "alpha": 0.2}
+    node = Node("n", op, attrs, "", np, None)  # type: ignore[arg-type]
+    with np.errstate(all="ignore"):
+        return np.asarray(find(op, "CPU").factory(node)(*arrays))
+
+
+def alike(found: Any, wanted: np.ndarray) -> None:
+    found = host(found)
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    if wanted.dtype.kind == "f":
+        scale = SCALES[wanted.dtype.name]
+        np.testing.assert_allclose(found, wanted, rtol=20 * scale, atol=2 * scale)
+    else:
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("op", sorted(RECIPES))
+def test_each_op(cupy: Any, op: str) -> None:
+    for dtype in types(op):
+        for shape in ((7,), (40, 50), (0, 4)):
+            arrays = [values(op, dtype, shape, seed) for seed in range(arity(op))]
+            if op in ("Select", "SelectV2"):
+                arrays[0] = values("LogicalNot", bool, shape, 5)
+            members = [Member(op, tuple((False, i) for i in range(len(arrays))), (("alpha", 0.2),))]
+            found = GpuMachine(cupy, members, [0]).run([cupy.asarray(a) for a in arrays])
+            assert found is not None, "there is a kernel for it"
+            alike(found[0], of_numpy(op, arrays))
+
+
+CHAIN = [
+    Member("Mul", ((False, 0), (False, 1))),
+    Member("Tanh", ((True, 0),)),
+    Member("AddV2", ((True, 1), (False, 2))),
+    Member("Greater", ((True, 2), (False, 2))),
+]
+
+
+def test_a_chain_with_rows_and_numbers(cupy: Any) -> None:
+    x, row, one = np.linspace(-3, 3, 3000, dtype=np.float32).reshape(300, 10), np.arange(10, dtype="f"), np.float32(0.5)
+    found = GpuMachine(cupy, CHAIN, [1, 2, 3]).run([cupy.asarray(a) for a in (x, row, one)])
+    assert found is not None
+    tanh = np.tanh(x * row)
+    for a, b in zip(found, (tanh, tanh + one, tanh + one > one), strict=True):
+        alike(a, b)
+
+
+def test_what_has_no_kernel(cupy: Any) -> None:
+    row, column = cupy.asarray(np.ones((1, 3), "f")), cupy.asarray(np.ones((3, 1), "f"))
+    machine = GpuMachine(cupy, CHAIN, [1])
+    assert machine.run([row, column, column]) is None, "no input has the result's shape"
+    assert machine.run([row, cupy.asarray(np.ones((1, 4), "f")), row]) is None, "the shapes do not go together"
+    half = cupy.asarray(np.ones((1, 3), "f2"))
+    assert machine.run([half, half, half]) is None, "a type that has no form"
+
+
+def test_an_infinite_constant_is_written_as_c_has_it() -> None:
+    for op, alpha in (("LeakyRelu", 0.25), ("LeakyRelu", 0.0)):
+        _, _, text = source_of([Member(op, ((False, 0),), (("alpha", alpha),))], [0], ((np.dtype("f4"), True),))
+        assert "inf" not in text
+        assert "nan" not in text
