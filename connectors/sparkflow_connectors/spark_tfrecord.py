@@ -109,6 +109,11 @@ class TFRecordSource(DataSource):
     def _options_given(self) -> dict[str, str]:
         """By lower-case names. Raises InvalidArgumentError on one there is not."""
         given = {name.lower(): value for name, value in dict(self.options).items()}
+        if "provider" in given:  # a property of what CREATE TABLE makes: seen in 4.3, no later query says its path
+            raise InvalidArgumentError(
+                "tfrecord: Spark does not tell a Python data source where a table of its catalog lies. Make a view: "
+                "CREATE TEMPORARY VIEW records USING tfrecord OPTIONS (path 'folder')"
+            )
         unknown = sorted(given.keys() - _KNOWN)
         if unknown:
             raise InvalidArgumentError(

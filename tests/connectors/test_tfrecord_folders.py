@@ -203,3 +203,12 @@ def test_where_spark_writes() -> None:
     source = TFRecordSource({"path": "out", "writeLocality": "local"})
     with pytest.raises(tf.errors.InvalidArgumentError, match="writeLocality can be 'distributed' alone, got 'local'"):
         source.writer(StructType([StructField("x", LongType())]), overwrite=True)
+
+
+def test_a_table_of_sparks_catalog_is_refused_when_it_is_made() -> None:
+    """What Spark 4.3 tells the source then; of what reads the table it tells nothing."""
+    from sparkflow_connectors.spark_tfrecord import TFRecordSource
+
+    told = {"owner": "me", "path": "file:/out", "location": "file:/out", "provider": "tfrecord"}
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"CREATE TEMPORARY VIEW records USING tfrecord OPTIONS \("):
+        TFRecordSource(told).schema()
