@@ -210,5 +210,5 @@ def test_a_table_of_sparks_catalog_is_refused_when_it_is_made() -> None:
     from sparkflow_connectors.spark_tfrecord import TFRecordSource
 
     told = {"owner": "me", "path": "file:/out", "location": "file:/out", "provider": "tfrecord"}
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"CREATE TEMPORARY VIEW records USING tfrecord OPTIONS \("):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="CREATE TEMPORARY VIEW records USING"):
         TFRecordSource(told).schema()
