@@ -173,10 +173,14 @@ class _Cast:
         return np.asarray(value).astype(self._dtype)[()]
 
 
-_FUNCTIONS = ("fabs", "floor", "ceil", "rint", "sqrt", "exp", "expm1", "log", "log1p", "tanh")
-_NAMES = {name: getattr(np, name) for name in _FUNCTIONS} | {
-    f"cast_{kind.replace(' ', '_')}": _Cast(kind) for kind in _C_TYPES
-}
+_FUNCTIONS = ("fabs", "floor", "ceil", "rint", "sqrt", "exp", "expm1", "log", "log1p", "tanh", "copysign")
+_NAMES = (
+    {name: getattr(np, name) for name in _FUNCTIONS}
+    | {
+        "pow": np.power,
+    }
+    | {f"cast_{kind.replace(' ', '_')}": _Cast(kind) for kind in _C_TYPES}
+)
 
 
 def _value(text: str, names: dict[str, Any]) -> Any:
@@ -198,6 +202,7 @@ class ElementwiseKernel:
         self._lines = [line.rstrip(";").split(" = ", 1) for line in text.splitlines()]
 
     def __call__(self, *inputs: Any) -> Any:
+        inputs, outputs = inputs[: len(self._inputs)], inputs[len(self._inputs) :]
         given = [np.asarray(_here(x)) for x in inputs]
         assert [x.dtype.name for x in given] == [kind for kind, _ in self._inputs]
         names: dict[str, Any] = dict(zip([name for _, name in self._inputs], given))
@@ -208,6 +213,8 @@ class ElementwiseKernel:
                 found = _value(right, names)
                 names[name] = _Cast(kind[0]) ** found if kind else found
         made = [ndarray(np.broadcast_to(names[n], shape).astype(k)) for k, n in self._outputs]
+        for out, found in zip(outputs, made):
+            out._there[...] = found._there
         return made[0] if len(made) == 1 else tuple(made)
 
 

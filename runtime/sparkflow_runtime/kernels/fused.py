@@ -124,6 +124,10 @@ class Ending:
 
     def __init__(self, activation: str | None, xp: Any):
         self._xp, self._activate = xp, _IN_PLACE[activation](xp) if activation else None
+        members = [Member("AddV2", ((False, 0), (False, 1)))]
+        if activation:
+            members.append(Member(activation, ((True, 0),)))
+        self._on_gpu = GpuMachine(xp, members, [len(members) - 1]) if xp is not np else None
         self._ends = nn_loops.limits(activation, np.float32) if activation != "Tanh" else None
         norm_loops.prepare_shifts()
 
@@ -136,6 +140,8 @@ class Ending:
         """False, and nothing done, where the bias does not fit."""
         if not self.fits(bias, out.shape[-1], out.dtype):
             return False
+        if self._on_gpu is not None and self._on_gpu.run([out, bias], out):
+            return True
         if self._xp is np and out.size >= _ONE_PASS and out.flags.c_contiguous:
             rows = out.reshape(-1, out.shape[-1])
             if self._ends is not None and norm_loops.takes(rows, bias):

@@ -59,7 +59,8 @@ class GpuMachine:
     def __init__(self, xp: Any, members: Sequence[Member], outputs: Sequence[int]):
         self._xp, self._members, self._outputs = xp, tuple(members), tuple(outputs)
 
-    def run(self, inputs: Sequence[Any]) -> list[Any] | None:
+    def run(self, inputs: Sequence[Any], out: Any = None) -> list[Any] | None:
+        """out: where the only output goes; it may be an input of its type and shape."""
         try:
             shape = np.broadcast_shapes(*(x.shape for x in inputs))
         except ValueError:  # one of the nodes will say so
@@ -68,7 +69,7 @@ class GpuMachine:
         made = _compile(self._xp.ElementwiseKernel, self._members, self._outputs, key)
         if made is None:
             return None
-        found = made(*inputs)
+        found = made(*inputs) if out is None else made(*inputs, out)
         return [found] if len(self._outputs) == 1 else list(found)
 
 

@@ -24,6 +24,7 @@ from sparkflow_runtime.kernels.host import check_indices
 from sparkflow_runtime.kernels.memory import memory, position, positions, rows_ready, stride
 from sparkflow_runtime.kernels.parallel import scratch, share
 from sparkflow_runtime.kernels.row_loops import unsigned
+from sparkflow_runtime.kernels.rules_gpu import apply_rule
 from sparkflow_runtime.kernels.sorting import unique_parts
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.kernels.update_blocks import Blocks
@@ -133,6 +134,8 @@ class Updater:
 
     def dense(self, held: list[Array], grad: Array, scalars: Sequence[Array]) -> None:
         """var and its slots change by a gradient of their shape."""
+        if self._xp is not np and apply_rule(self._xp, self.update.rule, self._attrs, held, grad, scalars):
+            return
         if not self._compiles([held], scalars) or not held[0].size:
             for arrays, part in pieces(self._xp, held, grad):
                 self._rule(self._xp, self._attrs, arrays, part, *scalars)
@@ -201,7 +204,8 @@ class Updater:
             self._in_turn(self._refs(tables), rows, scalars)
 
     def _compiles(self, tables: Sequence[list[Array]], scalars: Sequence[Array]) -> bool:
-        return self.takes_factors(scalars) and self.takes([a for held in tables for a in held])
+        plain = self._xp is np and self.takes_factors(scalars)
+        return plain and self.takes([a for held in tables for a in held])
 
     def takes(self, arrays: Sequence[Array]) -> bool:
         """Whether the loop takes variables and slots of these types and layouts."""
