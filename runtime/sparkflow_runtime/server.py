@@ -17,6 +17,7 @@ import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.clients import Clients
 from sparkflow_runtime.dialling import PATIENCE_S, dial_near, near_url, patiently, secret_of_environment, unreachable
 from sparkflow_runtime.gpus import gpu_indices
+from sparkflow_runtime.masters import Masters
 from sparkflow_runtime.memory import keep_freed_memory
 from sparkflow_runtime.outbox import Outbox, Sent
 from sparkflow_runtime.remote_task import RemoteTask
@@ -128,7 +129,7 @@ class Server:
         self._met: set[str] = set()  # tasks that there was a channel to
         self._steps: dict[Channel, set[int]] = {}
         self.process = secrets.token_hex(8)  # tells it from another one of its name, before or after it
-        self._masters: dict[str, tuple[str, set[str]]] = {}  # peer -> its process, and the sessions that it registered
+        self._masters = Masters(self.name)
         self.untold: dict[str, list[str]] = {}  # task -> sessions of this server that ended when there was no channel
         self._stopping, self._stopped = False, Event()
         given = (self, secret, self.name, self._options, False)
@@ -329,10 +330,10 @@ class Server:
             reply.fail(error)
 
     def _register(self, channel: Channel, meta: bytes, tensors: list[Any], reply: Any) -> None:
-        self._answer_over(channel)
         fields = json.loads(meta)
-        self._end_sessions_before(channel.peer, fields["process"], fields["session"])
-        for over in fields.get("over", ()):
+        before = self._masters.note(channel, fields["process"], fields["session"])
+        self._answer_over(channel)
+        for over in (*before, *fields.get("over", ())):
             self._deregister(over)
         if not self._cluster:  # the master may be ahead of whoever tells this server its cluster
             self.join_cluster(ClusterSpec(fields["cluster"]))
@@ -350,24 +351,16 @@ class Server:
                 self._channels[channel.peer] = channel
                 self._met.add(channel.peer)
 
-    def _end_sessions_before(self, peer: str, process: str, session: str) -> None:
-        """Note a peer's session. Those of an earlier process of that name are over: it died without a word."""
-        with self._lock:
-            known, held = self._masters.get(peer, (process, set()))
-            gone, held = (set(), held) if known == process else (held, set())
-            self._masters[peer] = process, held | {session}
-        for one in gone:
-            self.worker.deregister(one)
-
     def _deregister(self, session: str) -> None:
-        with self._lock:
-            for _, held in self._masters.values():
-                held.discard(session)
+        self._masters.forget(session)
         self.worker.deregister(session)
 
     def _run(self, channel: Channel, meta: bytes, tensors: list[Any], reply: Any) -> None:
         handle, step_id = RUN_META.unpack_from(meta)
-        self._answer_over(channel)
+        if self.worker.holds(handle):
+            self._answer_over(channel)
+        else:
+            self._masters.check(channel)
         feeds, bundles = decode_table(meta[RUN_META.size :], tensors)
         parting: list[Bundle] = []  # they go with the reply
         with self._lock:

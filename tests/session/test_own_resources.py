@@ -239,3 +239,32 @@ def test_what_a_master_that_died_has_left_goes_when_it_is_back(graph: Any) -> No
         assert left[0] == left[1] == left[2] and left[0][2] == 3
     finally:
         holder.stop()
+
+
+def test_a_task_that_was_started_twice_is_told(graph: Any) -> None:
+    """The later process has the name; the one before does not fight for it, and each step of the later one is whole."""
+    with tf.device("/job:ps/task:0"):
+        held = tf.get_variable("held", [], initializer=tf.ones_initializer())
+        doubled = held * tf.placeholder_with_default(2.0, [], name="factor")
+    holder = Server.bound("ps", 0, "127.0.0.1", b"secret")
+    twins = [Server.bound("worker", 0, "127.0.0.1", b"secret") for _ in range(2)]
+    try:
+        for server in twins:
+            server.join_cluster({"ps": [holder.address], "worker": [server.address]})
+        holder.join_cluster({"ps": [holder.address], "worker": [twins[0].address]})
+        first, second = (tf.Session(server.target) for server in twins)
+        first.run(held.initializer)
+        assert first.run(doubled) == second.run(doubled) == 2
+        for _ in range(3):
+            with pytest.raises(tf.errors.OpError, match="another process has come as /job:worker/replica:0/task:0"):
+                first.run(doubled)
+            assert second.run(doubled) == 2
+        with (
+            tf.Session(twins[0].target) as another,
+            pytest.raises(tf.errors.AlreadyExistsError, match=r"started twice: each process needs a task_index"),
+        ):
+            another.run(held)
+        assert second.run(held) == 1
+    finally:
+        for server in (holder, *twins):
+            server.stop()

@@ -154,6 +154,10 @@ class Worker:
 
     # ------------------------------------------------------------------ steps
 
+    def holds(self, handle: int) -> bool:
+        """Whether there is such a part."""
+        return handle in self._parts
+
     def is_straight(self, handle: int) -> bool:
         """Whether `run_straight` would run it to its end, on any thread: it has nothing to wait for."""
         part = self._parts.get(handle)
