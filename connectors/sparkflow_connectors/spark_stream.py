@@ -22,6 +22,7 @@ from sparkflow_connectors.directory import locked
 from sparkflow_connectors.ledger import saved_epoch
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.pace import NO_FULL_BATCH
+from sparkflow_connectors.spark_errors import unread
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
 
 _OFFSETS = "stream"  # Spark's own notes of the stream, in the checkpoint directory
@@ -107,7 +108,7 @@ def stream(
             if isinstance(error, InvalidArgumentError) and NO_FULL_BATCH in error.message:
                 log.warning("micro-batch %d is passed over: %s", number, error.message)
                 return
-            found._error = error  # Spark keeps the text of it alone
+            found._error = unread(error) or error  # Spark keeps the text of it alone
             raise
 
     writer = df.writeStream.foreachBatch(each).option("checkpointLocation", offsets)
