@@ -102,14 +102,14 @@ def test_a_micro_batch_that_spark_cannot_read(clusters: Any, tmp_path: Path, non
     write(tmp_path / "table", 0)
     streamed(clusters, tmp_path, tmp_path / "notes", []).awaitTermination()
     file = tmp_path / "table" / "1.parquet"
+    error: type[Exception] = INVALID
     if what == "damaged":
         file.write_bytes(b"no parquet file")
-        error, message = tf.errors.DataLossError, r"1\.parquet: Spark cannot read the file: .*not a Parquet file"
+        error = tf.errors.DataLossError
     else:
         pq.write_table(pa.table({"row": ["one", "four"]}), file)
-        error, message = INVALID, r"1\.parquet: Spark cannot read the file: .*row"
     stream = streamed(clusters, tmp_path, tmp_path / "notes", [])
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=r"1\.parquet: Spark cannot read the file: "):
         stream.awaitTermination()
     assert not stream.query.isActive
     none_left()
