@@ -345,7 +345,7 @@ def test_the_gpu_of_another_task(gpu: None, cluster: Any) -> None:
 
 def test_a_task_that_has_no_gpu(cluster: Any) -> None:
     servers = cluster(worker=2)
-    with tf.Graph().as_default(), tf.device("/job:worker/task:1/gpu:0"):
+    with gpus(0), tf.Graph().as_default(), tf.device("/job:worker/task:1/gpu:0"):
         doubled = tf.square(tf.ones([2])) * 2
         refused = pytest.raises(tf.errors.InvalidArgumentError, match=r"task:1.*GPU:0.*allow_soft_placement")
         with tf.Session(servers["worker0"].target) as session, refused:

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.elementwise_gpu import C_TYPES, Elementwise
 from sparkflow_runtime.kernels.fused_machine import Member
 from sparkflow_runtime.kernels.fused_steps import BOOL, Operand, Step, Tracer, Unsupported, trace
 
-_C_TYPES = {"f4": "float", "f8": "double", "i4": "int", "i8": "long long", "?": "bool"}
-_TYPES = {np.dtype(kind): name for kind, name in _C_TYPES.items()}
 _Key = tuple[tuple[np.dtype[Any], bool], ...]  # of each input its type, and whether it has the result's shape
 
 _FORMS = {
@@ -66,25 +65,22 @@ class GpuMachine:
         except ValueError:  # one of the nodes will say so
             return None
         key = tuple((x.dtype, x.shape == shape) for x in inputs)
-        made = _compile(self._xp.ElementwiseKernel, self._members, self._outputs, key)
-        if made is None:
-            return None
-        found = made(*inputs) if out is None else made(*inputs, out)
-        return [found] if len(self._outputs) == 1 else list(found)
+        made = _compile(self._xp, self._members, self._outputs, key)
+        return None if made is None else made(inputs, () if out is None else (out,))
 
 
 @lru_cache(maxsize=256)
-def _compile(make: Any, members: tuple[Member, ...], outputs: tuple[int, ...], key: _Key) -> Any:
+def _compile(xp: Any, members: tuple[Member, ...], outputs: tuple[int, ...], key: _Key) -> Elementwise | None:
     """One kernel for all nodes that are made alike."""
     try:
-        inputs, results, text = source_of(members, outputs, key)
+        results, text = source_of(members, outputs, key)
     except (Unsupported, KeyError):
         return None
-    return make(inputs, results, text, "sparkflow_fused")
+    return Elementwise(xp, [dtype for dtype, _ in key], results, text, "sparkflow_fused")
 
 
-def source_of(members: Sequence[Member], outputs: Sequence[int], key: _Key) -> tuple[str, str, str]:
-    """A kernel's parameters, what it gives, and its text. Raises Unsupported or KeyError where there is none."""
+def source_of(members: Sequence[Member], outputs: Sequence[int], key: _Key) -> tuple[list[np.dtype[Any]], str]:
+    """The types that a kernel gives, and its text. Raises Unsupported or KeyError where there is none."""
     tracer = Tracer()
     tracer.of_numpy = False  # log1p and its like as the C library has them
     given = [Operand("input", i, dtype, full) for i, (dtype, full) in enumerate(key)]
@@ -93,15 +89,11 @@ def source_of(members: Sequence[Member], outputs: Sequence[int], key: _Key) -> t
         args = [values[i] if inside else given[i] for inside, i in member.sources]
         values.append(trace(tracer, member.op, dict(member.parameters), args))
     results = [values[i] for i in outputs]
-    if not all(result.kind == "step" and result.full for result in results):
+    if not all(result.kind == "step" and result.full for result in results) or any(d not in C_TYPES for d, _ in key):
         raise Unsupported("an output of another shape")
     lines = [_line(i, step, tracer) for i, step in enumerate(tracer.steps)]
     lines += [f"y{k} = s{result.index};" for k, result in enumerate(results)]
-    return (
-        ", ".join(f"{dtype.name} x{i}" for i, (dtype, _) in enumerate(key) if _TYPES[dtype]),
-        ", ".join(f"{result.dtype.name} y{k}" for k, result in enumerate(results)),
-        "\n".join(lines),
-    )
+    return [result.dtype for result in results], "\n".join(lines)
 
 
 def _line(index: int, step: Step, tracer: Tracer) -> str:
@@ -111,12 +103,12 @@ def _line(index: int, step: Step, tracer: Tracer) -> str:
         name = "absolute of integers"
     if (name in _OF_FLOATS and kinds != {"f"}) or (name in _NOT_OF_BOOLS and "b" in kinds):
         raise Unsupported(f"{name} of {kinds}")
-    kind = _TYPES[step.out.dtype]
+    kind = C_TYPES[step.out.dtype]
     return f"const {kind} s{index} = {_FORMS[name].format(*(_operand(a, tracer) for a in step.args), t=kind)};"
 
 
 def _operand(operand: Operand, tracer: Tracer) -> str:
     if operand.kind == "const":
         value = tracer.consts[operand.index]
-        return f"({_TYPES[value.dtype]})({int(value) if value.dtype == BOOL else value.item()!r})"
+        return f"({C_TYPES[value.dtype]})({int(value) if value.dtype == BOOL else value.item()!r})"
     return f"{'x' if operand.kind == 'input' else 's'}{operand.index}"

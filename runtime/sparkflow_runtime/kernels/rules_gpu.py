@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels import rules
+from sparkflow_runtime.kernels.elementwise_gpu import C_TYPES, Elementwise
 
-_TYPES = {np.dtype("f4"): "float", np.dtype("f8"): "double"}
+_FLOATS = (np.dtype("f4"), np.dtype("f8"))
 
 
 def apply_rule(
@@ -21,25 +22,24 @@ def apply_rule(
 ) -> bool:
     """Change var and slots by a gradient of their shape. False, and nothing done, where their types have no kernel."""
     dtype = grad.dtype
-    given = [*held, grad, *(xp.asarray(s) for s in scalars)]
-    if dtype not in _TYPES or any(x.dtype != dtype for x in given):
+    given = [*held, grad, *(s if type(s) is type(grad) else xp.asarray(s) for s in scalars)]
+    if dtype not in _FLOATS or any(x.dtype != dtype for x in given):
         return False
     flags = tuple(sorted((name, value) for name, value in attrs.items() if isinstance(value, bool)))
-    kernel = _compile(xp.ElementwiseKernel, rule, flags, dtype, len(held), len(scalars))
-    kernel(*given, *held)
+    _compile(xp, rule, flags, dtype, len(held), len(scalars))(given, held)
     return True
 
 
 @lru_cache(maxsize=256)
-def _compile(make: Any, rule: str, flags: tuple[tuple[str, bool], ...], dtype: Any, refs: int, scalars: int) -> Any:
-    lines = _Lines(_TYPES[dtype])
+def _compile(
+    xp: Any, rule: str, flags: tuple[tuple[str, bool], ...], dtype: np.dtype[Any], refs: int, scalars: int
+) -> Elementwise:
+    lines = _Lines(C_TYPES[dtype])
     held = [_Held(lines, f"x{i}") for i in range(refs)]
     grad, *factors = [_Value(lines, f"x{refs + i}") for i in range(1 + scalars)]
     getattr(rules, rule)(_Functions(lines), dict(flags), held, grad, *factors)
-    inputs = ", ".join(f"{dtype.name} x{i}" for i in range(refs + 1 + scalars))
-    outputs = ", ".join(f"{dtype.name} y{i}" for i in range(refs))
     text = [*lines.written, *(f"y{i} = {one.name};" for i, one in enumerate(held))]
-    return make(inputs, outputs, "\n".join(text), f"sparkflow_{rule}")
+    return Elementwise(xp, [dtype] * (refs + 1 + scalars), [dtype] * refs, "\n".join(text), f"sparkflow_{rule}")
 
 
 class _Lines:

@@ -95,6 +95,33 @@ def test_what_has_no_kernel(cupy: Any) -> None:
 
 def test_an_infinite_constant_is_written_as_c_has_it() -> None:
     for op, alpha in (("LeakyRelu", 0.25), ("LeakyRelu", 0.0)):
-        _, _, text = source_of([Member(op, ((False, 0),), (("alpha", alpha),))], [0], ((np.dtype("f4"), True),))
+        _, text = source_of([Member(op, ((False, 0),), (("alpha", alpha),))], [0], ((np.dtype("f4"), True),))
         assert "inf" not in text
         assert "nan" not in text
+
+
+def test_large_arrays(cupy: Any) -> None:
+    """Four elements at a time on a GPU: a tail is left, a row and a number stand beside them."""
+    rng = np.random.default_rng(0)
+    for shape, width in (((1000, 300), 300), ((1 << 19,), 1), ((1 << 18, 1), 1), ((300_007,), 1)):
+        x = rng.standard_normal(shape).astype("f")
+        row, one = rng.standard_normal(width).astype("f"), np.float32(0.5)
+        given = [cupy.asarray(a) for a in (x, row, one)]
+        found = GpuMachine(cupy, CHAIN, [1, 2, 3]).run(given)
+        assert found is not None
+        tanh = np.tanh(x * row)
+        for a, b in zip(found, (tanh, tanh + one), strict=False):
+            alike(a, b)
+        assert found[2].dtype == bool
+    part = cupy.asarray(rng.standard_normal(1 << 19).astype("f"))[1:]  # which begins between two fours
+    (alone,) = GpuMachine(cupy, [Member("Square", ((False, 0),))], [0]).run([part]) or [None]
+    alike(alone, np.square(part.get()))
+
+
+def test_into_memory_that_is_there(cupy: Any) -> None:
+    x, row = np.linspace(-1, 1, 1 << 18, dtype="f").reshape(-1, 64), np.linspace(0, 1, 64, dtype="f")
+    there = cupy.asarray(x.copy())
+    members = [Member("AddV2", ((False, 0), (False, 1))), Member("Relu", ((True, 0),))]
+    (found,) = GpuMachine(cupy, members, [1]).run([there, cupy.asarray(row)], there) or [None]
+    assert found is there
+    alike(there, np.maximum(x + row, 0))
