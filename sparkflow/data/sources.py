@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import io
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,8 +11,9 @@ from sparkflow.data.dataset import Dataset, Rows
 from sparkflow.data.elements import Spec, begun
 from sparkflow.framework.graph import Tensor
 from sparkflow.python_io import TFRecordOptions, tf_record_iterator
+from sparkflow_runtime.records.files import open_stream
 from sparkflow_runtime.wire import dtypes
-from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
 
 
 class _Files(Dataset):
@@ -36,21 +37,19 @@ class _Files(Dataset):
         super().__init__(Spec(0, (dtypes.string,), ((),)), rows, tensors)
 
 
-def _content(path: str, compression: str) -> Iterator[bytes]:
-    """The file's lines."""
+def _lines(path: str, compression: str) -> Iterator[bytes]:
+    """The file's lines, with their ends. Raises DataLossError where it is damaged or of another compression, and as
+    `open_stream` does."""
+    stream = open_stream(path, "rb", compression)
     try:
-        if compression == "ZLIB":
-            with open(path, "rb") as file:
-                yield from zlib.decompress(file.read()).splitlines(keepends=True)
-            return
-        with gzip.open(path, "rb") if compression == "GZIP" else open(path, "rb") as file:
+        with io.BufferedReader(stream) if compression else stream as file:  # type: ignore[type-var]
             yield from file
-    except FileNotFoundError:
-        raise NotFoundError(f"{path}; No such file or directory") from None
+    except (EOFError, zlib.error) as error:
+        raise DataLossError(f"{path}: {error}. It is damaged, cut short, or no {compression} file") from None
 
 
 class TextLineDataset(_Files):
-    """The lines of text files, without their ends."""
+    """The lines of text files, without their ends; as in TensorFlow, none has a carriage return anywhere."""
 
     def __init__(
         self,
@@ -61,7 +60,11 @@ class TextLineDataset(_Files):
         name: str | None = None,
     ):
         kind = compression_type or ""
-        super().__init__(filenames, lambda path: (line.rstrip(b"\r\n") for line in _content(path, kind)))
+
+        def read(path: str) -> Iterator[bytes]:
+            return (line.removesuffix(b"\n").replace(b"\r", b"") for line in _lines(path, kind))
+
+        super().__init__(filenames, read)
 
 
 class TFRecordDataset(_Files):
@@ -86,7 +89,7 @@ class FixedLengthRecordDataset(_Files):
         compression_type: str | None = None, num_parallel_reads: Any = None, name: str | None = None,
     ):  # fmt: skip
         def read(path: str) -> Iterator[bytes]:
-            data = b"".join(_content(path, compression_type or ""))
+            data = b"".join(_lines(path, compression_type or ""))
             body = data[header_bytes : len(data) - footer_bytes]
             if len(body) % record_bytes:
                 raise InvalidArgumentError(f"{path}: {len(body)} bytes are no multiple of {record_bytes}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,24 @@ def test_files(tmp_path: Path, graph: Any) -> None:
     assert [(int(a), b) for a, b in rows] == [(1, b"x"), (2, b"y")]
     with pytest.raises(tf.errors.NotFoundError, match="nowhere"):
         _all(tf.data.TextLineDataset(str(tmp_path / "nowhere")))
+
+
+@pytest.mark.parametrize("kind", ["", "GZIP", "ZLIB"])
+def test_text_files_in_every_compression(tmp_path: Path, graph: Any, kind: str) -> None:
+    """Only a line feed ends a line; what is damaged is named."""
+    path, text = tmp_path / "t", b"a\rb\r\n\r\r\n\xc2\x85c\x0bd\n\ne"
+    whole = {"": lambda b: b, "GZIP": gzip.compress, "ZLIB": zlib.compress}[kind](text)
+    path.write_bytes(whole)
+    assert _all(tf.data.TextLineDataset(str(path), kind)) == [b"ab", b"", b"\xc2\x85c\x0bd", b"", b"e"]
+    assert _all(tf.data.FixedLengthRecordDataset(str(path), len(text), compression_type=kind)) == [text]
+    for bad in (whole[:-6], b"no such thing") if kind else ():
+        path.write_bytes(bad)
+        with pytest.raises(tf.errors.DataLossError, match=f"{path}: .* or no {kind} file"):
+            _all(tf.data.TextLineDataset(str(path), kind))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{tmp_path} is a directory"):
+        _all(tf.data.TextLineDataset(str(tmp_path), kind))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="compression: expected one of"):
+        _all(tf.data.TextLineDataset(str(path), "BZIP2"))
 
 
 def test_refusals(graph: Any) -> None:
