@@ -24,8 +24,8 @@ from sparkflow_runtime.remote_task import RemoteTask
 from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.runners import Runners
 from sparkflow_runtime.threads import inter_op, limit, share, switch_often
-from sparkflow_runtime.transport.base import Channel, listen
-from sparkflow_runtime.transport.base import Options as TransportOptions
+from sparkflow_runtime.transport import Channel, forks, listen
+from sparkflow_runtime.transport import Options as TransportOptions
 from sparkflow_runtime.transport.peers import traffic
 from sparkflow_runtime.wire import sessions
 from sparkflow_runtime.wire.bundles import Bundle, copies, decode_table, encode_table, tensors_of
@@ -74,7 +74,8 @@ _servers: dict[str, Server] = {}
 
 def server_at(target: str) -> Server | None:
     """The server of this process at that target, if it has one. Raises InvalidArgumentError where it is no target."""
-    return _servers.get(address_of(target))
+    found = _servers.get(address_of(target))
+    return None if found is None or found._stopping else found
 
 
 def credentials(address: str) -> tuple[bytes | None, TransportOptions]:
@@ -131,7 +132,7 @@ class Server:
         self.process = secrets.token_hex(8)  # tells it from another one of its name, before or after it
         self._masters = Masters(self.name)
         self.untold: dict[str, list[str]] = {}  # task -> sessions of this server that ended when there was no channel
-        self._stopping, self._stopped = False, Event()
+        self._stopping, self._stopped = "", Event()  # why no task is dialled any more
         given = (self, secret, self.name, self._options, False)
         self._listener = listen(f"tcp://{address}", *given)
         self.address = self._listener.url.removeprefix("tcp://")
@@ -139,8 +140,9 @@ class Server:
         self.target = f"{SCHEMES[0]}://{self.address}"
         self._clients = Clients(self)
         _servers[self.address] = self
-        for listener in (self._listener, self._near):  # peers may have dialled for a while, and ask at once
-            listener.start()
+        forks.own(self)
+        self._listener.start()  # peers may have dialled for a while, and ask at once
+        self._near.start()
 
     def join_cluster(self, cluster: ClusterSpec) -> None:
         self._cluster = cluster
@@ -179,13 +181,16 @@ class Server:
         self._listener.close()
         self._near.close()
         with self._lock:
-            self._stopping = True
+            self._stopping = "the server stopped"
             channels = list(self._dialled)
         for channel in channels:
             channel.close("the server stopped")
         self._clients.close()
         self.worker.stop(UnavailableError(f"{self.name}: the server stopped"))
         self._stopped.set()
+
+    def leave(self) -> None:
+        self._stopping = "the server is that of the process that this one was forked from"
 
     # ------------------------------------------------------------------ peers
 
@@ -224,7 +229,7 @@ class Server:
             if (found := self.open_channel(task)) is not None:
                 return found
             if self._stopping:
-                raise CancelledError(f"{self.name}: the server stopped")
+                raise CancelledError(f"{self.name}: {self._stopping}")
             fresh = self._dial(address, patience_s)
             if fresh.peer != task:
                 fresh.close("another task answers at this address")
@@ -357,10 +362,9 @@ class Server:
 
     def _run(self, channel: Channel, meta: bytes, tensors: list[Any], reply: Any) -> None:
         handle, step_id = RUN_META.unpack_from(meta)
-        if self.worker.holds(handle):
-            self._answer_over(channel)
-        else:
+        if not self.worker.holds(handle):
             self._masters.check(channel)
+        self._answer_over(channel)
         feeds, bundles = decode_table(meta[RUN_META.size :], tensors)
         parting: list[Bundle] = []  # they go with the reply
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import socket
 import threading
 import time
@@ -362,3 +363,30 @@ def test_nobody_is_heard_before_the_server_is_whole(monkeypatch: pytest.MonkeyPa
         channel.close()
     finally:
         server.stop()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_fork_is_a_client_of_its_parents_server_and_no_second_one(cluster: Any) -> None:
+    servers = cluster(ps=1, worker=1)
+    with tf.Graph().as_default() as graph:
+        with tf.device("/job:ps/task:0"):
+            held = tf.get_variable("held", [], initializer=tf.ones_initializer())
+        session = tf.Session(servers["worker0"].target)
+        session.run(held.initializer)
+
+    def forked(told: Any) -> None:
+        try:
+            session.run(held)
+        except tf.errors.CancelledError as error:
+            told.send(error.message)
+        with graph.as_default(), tf.Session(servers["worker0"].target) as own:
+            told.send(own.run(held.assign_add(1.0)))
+
+    fork = multiprocessing.get_context("fork")
+    there, here = fork.Pipe(False)
+    child = fork.Process(target=forked, args=(here,))
+    child.start()
+    assert there.poll(10) and "the process that this one was forked from" in there.recv()
+    assert there.poll(10) and there.recv() == 2
+    child.join()
+    assert session.run(held) == 2

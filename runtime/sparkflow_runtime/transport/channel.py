@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.transport import keepalive, peers, shared, taking_turns
+from sparkflow_runtime.transport import forks, keepalive, peers, shared, taking_turns
+from sparkflow_runtime.transport.addresses import Named
 from sparkflow_runtime.transport.base import Channel, Done, Handler, Options
 from sparkflow_runtime.transport.calls import Reply, Waiter, error_meta, read_error
 from sparkflow_runtime.transport.handshake import Peer
@@ -59,6 +60,7 @@ class SocketChannel(Channel):
     def start(self) -> None:
         keepalive.MONITOR.watch(self)
         peers.begin(self)
+        forks.own(self)
         self._reader.start()
 
     # ---- sending
@@ -301,6 +303,12 @@ class SocketChannel(Channel):
             if tell_peer:
                 self._sender.farewell(b"".join(frames.encode(frames.GOODBYE, 0, 0, goodbye)))
             self._sock.shutdown(socket.SHUT_RDWR)
+
+    def leave(self) -> None:
+        self._reason = "the connection is that of the process that this one was forked from"
+        self._error = UnavailableError(f"{self}: {self._reason}")
+        if not isinstance(self._sock, Named):
+            self._sock.close()
 
     def _fail_pending(self) -> None:
         for call_id, (method, _) in self._pending.copy().items():

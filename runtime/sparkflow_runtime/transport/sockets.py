@@ -12,7 +12,7 @@ import time
 import weakref
 from typing import Any
 
-from sparkflow_runtime.transport import addresses, handshake
+from sparkflow_runtime.transport import addresses, forks, handshake
 from sparkflow_runtime.transport.base import Channel, Handler, Listener, Options, register_scheme
 from sparkflow_runtime.transport.channel import SocketChannel
 from sparkflow_runtime.wire.errors import (
@@ -72,8 +72,16 @@ class SocketListener(Listener):
         self._closed = threading.Event()
         self._channels: weakref.WeakSet[SocketChannel] = weakref.WeakSet()
 
+        forks.own(self)
+
     def start(self) -> None:
         threading.Thread(target=self._run, name=f"sparkflow-accept {self.url}", daemon=True).start()
+
+    def leave(self) -> None:
+        self._guard, self._closed = threading.Lock(), threading.Event()
+        self._closed.set()
+        if not isinstance(self._sock, addresses.Named):
+            self._sock.close()
 
     def channels(self) -> list[Channel]:
         with self._guard:
