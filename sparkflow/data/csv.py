@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import glob
+import io
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparkflow.data.dataset import Dataset, Row
 from sparkflow.data.elements import Spec
+from sparkflow.data.sources import opened
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -35,9 +38,8 @@ def make_csv_dataset(
     files = sorted({path for pattern in patterns for path in glob.glob(pattern)})
     if not files:
         raise InvalidArgumentError(f"make_csv_dataset: no files matched {file_pattern}")
-    how: dict[str, Any] = {"delimiter": field_delim}
-    how.update({} if use_quote_delim else {"quoting": csv.QUOTE_NONE})
-    names = list(column_names) if column_names is not None else _first_line(files[0], how)
+    form = _Form(field_delim, use_quote_delim, compression_type or "")
+    names = list(column_names) if column_names is not None else _first_line(files[0], form)
     chosen = [names.index(c) if isinstance(c, str) else int(c) for c in select_columns or range(len(names))]
     picked = [names[i] for i in chosen]
     if label_name is not None and label_name not in picked:
@@ -45,14 +47,10 @@ def make_csv_dataset(
 
     def lines() -> Iterator[list[str]]:
         for path in files:
-            with open(path, newline="") as file:
-                reader = csv.reader(file, **how)
-                if header:
-                    next(reader, None)
-                for line in filter(None, reader):
-                    if len(line) != len(names):
-                        raise InvalidArgumentError(f"{path}: expected {len(names)} fields, got {len(line)}: {line}")
-                    yield [line[i] for i in chosen]
+            for line in filter(None, islice(form.records(path), int(header), None)):
+                if len(line) != len(names):
+                    raise InvalidArgumentError(f"{path}: expected {len(names)} fields, got {len(line)}: {line}")
+                yield [line[i] for i in chosen]
 
     if column_defaults is None:
         kinds = [_inferred(lines(), i, na_value, num_rows_for_inference) for i in range(len(chosen))]
@@ -74,9 +72,28 @@ def make_csv_dataset(
     return batches.map(lambda found: ({k: v for k, v in found.items() if k != label_name}, found[label_name]))
 
 
-def _first_line(path: str, how: dict[str, Any]) -> list[str]:
-    with open(path, newline="") as file:
-        names = next(csv.reader(file, **how), [])
+class _Form(NamedTuple):
+    """How files are written."""
+
+    delimiter: str
+    quotes: bool
+    compression: str
+
+    def records(self, path: str) -> Iterator[list[str]]:
+        """Bytes that are no UTF-8 come as surrogates. Raises InvalidArgumentError on what is no CSV, by file and line,
+        and as `opened` does."""
+        with opened(path, self.compression) as file:
+            text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")
+            how: dict[str, Any] = {} if self.quotes else {"quoting": csv.QUOTE_NONE}
+            reader = csv.reader(text, delimiter=self.delimiter, **how)
+            try:
+                yield from reader
+            except csv.Error as error:
+                raise InvalidArgumentError(f"{path}: line {reader.line_num}: {error}") from None
+
+
+def _first_line(path: str, form: _Form) -> list[str]:
+    names = next(form.records(path), [])
     if len(set(names)) != len(names):
         raise ValueError(f"{path}: cannot have duplicate column names: {names}")
     return names
@@ -114,7 +131,7 @@ def _value(text: str, name: str, na_value: str, kind: dtypes.DType, default: Any
             raise InvalidArgumentError(f"Field {name!r} is required but missing in a record")
         text = default
     if kind is dtypes.string:
-        return text.encode() if isinstance(text, str) else text
+        return text.encode(errors="surrogateescape") if isinstance(text, str) else text
     parse: Callable[[Any], Any] = kind.np.type
     try:
         return parse(text)

@@ -30,7 +30,7 @@ from sparkflow.data.grouping import (
 from sparkflow.data.optional import Optional, get_next_as_optional
 from sparkflow.data.reducing import Reducer, group_by_reducer
 from sparkflow.data.resampling import RandomDataset, rejection_resample
-from sparkflow.data.sources import TextLineDataset, TFRecordDataset
+from sparkflow.data.sources import CsvRecords, TFRecordDataset
 from sparkflow.data.sparse_batches import dense_to_sparse_batch
 from sparkflow.framework import nest
 from sparkflow.framework.apply import constant
@@ -101,7 +101,8 @@ def CsvDataset(
     header: bool = False, field_delim: str = ",", use_quote_delim: bool = True, na_value: str = "",
     select_cols: Sequence[int] | None = None,
 ) -> Dataset:  # fmt: skip
-    """The fields of the lines of CSV files. record_defaults: a default value, or a type where a field must be there."""
+    """The fields of the records of CSV files. record_defaults: a default value, or a type where a field must be there.
+    header: whether each file begins with a record of names."""
 
     def default(given: Any) -> Any:
         if isinstance(given, DType):
@@ -112,8 +113,7 @@ def CsvDataset(
         defaults = [default(d) for d in record_defaults]
         return tuple(decode_csv(line, defaults, field_delim, use_quote_delim, None, na_value, select_cols))
 
-    lines: Dataset = TextLineDataset(filenames, compression_type)
-    return (lines.skip(1) if header else lines).map(fields)
+    return CsvRecords(filenames, compression_type, header, use_quote_delim).map(fields)
 
 
 def shuffle_and_repeat(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, BinaryIO
 
 from sparkflow.data.dataset import Dataset, Rows
 from sparkflow.data.elements import Spec, begun
@@ -37,15 +39,22 @@ class _Files(Dataset):
         super().__init__(Spec(0, (dtypes.string,), ((),)), rows, tensors)
 
 
-def _lines(path: str, compression: str) -> Iterator[bytes]:
-    """The file's lines, with their ends. Raises DataLossError where it is damaged or of another compression, and as
-    `open_stream` does."""
+@contextmanager
+def opened(path: str, compression: str) -> Iterator[BinaryIO]:
+    """What is in the file. Raises DataLossError where it is damaged or of another compression, and as `open_stream`
+    does."""
     stream = open_stream(path, "rb", compression)
     try:
-        with io.BufferedReader(stream) if compression else stream as file:  # type: ignore[type-var]
-            yield from file
+        with io.BufferedReader(stream) if isinstance(stream, io.RawIOBase) else stream as file:
+            yield file
     except (EOFError, zlib.error) as error:
         raise DataLossError(f"{path}: {error}. It is damaged, cut short, or no {compression} file") from None
+
+
+def _lines(path: str, compression: str) -> Iterator[bytes]:
+    """With their ends."""
+    with opened(path, compression) as file:
+        yield from file
 
 
 class TextLineDataset(_Files):
@@ -65,6 +74,38 @@ class TextLineDataset(_Files):
             return (line.removesuffix(b"\n").replace(b"\r", b"") for line in _lines(path, kind))
 
         super().__init__(filenames, read)
+
+
+class CsvRecords(_Files):
+    """The records of CSV files, each as its text. header: without the first one of each file."""
+
+    def __init__(self, filenames: Any, compression_type: str | None, header: bool, use_quote_delim: bool):
+        def read(path: str) -> Iterator[bytes]:
+            lines = _lines(path, compression_type or "")
+            return islice(_records(lines) if use_quote_delim else map(_without_end, lines), int(header), None)
+
+        super().__init__(filenames, read)
+
+
+def _records(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines, but for one that ends between quotes, which goes on in the next."""
+    held: list[bytes] = []
+    for line in lines:
+        if line.count(b'"') & 1:
+            held.append(line)
+            if len(held) > 1:
+                yield _without_end(b"".join(held))
+                held.clear()
+        elif held:
+            held.append(line)
+        else:
+            yield _without_end(line)
+    if held:
+        yield _without_end(b"".join(held))
+
+
+def _without_end(line: bytes) -> bytes:
+    return line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 class TFRecordDataset(_Files):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,31 @@ def test_features_of_record_files(graph: Any, tmp_path: Path) -> None:
     rows = X.make_batched_features_dataset(str(tmp_path / "r"), 2, features, label_key="y", num_epochs=1, shuffle=False)
     found = values(rows)
     assert [x["x"].tolist() for x, _ in found] == [[0, 1], [2]] and [y.tolist() for _, y in found] == [[0, 10], [20]]
+
+
+@pytest.mark.parametrize("kind", ["", "GZIP"])
+def test_csv_files_with_lines_in_their_fields(graph: Any, tmp_path: Path, kind: str) -> None:
+    """A record goes on while a quote is open; every file has names of its own."""
+    files = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    for path, text in zip(files, (b'n,t\n1,"a\r\n""b"",\n"\r\n2,c\r\n', b'"n",t\n3,"\xff"')):
+        Path(path).write_bytes(gzip.compress(text) if kind else text)
+    texts = [b'a\r\n"b",\n', b"c", b"\xff"]
+    rows = values(X.CsvDataset(files, [tf.int32, tf.string], kind, header=True))
+    assert [int(n) for n, _ in rows] == [1, 2, 3] and [t for _, t in rows] == texts
+    named = X.make_csv_dataset(files, 3, num_epochs=1, shuffle=False, compression_type=kind)
+    (batch,) = values(named)
+    assert batch["n"].tolist() == [1, 2, 3] and batch["t"].tolist() == texts
+    plain = values(X.CsvDataset(files[:1], [tf.string], kind, use_quote_delim=False, select_cols=[0]))
+    assert plain == [(b"n",), (b"1",), (b'""b""',), (b'"',), (b"2",)]
+
+
+def test_csv_files_that_are_none(graph: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a\n" + "x" * 200_000)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{path}: line 2: field larger than field limit"):
+        X.make_csv_dataset(str(path), 1)
+    with pytest.raises(tf.errors.DataLossError, match=f"{path}: .*or no GZIP file"):
+        X.make_csv_dataset(str(path), 1, compression_type="GZIP")
+    path.write_text('1,"open\n2,b\n')
+    with pytest.raises(tf.errors.InvalidArgumentError, match="DecodeCSV: "):
+        values(X.CsvDataset(str(path), [tf.int32, tf.string]))
