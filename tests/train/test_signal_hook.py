@@ -4,9 +4,26 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import sparkflow as tf
+
+WAITS_WITHOUT_END = """
+import sys
+import threading
+import sparkflow as tf
+
+count = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+never = tf.FIFOQueue(1, tf.int32).dequeue()
+hook = tf.train.CheckpointOnSignalHook(sys.argv[1], patience_s=0.1, scaffold=(scaffold := tf.train.Scaffold()))
+with tf.train.SingularMonitoredSession([hook], scaffold) as session:
+    session.run(count)
+    print("waits", flush=True)
+    session.run(never)
+"""
 
 
 def test_a_signal_saves_and_another_ends(tmp_path: Path, graph: tf.Graph) -> None:
@@ -27,3 +44,20 @@ def test_a_signal_saves_and_another_ends(tmp_path: Path, graph: tf.Graph) -> Non
         assert session.should_stop()
     assert tf.train.load_variable(str(tmp_path), "global_step") == 4
     assert {s: signal.getsignal(s) for s in before} == before
+    for thread in threading.enumerate():
+        if thread.name == "sparkflow-save-on-signal":
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+def test_a_step_that_does_not_end_keeps_nobody_from_saving(tmp_path: Path) -> None:
+    """As a synchronous chief's, when a scheduler ends all workers at once."""
+    command = [sys.executable, "-c", WAITS_WITHOUT_END, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "waits\n"
+            process.terminate()
+            assert process.wait(20) == -signal.SIGTERM
+        finally:
+            process.kill()
+    assert tf.train.load_variable(str(tmp_path), "global_step") == 1
