@@ -25,6 +25,14 @@ class ndarray:
         self._there = there
 
     @property
+    def base(self) -> Any:
+        return None
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"shape": self.shape}
+
+    @property
     def data(self) -> Any:
         """Where no kernel of several elements a thread takes it: those are compiled, and have no stand-in."""
         return SimpleNamespace(ptr=1)

@@ -296,6 +296,41 @@ def test_numbers_out_of_a_gpu_are_checked(gpu: None) -> None:
                 session.run(asserted, {x: [-1, 1]})
 
 
+def test_a_queue_read_in_a_branch(gpu: None) -> None:
+    """What goes through the branch's Switch is no array."""
+    with tf.Graph().as_default():
+        queue = tf.FIFOQueue(4, [tf.float32], [[]])
+        chosen = tf.placeholder(tf.bool, [])
+        with tf.device("/gpu:0"):
+            read = tf.cond(chosen, queue.dequeue, lambda: tf.square(tf.constant(5.0))) * 2
+        filled = queue.enqueue_many([[1.0, 2.0]])
+        with tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as session:
+            session.run(filled)
+            assert [session.run(read, {chosen: c}) for c in (True, False, True)] == [2, 50, 4]
+
+
+def test_a_fetch_without_a_value_goes_by_its_own_name(gpu: None) -> None:
+    with tf.Graph().as_default(), tf.device("/gpu:0"):
+        chosen, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [])
+        with tf.Session() as session:
+            _, taken = tf.raw_ops.Switch(data=x, pred=chosen)
+            squared = tf.square(taken, name="squared")
+            with pytest.raises(tf.errors.InvalidArgumentError, match=r"Fetch 'squared:0' does not have a value"):
+                session.run(squared, {chosen: False, x: 1.0})
+
+
+def test_a_traced_step(gpu: None) -> None:
+    with tf.Graph().as_default(), tf.device("/gpu:0"):
+        squared = tf.square(tf.placeholder_with_default(tf.ones([1024]), [None]), name="squared")
+        metadata = tf.RunMetadata()
+        with tf.Session() as session:
+            session.run(squared, None, tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), metadata)
+    spans = {n.node_name: (d.device, n) for d in metadata.step_stats.dev_stats for n in d.node_stats}
+    device, span = spans["squared"]
+    assert device.endswith("GPU:0")
+    assert span.output[0].tensor_description.allocation_description.allocated_bytes == 4096
+
+
 # ---------------------------------------------------------------------- in a cluster
 
 

@@ -30,7 +30,7 @@ _TYPES = _types_named(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128"
 )
 _FLOATS, _HANDLES = _types_named("float16 float32 float64"), _types_named("resource variant")
-_INT32 = as_dtype("int32").as_datatype_enum
+_INT32, _BOOL = (as_dtype(name).as_datatype_enum for name in ("int32", "bool"))
 
 
 def _words(text: str) -> frozenset[str]:
@@ -56,7 +56,7 @@ _LEFT_TO_HOST = _words(  # what they compute is small, or has no form for a GPU
     "_SwapOut _SwapAhead _SwapIn _ToHost"
 )
 _SHAPES_ONLY = _words("Shape ShapeN Size Rank")  # read nothing of their input
-_COUNTS = _HANDED_ON | _words(  # of int32, they are counters, shapes and their like
+_COUNTS = _HANDED_ON | _words(  # of int32, they are counters, shapes and their like; what is handed on, of bool too
     "Add AddV2 AddN Sub Mul FloorDiv FloorMod TruncateDiv TruncateMod Maximum Minimum Neg Abs Sign Square Equal "
     "NotEqual Less LessEqual Greater GreaterEqual Select SelectV2 Sum Prod Max Min Cast Reshape ExpandDims Squeeze "
     "Slice StridedSlice Pack Unpack Concat ConcatV2 Split SplitV Tile Fill Transpose Gather GatherV2 ZerosLike "
@@ -149,9 +149,16 @@ def computes(node: NodeDef) -> bool:
     if node.op in registry.VARIABLES or row.refs:
         kept = node.attr["dtype" if node.op in registry.VARIABLES else "T"].type
         return not kept or kept in _FLOATS  # a counter is asked for by the host
-    if node.op in _HANDED_ON and _computed_type(node) in _HANDLES:
+    if hands_on_handle(node):
         return True
-    return _types(node) <= _TYPES and not (node.op in _COUNTS and _computed_type(node) == _INT32)
+    kind = _computed_type(node)
+    left = node.op in _COUNTS and (kind == _INT32 or (kind == _BOOL and node.op in _HANDED_ON))
+    return _types(node) <= _TYPES and not left
+
+
+def hands_on_handle(node: NodeDef) -> bool:
+    """Whether what passes through a node is no array, but says which queue or TensorArray is meant."""
+    return node.op in _HANDED_ON and _computed_type(node) in _HANDLES
 
 
 def _may_keep_state(op: str) -> bool:
@@ -186,7 +193,7 @@ def host_inputs(node: NodeDef, inputs: int) -> frozenset[int]:
 def as_they_are(node: NodeDef, inputs: int) -> frozenset[int]:
     """Positions of inputs that may lie in any memory: variables, where the op says which are some, and what nobody
     reads."""
-    if node.op in _SHAPES_ONLY or (node.op in _HANDED_ON and _computed_type(node) in _HANDLES):
+    if node.op in _SHAPES_ONLY or hands_on_handle(node):
         return frozenset(range(inputs))
     if node.op == "Assert":
         return frozenset(range(1, inputs))
@@ -196,9 +203,9 @@ def as_they_are(node: NodeDef, inputs: int) -> frozenset[int]:
     return found if flow is None else found | {flow}
 
 
-def gives_host(op: str, port: int) -> bool:
+def gives_host(node: NodeDef, port: int) -> bool:
     """Whether a kernel on a GPU has that output on the host."""
-    return op in _GIVE_HOST or (op in ("Merge", "RefMerge") and port == 1)
+    return node.op in _GIVE_HOST or hands_on_handle(node) or (node.op in ("Merge", "RefMerge") and port == 1)
 
 
 # ---------------------------------------------------------------------- from one memory to the other

@@ -285,6 +285,7 @@ class Master:
             placement.settle(pruned, self._nodes)
             placed = self._placed(pruned, (feeds, fetches, targets), placement, report=report)
             placed = self._optimizer.optimize_placed(placed, feeds, fetches, targets, report=report)
+            placed, _ = across_memories(placed, feeds, fetches)
             report.of_result(placed)
             report.plan_memory(placed, feeds, fetches, self.costs, unknown)
             return report

@@ -46,7 +46,7 @@ class _Copies:
     def memory_of(self, name: str, port: int) -> str:
         """A GPU's device name, or _HOST."""
         node = self.nodes.get(name)
-        if node is None or f"{name}:{port}" in self.fed or on_cpu(node.device) or memories.gives_host(node.op, port):
+        if node is None or f"{name}:{port}" in self.fed or on_cpu(node.device) or memories.gives_host(node, port):
             return _HOST
         return node.device
 

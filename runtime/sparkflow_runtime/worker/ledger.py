@@ -25,11 +25,16 @@ class Memory(NamedTuple):
     in_use_bytes: int = 0
 
 
-def owner(array: np.ndarray) -> np.ndarray:
+def owner(array: Any) -> Any:
     """The array whose memory this one is a view of, or itself."""
-    while isinstance(array.base, np.ndarray):
+    while type(array.base) is type(array):
         array = array.base
     return array
+
+
+def is_array(value: Any) -> bool:
+    """numpy's, or a GPU's."""
+    return type(value) is np.ndarray or hasattr(value, "__cuda_array_interface__")
 
 
 class Ledger:
@@ -43,7 +48,7 @@ class Ledger:
     def before(self, inputs: Iterable[Any]) -> int:
         """Inputs that no kernel of the step has put out lie outside. Returns what `after` wants back."""
         for value in inputs:
-            if type(value) is np.ndarray:
+            if is_array(value):
                 self._keep(owner(value), 0)
         if not tracemalloc.is_tracing():
             return -1
@@ -55,11 +60,11 @@ class Ledger:
         peak = tracemalloc.get_traced_memory()[1] - traced_bytes if traced_bytes >= 0 else 0
         new = []
         for value in outputs:
-            held = owner(value) if type(value) is np.ndarray else None
+            held = owner(value) if is_array(value) else None
             new.append(self._keep(held, held.nbytes) if held is not None else 0)
         return Memory(tuple(new), max(0, peak - sum(new)), self._total())
 
-    def _keep(self, array: np.ndarray, num_bytes: int) -> int:
+    def _keep(self, array: Any, num_bytes: int) -> int:
         """The bytes counted: none of an array that is known."""
         key, known, entries = id(array), self._known, self._entries
         if key in known:

@@ -18,7 +18,7 @@ from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.edges import data_inputs
 from sparkflow_runtime.wire.protos import NodeDef, StepStats
-from sparkflow_runtime.worker.ledger import Ledger, Memory
+from sparkflow_runtime.worker.ledger import Ledger, Memory, is_array
 
 Bind = Callable[[NodeDef, Kernel, dict[str, Any]], Callable[..., Any]]
 _ALLOCATOR = "cpu"  # TensorFlow's name of the allocator of host memory
@@ -119,7 +119,7 @@ class Recorder:
 def _describe(value: Any) -> tuple[str, tuple[int, ...], int]:
     if type(value) is Variable and value.initialized:
         value = value.read()
-    if isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, np.generic) or is_array(value):
         return value.dtype.name, value.shape, value.nbytes
     return "", (), 0  # a variable, a queue
 

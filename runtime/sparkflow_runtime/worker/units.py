@@ -235,8 +235,12 @@ class Plan:
 
     def _dead_fetch(self, index: int) -> InvalidArgumentError:
         name = self.names[index]
+        node = self.nodes.get(parse(name)[0])
+        if node is not None and node.op == "_ToHost":  # of what was asked for, on a GPU
+            name = node.input[0]
+            node = self.nodes.get(parse(name)[0])
         return InvalidArgumentError(
-            self.nodes.get(parse(name)[0]),
+            node,
             None,
             f"Fetch {name!r} does not have a value: it is in a branch that was not taken. Fetch what merges the "
             "branches",
