@@ -15,6 +15,7 @@ from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.sparse_tensor import SparseTensor, rank_of
 from sparkflow.ops import array, array_slice, data_flow, files, math, state
+from sparkflow.ops.control_flow import Assert
 from sparkflow.ops.random import random_shuffle
 from sparkflow.ops.sparse_serialized import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
 from sparkflow.ops.variables import Variable
@@ -79,11 +80,15 @@ def string_input_producer(
     string_tensor: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None,
     capacity: int = 32, shared_name: str | None = None, name: str | None = None, cancel_op: Any = None,
 ) -> Any:  # fmt: skip
-    """A queue of strings, such as file names. Raises ValueError on an empty list."""
+    """A queue of strings, such as file names. Raises ValueError on an empty list; a tensor that is empty when it runs,
+    of which no row would ever come, ends the queue with InvalidArgumentError."""
+    none = "string_input_producer requires a non-null input tensor"
     if not isinstance(string_tensor, (Tensor, Variable)) and not list(string_tensor):
-        raise ValueError("string_input_producer requires a non-null input tensor")
+        raise ValueError(none)
     with get_default_graph().name_scope(name or "input_producer") as scope:
         strings = convert_to_tensor(string_tensor, dtype=string)
+        with get_default_graph().control_dependencies([Assert(math.greater(array.size(strings), 0), [none])]):
+            strings = array.identity(strings)
         return input_producer(
             strings, [], num_epochs, shuffle, seed, capacity, shared_name,
             f"fraction_of_{capacity}_full", scope, cancel_op,

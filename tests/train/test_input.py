@@ -83,6 +83,19 @@ def test_files(graph: Any, tmp_path: Any) -> None:
             session.run(tf.read_file(f"{tmp_path}/nowhere.txt"))
 
 
+def test_a_pattern_that_no_file_matches(graph: Any, tmp_path: Any) -> None:
+    """Ends, and says why, instead of looking for the first name for ever."""
+    names = tf.train.string_input_producer(tf.train.match_filenames_once(f"{tmp_path}/*.none"))
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        coord = tf.train.Coordinator()
+        threads = tf.train.start_queue_runners(session, coord)
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(names.dequeue())
+        with pytest.raises(tf.errors.InvalidArgumentError, match="requires a non-null input tensor"):
+            coord.join(threads)
+
+
 def test_two_sources(graph: Any) -> None:
     sources = [[tf.train.range_input_producer(6, num_epochs=1).dequeue()] for _ in range(2)]
     rows = tf.train.batch_join(sources, 3)
