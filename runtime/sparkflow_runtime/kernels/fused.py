@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels import fused_machine, nn_loops, norm_loops, product_sums
-from sparkflow_runtime.kernels.fused_gpu import GpuMachine
 from sparkflow_runtime.kernels.fused_machine import Machine, Member
 from sparkflow_runtime.kernels.fused_steps import PARAMETERS
 from sparkflow_runtime.kernels.parallel import runs, share
@@ -87,6 +87,10 @@ class Body:
             raise
 
 
+def _gpu_machine(xp: Any, members: Sequence[Member], outputs: Sequence[int]) -> Any:
+    return import_module("sparkflow_runtime.kernels.fused_gpu").GpuMachine(xp, members, outputs)
+
+
 def _raw(text: str | bytes) -> bytes:
     """Attributes that happen to be UTF-8 are decoded as text."""
     return text.encode() if isinstance(text, str) else text
@@ -107,7 +111,7 @@ def _fused(node: Node) -> Callable[..., Any]:
     body = Body(node)
     members = [Member.of(n.op, sources, _parameters(n)) for n, sources in zip(body.nodes, body.sources)]
     if node.xp is not np:
-        on_gpu = GpuMachine(node.xp, members, body.outputs)
+        on_gpu = _gpu_machine(node.xp, members, body.outputs)
         return lambda *inputs: on_gpu.run(inputs) or body.run(inputs)
     machine = Machine(members, body.outputs, len(node.inputs))
     fused_machine.prepare()
@@ -127,7 +131,7 @@ class Ending:
         members = [Member("AddV2", ((False, 0), (False, 1)))]
         if activation:
             members.append(Member(activation, ((True, 0),)))
-        self._on_gpu = GpuMachine(xp, members, [len(members) - 1]) if xp is not np else None
+        self._on_gpu = _gpu_machine(xp, members, [len(members) - 1]) if xp is not np else None
         self._ends = nn_loops.limits(activation, np.float32) if activation != "Tanh" else None
         norm_loops.prepare_shifts()
 

@@ -10,6 +10,7 @@ import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib import import_module
 from itertools import pairwise
 from operator import is_, methodcaller
 from threading import Lock
@@ -24,7 +25,6 @@ from sparkflow_runtime.kernels.host import check_indices
 from sparkflow_runtime.kernels.memory import memory, position, positions, rows_ready, stride
 from sparkflow_runtime.kernels.parallel import scratch, share
 from sparkflow_runtime.kernels.row_loops import unsigned
-from sparkflow_runtime.kernels.rules_gpu import apply_rule
 from sparkflow_runtime.kernels.sorting import unique_parts
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.kernels.update_blocks import Blocks
@@ -134,8 +134,10 @@ class Updater:
 
     def dense(self, held: list[Array], grad: Array, scalars: Sequence[Array]) -> None:
         """var and its slots change by a gradient of their shape."""
-        if self._xp is not np and apply_rule(self._xp, self.update.rule, self._attrs, held, grad, scalars):
-            return
+        if self._xp is not np:
+            on_gpu = import_module("sparkflow_runtime.kernels.rules_gpu")
+            if on_gpu.apply_rule(self._xp, self.update.rule, self._attrs, held, grad, scalars):
+                return
         if not self._compiles([held], scalars) or not held[0].size:
             for arrays, part in pieces(self._xp, held, grad):
                 self._rule(self._xp, self._attrs, arrays, part, *scalars)
