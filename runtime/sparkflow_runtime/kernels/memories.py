@@ -7,6 +7,7 @@ stay with the host, as TensorFlow keeps them: a kernel would wait for the GPU to
 
 from __future__ import annotations
 
+import logging
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,6 +21,9 @@ from sparkflow_runtime.kernels.registry import Function, Node, bound
 from sparkflow_runtime.wire.devices import DeviceSpec, on_cpu
 from sparkflow_runtime.wire.dtypes import as_dtype
 from sparkflow_runtime.wire.protos import NodeDef
+
+
+_log = logging.getLogger(__name__)
 
 
 def _types_named(names: str) -> frozenset[int]:
@@ -103,10 +107,11 @@ def count() -> int:
     """How many GPUs cupy reaches from here; 0 where it is not installed."""
     if find_spec("cupy") is None:
         return 0
-    cupy: Any = import_module("cupy")
     try:
+        cupy: Any = import_module("cupy")
         return int(cupy.cuda.runtime.getDeviceCount())
-    except Exception:  # no driver, or no device: cupy's own errors cannot be named without importing it
+    except Exception as error:  # no driver, or no device: cupy's own errors cannot be named without importing it
+        _log.info("cupy is installed and reaches no GPU (`sparkflow doctor` says more): %s", error)
         return 0
 
 
