@@ -175,12 +175,14 @@ def to_json(sidecar: Sidecar) -> str:
     return json.dumps(found, indent=1)
 
 
-def from_json(text: str, path: str) -> Sidecar:
+def from_json(text: str | bytes, path: str) -> Sidecar:
     """Raises InvalidArgumentError where the file says something else."""
     try:
         found = json.loads(text)
         if found["version"] != 1:
             raise ValueError(f"version {found['version']}")
+        if found["recordType"] not in RECORD_TYPES:
+            raise ValueError(f"recordType {found['recordType']}")
         told = found.get("withoutNulls")
         without_nulls = WithoutNulls() if told is None else WithoutNulls(frozenset(told["columns"]), told["files"])
         records = {name: int(count) for name, count in found.get("records", {}).items()}

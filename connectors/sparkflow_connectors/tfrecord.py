@@ -325,7 +325,7 @@ def sidecar_of(folder: str) -> Sidecar | None:
     """The one in that folder; what it says of files is by their paths there."""
     path = Path(folder, SIDECAR)
     try:
-        return from_json(path.read_text(encoding="utf-8"), str(path))
+        return from_json(path.read_bytes(), str(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
 

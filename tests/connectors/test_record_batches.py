@@ -200,7 +200,9 @@ def test_a_sidecar_that_is_none() -> None:
         "",
         "{}",
         '{"version": 2}',
-        '{"version": 1, "fields": [{"name": "a", "type": "int99", "nullable": true}]}',
+        '{"version": 1, "recordType": "Example", "fields": [{"name": "a", "type": "int99", "nullable": true}]}',
+        '{"version": 1, "recordType": "Exampl", "fields": []}',
+        b'{"version": 1, "recordTy\xf0e": "Example", "fields": []}',
     ):
         with pytest.raises(tf.errors.InvalidArgumentError, match="x is no schema that this version can read"):
             from_json(text, "x")
