@@ -17,6 +17,7 @@ from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job, job_of
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.pace import check_rows
+from sparkflow_connectors.plain_types import plain_array, plain_type
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child, DiedError
 from sparkflow_connectors.record_types import EXAMPLE
 from sparkflow_connectors.rows import native, pieces_of, table_of, with_types
@@ -58,7 +59,8 @@ def train(
     check_partitioning(table.schema, partition_by, order_by)
     _check_order(table, order_by)
     check_keys(table, {"partition_by": partition_by, "order_by": order_by})
-    parts = partition(table, job.workers, partition_by, order_by)
+    needed = dict.fromkeys([*columns.read, *(name for name in (partition_by, order_by) if name is not None)])
+    parts = partition(table.select(list(needed)), job.workers, partition_by, order_by)
     return launch.train(LocalEngine(parts), job)
 
 
@@ -79,6 +81,8 @@ def _is_frame(data: Any) -> bool:
 
 def partition(table: pa.Table, workers: int, partition_by: str | None, order_by: str | None) -> list[pa.Table]:
     """One table a worker."""
+    if partition_by is not None or order_by is not None:
+        table = _of_columns_that_are_taken(table)
     if partition_by is None:
         cuts = np.linspace(0, table.num_rows, workers + 1).astype(int)
         parts = [table.slice(a, b - a) for a, b in pairwise(cuts)]
@@ -88,11 +92,22 @@ def partition(table: pa.Table, workers: int, partition_by: str | None, order_by:
     return [part.sort_by(order_by) for part in parts] if order_by else parts
 
 
+def _of_columns_that_are_taken(table: pa.Table) -> pa.Table:
+    """The same rows; views and run ends, of which Arrow picks none out (seen in 26.0.1), in their plain form."""
+    for i, field in enumerate(table.schema):
+        try:
+            pa.nulls(1, field.type).take(pa.array([0]))
+        except pa.ArrowNotImplementedError:
+            chunks = [plain_array(chunk) for chunk in table.column(i).chunks]
+            table = table.set_column(i, field.name, pa.chunked_array(chunks, plain_type(field.type)))
+    return table
+
+
 def _check_order(table: pa.Table, order_by: str | None) -> None:
     """Raises InvalidArgumentError on a column of a type by which Arrow sorts nothing."""
     try:
         if order_by is not None:
-            table.select([order_by]).slice(0, 0).sort_by(order_by)
+            _of_columns_that_are_taken(table.select([order_by]).slice(0, 0)).sort_by(order_by)
     except (pa.ArrowTypeError, pa.ArrowNotImplementedError):
         kind = table.schema.field(order_by).type
         raise InvalidArgumentError(

@@ -71,3 +71,24 @@ def test_partition_by_column_is_the_same_everywhere() -> None:
     assert [p.num_rows for p in partition(TABLE, 3, None, None)] == [3, 3, 4]
     with pytest.raises(InvalidArgumentError, match="partition_by: column 'b' must be an integer, got float"):
         check_partitioning(TABLE.schema, "b", None)
+
+
+@pytest.mark.parametrize("key", [None, "a"])
+def test_rows_of_every_form_of_arrow_are_shared_out(key: str | None) -> None:
+    """Arrow itself picks none out of views and of run ends."""
+    words = [[letter] for letter in "abcdefghij"]
+    forms = {
+        "view": pa.array(list("abcdefghij"), pa.string_view()), "views": pa.array(words, pa.list_(pa.string_view())),
+        "runs": pa.RunEndEncodedArray.from_arrays([4, 10], [1, 2]), "ten": pa.array(np.arange(10, 0, -1)),
+        "pairs": pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(40).reshape(10, 2, 2)),
+    }  # fmt: skip
+    table = TABLE.select(["a"]).append_column("key", TABLE["a"])
+    for name, array in forms.items():
+        table = table.append_column(name, pa.chunked_array([array.slice(0, 3), array.slice(3)]))
+    for order in ("ten", "view"):
+        parts = partition(table, 2, key, order)
+        for rank, part in enumerate(parts):
+            rows = [r for r in range(10) if (r % 2 if key else r // 5) == rank][:: 1 if order == "view" else -1]
+            assert part["a"].to_pylist() == rows and part["views"].to_pylist() == [words[r] for r in rows]
+            assert part["runs"].to_pylist() == [1 if r < 4 else 2 for r in rows]
+            assert part.schema.field("pairs").type == forms["pairs"].type
