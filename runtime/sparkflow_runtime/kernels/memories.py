@@ -22,7 +22,6 @@ from sparkflow_runtime.wire.devices import DeviceSpec, on_cpu
 from sparkflow_runtime.wire.dtypes import as_dtype
 from sparkflow_runtime.wire.protos import NodeDef
 
-
 _log = logging.getLogger(__name__)
 
 
