@@ -59,7 +59,7 @@ ROOMS = {
     "sparkflow.summary.*": SUGAR,
     "sparkflow.compat.*": SUGAR,
     "sparkflow.contrib.*": SUGAR,
-    "sparkflow.data.*": SUGAR,
+    "sparkflow.data.*": Room(may=("sparkflow.*", WIRE, RECORDS)),
     "sparkflow.distributions.*": SUGAR,
     "sparkflow.estimator.*": SUGAR,
     "sparkflow.examples.*": SUGAR,
