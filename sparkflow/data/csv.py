@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -100,11 +100,18 @@ def _first_line(path: str, form: _Form) -> list[str]:
 
 
 def _fits(kind: dtypes.DType, text: str) -> bool:
+    """As TensorFlow infers it, to which NaN and infinity are words."""
     try:
-        value: Any = kind.np.type(text)
+        return bool(_parsed(kind, text) < np.inf)
     except (ValueError, OverflowError):
         return False
-    return kind is not dtypes.float32 or bool(np.isfinite(value))
+
+
+def _parsed(kind: dtypes.DType, text: Any) -> Any:
+    if isinstance(text, str) and "_" in text:  # which Python has in numbers
+        raise ValueError(text)
+    with np.errstate(over="ignore"):
+        return kind.np.type(text)
 
 
 def _inferred(lines: Iterator[list[str]], column: int, na_value: str, most: int | None) -> Any:
@@ -132,8 +139,7 @@ def _value(text: str, name: str, na_value: str, kind: dtypes.DType, default: Any
         text = default
     if kind is dtypes.string:
         return text.encode(errors="surrogateescape") if isinstance(text, str) else text
-    parse: Callable[[Any], Any] = kind.np.type
     try:
-        return parse(text)
+        return _parsed(kind, text)
     except (ValueError, OverflowError):
         raise InvalidArgumentError(f"Field {name!r} is not a valid {kind.name}: {text!r}") from None

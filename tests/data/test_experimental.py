@@ -139,6 +139,18 @@ def test_csv_files_with_lines_in_their_fields(graph: Any, tmp_path: Path, kind: 
     assert plain == [(b"n",), (b"1",), (b'""b""',), (b'"',), (b"2",)]
 
 
+def test_what_csv_columns_are_taken_for(graph: Any, tmp_path: Path) -> None:
+    """As TensorFlow infers it: words of numbers that are none are strings, and too large ones are of the next type."""
+    path = tmp_path / "a.csv"
+    path.write_text("nan,inf,under,large,huge,low\nnan,inf,1_000,3000000000,1e300,-inf\n1,1,1,1,1,1\n")
+    (row,) = values(X.make_csv_dataset(str(path), 2, num_epochs=1, shuffle=False))
+    kinds = {"nan": "O", "inf": "O", "under": "O", "large": "int64", "huge": "float64", "low": "float32"}
+    assert {name: column.dtype for name, column in row.items()} == {n: np.dtype(k) for n, k in kinds.items()}
+    typed = X.make_csv_dataset(str(path), 2, select_columns=["under"], column_defaults=[tf.int32], num_epochs=1)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'under' is not a valid int32: '1_000'"):
+        values(typed)
+
+
 def test_csv_files_that_are_none(graph: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("a\n" + "x" * 200_000)
