@@ -206,7 +206,7 @@ class _Scorer:
         graph = tf.Graph()
         with graph.as_default():
             tf.import_graph_def(GraphDef.FromString(model.graph.graph_def), name="")
-        self._session = tf.Session(graph=graph)
+        self._session = tf.Session(graph=graph, config=tf.ConfigProto(allow_soft_placement=True))  # GPUs it may lack
         if model.graph.restore_op:
             self._session.run(model.graph.restore_op, {model.graph.filename_tensor: model.checkpoint})
         for op in model.graph.init_ops:

@@ -34,10 +34,12 @@ class DiedError(UnavailableError):
 class Child:
     """A Python module run as a child (`python -m module`), spoken to in lines of JSON and blocks of bytes."""
 
-    def __init__(self, module: str, name: str, threads: int, pass_fds: Sequence[int] = ()):
+    def __init__(self, module: str, name: str, threads: int, pass_fds: Sequence[int] = (), gpus: bool = True):
+        """gpus: whether it sees those that this process sees."""
         self.name = name
         command, pipe = [sys.executable, "-m", module], subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=_environment(threads), pass_fds=pass_fds)
+        environment = _environment(threads) | ({} if gpus else {"CUDA_VISIBLE_DEVICES": ""})
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, pass_fds=pass_fds)
         self.pid = self._process.pid
 
     def send(self, fields: dict[str, Any], block: bytes = b"") -> None:

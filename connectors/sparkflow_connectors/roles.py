@@ -97,7 +97,7 @@ class _ParameterServer:
     """A parameter server as a child of this process."""
 
     def __init__(self, job: Job, rank: int, host: str):
-        self._child = Child("sparkflow_connectors.ps_process", f"parameter server {rank}", job.threads)
+        self._child = Child("sparkflow_connectors.ps_process", f"parameter server {rank}", job.threads, gpus=False)
         self._child.send({"index": rank, "host": host, "keepalive_s": job.keepalive_s}, job.secret)
         self.address = str(self._child.receive(START_TIMEOUT_S)["address"])
         self.pid = self._child.pid

@@ -289,6 +289,7 @@ def _task(job: Job, source: Source) -> Any:
                 f"The stage has {len(context.getTaskInfos())} tasks for {job.workers} workers"
             )
         host = context.getTaskInfos()[rank].address.rpartition(":")[0]
+        take_gpus(context.resources())
         sys.setswitchinterval(5e-4)
         with _threads(job.threads):
             partition = OwnPartition(job.plan(rank), job.layout, source.pieces(job, rank, batches))
@@ -296,6 +297,13 @@ def _task(job: Job, source: Source) -> Any:
         yield pa.RecordBatch.from_pydict({"rank": pa.array([rank], pa.int32()), "result": [json.dumps(result)]})
 
     return run
+
+
+def take_gpus(resources: dict[str, Any]) -> None:
+    """Have this process see the GPUs that Spark gave its task (`spark.task.resource.gpu.amount`) and no others: the
+    first of them is its /gpu:0. To be called before anything asks for a GPU."""
+    if "gpu" in resources:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(resources["gpu"].addresses)
 
 
 class _threads:

@@ -23,6 +23,7 @@ from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.random_seed import set_random_seed
 from sparkflow.ops import control_flow
 from sparkflow_runtime.wire.errors import OutOfRangeError
+from sparkflow_runtime.wire.protos import ConfigProto
 
 
 def _check_positive(**counts: int | None) -> None:
@@ -114,8 +115,12 @@ class Estimator:
         return train.MonitoredTrainingSession(
             self._target, config.is_chief or not self._target, self._model_dir, scaffold, hooks, chief,
             save_checkpoint_secs=None, save_checkpoint_steps=None, save_summaries_steps=config.save_summary_steps,
-            config=config.session_config, log_step_count_steps=config.log_step_count_steps,
+            config=self._session_config(), log_step_count_steps=config.log_step_count_steps,
         )  # fmt: skip
+
+    def _session_config(self) -> ConfigProto:
+        """The config's, or by default one in which a GPU that is not there is no error, as in TensorFlow."""
+        return self._config.session_config or ConfigProto(allow_soft_placement=True)
 
     def evaluate(
         self, input_fn: Callable[..., Any], steps: int | None = None, hooks: Sequence[Any] | None = None,
@@ -266,7 +271,9 @@ class Estimator:
             train.warm_start(*self._warm_start_settings)
 
     def _restored(self, path: str, spec: EstimatorSpec, hooks: Sequence[Any]) -> Any:
-        return train.SingularMonitoredSession(list(hooks), spec.scaffold, checkpoint_filename_with_path=path)
+        return train.SingularMonitoredSession(
+            list(hooks), spec.scaffold, config=self._session_config(), checkpoint_filename_with_path=path
+        )
 
     def _write(self, found: dict[str, Any], name: str | None) -> None:
         with summary.FileWriter(self.eval_dir(name)) as writer:

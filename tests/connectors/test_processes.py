@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,4 +29,13 @@ def test_a_silent_child_was_too_slow_even_where_its_end_is_seen_before_the_timer
             child.receive(0.05)
     finally:
         heard.set()
+        child.stop()
+
+
+def test_a_child_that_is_to_see_no_gpus() -> None:
+    child = Child("sparkflow_connectors.ps_process", "parameter server 0", 1, gpus=False)
+    try:
+        given = Path(f"/proc/{child.pid}/environ").read_bytes().split(b"\0")
+        assert b"CUDA_VISIBLE_DEVICES=" in given
+    finally:
         child.stop()

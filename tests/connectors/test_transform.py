@@ -377,3 +377,13 @@ def test_what_is_no_table(export: str) -> None:
     spark_transform = pytest.importorskip("sparkflow_connectors.spark_transform")
     with pytest.raises(INVALID, match=r"Expected a Spark DataFrame, got builtins\.object"):
         spark_transform.transform(model, object())
+
+
+def test_a_model_that_names_a_gpu_scores_where_there_is_none(tmp_path: Path) -> None:
+    with tf.Graph().as_default() as graph, tf.device("/gpu:0"):
+        x, y = build()
+        with tf.Session(graph=graph, config=tf.ConfigProto(allow_soft_placement=True)) as session:
+            session.run(tf.global_variables_initializer())
+            tf.saved_model.simple_save(session, str(tmp_path), {"x": x}, {"score": y})
+    scored = tf.local.load_model(str(tmp_path)).transform(TABLE)
+    np.testing.assert_array_equal(np.array(scored["score"].to_pylist(), np.float32), np.maximum(X @ W, 0))

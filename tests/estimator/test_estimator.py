@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from tests.stand_in_cupy import gpus
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 3)).astype(np.float32)
@@ -135,3 +137,22 @@ def test_older_names(tmp_path: Path) -> None:
 
     path = estimator.export_savedmodel(str(tmp_path / "out"), serving, strip_default_attrs=True)
     assert Path(path.decode()).exists()
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_model_on_a_gpu(tmp_path: Path, count: int) -> None:
+    """It is there, or it is not: the default session does not mind, as in TensorFlow."""
+
+    def model(features: Any, labels: Any, mode: str, params: Any) -> Any:
+        with tf.device("/gpu:0"):
+            return _model(features, labels, mode, params)
+
+    with gpus(count):
+        estimator = tf.estimator.Estimator(model, str(tmp_path), params={"rate": 0.1})
+        estimator.train(_inputs(num_epochs=None), steps=60)
+        assert estimator.evaluate(_inputs())["error"] < 0.1
+        assert len(list(estimator.predict(_inputs()))) == 200
+        strict = tf.estimator.RunConfig(session_config=tf.ConfigProto())
+        refusing = tf.estimator.Estimator(model, str(tmp_path), strict, {"rate": 0.1})
+        with nullcontext() if count else pytest.raises(tf.errors.InvalidArgumentError, match="GPU:0"):
+            refusing.evaluate(_inputs())
