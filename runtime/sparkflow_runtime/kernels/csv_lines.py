@@ -6,7 +6,6 @@ of lines without quotes in which no value is missing, then value by value, which
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -184,14 +183,39 @@ def _value_by_value(
 
 
 def _fields(line: str, delimiter: str, quotes: bool) -> list[str]:
+    """Raises InvalidArgumentError where quotes or ends of lines are where TensorFlow has none."""
     if not line:
         return [""]
-    try:
-        if quotes:
-            return next(csv.reader([line], delimiter=delimiter, strict=True))
-        return next(csv.reader([line], delimiter=delimiter, quoting=csv.QUOTE_NONE))
-    except csv.Error as error:
-        raise InvalidArgumentError(f"DecodeCSV: {error}: {line[:60]!r}") from None
+    fields, at = [], 0
+    while at < len(line):
+        if line[at] in "\r\n":  # before a value they mean nothing
+            at += 1
+        elif quotes and line[at] == '"':
+            text, at = _quoted(line, at + 1, delimiter)
+            fields.append(text)
+        else:
+            stop = line.find(delimiter, at)
+            text = line[at:] if stop < 0 else line[at:stop]
+            if any(c in text for c in ('"\r\n' if quotes else "\r\n")):
+                raise InvalidArgumentError(f"DecodeCSV: Unquoted fields cannot have quotes/CRLFs inside: {line[:60]!r}")
+            fields.append(text)
+            at += len(text) + 1
+    return [*fields, ""] if line[-1] == delimiter else fields
+
+
+def _quoted(line: str, at: int, delimiter: str) -> tuple[str, int]:
+    """(a value within quotes, of which two stand for one; where the next one begins)."""
+    parts: list[str] = []
+    while True:
+        stop = line.find('"', at)
+        if stop < 0 or line[stop + 1 : stop + 2] not in ('"', "", delimiter):
+            raise InvalidArgumentError(
+                f"DecodeCSV: Quoted field has to end with quote followed by delim or end: {line[:60]!r}"
+            )
+        if line[stop + 1 : stop + 2] != '"':
+            return "".join([*parts, line[at:stop]]), stop + 2
+        parts.append(line[at : stop + 1])
+        at = stop + 2
 
 
 def _value(text: str, kind: Any, default: Any, missing: str, i: int, number: int) -> Any:

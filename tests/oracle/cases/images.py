@@ -76,7 +76,9 @@ def _lines(dtype: str) -> Iterator[Any]:
     for label, lines in (
         ("plain", strings("1,a,2.5", "-3,b,1e3")), ("empty", strings(",,1")), ("quoted", strings('1,"a,""b""",2')),
         ("few", strings("1,a")), ("missing", strings("1,a,")), ("wrong", strings("x,a,1")),
-        ("scalar", np.array(b"1,a,2", object)),
+        ("scalar", np.array(b"1,a,2", object)), ("quote inside", strings('1,a"b,2')), ("line ends", strings("1,a,2\r")),
+        ("line begins", strings("\r\n1,a,\r2")), ("after quotes", strings('1,"a"b,2')),
+        ("open quotes", strings('1,"a,2')),
     ):  # fmt: skip
         yield label, [lines, list(defaults)]
     yield "tabs", [strings("1\ta\t2"), list(defaults)], {"field_delim": "\t"}
