@@ -115,4 +115,11 @@ def test_what_is_wrong_is_said() -> None:
         ):
             with pytest.raises(tf.errors.InvalidArgumentError, match=said):
                 session.run(tf.decode_csv([b"1", line], [[0.5]]))
-        assert session.run(tf.decode_csv([b'a"b\xff'], [["x"]]))[0].tolist() == [b'a"b\xff']
+        assert session.run(tf.decode_csv([b'"a""b\xff"'], [["x"]]))[0].tolist() == [b'a"b\xff']
+        for line, said in (
+            (b'a"b', "Unquoted fields"),
+            (b"a\r", "Unquoted fields"),
+            (b'"a"b', "Quoted field has to end"),
+        ):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+                session.run(tf.decode_csv([line], [["x"]]))
