@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,19 @@ Rows = Iterable[Row]
 Call = Callable[[Row], list[Any]]
 _ALL = 1 << 62  # more than there are
 _DRAWS = 256  # random numbers that are drawn at once
+
+
+def in_turn(waiting: Iterator[Iterator[Any]], cycle_length: int, block_length: int = 1) -> Iterator[Any]:
+    """Blocks of so many at a time; who has no more makes room for the next that waits."""
+    active = collections.deque(itertools.islice(waiting, cycle_length))
+    while active:
+        current = active.popleft()
+        block = list(itertools.islice(current, block_length))
+        yield from block
+        if len(block) == block_length:
+            active.append(current)
+        else:
+            active.extend(itertools.islice(waiting, 1))
 
 
 class Dataset(Transformations):
@@ -339,16 +352,7 @@ class Dataset(Transformations):
             def opened(row: Row) -> Any:
                 return iter(made._rows(dict(zip(made._tensors, values(row)))))
 
-            waiting, active = iter(source), collections.deque()  # type: ignore[var-annotated]
-            active.extend(opened(row) for row in itertools.islice(waiting, cycle_length))
-            while active:
-                current = active.popleft()
-                block = list(itertools.islice(current, block_length))
-                yield from block
-                if len(block) == block_length:
-                    active.append(current)
-                else:
-                    active.extend(opened(row) for row in itertools.islice(waiting, 1))
+            return in_turn(map(opened, source), cycle_length, block_length)
 
         return self._applied(function, rows, made._spec, given)
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, BinaryIO
 
-from sparkflow.data.dataset import Dataset, Rows
+from sparkflow.data.dataset import Dataset, Rows, in_turn
 from sparkflow.data.elements import Spec, begun
 from sparkflow.framework.graph import Tensor
 from sparkflow.python_io import TFRecordOptions, tf_record_iterator
@@ -19,9 +19,10 @@ from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
 
 
 class _Files(Dataset):
-    """What read(name) yields of one file after the other. filenames: strings, a tensor, or a dataset of them."""
+    """What read(name) yields of one file after the other, or of so many in turn. filenames: strings, a tensor, or a
+    dataset of them."""
 
-    def __init__(self, filenames: Any, read: Callable[[str], Iterator[bytes]]):
+    def __init__(self, filenames: Any, read: Callable[[str], Iterator[bytes]], together: int | None = None):
         if isinstance(filenames, Dataset):
             names, tensors = filenames._rows, filenames._tensors
         else:
@@ -32,11 +33,15 @@ class _Files(Dataset):
                 return ([n] for n in ([listed] if isinstance(listed, bytes) else listed.reshape(-1)))
 
         def rows(fed: Any) -> Rows:
-            for (name,) in names(fed):
-                text = name if isinstance(name, (bytes, str)) else name.item()
-                yield from ([record] for record in read(text.decode() if isinstance(text, bytes) else text))
+            opened = (read(_path(name)) for (name,) in names(fed))
+            return ([record] for record in in_turn(opened, max(together or 1, 1)))
 
         super().__init__(Spec(0, (dtypes.string,), ((),)), rows, tensors)
+
+
+def _path(name: Any) -> str:
+    text = name if isinstance(name, (bytes, str)) else name.item()
+    return text.decode() if isinstance(text, bytes) else text
 
 
 @contextmanager
@@ -73,7 +78,7 @@ class TextLineDataset(_Files):
         def read(path: str) -> Iterator[bytes]:
             return (line.removesuffix(b"\n").replace(b"\r", b"") for line in _lines(path, kind))
 
-        super().__init__(filenames, read)
+        super().__init__(filenames, read, num_parallel_reads)
 
 
 class CsvRecords(_Files):
@@ -119,7 +124,8 @@ class TFRecordDataset(_Files):
         num_parallel_reads: Any = None,
         name: str | None = None,
     ):
-        super().__init__(filenames, lambda path: tf_record_iterator(path, TFRecordOptions(compression_type)))
+        options = TFRecordOptions(compression_type)
+        super().__init__(filenames, lambda path: tf_record_iterator(path, options), num_parallel_reads)
 
 
 class FixedLengthRecordDataset(_Files):
@@ -136,4 +142,4 @@ class FixedLengthRecordDataset(_Files):
                 raise InvalidArgumentError(f"{path}: {len(body)} bytes are no multiple of {record_bytes}")
             return (body[i : i + record_bytes] for i in range(0, len(body), record_bytes))
 
-        super().__init__(filenames, read)
+        super().__init__(filenames, read, num_parallel_reads)

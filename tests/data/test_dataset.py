@@ -333,3 +333,20 @@ def test_strings_of_python_functions(graph: Any) -> None:
             told = tf.py_func(lambda wrong=wrong: np.array(wrong, object), [], tf.string)
             with pytest.raises(tf.errors.InvalidArgumentError, match=f"has a {kind}, but expects string"):
                 session.run(told)
+
+
+def test_files_that_are_read_in_turn(graph: Any, tmp_path: Path) -> None:
+    """In TensorFlow's order (of 2.21): who has no more makes room for the next file, at the end of the turn."""
+    paths = []
+    for file, count in enumerate((3, 1, 4, 0, 2)):
+        paths.append(str(tmp_path / f"{file}"))
+        with tf.python_io.TFRecordWriter(paths[-1]) as writer:
+            for i in range(count):
+                writer.write(f"{file}:{i}".encode())
+
+    def read(together: int) -> str:
+        return b" ".join(_all(tf.data.TFRecordDataset(paths, num_parallel_reads=together))).decode()
+
+    assert read(1) == "0:0 0:1 0:2 1:0 2:0 2:1 2:2 2:3 4:0 4:1"
+    assert read(2) == "0:0 1:0 0:1 0:2 2:0 2:1 2:2 4:0 2:3 4:1"
+    assert read(3) == "0:0 1:0 2:0 0:1 2:1 0:2 2:2 4:0 2:3 4:1"
