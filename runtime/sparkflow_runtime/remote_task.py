@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparkflow_runtime.afterwards import AFTERWARDS
 from sparkflow_runtime.dialling import PATIENCE_S
 from sparkflow_runtime.transport.base import Channel
 from sparkflow_runtime.wire.bundles import Bundle, copies, decode_table, encode_table, tensors_of
@@ -59,6 +60,7 @@ class RemoteTask:
     def __init__(self, server: Server, name: str, patience_s: float = PATIENCE_S):
         self._server, self.name, self._patience_s = server, name, patience_s
         self._gpus: int | None = None
+        AFTERWARDS.begin()  # see `forget`
 
     def register(
         self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
@@ -140,6 +142,10 @@ class RemoteTask:
             self._server.untold.setdefault(self.name, []).append(session)  # it hears that with what is registered next
 
     def forget(self, handle: int) -> None:
+        """By a finalizer, too."""
+        AFTERWARDS.later(lambda: self._forget(handle))
+
+    def _forget(self, handle: int) -> None:
         channel = self._server.open_channel(self.name)
         if channel is not None:
             _quietly(lambda: channel.push(FORGET, STEP_META.pack(handle)))

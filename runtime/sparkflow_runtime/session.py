@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparkflow_runtime.afterwards import AFTERWARDS
 from sparkflow_runtime.local_session import DeviceAttributes, RuntimeSession
 from sparkflow_runtime.partial import PartialRun
 from sparkflow_runtime.remote_session import RemotePartialRun, RemoteSession, reset_remotely
@@ -10,7 +11,16 @@ from sparkflow_runtime.threads import obey
 from sparkflow_runtime.wire.collector import paused  # for the front end, too
 from sparkflow_runtime.wire.protos import ConfigProto
 
-__all__ = ["AnyPartialRun", "AnySession", "DeviceAttributes", "RuntimeSession", "open_session", "paused", "reset"]
+__all__ = [
+    "AnyPartialRun",
+    "AnySession",
+    "DeviceAttributes",
+    "RuntimeSession",
+    "close_later",
+    "open_session",
+    "paused",
+    "reset",
+]
 
 AnySession = RuntimeSession | RemoteSession
 AnyPartialRun = PartialRun | RemotePartialRun
@@ -23,10 +33,17 @@ def open_session(target: str = "", config: ConfigProto | None = None) -> AnySess
     Raises InvalidArgumentError on a target of another form, UnavailableError where no Server answers in time.
     """
     server = server_at(target) if target else None
+    if target:
+        AFTERWARDS.begin()
     if target and server is None:
         return RemoteSession(target, config)
     obey(config, "ConfigProto")
     return RuntimeSession(server, config)
+
+
+def close_later(session: AnySession) -> None:
+    """For the finalizer of a session in a cluster: other tasks are told by another thread."""
+    AFTERWARDS.later(session.close)
 
 
 def reset(target: str, containers: list[str], config: ConfigProto | None = None) -> None:

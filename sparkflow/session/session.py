@@ -217,7 +217,12 @@ class Session:
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True):
+        if getattr(self, "_closed", True):
+            return
+        if self.sess_str:
+            self._closed = True
+            runtime("session").close_later(self._runtime)
+        else:
             self.close()
 
 

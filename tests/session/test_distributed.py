@@ -441,6 +441,35 @@ def test_a_shared_part_goes_with_its_last_signature(cluster: Any, graph: Any) ->
         assert not parts
 
 
+@pytest.mark.parametrize("what", ["session", "signature"])
+def test_what_is_collected_while_its_thread_sends_waits_for_nothing(cluster: Any, graph: Any, what: str) -> None:
+    """The collector runs where the next object is made: in a send to the same task, say, or where parts are kept."""
+    servers = cluster(ps=1, worker=1)
+    there, here = servers["ps0"]._runtime.worker, servers["worker0"]._runtime
+    with tf.device(PS):
+        value = tf.placeholder_with_default(1.0, []) + 1.0
+    held: dict[str, Any] = {"session": tf.Session(servers["worker0"].target)}
+    held["signature"] = held["session"].make_callable(value)
+    assert held["signature"]() == 2 and there._parts
+    held["session"]._runtime._master._compiled.clear()
+    if what == "session":
+        del held["signature"]
+
+    def collect() -> None:
+        with here.channel(servers["ps0"]._runtime.name)._sender._lock, here.worker._lock:
+            del held[what]
+            gc.collect()
+
+    collecting = threading.Thread(target=collect, daemon=True)
+    collecting.start()
+    collecting.join(5)
+    assert not collecting.is_alive(), "it waits for itself"
+    deadline = time.monotonic() + 5
+    while there._parts and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not there._parts
+
+
 def test_a_session_that_ends_without_a_connection_leaves_no_parts(cluster: Any, graph: Any) -> None:
     """The task hears of it with what it is asked next."""
     servers = cluster(ps=1, worker=1)
