@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from sparkflow_runtime.records.example import BYTES_LIST, FLOAT_LIST, INT64_LIST
+from sparkflow_runtime.wire.checksums import crc32c
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 SIDECAR = "_sparkflow_schema.json"
@@ -172,13 +173,24 @@ def to_json(sidecar: Sidecar) -> str:
         found["withoutNulls"] = {"columns": sorted(without_nulls.columns), "files": without_nulls.files}
     if records:
         found["records"] = dict(sorted(records.items()))
-    return json.dumps(found, indent=1)
+    return json.dumps(found | {_CHECKED: _checksum(found)}, indent=1)
+
+
+_CHECKED = "crc32c"
+
+
+def _checksum(found: dict[str, Any]) -> int:
+    """However it is spaced. A name of a column with another letter would be a column of nulls."""
+    return crc32c(json.dumps(found, sort_keys=True).encode())
 
 
 def from_json(text: str | bytes, path: str) -> Sidecar:
     """Raises InvalidArgumentError where the file says something else."""
     try:
         found = json.loads(text)
+        checked = found.pop(_CHECKED, None)
+        if checked is not None and checked != _checksum(found):
+            raise ValueError(f"its {_CHECKED} is another: it is damaged, or was changed by hand (then leave that out)")
         if found["version"] != 1:
             raise ValueError(f"version {found['version']}")
         if found["recordType"] not in RECORD_TYPES:

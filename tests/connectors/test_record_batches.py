@@ -206,3 +206,18 @@ def test_a_sidecar_that_is_none() -> None:
     ):
         with pytest.raises(tf.errors.InvalidArgumentError, match="x is no schema that this version can read"):
             from_json(text, "x")
+
+
+def test_a_sidecar_that_is_damaged() -> None:
+    """In any byte: what it says then may still be JSON, with another name of a column."""
+    side = Sidecar(pa.schema([pa.field("clicks", pa.int16()), pa.field("at", pa.date32())]), "Example", {"part-0": 7})
+    text = to_json(side).encode()
+    assert from_json(text.replace(b"\n", b""), "x") == side
+    for at in range(len(text)):
+        broken = text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :]
+        try:
+            assert from_json(broken, "x") == side, "in the spaces between, or the name of the checksum"
+        except tf.errors.InvalidArgumentError as error:
+            assert "x is no schema that this version can read" in error.message
+    by_hand = "\n".join(line for line in to_json(side).replace("clicks", "views").splitlines() if "crc32c" not in line)
+    assert from_json(by_hand.replace("},\n}", "}\n}"), "x").schema.names == ["views", "at"]
