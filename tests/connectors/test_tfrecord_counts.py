@@ -89,6 +89,7 @@ def test_files_of_which_nobody_tells(tmp_path: Path) -> None:
     side = tmp_path / "out" / "_sparkflow_schema.json"
     told = json.loads(side.read_text())
     assert sorted(told.pop("records").values()) == [2, 10]
+    del told["crc32c"]  # as that version had it
     side.write_text(json.dumps(told))
     for file in (tmp_path / "out").glob("part*"):
         cut(file, 1)
