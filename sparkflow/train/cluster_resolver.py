@@ -30,9 +30,17 @@ def read_tf_config(environment: Mapping[str, str] | None = None) -> dict[str, An
     if not isinstance(fields, dict) or not isinstance(fields.get("task", {}), dict):
         raise InvalidArgumentError(f'{TF_CONFIG}: expected {{"cluster": ..., "task": {{...}}}}, got {text[:200]!r}')
     cluster, task = ClusterSpec(fields.get("cluster") or {}), fields.get("task") or {}
+    index = _index(task)
     if cluster and task and task.get("type") not in ("evaluator", None):  # an evaluator stands outside the cluster
-        cluster.task_address(str(task["type"]), int(task.get("index", 0)))
+        cluster.task_address(str(task["type"]), index)
     return fields
+
+
+def _index(task: Mapping[str, Any]) -> int:
+    try:
+        return int(task.get("index", 0))
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(f"{TF_CONFIG}: the task's index should be a number, got {task['index']!r}") from None
 
 
 def tf_config(cluster: Any, task_type: str, task_id: int) -> str:

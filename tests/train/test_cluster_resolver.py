@@ -67,7 +67,13 @@ def test_what_is_written_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
-    for text, what in (("{", "is no JSON"), ("[1]", "expected"), ('{"task": 3}', "expected")):
+    for text, what in (
+        ("{", "is no JSON"),
+        ("[1]", "expected"),
+        ('{"task": 3}', "expected"),
+        ('{"task": {"index": "zero"}}', "TF_CONFIG: the task's index should be a number, got 'zero'"),
+        ('{"task": {"type": "evaluator", "index": null}}', "a number, got None"),
+    ):
         monkeypatch.setenv("TF_CONFIG", text)
         with pytest.raises(tf.errors.InvalidArgumentError, match=what):
             tf.estimator.RunConfig()
