@@ -32,15 +32,8 @@ def read_tf_config(environment: Mapping[str, str] | None = None) -> dict[str, An
     cluster, task = ClusterSpec(fields.get("cluster") or {}), fields.get("task") or {}
     index = _index(task)
     if cluster and task and task.get("type") not in ("evaluator", None):  # an evaluator stands outside the cluster
-        cluster.task_address(str(task["type"]), index)
+        cluster.task_address(str(task["type"]), index or 0)
     return fields
-
-
-def _index(task: Mapping[str, Any]) -> int:
-    try:
-        return int(task.get("index", 0))
-    except (TypeError, ValueError):
-        raise InvalidArgumentError(f"{TF_CONFIG}: the task's index should be a number, got {task['index']!r}") from None
 
 
 def tf_config(cluster: Any, task_type: str, task_id: int) -> str:
@@ -121,4 +114,7 @@ class TFConfigClusterResolver(ClusterResolver):
 
 
 def _index(task: Mapping[str, Any]) -> int | None:
-    return int(task["index"]) if "index" in task else None
+    try:
+        return int(task["index"]) if "index" in task else None
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(f"{TF_CONFIG}: the task's index should be a number, got {task['index']!r}") from None
