@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import count
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 
 from sparkflow.framework.graph import Graph
 from sparkflow.session.server import Server
-from sparkflow_runtime.kernels import random
+from sparkflow_runtime.kernels import memories, random
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+from tests.stand_in_cupy import gpus
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
@@ -85,3 +87,12 @@ def cluster_fixture() -> Iterator[Callable[..., dict[str, Server]]]:
     yield make
     for server in made:
         server.stop()
+
+
+@pytest.fixture(name="gpu", params=["stand-in", "gpu"])
+def gpu_fixture(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A machine with two GPUs of a stand-in for cupy, and the one that this is, where that has a GPU."""
+    if request.param == "gpu" and not memories.count():
+        pytest.skip("cupy reaches no GPU")
+    with gpus(2) if request.param == "stand-in" else nullcontext():
+        yield

@@ -1,13 +1,15 @@
 """numpy behind cupy's manners, for tests of what a GPU's memory means where there is none.
 
 Its arrays are of a type of their own. As cupy's they take no array of numpy's beside them (its scalars they do), and do
-not turn into one but by `get`. What cupy lacks is lacking here only where a kernel was once found to use it.
+not turn into one but by `get`; each is of one GPU, and computes only where that is the thread's current one. What cupy
+lacks is lacking here only where a kernel was once found to use it.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
@@ -16,13 +18,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 LACKING = {"logaddexp.reduce", "float128", "longdouble"}
+_VIEWS = frozenset(["reshape", "transpose", "view", "ravel", "squeeze", "swapaxes", "diagonal"])
+
+
+class _Current(threading.local):
+    """Which GPU a thread computes on."""
+
+    index = 0
+
+
+_current = _Current()
 
 
 class ndarray:
-    __slots__ = ("__weakref__", "_there")
+    __slots__ = ("__weakref__", "_on", "_there")
 
-    def __init__(self, there: np.ndarray):
-        self._there = there
+    def __init__(self, there: np.ndarray, on: int | None = None):
+        self._there, self._on = there, _current.index if on is None else on
 
     @property
     def base(self) -> Any:
@@ -50,14 +62,19 @@ class ndarray:
         if name.startswith("__"):
             raise AttributeError(name)
         found = getattr(self._there, name)
-        return _wrapped(found) if callable(found) else _there(found)
+        if not callable(found):
+            return ndarray(found, self._on) if isinstance(found, np.ndarray) else found
+        if name == "copy" or (name in _VIEWS and _current.index != self._on):  # a copy is on the current one
+            return lambda *more, **named: ndarray(found(*more, **named), None if name == "copy" else self._on)
+        _here(self)
+        return _wrapped(found)
 
     def __getitem__(self, key: Any) -> Any:
         found = self._there[_enters(key)]  # cupy takes numpy's arrays of positions
-        return ndarray(np.asarray(found))
+        return ndarray(np.asarray(found), self._on)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._there[_enters(key)] = _here(value)
+        _here(self)[_enters(key)] = _here(value)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
@@ -83,14 +100,14 @@ class ndarray:
 
 def _operator(name: str) -> Callable[..., Any]:
     def run(self: ndarray, *others: Any) -> Any:
-        return _wrapped(getattr(self._there, name))(*others)
+        return _wrapped(getattr(_here(self), name))(*others)
 
     return run
 
 
 def _in_place(name: str) -> Callable[..., Any]:
     def run(self: ndarray, other: Any) -> Any:
-        getattr(self._there, name)(_here(other))
+        getattr(_here(self), name)(_here(other))
         return self
 
     return run
@@ -104,8 +121,10 @@ for _name in _BOTH:
 
 
 def _here(value: Any) -> Any:
-    """What numpy is given for it. Raises TypeError on an array of numpy's."""
+    """What numpy is given for it. Raises TypeError on an array of numpy's, ValueError on one of another GPU."""
     if isinstance(value, ndarray):
+        if value._on != _current.index:
+            raise ValueError(f"Array device must be same as the current device: {value._on}, {_current.index}")
         return value._there
     if isinstance(value, np.ndarray):
         raise TypeError(f"Unsupported type {type(value)}")
@@ -239,14 +258,16 @@ class _Device:
     used: ClassVar[list[int]] = []
 
     def __init__(self, index: int):
-        self.index, self.mem_info = index, (1 << 30, 2 << 30)
+        self.index, self.mem_info, self._before = index, (1 << 30, 2 << 30), list[int]()
 
     def __enter__(self) -> _Device:
         _Device.used.append(self.index)
+        self._before.append(_current.index)
+        _current.index = self.index
         return self
 
     def __exit__(self, *raised: Any) -> None:
-        pass
+        _current.index = self._before.pop()
 
 
 def cupy(gpus: int) -> ModuleType:

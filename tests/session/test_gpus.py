@@ -5,8 +5,6 @@ Each runs on a stand-in for cupy (tests/stand_in_cupy.py), and where there is a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,41 +12,10 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.contrib import rnn
-from sparkflow_runtime.kernels import memories
+from tests.on_gpus import X, agree, trained
 from tests.stand_in_cupy import gpus
 
-X = np.random.RandomState(0).randn(8, 6).astype(np.float32)
 IMAGES = np.random.RandomState(1).randn(4, 9, 9, 3).astype(np.float32)
-Model = Callable[[], tuple[list[Any], dict[str, Any]]]  # (what to fetch in every step, what to feed by name)
-
-
-@pytest.fixture(params=["stand-in", "gpu"])
-def gpu(request: pytest.FixtureRequest) -> Iterator[None]:
-    if request.param == "gpu" and not memories.count():
-        pytest.skip("cupy reaches no GPU")
-    with gpus(2) if request.param == "stand-in" else nullcontext():
-        yield
-
-
-def trained(model: Model, device: str, steps: int = 3, config: Any = None) -> list[np.ndarray]:
-    """What the steps fetched, and every variable after them."""
-    with tf.Graph().as_default() as graph:
-        tf.set_random_seed(3)
-        with tf.device(device):
-            fetches, feeds = model()
-        init = tf.global_variables_initializer()
-        with tf.Session(graph=graph, config=config) as session:
-            session.run(init)
-            found = [value for _ in range(steps) for value in session.run(fetches, feeds)]
-            return [v for v in [*found, *session.run(tf.global_variables())] if v is not None]
-
-
-def agree(model: Model, steps: int = 3) -> None:
-    on_cpu, on_gpu = trained(model, "/cpu:0", steps), trained(model, "/gpu:0", steps)
-    assert len(on_cpu) == len(on_gpu) > 0
-    for a, b in zip(on_gpu, on_cpu):
-        assert type(a) is type(b)
-        np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
 
 
 def placed(graph: tf.Graph, fetches: Any, feeds: Any = None) -> dict[str, str]:

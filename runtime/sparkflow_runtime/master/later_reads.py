@@ -1,9 +1,9 @@
-"""Reads of variables that were made before an assignment, and are used after it at another task.
+"""Reads of variables that were made before an assignment, and are used after it at another task or in another memory.
 
 A read hands on the variable's own memory, so what uses it here after an assignment sees the new value, as programs of
 TensorFlow have it: `with tf.control_dependencies([train]): tf.cast(global_step, tf.float32)`. To another task a value
-is sent as soon as it is there, before the assignment. What is sent to such a user is read anew, after all that the
-user itself waits for.
+is sent as soon as it is there, before the assignment, and into or out of a GPU's memory it is copied once for all its
+users. What goes to such a user is read anew, after all that the user itself waits for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.wire import control_flow
-from sparkflow_runtime.wire.devices import task_of
+from sparkflow_runtime.wire.devices import on_cpu, task_of
 from sparkflow_runtime.wire.edges import KEPT_READ, is_control, node_name, parse, with_inputs
 from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
@@ -22,10 +22,10 @@ _PREFIX = "LaterRead/"
 
 
 def later_reads(placed: GraphDef) -> GraphDef | NodeList:
-    """The placed graph with a read of its own for each user at another task that comes after an assignment."""
+    """The placed graph with a read of its own for each user elsewhere that comes after an assignment."""
     nodes = {n.name: n for n in placed.node}
-    task = {name: task_of(n.device) for name, n in nodes.items()}
-    if len(set(task.values())) == 1:
+    memory = {name: task_of(n.device) if on_cpu(n.device) else n.device for name, n in nodes.items()}
+    if len(set(memory.values())) == 1:
         return placed
     ops = {name: n.op for name, n in nodes.items()}
     variables = {name for name, op in ops.items() if op in _VARIABLES}
@@ -41,7 +41,7 @@ def later_reads(placed: GraphDef) -> GraphDef | NodeList:
         (user, read)
         for user in late
         for read in dict.fromkeys(inputs[user])
-        if read in reads and read not in kept and read not in late and task[read] != task[user]
+        if read in reads and read not in kept and read not in late and memory[read] != memory[user]
     ]
     changed: dict[str, NodeDef] = {}
     added = []

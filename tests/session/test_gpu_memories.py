@@ -1,0 +1,47 @@
+"""Values that cross between a GPU's memory and the host's, or from one GPU to another: they are what they would be on a
+CPU, whenever they are read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import sparkflow as tf
+from tests.on_gpus import agree, trained
+from tests.stand_in_cupy import gpus
+
+
+def test_a_variable_that_is_read_before_an_update_and_used_after_it_elsewhere(gpu: None) -> None:
+    def model() -> Any:
+        with tf.device("/cpu:0"):
+            v = tf.get_variable("v", initializer=tf.range(4.0))
+        w = tf.get_variable("w", initializer=tf.range(4.0))
+        step = tf.train.get_or_create_global_step()
+        with tf.device("/cpu:0"):
+            shown = w * 2
+        before = [v * 2, shown, tf.cast(step, tf.float32) * 2]
+        with tf.control_dependencies(before):
+            updates = [v.assign_add(tf.ones([4])), w.assign_add(tf.ones([4])), tf.assign_add(step, 1)]
+        with tf.control_dependencies(updates):
+            after = [v + 1, tf.cast(step, tf.float32)]
+            with tf.device("/cpu:0"):
+                after.append(w + 1)
+        return [*before, *after], {}
+
+    agree(model)
+
+
+def test_views_of_a_variable_are_copied_on_its_gpu() -> None:
+    """One that is used after an update has to keep the old value."""
+
+    def model() -> Any:
+        v = tf.get_variable("v", initializer=tf.range(6.0))
+        part, *halves = v[1:4], *tf.split(v, 2)
+        with tf.control_dependencies([part, *halves, v.assign_add(tf.ones([6]))]):
+            return [part * 2, halves[0] + halves[1]], {}
+
+    with gpus(2):
+        for on_gpu, on_cpu in zip(trained(model, "/gpu:1"), trained(model, "/cpu:0"), strict=True):
+            np.testing.assert_array_equal(on_gpu, on_cpu)
