@@ -52,7 +52,7 @@ _KEEP_STATE = _words(  # that may be there with their state, all that concerns i
 )
 _LEFT_TO_HOST = _words(  # what they compute is small, or has no form for a GPU
     "Const Shape ShapeN Size Rank BroadcastArgs BroadcastGradientArgs ConcatOffset Range LinSpace InvertPermutation "
-    "UnravelIndex LoopCond NoOp ControlTrigger Placeholder PlaceholderV2 Bincount DenseBincount EditDistance "
+    "UnravelIndex Unique LoopCond NoOp ControlTrigger Placeholder PlaceholderV2 Bincount DenseBincount EditDistance "
     "CTCBeamSearchDecoder CTCGreedyDecoder CombinedNonMaxSuppression NonMaxSuppression NonMaxSuppressionV2 "
     "NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps "
     "_BagGradients _BagIds _BagSums _ColumnsTogether _FusedConcatGrad _FusedGather _FusedGatherConcat _Slices "
@@ -172,6 +172,11 @@ def _may_keep_state(op: str) -> bool:
 def is_bound(node: NodeDef) -> bool:
     """Whether a node that cannot compute on a GPU holds back the variables that it refers to, or is one itself."""
     return bool(node.op in registry.VARIABLES or registry.ref_positions(node.op)) and not computes(node)
+
+
+def is_left_to_host(op: str) -> bool:
+    """Whether it is no wish for a GPU to have it in a device scope of one, as the group that an update ends with is."""
+    return op in _LEFT_TO_HOST and registry.own_row(op, "GPU") is None
 
 
 def has_no_form(op: str) -> bool:

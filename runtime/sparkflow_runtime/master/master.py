@@ -20,6 +20,7 @@ from typing import Any
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.compiled import Compiled, OwnTask, Part, Task, forget_parts
 from sparkflow_runtime.master.cost_model import CostModel
+from sparkflow_runtime.master.crossings import settle_on_hosts
 from sparkflow_runtime.master.later_reads import later_reads
 from sparkflow_runtime.master.lifetimes import compare_peaks
 from sparkflow_runtime.master.mailboxes import with_mailboxes
@@ -269,6 +270,7 @@ class Master:
         one_device = len(placement.devices) == 1
         if placement.has_gpus:  # passes ask what a node runs on
             placed = placement.place(pruned, costs)
+            settle_on_hosts(placed, edges[0])
             return later_reads(of_gpus_or_hosts(self._optimizer.optimize(placed, *edges, False, self._nodes, report)))
         graph = self._optimizer.optimize(pruned, *edges, one_device, self._nodes, report)
         return later_reads(placement.place(graph, costs))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from sparkflow_runtime.kernels import registry
+from sparkflow_runtime.kernels import memories, registry
 from sparkflow_runtime.master.compiled import Compiled
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.place import homes, place
@@ -47,7 +47,7 @@ class Placement:
         for (op, device), names in named.items():
             if registry.keeps_state(op) and _leaves_task_open(device):
                 self._new += names
-            if not on_cpu(device):
+            if not on_cpu(device) and not memories.is_left_to_host(op):
                 spec = DeviceSpec.from_string(device).merged_over(DeviceSpec.from_string(self.devices[0]))
                 self._asking.setdefault(spec.task_name)
 
