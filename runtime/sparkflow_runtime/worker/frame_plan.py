@@ -139,7 +139,7 @@ class _Compiler:
         for name in OldValues(self.loops.order, data, self.attrs, self.kernels, {}, (), frozenset()).to_copy(set()):
             entry = self.entries[name]
             if entry.function is not None:
-                entry.function = copying(entry.function, entry.multi)
+                entry.function = copying(entry.function, entry.multi, entry.node.device)
 
     def _slot(self, tensor: str) -> int:
         return self.slots.setdefault(tensor, len(self.slots))

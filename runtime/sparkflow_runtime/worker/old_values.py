@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from sparkflow_runtime.kernels.memories import on_its_device
 from sparkflow_runtime.kernels.registry import VARIABLES, Kernel
 from sparkflow_runtime.wire.edges import KEPT_READ, parse
 from sparkflow_runtime.wire.protos import NodeDef
@@ -23,11 +24,11 @@ VIEWS = frozenset(
 )
 
 
-def copying(function: Callable[..., Any], multi: bool) -> Callable[..., Any]:
-    """`function`, whose outputs have memory of their own."""
+def copying(function: Callable[..., Any], multi: bool, device: str) -> Callable[..., Any]:
+    """`function`, whose outputs have memory of their own there."""
     if multi:
-        return lambda *inputs: [value.copy() for value in function(*inputs)]
-    return lambda *inputs: function(*inputs).copy()
+        return on_its_device(lambda *inputs: [value.copy() for value in function(*inputs)], device)
+    return on_its_device(lambda *inputs: function(*inputs).copy(), device)
 
 
 class OldValues:

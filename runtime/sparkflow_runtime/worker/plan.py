@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow_runtime.kernels.compression import carried_as
-from sparkflow_runtime.kernels.memories import on_its_device
 from sparkflow_runtime.kernels.registry import VARIABLES, Kernel, Prompt, find, with_constants
 from sparkflow_runtime.kernels.scalars import Form
 from sparkflow_runtime.wire import attrs as wire_attrs
@@ -356,7 +355,7 @@ class _Compiler:
             inputs = self.data[node.name]
             row = with_constants(row, len(inputs), lambda i: self._constant(inputs[i]))
         function = self.bind(node, row, self.attrs[node.name])
-        return on_its_device(copying(function, row.multi), node.device) if node.name in self.copied else function
+        return copying(function, row.multi, node.device) if node.name in self.copied else function
 
     def _constant(self, e: str) -> Any:
         """The value of an edge that is the same in every step, in a loop or a branch too; or None."""
