@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import struct
 from typing import Any
 from urllib.parse import urlsplit
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnavailableError
 
 Address = tuple[str, int] | bytes
+_CREDENTIALS = struct.Struct("iii")  # struct ucred
 _MAX_PATH_BYTES = 107  # sizeof(sockaddr_un.sun_path), less its end
 
 
@@ -52,6 +54,15 @@ def peer_url(sock: Any) -> str:
     if isinstance(sock, Named):
         return sock.peer_url
     return _url(sock.family, sock.getpeername() or sock.getsockname())
+
+
+def dialler(sock: Any) -> str:
+    """Who dialled: its address, or by a unix socket its process and user, where the system tells."""
+    peer_credentials = getattr(socket, "SO_PEERCRED", None)
+    if sock.family != socket.AF_UNIX or peer_credentials is None:
+        return peer_url(sock)
+    pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, peer_credentials, _CREDENTIALS.size))
+    return f"process {pid} of user {uid}"
 
 
 def _url(family: int, name: Any) -> str:

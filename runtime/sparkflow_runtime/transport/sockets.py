@@ -129,9 +129,9 @@ class SocketListener(Listener):
             self._refuse(sock, "?", e)
 
     def _prove(self, sock: socket.socket) -> None:
-        address = "?"
+        who = "?"
         try:
-            address = addresses.peer_url(sock)
+            who, address = addresses.dialler(sock), addresses.peer_url(sock)
             options, deadline = self._options, time.monotonic() + self._options.handshake_s
             secured, binding = _secure(sock, options, True, deadline)
             peer = handshake.accept(secured, self._secret, self._identity, options.keepalive_s, deadline, binding)
@@ -141,10 +141,10 @@ class SocketListener(Listener):
                 self._strangers.pop(sock, None)
                 self._channels.add(_open(secured, address, peer, self._handler, options))
         except Exception as e:
-            self._refuse(sock, address, e)
+            self._refuse(sock, who, e)
 
-    def _refuse(self, sock: socket.socket, address: str, error: Exception) -> None:
-        log.warning("Refused the connection from %s at %s: %s", address, self.url, error)
+    def _refuse(self, sock: socket.socket, who: str, error: Exception) -> None:
+        log.warning("Refused the connection from %s at %s: %s", who, self.url, error)
         with self._guard:
             self._strangers.pop(sock, None)
         sock.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -57,6 +58,8 @@ def test_a_wrong_secret(net: Net, secret: bytes | None, caplog: pytest.LogCaptur
         dial(listener.url, secret=secret, timeout_s=WAIT_S)
     assert net.dial(listener.url, secret=SECRET).call(1, b"still serving", (), WAIT_S)
     eventually(lambda: "Refused the connection from" in caplog.text and "proof is wrong" in caplog.text)
+    who = f"process {os.getpid()} of user {os.getuid()}" if listener.url.startswith("unix:") else "tcp://127.0.0.1:"
+    assert f"Refused the connection from {who}" in caplog.text
 
 
 @pytest.mark.parametrize("secret", [None, b""])
