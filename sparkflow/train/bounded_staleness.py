@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from threading import Thread
 from typing import Any
 
 from sparkflow.framework.apply import constant
@@ -27,10 +28,11 @@ from sparkflow.train.optimizer import Optimizer
 from sparkflow.train.queue_runner import QueueRunner
 from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow_runtime.wire import dtypes
-from sparkflow_runtime.wire.errors import DeadlineExceededError
+from sparkflow_runtime.wire.errors import DeadlineExceededError, OpError
 from sparkflow_runtime.wire.protos import RunOptions
 
 _log = logging.getLogger("sparkflow")
+_LATE_S = 10.0  # without an end of a step, until a replica is said to hold up others
 _GONE = 1 << 62  # the clock of a replica that has ended: it holds up nobody
 
 
@@ -146,6 +148,21 @@ def _put(number: Any, queues: Iterable[FIFOQueue]) -> Operation:
     return control_flow.group(*[queue.enqueue_many([elements]) for queue in queues])
 
 
+def late(before: list[int], clocks: list[int], staleness: int) -> str:
+    """Who waits for whom, where the slowest replica's clock stands as it did before and others may go no further."""
+    if not before or min(clocks) != min(before) or min(clocks) >= _GONE:
+        return ""
+    slow = [rank for rank, clock in enumerate(clocks) if clock == min(clocks) == before[rank]]
+    ahead = [rank for rank, clock in enumerate(clocks) if min(clocks) + staleness < clock < _GONE]
+    if not slow or not ahead:
+        return ""
+    waiting, held_up = ", ".join(map(str, ahead)), ", ".join(map(str, slow))
+    return (
+        f"Replicas {waiting} wait for {held_up}, of which none has ended a step in {_LATE_S:g} s: it stands at "
+        f"step {min(clocks)}, and they may be {staleness} ahead"
+    )
+
+
 class _StalenessHook(SessionRunHook):
     """On the chief: gives the first permits, once, and counts until all have ended. Everywhere: says when this replica
     has ended."""
@@ -167,6 +184,21 @@ class _StalenessHook(SessionRunHook):
             session.run(optimizer._slowest.initializer)
         assert optimizer._runner is not None
         optimizer._runner.create_threads(session, coord=coord, daemon=True, start=True)
+        watch = Thread(target=self._watch, args=(session, coord), name="sparkflow-staleness", daemon=True)
+        coord.register_thread(watch)
+        watch.start()
+
+    def _watch(self, session: Any, coord: Any) -> None:
+        """Says which replicas hold up the others, once they have ended no step for a while."""
+        before: list[int] = []
+        while not coord.wait_for_stop(_LATE_S):
+            try:
+                clocks = session.run(self._optimizer._clocks).tolist()
+            except OpError:
+                return  # the session has ended, or a server: whose steps fail, says so
+            if said := late(before, clocks, self._optimizer._staleness):
+                _log.warning("%s. Look for an earlier error in its log", said)
+            before = clocks
 
     def end(self, session: Any) -> None:
         session.run(self._optimizer._leave)

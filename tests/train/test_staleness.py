@@ -13,6 +13,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.session.server import Server
+from sparkflow.train import bounded_staleness
 
 ROWS, WIDTH = 6, 2
 
@@ -117,6 +118,51 @@ def test_a_chief_leaves_one_that_never_ends(cluster: Any, caplog: Any) -> None:
     with parts["graph"].as_default(), tf.train.MonitoredTrainingSession(target, hooks=[hook]) as session:
         session.run(parts["train"], {parts["ids"]: [0]})
     assert "replicas 1 have not, which ended no step in 0.05 s" in caplog.text
+
+
+def test_who_waits_for_whom(cluster: Any, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One replica has ended a step and no more: the chief may be one ahead of it."""
+    monkeypatch.setattr(bounded_staleness, "_LATE_S", 0.3)
+    servers: dict[str, Server] = cluster(ps=2, worker=2)
+    slow = threading.Event()
+
+    def work(rank: int) -> None:
+        parts = model(rank, lambda: tf.train.BoundedStalenessOptimizer(sgd(), 1, 2, rank))
+        hook = parts["optimizer"].make_session_run_hook(rank == 0)
+        with (
+            parts["graph"].as_default(),
+            tf.train.MonitoredTrainingSession(
+                servers[f"worker{rank}"].target, rank == 0, hooks=[hook], max_wait_secs=30
+            ) as session,
+        ):
+            for done in range(4):
+                if rank and done:
+                    slow.wait(30)
+                session.run(parts["train"], {parts["ids"]: [rank]})
+
+    def said() -> None:
+        while "Replicas 0 wait for 1, of which none has ended a step in 0.3 s" not in caplog.text:
+            time.sleep(0.05)
+        slow.set()
+
+    threading.Thread(target=said, daemon=True).start()
+    threads_of(2, work)
+    assert slow.is_set()
+    assert "it stands at step 1, and they may be 1 ahead" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("before", "clocks"),
+    [
+        ([], [3, 0]),
+        ([3, 0], [3, 1]),
+        ([1, 0], [2, 0]),
+        ([bounded_staleness._GONE, 4], [bounded_staleness._GONE, 4]),
+        ([bounded_staleness._GONE] * 2, [bounded_staleness._GONE] * 2),
+    ],
+)
+def test_nobody_waits(before: list[int], clocks: list[int]) -> None:
+    assert bounded_staleness.late(before, clocks, 2) == ""
 
 
 def test_a_chief_that_is_back_gives_no_second_allowance(graph: Any, cluster: Any) -> None:
