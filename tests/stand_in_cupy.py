@@ -41,6 +41,10 @@ class ndarray:
         return None
 
     @property
+    def device(self) -> Any:
+        return SimpleNamespace(id=self._on)
+
+    @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {"shape": self.shape}
 
@@ -256,6 +260,7 @@ class ElementwiseKernel:
 
 class _Device:
     used: ClassVar[list[int]] = []
+    awaited: ClassVar[list[int]] = []
 
     def __init__(self, index: int):
         self.index, self.mem_info, self._before = index, (1 << 30, 2 << 30), list[int]()
@@ -268,6 +273,9 @@ class _Device:
 
     def __exit__(self, *raised: Any) -> None:
         _current.index = self._before.pop()
+
+    def synchronize(self) -> None:
+        _Device.awaited.append(self.index)
 
 
 def cupy(gpus: int) -> ModuleType:
@@ -298,6 +306,8 @@ def gpus(count: int) -> Iterator[ModuleType]:
     from sparkflow_runtime.kernels import memories
 
     module, before = cupy(count), sys.modules.get("cupy")
+    _Device.used.clear()
+    _Device.awaited.clear()
     module.__spec__ = ModuleType("spec")  # type: ignore[assignment]  # which `find_spec` asks for
     sys.modules["cupy"] = module
     memories.count.cache_clear()

@@ -295,7 +295,23 @@ def test_a_traced_step(gpu: None) -> None:
     spans = {n.node_name: (d.device, n) for d in metadata.step_stats.dev_stats for n in d.node_stats}
     device, span = spans["squared"]
     assert device.endswith("GPU:0")
-    assert span.output[0].tensor_description.allocation_description.allocated_bytes == 4096
+    allocation = span.output[0].tensor_description.allocation_description
+    assert (allocation.allocated_bytes, allocation.allocator_name) == (4096, "GPU_0_bfc")
+    fetched = next(span for device, span in spans.values() if span.node_name.startswith("squared/") and "CPU" in device)
+    assert span.memory[0].allocator_bytes_in_use == 8192  # beside what was fed, which crossed too
+    assert fetched.memory[0].allocator_bytes_in_use == 4096
+
+
+def test_a_span_lasts_until_the_gpu_is_done() -> None:
+    """A kernel's call returns when the GPU has been told."""
+    with gpus(2) as cupy, tf.Graph().as_default():
+        with tf.device("/gpu:1"):
+            squared = tf.square(tf.placeholder_with_default(tf.ones([2]), [None]))
+        with tf.Session() as session:
+            session.run(squared)
+            assert not cupy.cuda.Device.awaited
+            session.run(squared, None, tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), tf.RunMetadata())
+        assert set(cupy.cuda.Device.awaited) == {1}
 
 
 # ---------------------------------------------------------------------- in a cluster

@@ -8,6 +8,7 @@ stay with the host, as TensorFlow keeps them: a kernel would wait for the GPU to
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -59,6 +60,7 @@ _LEFT_TO_HOST = _words(  # what they compute is small, or has no form for a GPU
     "_SwapOut _SwapAhead _SwapIn _ToHost"
 )
 _SHAPES_ONLY = _words("Shape ShapeN Size Rank")  # read nothing of their input
+_CROSSINGS = _words("_ToHost _ToDevice")
 _COUNTS = _HANDED_ON | _words(  # of int32, they are counters, shapes and their like; what is handed on, of bool too
     "Add AddV2 AddN Sub Mul FloorDiv FloorMod TruncateDiv TruncateMod Maximum Minimum Neg Abs Sign Square Equal "
     "NotEqual Less LessEqual Greater GreaterEqual Select SelectV2 Sum Prod Max Min Cast Reshape ExpandDims Squeeze "
@@ -138,6 +140,14 @@ def on_its_device(function: Function, device: str) -> Function:
     return run
 
 
+def until_done(device: str) -> Callable[[], None] | None:
+    """Waits until a GPU has done all that it was told; None of a host, which then has."""
+    if on_cpu(device):
+        return None
+    index = DeviceSpec.from_string(device).device_index or 0
+    return import_module("cupy").cuda.Device(index).synchronize
+
+
 # ---------------------------------------------------------------------- what computes there
 
 
@@ -200,9 +210,9 @@ def host_inputs(node: NodeDef, inputs: int) -> frozenset[int]:
 
 
 def as_they_are(node: NodeDef, inputs: int) -> frozenset[int]:
-    """Positions of inputs that may lie in any memory: variables, where the op says which are some, and what nobody
-    reads."""
-    if node.op in _SHAPES_ONLY or hands_on_handle(node):
+    """Positions of inputs that may lie in any memory: variables, where the op says which are some, what nobody reads,
+    and what is copied from there."""
+    if node.op in _SHAPES_ONLY or node.op in _CROSSINGS or hands_on_handle(node):
         return frozenset(range(inputs))
     if node.op == "Assert":
         return frozenset(range(1, inputs))

@@ -1,7 +1,8 @@
 """Step traces: when each kernel of one step ran and what it put out, as TensorFlow's StepStats.
 
 Only the plan of a traced run pays: its kernels are bound through `Recorder.wrap`. Starts are times of the wall clock,
-reckoned from one reading of it by the monotonic clock, so that the spans of a task never run backwards.
+reckoned from one reading of it by the monotonic clock, so that the spans of a task never run backwards. A GPU is waited
+for after each of its kernels, which otherwise run on while the next are told to it.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.memories import until_done
 from sparkflow_runtime.kernels.registry import Kernel
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.devices import DeviceSpec, on_cpu
 from sparkflow_runtime.wire.edges import data_inputs
 from sparkflow_runtime.wire.protos import NodeDef, StepStats
 from sparkflow_runtime.worker.ledger import Ledger, Memory, is_array
 
 Bind = Callable[[NodeDef, Kernel, dict[str, Any]], Callable[..., Any]]
-_ALLOCATOR = "cpu"  # TensorFlow's name of the allocator of host memory
 _Span = tuple[str, str, str, int, int, int, list[tuple[str, tuple[int, ...], int]], Memory]
 
 
@@ -52,13 +54,17 @@ class Recorder:
         return traced
 
     def _synchronous(self, node: NodeDef, label: str, function: Callable[..., Any], multi: bool) -> Callable[..., Any]:
+        finish = until_done(node.device)
+
         def call(*inputs: Any, **options: Any) -> Any:
             ledger = self._ledger
             traced = ledger.before(inputs)
             start = time.perf_counter_ns()
             out = function(*inputs, **options)
+            if finish is not None:
+                finish()
             end, outputs = time.perf_counter_ns(), out if multi else (out,)
-            self._add(node.name, label, node.device, start, outputs, end, ledger.after(outputs, traced))
+            self._add(node.name, label, node.device, start, outputs, end, ledger.after(outputs, traced, node.device))
             return out
 
         return call
@@ -92,7 +98,7 @@ class Recorder:
         memory: Memory | None = None,
     ) -> None:
         end_ns = time.perf_counter_ns() if end_ns is None else end_ns
-        memory = self._ledger.after(outputs or (), -1) if memory is None else memory
+        memory = self._ledger.after(outputs or (), -1, device) if memory is None else memory
         described = [_describe(value) for value in outputs or ()]
         self._spans.append((name, label, device, threading.get_ident(), start_ns, end_ns, described, memory))
 
@@ -111,8 +117,8 @@ class Recorder:
             node.op_end_rel_nanos = node.all_end_rel_nanos = max(end_ns - start_ns, 1)
             for slot, (dtype, shape, num_bytes) in enumerate(outputs):
                 new_bytes = memory.new_bytes[slot] if slot < len(memory.new_bytes) else 0
-                _fill_output(node.output.add(slot=slot), dtype, shape, num_bytes, new_bytes)
-            _fill_memory(node, memory)
+                _fill_output(node.output.add(slot=slot), dtype, shape, num_bytes, new_bytes, _allocator(device))
+            _fill_memory(node, memory, _allocator(device))
         return np.frombuffer(stats.SerializeToString(), np.uint8)
 
 
@@ -124,16 +130,23 @@ def _describe(value: Any) -> tuple[str, tuple[int, ...], int]:
     return "", (), 0  # a variable, a queue
 
 
-def _fill_memory(node: Any, memory: Memory) -> None:
+def _allocator(device: str) -> str:
+    """TensorFlow's name of what gives out a device's memory."""
+    return "cpu" if on_cpu(device) else f"GPU_{DeviceSpec.from_string(device).device_index or 0}_bfc"
+
+
+def _fill_memory(node: Any, memory: Memory, allocator: str) -> None:
     """What the kernel took (`total_bytes`), at most and in the end, and what the step's tensors hold then."""
     new_bytes = sum(memory.new_bytes)
-    used = node.memory.add(allocator_name=_ALLOCATOR, total_bytes=new_bytes + memory.scratch_bytes)
+    used = node.memory.add(allocator_name=allocator, total_bytes=new_bytes + memory.scratch_bytes)
     used.peak_bytes, used.live_bytes = new_bytes + memory.scratch_bytes, new_bytes
     used.allocator_bytes_in_use = memory.in_use_bytes
     node.memory_stats.temp_memory_size = memory.scratch_bytes
 
 
-def _fill_output(output: Any, dtype: str, shape: tuple[int, ...], num_bytes: int, new_bytes: int) -> None:
+def _fill_output(
+    output: Any, dtype: str, shape: tuple[int, ...], num_bytes: int, new_bytes: int, allocator: str
+) -> None:
     """allocated_bytes is 0 where the output lies in memory that was there before."""
     found = output.tensor_description
     if dtype:
@@ -142,4 +155,4 @@ def _fill_output(output: Any, dtype: str, shape: tuple[int, ...], num_bytes: int
             found.shape.dim.add(size=size)
     found.allocation_description.requested_bytes = num_bytes
     found.allocation_description.allocated_bytes = new_bytes
-    found.allocation_description.allocator_name = _ALLOCATOR
+    found.allocation_description.allocator_name = allocator
