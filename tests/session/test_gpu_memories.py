@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.master.lifetimes import measured_peaks
+from sparkflow_runtime.wire.protos import AttrValue, RewriterConfig
 from tests.on_gpus import agree
 from tests.stand_in_cupy import gpus
 
@@ -54,3 +56,32 @@ def test_views_of_a_variable_are_copied_on_its_gpu(native: bool) -> None:
             session.run(v.initializer)
             np.testing.assert_array_equal(session.run(outside), [5, 8, 11])
             np.testing.assert_array_equal(session.run(total), [19, 25, 31])
+
+
+def test_what_is_swapped_waits_in_the_memory_of_the_host(gpu: None) -> None:
+    def step(option: int) -> tuple[int, list[np.ndarray]]:
+        """The most that a step takes of the GPU, and what three steps make of the variables."""
+        config = tf.ConfigProto()
+        config.graph_options.rewrite_options.memory_optimization = option
+        with tf.Graph().as_default() as graph:
+            tf.set_random_seed(3)
+            with tf.device("/gpu:0"):
+                h = x = tf.placeholder(tf.float32, [2048, 64])
+                for i in range(8):
+                    h = tf.tanh(tf.matmul(h, tf.get_variable(f"w{i}", [64, 64])))
+                train = tf.train.GradientDescentOptimizer(0.5).minimize(tf.reduce_mean(tf.square(h)))
+            for op in graph.get_operations():
+                if op.type == "MatMul" and op.name.startswith("gradients/") and op.get_attr("transpose_a"):
+                    op._set_attr("_swap_to_host", AttrValue(i=0))
+            with tf.Session(config=config) as session:
+                session.run(tf.global_variables_initializer())
+                metadata, feed = tf.RunMetadata(), {x: np.ones((2048, 64), np.float32)}
+                for _ in range(3):
+                    session.run(train, feed, tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), metadata)
+                peaks = measured_peaks([metadata.step_stats])
+                return peaks["/job:localhost/replica:0/task:0/device:GPU:0"][0], session.run(tf.global_variables())
+
+    (most, plain), (less, found) = step(RewriterConfig.NO_MEM_OPT), step(RewriterConfig.MANUAL)
+    assert less < 0.75 * most
+    for a, b in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(a, b)

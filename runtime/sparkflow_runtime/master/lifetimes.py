@@ -227,7 +227,7 @@ def find_row(node: NodeDef) -> registry.Kernel | None:
 
 
 _COPIES = frozenset(  # memory of an input only in a special case, such as no axis to sum over
-    ["ConcatV2", "Pad", "PadV2", "AddN", "Cast", "Round", "Sum", "Mean", "Prod", "Max", "Min", "Any", "All"]
+    ["_ToHost", "ConcatV2", "Pad", "PadV2", "AddN", "Cast", "Round", "Sum", "Mean", "Prod", "Max", "Min", "Any", "All"]
 )
 
 

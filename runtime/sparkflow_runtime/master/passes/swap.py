@@ -1,10 +1,10 @@
 """Swapping: a tensor that long waits for its next use waits in a file and not in memory.
 
 Between two uses of a tensor, `_SwapOut` begins to write it where it is made, its memory is free after the first of the
-two, `_SwapAhead` begins to read it back a little before the second, and `_SwapIn` has it there. (In TensorFlow the way
-leads from a GPU's memory to the host's; a host's next one is its disk.) What is swapped: the inputs that the attribute
-`_swap_to_host` of a node numbers, and, while a step is planned to take more memory than its device has, the largest
-tensors that are live at the peak and have no use near it.
+two, `_SwapAhead` begins to read it back a little before the second, and `_SwapIn` has it there. From a GPU's memory the
+way leads to the host's, as in TensorFlow: by a `_ToHost`, and back by a `_ToDevice`. What is swapped: the inputs that
+the attribute `_swap_to_host` of a node numbers, and, while a step is planned to take more memory than the host has, the
+largest tensors there that are live at the peak and have no use near it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sparkflow_runtime.master.lifetimes import ACTIVATION, Lifetimes
 from sparkflow_runtime.master.passes.settings import Settings
 from sparkflow_runtime.wire import control_flow
 from sparkflow_runtime.wire.attrs import decode, encode
+from sparkflow_runtime.wire.devices import on_cpu, task_of
 from sparkflow_runtime.wire.dtypes import as_dtype
 from sparkflow_runtime.wire.edges import data_inputs, edge, is_control, parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -69,11 +70,14 @@ def _below(
 ) -> GraphDef:
     """Swap until the plan fits into the limit, or nothing more can help."""
     limit_bytes, unknown = settings.memory_limit_bytes, settings.open_size
-    if not limit_bytes or sum(sum(output_bytes(n, unknown)) for n in graph.node) <= limit_bytes:  # every tensor at once
+    made = (output_bytes(n, unknown) for n in graph.node if on_cpu(n.device))
+    if not limit_bytes or sum(map(sum, made)) <= limit_bytes:  # every tensor at once
         return graph
     for _ in range(_ROUNDS):
         uses = _Uses(graph, feeds, fetches)
         view = Lifetimes(graph, feeds, fetches, costs, unknown)
+        for buffer in view.buffers:
+            buffer.num_bytes *= on_cpu(buffer.device)  # a GPU's memory is not what the limit is of
         peak, at = view.walk(uses.order)
         outside = sum(b.num_bytes for b in view.buffers if b.kind != ACTIVATION)
         if peak + outside <= limit_bytes:
@@ -171,17 +175,14 @@ class _Uses:
         for number, away in enumerate(choose(self)):
             producer = self.nodes[parse(away.tensor)[0]]
             if away.tensor not in outs:
-                outs[away.tensor] = _node("_SwapOut", f"{away.tensor}/out", producer, [away.tensor])
+                outs[away.tensor] = _out(away.tensor, producer)
                 before.setdefault(self.position[producer.name] + 1, []).append(outs[away.tensor])
             begin = self._begin(away)
-            gate = "^" + self.order[begin - 1]
-            stem = f"{away.tensor}/{number}"
-            ahead = _node("_SwapAhead", f"{stem}/ahead", producer, [outs[away.tensor].name, gate])
-            back = _node("_SwapIn", f"{stem}/in", producer, [ahead.name])
+            ahead, *more = _back(f"{away.tensor}/{number}", producer, outs[away.tensor], self.order[begin - 1])
             _describe(ahead, producer, parse(away.tensor)[1])
             before.setdefault(begin, []).append(ahead)
-            before.setdefault(away.until, []).append(back)
-            instead.update(((user, away.tensor), back.name) for user in away.users)
+            before.setdefault(away.until, []).extend(more)
+            instead.update(((user, away.tensor), [ahead, *more][-1].name) for user in away.users)
         graph = GraphDef(versions=self.graph.versions)
         for i, name in enumerate(self.order):
             graph.node.extend(before.get(i, ()))
@@ -205,6 +206,24 @@ class _Uses:
         new.input[:] = inputs
         new.attr.pop(HINT, None)
         return new
+
+
+def _out(tensor: str, producer: NodeDef) -> NodeDef:
+    if on_cpu(producer.device):
+        return _node("_SwapOut", f"{tensor}/out", producer, [tensor])
+    made = _node("_ToHost", f"{tensor}/out", producer, [tensor])
+    made.device = f"{task_of(producer.device)}/device:CPU:0"
+    _describe(made, producer, parse(tensor)[1])
+    return made
+
+
+def _back(stem: str, producer: NodeDef, out: NodeDef, after: str) -> list[NodeDef]:
+    """What begins to bring it back, once the node `after` has run, and what has it there, where that is another."""
+    begun = [out.name, f"^{after}"]
+    if not on_cpu(producer.device):
+        return [_node("_ToDevice", f"{stem}/in", producer, begun)]
+    ahead = _node("_SwapAhead", f"{stem}/ahead", producer, begun)
+    return [ahead, _node("_SwapIn", f"{stem}/in", producer, [ahead.name])]
 
 
 def _node(op: str, name: str, producer: NodeDef, inputs: list[str]) -> NodeDef:

@@ -55,6 +55,17 @@ def test_only_what_does_not_fit_is_swapped(node: Any, graph_def: Any) -> None:
     assert len([n for n in found.values() if n.op == "_SwapOut"]) == 1
 
 
+def test_what_lies_on_a_gpu_is_not_in_the_hosts_memory(node: Any, graph_def: Any) -> None:
+    graph = there_and_back(node, graph_def)
+    for one in graph.node:
+        one.device = "/job:localhost/replica:0/task:0/device:GPU:0"
+    assert swap(graph, (), ("ga:0",), Settings(memory_limit_bytes=8 * MIB)) is graph
+    for one in graph.node[:4]:
+        one.device = "/job:localhost/replica:0/task:0/device:CPU:0"
+    assert swap(graph, (), ("ga:0",), Settings(memory_limit_bytes=16 * MIB)) is graph
+    assert [n.name for n in swapped(graph, 12 * MIB).values() if n.op == "_SwapOut"] == ["Swapped/a/out"]
+
+
 def test_a_tensor_goes_when_it_is_made_and_comes_back_before_its_use(node: Any, graph_def: Any) -> None:
     found = swapped(there_and_back(node, graph_def), 12 * MIB)
     order = list(found)
