@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tasks are processes: where no bytecode may be kept, each of them compiles every module anew before it begins.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help train test lint fmt oracle lowest soak clean
+.PHONY: help train test gpu lint fmt oracle lowest soak clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -39,6 +39,12 @@ endif
 test: .venv/.stamp ## run every test but the soak tests (ARGS="-k name"; ARGS="-n 0" in one process)
 	@echo "==> pytest"
 	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
+
+# Left out are folders whose tests say little of kernels, and those that lead other processes.
+gpu: .venv/.stamp ## run the tests of graphs with every node on a GPU, or on a stand-in for one (ARGS="-k name")
+	@echo "==> pytest, on GPUs"
+	@$(BIN)/python -m pytest -n 2 -p tests.everywhere_on_gpus $(addprefix tests/,session train layers losses metrics \
+		keras ops grads saved_model contrib estimator feature_column distributions runtime/worker) $(ARGS)
 
 lint: .venv/.stamp ## ruff's rules, ruff's format, mypy
 	@echo "==> ruff check" && $(BIN)/ruff check .
