@@ -85,3 +85,28 @@ def test_what_is_swapped_waits_in_the_memory_of_the_host(gpu: None) -> None:
     assert less < 0.75 * most
     for a, b in zip(found, plain, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_variable_on_a_server_goes_where_the_next_session_has_it(cluster: Any) -> None:
+    """From one GPU to another too. While a session is open its variables stay: its kernels know that memory alone."""
+
+    def session(device: str) -> tuple[tf.Session, Any]:
+        with tf.Graph().as_default(), tf.device(device):
+            v = tf.get_variable("v", initializer=tf.zeros([2]))
+            return tf.Session(target), v.assign_add(tf.exp(v - v))
+
+    with gpus(2):
+        target = cluster(worker=1)["worker0"].target
+        with tf.Graph().as_default(), tf.Session(target) as first:
+            first.run(tf.get_variable("v", initializer=tf.zeros([2])).initializer)
+        for i, device in enumerate(["/gpu:0", "/gpu:1", "/cpu:0", "/gpu:1", "/gpu:0"]):
+            one, bump = session(device)
+            with one:
+                np.testing.assert_array_equal(one.run(bump), [i + 1, i + 1])
+        trains, bump = session("/gpu:0")
+        looks, shown = session("/cpu:0")
+        with trains, looks:
+            np.testing.assert_array_equal(trains.run(bump), [6, 6])
+            with pytest.raises(tf.errors.InvalidArgumentError, match=r"'v' is on .*GPU:0 in another session.*CPU:0"):
+                looks.run(shown)
+            np.testing.assert_array_equal(trains.run(bump), [7, 7])

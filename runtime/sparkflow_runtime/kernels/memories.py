@@ -23,6 +23,8 @@ from sparkflow_runtime.wire.devices import DeviceSpec, on_cpu
 from sparkflow_runtime.wire.dtypes import as_dtype
 from sparkflow_runtime.wire.protos import NodeDef
 
+HOST = -1  # where the index of a GPU could be
+
 _log = logging.getLogger(__name__)
 
 
@@ -126,10 +128,20 @@ def arrays(device: str) -> Any:
     return np if on_cpu(device) else import_module("cupy")
 
 
+def gpu_of(device: str) -> int:
+    """Its index, HOST where the device is none."""
+    return HOST if on_cpu(device) else DeviceSpec.from_string(device).device_index or 0
+
+
+def memory_of(array: Any) -> int:
+    """The index of the GPU that has it, HOST where none does."""
+    return HOST if isinstance(array, np.ndarray) else int(array.device.id)
+
+
 def on_its_device(function: Function, device: str) -> Function:
     """`function`, made to run on another GPU than the first, which a thread has without asking."""
-    index = 0 if on_cpu(device) else DeviceSpec.from_string(device).device_index or 0
-    if not index:
+    index = gpu_of(device)
+    if index <= 0:
         return function
     current = import_module("cupy").cuda.Device
 
@@ -142,10 +154,7 @@ def on_its_device(function: Function, device: str) -> Function:
 
 def until_done(device: str) -> Callable[[], None] | None:
     """Waits until a GPU has done all that it was told; None of a host, which then has."""
-    if on_cpu(device):
-        return None
-    index = DeviceSpec.from_string(device).device_index or 0
-    return import_module("cupy").cuda.Device(index).synchronize
+    return None if on_cpu(device) else import_module("cupy").cuda.Device(gpu_of(device)).synchronize
 
 
 # ---------------------------------------------------------------------- what computes there

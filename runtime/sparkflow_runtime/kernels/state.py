@@ -12,11 +12,13 @@ import numpy as np
 
 from sparkflow_runtime.kernels import table_memory
 from sparkflow_runtime.kernels.host import check_indices, host
+from sparkflow_runtime.kernels.memories import gpu_of, memory_of, on_its_device
 from sparkflow_runtime.kernels.parallel import copied, copy_into
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.rows import combine_in_rounds, has_repeats
 from sparkflow_runtime.kernels.sum_loops import add_at
 from sparkflow_runtime.resources.variables import Variable
+from sparkflow_runtime.wire.devices import on_cpu
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OutOfRangeError
 
 Update = Callable[..., Variable]
@@ -34,16 +36,23 @@ def _variable(node: Node) -> Callable[[], Variable]:
             f"{dtype.name}. "
             "Give it another name or shared_name, or reset the containers of the session"
         )
-    _bring(held, node.xp)
+    with held.lock:
+        _bring(held, node)
+        held.homes[node.session] = node.device
     return lambda: held
 
 
-def _bring(held: Variable, xp: Any) -> None:
+def _bring(held: Variable, node: Node) -> None:
     """Have a variable's value where its node is now: the session before, or the graph before it asked for a GPU, may
-    have had it elsewhere."""
-    with held.lock:
-        if held.value is not None and isinstance(held.value, np.ndarray) != (xp is np):
-            held.value = host(held.value) if xp is np else xp.asarray(held.value)
+    have had it elsewhere. A session that is open still has it there, and its kernels know that memory alone."""
+    there = held.elsewhere(node.session, node.device)
+    if there and not (on_cpu(there) and on_cpu(node.device)):
+        raise InvalidArgumentError(
+            f"Variable {held.name!r} is on {there} in another session that is open, and this graph has it on "
+            f"{node.device}. Place it by the same device scope in both graphs, or close that session"
+        )
+    if held.value is not None and memory_of(held.value) != gpu_of(node.device):
+        held.value = on_its_device(node.xp.asarray, node.device)(host(held.value))
 
 
 @bound("IsVariableInitialized", refs=(0,), stateful=False)

@@ -48,6 +48,13 @@ class ResourceManager:
         with self._lock:
             return self._containers.get(container or "", {}).get((kind.__name__, name))
 
+    def end_session(self, session: str | None = None) -> None:
+        """Variables may be on another device from now on, as far as that session (any) goes."""
+        with self._lock:
+            for resource in (r for held in self._containers.values() for r in held.values()):
+                if isinstance(resource, Variable):
+                    resource.homes = {s: at for s, at in resource.homes.items() if s != session and session is not None}
+
     def clear(self, containers: list[str] | None = None) -> None:
         """Drop the resources of these containers, of all when none is named; queues among them are closed."""
         with self._lock:

@@ -11,12 +11,17 @@ from sparkflow_runtime.wire.errors import FailedPreconditionError
 class Variable:
     """A named array. `read()` returns the memory itself: whoever keeps it past the step copies it first."""
 
-    __slots__ = ("__weakref__", "dtype", "lock", "name", "shape", "value")
+    __slots__ = ("__weakref__", "dtype", "homes", "lock", "name", "shape", "value")
 
     def __init__(self, name: str, dtype: Any = None, shape: tuple[int | None, ...] | None = None):
         self.name, self.dtype, self.shape = name, dtype, shape
         self.value: Any = None
         self.lock = Lock()
+        self.homes: dict[str, str] = {}  # open session -> the device where its graph has it
+
+    def elsewhere(self, session: str, device: str) -> str:
+        """Another device where another open session has it; "" where none has."""
+        return next((at for who, at in self.homes.items() if who != session and at != device), "")
 
     def read(self) -> Any:
         """Raises FailedPreconditionError before the first assignment."""

@@ -16,9 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparkflow_runtime.wire.devices import DeviceSpec, on_cpu
-
-_HOST = -1  # where the index of a GPU could be
+from sparkflow_runtime.kernels.memories import gpu_of, memory_of
 
 
 class Memory(NamedTuple):
@@ -41,11 +39,6 @@ def owner(array: Any) -> Any:
 def is_array(value: Any) -> bool:
     """numpy's, or a GPU's."""
     return type(value) is np.ndarray or hasattr(value, "__cuda_array_interface__")
-
-
-def _place(array: Any) -> int:
-    """Whose memory it lies in: _HOST, or a GPU's index."""
-    return _HOST if type(array) is np.ndarray else int(array.device.id)
 
 
 class Ledger:
@@ -73,15 +66,14 @@ class Ledger:
         for value in outputs:
             held = owner(value) if is_array(value) else None
             new.append(self._keep(held, held.nbytes) if held is not None else 0)
-        place = _HOST if on_cpu(device) else DeviceSpec.from_string(device).device_index or 0
-        return Memory(tuple(new), max(0, peak - sum(new)), self._total(place))
+        return Memory(tuple(new), max(0, peak - sum(new)), self._total(gpu_of(device)))
 
     def _keep(self, array: Any, num_bytes: int) -> int:
         """The bytes counted: none of an array that is known."""
         key, known, entries = id(array), self._known, self._entries
         if key in known:
             return 0
-        place = _place(array)
+        place = memory_of(array)
 
         def freed(reference: weakref.ref[np.ndarray]) -> None:
             entries.append((place, -num_bytes))

@@ -126,6 +126,7 @@ class Worker:
 
     def _forget_functions(self, session: str) -> None:
         self._functions = {k: f for k, f in self._functions.items() if k[0] != session}
+        self.resources.end_session(session)
 
     def forget(self, handle: int) -> None:
         """Forget one part; steps of it that run go on to their end."""
@@ -137,6 +138,7 @@ class Worker:
             self.resets += 1
             self._parts.clear()
             self._functions.clear()
+            self.resources.end_session()
         self.resources.reset(containers)
 
     def stop(self, error: OpError) -> None:
