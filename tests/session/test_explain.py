@@ -73,6 +73,17 @@ def test_what_keeps_state_is_where_the_whole_graph_puts_it(graph: Any) -> None:
     assert tasks == [f"/job:{task}/device:CPU:0" for task in ("worker/replica:0/task:1", "ps/replica:0/task:0")]
 
 
+def test_gpus_that_need_not_be_there(graph: Any) -> None:
+    """What is not placed goes to the first one, as in a step."""
+    with tf.device("/gpu:1"):
+        x = tf.placeholder(tf.float32, [1024, 64])
+        hidden = tf.matmul(x, tf.ones([64, 256]))
+    loss = tf.reduce_sum(tf.nn.softmax(hidden))
+    report = experimental.explain(loss, [x])
+    peaks = {peak.device.rpartition("/")[2]: peak.num_bytes for peak in report.memory}
+    assert peaks["device:GPU:1"] >= 4 * 1024 * 256 <= peaks["device:GPU:0"] and peaks["device:CPU:0"] < 4 * 1024 * 600
+
+
 def test_what_is_explained_is_what_runs(graph: Any) -> None:
     """A read behind an assignment, too, which another task asks for anew."""
     servers = {job: Server.bound(job, 0, "127.0.0.1", b"secret") for job in ("ps", "worker")}

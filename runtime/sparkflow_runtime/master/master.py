@@ -278,8 +278,8 @@ class Master:
     def explain(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], unknown: int = UNKNOWN_SIZE
     ) -> Report:
-        """What the passes do to a signature; in its plan of memory an open dimension counts as `unknown`. Tasks that
-        devices of the graph name need not exist. Raises NotFoundError on a name that the graph does not have."""
+        """What the passes do to a signature; in its plan of memory an open dimension counts as `unknown`. Tasks and
+        GPUs that the graph's devices name need not exist. Raises NotFoundError on a name that the graph has not."""
         with self._turns:
             pruned = prune(self._nodes, feeds, fetches, targets)
             report = Report(len(self._nodes), len(pruned.node))

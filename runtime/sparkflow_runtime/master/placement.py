@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from sparkflow_runtime.kernels import memories, registry
 from sparkflow_runtime.master.compiled import Compiled
@@ -47,9 +48,11 @@ class Placement:
         for (op, device), names in named.items():
             if registry.keeps_state(op) and _leaves_task_open(device):
                 self._new += names
-            if not on_cpu(device) and not memories.is_left_to_host(op):
-                spec = DeviceSpec.from_string(device).merged_over(DeviceSpec.from_string(self.devices[0]))
-                self._asking.setdefault(spec.task_name)
+            if _asks_for_gpu(op, device):
+                self._asking.setdefault(self._whole(device).task_name)
+
+    def _whole(self, device: str) -> DeviceSpec:
+        return DeviceSpec.from_string(device).merged_over(DeviceSpec.from_string(self.devices[0]))
 
     def find_gpus(self) -> bool:
         """Ask the tasks whose GPUs are asked for; whether there are more now."""
@@ -86,13 +89,16 @@ class Placement:
                 copy.device = device
 
     def with_named(self, nodes: Mapping[str, NodeDef]) -> Placement:
-        """The same where all tasks are there that nodes name. A session of no cluster would not be the master then: the
-        first of them that is no parameter server is, if one is named."""
+        """The same where all tasks and GPUs are there that nodes name. A session of no cluster would not be the master
+        then: the first of them that is no parameter server is, if one is named."""
         named = {task_of(node.device) for node in nodes.values() if DeviceSpec.from_string(node.device).job}
         tasks = sorted(named, key=lambda task: (task.startswith("/job:ps/"), task))
-        alone = len(self.devices) == 1 and any(not task.startswith("/job:ps/") for task in tasks)
+        alone = sum(map(on_cpu, self.devices)) == 1 and any(not task.startswith("/job:ps/") for task in tasks)
         own = [] if alone else self.devices
         found = Placement(list(dict.fromkeys([*own, *(f"{task}/device:CPU:0" for task in tasks)])), True, None)
+        gpus = dict.fromkeys(found._whole(n.device) for n in nodes.values() if _asks_for_gpu(n.op, n.device))
+        upto = [replace(gpu, device_index=i).to_string() for gpu in gpus for i in range((gpu.device_index or 0) + 1)]
+        found.devices = list(dict.fromkeys([*found.devices, *upto]))
         found._new = [*self._new, *self._free]
         return found
 
@@ -126,6 +132,10 @@ def compare(placed: GraphDef, traced: Compiled | None, costs: CostModel) -> None
 def _asks_for_no_task(node: NodeDef) -> bool:
     """Whether what it takes from nobody may be anywhere."""
     return not node.input and _leaves_task_open(node.device)
+
+
+def _asks_for_gpu(op: str, device: str) -> bool:
+    return not on_cpu(device) and not memories.is_left_to_host(op)
 
 
 def _leaves_task_open(device: str) -> bool:
