@@ -110,3 +110,18 @@ def test_a_variable_on_a_server_goes_where_the_next_session_has_it(cluster: Any)
             with pytest.raises(tf.errors.InvalidArgumentError, match=r"'v' is on .*GPU:0 in another session.*CPU:0"):
                 looks.run(shown)
             np.testing.assert_array_equal(trains.run(bump), [7, 7])
+
+
+def test_a_gpu_that_has_no_room_for_a_feed_names_it() -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise MemoryError("Out of memory allocating 1,024 bytes")  # cupy's error is one of these
+
+    with gpus(1) as cupy, tf.Graph().as_default(), tf.device("/gpu:0"):
+        x = tf.placeholder(tf.float32, [256], name="x")
+        squared = tf.square(x)
+        cupy.asarray = full  # type: ignore[attr-defined]
+        with tf.Session() as session, pytest.raises(tf.errors.ResourceExhaustedError) as caught:
+            session.run(squared, {x: np.ones(256)})
+    assert caught.value.op is x.op
+    assert "1,024 bytes" in str(caught.value) and "[[node x (_ToDevice) on" in str(caught.value)
+    assert "GPU:0" in str(caught.value) and "defined at" in str(caught.value)

@@ -21,6 +21,7 @@ from sparkflow_runtime.kernels.host import host
 from sparkflow_runtime.kernels.registry import Function, Node, bound
 from sparkflow_runtime.wire.devices import DeviceSpec, on_cpu
 from sparkflow_runtime.wire.dtypes import as_dtype
+from sparkflow_runtime.wire.edges import node_name
 from sparkflow_runtime.wire.protos import NodeDef
 
 HOST = -1  # where the index of a GPU could be
@@ -243,14 +244,27 @@ CONSTANT = "_constant"  # attribute of a _ToDevice: its input is the same in eve
 
 @bound("_ToHost", stateful=False, aliases=True)
 def _to_host(node: Node) -> Function:
-    return host
+    return _copying(node, host)
 
 
 @bound("_ToDevice", stateful=False)
 def _to_device(node: Node) -> Function:
-    if not node.attrs.get(CONSTANT):
-        return node.xp.asarray
-    return _kept(node.xp.asarray)
+    copy = _copying(node, node.xp.asarray)
+    return _kept(copy) if node.attrs.get(CONSTANT) else copy
+
+
+def _copying(node: Node, copy: Function) -> Function:
+    """`copy`, whose error, as where there is no room, names the node that the value is of."""
+    source = NodeDef(name=node_name(node.inputs[0]), op=node.op, device=node.device)
+
+    def run(x: Any) -> Any:
+        try:
+            return copy(x)
+        except Exception as error:
+            error.failed_node = source  # type: ignore[attr-defined]
+            raise
+
+    return run
 
 
 def _kept(copy: Function) -> Function:
