@@ -311,6 +311,7 @@ def gpus(count: int) -> Iterator[ModuleType]:
     module.__spec__ = ModuleType("spec")  # type: ignore[assignment]  # which `find_spec` asks for
     sys.modules["cupy"] = module
     memories.count.cache_clear()
+    memories._numbers.clear()
     try:
         yield module
     finally:
@@ -319,3 +320,4 @@ def gpus(count: int) -> Iterator[ModuleType]:
         else:
             sys.modules["cupy"] = before
         memories.count.cache_clear()
+        memories._numbers.clear()

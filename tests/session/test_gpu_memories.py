@@ -125,3 +125,29 @@ def test_a_gpu_that_has_no_room_for_a_feed_names_it() -> None:
     assert caught.value.op is x.op
     assert "1,024 bytes" in str(caught.value) and "[[node x (_ToDevice) on" in str(caught.value)
     assert "GPU:0" in str(caught.value) and "defined at" in str(caught.value)
+
+
+def test_which_gpus_a_process_has() -> None:
+    """As one of several processes of a host says it: its /gpu:0 is another for each."""
+
+    def config(listed: str) -> Any:
+        return tf.ConfigProto(gpu_options=tf.GPUOptions(visible_device_list=listed))
+
+    with gpus(3) as cupy, tf.Graph().as_default(), tf.device("/gpu:0"):
+        doubled = tf.ones([2]) * tf.Variable([2.0, 3.0]).initialized_value()
+        with tf.Session(config=config("2,1")) as session:
+            np.testing.assert_array_equal(session.run(doubled), [2, 3])
+            assert [d.name[-5:] for d in session.list_devices()] == ["CPU:0", "GPU:0", "GPU:1"]
+        assert set(cupy.cuda.Device.used) == {2}
+        with tf.Session() as session:
+            np.testing.assert_array_equal(session.run(doubled), [2, 3])
+        assert set(cupy.cuda.Device.used) == {2}
+        for listed, said in (
+            ("0", "an earlier session"),
+            ("5", "cupy reaches 3"),
+            ("1,1", "cupy reaches"),
+            ("a", "'0,2'"),
+        ):
+            refused = pytest.raises(tf.errors.InvalidArgumentError, match=said)
+            with tf.Session(config=config(listed)) as session, refused:
+                session.run(doubled)

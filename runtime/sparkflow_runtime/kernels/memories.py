@@ -22,6 +22,7 @@ from sparkflow_runtime.kernels.registry import Function, Node, bound
 from sparkflow_runtime.wire.devices import DeviceSpec, on_cpu
 from sparkflow_runtime.wire.dtypes import as_dtype
 from sparkflow_runtime.wire.edges import node_name
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import NodeDef
 
 HOST = -1  # where the index of a GPU could be
@@ -119,9 +120,31 @@ def count() -> int:
         return 0
 
 
+_numbers: list[int] = []  # where a session has said so, GPU:i of this process is cupy's _numbers[i]
+
+
+def number(listed: list[int]) -> None:
+    """Have GPU:i of this process be cupy's listed[i], and no others be there. Raises InvalidArgumentError where cupy
+    has none of such a number, and where an earlier session had others: its variables may lie there."""
+    if any(not 0 <= n < count() for n in listed) or len(set(listed)) < len(listed):
+        raise InvalidArgumentError(f"visible_device_list: {listed}, and cupy reaches {count()} GPUs from here")
+    if _numbers not in ([], listed):
+        raise InvalidArgumentError(f"visible_device_list: {listed}, and an earlier session of this process: {_numbers}")
+    _numbers[:] = listed
+
+
+def shown() -> int:
+    """How many GPUs this process has."""
+    return len(_numbers) or count()
+
+
 def gpu_bytes(index: int) -> int:
     """Of its memory."""
-    return int(import_module("cupy").cuda.Device(index).mem_info[1])
+    return int(import_module("cupy").cuda.Device(_cupys(index)).mem_info[1])
+
+
+def _cupys(index: int) -> int:
+    return _numbers[index] if index < len(_numbers) else index
 
 
 def arrays(device: str) -> Any:
@@ -130,8 +153,8 @@ def arrays(device: str) -> Any:
 
 
 def gpu_of(device: str) -> int:
-    """Its index, HOST where the device is none."""
-    return HOST if on_cpu(device) else DeviceSpec.from_string(device).device_index or 0
+    """Its index with cupy, HOST where the device is none."""
+    return HOST if on_cpu(device) else _cupys(DeviceSpec.from_string(device).device_index or 0)
 
 
 def memory_of(array: Any) -> int:
