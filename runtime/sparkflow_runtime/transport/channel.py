@@ -32,6 +32,7 @@ from sparkflow_runtime.wire.errors import (
 log = logging.getLogger(__name__)
 _HEARTBEAT = bytes(frames.encode(frames.HEARTBEAT, 0, 0)[0])
 _MAX_REASON_CHARS = 16 << 10
+_HEAR_S = 0.2
 _READERS: set[int] = set()  # idents of reader threads: what they send must not wait
 
 
@@ -149,6 +150,7 @@ class SocketChannel(Channel):
             else:
                 self._sender.send(buffers, nbytes, deadline, segment)
         except OSError as e:
+            self._hear_why()
             raise self._gone(method, f"connection lost while sending: {e}") from e
         except BacklogError as e:
             self.close(f"the peer does not read: {e}")
@@ -158,6 +160,12 @@ class SocketChannel(Channel):
         finally:
             if segment is not None and not (segment.named or posted):
                 self._lender.give_up(segment)  # type: ignore[union-attr]
+
+    def _hear_why(self) -> None:
+        """A peer that has ended the connection said why, and the reader is about to read it."""
+        until = time.monotonic() + _HEAR_S
+        while self._error is None and threading.get_ident() not in _READERS and time.monotonic() < until:
+            time.sleep(_HEAR_S / 50)
 
     @staticmethod
     def _place(
