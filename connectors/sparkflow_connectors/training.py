@@ -330,9 +330,7 @@ class Trainer:
         return total
 
     def _new_session(self, graph: Any) -> Any:
-        """A GPU that this machine has not is no error, as in an Estimator's."""
-        timeout_ms = int(self.job.step_timeout_s * 1000)
-        config = tf.ConfigProto(operation_timeout_in_ms=timeout_ms, allow_soft_placement=True)
+        config = tf.ConfigProto(operation_timeout_in_ms=int(self.job.step_timeout_s * 1000), allow_soft_placement=True)
         return tf.Session(self._target, graph, config)
 
     def session(self) -> Any:

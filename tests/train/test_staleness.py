@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,18 @@ def test_nobody_is_far_ahead_of_the_slowest(cluster: Any, staleness: int) -> Non
     assert final[0][0] == 3 * steps, "no update is lost"
 
 
+@contextlib.contextmanager
+def one_of_two(servers: dict[str, Server], rank: int) -> Iterator[Callable[[], Any]]:
+    """A replica that may be a step ahead of the other: what makes a step."""
+    parts = model(rank, lambda: tf.train.BoundedStalenessOptimizer(sgd(), 1, 2, rank))
+    hook, target = parts["optimizer"].make_session_run_hook(rank == 0), servers[f"worker{rank}"].target
+    with (
+        parts["graph"].as_default(),
+        tf.train.MonitoredTrainingSession(target, rank == 0, hooks=[hook], max_wait_secs=30) as session,
+    ):
+        yield lambda: session.run(parts["train"], {parts["ids"]: [rank]})
+
+
 @pytest.mark.parametrize("steps", [(10, 3), (3, 10)])
 def test_one_that_ends_holds_up_nobody(cluster: Any, steps: tuple[int, int]) -> None:
     """Be it the chief, who goes on counting."""
@@ -94,16 +106,9 @@ def test_one_that_ends_holds_up_nobody(cluster: Any, steps: tuple[int, int]) -> 
     done = [0, 0]
 
     def work(rank: int) -> None:
-        parts = model(rank, lambda: tf.train.BoundedStalenessOptimizer(sgd(), 1, 2, rank))
-        hook = parts["optimizer"].make_session_run_hook(rank == 0)
-        with (
-            parts["graph"].as_default(),
-            tf.train.MonitoredTrainingSession(
-                servers[f"worker{rank}"].target, rank == 0, hooks=[hook], max_wait_secs=30
-            ) as session,
-        ):
+        with one_of_two(servers, rank) as step:
             for _ in range(steps[rank]):
-                session.run(parts["train"], {parts["ids"]: [rank]})
+                step()
                 done[rank] += 1
 
     threads_of(2, work)
@@ -127,18 +132,11 @@ def test_who_waits_for_whom(cluster: Any, caplog: Any, monkeypatch: pytest.Monke
     slow = threading.Event()
 
     def work(rank: int) -> None:
-        parts = model(rank, lambda: tf.train.BoundedStalenessOptimizer(sgd(), 1, 2, rank))
-        hook = parts["optimizer"].make_session_run_hook(rank == 0)
-        with (
-            parts["graph"].as_default(),
-            tf.train.MonitoredTrainingSession(
-                servers[f"worker{rank}"].target, rank == 0, hooks=[hook], max_wait_secs=30
-            ) as session,
-        ):
+        with one_of_two(servers, rank) as step:
             for done in range(4):
                 if rank and done:
                     slow.wait(30)
-                session.run(parts["train"], {parts["ids"]: [rank]})
+                step()
 
     def said() -> None:
         while "Replicas 0 wait for 1, of which none has ended a step in 0.3 s" not in caplog.text:

@@ -14,6 +14,35 @@ import numpy as np
 
 _C_TYPES = {"f4": "float", "f8": "double", "i4": "int", "i8": "long long", "?": "bool"}
 C_TYPES = {np.dtype(kind): name for kind, name in _C_TYPES.items()}  # what a kernel may have
+FORMS = {  # numpy's names -> what they are in C; t: the type of the result
+    "negative": "-{0}",
+    "absolute": "fabs({0})",
+    "absolute of integers": "{0} < 0 ? -{0} : {0}",
+    "sign": "{0} != {0} ? {0} : {0} > 0 ? ({t})(1) : {0} < 0 ? ({t})(-1) : ({t})(0)",
+    "square": "{0} * {0}",
+    "add": "{0} + {1}",
+    "subtract": "{0} - {1}",
+    "multiply": "{0} * {1}",
+    "true_divide": "({t}){0} / ({t}){1}",
+    "maximum": "{0} != {0} || {0} >= {1} ? {0} : {1}",
+    "minimum": "{0} != {0} || {0} <= {1} ? {0} : {1}",
+    "power": "pow({0}, {1})",
+    "copysign": "copysign({0}, {1})",
+    "logical_not": "!{0}",
+    "logical_and": "{0} && {1}",
+    "logical_or": "{0} || {1}",
+    "equal": "{0} == {1}",
+    "not_equal": "{0} != {1}",
+    "less": "{0} < {1}",
+    "less_equal": "{0} <= {1}",
+    "greater": "{0} > {1}",
+    "greater_equal": "{0} >= {1}",
+    "select": "{0} ? {1} : {2}",
+    "widen": "({t}){0}",
+    "copy": "{0}",
+}
+LIBRARY = ("floor", "ceil", "rint", "sqrt", "exp", "expm1", "log", "log1p", "tanh")
+FORMS |= {name: f"{name}({{0}})" for name in LIBRARY}
 _LARGE = 1 << 18  # elements
 _AT_ONCE, _THREADS = 4, 256
 _FULL, _ROW, _ONE = "full", "row", "one"  # of an input: an element, one of its column, the same for every element
@@ -66,7 +95,8 @@ class Elementwise:
         made = list(out) or [self._xp.empty(shape, dtype) for dtype in self._outputs]
         kernel = _compiled(self._xp.RawKernel, self._inputs, self._outputs, self._text, self._name, forms)
         blocks = -(-size // (_AT_ONCE * _THREADS))
-        kernel((blocks,), (_THREADS,), (*given, *made, np.uint64(size), np.uint32(shape[-1])))
+        width = shape[-1] if _ROW in forms else 1
+        kernel((blocks,), (_THREADS,), (*given, *made, np.uint64(size), np.uint32(width)))
         return made
 
     @staticmethod
@@ -78,7 +108,7 @@ class Elementwise:
                 forms.append(_FULL)
             elif x.size == 1:
                 forms.append(_ONE)
-            elif x.shape == shape[-1:] and not x.size % _AT_ONCE and _is_plain(x):
+            elif x.shape == shape[-1:] and not x.size % _AT_ONCE and x.size < 1 << 32 and _is_plain(x):
                 forms.append(_ROW)
             else:
                 return None

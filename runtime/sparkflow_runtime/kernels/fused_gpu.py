@@ -13,40 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.elementwise_gpu import C_TYPES, Elementwise
+from sparkflow_runtime.kernels.elementwise_gpu import C_TYPES, FORMS, LIBRARY, Elementwise
 from sparkflow_runtime.kernels.fused_machine import Member
 from sparkflow_runtime.kernels.fused_steps import BOOL, Operand, Step, Tracer, Unsupported, trace
 
 _Key = tuple[tuple[np.dtype[Any], bool], ...]  # of each input its type, and whether it has the result's shape
 
-_FORMS = {
-    "negative": "-{0}",
-    "absolute": "fabs({0})",
-    "absolute of integers": "{0} < 0 ? -{0} : {0}",
-    "sign": "{0} != {0} ? {0} : {0} > 0 ? ({t})(1) : {0} < 0 ? ({t})(-1) : ({t})(0)",
-    "square": "{0} * {0}",
-    "add": "{0} + {1}",
-    "subtract": "{0} - {1}",
-    "multiply": "{0} * {1}",
-    "true_divide": "({t}){0} / ({t}){1}",
-    "maximum": "{0} != {0} || {0} >= {1} ? {0} : {1}",
-    "minimum": "{0} != {0} || {0} <= {1} ? {0} : {1}",
-    "logical_not": "!{0}",
-    "logical_and": "{0} && {1}",
-    "logical_or": "{0} || {1}",
-    "equal": "{0} == {1}",
-    "not_equal": "{0} != {1}",
-    "less": "{0} < {1}",
-    "less_equal": "{0} <= {1}",
-    "greater": "{0} > {1}",
-    "greater_equal": "{0} >= {1}",
-    "select": "{0} ? {1} : {2}",
-    "widen": "({t}){0}",
-    "copy": "{0}",
-}
-_LIBRARY = ("floor", "ceil", "rint", "sqrt", "exp", "expm1", "log", "log1p", "tanh")
-_FORMS |= {name: f"{name}({{0}})" for name in _LIBRARY}
-_OF_FLOATS = frozenset(["absolute", *_LIBRARY])
+_OF_FLOATS = frozenset(["absolute", *LIBRARY])
 _NOT_OF_BOOLS = _OF_FLOATS.union(
     ["negative", "sign", "square", "add", "subtract", "multiply", "true_divide", "maximum", "minimum"]
 )
@@ -104,7 +77,7 @@ def _line(index: int, step: Step, tracer: Tracer) -> str:
     if (name in _OF_FLOATS and kinds != {"f"}) or (name in _NOT_OF_BOOLS and "b" in kinds):
         raise Unsupported(f"{name} of {kinds}")
     kind = C_TYPES[step.out.dtype]
-    return f"const {kind} s{index} = {_FORMS[name].format(*(_operand(a, tracer) for a in step.args), t=kind)};"
+    return f"const {kind} s{index} = {FORMS[name].format(*(_operand(a, tracer) for a in step.args), t=kind)};"
 
 
 def _operand(operand: Operand, tracer: Tracer) -> str:

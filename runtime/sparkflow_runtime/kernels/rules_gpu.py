@@ -5,14 +5,14 @@ The rule, of `rules`, is called with values that write down what is done to them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels import rules
-from sparkflow_runtime.kernels.elementwise_gpu import C_TYPES, Elementwise
+from sparkflow_runtime.kernels.elementwise_gpu import C_TYPES, FORMS, Elementwise
 
 _FLOATS = (np.dtype("f4"), np.dtype("f8"))
 
@@ -127,26 +127,12 @@ class _Functions:
     def _made(self, form: str, *parts: Any) -> _Value:
         return _Value(self._lines, self._lines.add(form, *parts))
 
+    def __getattr__(self, name: str) -> Callable[..., _Value]:
+        form = FORMS["absolute" if name == "abs" else name]
+        return lambda *parts: self._made(form, *parts)
+
     def asarray(self, x: _Value) -> _Value:
         return x
-
-    def sqrt(self, x: _Value) -> _Value:
-        return self._made("sqrt({0})", x)
-
-    def abs(self, x: _Value) -> _Value:
-        return self._made("fabs({0})", x)
-
-    def power(self, x: _Value, y: Any) -> _Value:
-        return self._made("pow({0}, {1})", x, y)
-
-    def copysign(self, x: _Value, y: Any) -> _Value:
-        return self._made("copysign({0}, {1})", x, y)
-
-    def maximum(self, x: _Value, y: Any) -> _Value:
-        return self._made("{0} != {0} || {0} >= {1} ? {0} : {1}", x, y)
-
-    def minimum(self, x: _Value, y: Any) -> _Value:
-        return self._made("{0} != {0} || {0} <= {1} ? {0} : {1}", x, y)
 
     def clip(self, x: _Value, low: Any, high: Any) -> _Value:
         return self.minimum(self.maximum(x, low), high)

@@ -145,6 +145,18 @@ class Compiled:
         if self._late_openings > _MOST_LATE:
             self.opening = frozenset()
 
+    def assemble(self, feeds: list[Any], results: Sequence[tuple[Part, list[Any]]]) -> list[Any]:
+        """What was fetched, in order, of what each part gave."""
+        if len(results) == 1 and len(results[0][0].fetches) == self.num_fetches:
+            return results[0][1]  # positions ascend
+        out: list[Any] = [None] * self.num_fetches
+        for part, values in results:
+            for position, value in zip(part.fetches, values, strict=True):
+                out[position] = value
+        for position, feed in self.direct.items():
+            out[position] = feeds[feed]
+        return out
+
     @cached_property
     def all_here(self) -> bool:
         """Whether the own part takes all feeds and gives all fetches, in order."""

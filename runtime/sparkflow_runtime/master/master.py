@@ -13,7 +13,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cache, partial
+from functools import partial
 from threading import Event, Lock
 from typing import Any
 
@@ -32,6 +32,7 @@ from sparkflow_runtime.master.place import of_gpus_or_hosts
 from sparkflow_runtime.master.placement import Placement, compare
 from sparkflow_runtime.master.prune import prune
 from sparkflow_runtime.master.registrar import Registrar
+from sparkflow_runtime.master.session_devices import SessionDevices
 from sparkflow_runtime.master.signatures import Signatures
 from sparkflow_runtime.master.step_run import StepRun
 from sparkflow_runtime.master.turns import Turns
@@ -72,15 +73,15 @@ class Master:
         session: str = "",
         gpus: Callable[[], Sequence[int]] = tuple,
     ):
-        self._own, self._tasks, self._processors = own, tasks, max(1, processors)
+        self._own, self._tasks = own, tasks
         self._resets = own.resets
         self._timeout_s, self._cost_steps = timeout_s, cost_steps
         self._settings = passes or Settings()
         self.costs = CostModel()
         self._traced_steps: dict[Any, int] = {}
         self._nodes = Nodes()
-        self._own_gpus = cache(lambda: [f"{own.name}/device:GPU:{i}" for i in gpus()])
-        self._placement = Placement(self._processor_names(), soft_placement, log_placement, self._gpus_of)
+        self._devices = SessionDevices(own.name, tasks, processors, gpus)
+        self._placement = Placement(self._devices.processors, soft_placement, log_placement, self._devices.gpus_of)
         self._compiled: Signatures[Compiled] = Signatures()
         self._begun: dict[Any, Callable[[], Compiled]] = {}  # signatures compiled ahead of their first run
         self._in_use = Event()  # somebody waits for a signature, or has one
@@ -107,16 +108,7 @@ class Master:
     @property
     def devices(self) -> list[str]:
         """Of the GPUs of other tasks, those that the graph has asked for."""
-        return list(dict.fromkeys([*self._processor_names(), *self._own_gpus(), *self._placement.devices]))
-
-    def _processor_names(self) -> list[str]:
-        own = [f"{self._own.name}/device:CPU:{i}" for i in range(self._processors)]
-        return [*own, *(f"{name}/device:CPU:0" for name in self._tasks)]
-
-    def _gpus_of(self, task: str) -> Sequence[str]:
-        if task == self._own.name:
-            return self._own_gpus()
-        return [f"{task}/device:GPU:{i}" for i in range(self._tasks[task].gpus())] if task in self._tasks else ()
+        return self._devices.known(self._placement.devices)
 
     def extend(self, graph: GraphDef) -> None:
         """Add nodes. Raises InvalidArgumentError on a name that is taken or an input that is nowhere."""
@@ -260,19 +252,14 @@ class Master:
         return made
 
     def _placed(
-        self,
-        pruned: GraphDef,
-        edges: tuple[Sequence[str], Sequence[str], Sequence[str]],
-        placement: Placement,
-        costs: CostModel | None = None,
-        report: Report | None = None,
-    ) -> GraphDef:
-        one_device = len(placement.devices) == 1
+        self, pruned: GraphDef, edges: tuple[Sequence[str], Sequence[str], Sequence[str]], placement: Placement,
+        costs: CostModel | None = None, report: Report | None = None,
+    ) -> GraphDef:  # fmt: skip
         if placement.has_gpus:  # passes ask what a node runs on
             placed = placement.place(pruned, costs)
             settle_on_hosts(placed, edges[0])
             return later_reads(of_gpus_or_hosts(self._optimizer.optimize(placed, *edges, False, self._nodes, report)))
-        graph = self._optimizer.optimize(pruned, *edges, one_device, self._nodes, report)
+        graph = self._optimizer.optimize(pruned, *edges, len(placement.devices) == 1, self._nodes, report)
         return later_reads(placement.place(graph, costs))
 
     def explain(
@@ -312,7 +299,7 @@ class Master:
             return values
         if compiled.one_at_a_time is not None:
             return self.run_traced(compiled, feeds, timeout_s, step_id)[0]
-        return self._assemble(compiled, feeds, self._results(compiled, feeds, timeout_s, step_id))
+        return compiled.assemble(feeds, self._results(compiled, feeds, timeout_s, step_id))
 
     def run_traced(
         self, compiled: Compiled, feeds: list[Any], timeout_s: float | None = None, step_id: int | None = None
@@ -328,7 +315,7 @@ class Master:
                 self.costs.record(task)
             if _log.isEnabledFor(logging.INFO):
                 _log.info(compare_peaks(stats, compiled.graphs.values(), *compiled.edges, self.costs))
-        return self._assemble(compiled, feeds, [(part, values[:-1]) for part, values in results]), stats
+        return compiled.assemble(feeds, [(part, values[:-1]) for part, values in results]), stats
 
     def _results(
         self, compiled: Compiled, feeds: list[Any], timeout_s: float | None, step_id: int | None
@@ -389,18 +376,6 @@ class Master:
             found = next((step for step in list(self._active) if step.step_id == step_id), None)
         if found is not None:
             found.abort(error)
-
-    @staticmethod
-    def _assemble(compiled: Compiled, feeds: list[Any], results: Sequence[tuple[Part, list[Any]]]) -> list[Any]:
-        if len(results) == 1 and len(results[0][0].fetches) == compiled.num_fetches:
-            return results[0][1]  # positions ascend
-        out: list[Any] = [None] * compiled.num_fetches
-        for part, values in results:
-            for position, value in zip(part.fetches, values, strict=True):
-                out[position] = value
-        for position, feed in compiled.direct.items():
-            out[position] = feeds[feed]
-        return out
 
     def close(self) -> None:
         """Cancel the steps that run and forget the session's parts everywhere; variables, and what has a shared_name,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
-from sparkflow_runtime.kernels import conv_direct
+from sparkflow_runtime.kernels import conv_direct, memories
 from sparkflow_runtime.kernels import crew_layout as layout
 from sparkflow_runtime.kernels import spread_products as module_of_spread_products
 from sparkflow_runtime.kernels.compiled import Native, make_ready
@@ -66,3 +66,9 @@ def products(request: Any) -> Iterator[None]:
     else:
         request.getfixturevalue("direct")
         yield
+
+
+@pytest.fixture(name="cupy")
+def cupy_fixture(gpu: None) -> Any:
+    """The module, or what stands in for it."""
+    return memories.arrays("/device:GPU:0")

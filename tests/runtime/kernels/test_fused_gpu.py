@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sparkflow_runtime.kernels import memories
-from sparkflow_runtime.kernels.fused_gpu import GpuMachine, source_of
+from sparkflow_runtime.kernels.fused_gpu import GpuMachine
 from sparkflow_runtime.kernels.fused_machine import Member
 from sparkflow_runtime.kernels.fused_steps import RECIPES
 from sparkflow_runtime.kernels.host import host
 from tests.runtime.kernels.test_fused import INTEGERS, LOGICAL, arity, values
-from tests.stand_in_cupy import gpus
 
 SCALES = {"float32": 2e-6, "float64": 1e-14, "int32": 0, "int64": 0, "bool": 0}
-
-
-@pytest.fixture(params=["stand-in", "gpu"])
-def cupy(request: pytest.FixtureRequest) -> Iterator[Any]:
-    if request.param == "gpu" and not memories.count():
-        pytest.skip("cupy reaches no GPU")
-    with gpus(1) if request.param == "stand-in" else nullcontext():
-        yield memories.arrays("/device:GPU:0")
 
 
 def types(op: str) -> list[str]:
@@ -91,13 +79,6 @@ def test_what_has_no_kernel(cupy: Any) -> None:
     assert machine.run([row, cupy.asarray(np.ones((1, 4), "f")), row]) is None, "the shapes do not go together"
     half = cupy.asarray(np.ones((1, 3), "f2"))
     assert machine.run([half, half, half]) is None, "a type that has no form"
-
-
-def test_an_infinite_constant_is_written_as_c_has_it() -> None:
-    for op, alpha in (("LeakyRelu", 0.25), ("LeakyRelu", 0.0)):
-        _, text = source_of([Member(op, ((False, 0),), (("alpha", alpha),))], [0], ((np.dtype("f4"), True),))
-        assert "inf" not in text
-        assert "nan" not in text
 
 
 def test_large_arrays(cupy: Any) -> None:

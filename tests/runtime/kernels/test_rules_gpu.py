@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sparkflow_runtime.kernels import memories, rules
+from sparkflow_runtime.kernels import rules
 from sparkflow_runtime.kernels.rules_gpu import apply_rule
 from sparkflow_runtime.kernels.updates import UPDATES
-from tests.stand_in_cupy import gpus
 
 FACTORS = {  # rule -> its scalars
     "gradient_descent": [0.1],
@@ -28,14 +25,6 @@ FACTORS = {  # rule -> its scalars
     "adagrad_da": [0.1, 0.01, 0.02, 3],
 }
 MORE = [("ftrl", [0.1, 0.01, 0.02, 0.3, -0.7])]  # by the V2 op
-
-
-@pytest.fixture(params=["stand-in", "gpu"])
-def cupy(request: pytest.FixtureRequest) -> Iterator[Any]:
-    if request.param == "gpu" and not memories.count():
-        pytest.skip("cupy reaches no GPU")
-    with gpus(1) if request.param == "stand-in" else nullcontext():
-        yield memories.arrays("/device:GPU:0")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

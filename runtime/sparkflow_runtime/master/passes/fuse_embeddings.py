@@ -132,13 +132,8 @@ class _Fuser:
     def _lookup(self, node: NodeDef) -> _Lookup | None:
         table, ids, axis = data_inputs(node)
         at = self._constant(axis)
-        if (
-            not (self._free(node) and on_cpu(node.device))
-            or at is None
-            or at.size != 1
-            or int(at.ravel()[0])
-            or node.attr["batch_dims"].i
-        ):
+        plain = self._free(node) and on_cpu(node.device) and not node.attr["batch_dims"].i
+        if not plain or at is None or at.size != 1 or int(at.ravel()[0]):
             return None
         return _Lookup(node, table, ids, (node.attr["Tparams"].type,))
 
