@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ def test_a_silent_child_was_too_slow_even_where_its_end_is_seen_before_the_timer
 def test_a_child_that_is_to_see_no_gpus() -> None:
     child = Child("sparkflow_connectors.ps_process", "parameter server 0", 1, gpus=False)
     try:
-        given = Path(f"/proc/{child.pid}/environ").read_bytes().split(b"\0")
-        assert b"CUDA_VISIBLE_DEVICES=" in given
+        until, given = time.monotonic() + 10, b""
+        while not given and time.monotonic() < until:  # it is empty at the moment when the program is loaded
+            given = Path(f"/proc/{child.pid}/environ").read_bytes()
+        assert b"CUDA_VISIBLE_DEVICES=" in given.split(b"\0")
     finally:
         child.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
@@ -180,7 +181,14 @@ def test_a_leader_that_is_not_there(workers: Any) -> None:
     with tf.Graph().as_default() as graph, tf.device("/job:worker/task:1"):
         out = build(1)
         says = "task:0, which forms it, does not answer"
-        with tf.Session(servers[1].target, graph) as session, pytest.raises(tf.errors.OpError, match=says) as error:
+        host, _, port = servers[0].address.rpartition(":")
+        with (
+            socket.socket() as held,
+            tf.Session(servers[1].target, graph) as session,
+            pytest.raises(tf.errors.OpError, match=says) as error,
+        ):
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind((host, int(port)))  # or a server of another process's tests may come to listen there
             session.run(out)
     assert isinstance(error.value, tf.errors.DeadlineExceededError)
 
