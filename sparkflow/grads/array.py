@@ -239,12 +239,15 @@ def _static_axis(axis: Tensor) -> int | None:
     return None if value is None else int(value)
 
 
-gradient("GatherNd")(
-    lambda op, dy: (
-        lambda: scatter_nd(op.inputs[1], dy, array.shape(op.inputs[0], out_type=op.inputs[1].dtype)),
-        None,
-    )
-)
+@gradient("GatherNd")
+def _gather_nd(op: Operation, dy: Tensor) -> tuple[Any, Any]:
+    """Of one index to a row the rows themselves, as a look-up's: an optimizer leaves the others alone."""
+    params, indices = op.inputs
+    if indices._shape is not None and len(indices._shape) == 2 and indices._shape[1] == 1:
+        return lambda: _rows(op, dy), None
+    return lambda: scatter_nd(indices, dy, array.shape(params, out_type=indices.dtype)), None
+
+
 gradient("ScatterNd")(lambda op, dy: (None, lambda: gather_nd(dy, op.inputs[0]), None))
 
 

@@ -171,6 +171,15 @@ def test_slices(graph: Graph) -> None:
     assert dense.tolist() == [[2, 2], [2, 2], [0, 0], [4, 4]]
 
 
+def test_one_index_to_a_row_gives_slices(graph: Graph) -> None:
+    table = convert_to_tensor(np.ones((4, 2), np.float32))
+    (dt,) = gradients(array_slice.gather_nd(table, [[3], [1]]), table)
+    assert isinstance(dt, IndexedSlices)
+    assert run(graph, dt.indices).tolist() == [3, 1]
+    (dt,) = gradients(array_slice.gather_nd(table, [[3, 0], [3, 0]]), table)
+    assert run(graph, dt).tolist() == [[0, 0], [0, 0], [0, 0], [2, 0]]
+
+
 def test_slices_of_several_uses_lie_one_after_another(graph: Graph) -> None:
     table = convert_to_tensor(np.ones((4, 2), np.float32))
     narrow, wide = convert_to_tensor([1, 2]), convert_to_tensor(np.array([2]))
