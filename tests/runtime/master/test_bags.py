@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.master.passes import Optimizer
 from sparkflow_runtime.master.passes.bags import join_bags
 from sparkflow_runtime.master.passes.view import View
 from sparkflow_runtime.master.prune import prune
@@ -78,6 +79,20 @@ def test_what_is_joined() -> None:
         assert not {"SparseFillEmptyRows", "Unique", "Select", "SparseSegmentMean"} & found.keys()
         gradients = tf.gradients(loss, tf.trainable_variables())
         assert joined([g.values.name for g in gradients if isinstance(g, tf.IndexedSlices)])["_BagGradients"] == 8
+
+
+def test_ids_that_are_checked_before_are_joined_too() -> None:
+    """An identity column asserts that its ids are buckets, and what it looks up waits for that."""
+    with tf.Graph().as_default() as graph:
+        fc, numbers = tf.feature_column, tf.placeholder(tf.int64, [None, 2], "numbers")
+        column = fc.embedding_column(fc.categorical_column_with_identity("numbers", 5), 3)
+        fetches = [fc.input_layer({"numbers": numbers}, [column]).name]
+        nodes = {n.name: n for n in graph.as_graph_def(add_shapes=True).node}
+        pruned = prune(nodes, ["numbers:0"], fetches, [])
+        made = Optimizer().optimize(pruned, ["numbers:0"], fetches, sources=nodes).node
+        (bag,) = [n for n in made if n.op == "_BagIds"]
+        assert [e.endswith("/Assert") for e in bag.input if e.startswith("^")] == [True, True]
+        assert sum(n.op == "Where" for n in made) == 1, "the negative ids were looked for apart"
 
 
 @pytest.mark.parametrize("op", ["Unique", "SparseFillEmptyRows", "SparseSegmentMean"])

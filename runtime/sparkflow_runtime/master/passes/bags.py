@@ -5,7 +5,8 @@
     zeros for those, and SparseSegment{Sum,Mean,SqrtN}Grad                     -> _BagGradients
 
 A model has such a look-up, or several, for every column, each over a few hundred numbers: what its nodes cost is being
-called. What is fetched, fed, waited for or used by others stays as it is.
+called. What is fetched, fed, waited for or used by others stays as it is. What checked the ids before, as those of
+an identity column are, `_BagIds` waits for.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class _Finder:
 
     def _bag(self, fill: Op, given: _Kept, out_idx: Any, row_type: Any) -> Op:
         made = NodeDef(name=fill.name, op="_BagIds", device=fill.device)
-        made.input.extend([given.indices, given.ids, *fill.data[2:]])
+        waited = dict.fromkeys(c for member in given.members for c in member.control)
+        made.input.extend([given.indices, given.ids, *fill.data[2:], *(f"^{c}" for c in waited)])
         attrs = {"only_known": bool(given.members), "out_idx": out_idx, "row_type": row_type}
         for name, value in attrs.items():
             made.attr[name].CopyFrom(encode(value))
@@ -108,7 +110,7 @@ class _Finder:
     def _known(self, fill: Op) -> _Kept:
         """Its indices and ids as they were before the negative ids were taken out, where nothing else uses the rest."""
         as_it_is = _Kept(fill.data[0], fill.data[1], [])
-        indices, ids = (self._producer(e, "GatherV2", fill) for e in fill.data[:2])
+        indices, ids = (self._producer(e, "GatherV2", fill, waits=True) for e in fill.data[:2])
         if indices is None or ids is None:
             return as_it_is
         axes = [self.view.constant(g.data[2]) for g in (indices, ids)]
@@ -116,7 +118,7 @@ class _Finder:
             return as_it_is
         flat = self._producer(ids.data[1], "Reshape", indices, ids)
         where = flat and self._producer(flat.data[0], "Where", flat)
-        known = where and self._producer(where.data[0], "GreaterEqual", where)
+        known = where and self._producer(where.data[0], "GreaterEqual", where, waits=True)
         if not flat or not where or not known or known.data[0] != ids.data[0]:
             return as_it_is
         least, shape = self.view.constant(known.data[1]), self.view.constant(flat.data[1])
@@ -168,9 +170,11 @@ class _Finder:
 
     # ------------------------------------------------------------------ who may go
 
-    def _is_own(self, op: Op, beside: Op) -> bool:
+    def _is_own(self, op: Op, beside: Op, waits: bool = False) -> bool:
+        """waits: even if it waits for others, which then somebody else has to do."""
         return (
-            self._runs_always(op)
+            op.name in self.view.free
+            and (waits or not op.control)
             and op.name not in self.kept
             and op.name not in self.view.feeds
             and self.view.same_place(op, beside)
@@ -186,9 +190,9 @@ class _Finder:
             return None
         return users[0] if self._is_own(users[0], beside) else None
 
-    def _producer(self, e: str, kind: str, *users: Op) -> Op | None:
+    def _producer(self, e: str, kind: str, *users: Op, waits: bool = False) -> Op | None:
         """The op of that kind that makes an edge for these alone, where it may go."""
         op = self.view.ops.get(e)
-        if op is None or op.op != kind or not self._is_own(op, users[0]) or e in self.view.feeds:
+        if op is None or op.op != kind or not self._is_own(op, users[0], waits) or e in self.view.feeds:
             return None
         return op if all(any(u is user for user in users) for u in self.users[e]) else None
