@@ -92,14 +92,23 @@ def _sum(xp: Any, x: Any, axis: Any, keep: bool) -> Any:
     return xp.sum(x, axis, dtype=x.dtype, keepdims=keep)
 
 
+def _truth(name: str) -> Reduce:
+    def reduce(xp: Any, x: Any, axis: Any, keep: bool) -> Any:
+        if xp is np:
+            return UFUNCS[name].reduce(x, axis, None, None, keep)
+        return getattr(xp, name)(x, axis, keepdims=keep)
+
+    return reduce
+
+
 _reduction("Sum", _sum)
 _reduction("Prod", lambda xp, x, axis, keep: xp.prod(x, axis, dtype=x.dtype, keepdims=keep))
 _reduction("Mean", _mean)
 _reduction("EuclideanNorm", _norm)
 _reduction("Max", _extreme("max"))
 _reduction("Min", _extreme("min"))
-_reduction("All", lambda xp, x, axis, keep: xp.all(x, axis, keepdims=keep))
-_reduction("Any", lambda xp, x, axis, keep: xp.any(x, axis, keepdims=keep))
+_reduction("All", _truth("all"))
+_reduction("Any", _truth("any"))
 
 
 @kernel("BroadcastGradientArgs", multi=True)

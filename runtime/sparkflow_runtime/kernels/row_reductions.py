@@ -171,7 +171,9 @@ def column_maxima(x: Any, sign: Any, out: Any, start: Any, stop: Any) -> None:
 column_maxima.otherwise(short_maxima.numpy)
 
 
-UFUNCS: dict[str, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+UFUNCS: dict[str, Any] = {
+    "sum": np.add, "max": np.maximum, "min": np.minimum, "all": np.logical_and, "any": np.logical_or
+}  # fmt: skip
 
 
 Reduction = Callable[[np.ndarray], np.ndarray]
