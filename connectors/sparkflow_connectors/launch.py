@@ -35,6 +35,10 @@ _RETRYABLE = {errors.UNAVAILABLE, errors.ABORTED, errors.DEADLINE_EXCEEDED, erro
 log = logging.getLogger("sparkflow")
 
 
+class JobCancelled(errors.CancelledError):
+    """Somebody has ended the cluster's job, as by its console: that is no failure, and it is not begun anew."""
+
+
 class Run(Protocol):
     """The roles of one attempt."""
 
@@ -199,8 +203,8 @@ def _hear_all(control: DriverControl, state: _Attempt) -> None:
 
 
 def _is_final(error: Exception | None) -> bool:
-    """Whether it is an error of ours that trying again cannot mend: the user's data or model."""
-    return isinstance(error, OpError) and error.error_code not in _RETRYABLE
+    """Whether it is an error of ours that trying again cannot mend, or should not: the user's data, model or wish."""
+    return isinstance(error, JobCancelled) or (isinstance(error, OpError) and error.error_code not in _RETRYABLE)
 
 
 def _settled(state: _Attempt) -> bool:
@@ -230,7 +234,7 @@ def _as_failure(engine_error: Exception | None, state: _Attempt) -> Exception:
         return UnavailableError("The roles ended without a word")
     if isinstance(engine_error, OpError) or not state.pids:
         return engine_error
-    return UnavailableError(f"The cluster ended the roles: {type(engine_error).__name__}: {engine_error}")
+    return UnavailableError(f"The cluster ended the roles: {_in_a_line(engine_error)}")
 
 
 def _finished(

@@ -30,7 +30,7 @@ from sparkflow_connectors.roles import role
 from sparkflow_connectors.rows import file_pieces, packed_pieces
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
-from sparkflow_connectors.spark_errors import lost, name_errors, unread
+from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, unread
 from sparkflow_connectors.spark_files import check_columns, parallelism, parquet_files
 from sparkflow_connectors.spark_schema import arrow_schema
 from sparkflow_connectors.spark_slots import SlotWatch
@@ -233,7 +233,13 @@ class _JobGroup:
         else:
             self._spark.addTag(self.name)
 
+    def is_stopped(self) -> bool:
+        """Whether somebody has stopped the session: it is then an object without a JVM, and any error may tell so."""
+        return self._context is not None and self._context._jsc is None
+
     def cancel(self) -> None:
+        if self.is_stopped():
+            return
         if self._context is not None:
             self._context.cancelJobGroup(self.name)
         else:
@@ -259,7 +265,7 @@ class SparkRun:
             if not self._collected:
                 raise InvalidArgumentError("The DataFrame is empty: Spark ran no task for it")
         except Exception as error:  # a Py4J or Spark error of any kind: `ended` hands it to the launcher
-            self._error = unread(error) or lost(error) or error
+            self._error = _as_ours(error, self._group.is_stopped())
 
     def ended(self) -> bool:
         if self._error is not None:
@@ -267,7 +273,8 @@ class SparkRun:
         return not self._thread.is_alive()
 
     def unheard(self) -> None:
-        self._slots.look()
+        if not self._group.is_stopped():
+            self._slots.look()
 
     def cancel(self) -> None:
         """Spark kills the tasks' Python processes; their children die with them."""
@@ -276,6 +283,14 @@ class SparkRun:
             self._thread.join(_CANCEL_S)
         if self._thread.is_alive():
             log.error("Spark did not end job group %s within %g s", self._group.name, _CANCEL_S)
+
+
+def _as_ours(error: Exception, stopped: bool) -> Exception:
+    """What Spark raises, as one of our errors where it tells of one; itself otherwise."""
+    how = cancelled(error) or ("the session was stopped" if stopped else None)
+    if how is not None:
+        return launch.JobCancelled(f"Spark's job of the training was cancelled: {how}. Train again to go on from there")
+    return unread(error) or lost(error) or error
 
 
 def _task(job: Job, source: Source) -> Any:

@@ -35,6 +35,12 @@ _LOST = (
     re.compile(r"(EOFException occurred while reading the port number from \S+?)'s stdout"),
     re.compile(r"java\.net\.SocketException: (.+)"),
 )
+_CANCELLED = re.compile(
+    r"(?:\[(?:SPARK_JOB_CANCELLED|OPERATION_CANCELED)\]"
+    r"|SparkException:(?= Job \d+ cancelled)) *"  # by whoever stops the session
+    r"(.+?)\.? *(?:SQLSTATE|$)",
+    re.MULTILINE,
+)
 _MAKERS = ("pyspark.errors.exceptions.captured", "pyspark.sql.connect.client.core")  # classic, Connect
 
 
@@ -81,6 +87,12 @@ def unread(error: BaseException) -> OpError | None:
     causes = _CAUSE.findall(text)
     make = _UNREAD_KINDS.get(kind, errors.DataLossError)
     return make(None, None, f"{file}: Spark cannot read the file: {why or (causes[-1] if causes else 'it is damaged')}")
+
+
+def cancelled(error: BaseException) -> str | None:
+    """How somebody has cancelled the job in Spark, where this error of Spark's tells so; None otherwise."""
+    told = _CANCELLED.search(str(error))
+    return None if told is None else told[1]
 
 
 def lost(error: BaseException) -> OpError | None:

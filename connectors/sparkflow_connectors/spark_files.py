@@ -8,9 +8,8 @@ the files say of that column, Spark passes over.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -64,10 +63,14 @@ def parallelism(spark: SparkSession) -> int | None:
 
 
 def plan_of(df: DataFrame) -> str:
-    """The physical plan, as `explain` prints it."""
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        df.explain()
-    return printed.getvalue()
+    """The physical plan, as `explain` prints it. To catch what is printed would be to catch other threads' lines too, and
+    of two threads that do so at once one leaves the driver without an output.
+    """
+    frame: Any = df
+    context = getattr(df.sparkSession, "_sc", None)
+    if context is None:  # Spark Connect
+        return str(frame._explain_string())
+    return str(context._jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "simple"))
 
 
 def _places(plan: str) -> int:

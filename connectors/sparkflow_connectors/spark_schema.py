@@ -24,7 +24,8 @@ def arrow_schema(df: Any) -> pa.Schema:
     def of(kind: Any) -> pa.DataType:
         try:
             return to_arrow(kind)
-        except PySparkException:
+        except (PySparkException, ValueError):  # of array() the elements are void and never null, of map() the keys
             return pa.opaque(pa.null(), kind.simpleString(), "spark")
 
-    return pa.schema([pa.field(f.name, of(f.dataType), f.nullable) for f in df.schema.fields])
+    typed = [(f, of(f.dataType)) for f in df.schema.fields]
+    return pa.schema([pa.field(f.name, kind, f.nullable or pa.types.is_null(kind)) for f, kind in typed])

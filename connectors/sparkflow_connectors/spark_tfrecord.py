@@ -35,7 +35,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 from pyspark.sql.utils import is_remote
 
 from sparkflow_connectors.record_types import EXAMPLE
@@ -48,6 +48,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 _PARTITION_BYTES = 32 << 20  # of small files that one task reads, in about 0.1 s: it does not know how many cores wait
 _arrow_schema = in_zone(to_arrow_schema, "UTC")
 name_errors()
+_AS_STRUCTS = {"variant", "geography", "geometry"}  # which Python gets, and Spark would read again
 _KNOWN = {"path", "paths", "recordtype", "codec", "onerror", "samplesize", "partitionby", "writelocality"}
 
 
@@ -209,14 +210,27 @@ def register_tfrecord(spark: Any) -> None:
 def _of_columns(schema: StructType) -> pa.Schema:
     """In Arrow. Raises InvalidArgumentError on a column of which Spark gives a task nothing, or not what it is."""
     for field in schema.fields:
-        try:
-            _arrow_schema(StructType([field]))
-            known = field.dataType.simpleString() != "variant"
-        except PySparkException:
-            known = False
-        if not known:
+        if not _is_told(field):
             raise InvalidArgumentError(
                 f"column {field.name!r}: {field.dataType.simpleString()} cannot be written as a record; it has no "
                 "feature type"
             )
     return _arrow_schema(schema)
+
+
+def _is_told(field: StructField) -> bool:
+    try:
+        _arrow_schema(StructType([field]))
+    except (PySparkException, ValueError):  # the second of array(), whose elements are void and never null
+        return False
+    return _AS_STRUCTS.isdisjoint(kind.typeName() for kind in _leaves(field.dataType))
+
+
+def _leaves(kind: DataType) -> Iterator[DataType]:
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            yield from _leaves(field.dataType)
+    elif isinstance(kind, ArrayType):
+        yield from _leaves(kind.elementType)
+    else:
+        yield kind

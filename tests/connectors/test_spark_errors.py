@@ -7,8 +7,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkflow as tf
+from sparkflow_connectors import launch
 from sparkflow_connectors.spark import SparkRun
-from sparkflow_connectors.spark_errors import lost, name_errors, named, unread
+from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, named, unread
 
 TASK = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -114,20 +115,52 @@ def test_a_task_that_failed_of_itself_is_not_lost() -> None:
     assert lost(tf.errors.NotFoundError(None, None, STAGE.format(crash))) is None
 
 
-def test_a_run_of_spark_ends_with_what_can_be_tried_again() -> None:
+@pytest.mark.parametrize(
+    "text, how",
+    [
+        (": o.a.s.SparkException: [SPARK_JOB_CANCELLED] Job 3 cancelled  SQLSTATE: XXKDA\n\tat x", "Job 3 cancelled"),
+        (
+            ": o.a.s.SparkException: Job 1 cancelled because SparkContext was shut down\n\tat x",
+            "Job 1 cancelled because SparkContext was shut down",
+        ),
+        ("[OPERATION_CANCELED] Operation has been canceled. SQLSTATE: HY008", "Operation has been canceled"),
+    ],
+)
+def test_a_job_that_somebody_cancelled(text: str, how: str) -> None:
+    assert cancelled(RuntimeError(f"An error occurred\n{text}")) == how
+    assert cancelled(RuntimeError(STAGE.format(TASK_ENDED))) is None
+
+
+def ended(said: str, stopped: bool = False) -> None:
+    """What a run of Spark makes of an error that says this."""
+
     class Tasks:
         def collect(self) -> None:
-            raise RuntimeError(STAGE.format("FetchFailed(BlockManagerId(1, host), shuffleId=2)"))
+            raise RuntimeError(said)
 
     class Group:
         def enter(self) -> None:
             pass
 
+        def is_stopped(self) -> bool:
+            return stopped
+
     run = object.__new__(SparkRun)
     run._group, run._error = Group(), None  # type: ignore[assignment]
     run._collect(Tasks())  # type: ignore[arg-type]
+    run.ended()
+
+
+def test_a_run_of_spark_ends_with_what_can_be_tried_again() -> None:
     with pytest.raises(tf.errors.UnavailableError, match="Spark lost a task"):
-        run.ended()
+        ended(STAGE.format("FetchFailed(BlockManagerId(1, host), shuffleId=2)"))
+
+
+@pytest.mark.parametrize("said, stopped", [("[SPARK_JOB_CANCELLED] Job 3 cancelled", False), ("no JVM", True)])
+def test_a_run_that_was_cancelled_is_not_tried_again(said: str, stopped: bool) -> None:
+    with pytest.raises(tf.errors.CancelledError, match=r"cancelled: (Job 3|the session was stopped)") as raised:
+        ended(said, stopped)
+    assert launch._is_final(raised.value)
 
 
 def test_spark_asks_once() -> None:

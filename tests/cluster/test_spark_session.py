@@ -1,0 +1,111 @@
+"""A Spark session as people use it: jobs that are cancelled, threads that train at once, tables with odd columns."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sparkflow as tf
+from sparkflow_connectors.spark_files import plan_of
+from sparkflow_connectors.spark_schema import arrow_schema
+
+
+def slow_model() -> Callable[..., Any]:
+    """params: note, a file that says that the first step is there; steps wait from then on."""
+
+    def model_fn(features: dict[str, Any], labels: Any, mode: str, params: dict[str, Any]) -> Any:
+        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            return tf.estimator.EstimatorSpec(mode, predictions={"p": features["x"] * w})
+        loss = tf.reduce_mean(tf.square(features["x"] * w - labels))
+
+        class Wait(tf.train.SessionRunHook):
+            def after_run(self, run_context: Any, run_values: Any) -> None:
+                open(params["note"], "a").close()
+                time.sleep(0.2)
+
+        train_op = tf.train.GradientDescentOptimizer(0.0).minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[Wait()])
+
+    return model_fn
+
+
+def test_a_training_that_is_cancelled_in_spark_is_not_begun_anew(
+    clusters: Any, table: pa.Table, tmp_path: Path, none_left: Any
+) -> None:
+    note = tmp_path / "note"
+
+    def cancel() -> None:
+        deadline = time.monotonic() + 100
+        while not note.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        clusters.spark.sparkContext.cancelAllJobs()
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    with pytest.raises(
+        tf.errors.CancelledError, match=r"^Spark's job of the training was cancelled: Job \d+ cancelled"
+    ):
+        clusters.train(
+            "spark",
+            table,
+            tmp_path / "out",
+            model_fn=slow_model(),
+            params={"note": str(note)},
+            sync=False,
+            batch_size=8,
+        )
+    thread.join()
+    assert not clusters.spark.sparkContext.statusTracker().getActiveJobsIds()
+    none_left()
+
+
+def test_plans_of_two_threads_leave_the_output_alone(
+    clusters: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame, out = clusters.spark.range(3), sys.stdout
+    plans: list[str] = []
+    threads = [threading.Thread(target=lambda: plans.extend(plan_of(frame) for _ in range(10))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        print(".", end="")
+    assert sys.stdout is out and set(capsys.readouterr().out) == {"."}
+    assert len(plans) == 40 and len(set(plans)) == 1 and plans[0].startswith("== Physical Plan ==")
+
+
+def test_columns_of_types_that_arrow_has_not(clusters: Any, tmp_path: Path) -> None:
+    """Of array() and map() the elements are void, and said to be never null."""
+    frame = clusters.spark.sql("select 1.5f x, array() a, map() m, array(array()) b, null n")
+    assert [kind.type_name for kind in arrow_schema(frame).types[1:4]] == [
+        "array<void>", "map<void,void>", "array<array<void>>"
+    ]  # fmt: skip
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        x = tf.placeholder(tf.float32, [None])
+        tf.saved_model.simple_save(session, str(tmp_path / "m"), {"x": x}, {"twice": 2.0 * x})
+    scored = tf.spark.load_model(str(tmp_path / "m")).transform(frame)
+    assert scored.first() == (1.5, [], {}, [[]], None, 3.0)
+
+
+@pytest.mark.parametrize(
+    "value, kind",
+    [
+        ("array()", "array<void>"),
+        ("array(parse_json('1'))", "array<variant>"),
+        ("named_struct('v', parse_json('1'))", "struct<v:variant>"),
+        ("parse_json('1')", "variant"),
+    ],
+)
+def test_types_that_no_record_has(clusters: Any, tmp_path: Path, value: str, kind: str) -> None:
+    frame = clusters.spark.sql(f"select 1 y, {value} x")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(f"column 'x': {kind} cannot be written")):
+        frame.write.format("tfrecord").mode("append").save(str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists(), "nothing half-written"
