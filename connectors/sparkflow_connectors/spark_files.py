@@ -63,8 +63,8 @@ def parallelism(spark: SparkSession) -> int | None:
 
 
 def plan_of(df: DataFrame) -> str:
-    """The physical plan, as `explain` prints it. To catch what is printed would be to catch other threads' lines too, and
-    of two threads that do so at once one leaves the driver without an output.
+    """The physical plan, as `explain` prints it. To catch what is printed would be to catch other threads' lines too,
+    and of two threads that do so at once one leaves the driver without an output.
     """
     frame: Any = df
     context = getattr(df.sparkSession, "_sc", None)
