@@ -61,10 +61,10 @@ def _queue(kind: str, loops: Callable[[], ShuffleLoops | None]) -> Callable[[Nod
     return factory
 
 
-bound("FIFOQueueV2", devices=_CPU)(_queue("FIFOQueue", lambda: None))
-bound("PaddingFIFOQueueV2", devices=_CPU)(_queue("PaddingFIFOQueue", lambda: None))
-bound("PriorityQueueV2", devices=_CPU)(_queue("PriorityQueue", lambda: None))
-bound("RandomShuffleQueueV2", devices=_CPU)(_queue("RandomShuffleQueue", queue_loops.loops))
+bound("FIFOQueueV2", handle=True, devices=_CPU)(_queue("FIFOQueue", lambda: None))
+bound("PaddingFIFOQueueV2", handle=True, devices=_CPU)(_queue("PaddingFIFOQueue", lambda: None))
+bound("PriorityQueueV2", handle=True, devices=_CPU)(_queue("PriorityQueue", lambda: None))
+bound("RandomShuffleQueueV2", handle=True, devices=_CPU)(_queue("RandomShuffleQueue", queue_loops.loops))
 prepares(queue_loops.prepare, "RandomShuffleQueueV2")
 
 

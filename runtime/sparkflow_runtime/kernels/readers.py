@@ -20,7 +20,7 @@ _NUMBERS = {
 
 @bound(
     "TFRecordReaderV2", "WholeFileReaderV2", "TextLineReaderV2", "FixedLengthRecordReaderV2", "IdentityReaderV2",
-    devices=_CPU,
+    handle=True, devices=_CPU,
 )  # fmt: skip
 def _reader(node: Node) -> Callable[[], Reader]:
     kind = node.op.removesuffix("V2")

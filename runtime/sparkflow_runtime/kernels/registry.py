@@ -114,6 +114,7 @@ class Kernel:
     refs: frozenset[int] = field(default_factory=frozenset)
     plain: bool = False  # stateful within one step alone: no output is a variable that consumers would have to read
     in_place: tuple[int, ...] = ()  # positions of inputs whose memory an output may take
+    handle: bool = False  # gives no value, but the queue, table or reader that is meant
 
     @property
     def gives_variables(self) -> bool:
@@ -210,13 +211,14 @@ def bound(
     devices: Iterable[str] = (_ANY,),
     plain: bool = False,
     in_place: tuple[int, ...] = (),
+    handle: bool = False,
 ) -> Callable[[Callable[[Node], Function]], Callable[[Node], Function]]:
     """Register `factory(node) -> fn(*inputs)`; inputs whose positions are in `refs` arrive as the variable itself."""
     numbered = refs if isinstance(refs, frozenset) else frozenset(refs)
 
     def register(factory: Callable[[Node], Function]) -> Callable[[Node], Function]:
         for op in ops:
-            _add(Kernel(op, factory, multi, aliases, False, stateful, numbered, plain, in_place), devices)
+            _add(Kernel(op, factory, multi, aliases, False, stateful, numbered, plain, in_place, handle), devices)
         return factory
 
     return register
@@ -304,6 +306,11 @@ def ref_positions(op: str) -> frozenset[int]:
     every, cpu = rows(op)
     row = every or cpu
     return _NO_REFS if row is None else row.refs
+
+
+def gives_handle(op: str) -> bool:
+    """Whether who takes what the op gives has to be on its task."""
+    return any([row is not None and row.handle for row in rows(op)])
 
 
 def is_asynchronous(op: str) -> bool:

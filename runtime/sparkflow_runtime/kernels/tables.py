@@ -37,7 +37,7 @@ def _alike(name: str, held: Any, wanted: Any) -> None:
         )
 
 
-@bound("HashTableV2", "MutableHashTableV2", "MutableHashTableOfTensorsV2", devices=_CPU)
+@bound("HashTableV2", "MutableHashTableV2", "MutableHashTableOfTensorsV2", handle=True, devices=_CPU)
 def _table(node: Node) -> Callable[[], Table]:
     spec, name = _spec(node), node.resource_name
     held = node.resources.get_or_create(node.container, name, Table, lambda: Table(name, spec))
@@ -45,7 +45,7 @@ def _table(node: Node) -> Callable[[], Table]:
     return lambda: held
 
 
-@bound("MutableDenseHashTableV2", devices=_CPU)
+@bound("MutableDenseHashTableV2", handle=True, devices=_CPU)
 def _dense_table(node: Node) -> Callable[..., DenseTable]:
     plain, name = _spec(node), node.resource_name
     buckets, load = node.attr("initial_num_buckets", 1 << 17), node.attr("max_load_factor", 0.8)

@@ -58,16 +58,17 @@ def place(
     placed = GraphDef(node=graph.node, versions=graph.versions)
     nodes = list(placed.node)
     beside = {n.name: _beside(n) for n in nodes}
-    known, groups = set(devices), _groups(nodes, beside)
+    known, users = set(devices), _users_of_handles(nodes)
+    groups = _groups(nodes, beside, users)
     specs: dict[str, _Spec] = {}
     asked = {n.name: n.device for n in nodes}
-    for node in sorted(nodes, key=_rank):
+    for node in sorted(nodes, key=lambda n: _rank(n, users)):
         name = node.name
         others = beside[name]
         if others and asked[name] in map(asked.get, others):
             continue  # it was given the device of what it is colocated with, which says so itself
         root = groups.find(name)
-        specs[root] = _merge(specs.get(root), node)
+        specs[root] = _merge(specs.get(root), node, users)
     for name in beside:
         specs.setdefault(groups.find(name), (DeviceSpec.from_string(""), name))
     specs = _gather_loops(placed, groups, specs)
@@ -126,7 +127,8 @@ def homes(
 ) -> dict[str, str]:
     """The devices of these nodes, as the whole graph has them: what is colocated with one, or refers to it, may ask for
     a task, and a run that has no part in that must find it there too. What cannot be placed is left out."""
-    known, groups = set(devices), _groups(nodes, {n.name: _beside(n) for n in nodes})
+    known, users = set(devices), _users_of_handles(nodes)
+    groups = _groups(nodes, {n.name: _beside(n) for n in nodes}, users)
     bound = _bound_to_host(nodes, groups) if _have_gpus(devices) else frozenset()
     of_group: dict[str, list[NodeDef]] = {groups.find(name): [] for name in free}
     for node in nodes:
@@ -135,8 +137,8 @@ def homes(
     for members in of_group.values():
         spec: _Spec | None = None
         try:
-            for node in sorted(members, key=_rank):
-                spec = _merge(spec, node)
+            for node in sorted(members, key=lambda n: _rank(n, users)):
+                spec = _merge(spec, node, users)
             assert spec is not None  # who is free is in its group
             device = _complete(*spec, known, DeviceSpec.from_string(default), soft, groups.find(node.name) not in bound)
         except InvalidArgumentError:
@@ -145,9 +147,9 @@ def homes(
     return found
 
 
-def _rank(node: NodeDef) -> int:
+def _rank(node: NodeDef, users: Collection[str]) -> int:
     """Who says first where a group is: what follows others says it last."""
-    return 2 if registry.ref_positions(node.op) else int(node.op in _FOLLOWS)
+    return 2 if node.name in users or registry.ref_positions(node.op) else int(node.op in _FOLLOWS)
 
 
 def _gather_loops(graph: GraphDef, groups: _UnionFind, specs: dict[str, _Spec]) -> dict[str, _Spec]:
@@ -211,14 +213,19 @@ class _UnionFind:
         self._parent[self.find(b)] = self.find(a)
 
 
-def _groups(nodes: Sequence[NodeDef], beside: Mapping[str, Sequence[str]]) -> _UnionFind:
-    """beside: of each node by its name, in order, what it asks to be colocated with."""
+def _groups(
+    nodes: Sequence[NodeDef], beside: Mapping[str, Sequence[str]], users: Mapping[str, Sequence[str]]
+) -> _UnionFind:
+    """beside: of each node by its name, in order, what it asks to be colocated with. users: of handles, with these."""
     groups = _UnionFind()
     for node, (name, others) in zip(nodes, beside.items(), strict=True):
         for other in others:
             groups.union(other, name)
         for e in _references(node):
             groups.union(parse(e)[0], name)
+    for name, handles in users.items():
+        for handle in handles:
+            groups.union(handle, name)
     if has_control_flow(nodes):
         _join_loop_variables(nodes, groups)
     return groups
@@ -259,7 +266,15 @@ def _references(node: NodeDef) -> list[str]:
     return [edges[position] for position in positions]
 
 
-def _merge(so_far: _Spec | None, node: NodeDef) -> _Spec:
+def _users_of_handles(nodes: Sequence[NodeDef]) -> dict[str, list[str]]:
+    """Node -> those that give it a queue, table or reader, of which it gets the thing itself."""
+    makers = {op for op in {n.op for n in nodes} if registry.gives_handle(op)}
+    handles = {n.name for n in nodes if n.op in makers or memories.hands_on_handle(n)} if makers else ()
+    found = {n.name: [name for name, _ in map(parse, data_inputs(n)) if name in handles] for n in nodes if handles}
+    return {name: of for name, of in found.items() if of}
+
+
+def _merge(so_far: _Spec | None, node: NodeDef, users: Collection[str]) -> _Spec:
     mine = DeviceSpec.from_string(node.device)
     if so_far is None or not node.device:
         return so_far or (mine, node.name)
@@ -269,7 +284,7 @@ def _merge(so_far: _Spec | None, node: NodeDef) -> _Spec:
     for part in ("job", "replica", "task", "device_type", "device_index"):
         a, b = getattr(spec, part), getattr(mine, part)
         if a is not None and b is not None and a != b:
-            if registry.ref_positions(node.op) or node.op in PRIMITIVES:
+            if node.name in users or registry.ref_positions(node.op) or node.op in PRIMITIVES:
                 return so_far  # an update runs where its variable is, whatever device scope it was made in
             raise InvalidArgumentError(
                 node,
