@@ -126,7 +126,8 @@ def check_name(names: Sequence[str], name: str, what: str = "Column") -> None:
 
 
 def check_partitioning(schema: pa.Schema, partition_by: str | None, order_by: str | None) -> None:
-    """Raises InvalidArgumentError where one is no column of the table, or partition_by is no integer."""
+    """Raises InvalidArgumentError where one is no column of the table or no task gets it, or partition_by is no
+    integer."""
     if partition_by is not None:
         check_column(schema, partition_by, "partition_by: column")
         kind = schema.field(partition_by).type
@@ -134,6 +135,11 @@ def check_partitioning(schema: pa.Schema, partition_by: str | None, order_by: st
             raise InvalidArgumentError(f"partition_by: column {partition_by!r} must be an integer, got {kind}")
     if order_by is not None:
         check_column(schema, order_by, "order_by: column")
+        kind = schema.field(order_by).type
+        if isinstance(kind, pa.OpaqueType):  # its nulls are looked for in the task
+            raise InvalidArgumentError(
+                f"order_by: column {order_by!r} has type {kind.type_name}, which no task gets. Convert it first"
+            )
 
 
 def check_keys(batch: pa.RecordBatch | pa.Table, keys: Mapping[str, str | None], first_row: int = 0) -> None:

@@ -109,3 +109,12 @@ def test_types_that_no_record_has(clusters: Any, tmp_path: Path, value: str, kin
     with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(f"column 'x': {kind} cannot be written")):
         frame.write.format("tfrecord").mode("append").save(str(tmp_path / "out"))
     assert not (tmp_path / "out").exists(), "nothing half-written"
+
+
+def test_an_order_that_no_task_gets(clusters: Any, tmp_path: Path) -> None:
+    frame = clusters.spark.sql("select id x, make_ym_interval(0, cast(id as int)) since from range(9)")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'since' has type interval year to month, which no task"):
+        tf.spark.train(
+            frame, slow_model(), label=None, features=["x"], order_by="since", checkpoint_dir=str(tmp_path / "out")
+        )
+    assert not (tmp_path / "out").exists()
