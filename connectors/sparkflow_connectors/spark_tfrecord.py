@@ -4,10 +4,11 @@
     df.write.format("tfrecord").mode("overwrite").option("codec", "gzip").option("partitionBy", "day").save("folder")
 
 Options of reading: recordType, codec, onError (raise, skip), sampleSize; of writing: recordType, codec, partitionBy
-("a,b"; Spark's own partitionBy does not reach a Python data source). A codec may be the name of Hadoop's class, and
-writeLocality=distributed is known, so that calls of spark-tfrecord and spark-tensorflow-connector work as they are. A
-`.schema(...)` reads only its columns. Spark finds the source by itself where sparkflow is installed on the driver
-(package `pyspark_tfrecord`).
+("a,b"; Spark's own partitionBy does not reach a Python data source), partitionOverwriteMode (static, dynamic: replace
+the partitions that rows are written to; by default what spark.sql.sources.partitionOverwriteMode says). A codec may be
+the name of Hadoop's class, and writeLocality=distributed is known, so that calls of spark-tfrecord and
+spark-tensorflow-connector work as they are. A `.schema(...)` reads only its columns. Spark finds the source by itself
+where sparkflow is installed on the driver (package `pyspark_tfrecord`).
 
 What is wrong with files or a schema is an AnalysisException or a PythonException of Spark's with the whole traceback,
 and at a driver that has used `tf.spark` the error itself (spark_errors.py).
@@ -42,14 +43,18 @@ from sparkflow_connectors.record_types import EXAMPLE
 from sparkflow_connectors.spark_errors import name_errors
 from sparkflow_connectors.spark_schema import in_zone
 from sparkflow_connectors.tfrecord import Counts, Dataset, Options, open_tfrecord
-from sparkflow_connectors.tfrecord_write import FolderWriter
+from sparkflow_connectors.tfrecord_write import PARTITIONS, FolderWriter
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _PARTITION_BYTES = 32 << 20  # of small files that one task reads, in about 0.1 s: it does not know how many cores wait
 _arrow_schema = in_zone(to_arrow_schema, "UTC")
 name_errors()
 _AS_STRUCTS = {"variant", "geography", "geometry"}  # which Python gets, and Spark would read again
-_KNOWN = {"path", "paths", "recordtype", "codec", "onerror", "samplesize", "partitionby", "writelocality"}
+_KNOWN = {
+    "path", "paths", "recordtype", "codec", "onerror", "samplesize", "partitionby", "partitionoverwritemode",
+    "writelocality",
+}  # fmt: skip
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
 class TFRecordSource(DataSource):
@@ -73,6 +78,7 @@ class TFRecordSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         option = self._options_given()
         columns = [c.strip() for c in option.get("partitionby", "").split(",") if c.strip()]
+        asked = _overwrite_mode(option.get("partitionoverwritemode"))
         writer = FolderWriter(
             self._path(),
             _of_columns(schema),
@@ -82,7 +88,7 @@ class TFRecordSource(DataSource):
             columns,
         )
         writer.begin()
-        return _Writer(writer)
+        return _Writer(writer, asked)
 
     def _dataset(self, schema: StructType | None) -> Dataset:
         option = self._options_given()
@@ -118,8 +124,8 @@ class TFRecordSource(DataSource):
         unknown = sorted(given.keys() - _KNOWN)
         if unknown:
             raise InvalidArgumentError(
-                f"tfrecord: option {unknown[0]!r} is unknown; there are recordType, codec, onError, sampleSize and "
-                "partitionBy"
+                f"tfrecord: option {unknown[0]!r} is unknown; there are recordType, codec, onError, sampleSize, "
+                "partitionBy and partitionOverwriteMode"
             )
         if given.get("writelocality", "distributed") != "distributed":
             raise InvalidArgumentError(
@@ -170,25 +176,37 @@ class _Reader(DataSourceReader):
 class _Written(WriterCommitMessage):
     files: dict[str, int]  # how many records each has
     nulls: frozenset[str]
+    session_mode: str  # of overwriting, which only tasks are told
 
 
 class _Writer(DataSourceArrowWriter):
-    def __init__(self, folder: FolderWriter):
-        self._folder = folder
+    def __init__(self, folder: FolderWriter, overwrite_mode: str | None):
+        """overwrite_mode: as an option said; None: as the session has it."""
+        self._folder, self._overwrite_mode = folder, overwrite_mode
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         task = TaskContext.get()
         part, attempt = (task.partitionId(), task.taskAttemptId()) if task is not None else (0, 0)
         files = self._folder.write(iterator, part, f"{attempt}")
-        return _Written(files, self._folder.nulls)
+        mode = None if task is None else task.getLocalProperty(_OVERWRITE_MODE)
+        return _Written(files, self._folder.nulls, (mode or "static").lower())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         written = [m for m in messages if isinstance(m, _Written)]
         nulls = frozenset[str]().union(*(m.nulls for m in written))
+        told = {m.session_mode for m in written} if self._overwrite_mode is None else {self._overwrite_mode}
+        if "dynamic" in told and self._folder.mode == "overwrite" and self._folder.partition_by:
+            self._folder.mode = PARTITIONS
         self._folder.commit({name: n for m in written for name, n in m.files.items()}, nulls)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self._folder.abort()
+
+
+def _overwrite_mode(text: str | None) -> str | None:
+    if text is not None and text.lower() not in ("static", "dynamic"):
+        raise InvalidArgumentError(f"tfrecord: option partitionOverwriteMode is 'static' or 'dynamic', got {text!r}")
+    return None if text is None else text.lower()
 
 
 def _whole(name: str, text: str) -> int:

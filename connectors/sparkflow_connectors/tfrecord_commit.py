@@ -26,19 +26,23 @@ log = logging.getLogger("sparkflow")
 
 
 class _Note(NamedTuple):
-    """temporary: the folder in which the files are, until they are moved. replace: what else there is goes."""
+    """temporary: the folder in which the files are, until they are moved. replace: what else there is goes. gone: these
+    go, by their paths in the folder."""
 
     temporary: str
     files: list[str]
     replace: bool
+    gone: Sequence[str] = ()
 
 
-def show(folder: str, temporary: str, files: Sequence[str], replace: bool, sidecar: str) -> None:
+def show(
+    folder: str, temporary: str, files: Sequence[str], replace: bool, sidecar: str, gone: Sequence[str] = ()
+) -> None:
     """Move these files below `temporary`, a folder in `folder`, to the same places in `folder`. replace: what else is
-    there goes. sidecar: its text. To be called by who holds the folder."""
+    there goes. sidecar: its text. gone: files in `folder` that go. To be called by who holds the folder."""
     for name, text in zip(_LAST, (sidecar, "")):
         Path(temporary, name).write_text(text, encoding="utf-8")
-    note = _Note(os.path.basename(temporary), list(files), replace)
+    note = _Note(os.path.basename(temporary), list(files), replace, list(gone))
     unfinished = Path(temporary, _NOTE)
     unfinished.write_text(json.dumps(note._asdict()), encoding="utf-8")
     os.replace(unfinished, os.path.join(folder, _NOTE))
@@ -82,6 +86,11 @@ def _finish(folder: str) -> None:
     temporary = os.path.join(folder, note.temporary)
     if note.replace:
         _remove_others(folder, {*note.files, *_LAST, _NOTE})
+    for name in note.gone:
+        with suppress(FileNotFoundError):  # it went already
+            os.unlink(os.path.join(folder, name))
+        with suppress(OSError):  # others are in its folder
+            os.rmdir(os.path.dirname(os.path.join(folder, name)))
     for name in [*note.files, *_LAST]:
         target = os.path.join(folder, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)

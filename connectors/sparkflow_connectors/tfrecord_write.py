@@ -63,14 +63,16 @@ from sparkflow_runtime.wire.errors import (
 _FOREIGN = 1000  # records of others that are looked at before one appends to them
 _LONGEST_NAME = 255  # of a file, in bytes
 _HELD_OPEN = 200  # files of one part; a process may have 1024 open, often
-MODES = ("error", "append", "overwrite")
+PARTITIONS = "overwrite_partitions"
+MODES = ("error", "append", "overwrite", PARTITIONS)
 
 
 class FolderWriter:
     """Writes parts of one folder; parts may be written by several processes that share the file system.
 
     `path`: a local folder. Nothing is visible before `commit`; `abort` leaves the folder as it was.
-    mode: 'error' where there is something already, 'append', or 'overwrite', which replaces it at the commit.
+    mode: 'error' where there is something already, 'append', 'overwrite', which replaces it at the commit, or
+    'overwrite_partitions', which replaces what is in the partitions that rows are written to.
     """
 
     def __init__(
@@ -97,6 +99,8 @@ class FolderWriter:
             raise InvalidArgumentError(
                 f"partition_by: column {missing[0]!r} is missing; the table has {', '.join(schema.names)}"
             )
+        if mode == PARTITIONS and not self.partition_by:
+            raise InvalidArgumentError(f"mode={mode!r} is for folders with partitions: give partition_by")
         self.schema = schema = listed_schema(plain_schema(schema))
         self.inside = pa.schema([f for f in schema if f.name not in self.partition_by])
         if not len(self.inside):
@@ -227,9 +231,16 @@ class FolderWriter:
             schema = self._check()
             before = {} if self.mode == "overwrite" else self._records()
             without = WithoutNulls() if nulls is None else self._without_nulls(len(before), len(files), nulls)
-            known = {name: n for name, n in before.items() if n is not None}
+            gone = self._replaced(files) if self.mode == PARTITIONS else []
+            known = {name: n for name, n in before.items() if n is not None and name not in gone}
+            without = without._replace(files=max(without.files - len(gone), -1))
             side = Sidecar(schema, self.record_type, known | dict(files), without)
-            show(self.path, self.temporary, list(files), self.mode == "overwrite", to_json(side))
+            show(self.path, self.temporary, list(files), self.mode == "overwrite", to_json(side), gone)
+
+    def _replaced(self, files: Collection[str]) -> list[str]:
+        """What there is in the partitions of these files, by its path in the folder, whoever named theirs."""
+        mine = [values for path, values in files_of(self.temporary) if os.path.relpath(path, self.temporary) in files]
+        return [os.path.relpath(path, self.path) for path, values in files_of(self.path) if values in mine]
 
     def _records(self) -> dict[str, int | None]:
         """How many records each file has that is there, as far as that is known."""

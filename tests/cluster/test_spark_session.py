@@ -118,3 +118,26 @@ def test_an_order_that_no_task_gets(clusters: Any, tmp_path: Path) -> None:
             frame, slow_model(), label=None, features=["x"], order_by="since", checkpoint_dir=str(tmp_path / "out")
         )
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "session, options, left",
+    [
+        ("dynamic", {}, [0, 2, 7]),
+        ("static", {}, [7]),
+        ("static", {"partitionOverwriteMode": "DYNAMIC"}, [0, 2, 7]),
+        ("dynamic", {"partitionOverwriteMode": "static"}, [7]),
+    ],
+)
+def test_overwriting_partitions_as_the_session_says(
+    clusters: Any, tmp_path: Path, session: str, options: dict[str, str], left: list[int]
+) -> None:
+    spark, path = clusters.spark, str(tmp_path / "out")
+    tf.local.to_tfrecord(pa.table({"id": range(3), "day": [0, 1, 2]}), path, partition_by=["day"])
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", session)
+    try:
+        writer = spark.sql("select 7L id, 1L day").write.format("tfrecord").mode("overwrite")
+        writer.options(partitionBy="day", **options).save(path)
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert sorted(tf.local.read_tfrecord(path)["id"].to_pylist()) == left
