@@ -119,6 +119,26 @@ def test_tables_with_the_same_ids_send_them_once(graph: Any) -> None:
     assert ops(moved([], [train.name]), WORKER)["_DistinctIds"] == 1
 
 
+def test_ids_that_are_all_different_need_no_look_up(cluster: Any, graph: Any) -> None:
+    """Their rows come in their order: a model's own Unique, or that of embedding_lookup_sparse."""
+    server = cluster(ps=1, worker=1)["worker0"]
+    with tf.device(WORKER):
+        ids = tf.placeholder(tf.int64, [None], "ids")
+        own, back = tf.unique(ids)
+    with tf.device(PS):
+        table = tf.Variable(np.arange(20.0, dtype=np.float32).reshape(10, 2))
+        rows = tf.gather(table, own)
+    with tf.device(WORKER):
+        out = tf.identity(tf.gather(rows, back))
+    found = ops(moved([out.name], []), WORKER)
+    assert (found["_DistinctIds"], found["_SplitRows"], found["GatherV2"]) == (1, 1, 1)
+    with tf.Session(server.target) as session:
+        session.run(tf.global_variables_initializer())
+        for batch in ([7, 2, 7, 9, 2, 0], [3], []):
+            wanted = [[2.0 * n, 2.0 * n + 1] for n in batch]
+            assert session.run(out, {ids: batch}).tolist() == wanted
+
+
 def test_what_is_asked_for_by_name_stays(graph: Any) -> None:
     _, train, _ = model(tf.train.AdagradOptimizer(0.1))
     found = moved(["embedding_lookup:0", "Adagrad/update_t1/UnsortedSegmentSum:0"], [train.name])

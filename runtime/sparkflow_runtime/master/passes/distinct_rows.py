@@ -4,7 +4,7 @@ A batch of ids names most rows of an embedding several times, and the tables lie
 
 - GatherV2 of a table by ids of the task that takes the rows: that task finds the distinct ids (`_DistinctIds`), the
   table's gathers their rows (`_GatherDistinct`), and the look-up itself, by the places of the ids among the distinct
-  ones, moves to the reader.
+  ones, moves to the reader. Where no id is there twice, it has nothing left to do.
 - The sum by Unique ids that an optimizer puts before a sparse update moves to the task that has the rows
   (`_SumToDistinct`), and so do rows on their way to an accumulator, which adds those of one id up anyway.
 
@@ -24,7 +24,7 @@ from typing import Any
 
 from sparkflow_runtime.master.passes.parted_rows import PartedRows
 from sparkflow_runtime.master.passes.regions import Regions
-from sparkflow_runtime.master.passes.row_sums import RowSums, constant
+from sparkflow_runtime.master.passes.row_sums import RowSums, are_distinct, constant
 from sparkflow_runtime.master.passes.travelling import Dims, Lookup, Sum
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.attrs import Shape
@@ -254,7 +254,10 @@ class Packer:
         shapes = [Shape(it.row) for it in group]
         split = self.make("_SplitRows", reader, [rows, told[1]], {"of": of, "row_shapes": shapes}, home)
         for k, it in enumerate(group):
-            self.look_up(it.node, it.node, edge(split, k), self.places(pack, of[k]), reader)
+            if self.task_of_edge(it.ids) is None or not are_distinct(self.nodes, it.ids):
+                self.look_up(it.node, it.node, edge(split, k), self.places(pack, of[k]), reader)
+            else:
+                self._hand_on(it.node, edge(split, k), reader)
             for name in it.chain:
                 self._copy(self.nodes[name], reader)
 
@@ -274,6 +277,13 @@ class Packer:
                 moved.attr[name].CopyFrom(lookup.attr[name])
         waited = [e for e in node.input if is_control(e)] if node is not lookup else []
         moved.input[:] = [rows, places, lookup.input[2], *waited]
+
+    def _hand_on(self, node: NodeDef, rows: str, reader: str) -> None:
+        """In the place of a look-up whose ids are all different: they are in the order of the rows that came."""
+        moved = self._copy(node, reader)
+        moved.op, moved.input[:] = "Identity", [rows]
+        moved.attr["T"].CopyFrom(node.attr["Tparams"])
+        moved.attr.pop("Tparams", None)
 
     def _move_sums(self, group: list[Sum]) -> None:
         home, source, carried, *_ = group[0].key

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.passes.fuse import DENSE_UPDATES
 from sparkflow_runtime.master.passes.regions import Regions
-from sparkflow_runtime.master.passes.row_sums import RowSum, RowSums, constant
+from sparkflow_runtime.master.passes.row_sums import RowSum, RowSums, are_distinct, constant
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.devices import on_cpu
 from sparkflow_runtime.wire.edges import CARRIED, data_inputs, edge, is_control, node_name, parse, with_inputs
@@ -45,10 +45,6 @@ _UPDATES: dict[str, tuple[int, int, int, tuple[str, ...]]] = {
 
 _SMALL = 1 << 15  # items of a variable: from there an update may have several threads
 _FLAGS = ("use_nesterov", "update_slots")
-
-# (op, whether at its first output): no id is there twice
-_DISTINCT = {(op, True) for op in ("Unique", "_BagIds", "SparseAccumulatorTakeGradient", "_SplitIds")}
-_DISTINCT.add(("_SplitIds", False))
 
 
 def fuse_embeddings(graph: GraphDef, feeds: Collection[str] = (), kept: Collection[str] = ()) -> GraphDef:
@@ -172,7 +168,7 @@ class _Fuser:
             if found is not None and found.nodes[0] == unique.name and parse(indices)[1] == 0:
                 swallowed = self._swallowed(found, node)
                 rows, ids = (found.rows, found.ids) if swallowed else (grad, indices)
-        distinct = not self._is_fed(ids) and self._are_distinct(ids)
+        distinct = not self._is_fed(ids) and are_distinct(self.nodes, ids)
         return rows, ids, "distinct" if distinct else "summed" if swallowed else "", swallowed
 
     def _swallowed(self, found: RowSum, update: NodeDef) -> tuple[str, ...]:
@@ -188,10 +184,6 @@ class _Fuser:
 
     def _users(self, node: NodeDef) -> list[NodeDef]:
         return [consumer for consumer, _ in self.regions.consumers[node.name]]
-
-    def _are_distinct(self, ids: str) -> bool:
-        """Whether their producer gives no id twice."""
-        return (self.nodes[node_name(ids)].op, parse(ids)[1] == 0) in _DISTINCT
 
     # ------------------------------------------------------------------ fusing
 

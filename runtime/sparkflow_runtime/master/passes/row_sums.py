@@ -26,6 +26,17 @@ def constant(nodes: Mapping[str, NodeDef], e: str, feeds: Collection[str]) -> An
     return wire_attrs.constant(node.attr["value"])
 
 
+# (op, whether at its first output): no id is there twice
+_DISTINCT = {(op, True) for op in ("Unique", "_BagIds", "SparseAccumulatorTakeGradient", "_SplitIds")}
+_DISTINCT.add(("_SplitIds", False))
+
+
+def are_distinct(nodes: Mapping[str, NodeDef], ids: str) -> bool:
+    """Whether the producer of an edge that is not fed gives no id twice."""
+    name, port = parse(ids)
+    return (nodes[name].op, port == 0) in _DISTINCT
+
+
 class JointSums(NamedTuple):
     """Sums of many tables that travelled together (distinct_rows.py). inputs: the sums, ids and counts of all of them;
     attrs: what says which part is whose; waited: control edges."""
