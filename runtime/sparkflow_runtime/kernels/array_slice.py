@@ -279,7 +279,7 @@ def _chosen(xp: Any, condition: Any, t: Any, e: Any) -> Any:
 
 
 @kernel("Where")
-def _where(xp: Any, x: Any) -> Any:
+def where(xp: Any, x: Any) -> Any:
     if not x.ndim:
         raise InvalidArgumentError("Where: condition must have at least one axis, got a scalar")
     if xp is np and x.ndim == 2 and x.dtype == np.bool_:

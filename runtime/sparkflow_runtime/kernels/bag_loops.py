@@ -32,8 +32,8 @@ def numbered(indices: Array, ids: Array, shape: Array, default: Any, only_known:
     most = len(ids) + rows
     row_of, where, empty = np.empty(most, kind), np.empty(most, kind), np.empty(rows, bool)
     distinct, room = np.empty(most, np.int64), scratch("bags", (1 + rows + most + max(16, 4 * most),), np.uint64)
-    given = np.ascontiguousarray(indices), np.ascontiguousarray(ids), int(default), int(only_known)
-    total = number_bags(*given, row_of, where, empty.view(np.uint8), distinct, room)
+    given = np.ascontiguousarray(indices).reshape(-1), indices.shape[1], np.ascontiguousarray(ids)
+    total = number_bags(*given, int(default), int(only_known), row_of, where, empty.view(np.uint8), distinct, room)
     if total < 0:
         raise InvalidArgumentError(f"SparseFillEmptyRows: indices(:, 0) must lie in [0, {rows})")
     return distinct[: int(room[0])], where[:total], empty, row_of[:total]
@@ -41,28 +41,29 @@ def numbered(indices: Array, ids: Array, shape: Array, default: Any, only_known:
 
 @compiled(
     [
-        "int64(Array(int64, 2, 'C', readonly=True), Array(int64, 1, 'C', readonly=True), int64, int64, "
+        "int64(Array(int64, 1, 'C', readonly=True), int64, Array(int64, 1, 'C', readonly=True), int64, int64, "
         f"{kind}[::1], {kind}[::1], uint8[::1], int64[::1], uint64[::1])"
         for kind in ("int32", "int64")
     ]
 )
 def number_bags(
-    indices: Array, ids: Array, default: Any, only_known: Any, row_of: Array, where: Array, empty: Array,
+    indices: Array, axes: int, ids: Array, default: Any, only_known: Any, row_of: Array, where: Array, empty: Array,
     distinct: Array, room: Array,
 ) -> int:  # fmt: skip
-    """How many entries there are; -1 where a row is out of range. only_known: without the negative ids.
+    """How many entries there are; -1 where a row is out of range. indices: `axes` numbers an entry, the row first.
+    only_known: without the negative ids.
 
     room: the number of distinct ids comes first; then where the entries of each row begin, the ids of all entries, and
     a hash table of at least 16 and four times as many.
     """
-    rows, given, drops = np.uint64(empty.shape[0]), np.uint64(ids.shape[0]), only_known != 0
+    rows, given, drops, step = np.uint64(empty.shape[0]), np.uint64(ids.shape[0]), only_known != 0, np.uint64(axes)
     entries, total = _ONE + rows, _ZERO
     for r in range(rows):
         room[_ONE + r] = _ZERO
     for i in range(given):
         if drops and ids[i] < 0:
             continue
-        row = np.uint64(indices[i, 0])
+        row = np.uint64(indices[i * step])
         if row >= rows:
             return -1
         room[_ONE + row] += _ONE
@@ -79,7 +80,7 @@ def number_bags(
     for i in range(given):
         if drops and ids[i] < 0:
             continue
-        row = np.uint64(indices[i, 0])
+        row = np.uint64(indices[i * step])
         room[room[_ONE + row]] = np.uint64(ids[i])
         room[_ONE + row] += _ONE
     found, mask, heads = _ZERO, _FEWEST, entries + total
@@ -103,9 +104,10 @@ def number_bags(
 
 @number_bags.otherwise
 def _(
-    indices: Array, ids: Array, default: Any, only_known: Any, row_of: Array, where: Array, empty: Array,
+    indices: Array, axes: int, ids: Array, default: Any, only_known: Any, row_of: Array, where: Array, empty: Array,
     distinct: Array, room: Array,
 ) -> int:  # fmt: skip
+    indices = indices.reshape(len(ids), axes)
     if only_known:
         known = ids >= 0
         indices, ids = indices[known], ids[known]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow_runtime.kernels import bag_loops
-from sparkflow_runtime.kernels.array_slice import unique
+from sparkflow_runtime.kernels.array_slice import unique, where
 from sparkflow_runtime.kernels.fill_loops import entries_of_rows, filled
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.kernels.segments import gradients_of_picked, sums_of_picked
@@ -14,8 +14,15 @@ from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
+@kernel("_Entries", multi=True)
+def entries(xp: Any, matrix: Any, ignored: Any) -> Any:
+    """(where a matrix has something else than what is ignored, as Where gives it; what it has there)."""
+    told = xp.asarray(xp.not_equal(matrix, ignored)).astype(bool, copy=False)  # of strings numpy makes objects
+    return where(xp, told), matrix[told]
+
+
 @kernel("_BagIds", multi=True)
-def _bag_ids(
+def bag_ids(
     xp: Any, indices: Any, ids: Any, shape: Any, default: Any, *, only_known: bool, out_idx: DType, row_type: DType
 ) -> Any:
     """(the distinct ids, which of them each entry has, which rows were empty, each entry's row); the entries are in the
@@ -27,8 +34,8 @@ def _bag_ids(
         known = ids >= 0
         indices, ids = indices[known], ids[known]
     rows, places, empty = map(xp.asarray, entries_of_rows(indices, shape))
-    distinct, where = unique(xp, filled(xp, ids, places, len(rows), default), out_idx)
-    return distinct, where, empty, rows.astype(row_type.np, copy=False)
+    distinct, numbers = unique(xp, filled(xp, ids, places, len(rows), default), out_idx)
+    return distinct, numbers, empty, rows.astype(row_type.np, copy=False)
 
 
 @kernel("_BagSums")

@@ -60,7 +60,7 @@ _LEFT_TO_HOST = _words(  # what they compute is small, or has no form for a GPU
     "UnravelIndex Unique LoopCond NoOp ControlTrigger Placeholder PlaceholderV2 Bincount DenseBincount EditDistance "
     "CTCBeamSearchDecoder CTCGreedyDecoder CombinedNonMaxSuppression NonMaxSuppression NonMaxSuppressionV2 "
     "NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps "
-    "_BagGradients _BagIds _BagSums _ColumnsTogether _FusedConcatGrad _FusedGather _FusedGatherConcat _Slices "
+    "_BagGradients _BagIds _BagSums _ColumnsTogether _Entries _FusedConcatGrad _FusedGather _FusedGatherConcat _Slices "
     "_SwapOut _SwapAhead _SwapIn _ToHost"
 )
 _SHAPES_ONLY = _words("Shape ShapeN Size Rank")  # read nothing of their input

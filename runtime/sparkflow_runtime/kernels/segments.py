@@ -93,7 +93,7 @@ for _kind in _COMBINE:
 # ---------------------------------------------------------------------- of rows that indices pick
 
 
-_DIVIDED = {"Sum": segment_loops.SUM, "Mean": segment_loops.MEAN, "SqrtN": segment_loops.SQRT_N}
+DIVIDED = {"Sum": segment_loops.SUM, "Mean": segment_loops.MEAN, "SqrtN": segment_loops.SQRT_N}
 
 
 def _weights(xp: Any, kind: str, ids: Any, count: int, dtype: Any) -> Any:
@@ -110,7 +110,7 @@ def sums_of_picked(
     wanted = count if num_segments is None else one_int(num_segments)
     fits = ids.ndim == 1 and indices.shape == ids.shape and wanted >= count
     if fits and segment_loops.handles(xp, data) and (hidden is None or len(hidden) == wanted):
-        total, bad = segment_loops.picked_sums(data, indices, ids, wanted, _DIVIDED[kind], hidden)
+        total, bad = segment_loops.picked_sums(data, indices, ids, wanted, DIVIDED[kind], hidden)
         if bad < 0:
             return total
     check_indices(indices, len(data), op)
@@ -134,7 +134,7 @@ def gradients_of_picked(
 ) -> Any:  # fmt: skip
     """The way back. skipped (bool): segments that give nothing."""
     if segment_loops.handles(xp, grad) and ids.ndim == 1 and indices.shape == ids.shape:
-        out, bad = segment_loops.picked_gradients(grad, indices, ids, one_int(size), _DIVIDED[kind], skipped)
+        out, bad = segment_loops.picked_gradients(grad, indices, ids, one_int(size), DIVIDED[kind], skipped)
         if bad < 0:
             return out
     check_indices(ids, len(grad), f"SparseSegment{kind}Grad: segment_ids")
@@ -153,5 +153,5 @@ def _picked(kind: str) -> None:
     kernel(f"{op}Grad")(lambda xp, *inputs: gradients_of_picked(xp, kind, *inputs))
 
 
-for _kind in _DIVIDED:
+for _kind in DIVIDED:
     _picked(_kind)

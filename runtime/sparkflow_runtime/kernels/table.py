@@ -19,6 +19,7 @@ from sparkflow_runtime.kernels import (
     fused,
     fused_update,
     io,
+    joint_bags,
     joint_takes,
     math,
     math_reduce,

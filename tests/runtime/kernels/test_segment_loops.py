@@ -105,7 +105,7 @@ def test_both_versions_of_the_numbers_of_bags(entries: int, kind: str, only_know
     for loop in (bag_loops.number_bags.compile(), bag_loops.number_bags.numpy):
         row_of, where, empty = np.zeros(most, kind), np.zeros(most, kind), np.zeros(20, np.uint8)
         distinct, room = np.zeros(most, np.int64), np.ones(21 + most + max(16, 4 * most), np.uint64)
-        total = loop(indices, ids, 7, only_known, row_of, where, empty, distinct, room)
+        total = loop(indices.reshape(-1), 2, ids, 7, only_known, row_of, where, empty, distinct, room)
         found.append([a.tolist() for a in (row_of[:total], where[:total], empty, distinct[: int(room[0])])])
     rows, where, empty, distinct = found[0]
     assert found[0] == found[1]
@@ -120,4 +120,4 @@ def test_a_bag_of_no_row(bad: int) -> None:
     indices, ids = np.array([[0, 0], [bad, 0]]), np.array([1, 2])
     for loop in (bag_loops.number_bags.compile(), bag_loops.number_bags.numpy):
         room = np.empty(22, np.int64), np.empty(22, np.int64), np.empty(20, np.uint8), np.empty(22, np.int64)
-        assert loop(indices, ids, 0, 0, *room, np.empty(200, np.uint64)) == -1
+        assert loop(indices.reshape(-1), 2, ids, 0, 0, *room, np.empty(200, np.uint64)) == -1

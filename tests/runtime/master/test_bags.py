@@ -11,8 +11,11 @@ import pytest
 import sparkflow as tf
 from sparkflow_runtime.master.passes import Optimizer
 from sparkflow_runtime.master.passes.bags import join_bags
+from sparkflow_runtime.master.passes.joint_bags import joint_bags
 from sparkflow_runtime.master.passes.view import View
+from sparkflow_runtime.master.place import place
 from sparkflow_runtime.master.prune import prune
+from sparkflow_runtime.wire.edges import verify
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import RewriterConfig
 
@@ -92,7 +95,7 @@ def test_ids_that_are_checked_before_are_joined_too() -> None:
         made = Optimizer().optimize(pruned, ["numbers:0"], fetches, sources=nodes).node
         (bag,) = [n for n in made if n.op == "_BagIds"]
         assert [e.endswith("/Assert") for e in bag.input if e.startswith("^")] == [True, True]
-        assert sum(n.op == "Where" for n in made) == 1, "the negative ids were looked for apart"
+        assert not any(n.op == "Where" for n in made), "the negative ids were looked for apart"
 
 
 @pytest.mark.parametrize("op", ["Unique", "SparseFillEmptyRows", "SparseSegmentMean"])
@@ -101,6 +104,79 @@ def test_what_is_fetched_stays(op: str) -> None:
         loss, _, _ = model()
         node = next(n for n in tf.get_default_graph().get_operations() if n.type == op)
         assert joined([loss.name, node.outputs[0].name])[op] == 1
+
+
+# ---------------------------------------------------------------------- of many columns at once
+
+TASK = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+def placed(fetches: list[str], feeds: list[str] = []) -> Any:  # noqa: B006
+    nodes = {n.name: n for n in tf.get_default_graph().as_graph_def(add_shapes=True).node}
+    pruned = prune(nodes, feeds, fetches, [])
+    return place(Optimizer().optimize(pruned, feeds, fetches, sources=nodes), [TASK], TASK)
+
+
+def counted(graph: Any) -> Counter[str]:
+    return Counter(n.op for n in graph.node if "Bag" in n.op or "Entries" in n.op or "SparseSegment" in n.op)
+
+
+def test_columns_come_together() -> None:
+    with tf.Graph().as_default():
+        loss, _, _ = model()
+        gradients = [g.values for g in tf.gradients(loss, tf.trainable_variables()) if isinstance(g, tf.IndexedSlices)]
+        given = placed([loss.name, *(g.name for g in gradients)], ["words:0", "numbers:0"])
+        assert {"_Entries", "_BagIds", "_BagSums", "_BagGradients"} == counted(given).keys()
+        made = verify(joint_bags(given, ["words:0", "numbers:0"], []), {"words", "numbers"})
+        ones = {"_Entries": 2, "_JointBagIds": 1, "_JointBagSums": 1, "_JointBagGradients": 1}  # words, and numbers
+        assert counted(made) == ones, "each of the rest is one node"
+        (back,) = [n for n in made.node if n.op == "_JointBagGradients"]
+        assert back.attr["counted"].b and not any("embedding_lookup_sparse_grad/Shape" in n.name for n in made.node)
+
+
+def picked(data: Any, at: Any, ids: tuple[int, ...] = (0, 0, 1)) -> Any:
+    """The sums of rows that begin with row `at`."""
+    return tf.sparse_segment_sum(data, tf.stack([at, 1, 0]), tf.constant(ids))
+
+
+def test_who_comes_after_whom_does_not_come_together() -> None:
+    with tf.Graph().as_default() as graph:
+        data = tf.placeholder(tf.float32, [3, 2], "data")
+        first, second = picked(data, 0), picked(data, 1)
+        later = picked(tf.concat([first, second], 0), 2)
+        alone = tf.sparse_segment_mean(data, tf.constant([2, 1, 0]), tf.constant([0, 0, 1]))
+        fetches = [tf.identity(t).name for t in (first, second, later, alone)]
+        made = verify(joint_bags(placed(fetches, ["data:0"]), ["data:0"], []), {"data"})
+        assert counted(made) == {"_JointBagSums": 1, "SparseSegmentSum": 1, "SparseSegmentMean": 1}
+        kept = verify(joint_bags(placed(fetches, ["data:0"]), ["data:0"], [first.op.name]), {"data"})
+        assert "_JointBagSums" not in counted(kept)
+        rows = np.arange(6, dtype=np.float32).reshape(3, 2)
+        with tf.Session(graph=graph) as session:
+            found = session.run(fetches, {data: rows})
+        sums = [[2, 4], [0, 1]], [[4, 6], [0, 1]]
+        assert [f.tolist() for f in found] == [*sums, [[4 + 0, 6 + 1], [2, 4]], [[3, 4], [0, 1]]]
+
+
+def test_sides_of_a_cond_do_not_come_together() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        which = tf.placeholder(tf.bool)
+        data = tf.constant([[1.0], [2.0], [4.0]])
+        # out of range where it does not run
+        wrong = tf.placeholder_with_default(9, [])
+        found = tf.cond(which, lambda: picked(data, 2), lambda: picked(data, wrong))
+        assert session.run([found, picked(data, 1)], {which: True})[0].tolist() == [[6.0], [1.0]]
+        with pytest.raises(InvalidArgumentError):
+            session.run([found, picked(data, 1)], {which: False})
+
+
+def test_an_error_names_the_column() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        at = tf.placeholder(tf.int32, [])
+        data = tf.placeholder(tf.float32, [3, 2])
+        right, wrong = picked(data, 1), tf.sparse_segment_sum(data, [at, 1, 0], [0, 0, 1], name="wrong")
+        with pytest.raises(InvalidArgumentError, match=r"9\) is not|= 9 is not in \[0, 3\)") as caught:
+            session.run([right, wrong], {at: 9, data: np.ones((3, 2))})
+        assert caught.value.op.name == "wrong"
 
 
 @pytest.mark.parametrize("remapping", [RewriterConfig.ON, RewriterConfig.OFF])

@@ -24,6 +24,7 @@ from sparkflow_runtime.master.passes.fold import Folder
 from sparkflow_runtime.master.passes.fuse import fuse
 from sparkflow_runtime.master.passes.fuse_concat_grad import fuse_concat_grad
 from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
+from sparkflow_runtime.master.passes.joint_bags import joint_bags
 from sparkflow_runtime.master.passes.joint_takes import joint_takes
 from sparkflow_runtime.master.passes.layout import layout
 from sparkflow_runtime.master.passes.readiness import ask_together
@@ -85,6 +86,7 @@ PLACED_PASSES = (
     PlacedPass("wide_rows", lambda graph, of: wide_rows(graph, of.feeds, of.kept)),
     PlacedPass("embeddings", lambda graph, of: fuse_embeddings(graph, of.feeds, of.kept)),
     PlacedPass("spread_products", lambda graph, of: spread_products(graph, of.feeds, of.kept)),
+    PlacedPass("joint_bags", lambda graph, of: joint_bags(graph, of.feeds, of.kept)),
     PlacedPass("joint_takes", lambda graph, of: joint_takes(graph, of.feeds, of.kept)),
     PlacedPass("concat_gradients", lambda graph, of: fuse_concat_grad(graph, of.feeds, of.kept)),
     PlacedPass("scheduling", lambda graph, of: schedule(graph, of.feeds, of.fetches, of.costs)),

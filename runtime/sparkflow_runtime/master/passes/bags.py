@@ -1,5 +1,6 @@
 """Look-ups of bags of ids as feature columns write them (safe_embedding_lookup_sparse), each in three nodes.
 
+    Where(matrix != ignored), GatherNd                                         -> _Entries
     known = ids >= 0; SparseFillEmptyRows; Unique; the column of rows          -> _BagIds
     SparseSegment{Sum,Mean,SqrtN}, and zeros for the rows that were empty      -> _BagSums
     zeros for those, and SparseSegment{Sum,Mean,SqrtN}Grad                     -> _BagGradients
@@ -33,6 +34,8 @@ def join_bags(view: View) -> None:
     for op in list(view.ops.values()):
         if op.op == "SparseFillEmptyRows" and on_cpu(op.device):
             finder.join_ids(op)
+        elif op.op == "GatherNd" and on_cpu(op.device):
+            finder.join_entries(op)
     finder.finish()
     finder = _Finder(view)
     for op in view.ops.values():
@@ -63,6 +66,25 @@ class _Finder:
                 self.users[e].append(op)
 
     # ------------------------------------------------------------------ ids
+
+    def join_entries(self, gather: Op) -> None:
+        where = self.view.ops.get(gather.data[1])
+        if where is None or where.op != "Where" or not self._is_own(gather, where) or not self._is_own(where, where):
+            return
+        told = self._producer(where.data[0], "NotEqual", where)
+        if told is None or told.data[0] != gather.data[0] or self.view.constant(told.data[1]) is None:
+            return
+        if self.view.constant(told.data[1]).size != 1:
+            return
+        made = NodeDef(name=where.name, op="_Entries", device=where.device)
+        made.input.extend(told.data)
+        made.attr["T"].CopyFrom(encode(told.attr("T")))
+        if where.labels:
+            made.attr["_class"].CopyFrom(where.proto.attr["_class"])
+        self.view.ops[where.name] = Op(made)
+        self.edges[gather.name] = edge(where.name, 1)
+        self.gone += [gather.name, told.name]
+        self.view.moved.update(dict.fromkeys((gather.name, told.name), where.name))
 
     def join_ids(self, fill: Op) -> None:
         unique = self._only(edge(fill.name, 1), "Unique", fill)

@@ -14,8 +14,8 @@ GRADIENTS = "gradients/"  # RewriterConfig's default scope
 
 @dataclass(frozen=True)
 class Settings:
-    """One switch a pass. `fusion`, `distinct_rows`, `wide_rows`, `embeddings`, `spread_products`, `joint_takes`
-    and `concat_gradients` are RewriterConfig's remapping."""
+    """One switch a pass. `fusion`, `distinct_rows`, `wide_rows`, `embeddings`, `spread_products`, `joint_bags`,
+    `joint_takes` and `concat_gradients` are RewriterConfig's remapping."""
 
     dependencies: bool = True
     constant_folding: bool = True
@@ -28,6 +28,7 @@ class Settings:
     wide_rows: bool = True  # of a matrix of ids of one table
     embeddings: bool = True  # look-ups in many tables and their updates
     spread_products: bool = True  # of rows that travelled once
+    joint_bags: bool = True  # look-ups of several ids
     joint_takes: bool = True  # of accumulators
     concat_gradients: bool = True
     scheduling: bool = True  # for a lower peak of memory
@@ -89,6 +90,7 @@ _TOGGLES = {
     "wide_rows": "remapping",
     "embeddings": "remapping",
     "spread_products": "remapping",
+    "joint_bags": "remapping",
     "joint_takes": "remapping",
     "concat_gradients": "remapping",
 }
@@ -107,6 +109,7 @@ _LISTED = {
     "wide_rows": "wide_rows",
     "embeddings": "embeddings",
     "spread_products": "spread_products",
+    "joint_bags": "joint_bags",
     "joint_takes": "joint_takes",
     "concat_gradients": "concat_gradients",
 }
