@@ -25,7 +25,7 @@ from distributed import Client, Future, Queue, default_client, get_worker
 
 from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
-from sparkflow_connectors.dask_schema import arrow_schema
+from sparkflow_connectors.dask_schema import arrow_schema, check_frame
 from sparkflow_connectors.dask_slots import Liveness, Slots, silence_s, within, workers_now
 from sparkflow_connectors.dask_tfrecord import read_tfrecord, to_tfrecord
 from sparkflow_connectors.job import Job, job_of
@@ -359,8 +359,7 @@ def transform(model: Model, ddf: Any) -> Any:
     The objects are not in Arrow's form themselves: of such lists Dask cannot shuffle any, nor read what it has written
     (pandas 2.3 does not know the names of its own types of lists).
     """
-    if not hasattr(ddf, "to_delayed") or getattr(ddf, "ndim", 0) != 2:
-        raise InvalidArgumentError(f"Expected a Dask DataFrame, got {type(ddf).__module__}.{type(ddf).__name__}")
+    check_frame(ddf)
     model.check_names(ddf.columns)
     model.columns_of(arrow_schema(ddf, list(model.columns.sources)))
     fields = model.output_fields()
@@ -390,6 +389,8 @@ def _rows_of_variable(first: int, last: int, checkpoint: str, name: str) -> pd.D
 
 def write_variables(path: str | os.PathLike[str], tables: Mapping[str, Any], base: Any = None) -> str:
     """Dask DataFrames as a checkpoint of variables, see variable_tables.py; computed and written by this process."""
+    for ddf in tables.values():
+        check_frame(ddf)
     return write(path, {name: as_table(ddf.compute()) for name, ddf in tables.items()}, base)
 
 

@@ -20,6 +20,7 @@ def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
     """The types of its columns (of these names, or all). What `object` columns hold, lists or bytes or decimals, and
     categories that are not known, only rows tell: the first ones of the table are computed where there is such a
     column."""
+    check_frame(ddf)
     if names is None:
         _check_names(ddf.columns)
     sample = ddf._meta if names is None else native(ddf._meta, names)
@@ -32,6 +33,15 @@ def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
         sample = first if len(first) else sample
     found = table_of(sample).schema
     return pa.schema([_with_room(field, sample[field.name]) for field in found])
+
+
+def check_frame(ddf: Any) -> None:
+    """Raises InvalidArgumentError on anything but a Dask DataFrame."""
+    if not hasattr(ddf, "to_delayed") or getattr(ddf, "ndim", 0) != 2:
+        raise InvalidArgumentError(
+            f"Expected a Dask DataFrame, got {type(ddf).__module__}.{type(ddf).__name__}. Pandas DataFrames become one "
+            "by dask.dataframe.from_pandas, or are for tf.local"
+        )
 
 
 def _is_told(dtype: Any) -> bool:

@@ -47,11 +47,6 @@ def to_tfrecord(
 ) -> None:
     """One file a partition (and partition folder), written by the workers, shown all at once by this process. The index
     is left out. Raises what FolderWriter raises; nothing is left of a failed writing."""
-    if not hasattr(ddf, "to_delayed"):
-        raise InvalidArgumentError(
-            f"Expected a Dask DataFrame, got {type(ddf).__module__}.{type(ddf).__name__}; tf.local.to_tfrecord writes "
-            "pandas DataFrames and Arrow tables"
-        )
     schema = arrow_schema(ddf).remove_metadata()
     writer = FolderWriter(path, schema, mode, record_type, codec, partition_by)
     writer.begin()

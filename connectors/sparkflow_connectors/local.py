@@ -71,7 +71,9 @@ def as_table(data: Any) -> pa.Table:
         return pa.Table.from_batches([data])
     if _is_frame(data):
         return table_of(data)
-    raise InvalidArgumentError(f"Expected an Arrow table or a pandas DataFrame, got {type(data).__name__}")
+    raise InvalidArgumentError(
+        f"Expected an Arrow table or a pandas DataFrame, got {type(data).__module__}.{type(data).__name__}"
+    )
 
 
 def _is_frame(data: Any) -> bool:

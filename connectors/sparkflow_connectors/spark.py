@@ -32,7 +32,7 @@ from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
 from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, unread
 from sparkflow_connectors.spark_files import check_columns, parallelism, parquet_files
-from sparkflow_connectors.spark_schema import arrow_schema
+from sparkflow_connectors.spark_schema import arrow_schema, check_frame
 from sparkflow_connectors.spark_slots import SlotWatch
 from sparkflow_connectors.spark_stream import TrainingStream, stream
 from sparkflow_connectors.spark_tfrecord import register_tfrecord
@@ -69,6 +69,10 @@ def train(
     slots: task slots of the cluster, where `defaultParallelism` does not tell. options: the fields of Job.
     """
     schema = arrow_schema(df)
+    if df.isStreaming:
+        raise InvalidArgumentError(
+            "train is for a DataFrame whose rows have an end; train_stream is for streaming ones"
+        )
     columns = resolve(schema, features, label)
     job = job_of(model_fn, columns, checkpoint_dir, options)
     check_partitioning(schema, partition_by, order_by)
@@ -354,6 +358,8 @@ def variable_table(checkpoint: Any, name: str, spark: SparkSession | None = None
 
 def write_variables(path: str | os.PathLike[str], tables: Mapping[str, DataFrame], base: Any = None) -> str:
     """DataFrames as a checkpoint of variables, see variable_tables.py; collected and written by the driver."""
+    for df in tables.values():
+        check_frame(df)
     return write(path, {name: df.toArrow() for name, df in tables.items()}, base)
 
 

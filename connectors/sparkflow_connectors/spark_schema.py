@@ -11,14 +11,26 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas import types
 
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
 
 def in_zone(convert: Callable[..., Any], zone: str | None) -> Callable[..., Any]:
     """One of Spark's functions that say a type in Arrow, with timestamps in that zone; Spark 4.1's know UTC alone."""
     return partial(convert, timezone=zone) if "timezone" in inspect.signature(convert).parameters else convert
 
 
+def check_frame(df: Any) -> None:
+    """Raises InvalidArgumentError on anything but a DataFrame of Spark."""
+    if not hasattr(df, "mapInArrow"):
+        raise InvalidArgumentError(
+            f"Expected a Spark DataFrame, got {type(df).__module__}.{type(df).__name__}. Pandas DataFrames and Arrow "
+            "tables become one by spark.createDataFrame, or are for tf.local"
+        )
+
+
 def arrow_schema(df: Any) -> pa.Schema:
-    """In Arrow; a type that Spark gives no Python task is named and has no dtype."""
+    """In Arrow; a type that Spark gives no Python task is named and has no dtype. Raises as `check_frame` does."""
+    check_frame(df)
     to_arrow = in_zone(types.to_arrow_type, df.sparkSession.conf.get("spark.sql.session.timeZone"))
 
     def of(kind: Any) -> pa.DataType:

@@ -45,8 +45,6 @@ _ROWS_OF_LISTS_BACK = 1 << 14  # a prediction of many values makes a row as larg
 
 def transform(model: Model, df: DataFrame) -> DataFrame:
     """The DataFrame with its predictions, scored where its partitions are."""
-    if not hasattr(df, "mapInArrow"):
-        raise InvalidArgumentError(f"Expected a Spark DataFrame, got {type(df).__module__}.{type(df).__name__}")
     name_errors()
     schema = arrow_schema(df)
     model.check(schema)

@@ -141,3 +141,9 @@ def test_overwriting_partitions_as_the_session_says(
     finally:
         spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
     assert sorted(tf.local.read_tfrecord(path)["id"].to_pylist()) == left
+
+
+def test_a_stream_is_for_train_stream(clusters: Any, tmp_path: Path) -> None:
+    stream = clusters.spark.readStream.format("rate").load()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="train_stream is for streaming ones"):
+        tf.spark.train(stream, slow_model(), label=None, features=["value"], checkpoint_dir=str(tmp_path / "out"))

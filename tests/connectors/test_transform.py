@@ -369,7 +369,7 @@ def test_an_object_that_is_too_large(tmp_path: Path) -> None:
 
 def test_what_is_no_table(export: str) -> None:
     model = tf.local.load_model(export)
-    with pytest.raises(INVALID, match="Expected an Arrow table or a pandas DataFrame, got Series"):
+    with pytest.raises(INVALID, match=r"Expected an Arrow table or a pandas DataFrame, got pandas\..*Series"):
         model.transform(pd.Series([1.0], name="x"))
     dd = pytest.importorskip("dask.dataframe")
     with pytest.raises(INVALID, match=r"Expected a Dask DataFrame, got .*Series"):
@@ -377,6 +377,18 @@ def test_what_is_no_table(export: str) -> None:
     spark_transform = pytest.importorskip("sparkflow_connectors.spark_transform")
     with pytest.raises(INVALID, match=r"Expected a Spark DataFrame, got builtins\.object"):
         spark_transform.transform(model, object())
+
+
+@pytest.mark.parametrize("engine, kind", [("spark", "Spark"), ("dask", "Dask")])
+def test_a_frame_of_another_kind(engine: str, kind: str, tmp_path: Path) -> None:
+    pytest.importorskip({"spark": "pyspark", "dask": "dask.dataframe"}[engine])
+    frame, module = pd.DataFrame({"row": [0], "value": [1.0]}), getattr(tf, engine)
+    wrong = rf"Expected a {kind} DataFrame, got pandas.*DataFrame\. Pandas DataFrames .*become one by \w+\."
+    with pytest.raises(INVALID, match=wrong):
+        module.train(frame, None, label="value", features=["row"], checkpoint_dir=str(tmp_path / "t"))
+    with pytest.raises(INVALID, match=wrong):
+        module.write_variables(str(tmp_path / "w" / "v"), {"v": frame})
+    assert not os.listdir(tmp_path)
 
 
 def test_a_model_that_names_a_gpu_scores_where_there_is_none(tmp_path: Path) -> None:
