@@ -151,7 +151,7 @@ class _Spec:
             self.dense[key] = feature
         elif isinstance(feature, RaggedFeature):
             for its_key, dtype in feature.keys(key).items():
-                types = _stored(its_key, dtype), feature.row_splits_dtype
+                types = _stored(its_key, dtype, ValueError), feature.row_splits_dtype
                 if self.ragged.setdefault(its_key, types) != types:
                     told = [" with row_splits of ".join(t.name for t in one) for one in (types, self.ragged[its_key])]
                     raise ValueError(f"Conflicting type {told[0]} vs {told[1]} for feature {its_key!r}")
@@ -195,10 +195,10 @@ class _Spec:
         return out
 
 
-def _stored(key: str, dtype: Any) -> Any:
+def _stored(key: str, dtype: Any, error: type[Exception] = TypeError) -> Any:
     found = as_dtype(dtype)
     if found.name not in ("float32", "int64", "string"):
-        raise ValueError(f"Feature {key!r}: an Example holds float32, int64 and string, got {found.name}")
+        raise error(f"Feature {key!r}: an Example holds float32, int64 and string, got {found.name}")
     return found
 
 
@@ -231,13 +231,18 @@ def _composed(feature: SparseFeature, sparse: dict[str, SparseTensor]) -> Sparse
 def parse_example(
     serialized: Any, features: Features, name: str | None = None, example_names: Any = None
 ) -> dict[str, Any]:
-    """Serialized tf.train.Example messages [n] as a dict of tensors.
+    """Serialized tf.train.Example messages [n] as a dict of tensors; a scalar as parse_single_example has it.
 
     features: name -> FixedLenFeature ([n, ...shape]), VarLenFeature or SparseFeature (SparseTensor [n, ...]),
     FixedLenSequenceFeature ([n, most, ...shape]), RaggedFeature (RaggedTensor [n, ...]). example_names: for messages.
     Raises InvalidArgumentError in the step on a message that is none, a feature of another type or size, and one that
     is missing without a default.
     """
+    serialized = convert_to_tensor(serialized, "string")
+    if serialized.shape.ndims == 0:
+        return parse_single_example(serialized, features, name, example_names)
+    if serialized.shape.ndims not in (None, 1):
+        raise ValueError(f"serialized must be a vector of messages, or a scalar, got shape {serialized.shape}")
     spec = _Spec(features)
     if spec.ragged:
         return _with_ragged(spec, serialized, name or "ParseExample", example_names, single=False)
@@ -253,6 +258,10 @@ def parse_single_example(
     serialized: Any, features: Features, name: str | None = None, example_names: Any = None
 ) -> dict[str, Any]:
     """The same of one message, a string scalar: without the first dimension."""
+    serialized = convert_to_tensor(serialized, "string")
+    if serialized.shape.ndims not in (None, 0):
+        raise ValueError(f"Input serialized must be a scalar, got shape {serialized.shape}")
+    serialized = serialized if serialized.shape.ndims == 0 else ensure_shape(serialized, [])
     spec = _Spec(features)
     if spec.ragged:
         return _with_ragged(spec, serialized, name or "ParseSingleExample", example_names, single=True)
@@ -263,10 +272,9 @@ def parse_single_example(
     return spec.collected(*_outputs(spec, apply_op("ParseSingleExample", inputs, attrs, name or "ParseSingleExample")))
 
 
-def _with_ragged(spec: _Spec, serialized: Any, name: str, example_names: Any, single: bool) -> dict[str, Any]:
+def _with_ragged(spec: _Spec, serialized: Tensor, name: str, example_names: Any, single: bool) -> dict[str, Any]:
     types, dims, defaults = spec.dense_attrs()
-    serialized = convert_to_tensor(serialized, "string")
-    serialized = ensure_shape(serialized, [] if single else [None])
+    serialized = serialized if single else ensure_shape(serialized, [None])
     keys = [[] if example_names is None else example_names, list(spec.sparse), list(spec.dense), list(spec.ragged)]
     attrs = {"num_sparse": len(spec.sparse), "sparse_types": list(spec.sparse.values()), "Tdense": types,
              "dense_shapes": dims, "ragged_value_types": [v for v, _ in spec.ragged.values()],

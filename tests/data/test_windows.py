@@ -77,7 +77,7 @@ def test_reductions(graph: Any) -> None:
 
 @pytest.mark.parametrize("calls", [None, 2])
 def test_elements_that_fail(graph: Any, calls: Any) -> None:
-    lines = D.from_tensor_slices(["1", "x", "3", "", "5"]).map(lambda t: tf.decode_csv(t, [[0]])[0], calls)
+    lines = D.from_tensor_slices(["1", "x", "3", '""', "5"]).map(lambda t: tf.decode_csv(t, [[0]])[0], calls)
     assert rows_of(lines.apply(tf.data.experimental.ignore_errors())) == [1, 3, 0, 5]
     checked = D.range(5).map(lambda i: tf.py_func(lambda v: np.int64(6 // (int(v) % 3)), [i], tf.int64), calls)
     assert rows_of(checked.apply(tf.data.experimental.ignore_errors(True))) == [6, 3, 6]

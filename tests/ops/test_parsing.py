@@ -110,12 +110,38 @@ def test_specs_that_are_wrong(graph: Any) -> None:
     for spec, message in (
         ({}, "Missing features"),
         ({"a": tf.FixedLenFeature([None], tf.int64)}, "First dimension of shape for feature 'a' unknown"),
-        ({"a": tf.FixedLenFeature([], tf.int32)}, "feature 'a'|Feature 'a': an Example holds float32"),
+        ({"a": tf.io.RaggedFeature(tf.int32)}, "Feature 'a': an Example holds float32"),
         ({"a": tf.FixedLenSequenceFeature([], tf.int64)}, "requires allow_missing to be True"),
         ({"a": 3}, "Feature 'a': unsupported int"),
     ):
         with pytest.raises(ValueError, match=message):
             tf.parse_example(MESSAGES, spec)
+    for feature in (tf.FixedLenFeature([], tf.int32), tf.VarLenFeature(tf.bool)):
+        with pytest.raises(TypeError, match="Feature 'a': an Example holds float32"):
+            tf.parse_example(MESSAGES, {"a": feature})
+
+
+@pytest.mark.parametrize("ragged", [{}, {"r": tf.io.RaggedFeature(tf.int64, value_key="seq")}])
+def test_how_many_messages_there_are(graph: Any, ragged: dict[str, Any]) -> None:
+    """A scalar is one message, for parse_example too; neither takes what has another rank."""
+    spec = {"n": tf.FixedLenFeature([], tf.int64, 7), **ragged}
+    found = run(tf.parse_example(MESSAGES[0], spec))
+    assert found["n"].shape == () and found["n"] == run(tf.parse_example(MESSAGES, spec))["n"][0]
+    with pytest.raises(ValueError, match="must be a vector of messages, or a scalar, got shape"):
+        tf.parse_example([MESSAGES], spec)
+    with pytest.raises(ValueError, match="serialized must be a scalar"):
+        tf.parse_single_example(MESSAGES, spec)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not compatible"), tf.Session() as session:
+        given = tf.placeholder(tf.string)
+        session.run(tf.parse_single_example(given, spec), {given: MESSAGES})
+
+
+def test_an_empty_line_has_no_field(graph: Any) -> None:
+    for lines, record in (([""], 0), (["1", ""], 1), (["\n"], 0)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"Expect 1 fields but have 0 in record {record}"):
+            run(tf.decode_csv(lines, [[7]]))
+    assert run(tf.decode_csv(['""', "1"], [[7]]))[0].tolist() == [7, 1]
+    assert run(tf.decode_csv([","], [[7], [8]]))[1].tolist() == [8]
 
 
 def test_sequences(graph: Any) -> None:

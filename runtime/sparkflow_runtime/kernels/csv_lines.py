@@ -65,7 +65,7 @@ class _Form:
 
     def read(self, lines: list[bytes], defaults: Sequence[Any]) -> list[np.ndarray] | None:
         """The columns; None where a line is written in another way, or a value is wrong."""
-        if not self._fits:
+        if not self._fits or (len(self._columns) == 1 and not all(lines)):  # an empty line has no field
             return None
         blocks = []
         for start in range(0, max(len(lines), 1), self._block):
@@ -184,8 +184,6 @@ def _value_by_value(
 
 def _fields(line: str, delimiter: str, quotes: bool) -> list[str]:
     """Raises InvalidArgumentError where quotes or ends of lines are where TensorFlow has none."""
-    if not line:
-        return [""]
     fields, at = [], 0
     while at < len(line):
         if line[at] in "\r\n":  # before a value they mean nothing
@@ -200,7 +198,7 @@ def _fields(line: str, delimiter: str, quotes: bool) -> list[str]:
                 raise InvalidArgumentError(f"DecodeCSV: Unquoted fields cannot have quotes/CRLFs inside: {line[:60]!r}")
             fields.append(text)
             at += len(text) + 1
-    return [*fields, ""] if line[-1] == delimiter else fields
+    return [*fields, ""] if line.endswith(delimiter) else fields
 
 
 def _quoted(line: str, at: int, delimiter: str) -> tuple[str, int]:
