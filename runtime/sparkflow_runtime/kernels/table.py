@@ -9,6 +9,7 @@ from sparkflow_runtime.kernels import (
     array,
     array_partition,
     array_slice,
+    bag_rows,
     bags,
     constant,
     control_flow,

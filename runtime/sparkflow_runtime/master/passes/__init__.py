@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.passes.arithmetic import arithmetic
+from sparkflow_runtime.master.passes.bag_rows import bag_rows
 from sparkflow_runtime.master.passes.common import common_subexpressions
 from sparkflow_runtime.master.passes.control_hops import shorten_control
 from sparkflow_runtime.master.passes.delay import delay
@@ -84,6 +85,7 @@ PLACED_PASSES = (
     PlacedPass("control_hops", lambda graph, of: shorten_control(graph, of.kept)),
     PlacedPass("distinct_rows", lambda graph, of: distinct_rows(graph, of.feeds, of.kept)),
     PlacedPass("wide_rows", lambda graph, of: wide_rows(graph, of.feeds, of.kept)),
+    PlacedPass("bag_rows", lambda graph, of: bag_rows(graph, of.feeds, of.kept)),
     PlacedPass("embeddings", lambda graph, of: fuse_embeddings(graph, of.feeds, of.kept)),
     PlacedPass("spread_products", lambda graph, of: spread_products(graph, of.feeds, of.kept)),
     PlacedPass("joint_bags", lambda graph, of: joint_bags(graph, of.feeds, of.kept)),

@@ -301,13 +301,15 @@ class _Fuser:
         return inputs, about
 
     def _travelled(self, name: str) -> tuple[str, list[int], list[int]]:
-        """Of a _SplitRows of matrices: the _DistinctIds that its rows are of, whose they are, and their widths; of
-        anything else no name."""
+        """Of a _SplitRows of matrices: the _DistinctIds that its rows are of, or _BagRows, whose they are, and their
+        widths; of anything else no name."""
         split = self.nodes[name]
         if split.op != "_SplitRows" or self._is_fed(split.input[1]):
             return "", [], []
         ids, rows = self.nodes[node_name(split.input[1])], split.attr["row_shapes"].list.shape
-        if ids.op != "_DistinctIds" or parse(split.input[1])[1] != 1 or any(len(row.dim) != 1 for row in rows):
+        if ids.op not in ("_DistinctIds", "_BagRows") or parse(split.input[1])[1] != 1:
+            return "", [], []
+        if any(len(row.dim) != 1 for row in rows):
             return "", [], []
         return ids.name, list(split.attr["of"].list.i), [row.dim[0].size for row in rows]
 

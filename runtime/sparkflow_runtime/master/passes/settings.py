@@ -14,8 +14,8 @@ GRADIENTS = "gradients/"  # RewriterConfig's default scope
 
 @dataclass(frozen=True)
 class Settings:
-    """One switch a pass. `fusion`, `distinct_rows`, `wide_rows`, `embeddings`, `spread_products`, `joint_bags`,
-    `joint_takes` and `concat_gradients` are RewriterConfig's remapping."""
+    """One switch a pass. `fusion`, `distinct_rows`, `wide_rows`, `bag_rows`, `embeddings`, `spread_products`,
+    `joint_bags`, `joint_takes` and `concat_gradients` are RewriterConfig's remapping."""
 
     dependencies: bool = True
     constant_folding: bool = True
@@ -26,6 +26,7 @@ class Settings:
     control_hops: bool = True  # between tasks
     distinct_rows: bool = True  # of look-ups in tables of another task
     wide_rows: bool = True  # of a matrix of ids of one table
+    bag_rows: bool = True  # of bags that a layer takes
     embeddings: bool = True  # look-ups in many tables and their updates
     spread_products: bool = True  # of rows that travelled once
     joint_bags: bool = True  # look-ups of several ids
@@ -88,6 +89,7 @@ _TOGGLES = {
     "fusion": "remapping",
     "distinct_rows": "remapping",
     "wide_rows": "remapping",
+    "bag_rows": "remapping",
     "embeddings": "remapping",
     "spread_products": "remapping",
     "joint_bags": "remapping",
@@ -107,6 +109,7 @@ _LISTED = {
     "fusion": "remap",
     "distinct_rows": "distinct_rows",
     "wide_rows": "wide_rows",
+    "bag_rows": "bag_rows",
     "embeddings": "embeddings",
     "spread_products": "spread_products",
     "joint_bags": "joint_bags",
