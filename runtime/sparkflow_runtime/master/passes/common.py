@@ -1,4 +1,5 @@
-"""Common subexpressions: of nodes that compute the same from the same inputs, the first one stays."""
+"""Common subexpressions: of nodes that compute the same from the same inputs, the first one stays; of those that assert
+the same, too, whatever they would say of it."""
 
 from __future__ import annotations
 
@@ -16,12 +17,20 @@ def common_subexpressions(view: View) -> None:
     conds and loops. Fed nodes are never merged, and a fetched one stays beside the one it equals."""
     seen = _Seen(view)
     edges: dict[str, str] = {}
+    asserted: dict[str, str] = {}
     kept, gates = view.kept, view.gates
     fed = {producer(e) for e in view.feeds}
     gone: list[str] = []
     for op in view.ops.values():
         if edges:
             op.data = [_merged(e, edges) for e in op.data]
+        if asserted and not asserted.keys().isdisjoint(op.control):
+            op.control = list(dict.fromkeys(asserted.get(c, c) for c in op.control))
+        if op.op == "Assert" and op.name in view.free:
+            first = seen.first_to_assert(op)
+            if first is not op and op.name not in kept:
+                asserted[op.name] = view.moved[op.name] = first.name
+                gone.append(op.name)
         if view.context(op.name) is None or op.op in _NEVER or not op.pure or op.name in fed:
             continue
         found = seen.first_like(op)
@@ -44,6 +53,7 @@ class _Seen:
     def __init__(self, view: View):
         self._view = view
         self._by_inputs: dict[Any, Op | dict[Any, Op]] = {}
+        self._asserts: dict[Any, Op] = {}
 
     def first_like(self, op: Op) -> Op:
         key = (op.op, *op.data)
@@ -54,6 +64,10 @@ class _Seen:
         if isinstance(found, Op):
             found = self._by_inputs[key] = {self._details(found): found}
         return found.setdefault(self._details(op), op)
+
+    def first_to_assert(self, op: Op) -> Op:
+        place = () if self._view.one_device else (op.device, self._view.company(op))
+        return self._asserts.setdefault((op.data[0], frozenset(op.control), place), op)
 
     def _details(self, op: Op) -> Any:
         attrs = op.proto.attr

@@ -122,6 +122,29 @@ def test_folded_values_are_remembered(node: Made, graph_def: Made, const: Made, 
 # ---------------------------------------------------------------------- common subexpressions
 
 
+def test_what_is_asserted_twice_is_asserted_once(node: Made, graph_def: Made, const: Made, optimized: Made) -> None:
+    """Who waits for the second waits for the first, and so may be the same as who does; one that is run by name, or
+    waits for something itself, stays."""
+    asserting = {"T": [float32], "summarize": 3}
+    graph = graph_def(
+        node("sure", "Placeholder", dtype=float32, shape=Shape(())),
+        const("a", "one", dtype=object),
+        const("b", "other", dtype=object),
+        node("first", "Assert", "sure", "a", **asserting),
+        node("again", "Assert", "sure", "b", **asserting),
+        node("named", "Assert", "sure", "b", **asserting),
+        node("later", "Assert", "sure", "b", "^first", **asserting),
+        const("x", 2),
+        node("p", "Neg", "x", "^first", **F),
+        node("q", "Neg", "x", "^again", **F),
+        node("r", "Neg", "x", "^again", "^later", **F),
+        node("s", "AddN", "p", "q", "r", N=3, **F),
+    )
+    found = optimized(graph, "common_subexpressions", fetches=["s:0"], targets=["named"], feeds=["sure:0"])
+    assert [n.name for n in found.values() if n.op == "Assert"] == ["first", "named", "later"]
+    assert list(found["s"].input) == ["p", "p", "r"] and list(found["r"].input) == ["x", "^first", "^later"]
+
+
 def test_equal_nodes_become_one(node: Made, graph_def: Made, optimized: Made) -> None:
     graph = graph_def(
         node("x", "Placeholder", dtype=float32),
