@@ -139,6 +139,19 @@ def test_their_rows_are_multiplied_once(kind: str, servers: int) -> None:
         assert found["_BagSums"] == found["_BagGradients"] == left, "those of the linear model"
 
 
+def test_tables_of_the_same_ids_are_updated_as_their_rows_came() -> None:
+    """An embedding and a line of each column: they assert the same, so they are looked up by one array of ids."""
+    with tf.Graph().as_default():
+        model = Model()
+        (train,) = trained(model)
+        nodes = {n.name: n for n in tf.get_default_graph().as_graph_def(add_shapes=True).node}
+        pruned = Optimizer().optimize(prune(nodes, model.feeds, [], [train]), model.feeds, [], [train], False, nodes)
+        assert sum(n.op == "_BagIds" for n in pruned.node) == COLUMNS
+        moved = distinct_rows(place(pruned, DEVICES, DEVICES[0]), model.feeds, {train})
+        found = Counter(n.op for n in fuse_embeddings(moved, model.feeds, {train}).node if n.device == DEVICES[1])
+        assert found["_ApplyDistinct"] == 1 and not found["_FusedSparseApply"] + found["_SplitIds"]
+
+
 def test_prediction_alone() -> None:
     with tf.Graph().as_default():
         model = Model(linear=False)

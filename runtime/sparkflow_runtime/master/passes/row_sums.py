@@ -85,7 +85,9 @@ class RowSums:
             return None
         (sums, counts), (distinct, of_ids) = data_inputs(split), data_inputs(numbers)
         of, members = list(split.attr["of"].list.i), [parse(e)[1] for e in grads]
-        if counts != of_ids or of != list(numbers.attr["of"].list.i) or members != [parse(e)[1] for e in indices]:
+        if counts != of_ids or of != list(numbers.attr["of"].list.i):
+            return None
+        if [of[m] for m in members] != [of[parse(e)[1]] for e in indices]:  # tables with the same ids take one of them
             return None
         shapes = wire_attrs.decode(split.attr["row_shapes"])
         waited = [e for node in (split, numbers) for e in node.input if is_control(e)]
