@@ -53,7 +53,7 @@ class VariableStore:
             "constraint": constraint,
             "use_resource": use_resource,
         }
-        if partitioner is not None:
+        if partitioner is not None and dims != ():  # a scope's partitioner is not for its scalars
             return self._get_partitioned(name, dims, dtype, initializer, partitioner, reuse, make)
         if f"{name}/part_0" in self.vars:
             raise ValueError(

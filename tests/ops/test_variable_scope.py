@@ -222,6 +222,15 @@ def test_partitions(graph: Graph) -> None:
         assert sess.run(w).shape == (7, 2)
 
 
+def test_scalars_have_no_partitions(graph: Graph) -> None:
+    """As a global step that is made in such a scope."""
+    for reuse in (False, True):
+        with tf.variable_scope("s", reuse=reuse, partitioner=tf.fixed_size_partitioner(3)):
+            assert tf.get_variable("rate", []).op.name == "s/rate"
+    with tf.variable_scope("s", partitioner=tf.fixed_size_partitioner(3)):
+        assert tf.train.get_or_create_global_step().shape == ()
+
+
 def test_partitions_of_a_constant(graph: Graph) -> None:
     table = np.arange(10, dtype=np.float32).reshape(5, 2)
     w = tf.get_variable("w", initializer=table, partitioner=tf.fixed_size_partitioner(2))
