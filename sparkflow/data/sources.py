@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any
 
 from sparkflow.data.dataset import Dataset, Rows, in_turn
 from sparkflow.data.elements import Spec, begun
 from sparkflow.framework.graph import Tensor
 from sparkflow.python_io import TFRecordOptions, tf_record_iterator
-from sparkflow_runtime.records.files import open_stream
+from sparkflow_runtime.records.files import opened
 from sparkflow_runtime.wire import dtypes
-from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
 class _Files(Dataset):
@@ -42,18 +39,6 @@ class _Files(Dataset):
 def _path(name: Any) -> str:
     text = name if isinstance(name, (bytes, str)) else name.item()
     return text.decode() if isinstance(text, bytes) else text
-
-
-@contextmanager
-def opened(path: str, compression: str) -> Iterator[BinaryIO]:
-    """What is in the file. Raises DataLossError where it is damaged or of another compression, and as `open_stream`
-    does."""
-    stream = open_stream(path, "rb", compression)
-    try:
-        with io.BufferedReader(stream) if isinstance(stream, io.RawIOBase) else stream as file:
-            yield file
-    except (EOFError, zlib.error) as error:
-        raise DataLossError(f"{path}: {error}. It is damaged, cut short, or no {compression} file") from None
 
 
 def _lines(path: str, compression: str) -> Iterator[bytes]:

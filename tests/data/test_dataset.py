@@ -124,7 +124,7 @@ def test_text_files_in_every_compression(tmp_path: Path, graph: Any, kind: str) 
         path.write_bytes(bad)
         with pytest.raises(tf.errors.DataLossError, match=f"{path}: .* or no {kind} file"):
             _all(tf.data.TextLineDataset(str(path), kind))
-    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{tmp_path} is a directory"):
+    with pytest.raises(tf.errors.FailedPreconditionError, match=f"{tmp_path} is a directory"):
         _all(tf.data.TextLineDataset(str(tmp_path), kind))
     with pytest.raises(tf.errors.InvalidArgumentError, match="compression: expected one of"):
         _all(tf.data.TextLineDataset(str(path), "BZIP2"))

@@ -69,6 +69,18 @@ def test_many_at_once(graph: Any, tmp_path: Path) -> None:
     found = run_all(session, [keys, values])
     assert [v.tolist() for _, v in found] == [[b"0", b"1", b"2", b"3", b"4"], [b"5", b"6"], [b"x"]]
     assert all(len(k) == len(v) for k, v in found)
+    queue, session = started(files)
+    none = tf.TFRecordReader().read_up_to(queue, 0)
+    assert [part.tolist() for part in session.run(none)] == [[], []]
+
+
+@pytest.mark.parametrize("encoding", ["ZLIB", "GZIP"])
+def test_a_file_that_is_not_compressed_so(graph: Any, tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "plain").write_bytes(b"0123456789")
+    queue, session = started([str(tmp_path / "plain")])
+    read = tf.FixedLengthRecordReader(5, encoding=encoding).read(queue)
+    with pytest.raises(tf.errors.DataLossError, match=f"plain: .*cut short, or no {encoding} file"):
+        run_all(session, read)
 
 
 def test_lines_whole_files_and_fixed_lengths(graph: Any, tmp_path: Path) -> None:

@@ -47,8 +47,8 @@ def _read(node: Node) -> Callable[..., None]:
 @asynchronous("ReaderReadUpToV2", devices=_CPU)
 def _read_up_to(node: Node) -> Callable[..., None]:
     return Prompt(
-        lambda step, done, reader, queue, most: reader.read(queue, max(1, int(most)), done, step),
-        lambda reader, queue, most: reader.try_read(queue, max(1, int(most))),
+        lambda step, done, reader, queue, most: reader.read(queue, int(most), done, step),
+        lambda reader, queue, most: reader.try_read(queue, int(most)),
     )
 
 

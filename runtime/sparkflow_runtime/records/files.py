@@ -6,12 +6,19 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from sparkflow_runtime.records.framing import FOOTER, HEADER, Frames, frame, frames, next_record
-from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError, PermissionDeniedError
+from sparkflow_runtime.wire.errors import (
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+)
 
 BLOCK_BYTES = 4 << 20
 _PIECE = 4096  # compressed bytes at once: so much is lost before what is damaged
@@ -162,10 +169,22 @@ class RecordWriter:
         self._stream.close()
 
 
+@contextmanager
+def opened(path: str, compression: str) -> Iterator[BinaryIO]:
+    """What is in the file. Raises DataLossError where it is damaged or of another compression, and as `open_stream`
+    does."""
+    stream = open_stream(path, "rb", compression)
+    try:
+        with io.BufferedReader(stream) if isinstance(stream, io.RawIOBase) else stream as file:
+            yield file
+    except (EOFError, zlib.error) as error:
+        raise DataLossError(f"{path}: {error}. It is damaged, cut short, or no {compression} file") from None
+
+
 def open_stream(path: str, mode: str, compression: str = "") -> BinaryIO:
     """A file, decompressed or to be compressed; mode "ab": see `_Reopened`.
 
-    Raises NotFoundError, PermissionDeniedError, InvalidArgumentError.
+    Raises NotFoundError, PermissionDeniedError, FailedPreconditionError, InvalidArgumentError.
     """
     if compression not in COMPRESSIONS:
         raise InvalidArgumentError(
@@ -181,7 +200,7 @@ def open_stream(path: str, mode: str, compression: str = "") -> BinaryIO:
     except PermissionError as error:
         raise PermissionDeniedError(f"{path}: {error.strerror or error}") from None
     except IsADirectoryError:
-        raise InvalidArgumentError(f"{path} is a directory, not a file of records") from None
+        raise FailedPreconditionError(f"{path} is a directory, not a file of records") from None
     if compression and mode == "rb":
         return _Inflated(raw, compression)  # type: ignore[return-value]
     if compression == "GZIP":

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from sparkflow_runtime.records.files import RecordFile, open_stream
+from sparkflow_runtime.records.files import RecordFile, open_stream, opened
 from sparkflow_runtime.records.framing import HEADER
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
 
@@ -38,7 +38,7 @@ class ReaderSpec(NamedTuple):
 
 class Reader:
     """Thread-safe. A read that finds no open file waits for a name from the queue, with the queue's own cancelling and
-    closing; several may wait at once."""
+    closing; several may wait at once. One of no records gives none, at once."""
 
     def __init__(self, name: str, spec: ReaderSpec):
         self.name, self.spec = name, spec
@@ -48,6 +48,9 @@ class Reader:
 
     def read(self, queue: Names, most: int | None, done: Done, step: Any) -> None:
         """Calls done(None, (key, value)), or with `most` done(None, (keys, values)): 1 to `most` of one file."""
+        if most is not None and most < 1:
+            done(None, _arrays([], single=False))
+            return
         while True:
             try:
                 found = self._take(most or 1)
@@ -64,6 +67,8 @@ class Reader:
 
     def try_read(self, queue: Names, most: int | None) -> tuple[Any, Any] | None:
         """The same without waiting: None where there is neither an open file with a record nor a name."""
+        if most is not None and most < 1:
+            return _arrays([], single=False)
         while True:
             found = self._take(most or 1)
             if found:
@@ -132,7 +137,8 @@ def _arrays(found: list[Record], single: bool) -> tuple[Any, Any]:
     if single:
         return _scalar(found[0][0]), _scalar(found[0][1])
     keys, values = np.empty(len(found), object), np.empty(len(found), object)
-    keys[:], values[:] = zip(*found)
+    if found:
+        keys[:], values[:] = zip(*found)
     return keys, values
 
 
@@ -167,7 +173,7 @@ def _lines(name: bytes, spec: ReaderSpec) -> Iterator[Record]:
 
 def _fixed_length(name: bytes, spec: ReaderSpec) -> Iterator[Record]:
     record, header, footer, hop = spec.numbers
-    with open_stream(name.decode(), "rb", spec.compression) as file:
+    with opened(name.decode(), spec.compression) as file:
         data = file.read()
     for number, at in enumerate(range(header, len(data) - footer - record + 1, hop or record)):
         yield b"%s:%d" % (name, number), data[at : at + record]

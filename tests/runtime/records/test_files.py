@@ -13,7 +13,7 @@ from sparkflow_runtime.records.example import INT64_LIST, Room
 from sparkflow_runtime.records.example_encode import Feature, encode
 from sparkflow_runtime.records.files import RecordFile, RecordWriter
 from sparkflow_runtime.records.framing import frame, frames
-from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError
+from sparkflow_runtime.wire.errors import DataLossError, FailedPreconditionError, InvalidArgumentError, NotFoundError
 
 KNOWN = "0500000000000000eab2043e68656c6c6fbb1f1c19000000000000000029039807d8ea82a2"
 RECORDS = [b"", b"a" * 11, *(bytes([i]) * (i * 7 % 90) for i in range(200)), b"z" * 5000]
@@ -127,7 +127,7 @@ def test_bad_arguments(tmp_path: Path) -> None:
         RecordFile(str(tmp_path / "nowhere"))
     with pytest.raises(InvalidArgumentError, match="expected one of '', 'GZIP', 'ZLIB', got 'LZ4'"):
         RecordFile(str(tmp_path / "nowhere"), "LZ4")
-    with pytest.raises(InvalidArgumentError, match="is a directory"):
+    with pytest.raises(FailedPreconditionError, match="is a directory"):
         RecordFile(str(tmp_path))
 
 
