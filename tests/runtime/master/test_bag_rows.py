@@ -32,12 +32,13 @@ class Model:
 
     def __init__(
         self, ps: int = 1, width: int = 8, units: int = 32, dense: bool = True, linear: bool = True,
-        combiner: str = "mean", shared: bool = False, besides: str = "",
+        combiner: str = "mean", shared: bool = False, shards: int = 0, besides: str = "",
     ):  # fmt: skip
         """shared: one table for all columns. besides: "sum": something else takes a column's sums too, "stop": no
         gradient comes to the layer's input."""
-        fc = tf.feature_column
-        with tf.device(tf.train.replica_device_setter(ps_tasks=ps, worker_device="/job:worker/task:0")):
+        fc, parted = tf.feature_column, tf.fixed_size_partitioner(shards) if shards else None
+        setter = tf.train.replica_device_setter(ps_tasks=ps, worker_device="/job:worker/task:0")
+        with tf.device(setter), tf.variable_scope("model", partitioner=parted):
             self.step = tf.train.get_or_create_global_step()
             self.ids = [tf.placeholder(tf.int64, [None, None], f"ids{k}") for k in range(COLUMNS)]
             self.dense = tf.placeholder(tf.float32, [None, 3], "dense")
@@ -50,7 +51,10 @@ class Model:
                 columns = [fc.embedding_column(c, width, combiner, start) for c in kinds]
             x = fc.input_layer(features, [*columns, *([fc.numeric_column("dense", [3])] if dense else [])])
             self.x = tf.stop_gradient(x) if besides == "stop" else x
-            w = tf.get_variable("w", [self.x.shape[1], units], initializer=tf.random_normal_initializer(0, 0.1, seed=1))
+            start = tf.random_normal_initializer(0, 0.1, seed=1)
+            with tf.variable_scope("layer", partitioner=None):
+                tf.get_variable_scope().set_partitioner(None)
+                w = tf.get_variable("w", [self.x.shape[1], units], initializer=start)
             self.layer = tf.nn.relu(tf.matmul(self.x, w))
             self.loss = tf.reduce_mean(tf.square(tf.reduce_sum(self.layer, 1) - 1.0))
             if linear:
@@ -77,6 +81,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "alone, summed": {"dense": False, "linear": False, "combiner": "sum"},
     "on two servers": {"ps": 2, "combiner": "sqrtn"},
     "of one table": {"shared": True},
+    "in shards": {"ps": 2, "shards": 3, "linear": False},
     "whose sums are wanted": {"besides": "sum"},
     "without gradient": {"besides": "stop"},
 }
@@ -126,7 +131,7 @@ def trained(model: Model) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "servers"), [("beside dense columns", 1), ("alone, summed", 1), ("on two servers", 2)]
+    ("kind", "servers"), [("beside dense columns", 1), ("alone, summed", 1), ("on two servers", 2), ("in shards", 1)]
 )
 def test_their_rows_are_multiplied_once(kind: str, servers: int) -> None:
     with tf.Graph().as_default():

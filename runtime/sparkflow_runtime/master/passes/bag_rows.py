@@ -182,14 +182,27 @@ class _Rewriter:
             matrix, column = self._columns(given[0], width)
             if not matrix or column != begin or self._shape(matrix) != shape or not self._is_plain(user):
                 continue
-            taken = self.regions.consumers[user.name]
-            if len(taken) != 1 or taken[0][0].op != "_SumToDistinct" or is_control(taken[0][1]):
+            total, taken = self._taken(user, width)
+            if total is None or total.name in self.taboo or "columns" in total.attr or total.device != sums.device:
                 continue
-            total = taken[0][0]
-            if total.name in self.taboo or "columns" in total.attr or total.device != sums.device:
-                continue
-            found.append(_Gradient(total, data_inputs(total).index(taken[0][1]), matrix))
+            found.append(_Gradient(total, data_inputs(total).index(taken), matrix))
         return found
+
+    def _taken(self, rows: NodeDef, width: int) -> tuple[NodeDef | None, str]:
+        """The _SumToDistinct that alone takes these rows, and by which edge: perhaps reshaped to what they are."""
+        while True:
+            users = self.regions.consumers[rows.name]
+            if len(users) != 1 or is_control(users[0][1]):
+                return None, ""
+            user, e = users[0]
+            if user.op == "_SumToDistinct":
+                return user, e
+            if user.op not in ("Reshape", "Identity") or user.input[0] != e or user.name in self.taboo:
+                return None, ""
+            shape = self._shape(user.name)
+            if not self._is_plain(user) or shape is None or len(shape) != 2 or shape[1] != width:
+                return None, ""
+            rows = user
 
     def _columns(self, e: str, width: int) -> tuple[str, int]:
         """(matrix, first column) of so many columns of all its rows, reshaped; no matrix where it is something else."""

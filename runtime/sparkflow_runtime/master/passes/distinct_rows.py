@@ -254,10 +254,7 @@ class Packer:
         shapes = [Shape(it.row) for it in group]
         split = self.make("_SplitRows", reader, [rows, told[1]], {"of": of, "row_shapes": shapes}, home)
         for k, it in enumerate(group):
-            if self.task_of_edge(it.ids) is None or not are_distinct(self.nodes, it.ids):
-                self.look_up(it.node, it.node, edge(split, k), self.places(pack, of[k]), reader)
-            else:
-                self._hand_on(it.node, edge(split, k), reader)
+            self.look_up(it.node, it.node, it.ids, edge(split, k), self.places(pack, of[k]), reader)
             for name in it.chain:
                 self._copy(self.nodes[name], reader)
 
@@ -266,24 +263,22 @@ class Packer:
         """Which of the distinct ones the ids of one of a pack's arrays are."""
         return edge(pack.name, _FIRST_PLACES + number)
 
-    def look_up(self, node: NodeDef, lookup: NodeDef, rows: str, places: str, reader: str) -> None:
-        """In the place of a node: a look-up like `lookup`, of distinct rows, at the reader."""
-        moved = self._copy(node, reader)
+    def look_up(self, node: NodeDef, lookup: NodeDef, ids: str, rows: str, places: str, reader: str) -> None:
+        """In the place of a node: a look-up like `lookup`, of distinct rows, at the reader. Where the ids are all
+        different, that would give the rows as they came."""
+        moved, waited = self._copy(node, reader), [e for e in node.input if is_control(e)] if node is not lookup else []
+        if self.task_of_edge(ids) is not None and are_distinct(self.nodes, ids):
+            moved.op, moved.input[:] = "Identity", [rows, *waited]
+            moved.attr["T"].CopyFrom(lookup.attr["Tparams"])
+            moved.attr.pop("Tparams", None)
+            return
         if node is not lookup:
             moved.op = lookup.op
             for name in ("N", "T"):
                 moved.attr.pop(name, None)
             for name in ("Tparams", "Tindices", "Taxis", "batch_dims"):
                 moved.attr[name].CopyFrom(lookup.attr[name])
-        waited = [e for e in node.input if is_control(e)] if node is not lookup else []
         moved.input[:] = [rows, places, lookup.input[2], *waited]
-
-    def _hand_on(self, node: NodeDef, rows: str, reader: str) -> None:
-        """In the place of a look-up whose ids are all different: they are in the order of the rows that came."""
-        moved = self._copy(node, reader)
-        moved.op, moved.input[:] = "Identity", [rows]
-        moved.attr["T"].CopyFrom(node.attr["Tparams"])
-        moved.attr.pop("Tparams", None)
 
     def _move_sums(self, group: list[Sum]) -> None:
         home, source, carried, *_ = group[0].key

@@ -140,7 +140,7 @@ class PartedRows:
         shapes = [Shape(its[0].row) for _, its in found]
         split = packer.make("_SplitRows", reader, [joined, counts], {"of": of, "row_shapes": shapes}, "")
         for t, (one, its) in enumerate(found):
-            packer.look_up(one.stitch, its[0].node, edge(split, t), packer.places(pack, of[t]), reader)
+            packer.look_up(one.stitch, its[0].node, one.ids, edge(split, t), packer.places(pack, of[t]), reader)
         self.groups.append(group)
 
     # ------------------------------------------------------------------ gradients
