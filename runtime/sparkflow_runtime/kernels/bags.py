@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from sparkflow_runtime.kernels import bag_loops
 from sparkflow_runtime.kernels.array_slice import unique, where
 from sparkflow_runtime.kernels.fill_loops import entries_of_rows, filled
@@ -19,10 +17,6 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 @kernel("_Entries", multi=True)
 def entries(xp: Any, matrix: Any, ignored: Any) -> Any:
     """(where a matrix has something else than what is ignored, as Where gives it; what it has there)."""
-    if matrix.dtype.kind == "O":
-        nothing = ignored.item() if isinstance(ignored, np.ndarray) else ignored
-        if not nothing and all(matrix.ravel().tolist()):  # no string is empty, as in most columns: need not be compared
-            return where(xp, np.ones(matrix.shape, bool)), matrix.flatten()
     told = xp.asarray(xp.not_equal(matrix, ignored)).astype(bool, copy=False)  # of strings numpy makes objects
     return where(xp, told), matrix[told]
 
