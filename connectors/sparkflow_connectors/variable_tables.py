@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 import sparkflow as tf
-from sparkflow_connectors.column_types import NUMBERS, is_list, is_text
+from sparkflow_connectors.column_types import NUMBERS, is_list, is_text, is_vector
 from sparkflow_connectors.decimals import doubles, for_integers
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.plain_types import plain_array
 from sparkflow_connectors.predictions import arrow_type, column
+from sparkflow_connectors.record_vectors import listed
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError, PermissionDeniedError
 
 ROW, VALUE = "row", "value"
@@ -198,6 +199,7 @@ def _numbers_of_rows(name: str, column: pa.Array) -> np.ndarray:
 
 def _values(name: str, array: pa.Array, dtype: np.dtype | None) -> np.ndarray:
     """[rows, ...]. dtype: of the variable, where it is known."""
+    array = listed(array) if is_vector(array.type) else array
     shape: list[int] = []
     rows = len(array)
     while is_list(array.type):

@@ -80,6 +80,27 @@ def test_values_that_no_variable_has(value: Any, base: str, tmp_path: Path) -> N
     assert not list(tmp_path.glob("out*"))
 
 
+def test_ml_vectors_are_rows(base: str, tmp_path: Path) -> None:
+    """As Word2Vec of Spark's ML gives them: a sparse one is zero elsewhere."""
+    kind = pa.struct(
+        [
+            ("type", pa.int8()),
+            ("size", pa.int32()),
+            ("indices", pa.list_(pa.int32())),
+            ("values", pa.list_(pa.float64())),
+        ]
+    )
+    dense = {"type": 1, "size": None, "indices": None, "values": [1.0, 2.0]}
+    sparse = {"type": 0, "size": 2, "indices": [1], "values": [5.0]}
+    table = pa.table({"row": [2, 0], "value": pa.array([dense, sparse], kind)})
+    path = write(str(tmp_path / "new"), {"float32": table}, base)
+    found = tf.train.load_variable(path, "float32")
+    assert found.tolist() == [[0.0, 5.0], [0.0, 0.0], [1.0, 2.0]] and found.dtype == np.float32
+    uneven = pa.table({"row": [0, 1], "value": pa.array([sparse, {**dense, "values": [1.0]}], kind)})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Variable 'float32': its rows have 1 to 2 values"):
+        write(str(tmp_path / "bad"), {"float32": uneven}, base)
+
+
 def test_a_variable_is_not_given_twice(tmp_path: Path) -> None:
     rows = pa.table({"row": [0], "value": [1.0]})
     with pytest.raises(tf.errors.InvalidArgumentError, match="Variable 'v' has two tables"):
