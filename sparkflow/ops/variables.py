@@ -276,6 +276,11 @@ class Variable(metaclass=Created):
     def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
         return array_slice.gather_nd(self, indices, name=name)
 
+    def is_initialized(self, name: str | None = None) -> Tensor:
+        """bool scalar, computed where the variable is."""
+        with self._graph.colocate_with(self.op):
+            return state.is_variable_initialized(self._ref(), name)
+
     def experimental_ref(self) -> Reference:
         """What stands for the variable as a key, compared by identity; `deref()` gives the variable."""
         return Reference(self)

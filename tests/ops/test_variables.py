@@ -141,6 +141,17 @@ def test_report_uninitialized(graph: Graph) -> None:
         assert len(sess.run(report)) == 0
 
 
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_a_variable_says_whether_it_is_initialized(graph: Graph, use_resource: bool) -> None:
+    v = tf.Variable(1.0, name="v", use_resource=use_resource)
+    told = v.is_initialized(name="told")
+    assert told.name == "told:0"
+    with tf.Session() as sess:
+        assert not sess.run(told)
+        sess.run(v.initializer)
+        assert sess.run(told)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "int32", "int64", "bool", "float16", "complex64"])
 def test_dtypes_stay(graph: Graph, dtype: str) -> None:
     w: Any = tf.Variable(np.ones(3, dtype))
