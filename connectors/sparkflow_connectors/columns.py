@@ -159,7 +159,8 @@ def _lines(path: str) -> tuple[str, ...]:
         raise NotFoundError(f"Vocabulary file {path!r} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgumentError(f"Vocabulary file {path!r} cannot be read: {error}") from None
-    return tuple(text.removesuffix("\n").split("\n")) if text else ()
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return tuple(line.removesuffix("\r") for line in lines)  # as TensorFlow's tables read them
 
 
 @dataclass(frozen=True)

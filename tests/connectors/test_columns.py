@@ -177,6 +177,17 @@ def test_bytes_and_vectors_share_memory_too() -> None:
     assert np.shares_memory(found, vectors.field("values").values.to_numpy())
 
 
+def test_a_vocabulary_file_of_windows(tmp_path: Path) -> None:
+    """A line's end may be two characters, to a column as to a table of the graph; inside a line one of them counts."""
+    path, words = tmp_path / "words.txt", ["a", "b\rc", "d\r", "e", "bc", "a\r"]
+    path.write_bytes(b"a\r\nb\rc\r\nd\r\r\ne\r")
+    assert tensor(words, pa.string(), vocabulary=path) == [0, 1, 2, 3, -1, -1]
+    with tf.Graph().as_default(), tf.Session() as session:
+        ids = tf.contrib.lookup.index_table_from_file(str(path)).lookup(tf.constant(words))
+        session.run(tf.tables_initializer())
+        assert session.run(ids).tolist() == [0, 1, 2, 3, -1, -1]
+
+
 def test_strings_by_vocabulary(tmp_path: Path) -> None:
     words = ["red", "green", "", "blé"]
     (tmp_path / "words.txt").write_text("\n".join(words) + "\n", encoding="utf-8")

@@ -258,7 +258,7 @@ def parts_of(path: str, source: Iterator[bytes], columns: Columns) -> tuple[list
     for number, line in enumerate(source):
         if number == columns.lines:
             return keys, values
-        text = line.removesuffix(b"\n").replace(b"\r", b"")
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
         if not text:
             raise InvalidArgumentError(f"Invalid content in {path}: line {number} is empty")
         parts = text.split(columns.delimiter)
