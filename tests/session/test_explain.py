@@ -48,7 +48,7 @@ def test_tables_of_a_cluster_that_need_not_be_there(graph: Any) -> None:
     report = experimental.explain(train, ["ids:0"])
     moved, joined = (next(p for p in report.passes if p.name == name) for name in ("distinct_rows", "embeddings"))
     assert moved.ops["_GatherDistinct"] == 2 and moved.ops["_DistinctIds"] == 2
-    assert joined.ops["_SpreadConcat"] == 1 and joined.ops["_FusedSparseApply"] == 2
+    assert joined.ops["_SpreadConcat"] == 1 and joined.ops["_ApplyDistinct"] == 2
     assert [
         len([m for m in g if m.startswith("embedding_lookup")])
         for n, g in report.groups.items()
