@@ -180,9 +180,14 @@ def fifo(shared_name: str | None, dynamic_pad: bool) -> _MakeQueue:
 
 
 def shuffling(min_after_dequeue: int, seed: int | None, shared_name: str | None) -> _MakeQueue:
-    return lambda capacity, dtypes, shapes: data_flow.RandomShuffleQueue(
-        capacity, min_after_dequeue, dtypes, shapes, seed=seed, shared_name=shared_name
-    )
+    def make(capacity: int, dtypes: list[Any], shapes: list[Any]) -> Any:
+        if capacity <= min_after_dequeue:
+            raise ValueError(f"capacity {capacity} must be bigger than min_after_dequeue {min_after_dequeue}")
+        return data_flow.RandomShuffleQueue(
+            capacity, min_after_dequeue, dtypes, shapes, seed=seed, shared_name=shared_name
+        )
+
+    return make
 
 
 def batches(
@@ -190,6 +195,7 @@ def batches(
     make_queue: _MakeQueue, name: str, padded: bool = False, keep: _Enqueue | None = None,
 ) -> Any:  # fmt: skip
     """What all of these functions do. padded: sizes may be unknown. keep: makes the op that enqueues what is kept."""
+    _check_sources(sources, name)
     with get_default_graph().name_scope(name) as scope:
         lists = [[_stored(t, enqueue_many) for t in _flat(source)] for source in sources]
         first = lists[0]
@@ -204,6 +210,18 @@ def batches(
         taken = (queue.dequeue_up_to if smaller else queue.dequeue_many)(batch_size, name=scope)
         rows = taken if isinstance(taken, (list, tuple)) else [taken]
         return _like(sources[0], [_taken(row, t, enqueue_many) for row, t in zip(rows, _flat(sources[0]))])
+
+
+def _check_sources(sources: Sequence[Any], name: str) -> None:
+    """Raises ValueError where there is nothing to enqueue, or sources do not have the same keys."""
+    if not sources:
+        raise ValueError(f"{name}: expected at least one source and num_threads of at least 1, got none")
+    if not _flat(sources[0]):
+        raise ValueError(f"{name}: expected at least one tensor, got none")
+    keys = [sorted(source) if isinstance(source, dict) else None for source in sources]
+    for own in keys:
+        if own != keys[0]:
+            raise ValueError(f"{name}: all sources must have the same keys, got {keys[0]} and {own}")
 
 
 def _stored(value: Any, enqueue_many: bool) -> Tensor:

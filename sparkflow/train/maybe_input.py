@@ -74,6 +74,12 @@ class Keep:
         """The operation that enqueues what is kept."""
         enqueue = queue.enqueue_many if enqueue_many else queue.enqueue
         if self._keep.shape.ndims == 1:
+            for tensor in tensors:
+                if not self._keep.shape.is_compatible_with(tensor.shape[:1]):
+                    raise ValueError(
+                        f"keep_input of shape {self._keep.shape} must have one entry for each example of "
+                        f"{tensor.name}, which has shape {tensor.shape}"
+                    )
             rows = array.reshape(array_select.where(self._keep), [-1])
             return enqueue([array_slice.gather(tensor, rows) for tensor in tensors])
         done = control_flow_cond.cond(self._keep, lambda: enqueue(tensors), control_flow.no_op)

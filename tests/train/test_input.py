@@ -125,6 +125,26 @@ def test_refusals(graph: Any) -> None:
         tf.train.batch([tf.placeholder(tf.float32)], 2, dynamic_pad=True)
 
 
+REFUSED: list[tuple[str, Any]] = [
+    ("num_threads of at least 1", lambda one: tf.train.batch([one], 2, num_threads=0)),
+    ("at least one source", lambda one: tf.train.batch_join([], 2)),
+    ("at least one tensor", lambda one: tf.train.batch({}, 2)),
+    ("the same keys", lambda one: tf.train.batch_join([{"a": one}, {"b": one}], 2)),
+    ("the same keys", lambda one: tf.train.batch_join([[one], {"b": one}], 2)),
+    ("bigger than min_after_dequeue 8", lambda one: tf.train.shuffle_batch([one], 2, 4, 8)),
+    (
+        r"\(2,\) must have one entry for each example",
+        lambda one: tf.train.maybe_batch([tf.tile([one], [3])], [True, False], 2, enqueue_many=True),
+    ),
+]
+
+
+@pytest.mark.parametrize(("said", "make"), REFUSED, ids=lambda x: x if isinstance(x, str) else "")
+def test_what_cannot_be_batched_is_refused_when_it_is_built(graph: Any, said: str, make: Any) -> None:
+    with pytest.raises(ValueError, match=said):
+        make(tf.train.range_input_producer(7).dequeue())
+
+
 def test_batches_are_padded_to_their_longest(graph: Any) -> None:
     x = tf.train.range_input_producer(5, num_epochs=1, shuffle=False).dequeue()
     batch = tf.train.batch({"n": x, "xs": tf.range(x)}, 2, dynamic_pad=True, allow_smaller_final_batch=True)
