@@ -177,7 +177,7 @@ def test_a_worker_killed_while_it_starts_holds_up_nobody(
     model = clusters.train(engine, table, tmp_path, epochs=2)
     failed_s, _ = story.wait_for(r"attempt 1 of 4 failed: worker 1 \(pid")
     again_s, _ = story.wait_for(r"epoch 1: validation loss")
-    assert model.figures["attempts"] == 2
+    assert model.figures["attempts"] in (2, 3)  # killing its Python now and then takes one of Spark's executors along
     if engine == "dask":
         assert again_s - failed_s < 45, "no task of the first attempt sat out its deadline of 60 s on a Dask thread"
     none_left()
