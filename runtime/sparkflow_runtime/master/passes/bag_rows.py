@@ -10,15 +10,14 @@ Only of rows that travelled (distinct_rows.py), and where nothing else takes the
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow_runtime.master.passes.placed_edits import PlacedEdits
 from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.master.passes.row_sums import constant
 from sparkflow_runtime.master.passes.spread_products import LEAST_COLUMNS, LEAST_WIDTH
@@ -26,10 +25,9 @@ from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.devices import on_cpu
-from sparkflow_runtime.wire.edges import both_spellings, data_inputs, edge, is_control, node_name, parse, topological
-from sparkflow_runtime.wire.node_list import NodeList
+from sparkflow_runtime.wire.edges import data_inputs, edge, is_control, node_name, parse
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
-from sparkflow_runtime.wire.sizes import SHAPES, static_shape
+from sparkflow_runtime.wire.sizes import SHAPES
 
 _OWN_PLACES = 4  # the port of _BagRows from which on the places of each column are, as those of _DistinctIds
 _SIDE_BY_SIDE = (1, -1)
@@ -60,27 +58,15 @@ class _Bag(NamedTuple):
     gradient: _Gradient | None
 
 
-@dataclass
-class _Rewriter:
-    regions: Regions
-    taboo: set[str]
-    made: list[NodeDef] = field(default_factory=list)
-    changed: dict[str, NodeDef] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.nodes = self.regions.nodes
-        self._contexts, self._fed = self.regions.contexts(), both_spellings(self.regions.feeds)
+class _Rewriter(PlacedEdits):
+    prefix = "_bags"
 
     def rewritten(self) -> GraphDef:
         for node in self.regions.graph.node:
             if node.op == "ConcatV2" and self._is_layers_input(node):
                 for group in self._groups(node):
                     self._rewrite(node, group)
-        if not self.made:
-            return self.regions.graph
-        nodes = [self.changed.get(n.name, n) for n in self.regions.graph.node] + self.made
-        kept = self.regions.without_idle(nodes, self.taboo)
-        return NodeList(topological(kept, self.regions.feeds), self.regions.graph.versions)
+        return self._written()
 
     # ------------------------------------------------------------------ what is there
 
@@ -101,9 +87,6 @@ class _Rewriter:
     def _is_plain(self, node: NodeDef) -> bool:
         """Whether it runs whenever the step does, on a CPU, and waits for its inputs alone."""
         return not self._contexts[node.name] and on_cpu(node.device) and not any(map(is_control, node.input))
-
-    def _shape(self, e: str) -> tuple[int | None, ...] | None:
-        return static_shape(self.nodes, e)
 
     def _groups(self, concat: NodeDef) -> list[list[_Bag]]:
         """Its bags: those whose rows came together, and whose gradients leave together, in their order."""
@@ -264,21 +247,3 @@ class _Rewriter:
         for key, value in about.items():
             changed.attr[key].CopyFrom(wire_attrs.encode(value))
         changed.input.extend(e for e in total.input if is_control(e))
-
-    def _copy(self, node: NodeDef) -> NodeDef:
-        if node.name not in self.changed:
-            copy = self.changed[node.name] = NodeDef()
-            copy.CopyFrom(node)
-        return self.changed[node.name]
-
-    def _make(self, op: str, beside: NodeDef, inputs: list[str], about: dict[str, Any]) -> str:
-        """A node on the device of another. Its name follows from what it is."""
-        made = NodeDef(op=op, device=beside.device)
-        made.input.extend(inputs)
-        for key, value in about.items():
-            made.attr[key].CopyFrom(wire_attrs.encode(value))
-        digest = hashlib.sha256(made.SerializeToString(deterministic=True)).hexdigest()[:12]
-        made.name = f"_bags/{op.strip('_')}/{digest}"
-        if all(n.name != made.name for n in self.made):
-            self.made.append(made)
-        return made.name

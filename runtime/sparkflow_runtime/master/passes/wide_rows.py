@@ -10,13 +10,12 @@ Only where a product takes the rows, and all that is learned of them comes of it
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow_runtime.master.passes.placed_edits import PlacedEdits
 from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.master.passes.row_sums import constant
 from sparkflow_runtime.master.passes.spread_products import LEAST_COLUMNS, LEAST_WIDTH
@@ -25,17 +24,14 @@ from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.devices import on_cpu
 from sparkflow_runtime.wire.edges import (
-    both_spellings,
     data_inputs,
     edge,
     is_control,
     node_name,
     parse,
-    topological,
 )
-from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
-from sparkflow_runtime.wire.sizes import SHAPES, static_shape
+from sparkflow_runtime.wire.sizes import SHAPES
 
 _PRODUCTS = ("MatMul", "_FusedMatMul")
 _PLACES = 4  # the port of _DistinctIds from which on the places of the ids are
@@ -73,26 +69,14 @@ class _Lookup(NamedTuple):
     sums: list[_Sum]
 
 
-@dataclass
-class _Widener:
-    regions: Regions
-    taboo: set[str]
-    made: list[NodeDef] = field(default_factory=list)
-    changed: dict[str, NodeDef] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.nodes = self.regions.nodes
-        self._contexts, self._fed = self.regions.contexts(), both_spellings(self.regions.feeds)
+class _Widener(PlacedEdits):
+    prefix = "_wide"
 
     def widened(self) -> GraphDef:
         for node in self.regions.graph.node:
             if node.op == "GatherV2" and (found := self._lookup(node)) is not None:
                 self._widen(found)
-        if not self.made:
-            return self.regions.graph
-        nodes = [self.changed.get(n.name, n) for n in self.regions.graph.node] + self.made
-        kept = self.regions.without_idle(nodes, self.taboo)
-        return NodeList(topological(kept, self.regions.feeds), self.regions.graph.versions)
+        return self._written()
 
     # ------------------------------------------------------------------ what is there
 
@@ -126,9 +110,6 @@ class _Widener:
             if len(passing) != 1:
                 return None
             node = passing[0]
-
-    def _shape(self, e: str) -> tuple[int | None, ...] | None:
-        return static_shape(self.nodes, e)
 
     def _wide(self, flat: NodeDef) -> int:
         """The static width of a matrix; 0 of anything else."""
@@ -267,21 +248,3 @@ class _Widener:
         changed.input[:] = inputs
         for name, less in (counts or {}).items():
             changed.attr[name].i = len(data_inputs(changed)) + less
-
-    def _copy(self, node: NodeDef) -> NodeDef:
-        if node.name not in self.changed:
-            copy = self.changed[node.name] = NodeDef()
-            copy.CopyFrom(node)
-        return self.changed[node.name]
-
-    def _make(self, op: str, beside: NodeDef, inputs: list[str], about: dict[str, Any]) -> str:
-        """A node on the device of another. Its name follows from what it is."""
-        made = NodeDef(op=op, device=beside.device)
-        made.input.extend(inputs)
-        for key, value in about.items():
-            made.attr[key].CopyFrom(wire_attrs.encode(value))
-        digest = hashlib.sha256(made.SerializeToString(deterministic=True)).hexdigest()[:12]
-        made.name = f"_wide/{op.strip('_')}/{digest}"
-        if all(n.name != made.name for n in self.made):
-            self.made.append(made)
-        return made.name
