@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.distinct_loops import number_ids
+from sparkflow_runtime.kernels.memory import address
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.segments import gradients_of_picked, sums_of_picked
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -107,10 +108,10 @@ def _vector(rows: Sequence[Array]) -> Array:
     whole = first.base if isinstance(first.base, np.ndarray) else None
     if whole is None or whole.ndim != 1 or whole.dtype != first.dtype or not whole.flags.c_contiguous:
         return np.concatenate([r.reshape(-1) for r in rows])
-    start = (first.ctypes.data - whole.ctypes.data) // size
-    end = start
+    begin = address(whole)
+    start = end = (address(first) - begin) // size
     for one in rows:
-        if one.base is not whole or not one.flags.c_contiguous or one.ctypes.data != whole.ctypes.data + end * size:
+        if one.base is not whole or not one.flags.c_contiguous or address(one) != begin + end * size:
             return np.concatenate([r.reshape(-1) for r in rows])
         end += one.size
     return whole[start:end]

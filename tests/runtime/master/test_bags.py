@@ -157,6 +157,41 @@ def test_who_comes_after_whom_does_not_come_together() -> None:
         assert [f.tolist() for f in found] == [*sums, [[4 + 0, 6 + 1], [2, 4]], [[3, 4], [0, 1]]]
 
 
+def test_a_table_elsewhere_stays_there(cluster: Any, graph: Any) -> None:
+    """Its gradient asks how many rows it has: that travels, and not the table."""
+    servers = [f"/job:{job}/replica:0/task:0/device:CPU:0" for job in ("worker", "ps")]
+    with tf.device(servers[1]):
+        tables = [tf.get_variable(f"t{k}", initializer=np.ones((5, 2), np.float32)) for k in range(2)]
+        sizes = [tf.shape(t)[0] for t in tables]
+    with tf.device(servers[0]):
+        grad, at = tf.placeholder(tf.float32, [2, 2], "grad"), tf.constant([0, 1, 0])
+        back = [
+            tf.raw_ops.SparseSegmentSumGrad(grad=grad, indices=at, segment_ids=[0, 0, 1], output_dim0=n) for n in sizes
+        ]
+        fed = tf.placeholder(tf.int32, [], "fed")
+        back.append(tf.raw_ops.SparseSegmentSumGrad(grad=grad, indices=at, segment_ids=[0, 1, 1], output_dim0=fed))
+        out = [tf.identity(b).name for b in back]
+    feeds = ["grad:0", "fed:0"]
+    nodes = {n.name: n for n in graph.as_graph_def(add_shapes=True).node}
+    made = joint_bags(place(prune(nodes, feeds, out, []), servers, servers[0]), feeds, [])
+    (joint,) = [n for n in made.node if n.op == "_JointBagGradients"]
+    assert joint.attr["N"].i == 3 and not joint.attr["counted"].b
+    with tf.Session(cluster(ps=1, worker=1)["worker0"].target) as session:
+        session.run(tf.global_variables_initializer())
+        found = session.run(out, {grad: [[1.0, 2.0], [4.0, 8.0]], fed: 3})
+    assert [f.tolist() for f in found[:2]] == [[[5, 10], [1, 2], [0, 0], [0, 0], [0, 0]]] * 2
+    assert found[2].tolist() == [[5, 10], [4, 8], [0, 0]]
+
+
+def test_what_is_ignored_has_no_rank_of_its_own(graph: Any) -> None:
+    """Else the places would be of another rank than what is looked up, which GatherNd refuses."""
+    x, ids = tf.placeholder(tf.int64), tf.placeholder(tf.int64, [1])
+    wrong = tf.gather_nd(x, tf.where(tf.not_equal(x, tf.constant([[-1]], tf.int64))))
+    sums = tf.nn.safe_embedding_lookup_sparse(tf.constant([[1.0], [2.0]]), tf.SparseTensor([[0, 0]], ids, [1, 1]))
+    with tf.Session() as session, pytest.raises(InvalidArgumentError, match="GatherNd"):
+        session.run([sums, wrong + 1], {x: [0, -1, 2], ids: [1]})
+
+
 def test_sides_of_a_cond_do_not_come_together() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         which = tf.placeholder(tf.bool)

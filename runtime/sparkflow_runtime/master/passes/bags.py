@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from sparkflow_runtime.master.passes.view import Op, View, in_order, producer
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.devices import on_cpu
@@ -72,9 +74,10 @@ class _Finder:
         if where is None or where.op != "Where" or not self._is_own(gather, where) or not self._is_own(where, where):
             return
         told = self._producer(where.data[0], "NotEqual", where)
-        if told is None or told.data[0] != gather.data[0] or self.view.constant(told.data[1]) is None:
+        if told is None or told.data[0] != gather.data[0]:
             return
-        if self.view.constant(told.data[1]).size != 1:
+        ignored = self.view.constant(told.data[1])
+        if ignored is None or np.ndim(ignored):  # of a rank of its own it could give the places another one
             return
         made = NodeDef(name=where.name, op="_Entries", device=where.device)
         made.input.extend(told.data)

@@ -2,7 +2,7 @@
 
     _Entries                                         -> _JointEntries
     _BagIds                                          -> _JointBagIds
-    SparseSegment{Sum,Mean,SqrtN}, _BagSums       -> _JointBagSums
+    SparseSegment{Sum,Mean,SqrtN}, _BagSums          -> _JointBagSums
     SparseSegment{Sum,Mean,SqrtN}Grad, _BagGradients -> _JointBagGradients
 
 Each column has a few hundred numbers, so that the calls took most of the time (kernels/joint_bags.py).
@@ -81,7 +81,8 @@ def _joined(regions: Regions, group: list[NodeDef]) -> NodeDef:
     digest = hashlib.sha256("\n".join(n.name for n in group).encode()).hexdigest()[:12]
     joint = NodeDef(name=f"_joint/{first.name}/{digest}", op=step.joint, device=first.device)
     given = [data_inputs(n) for n in group]
-    counted = [_counted(regions, inputs[_SIZE]) for inputs in given] if step.joint == "_JointBagGradients" else []
+    gradients = step.joint == "_JointBagGradients"
+    counted = [_counted(regions, inputs[_SIZE], first.device) for inputs in given] if gradients else []
     if counted and all(counted):
         given = [[*inputs[:_SIZE], e, *inputs[_SIZE + 1 :]] for inputs, e in zip(given, counted)]
     inputs = [e for same in zip(*given) for e in same]
@@ -101,19 +102,24 @@ def _joined(regions: Regions, group: list[NodeDef]) -> NodeDef:
     return joint
 
 
-def _counted(regions: Regions, e: str) -> str:
-    """What an edge gives the length of, behind Shape and the first of its numbers; nothing if it is something else."""
-    first = regions.nodes[node_name(e)]
-    if regions.is_fed(e) or first.op != "StridedSlice" or any(map(is_control, first.input)):
+def _counted(regions: Regions, e: str, device: str) -> str:
+    """What an edge gives the length of, behind Shape and the first of its numbers; nothing if it is something else, or
+    not on that device already: of what is elsewhere, only the length is to travel."""
+    first = regions.nodes.get(node_name(e))
+    if first is None or regions.is_fed(e) or first.op != "StridedSlice" or any(map(is_control, first.input)):
         return ""
     sizes, *where = data_inputs(first)
-    shape = regions.nodes[node_name(sizes)]
+    shape = regions.nodes.get(node_name(sizes))
     numbers = [constant(regions.nodes, at, regions.feeds) for at in where]
     wanted = all(n is not None and n.tolist() == [k] for n, k in zip(numbers, (0, 1, 1)))
     masks = any(first.attr[f"{m}_mask"].i for m in ("begin", "end", "ellipsis", "new_axis"))
-    if not wanted or masks or regions.is_fed(sizes) or shape.op != "Shape" or any(map(is_control, shape.input)):
+    if not wanted or masks or first.attr["shrink_axis_mask"].i != 1:
         return ""
-    return shape.input[0] if first.attr["shrink_axis_mask"].i == 1 and shape.device == first.device else ""
+    if shape is None or regions.is_fed(sizes) or shape.op != "Shape" or any(map(is_control, shape.input)):
+        return ""
+    rows = shape.input[0]
+    source = regions.nodes.get(node_name(rows))
+    return rows if regions.is_fed(rows) or (source is not None and source.device == device) else ""
 
 
 def _rewritten(regions: Regions, made: dict[str, NodeDef], renamed: dict[str, str], kept: Collection[str]) -> NodeList:
