@@ -15,7 +15,7 @@ from sparkflow_runtime.kernels.bags import bag_ids, entries
 from sparkflow_runtime.kernels.host import one_int
 from sparkflow_runtime.kernels.joint_bag_loops import entries_each, number_each, spread_each, sum_each
 from sparkflow_runtime.kernels.memory import memory, position, positions, rows_ready, stride
-from sparkflow_runtime.kernels.parallel import scratch
+from sparkflow_runtime.kernels.parallel import runs, scratch, share
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.row_loops import unsigned
 from sparkflow_runtime.kernels.segments import DIVIDED, gradients_of_picked, sums_of_picked
@@ -26,6 +26,7 @@ Array = Any
 _CPU = ("CPU",)
 _LONG, _TRUE = np.dtype(np.int64), np.dtype(np.bool_)
 _NUMBERS = (_LONG, np.dtype(np.int32))
+_SHARED, _PARTS = 1 << 19, 8  # items that several threads add up; runs of columns that they take in turn
 
 
 @bound("_JointEntries", multi=True, stateful=False, devices=_CPU)
@@ -147,7 +148,8 @@ def _sums(
     given = np.array([counts] * 4 + [[len(d) for d in data], widths, [len(i) for i in ids], counts], np.uint64)
     given[0], given[1], given[2], given[3] = positions(data), positions(places), positions(ids), positions(truths)
     at = unsigned(ends[:-1]) + np.uint64(position(out))
-    if sum_each(memory(out.dtype), memory(ids[0].dtype), _BYTES, given, kind, at) >= 0:
+    loop = partial(sum_each, memory(out.dtype), memory(ids[0].dtype), _BYTES)
+    if not _each(lambda mine, to: loop(mine, kind, to), given, at, sum(len(i) * w for i, w in zip(ids, widths))):
         return None
     return [out[a:b].reshape(c, *d.shape[1:]) for (a, b), c, d in zip(pairwise(ends), counts, data)]
 
@@ -191,8 +193,13 @@ def _gradients(
     given = np.array([counts] * 5 + [widths, [len(i) for i in ids], counts, rows], np.uint64)
     given[0], given[1], given[2], given[3] = positions(grads), positions(places), positions(ids), positions(truths)
     given[4] = unsigned([stride(g) for g in grads])
-    at, times = unsigned(ends[:-1]) + np.uint64(position(out)), scratch("bag times", (max(counts),), np.int64)
-    if spread_each(memory(out.dtype), memory(ids[0].dtype), _BYTES, given, kind, times, at) >= 0:
+    at, most = unsigned(ends[:-1]) + np.uint64(position(out)), max(counts)
+
+    def loop(mine: Array, to: Array) -> int:
+        times = scratch("bag times", (most,), np.int64)  # each thread's own
+        return int(spread_each(memory(out.dtype), memory(ids[0].dtype), _BYTES, mine, kind, times, to))
+
+    if not _each(loop, given, at, sum(len(i) * w for i, w in zip(ids, widths))):
         return None
     return [out[a:b].reshape(r, *g.shape[1:]) for (a, b), r, g in zip(pairwise(ends), rows, grads)]
 
@@ -200,6 +207,20 @@ def _gradients(
 # ---------------------------------------------------------------------- what all have in common
 
 _BYTES = memory(np.dtype(np.uint8))
+
+
+def _each(loop: Callable[[Array, Array], int], given: Array, at: Array, items: int) -> bool:
+    """loop(columns, where theirs go) for all columns, in several threads where they are large. Whether none failed."""
+    failed: list[int] = []
+
+    def work(mine: Sequence[tuple[int, int]]) -> None:
+        for a, count in mine:
+            if loop(np.ascontiguousarray(given[:, a : a + count]), at[a : a + count]) >= 0:
+                failed.append(a)
+
+    n = len(at)
+    share(work, runs(n, -(-n // _PARTS))) if items >= _SHARED else work([(0, n)])
+    return not failed
 
 
 def _handles(

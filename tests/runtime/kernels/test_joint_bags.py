@@ -101,7 +101,7 @@ def test_ids_of_a_row_that_is_not_there(row: int) -> None:
 @pytest.mark.parametrize("kind", ["int32", "int64"])
 @pytest.mark.parametrize("name", ["Sum", "Mean", "SqrtN"])
 @pytest.mark.parametrize("hides", [True, False])
-def test_sums_and_gradients(name: str, kind: str, real: str, hides: bool) -> None:
+def test_sums_and_gradients(name: str, kind: str, real: str, hides: bool, columns_at_once: bool = True) -> None:
     rng, own = np.random.default_rng(2), columns(kind)[3]
     places, empty, of = ([mine[i] for mine in own] for i in (1, 2, 3))
     shapes = [(16,), (2,), (3, 2), (1,), ()]
@@ -111,7 +111,8 @@ def test_sums_and_gradients(name: str, kind: str, real: str, hides: bool) -> Non
     none = hidden or [None] * 5
     wanted = [sums_of_picked(np, name, *mine, hidden=h) for *mine, h in zip(data, places, of, none)]
     alike(sums, wanted)
-    assert joint_bags.sum_each.calls == (real != "float16")  # type: ignore[attr-defined]
+    calls = (1 if columns_at_once else 5) * (real != "float16")
+    assert joint_bags.sum_each.calls == calls  # type: ignore[attr-defined]
 
     matrix = rng.standard_normal((40, 33)).astype(real)
     grads = [matrix[:, 2:18], wanted[1], wanted[2] + 1, matrix[:, 7:8], wanted[4] + 1]
@@ -120,7 +121,16 @@ def test_sums_and_gradients(name: str, kind: str, real: str, hides: bool) -> Non
     for counted, told in ((False, sizes), (True, data)):
         back = made("_JointBagGradients", N=5, kind=name, hides=hides, counted=counted)
         alike(back(*grads, *places, *of, *told, *hidden), wanted)
-    assert joint_bags.spread_each.calls == 2 * (real != "float16")  # type: ignore[attr-defined]
+    assert joint_bags.spread_each.calls == 2 * calls  # type: ignore[attr-defined]
+
+
+def test_large_ones_are_shared_out(monkeypatch: Any) -> None:
+    monkeypatch.setattr(joint_bags, "_SHARED", 1)
+    test_sums_and_gradients("Mean", "int64", "float32", True, columns_at_once=False)
+    with pytest.raises(InvalidArgumentError) as caught:
+        data, places = [np.ones((2, 2), np.float32)] * 3, [np.array([0, 1]), np.array([1, 0]), np.array([0, 5])]
+        made("_JointBagSums", N=3, kind="Sum", hides=False)(*data, *places, *[np.array([0, 1])] * 3)
+    assert caught.value.node_def.name == "column2"
 
 
 @pytest.mark.parametrize(("what", "value"), [("places", 9), ("places", -1), ("of", -1), ("of", 9)])
