@@ -74,6 +74,8 @@ def test_the_input_stays_as_it_is_and_the_mean_divides() -> None:
     assert all((a == b).all() for a, b in zip(inputs, before, strict=True))
     whole = run(lambda place, send: Reduce(place, send, np.full(3, 3 + place.rank), "Add", "Div"), 2)
     assert whole[0].tolist() == [3, 3, 3]
+    below = run(lambda place, send: Reduce(place, send, np.array([-7, 2**61 + 1]) * place.rank, "Add", "Div"), 2)
+    assert below[1].tolist() == [-3, 2**60]
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
@@ -85,7 +87,7 @@ def test_reduce_scatter(size: int) -> None:
 
 
 @pytest.mark.parametrize("rows", [(3, 3, 3), (1, 0, 4), (0, 0, 0), (200, 1, 50), (7,)])
-@pytest.mark.parametrize("inner", [(), (2,), (3, 2)])
+@pytest.mark.parametrize("inner", [(), (2,), (3, 2), (0, 3)])
 def test_all_gather(rows: tuple[int, ...], inner: tuple[int, ...]) -> None:
     inputs = [np.random.default_rng(i).normal(size=(n, *inner)) for i, n in enumerate(rows)]
     for result in run(lambda place, send: Gather(place, send, inputs[place.rank]), len(rows), 3):

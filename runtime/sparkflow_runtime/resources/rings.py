@@ -31,7 +31,7 @@ FINAL = ("Id", "Div")
 
 
 class Chunk(NamedTuple):
-    """Which part of the tensor: phase, segment and number; elements: of the whole segment."""
+    """Which part of the tensor: phase, segment and number; elements: of the whole segment (its rows, if these are empty)."""
 
     phase: int
     segment: int
@@ -161,8 +161,10 @@ class Reduce(Ring):
         else:
             self._merge(theirs, mine, out=out)
         if self._mean:
-            divide = np.divide if out.dtype.kind in "fcV" else np.floor_divide
-            divide(out, np.asarray(self.place.size, out.dtype), out=out, casting="same_kind")
+            size, whole = np.asarray(self.place.size, out.dtype), out.dtype.kind in "iu"
+            if whole:
+                out -= np.fmod(out, size)  # towards zero, as TensorFlow's Div
+            (np.floor_divide if whole else np.divide)(out, size, out=out, casting="same_kind")
         if not self._scatter and self.place.size > 1:
             packed = self._pack(out)
             if packed is not out:
@@ -208,7 +210,8 @@ class Gather(Ring):
         if not x.ndim:
             raise InvalidArgumentError("Cannot gather scalars: they have no first axis. Give each the shape [1]")
         self._x = np.ascontiguousarray(x)
-        self._inner = prod(x.shape[1:])
+        self._empty_rows = not prod(x.shape[1:])  # then a chunk counts rows, which no element tells
+        self._rows = [0] * place.size
         self._blocks: list[np.ndarray | None] = [None] * place.size
         self._todo = [1] * place.size
         self._out = np.empty((place.size, *x.shape), x.dtype)
@@ -216,7 +219,8 @@ class Gather(Ring):
     def begin(self) -> None:
         rank = self.place.rank
         self._left = self.place.size
-        block = self._block(rank, self._x.size)
+        count = len(self._x) if self._empty_rows else self._x.size
+        block = self._block(rank, count)
         block[:] = self._x.reshape(-1)
         if self._pack is not _same:
             block[:] = self._unpack(self._pack(block))
@@ -224,7 +228,7 @@ class Gather(Ring):
         self._todo[rank] = 0
         self._finish_block()
         if self.place.size > 1:
-            self._start_sending([(Chunk(GATHER, rank, i, block.size), block[a:b]) for i, (a, b) in enumerate(spans)])
+            self._start_sending([(Chunk(GATHER, rank, i, count), block[a:b]) for i, (a, b) in enumerate(spans)])
 
     def receive(self, chunk: Chunk, data: np.ndarray) -> None:
         values = self._unpack(data)
@@ -241,20 +245,22 @@ class Gather(Ring):
         if not self._todo[chunk.segment]:
             self._finish_block()
 
-    def _block(self, segment: int, elements: int) -> np.ndarray:
+    def _block(self, segment: int, count: int) -> np.ndarray:
         """A flat array for the rank's rows, within the result while all have as many as this one."""
-        found = self._blocks[segment]
+        inner = prod(self._x.shape[1:]) or 1
+        if count % inner:
+            raise InvalidArgumentError(
+                f"Rank {segment} gives {count} elements, which are no rows of shape {self._x.shape[1:]}"
+            )
+        rows, found = count // inner, self._blocks[segment]
         if found is None:
-            if elements != self._x.size and (elements % self._inner if self._inner else elements):
-                raise InvalidArgumentError(
-                    f"Rank {segment} gives {elements} elements, which are no rows of shape {self._x.shape[1:]}"
-                )
-            same = elements == self._x.size
+            elements = 0 if self._empty_rows else count
+            same = rows == len(self._x)
             found = self._out[segment].reshape(-1) if same else np.empty(elements, self._x.dtype)
-            self._blocks[segment] = found
+            self._blocks[segment], self._rows[segment] = found, rows
             self._todo[segment] = len(cut(0, elements, self._x.itemsize))
-        if found.size != elements:
-            raise InvalidArgumentError(f"Rank {segment} gives {elements} elements, and gave {found.size} before")
+        if self._rows[segment] != rows:
+            raise InvalidArgumentError(f"Rank {segment} gives {rows} rows, and gave {self._rows[segment]} before")
         return found
 
     def _finish_block(self) -> None:
@@ -263,12 +269,10 @@ class Gather(Ring):
             return
         while self._own:  # the others gave less, and there is no chunk of theirs left to wait for
             self._send_own()
-        rows = self._x.shape[1:]
-        if all(b is not None and b.size == self._x.size for b in self._blocks):
-            self.result = self._out.reshape(-1, *rows) if self._x.size else self._out.reshape(0, *rows)
-        else:
-            self.result = np.concatenate([b.reshape(-1, *rows) for b in self._blocks if b is not None])
-        self.done = True
+        shape = (sum(self._rows), *self._x.shape[1:])
+        same = all(rows == len(self._x) for rows in self._rows)
+        whole = self._out if same else np.concatenate([b for b in self._blocks if b is not None])
+        self.result, self.done = whole.reshape(shape), True
 
 
 class Broadcast(Ring):
