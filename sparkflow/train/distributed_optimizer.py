@@ -9,16 +9,27 @@ from typing import Any
 from sparkflow.framework import shapes
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.framework.indexed_slices import IndexedSlices
-from sparkflow.ops import array, array_join, collective, control_flow, math, math_reduce, state, variables
+from sparkflow.ops import array, array_join, collective, control_flow, math, math_reduce, math_special, state, variables
 from sparkflow.ops.variables import Variable
 from sparkflow.train.optimizer import Optimizer
 from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 PACK_BYTES = 4 << 20  # small gradients travel together, up to about so much a message
 _ALONE_BYTES = 1 << 20  # and one from this size on by itself: a copy would cost more than a message
 _GROUP_KEY = 1
 GradsAndVars = list[tuple[Any, Any]]
+# What TensorFlow's collectives do not take travels by a type that holds the same values, or the same bits.
+_CAST = {
+    dtypes.bfloat16: dtypes.float32,
+    dtypes.int8: dtypes.int32,
+    dtypes.int16: dtypes.int32,
+    dtypes.uint8: dtypes.int32,
+    dtypes.uint16: dtypes.int32,
+    dtypes.uint32: dtypes.int64,
+}
+_BITCAST = {dtypes.uint64: dtypes.int64, dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
 
 
 class Group:
@@ -35,16 +46,23 @@ class Group:
         return self.size, self.key, used[self.key]
 
     def mean(self, x: Tensor) -> Tensor:
-        return collective.all_reduce(x, *self._keys(), "Add", "Div", timeout=self.timeout_s)
+        def run(t: Tensor) -> Tensor:
+            return collective.all_reduce(t, *self._keys(), "Add", "Div", timeout=self.timeout_s)
+
+        return _carried(x, run, (dtypes.bfloat16,))
 
     def gather(self, x: Tensor) -> Tensor:
-        return collective.all_gather(x, *self._keys(), timeout=self.timeout_s)
+        return _carried(x, lambda t: collective.all_gather(t, *self._keys(), timeout=self.timeout_s))
 
     def broadcast(self, x: Tensor, is_source: bool) -> Tensor:
-        keys, kind = self._keys(), x.dtype.base_dtype
-        if is_source:
-            return collective.broadcast_send(x, x.shape, kind, *keys, timeout=self.timeout_s)
-        return collective.broadcast_recv(x.shape, kind, *keys, timeout=self.timeout_s)
+        keys = self._keys()
+
+        def run(t: Tensor) -> Tensor:
+            if is_source:
+                return collective.broadcast_send(t, t.shape, t.dtype, *keys, timeout=self.timeout_s)
+            return collective.broadcast_recv(t.shape, t.dtype.base_dtype, *keys, timeout=self.timeout_s)
+
+        return _carried(x, run)
 
 
 class DistributedOptimizer(Optimizer):
@@ -137,6 +155,11 @@ def broadcast_global_variables(
     group, graph = Group(num_replicas, group_key, timeout_s), get_default_graph()
     updates = []
     for v in variables.global_variables() if var_list is None else var_list:
+        if v.dtype.base_dtype == dtypes.string:
+            raise InvalidArgumentError(
+                f"broadcast_global_variables: {v.op.name!r} holds strings, which no collective carries. Have every "
+                "worker fill it alike, and leave it out of var_list (or of the collection GLOBAL_VARIABLES)"
+            )
         with graph.name_scope("broadcast_" + v.op.name), graph.colocate_with(v.op):
             given = group.broadcast(v.read_value() if is_source else v._ref(), is_source)
             updates.append(given.op if is_source else state.assign(v, given, validate_shape=False).op)
@@ -158,6 +181,16 @@ class BroadcastGlobalVariablesHook(SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         session.run(self._op)
+
+
+def _carried(x: Tensor, run: Callable[[Tensor], Tensor], as_it_is: Sequence[dtypes.DType] = ()) -> Tensor:
+    """What a collective makes of x, of x's own type; as_it_is: the types besides TensorFlow's that it takes."""
+    kind = x.dtype.base_dtype
+    if kind in as_it_is or kind not in _CAST | _BITCAST:
+        return run(x)
+    if kind in _CAST:
+        return math.cast(run(math.cast(x, _CAST[kind])), kind)
+    return math_special.bitcast(run(math_special.bitcast(x, _BITCAST[kind])), kind)
 
 
 def _as_dense(grad: Any, var: Any) -> Any:

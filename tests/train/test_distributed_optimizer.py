@@ -104,3 +104,58 @@ def test_rows_whose_number_differs(workers: Any) -> None:  # noqa: F811
     with ThreadPoolExecutor(2) as threads:
         for table in threads.map(run, range(2)):
             assert table[:, 0].tolist() == [0, 0.5, 1, 1]
+
+
+def _on_both(make: Any, run: Any) -> list[Any]:
+    servers = make(2)
+
+    def one(rank: int) -> Any:
+        with tf.Graph().as_default(), tf.device(f"/job:worker/task:{rank}"):
+            return run(rank, servers[rank].target)
+
+    with ThreadPoolExecutor(2) as threads:
+        return list(threads.map(one, range(2)))
+
+
+BROADCAST = {
+    "bfloat16": 1.5, "float16": 1.5, "int8": -3, "int16": -300, "uint8": 200, "uint16": 60_000, "uint32": 2**32 - 1,
+    "uint64": 2**64 - 1, "bool": True, "complex64": 1 - 2j, "complex128": 1 - 2j,
+}  # fmt: skip
+
+
+def test_variables_of_every_type_are_broadcast(workers: Any) -> None:  # noqa: F811
+    def run(rank: int, target: str) -> list[np.ndarray]:
+        kinds = [(tf.as_dtype(name), x) for name, x in BROADCAST.items()]
+        made = [tf.Variable(np.full([2, 1], 0 if rank else x, t.as_numpy_dtype), name=t.name) for t, x in kinds]
+        given = distribute.broadcast_global_variables(rank == 0, 2, timeout_s=20)
+        with tf.Session(target) as session:
+            session.run(tf.global_variables_initializer())
+            session.run(given)
+            return session.run(made)
+
+    for values in _on_both(workers, run):
+        assert {v.dtype.name: v.item(1) for v in values} == BROADCAST
+
+
+def test_strings_are_not_broadcast() -> None:
+    with tf.Graph().as_default():
+        tf.Variable(["a"], name="words")
+        with pytest.raises(tf.errors.InvalidArgumentError, match="'words' holds strings"):
+            distribute.broadcast_global_variables(True, 2)
+
+
+def test_gradients_of_bfloat16(workers: Any) -> None:  # noqa: F811
+    """Of rows, which are gathered, and dense ones."""
+
+    def run(rank: int, target: str) -> list[np.ndarray]:
+        table = tf.Variable(np.ones((4, 2), tf.bfloat16.as_numpy_dtype))
+        opt = distribute.DistributedOptimizer(tf.train.GradientDescentOptimizer(1.0), 2, timeout_s=20)
+        rows = opt.compute_gradients(tf.reduce_sum(tf.nn.embedding_lookup(table, [rank, 2])))[0][0]
+        dense = opt.compute_gradients(tf.reduce_sum(table * tf.cast(rank, tf.bfloat16)))[0][0]
+        with tf.Session(target) as session:
+            session.run(tf.global_variables_initializer())
+            return session.run([rows.indices, rows.values, dense])
+
+    for ids, rows, dense in _on_both(workers, run):
+        assert ids.tolist() == [0, 2, 1, 2]
+        assert (np.concatenate([rows, dense]).astype(np.float32) == 0.5).all()

@@ -31,7 +31,7 @@ FINAL = ("Id", "Div")
 
 
 class Chunk(NamedTuple):
-    """Which part of the tensor: phase, segment and number; elements: of the whole segment (its rows, if these are empty)."""
+    """Which part of the tensor: phase, segment and number; elements: of the whole segment (or its empty rows)."""
 
     phase: int
     segment: int
