@@ -55,6 +55,16 @@ def test_two_sources_of_a_broadcast(workers: Any) -> None:  # noqa: F811
     assert first.tobytes() == second.tobytes()
 
 
+def test_the_deadline_of_a_step_says_for_whom_its_ring_waits(workers: Any) -> None:  # noqa: F811
+    servers = workers(3)
+    ring = each(servers, lambda r: collective.all_reduce(value(r), 3, 1, 1) if r != 1 else tf.constant(0), timeout_s=1)
+    assert ring[1] == 0
+    for error in (ring[0], ring[2]):
+        assert isinstance(error, tf.errors.DeadlineExceededError)
+        assert "not done in 1 s" in str(error) and "the group of 3 is not complete" in str(error)
+    assert "task:1 did not join" in str(ring[0]), "the leader knows who is missing"
+
+
 def test_a_group_that_could_never_be_complete(workers: Any) -> None:  # noqa: F811
     for error in each(workers(3), lambda rank: collective.all_reduce(value(rank), 4, 1, 1)):
         assert isinstance(error, tf.errors.InvalidArgumentError)

@@ -77,7 +77,7 @@ class Rendezvous:
             step = self._steps.get(step_id)
         if step is not None:
             if isinstance(error, DeadlineExceededError):
-                error.message = step.describe()
+                error.message = step.waits() or step.describe()
             step.cancel(error)
         else:
             self.end(step_id)

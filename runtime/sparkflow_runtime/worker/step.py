@@ -109,7 +109,7 @@ class Step:
             self._open()
 
     def _late(self, timeout_s: float) -> DeadlineExceededError:
-        what = "It is still in a loop" if self._running and not self._waiting else self.describe()
+        what = "It is still in a loop" if self._running and not self._waiting else self.waits() or self.describe()
         return DeadlineExceededError(f"Step {self.step_id}: not done in {timeout_s:g} s. {what}")
 
     def _run(self, timeout_s: float | None) -> list[Any]:
