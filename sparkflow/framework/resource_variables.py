@@ -35,7 +35,7 @@ _RENAMED = {  # op -> (its name with references, what its attributes are called 
         f"ResourceScatter{how}": (f"Scatter{how}", {"dtype": "T", "Tindices": "Tindices"}, ())
         for how in ("Add", "Sub", "Mul", "Div", "Min", "Max", "Update")
     },
-    **{f"ResourceScatterNd{how}": (f"ScatterNd{how}", None, ()) for how in ("Add", "Sub", "Update")},
+    **{f"ResourceScatterNd{how}": (f"ScatterNd{how}", None, ()) for how in ("Add", "Sub", "Max", "Min", "Update")},
 }
 _INWARDS = {"Switch": "RefSwitch", "Enter": "RefEnter", "Identity": "RefIdentity"}  # what hands a handle on
 OUTPUTS = {"ReadVariableOp": "value"}  # what the output is called there, where its name changes

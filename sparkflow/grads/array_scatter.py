@@ -40,4 +40,4 @@ def _extreme(op: Operation, dy: Tensor) -> tuple[Any, Any, Any]:
     )
 
 
-not_differentiable("ScatterNdUpdate", "ScatterNdAdd", "ScatterNdSub")
+not_differentiable("ScatterNdUpdate", "ScatterNdAdd", "ScatterNdSub", "ScatterNdMax", "ScatterNdMin")

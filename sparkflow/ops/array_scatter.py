@@ -35,8 +35,8 @@ for _kind in ("Update", "Add", "Sub", "Max", "Min"):
     op(f"TensorScatter{_kind}", _ROW, _rule, bad_indices_policy="")
 _REF = "ref: &T, indices: Tindices, updates: T -> output_ref: &T"
 op("ScatterNdUpdate", _REF, _rule, use_locking=True, bad_indices_policy="")
-op("ScatterNdAdd", _REF, _rule, use_locking=False, bad_indices_policy="")
-op("ScatterNdSub", _REF, _rule, use_locking=False, bad_indices_policy="")
+for _kind in ("Add", "Sub", "Max", "Min"):
+    op(f"ScatterNd{_kind}", _REF, _rule, use_locking=False, bad_indices_policy="")
 
 
 def scatter_nd_update(

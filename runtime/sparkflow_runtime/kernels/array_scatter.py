@@ -52,7 +52,7 @@ for _kind in ("Update", *_COMBINE):
     _into_tensor(f"TensorScatter{_kind}")
 
 
-@bound("ScatterNdUpdate", "ScatterNdAdd", "ScatterNdSub", refs=(0,))
+@bound("ScatterNdUpdate", *(f"ScatterNd{_kind}" for _kind in _COMBINE), refs=(0,))
 def _into_variable(node: Node) -> Callable[..., Variable]:
     def run(ref: Variable, indices: Any, updates: Any) -> Variable:
         with ref.lock:

@@ -50,7 +50,7 @@ _KEEP_STATE = _words(  # that may be there with their state, all that concerns i
     "VariableV2 Variable Assign AssignAdd AssignSub IsVariableInitialized CheckNumerics "
     "RefEnter RefExit RefIdentity RefMerge RefNextIteration RefSwitch StridedSliceAssign "
     "ScatterAdd ScatterDiv ScatterMax ScatterMin ScatterMul ScatterSub ScatterUpdate "
-    "ScatterNdAdd ScatterNdSub ScatterNdUpdate _FusedApply _FusedSparseApply _FusedUpdate "
+    "ScatterNdAdd ScatterNdMax ScatterNdMin ScatterNdSub ScatterNdUpdate _FusedApply _FusedSparseApply _FusedUpdate "
     "StackV2 StackPushV2 StackPopV2 StackCloseV2 TensorArrayV3 TensorArrayWriteV3 TensorArrayReadV3 "
     "TensorArrayGatherV3 TensorArrayScatterV3 TensorArraySplitV3 TensorArrayConcatV3 TensorArraySizeV3 "
     "TensorArrayGradV3 TensorArrayGradWithShape TensorArrayCloseV3"
