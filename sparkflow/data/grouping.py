@@ -203,6 +203,28 @@ def bucket_by_sequence_length(
     if len(bucket_batch_sizes) != len(bucket_boundaries) + 1:
         raise ValueError("len(bucket_batch_sizes) must equal len(bucket_boundaries) + 1")
 
+    intervals = list(zip([-np.inf, *bucket_boundaries], [*bucket_boundaries, np.inf], strict=True))
+
+    def bucket_of(length: Any) -> int:
+        """The first whose interval it is in: boundaries need not rise."""
+        if np.size(length) != 1:
+            raise InvalidArgumentError(
+                f"bucket_by_sequence_length: element_length_func must return one number, got {np.shape(length)} of them"
+            )
+        size = int(np.asarray(length).reshape(()))
+        bucket = next((i for i, (low, high) in enumerate(intervals) if low <= size < high), None)
+        if bucket is None:
+            raise InvalidArgumentError(
+                f"bucket_by_sequence_length: an element of length {size} is in no interval of the boundaries "
+                f"{list(bucket_boundaries)}; give them in rising order"
+            )
+        if bucket_batch_sizes[bucket] < 1:
+            raise InvalidArgumentError(
+                f"bucket_by_sequence_length: batch sizes must be greater than zero, got {bucket_batch_sizes[bucket]} "
+                f"for bucket {bucket}"
+            )
+        return bucket
+
     def made(dataset: Dataset) -> Dataset:
         length_of = Function(element_length_func, dataset._spec)
         shapes = padded_shapes if padded_shapes is not None else dataset.output_shapes
@@ -220,7 +242,7 @@ def bucket_by_sequence_length(
         def rows(source: Rows, call: Callable[[Row], list[Any]]) -> Rows:
             held: dict[int, list[Row]] = {}
             for row in source:
-                bucket = int(np.searchsorted(bucket_boundaries, int(call(row)[0]), side="right"))
+                bucket = bucket_of(call(row)[0])
                 held.setdefault(bucket, []).append(row)
                 if len(held[bucket]) == bucket_batch_sizes[bucket]:
                     yield from batched(held.pop(bucket), bucket)._rows({})

@@ -70,6 +70,18 @@ def test_batches_of_similar_lengths(graph: Any) -> None:
         X.bucket_by_sequence_length(tf.size, [3], [2])
 
 
+def test_buckets_of_odd_boundaries_and_sizes(graph: Any) -> None:
+    """The first interval that a length is in counts; what is in none, or in one without a batch size, is an error."""
+    rows = D.from_generator(lambda: ([n] * n for n in (4, 7, 2)), tf.int64, [None])
+    by = lambda length, *how: values(rows.apply(X.bucket_by_sequence_length(length, *how)))  # noqa: E731
+    assert by(tf.shape, [3], [1, 2]) == [[[4] * 4 + [0] * 3, [7] * 7], [[2, 2]]]
+    assert by(tf.size, [6, 3], [2, 1, 2]) == [[[4] * 4, [2, 2, 0, 0]], [[7] * 7]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be greater than zero, got 0 for bucket 1"):
+        by(tf.size, [3], [1, 0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must return one number"):
+        by(lambda x: x, [3], [1, 1])
+
+
 def test_mixtures_keep_to_the_weights(graph: Any) -> None:
     mixed = X.sample_from_datasets(
         [D.range(1).repeat(), D.range(1, 2).repeat(), D.range(2, 3).repeat(5)], [0.5, 0.25, 0.25], 3
