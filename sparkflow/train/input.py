@@ -199,7 +199,10 @@ def batches(
     with get_default_graph().name_scope(name) as scope:
         lists = [[_stored(t, enqueue_many) for t in _flat(source)] for source in sources]
         first = lists[0]
+        lists = [tensors[: len(first)] for tensors in lists]  # what the others have over is left, as in TensorFlow
         for other in lists[1:]:
+            if len(other) < len(first):
+                raise ValueError(f"{name}: sources have {len(other)} tensors where the first has {len(first)}")
             if [t.dtype for t in other] != [t.dtype for t in first]:
                 raise TypeError(f"{name}: all sources must have the same dtypes, got {[t.dtype.name for t in other]}")
         shapes = _element_shapes(lists, enqueue_many, padded) if given is None else given

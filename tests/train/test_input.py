@@ -104,6 +104,17 @@ def test_two_sources(graph: Any) -> None:
     assert sorted(n for batch in found for n in batch.tolist()) == sorted(list(range(6)) * 2)
 
 
+def test_sources_of_more_tensors_than_the_first(graph: Any) -> None:
+    """What is over is left."""
+    n = tf.train.range_input_producer(4, num_epochs=1).dequeue()
+    rows = tf.train.batch_join([[n], [n, n * 2]], 2)
+    assert (rows.dtype, rows.shape.as_list()) == (tf.int32, [2])
+    with _running() as session:
+        assert sum(map(len, _all(session, rows))) == 4
+    with pytest.raises(ValueError, match="1 tensors where the first has 2"):
+        tf.train.shuffle_batch_join([[n, n], [n]], 2, 8, 2)
+
+
 def test_count_up_to(graph: Any) -> None:
     v = tf.Variable(1, name="v")
     count = tf.count_up_to(v, 3)
