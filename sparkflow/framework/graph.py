@@ -170,8 +170,7 @@ class Graph(Collections):
     def as_graph_def(self, from_version: int = 0, add_shapes: bool = False, to_version: int | None = None) -> GraphDef:
         """The nodes from number `from_version` up to `to_version` (the end); add_shapes writes `_output_shapes` as
         TensorBoard reads them."""
-        graph_def = GraphDef()
-        graph_def.versions.producer = PRODUCER
+        graph_def = GraphDef(versions=self.graph_def_versions)
         for op in self._made[from_version:to_version]:
             write(op, graph_def.node.add(), add_shapes)
         return graph_def
@@ -183,6 +182,11 @@ class Graph(Collections):
     @property
     def version(self) -> int:
         return len(self._made)
+
+    @property
+    def graph_def_versions(self) -> Any:
+        """A VersionDef: the `versions` of its GraphDef."""
+        return GraphDef(versions={"producer": PRODUCER}).versions
 
     @property
     def collections(self) -> list[str]:

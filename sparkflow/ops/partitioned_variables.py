@@ -84,14 +84,31 @@ class PartitionedVariable:
     def assign(
         self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> list[Any]:
-        """Cut `value` as the variable is cut; one assignment a part."""
-        out = []
-        for part in self._variable_list:
-            info = part._get_save_slice_info()
-            assert info is not None  # every part was made with one
-            piece = array_slice.slice_(value, info.var_offset, info.var_shape)
-            out.append(part.assign(piece, use_locking, name, read_value))
-        return out
+        """One assignment a part. value: of the whole, cut as the variable is cut; or a list of the parts' values."""
+        return self._parts("assign", value, use_locking, name, read_value)
+
+    def assign_add(
+        self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> list[Any]:
+        return self._parts("assign_add", value, use_locking, name, read_value)
+
+    def assign_sub(
+        self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> list[Any]:
+        return self._parts("assign_sub", value, use_locking, name, read_value)
+
+    def _parts(self, method: str, value: Any, *how: Any) -> list[Any]:
+        if isinstance(value, (list, PartitionedVariable)):
+            pieces = list(value)
+            if len(pieces) != len(self):
+                raise ValueError(
+                    f"PartitionedVariable {self.name!r}: {method} takes a list of a value for each of its {len(self)} "
+                    f"parts, got {len(pieces)} values; pass a tensor of shape {self.shape} to have it cut"
+                )
+        else:
+            infos = [part._get_save_slice_info() for part in self._variable_list]  # every part was made with one
+            pieces = [array_slice.slice_(value, info.var_offset, info.var_shape) for info in infos if info is not None]
+        return [getattr(part, method)(piece, *how) for part, piece in zip(self._variable_list, pieces, strict=True)]
 
     def __repr__(self) -> str:
         return f"<tf.PartitionedVariable {self.name!r} shape={self.shape} dtype={self.dtype.name} parts={len(self)}>"

@@ -12,11 +12,12 @@ from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.framework.operation import Reference
 from sparkflow.framework.shapes import TensorShape
-from sparkflow.ops import array_scatter, array_slice, control_flow, operators, state
+from sparkflow.ops import array_scatter, array_slice, control_flow, operators, state, variable_protos
 from sparkflow.ops.control_flow_cond import cond
 from sparkflow.ops.initial_values import of_initial_values
 from sparkflow.ops.resource_variables import resource_variables_enabled
 from sparkflow.ops.variable_creators import Created
+from sparkflow.ops.variable_protos import SaveSliceInfo
 from sparkflow_runtime.wire.dtypes import DType, as_dtype
 from sparkflow_runtime.wire.edges import KEPT_READ
 
@@ -28,7 +29,8 @@ class Variable(metaclass=Created):
     only to convert). trainable: also listed in TRAINABLE_VARIABLES, which optimizers take by default.
     collections: the lists it joins, [GLOBAL_VARIABLES] when None. validate_shape: False lets the value change shape.
     expected_shape: for initial values of unknown shape. constraint: a function of the variable, applied by optimizers
-    after each update. use_resource: reads are made where they are asked for and keep their value when the variable
+    after each update. variable_def: of a variable whose nodes are in the graph already, under import_scope; then no
+    other argument counts. use_resource: reads are made where they are asked for and keep their value when the variable
     changes, as those of a resource variable; otherwise they share its memory. Adds the nodes name, name/Assign and
     name/read, all on the variable's device.
     Raises ValueError where no initial value is given or its shape is not known while validate_shape is True.
@@ -52,10 +54,13 @@ class Variable(metaclass=Created):
         aggregation: Any = None,
         shape: Any = None,
     ):
+        if variable_def is not None:
+            if initial_value is not None:
+                raise ValueError("variable_def and initial_value are mutually exclusive.")
+            variable_protos.adopt(self, variable_def, import_scope)
+            return
         if initial_value is None:
             raise ValueError("initial_value must be specified.")
-        if variable_def is not None:
-            raise ValueError("Variable: making one from variable_def is not supported; pass initial_value")
         self._trainable = trainable is not False
         self._constraint = constraint
         self._keeps_reads = resource_variables_enabled() if use_resource is None else bool(use_resource)
@@ -134,19 +139,6 @@ class Variable(metaclass=Created):
         self._graph.add_to_collections(names, self)
 
     # ------------------------------------------------------------------ what it is
-
-    def _adopt(self, graph: Graph, proto: Any, prefix: str) -> None:
-        """Become the variable whose nodes, which a VariableDef names, are in the graph already."""
-        self._graph, self._trainable, self._constraint = graph, proto.trainable, None
-        self._variable = graph.as_graph_element(prefix + proto.variable_name)
-        self._initializer_op = graph.as_graph_element(prefix + proto.initializer_name)
-        self._snapshot = graph.as_graph_element(prefix + proto.snapshot_name)
-        self._keeps_reads, self._is_cached = bool(self._snapshot.op.attrs.get(KEPT_READ)), False
-        self._initial_value = graph.as_graph_element(prefix + proto.initial_value_name)
-        info, self._save_slice_info = proto.save_slice_info_def, None
-        if proto.HasField("save_slice_info_def"):
-            parts = (info.full_shape, info.var_offset, info.var_shape)
-            self._save_slice_info = SaveSliceInfo(info.full_name, *map(list, parts))
 
     name: str = property(lambda self: self._variable.name)  # type: ignore[assignment]
     op: Operation = property(lambda self: self._variable.op)  # type: ignore[assignment]
@@ -265,6 +257,11 @@ class Variable(metaclass=Created):
     def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Tensor:
         return array_scatter.scatter_nd_update(self._variable, indices, updates, use_locking=True, name=name)
 
+    def batch_scatter_update(
+        self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None
+    ) -> Tensor:
+        return self._scatter(array_scatter.batch_scatter_update, sparse_delta, use_locking, name)
+
     def count_up_to(self, limit: int) -> Tensor:
         """Its value before 1 is added to it. Raises OutOfRangeError where that is the limit."""
         return state.count_up_to(self._variable, limit)
@@ -287,6 +284,17 @@ class Variable(metaclass=Created):
 
     ref = experimental_ref
 
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """A VariableDef, names without export_scope; None where it is not in that scope."""
+        return variable_protos.to_proto(self, export_scope)
+
+    @classmethod
+    def from_proto(cls, variable_def: Any, import_scope: str | None = None) -> Variable:
+        """The variable whose nodes, which a VariableDef names, are in the graph already, under import_scope."""
+        variable = cls.__new__(cls)  # no variable creator is asked: nothing is made
+        variable_protos.adopt(variable, variable_def, import_scope)
+        return variable
+
     def _scatter(self, function: Callable[..., Tensor], delta: Any, use_locking: bool, name: str | None) -> Tensor:
         if not isinstance(delta, IndexedSlices):
             raise TypeError(f"sparse_delta is not IndexedSlices: {delta!r}")
@@ -294,19 +302,6 @@ class Variable(metaclass=Created):
 
 
 RefVariable = VariableV1 = Variable
-
-
-class SaveSliceInfo:
-    """Which part of a partitioned variable one Variable is, for checkpoints."""
-
-    def __init__(self, full_name: str, full_shape: list[int], var_offset: list[int], var_shape: list[int]):
-        self.full_name, self.full_shape, self.var_offset, self.var_shape = full_name, full_shape, var_offset, var_shape
-
-    @property
-    def spec(self) -> str:
-        """As SaveV2 takes it: the full shape, then offset,size for each dimension: '6 2 0,3:0,2'."""
-        slices = ":".join(f"{o},{s}" for o, s in zip(self.var_offset, self.var_shape))
-        return " ".join(str(d) for d in self.full_shape) + " " + slices
 
 
 def _result(reference: Tensor, read_value: bool) -> Any:

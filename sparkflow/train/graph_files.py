@@ -103,13 +103,6 @@ def _values(graph: Graph, key: str, collection: Any, prefix: str, made: dict[str
     for raw in values:
         proto = VariableDef.FromString(raw)
         if proto.variable_name not in made:
-            made[proto.variable_name] = variable_from_proto(graph, proto, prefix)
+            made[proto.variable_name] = Variable.from_proto(proto, prefix)
         found.append(made[proto.variable_name])
     return found
-
-
-def variable_from_proto(graph: Graph, proto: Any, prefix: str = "") -> Variable:
-    """The Variable whose nodes are in the graph already."""
-    variable = Variable.__new__(Variable)
-    variable._adopt(graph, proto, prefix)
-    return variable

@@ -7,7 +7,6 @@ from typing import Any
 
 from tensorboard.compat.proto.meta_graph_pb2 import CollectionDef
 from tensorboard.compat.proto.saver_pb2 import SaverDef
-from tensorboard.compat.proto.variable_pb2 import SaveSliceInfoDef, VariableDef
 
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.ops.variables import Variable
@@ -66,9 +65,7 @@ def _collection(name: Any, values: list[Any]) -> CollectionDef | None:
     out = CollectionDef()
     if not values:
         return None
-    if name in VARIABLES and all(isinstance(v, Variable) for v in values):
-        out.bytes_list.value.extend(variable_def(v).SerializeToString() for v in values)
-    elif all(isinstance(v, QueueRunner) for v in values):
+    if all(isinstance(v, Variable if name in VARIABLES else QueueRunner) for v in values):
         out.bytes_list.value.extend(v.to_proto().SerializeToString() for v in values)
     elif all(isinstance(v, (Tensor, Operation, Variable)) for v in values):
         out.node_list.value.extend(v.name for v in values)
@@ -81,24 +78,3 @@ def _collection(name: Any, values: list[Any]) -> CollectionDef | None:
     else:
         return None
     return out
-
-
-def variable_def(variable: Variable) -> VariableDef:
-    proto = VariableDef(
-        variable_name=variable.name,
-        initial_value_name=variable.initial_value.name,
-        initializer_name=variable.initializer.name,
-        snapshot_name=variable._snapshot.name,
-        trainable=variable.trainable,
-    )
-    info = variable._get_save_slice_info()
-    if info is not None:
-        proto.save_slice_info_def.CopyFrom(
-            SaveSliceInfoDef(
-                full_name=info.full_name,
-                full_shape=info.full_shape,
-                var_offset=info.var_offset,
-                var_shape=info.var_shape,
-            )
-        )
-    return proto

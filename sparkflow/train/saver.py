@@ -119,7 +119,21 @@ class Saver:
             version=SaverDef.V2,
         )
 
-    to_proto = as_saver_def
+    def to_proto(self, export_scope: str | None = None) -> SaverDef | None:
+        """The same, names without export_scope; None where it is not in that scope."""
+        made, prefix = self.as_saver_def(), export_scope.rstrip("/") + "/" if export_scope else ""
+        if not made.filename_tensor_name.startswith(prefix):
+            return None
+        for key in ("filename_tensor_name", "save_tensor_name", "restore_op_name"):
+            setattr(made, key, getattr(made, key).removeprefix(prefix))
+        return made
+
+    @staticmethod
+    def from_proto(saver_def: SaverDef, import_scope: str | None = None) -> Saver:
+        """The Saver whose nodes are in the graph already, under import_scope."""
+        return Saver(saver_def=saver_def, name=import_scope)
+
+    saver_def = property(as_saver_def)
 
     def _built(self) -> SaverNodes:
         if self._nodes is None:

@@ -251,3 +251,8 @@ def test_lists_of_outputs_belong_to_who_asked(graph: Graph) -> None:
     assert len(op.outputs) == 2 and all(isinstance(t, tf.Tensor) for t in op.outputs)
     with tf.Session() as session:
         assert session.run(tf.zeros(sizes)).shape == (2, 4)
+
+
+def test_its_versions() -> None:
+    graph = Graph()
+    assert graph.graph_def_versions == graph.as_graph_def().versions and graph.graph_def_versions.producer > 100

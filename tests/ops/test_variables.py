@@ -204,3 +204,34 @@ def test_a_part_of_a_variable_is_assigned_to(graph: Any) -> None:
         assert session.run(after).tolist() == [[0, 7], [5, 6], [0, 0]]
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"slice of variable 'Variable' has shape \(2,\)"):
             session.run(wrong)
+
+
+def test_as_a_message(graph: Graph) -> None:
+    """A VariableDef names the nodes of a variable, with or without the scope it stands in."""
+    with tf.name_scope("a"):
+        v = tf.Variable([1.0, 2.0], trainable=False, name="v")
+    whole, inside = v.to_proto(), v.to_proto("a")
+    assert (whole.variable_name, whole.snapshot_name, whole.initializer_name) == ("a/v:0", "a/v/read:0", "a/v/Assign")
+    assert (inside.variable_name, inside.initial_value_name) == ("v:0", "v/initial_value:0")
+    assert v.to_proto("b") is None
+    made = len(graph.get_operations())
+    for again in (tf.Variable.from_proto(inside, import_scope="a/"), tf.Variable(variable_def=whole)):
+        assert (again.op, again.initializer, again.value()) == (v.op, v.initializer, v.value())
+        assert not again.trainable and again.initial_value is v.initial_value
+    assert len(graph.get_operations()) == made and tf.global_variables() == [v]
+    with pytest.raises(KeyError, match="zz/a/v"):
+        tf.Variable.from_proto(whole, import_scope="zz")
+    with pytest.raises(ValueError, match="mutually exclusive"):
+        tf.Variable(1.0, variable_def=whole)
+    with pytest.raises(TypeError, match="VariableDef, got str"):
+        tf.Variable(variable_def="a/v:0")
+
+
+def test_parts_as_messages(graph: Graph) -> None:
+    parts = tf.get_variable("p", [4, 2], partitioner=tf.fixed_size_partitioner(2))
+    proto = list(parts)[1].to_proto()
+    info = tf.Variable.from_proto(proto)._get_save_slice_info()
+    assert (info.full_name, info.spec) == ("p", "4 2 2,2:0,2")
+    assert info.to_proto("q") is None and info.to_proto("p").full_name == "p"
+    with pytest.raises(ValueError, match="each of its 2 parts, got 1"):
+        parts.assign([tf.zeros([2, 2])])

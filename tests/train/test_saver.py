@@ -347,3 +347,19 @@ def test_a_variable_has_one_name(graph: Any) -> None:
     v = tf.Variable(1.0, name="v")
     with pytest.raises(ValueError, match="two names"):
         tf.train.Saver({"a": v, "b": v})
+
+
+def test_as_a_message(graph: Graph, tmp_path: Path) -> None:
+    """A Saver made of another's SaverDef, names without the scope it stands in."""
+    v = tf.Variable(3.0)
+    saver = tf.train.Saver(name="keep")
+    assert saver.saver_def == saver.to_proto() and saver.to_proto("other") is None
+    inside = saver.to_proto("keep")
+    assert inside.filename_tensor_name == saver.saver_def.filename_tensor_name.removeprefix("keep/")
+    again = tf.train.Saver.from_proto(inside, import_scope="keep")
+    with tf.Session() as sess:
+        sess.run(v.initializer)
+        path = saver.save(sess, str(tmp_path / "m"))
+        sess.run(v.assign(0.0))
+        again.restore(sess, path)
+        assert sess.run(v) == 3

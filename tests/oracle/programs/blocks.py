@@ -86,6 +86,35 @@ for _dtype in ("float32", "float64", "int32", "int64"):
     _scatters(_dtype)
 
 
+@program("ScatterNdMax", "ScatterNdMin", tolerance=EXACT)
+def scatter_nd_extremes(tf: Any) -> list[Any]:
+    """Of which TensorFlow has the ops and no functions."""
+    v = tf.Variable(ramp("float32", 4, 3))
+    points, rows = tf.constant([[0, 1], [3, 2], [0, 1]]), tf.constant([[2], [0]], tf.int64)
+    steps = [[v.initializer]]
+    for scatter in (tf.raw_ops.ScatterNdMax, tf.raw_ops.ScatterNdMin):
+        steps += [[scatter(ref=v._ref(), indices=points, updates=[0.5, -9.0, 7.0])], [v.initializer]]
+        steps += [[scatter(ref=v._ref(), indices=rows, updates=[[-1.0, 0.0, 9.0], [2.0, -2.0, 0.0]])], [v.initializer]]
+    return steps
+
+
+@program("ScatterNdUpdate", tolerance=EXACT)
+def batch_scatter_of_a_variable(tf: Any) -> list[Any]:
+    v = tf.Variable(ramp("float32", 2, 4))
+    delta = tf.IndexedSlices(tf.constant([[9.0, 8.0], [7.0, 6.0]]), tf.constant([[3, 0], [1, 1]]))
+    return [[v.initializer], [v.batch_scatter_update(delta)]]
+
+
+@program(tolerance=EXACT)
+def assignments_of_a_variable_in_parts(tf: Any) -> list[Any]:
+    parts = tf.get_variable("p", [5, 2], initializer=tf.zeros_initializer(), partitioner=tf.fixed_size_partitioner(2))
+    whole = tf.constant(ramp("float32", 5, 2))
+    return [
+        [tf.global_variables_initializer()], parts.assign(whole), parts.assign_add(whole * 2), [parts.as_tensor()],
+        parts.assign_sub([tf.ones([3, 2]), tf.ones([2, 2])]), parts.assign(parts), [parts.as_tensor()],
+    ]  # fmt: skip
+
+
 @program("ScatterNdUpdate", tolerance=EXACT)
 def scatter_nd_update_of_other_types(tf: Any) -> list[Any]:
     text, truth = tf.Variable(["a", "b", "c"]), tf.Variable([True, False])
