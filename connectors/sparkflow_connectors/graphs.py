@@ -15,6 +15,7 @@ from sparkflow import experimental
 from sparkflow.distribute import broadcast_global_variables
 from sparkflow_connectors.assembly import assembled, op_name, placeholders
 from sparkflow_connectors.feeding import JOIN
+from sparkflow_connectors.initial import own_init_ops
 from sparkflow_connectors.job import ALL_REDUCE, Job
 from sparkflow_connectors.predictions import arrow_type
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -137,7 +138,7 @@ class EvaluationGraph:
     graph: Any
     inputs: dict[str, Any]
     loss: Any
-    init: Any  # local variables
+    init: list[Any]  # initializes what is its session's own, see initial.py
 
 
 def evaluation_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]], trained: Any) -> EvaluationGraph:
@@ -161,7 +162,7 @@ def evaluation_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]], tra
         spec = call_model_fn(job, features, labels, tf.estimator.ModeKeys.EVAL, _config(job, rank, cluster))
         for v in tf.global_variables():
             _check_trained(v, variables.get(v.op.name))
-        return EvaluationGraph(graph, inputs, spec.loss, tf.local_variables_initializer())
+        return EvaluationGraph(graph, inputs, spec.loss, own_init_ops(spec))
 
 
 def _check_trained(variable: Any, trained: Any) -> None:
@@ -192,11 +193,11 @@ def check_model(job: Job, prediction: PredictionGraph) -> None:
             "sessions, locks or open files"
         ) from error
     cluster = job.cluster([f"ps:{i}" for i in range(job.ps)], [f"worker:{i}" for i in range(job.workers)])
-    trained = training_graph(job, 0, cluster).graph
-    _check_sync(job, trained)
+    trained = training_graph(job, 0, cluster)
+    _check_sync(job, trained.graph, trained.spec)
     if job.validation:
-        evaluation_graph(job, 0, cluster, trained)
-    shapes = shapes_of_variables(trained)
+        evaluation_graph(job, 0, cluster, trained.graph)
+    shapes = shapes_of_variables(trained.graph)
     for name, shape in prediction.variables.items():
         if name not in shapes:
             raise InvalidArgumentError(f"Prediction uses variable {name!r}, which training has not")
@@ -206,7 +207,7 @@ def check_model(job: Job, prediction: PredictionGraph) -> None:
             )
 
 
-def _check_sync(job: Job, graph: Any) -> None:
+def _check_sync(job: Job, graph: Any, spec: Any) -> None:
     """`sync` says how the workers count their steps: it must be what the model's optimizer does."""
     if job.strategy == ALL_REDUCE:
         if job.workers > 1 and not any(op.type.startswith("Collective") for op in graph.get_operations()):
@@ -223,6 +224,12 @@ def _check_sync(job: Job, graph: Any) -> None:
         )
     if job.workers > 1 and not job.sync and aggregates:
         raise InvalidArgumentError("The model trains with tf.train.SyncReplicasOptimizer: pass sync=True, or drop it")
+    if aggregates and not (spec.training_hooks or spec.training_chief_hooks):
+        raise InvalidArgumentError(
+            "The model trains with tf.train.SyncReplicasOptimizer and has no hook of it, without which nobody makes "
+            "the updates: EstimatorSpec(..., training_hooks=[optimizer.make_session_run_hook(config.is_chief, "
+            "num_tokens=0)])"
+        )
 
 
 def _join(job: Job, rank: int) -> Any:
@@ -338,7 +345,7 @@ def prediction_graph(job: Job) -> PredictionGraph:
         spec = call_model_fn(job, features, None, tf.estimator.ModeKeys.PREDICT, config)
         outputs = spec.predictions if isinstance(spec.predictions, dict) else {"prediction": spec.predictions}
         outputs = {name: tf.identity(t, name=f"output/{op_name(name)}") for name, t in outputs.items()}
-        saver = tf.train.Saver().as_saver_def()
+        saver, init = tf.train.Saver().as_saver_def(), own_init_ops(spec)
     for name in outputs:
         if name in columns.sources:
             raise InvalidArgumentError(f"Prediction {name!r} has the name of a feature; give it another")
@@ -348,6 +355,7 @@ def prediction_graph(job: Job) -> PredictionGraph:
         restore_op=saver.restore_op_name,
         filename_tensor=saver.filename_tensor_name,
         variables=shapes_of_variables(graph),
+        init_ops=tuple(op.name for op in init),
         **_described(outputs),
     )
 

@@ -21,6 +21,7 @@ from sparkflow_connectors.control import TaskControl
 from sparkflow_connectors.feeding import DROP, JOIN, PAD, Doors, Feeder, Mark, Start
 from sparkflow_connectors.graphs import EVAL_BATCH, EvaluationGraph, TrainingGraph, evaluation_graph, training_graph
 from sparkflow_connectors.idle import idle_feed
+from sparkflow_connectors.initial import Initial
 from sparkflow_connectors.job import Announcement, Job
 from sparkflow_connectors.layout import Block
 from sparkflow_connectors.ledger import MARKS, POSITION, begun_again, starts
@@ -102,21 +103,28 @@ class Trainer:
             kept = [v for name, v in names.items() if name not in _NOT_RESTORED]
             self._restorer = tf.train.Saver(kept, sharded=True, name="restore")
             self._best_saver = tf.train.Saver(kept, sharded=True, max_to_keep=1, name="best", save_relative_paths=True)
-        self._init = tf.global_variables_initializer()
+        self._initial = Initial(self.parts.spec)
 
     def initialize(self, session: Any) -> None:
         """The chief restores or initialises and lets the others go; they wait for that."""
-        if not self.chief:
+        if self.chief:
+            self._lead(session)
+        else:
             session.run(self.parts.board.ready)
-            self._join(session)
-            return
-        session.run(self._init)
+        if self.parts.join is not None:
+            session.run(self.parts.join)
+        self._initial.own(session)
+
+    def _lead(self, session: Any) -> None:
+        self._initial.variables(session)
         checkpoint = directory.latest(self.job.checkpoint_dir)
-        if checkpoint is not None:
+        if checkpoint is None:
+            self._initial.begin(session)
+        else:
             self._restorer.restore(session, checkpoint)
-            self._say(f"resumed from {checkpoint} at epoch {self.epoch + 1}, step {self.step}")
+            self.control.log(f"resumed from {checkpoint} at epoch {self.epoch + 1}, step {self.step}")
             if self._begun_again:
-                self._say(
+                self.control.log(
                     f"epoch {self.epoch + 1} was under way {self._begun_again}: it begins again, and its rows that "
                     "were used before are used twice"
                 )
@@ -125,19 +133,14 @@ class Trainer:
                 saver.recover_last_checkpoints(state.all_model_checkpoint_paths if state else [])
             self._stop_if_patient(session, self.epoch - best if (best := self._best_epoch(session)) >= 0 else 0)
         session.run(self.parts.board.announce_ready)
-        self._join(session)
 
     def _best_epoch(self, session: Any) -> int:
         """-1 for none. One whose weights are gone is none: the last weights would be given out for them."""
         epoch = int(session.run(self.parts.best)[1])
         if epoch >= 0 and tf.train.latest_checkpoint(os.path.join(self.job.checkpoint_dir, BEST)) is None:
-            self._say(f"the weights of the best epoch ({epoch}) are gone from {BEST!r}: the best is sought anew")
+            self.control.log(f"the weights of the best epoch ({epoch}) are gone from {BEST!r}: the best is sought anew")
             session.run(self.parts.set_best, {self.parts.best_value: [math.inf, epoch := -1]})
         return epoch
-
-    def _join(self, session: Any) -> None:
-        if self.parts.join is not None:
-            session.run(self.parts.join)
 
     def _open_summaries(self) -> None:
         os.makedirs(self.job.checkpoint_dir, exist_ok=True)
@@ -145,10 +148,10 @@ class Trainer:
 
     def _listen(self) -> None:
         if self.chief and self._asked.take():
-            self._say(f"pid {os.getpid()} saves at {SAVE.name}, and at {END.name} before it ends")
+            self.control.log(f"pid {os.getpid()} saves at {SAVE.name}, and at {END.name} before it ends")
 
     def _start_feeder(self, raw: Any) -> None:
-        entry, job = self.parts.queue, self.job
+        entry, job, start = self.parts.queue, self.job, self.starts[self.rank]
 
         def enqueue(rows: Block) -> None:
             raw.run(entry.enqueue, dict(zip(entry.inputs, rows, strict=True)))
@@ -157,7 +160,6 @@ class Trainer:
             raw.run(self.parts.board.post_rows, {self.parts.board.rows_value: [rows, same]})
 
         doors, together = Doors(enqueue, lambda: raw.run(entry.close)), job.sync and job.workers > 1
-        start = self.starts[self.rank]
         self._feeder = Feeder(
             job.plan(self.rank), self.partition, doors, job.uneven, job.epochs - job.begin_epoch,
             start._replace(epoch=start.epoch - job.begin_epoch), keep=together and job.uneven == PAD,
@@ -169,8 +171,7 @@ class Trainer:
     # ------------------------------------------------------------------ epochs
 
     def _train(self, session: Any, raw: Any) -> None:
-        begun = time.monotonic()
-        stopped = bool(self.epoch < self.job.epochs and raw.run(self.parts.board.stop)[0])
+        begun, stopped = time.monotonic(), bool(self.epoch < self.job.epochs and raw.run(self.parts.board.stop)[0])
         if self.epoch < self.job.epochs and not stopped:
             self._begin(raw)
         elif self.chief:
@@ -186,7 +187,7 @@ class Trainer:
         if not self._pace.begin(self.step, lambda: self._meet(raw)):
             self.starts, self.step = [Start(self.epoch, 0)] * self.job.workers, 0
             if self.chief:
-                self._say(
+                self.control.log(
                     f"the rows come in another order than before: epoch {self.epoch + 1} begins again, and its rows "
                     "that were used before are used twice. Give `order_by`, and the seed, validation and feed_bytes of "
                     "before, to have each used once"
@@ -277,8 +278,8 @@ class Trainer:
         if self.job.uneven == JOIN and self._feeder.rows is not None:
             whole = min(whole, self._feeder.rows)
         done, total = self.epoch * whole + min(self.step * size, whole or self.step * size), self.job.epochs * whole
-        fields = {"examples": done, "total": total, "epoch": self.epoch, "loss": loss}
-        self.control.progress(fields, force=self.step == steps)
+        figures = {"examples": done, "total": total, "epoch": self.epoch, "loss": loss}
+        self.control.progress(figures, force=self.step == steps)
 
     def _save_now_and_then(self, raw: Any) -> None:
         if not self.chief:
@@ -287,7 +288,7 @@ class Trainer:
         if asked is not None or time.monotonic() - self._saved_s >= self.job.checkpoint_s:
             self._save(raw)
         if asked is not None:
-            self._say(f"{asked.name}: saved at epoch {self.epoch + 1}, step {self.step}")
+            self.control.log(f"{asked.name}: saved at epoch {self.epoch + 1}, step {self.step}")
         if asked is END:
             raise UnavailableError(f"The chief was told to end ({END.name}) and saved before")
 
@@ -346,8 +347,9 @@ class Trainer:
     def _judge(self, raw: Any) -> None:
         sums, best, step = raw.run([self.parts.board.sums, self.parts.best, self.parts.global_step])
         loss = float(sums[:, 0].sum() / max(sums[:, 1].sum(), 1.0))
-        self._history.append({"epoch": self.epoch, "validation_loss": loss, "global_step": int(step)})
         evaluated = sums[:, 1].sum() > 0
+        said = loss if evaluated else math.nan
+        self._history.append({"epoch": self.epoch, "validation_loss": said, "global_step": int(step)})
         better = not evaluated or loss < best[0]
         if better:
             raw.run(self.parts.set_best, {self.parts.best_value: [loss if evaluated else math.inf, self.epoch]})
@@ -356,13 +358,13 @@ class Trainer:
         self._stop_if_patient(raw, since)
         self._save(raw)
         if not evaluated:
-            self._say(f"epoch {self.epoch} is done (no row is kept for validation)")
+            self.control.log(f"epoch {self.epoch} is done (no row is kept for validation)")
             return
         if math.isnan(loss):
             _log.warning(
                 "The validation loss is nan at epoch %d: check the features of the rows kept for it", self.epoch
             )
-        self._say(f"epoch {self.epoch}: validation loss {loss:.5f}" + (", the best so far" if better else ""))
+        self.control.log(f"epoch {self.epoch}: validation loss {loss:.5f}" + (", the best so far" if better else ""))
         summary = tf.Summary(value=[tf.Summary.Value(tag="validation_loss", simple_value=loss)])
         self._writer.add_summary(summary, int(step))
         self._writer.flush()
@@ -379,9 +381,6 @@ class Trainer:
             raw.run(self.parts.set_positions, {self.parts.positions: table})
         self._saver.save(raw, os.path.join(self.job.checkpoint_dir, "model.ckpt"), global_step=self.parts.global_step)
         self._saved_s = time.monotonic()
-
-    def _say(self, text: str) -> None:
-        self.control.log(text)
 
     def _result(self) -> dict[str, Any]:
         if self._writer is not None:

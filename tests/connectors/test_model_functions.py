@@ -103,10 +103,18 @@ def _synchronous(features: Any, labels: Any, mode: str) -> Any:
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[hook])
 
 
+def _without_its_hook(features: Any, labels: Any, mode: str) -> Any:
+    spec = _synchronous(features, labels, mode)
+    return spec._replace(training_hooks=[]) if mode == MODES.TRAIN else spec
+
+
 @pytest.mark.parametrize(
     ("model_fn", "sync", "message"),
-    [(_plain, True, "needs a model that trains with tf.train.SyncReplicas"), (_synchronous, False, "pass sync=True")],
-)
+    [
+        (_plain, True, "needs a model that trains with tf.train.SyncReplicas"), (_synchronous, False, "pass sync=True"),
+        (_without_its_hook, True, r"training_hooks=\[optimizer.make_session_run_hook\(config.is_chief"),
+    ],
+)  # fmt: skip
 def test_sync_says_what_the_optimizer_does(tmp_path: Path, model_fn: Any, sync: bool, message: str) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         tf.local.train(TABLE, model_fn, label="y", workers=2, sync=sync, checkpoint_dir=str(tmp_path / "out"))
