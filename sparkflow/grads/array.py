@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from sparkflow.framework.apply import apply_op, convert_to_tensor
@@ -103,16 +104,25 @@ gradient("BroadcastTo")(lambda op, dy: (lambda: summed_to(dy, op.inputs[0]), Non
 # ---------------------------------------------------------------------- joining and splitting
 
 
-@gradient("ConcatV2")
-def _concat(op: Operation, dy: Tensor) -> list[Any]:
-    """Each value gets its part of dy: Split where all are alike, Slice otherwise."""
+@gradient("ConcatV2", sparse=True)
+def _concat(op: Operation, dy: Tensor | IndexedSlices) -> list[Any]:
+    """Each value gets its part of dy: Split where all are alike, Slice otherwise; of rows those that are its own."""
     values, axis = op.inputs[:-1], op.inputs[-1]
-    first = values[0]._shape
+    known, first = _static_axis(axis), values[0]._shape
+    if known is not None and first is not None:
+        known %= len(first)
+    told = known is not None and all(v._shape is not None and v._shape[known] is not None for v in values)
+    if isinstance(dy, IndexedSlices):
+        if known == 0:
+            return [*_own_rows(values, dy), None]
+        if told:  # tables side by side
+            parts = _static_parts(values, known or 0, dy.values)
+            return [*(partial(_slices_of, part, dy, value) for part, value in zip(parts, values)), None]
+        dy = convert_to_tensor(dy)
     if fully_known(first) and all(v._shape == first for v in values):
         return [*apply_op("Split", [axis, dy], {"num_split": len(values)}), None]
-    known = _static_axis(axis)
-    if known is not None and all(v._shape is not None and v._shape[known] is not None for v in values):
-        return [*_static_parts(values, known, dy), None]
+    if told:
+        return [*_static_parts(values, known or 0, dy), None]
     sizes = apply_op("ShapeN", [values], {"out_type": dtypes.int32})
     at = math.floormod(axis, array.rank(values[0]))
     offsets = apply_op("ConcatOffset", [at, sizes])
@@ -128,6 +138,26 @@ def _static_parts(values: Sequence[Tensor], axis: int, dy: Tensor) -> list[Any]:
         begin[axis], size[axis] = start, dims[axis] or 0
         parts.append(lambda begin=begin, size=size: slice_(dy, begin, size))
         start += size[axis]
+    return parts
+
+
+def _slices_of(part: Callable[[], Tensor], dy: IndexedSlices, value: Tensor) -> IndexedSlices:
+    return IndexedSlices(part(), dy.indices, array.shape(value))
+
+
+def _own_rows(values: Sequence[Tensor], dy: IndexedSlices) -> list[Any]:
+    """Of a look-up in tables one after the other: each has the rows that were found in it."""
+    parts, start = [], convert_to_tensor(0, dy.indices.dtype)
+    for value in values:
+        whole = array.shape(value)
+        end = start + math.cast(whole[0], dy.indices.dtype)
+
+        def grad(start: Tensor = start, end: Tensor = end, whole: Tensor = whole) -> IndexedSlices:
+            here = array.reshape(array_select.where(math.logical_and(dy.indices >= start, dy.indices < end)), [-1])
+            return IndexedSlices(gather(dy.values, here), gather(dy.indices, here) - start, whole)
+
+        parts.append(grad)
+        start = end
     return parts
 
 

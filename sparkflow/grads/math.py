@@ -116,16 +116,16 @@ def _reciprocal_grad_grad(op: Operation, d: Tensor) -> Pair:
     return lambda: conj(d) * dy * y * -2.0, lambda: apply_op("ReciprocalGrad", [y, d])
 
 
-@gradient("Cast")
-def _cast(op: Operation, dy: Tensor) -> Any:
+@gradient("Cast", sparse=True)
+def _cast(op: Operation, dy: Any) -> Any:
     source = op.inputs[0].dtype.base_dtype
-    return cast(dy, source) if source.is_floating or source.is_complex else None
+    return _each(lambda d: cast(d, source), dy) if source.is_floating or source.is_complex else None
 
 
 # ---------------------------------------------------------------------- two arguments
 
-gradient("Add", "AddV2")(lambda op, dz: unbroadcast(op, lambda: dz, lambda: dz))
-gradient("Sub")(lambda op, dz: unbroadcast(op, lambda: dz, lambda: negative(dz)))
+gradient("Add", "AddV2", sparse=True)(lambda op, dz: unbroadcast(op, lambda: dz, lambda: dz))
+gradient("Sub", sparse=True)(lambda op, dz: unbroadcast(op, lambda: dz, lambda: _each(negative, dz)))
 
 
 @gradient("Mul")

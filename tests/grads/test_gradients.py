@@ -13,7 +13,7 @@ from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.framework.registry import op
 from sparkflow.grads.gradients import UnconnectedGradients, gradients
 from sparkflow.grads.registry import gradient, not_differentiable
-from sparkflow.ops import array, array_slice, math, math_reduce, nn, operators, rules  # noqa: F401 - x + y on tensors
+from sparkflow.ops import array, array_join, array_slice, math, math_reduce, nn, operators, rules  # noqa: F401 - x + y on tensors
 from sparkflow.ops.variables import Variable, global_variables_initializer
 from sparkflow.session.session import Session
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -169,6 +169,34 @@ def test_slices(graph: Graph) -> None:
     indices, values, dense = run(graph, [dt.indices, dt.values, convert_to_tensor(dt)])
     assert indices.tolist() == [3, 0, 3, 1] and values.shape == (4, 2)
     assert dense.tolist() == [[2, 2], [2, 2], [0, 0], [4, 4]]
+
+
+@pytest.mark.parametrize("axis", [0, -2])
+def test_rows_of_tables_one_after_the_other(graph: Graph, axis: int) -> None:
+    """As `tf.gather(partitioned_variable, ids)` has them: an optimizer leaves all other rows alone."""
+    tables = [convert_to_tensor(np.ones((n, 2), np.float32)) for n in (3, 1, 2)]
+    weights = np.arange(1.0, 5.0, dtype=np.float32)[:, None]
+    found = gradients(array_slice.gather(array_join.concat(tables, axis), [5, 0, 2, 5]) * weights, tables)
+    assert all(isinstance(d, IndexedSlices) for d in found)
+    rows = run(graph, [(d.indices, d.values[:, 0]) for d in found])
+    assert [i.tolist() for i, _ in rows] == [[0, 2], [], [1, 1]]
+    assert [v.tolist() for _, v in rows] == [[2, 3], [], [1, 4]]
+
+
+def test_rows_of_tables_side_by_side(graph: Graph) -> None:
+    tables = [convert_to_tensor(np.ones((3, n), np.float32)) for n in (1, 2)]
+    found = gradients(array_slice.gather(array_join.concat(tables, 1), [2, 0]) * np.float32([1, 2, 3]), tables)
+    rows = run(graph, [(d.indices, d.values) for d in found])
+    assert [i.tolist() for i, _ in rows] == [[2, 0]] * 2
+    assert [v.tolist() for _, v in rows] == [[[1], [1]], [[2, 3], [2, 3]]]
+
+
+@pytest.mark.parametrize("made", [lambda t: math.cast(t, "float64"), lambda t: t + 1.0, lambda t: 1.0 - t])
+def test_rows_of_what_keeps_rows_apart(graph: Graph, made: Any) -> None:
+    table = convert_to_tensor(np.ones((4, 2), np.float32))
+    (dt,) = gradients(array_slice.gather(made(table), [3, 1]), table)
+    assert isinstance(dt, IndexedSlices) and dt.values.dtype == table.dtype
+    assert run(graph, dt.indices).tolist() == [3, 1]
 
 
 def test_one_index_to_a_row_gives_slices(graph: Graph) -> None:
