@@ -19,6 +19,8 @@ from sparkflow_runtime.wire import errors
 from sparkflow_runtime.wire.errors import OpError
 
 _OURS = re.compile(r"^sparkflow\w*(?:\.\w+)*\.(\w+Error): ", re.MULTILINE)
+# What a task says whose Python is another than the driver's: of `python3` where nobody has set PYSPARK_PYTHON.
+_NO_MODULE = re.compile(r"^ModuleNotFoundError: No module named '((?:sparkflow|pyspark_tfrecord)\w*)", re.MULTILINE)
 _AFTER = re.compile(r"\n\n(?:JVM stacktrace:|The above exception|During handling)|\s*SQLSTATE: \w{5}(?=\s|$)")
 _UNREAD = re.compile(
     r"\[FAILED_READ_FILE\.?(\w*)\] Encountered error while reading file (\S+)\.\s+(.*?)\s*SQLSTATE", re.DOTALL
@@ -71,9 +73,17 @@ def named(error: BaseException) -> OpError | None:
     text = str(error)
     told = list(_OURS.finditer(text))
     kind = getattr(errors, told[-1][1], None) if told else None
-    if kind is None:
+    found: OpError
+    if kind is not None:
+        found = kind(None, None, _AFTER.split(text[told[-1].end() :], maxsplit=1)[0].strip())
+    elif missing := _NO_MODULE.search(text):
+        found = errors.FailedPreconditionError(
+            None, None, f"The Python of Spark's tasks has no module {missing[1]!r}: it is not the driver's. Before "
+            f"the session begins, set PYSPARK_PYTHON to one that has sparkflow (on this machine {sys.executable}, on a "
+            "cluster that of an archive which is shipped), or let tf.spark.session() begin it",
+        )  # fmt: skip
+    else:
         return None
-    found: OpError = kind(None, None, _AFTER.split(text[told[-1].end() :], maxsplit=1)[0].strip())
     return found.with_traceback(error.__traceback__)
 
 

@@ -43,6 +43,14 @@ def test_what_is_not_ours_stays() -> None:
     assert named(wrapping) is inner
 
 
+def test_tasks_of_another_environment() -> None:
+    unpickled = "    return cloudpickle.loads(obj)\n           ^^^^\nModuleNotFoundError: No module named "
+    found = named(RuntimeError(f"{unpickled}'sparkflow_connectors'\n SQLSTATE: 38000{JVM}"))
+    assert isinstance(found, tf.errors.FailedPreconditionError)
+    assert "no module 'sparkflow_connectors'" in found.message and "PYSPARK_PYTHON" in found.message
+    assert named(RuntimeError(f"{unpickled}'my_model'")) is None
+
+
 UNREAD = "An error occurred\n: a.b.SparkException: [FAILED_READ_FILE.{}] Encountered error while reading file {}"
 FILE = "file:///t/1.parquet"
 
