@@ -64,7 +64,8 @@ def _apply_distinct(node: Node) -> Callable[..., Sequence[Variable]]:
                 if flat.shape != (items,):
                     split.begins(flat, counts)  # says how they differ
                 where[3] += np.uint64(position(flat))
-                updater.change(held.dtype, held.columns.T, ids, where[:, mine], scalars, filling() if awaited else 1)
+                threads = filling() if awaited else 1
+                updater.change(held.dtype, held.columns.T, ids, where[:, mine], scalars, held.sizes, threads)
                 return inputs[:n]
         ids, begins, ends = parts_of(node, distinct, counts, of)
         grads, numbers = split(flat, counts), ids.view(np.int64)

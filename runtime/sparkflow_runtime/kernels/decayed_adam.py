@@ -1,4 +1,7 @@
-"""Adam whose moments decay in all rows: a table and its two slots in one pass, block by block in the cache."""
+"""Adam whose moments decay in all rows, alone: what a graph of its own making adds to them, and ids that may repeat.
+
+The tables of an optimizer are updated together (updates.py).
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.kernels.decay_loops import decay, decay_others_of
 from sparkflow_runtime.kernels.host import check_indices
-from sparkflow_runtime.kernels.parallel import runs, scratch, share
 from sparkflow_runtime.kernels.registry import Node, bound
-from sparkflow_runtime.kernels.sorting import grouped
+from sparkflow_runtime.kernels.rows import has_repeats
 from sparkflow_runtime.kernels.state import check_scatter, combine_rows, show
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.errors import InvalidArgumentError
-
-_BLOCK = 1 << 16  # items at once
-_FLOATS = ("float32", "float64")
 
 
 @bound("_ApplyDecayedAdam", refs=(0, 1, 2))
 def _apply_decayed_adam(node: Node) -> Callable[..., Variable]:
     xp = node.xp
-    moved.prepare()
+    decay.prepare()
 
     def run(
         var: Variable, m: Variable, v: Variable, rate: Any, beta1: Any, beta2: Any, epsilon: Any, ids: Any, *rows: Any
@@ -46,77 +45,29 @@ def _apply_decayed_adam(node: Node) -> Callable[..., Variable]:
     return run
 
 
+@bound("_SparseApplyDecayedAdam", refs=(0, 1, 2))
+def _sparse_apply_decayed_adam(node: Node) -> Callable[..., Variable]:
+    """The same by a gradient, whose ids may repeat: grad * keep1 and grad * grad * keep2 are added."""
+    apply = _apply_decayed_adam(node)
+
+    def run(*inputs: Any) -> Variable:
+        *others, keep1, keep2, grad, ids = inputs
+        return apply(*others, ids, grad * keep1, grad * grad * keep2)
+
+    return run
+
+
 def _change(xp: Any, held: Sequence[Any], ids: Any, added: Sequence[Any], factors: Sequence[Any]) -> None:
-    if xp is np and all(a.flags.c_contiguous for a in held) and held[0].size:
-        ordered, order, starts = grouped(np, ids) if ids.size else (ids, ids, ids)
-        if len(starts) == len(ids):
-            _by_blocks([a.reshape(len(a), -1) for a in held], ordered, [a[order] for a in added], factors)
-            return
     var, m, v = held
     rate, beta1, beta2, epsilon = factors
-    for slot, beta, more in ((m, beta1, added[0]), (v, beta2, added[1])):
-        slot *= beta
-        combine_rows(xp, "ScatterAdd", slot, ids, more)
-    var -= rate * m / (xp.sqrt(v) + epsilon)
-
-
-def _by_blocks(held: Sequence[Any], ids: Any, added: Sequence[Any], factors: Sequence[Any]) -> None:
-    """ids: in order, none twice; added: their rows."""
-    dtype, width = held[0].dtype, held[0].shape[1]
-    tables, flat = [a.reshape(-1) for a in held], [np.ascontiguousarray(a, dtype).reshape(-1) for a in added]
-    numbers, four = np.ascontiguousarray(ids, np.int64), np.array(factors, dtype)
-    loop = moved if dtype.name in _FLOATS else moved.numpy
-
-    def work(blocks: Sequence[tuple[int, int]]) -> None:
-        for first, count in blocks:
-            begin, end = np.searchsorted(numbers, (first, first + count))
-            mine = [a[begin * width : end * width] for a in flat]
-            loop(*tables, four, numbers[begin:end], *mine, first, first + count, width)
-
-    share(work, runs(len(held[0]), max(1, _BLOCK // max(1, width))))
-
-
-_TABLE, _GIVEN = "{0}[::1]", "Array({0}, 1, 'C', readonly=True)"
-_NUMBERS = f"{_GIVEN}, Array(int64, 1, 'C', readonly=True)"
-_SIGNATURE = f"void({_TABLE}, {_TABLE}, {_TABLE}, {_NUMBERS}, {_GIVEN}, {_GIVEN}, int64, int64, int64)"
-
-
-@compiled([_SIGNATURE.format(kind) for kind in _FLOATS])
-def moved(
-    var: Any, m: Any, v: Any, factors: Any, ids: Any, added_m: Any, added_v: Any, first: Any, stop: Any, width: Any
-) -> None:
-    """The rows of `width` items from `first` to `stop`; ids: of these rows, in order, those that something is added to.
-    factors: rate, beta1, beta2, epsilon."""
-    rate, beta1, beta2, epsilon = factors[0], factors[1], factors[2], factors[3]
-    size, count = np.uint64(width), np.uint64(ids.shape[0])
-    at = np.uint64(first) * size
-    for i in range(count + np.uint64(1)):
-        end = (np.uint64(ids[i]) if i < count else np.uint64(stop)) * size
-        for k in range(at, end):
-            one, two = m[k] * beta1, v[k] * beta2
-            m[k], v[k] = one, two
-            var[k] -= rate * one / (np.sqrt(two) + epsilon)
-        if i < count:
-            source = i * size
-            for k in range(size):
-                one, two = m[end + k] * beta1 + added_m[source + k], v[end + k] * beta2 + added_v[source + k]
-                m[end + k], v[end + k] = one, two
-                var[end + k] -= rate * one / (np.sqrt(two) + epsilon)
-            at = end + size
-
-
-@moved.otherwise
-def _(
-    var: Any, m: Any, v: Any, factors: Any, ids: Any, added_m: Any, added_v: Any, first: Any, stop: Any, width: Any
-) -> None:
-    rate, beta1, beta2, epsilon = factors
-    table, one, two = (a.reshape(-1, width)[first:stop] for a in (var, m, v))
-    one *= beta1
-    two *= beta2
-    one[ids - first] += added_m.reshape(-1, width)
-    two[ids - first] += added_v.reshape(-1, width)
-    step = np.multiply(one, rate, out=scratch("adam step", one.shape, one.dtype))
-    root = np.sqrt(two, out=scratch("adam root", two.shape, two.dtype))
-    root += epsilon
-    step /= root
-    table -= step
+    if not ids.size or has_repeats(xp, ids):  # what is added to a row twice moves it once
+        for slot, beta, more in ((m, beta1, added[0]), (v, beta2, added[1])):
+            slot *= beta
+            combine_rows(xp, "ScatterAdd", slot, ids, more)
+        var -= rate * m / (xp.sqrt(v) + epsilon)
+        return
+    decay_others_of(xp, held, ids, factors)
+    row, first, second = (array.take(ids, axis=0) for array in held)
+    first, second = first * beta1 + added[0], second * beta2 + added[1]
+    for array, new in zip(held, (row - rate * first / (xp.sqrt(second) + epsilon), first, second)):
+        array[ids] = new

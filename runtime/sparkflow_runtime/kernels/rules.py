@@ -7,7 +7,7 @@ Duchi and Singer 2009 (proximal steps), Duchi et al. 2011 (dual averaging).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Array = Any
@@ -41,6 +41,25 @@ def adam(xp: Any, attrs: Attrs, refs: list[Array], grad: Array, *scalars: Array)
     v += (grad * grad - v) * (1 - beta2)
     ahead = beta1 * m + (1 - beta1) * grad if attrs.get("use_nesterov") else m
     var -= lr * xp.sqrt(1 - beta2_power) / (1 - beta1_power) * ahead / (xp.sqrt(v) + epsilon)
+
+
+def decayed_adam(xp: Any, attrs: Attrs, refs: list[Array], grad: Array, *scalars: Array) -> None:
+    """Of rows; the others change as `decayed` has it. keep1, keep2: 1 - beta1, 1 - beta2, as the graph has them."""
+    var, m, v = refs
+    rate, beta1, beta2, epsilon, keep1, keep2 = scalars
+    m *= beta1
+    m += grad * keep1
+    v *= beta2
+    v += grad * grad * keep2
+    var -= rate * m / (xp.sqrt(v) + epsilon)
+
+
+def decayed(xp: Any, refs: Sequence[Array], rate: Array, beta1: Array, beta2: Array, epsilon: Array) -> None:
+    """Adam of rows that have no gradient."""
+    var, m, v = refs
+    m *= beta1
+    v *= beta2
+    var -= rate * m / (xp.sqrt(v) + epsilon)
 
 
 def ftrl(xp: Any, attrs: Attrs, refs: list[Array], grad: Array, lr: Array, l1: Array, l2: Array, *rest: Array) -> None:

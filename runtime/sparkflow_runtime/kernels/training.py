@@ -182,4 +182,6 @@ def check_rows(
 
 
 for _op, _update in UPDATES.items():
+    if _update.decays:  # alone, its ids may repeat: decayed_adam.py
+        continue
     bound(_op, refs=range(_update.num_refs))(_apply if _update.indices_at < 0 else _sparse_apply)

@@ -160,6 +160,22 @@ def rms_prop(memory: Array, refs: Array, batch: Array, rows: Array, factors: Arr
 
 
 @_loop()
+def decayed_adam(memory: Array, refs: Array, batch: Array, rows: Array, factors: Array) -> None:
+    rate, beta1, beta2, epsilon, keep1, keep2 = factors[0], factors[1], factors[2], factors[3], factors[4], factors[5]
+    for t in range(batch.shape[0]):
+        n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
+        for j in range(count):
+            fetch_to_write(memory, refs, t, n, rows, start + j, start + count)
+            offset, g = rows[start + j] * n, at + j * step
+            v, m, s = refs[t, 0] + offset, refs[t, 1] + offset, refs[t, 2] + offset
+            for k in range(n):
+                x = memory[g + k]
+                first, second = memory[m + k] * beta1 + x * keep1, memory[s + k] * beta2 + x * x * keep2
+                memory[m + k], memory[s + k] = first, second
+                memory[v + k] -= rate * first / (math.sqrt(second) + epsilon)
+
+
+@_loop()
 def ftrl(memory: Array, refs: Array, batch: Array, rows: Array, factors: Array) -> None:
     """Of the usual power -0.5, with multiply_linear_by_lr not set. The V2 op has l2_shrinkage before the power."""
     two, shrunk = factors.dtype.type(2), factors.shape[0] == 5

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparkflow_runtime.kernels import registry, row_loops, rules, update_loops
+from sparkflow_runtime.kernels import decay_loops, registry, row_loops, rules, update_loops
 from sparkflow_runtime.kernels.compiled import Compiled
 from sparkflow_runtime.kernels.crew import crew, table_of
 from sparkflow_runtime.kernels.host import check_indices
@@ -34,7 +34,8 @@ Array = Any
 
 
 class Update(NamedTuple):
-    """rule: its name in rules and update_loops; num_refs: var and slots come first; then positions of other inputs."""
+    """rule: its name in rules and update_loops; num_refs: var and slots come first; then positions of other inputs.
+    decays: whether rows that no index names change too, as decayed_adam has it."""
 
     rule: str
     num_refs: int
@@ -42,6 +43,7 @@ class Update(NamedTuple):
     indices_at: int = -1  # of a dense update
     flag: str = ""
     flag_default: bool = False
+    decays: bool = False
 
 
 _NESTEROV, _SLOTS = ("use_nesterov",), ("update_slots", True)
@@ -68,6 +70,7 @@ UPDATES = {
     "SparseApplyProximalGradientDescent": Update("proximal_gradient_descent", 1, 4, 5),
     "SparseApplyProximalAdagrad": Update("proximal_adagrad", 2, 5, 6),
     "SparseApplyAdagradDA": Update("adagrad_da", 3, 3, 4),
+    "_SparseApplyDecayedAdam": Update("decayed_adam", 3, 9, 10, decays=True),
 }
 
 
@@ -75,7 +78,8 @@ def prepare(op: str) -> None:
     """Have the loops of this op compiled in the background."""
     getattr(update_loops, UPDATES[op].rule).prepare()
     if UPDATES[op].indices_at >= 0:
-        for loop in (row_loops.first_outside, row_loops.sum_by_id):
+        decays = (decay_loops.decay, decay_loops.copy_rows) if UPDATES[op].decays else ()
+        for loop in (row_loops.first_outside, row_loops.sum_by_id, *decays):
             loop.prepare()
 
 
@@ -197,7 +201,7 @@ class Updater:
             _check(tables, indices, names)
         widths = unsigned([math.prod(held[0].shape[1:]) for held in tables])
         at, steps = positions(grads), unsigned([stride(g) for g in grads])
-        rows = _Rows(tables[0][0].dtype, widths, ids, starts, at, steps)
+        rows = _Rows(tables[0][0].dtype, sizes, widths, ids, starts, at, steps)
         if how == "summed":
             self._summed(self._refs(tables), rows, scalars)
         elif how == "distinct":
@@ -240,7 +244,7 @@ class Updater:
             for a, b in mine:
                 self._sum_tables(refs[a:b], rows.of(a, b), distinct, most, scalars)
 
-        share(work, groups) if ends[-1] >= _SHARED else work(groups)
+        share(work, groups) if ends[-1] >= _SHARED and not self.update.decays else work(groups)
 
     def _sum_tables(self, refs: Array, rows: _Rows, distinct: Array, most: int, scalars: Sequence[Array]) -> None:
         """distinct: room for the ids of all tables; most: no table has more."""
@@ -251,26 +255,35 @@ class Updater:
         heads = scratch("heads", (max(16, 4 * most),), np.uint64)
         given = widths, rows.ids, starts, ends, rows.at, rows.steps
         row_loops.sum_by_id(memory(dtype), *given, sums, distinct, counts, heads)
-        self.change(dtype, refs, distinct, _parts(widths, starts, counts, sums[:-1]), scalars)
+        self.change(dtype, refs, distinct, _parts(widths, starts, counts, sums[:-1]), scalars, rows.sizes)
 
     def _distinct(self, refs: Array, rows: _Rows, scalars: Sequence[Array]) -> None:
         """No index repeats, and the gradients mostly are one array's after the other's."""
         starts, ends = rows.starts[:-1], rows.starts[1:]
         reach = rows.at + (ends - starts) * rows.widths
         if np.array_equal(rows.steps, rows.widths) and np.array_equal(rows.at[1:], reach[:-1]):
-            self.change(rows.dtype, refs, rows.ids, _parts(rows.widths, starts, ends - starts, rows.at), scalars)
+            parts = _parts(rows.widths, starts, ends - starts, rows.at)
+            self.change(rows.dtype, refs, rows.ids, parts, scalars, rows.sizes)
         else:
             self._in_turn(refs, rows, scalars)
 
     def _in_turn(self, refs: Array, rows: _Rows, scalars: Sequence[Array]) -> None:
         batch = np.stack([rows.widths, rows.starts[:-1], np.diff(rows.starts), rows.at, rows.steps], 1)
-        self._loop(memory(rows.dtype), refs, batch, rows.ids, self._factors(scalars, rows.dtype))
+        factors = self._factors(scalars, rows.dtype)
+        if self.update.decays:
+            decay_loops.decay_others(rows.dtype, refs, batch, rows.ids, factors, rows.sizes)
+        self._loop(memory(rows.dtype), refs, batch, rows.ids, factors)
 
-    def change(self, dtype: Any, refs: Array, ids: Array, parts: Array, scalars: Any, threads: int = 1) -> None:
+    def change(
+        self, dtype: Any, refs: Array, ids: Array, parts: Array, scalars: Any, sizes: Array, threads: int = 1
+    ) -> None:
         """By gradients that lie one table's after the other's. parts: as distinct_loops.lay_out has them, the rows by
-        their positions. threads: that may be at it where there is much to do; each has tables of its own."""
+        their positions. sizes: how many rows each table has. threads: that may be at it where there is much to do; each
+        has tables of its own."""
         space, factors = memory(dtype), self._factors(scalars, dtype)
         batch, refs = np.ascontiguousarray(parts[:5].T), np.ascontiguousarray(refs)
+        if self.update.decays:
+            decay_loops.decay_others(dtype, refs, batch, ids, factors, sizes)
         items, arguments = parts[0] * parts[2], (space, refs, batch, ids, factors)
         shared = threads > 1 and len(items) > 1 and items.sum() >= HANDED_OVER
         address = self._loop.entry(arguments) if shared else 0
@@ -286,6 +299,8 @@ class Updater:
             if how == "summed":
                 rows, positions, _ = unique_parts(self._xp, rows)
                 grad = sum_rows(self._xp, grad, positions, rows.size)
+            if self.update.decays:
+                decay_loops.decay_others_of(self._xp, held, rows, scalars)
             if rows.size:
                 update_rows(self._xp, self._rule, self._attrs, held, grad, rows, scalars)
 
@@ -310,6 +325,7 @@ class _Rows(NamedTuple):
     """The gradients' rows of all tables, as row_loops takes them."""
 
     dtype: Any
+    sizes: Array  # of the tables
     widths: Array
     ids: Array
     starts: Array  # one more than tables
@@ -318,7 +334,8 @@ class _Rows(NamedTuple):
 
     def of(self, a: int, b: int) -> _Rows:
         """Those of tables a to b."""
-        return _Rows(self.dtype, self.widths[a:b], self.ids, self.starts[a : b + 1], self.at[a:b], self.steps[a:b])
+        own = self.starts[a : b + 1], self.at[a:b], self.steps[a:b]
+        return _Rows(self.dtype, self.sizes[a:b], self.widths[a:b], self.ids, *own)
 
 
 for _op in UPDATES:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.kernels import rules, updates
+from sparkflow_runtime.kernels import decay_loops, rules, updates
+from sparkflow_runtime.kernels.memory import memory, position, positions
 from sparkflow_runtime.kernels.registry import Node, find
 from sparkflow_runtime.kernels.training import Locks
 from sparkflow_runtime.resources.manager import ResourceManager
@@ -237,8 +238,11 @@ def test_large_variables_are_changed_piece_by_piece(monkeypatch: pytest.MonkeyPa
         np.testing.assert_array_equal(a, b)
 
 
+DECAYED = ("_SparseApplyDecayedAdam", None, 2, [0.1, 0.9, 0.99, 1e-3, 0.1, 0.01], [], {})
+
+
 @pytest.mark.parametrize("how", ["summed", "distinct"])
-@pytest.mark.parametrize(("op", "formula", "slots", "before", "after", "attrs"), SPARSE)
+@pytest.mark.parametrize(("op", "formula", "slots", "before", "after", "attrs"), [*SPARSE, DECAYED])
 def test_all_tables_at_once_in_groups_and_one_by_one_are_the_same(
     monkeypatch: pytest.MonkeyPatch,
     how: str,
@@ -264,6 +268,53 @@ def test_all_tables_at_once_in_groups_and_one_by_one_are_the_same(
         updates.Updater(np, op, attrs).sparse(tables, grads, ids, given, how, ["a", "b"])
         found.append(np.array(tables).tobytes())
     assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("how", ["summed", "distinct"])
+def test_rows_that_decay(how: str, dtype: Any) -> None:
+    """Those that no index names too, in tables of different sizes, of one of which nothing is named."""
+    rng, rate, beta1, beta2, epsilon = np.random.default_rng(5), 0.1, 0.9, 0.99, 1e-2
+    shapes, ids = [(7, 3), (70_000, 1), (4, 0), (5, 2)], [np.array([6, 0]), np.arange(0, 70_000, 7), ids0(), ids0()]
+    grads = [rng.standard_normal((len(i), s[1])).astype(dtype) for i, s in zip(ids, shapes)]
+    tables = [[rng.uniform(0.3, 0.5, s).astype(dtype) for _ in range(3)] for s in shapes]
+    wanted = []
+    for held, mine, grad in zip(tables, ids, grads):
+        var, m, v = (a.astype(np.float64) for a in held)
+        m, v = m * beta1, v * beta2
+        m[mine] += grad * 0.1
+        v[mine] += grad.astype(np.float64) ** 2 * 0.01
+        wanted.append([var - rate * m / (np.sqrt(v) + epsilon), m, v])
+    given = scalars([rate, beta1, beta2, epsilon, 0.1, 0.01], dtype)
+    updater = updates.Updater(np, "_SparseApplyDecayedAdam", {})
+    updater.sparse(tables, grads, ids, given, how, list("abcd"))
+    for got, want in zip(tables, wanted):
+        for a, b in zip(got, want):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6 if dtype is np.float32 else 1e-3)
+
+
+def ids0() -> np.ndarray:
+    return np.empty(0, np.int64)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_decay_loops_in_numpy(dtype: str) -> None:
+    rng, made = np.random.default_rng(4), []
+    given = [rng.random((9, 5)).astype(dtype) for _ in range(3)]
+    factors, ids = np.array([0.1, 0.9, 0.99, 1e-4], dtype), np.array([3, 4, 8, 0], np.uint64)
+    copy, decay = decay_loops.copy_rows, decay_loops.decay
+    for copied, decayed in ((copy.compile(), decay.compile()), (copy.numpy, decay.numpy)):
+        held, aside = [a.copy() for a in given], np.zeros(60, dtype)
+        refs, batch = positions(held).reshape(1, 3), np.array([[5, 0, 4, 0, 5]], np.uint64)
+        space, to = memory(np.dtype(dtype)), position(aside)
+        copied(space, refs, batch, ids, to, 0)
+        decayed(space, refs, np.array([[0, 2, 30], [0, 32, 13]], np.uint64), factors)
+        copied(space, refs, batch, ids, to, 1)
+        made.append(b"".join(a.tobytes() for a in (*held, aside)))
+        for old, new in zip(given, held):
+            np.testing.assert_array_equal(new[ids.view(np.int64)], old[ids.view(np.int64)])
+            assert (new[[1, 2, 5, 6, 7]] != old[[1, 2, 5, 6, 7]]).all()
+    assert made[0] == made[1]
 
 
 def test_a_gradient_that_is_one_number_repeated() -> None:

@@ -4,6 +4,9 @@
 
 All rows decay and all rows move, so each of the ten ops goes over whole tables, and between them lie arrays of the size
 of a table. The one that takes their place goes over the tables once. It runs where the subtraction ran.
+
+Where the rows are grad * keep1 and grad * grad * keep2, as an optimizer has them, it takes the gradient itself
+(`_SparseApplyDecayedAdam`): an update like that of other optimizers, which all tables may share (fuse_embeddings.py).
 """
 
 from __future__ import annotations
@@ -34,8 +37,8 @@ def join_adam(view: View) -> None:
     """Replace what is found. Only the subtractions keep their names."""
     finder = _Finder(view)
     found = [one for op in view.ops.values() if op.op == "AssignSub" and on_cpu(op.device) and (one := finder.at(op))]
-    for update, data, members in found:
-        update.become("_ApplyDecayedAdam", data)
+    for update, op, data, members in found:
+        update.become(op, data)
         gone = {m.name for m in members}
         waits = dict.fromkeys(c for op in (update, *members) for c in op.control if c not in gone)
         update.control = list(waits)
@@ -55,8 +58,8 @@ class _Finder:
             for name in op.control:
                 self.waiters[name].append(op)
 
-    def at(self, update: Op) -> tuple[Op, list[str], list[Op]] | None:
-        """(the subtraction, the inputs it is to have, the ops that go)."""
+    def at(self, update: Op) -> tuple[Op, str, list[str], list[Op]] | None:
+        """(the subtraction, the op it is to be, its inputs, the ops that go)."""
         if update.name not in self.view.free or len(update.data) != 2:
             return None
         quotient = self._own(update, update.data[1], ("RealDiv",))
@@ -71,9 +74,32 @@ class _Finder:
                 v = self._moment(update, root.data[0]) if root and m else None
                 if root and m and v and self._fit(update, m, v, rate, epsilon):
                     data = [update.data[0], m.slot, v.slot, rate, m.factor, v.factor, epsilon]
-                    members = [quotient, step, bottom, root, *m.members, *v.members]
-                    return update, [*data, m.added.data[1], m.rows, v.rows], members
+                    members, ids = [quotient, step, bottom, root, *m.members, *v.members], m.added.data[1]
+                    scaled = self._scaled(update, m, v)
+                    if scaled is None:
+                        return update, "_ApplyDecayedAdam", [*data, ids, m.rows, v.rows], members
+                    factors, grad, more = scaled
+                    return update, "_SparseApplyDecayedAdam", [*data, *factors, grad, ids], [*members, *more]
         return None
+
+    def _scaled(self, update: Op, m: _Moment, v: _Moment) -> tuple[list[str], str, list[Op]] | None:
+        """([keep1, keep2], grad, the products) where grad * keep1 and grad * grad * keep2 are what is added."""
+        one, two = self._own(m.added, m.rows, ("Mul",)), self._own(v.added, v.rows, ("Mul",))
+        if one is None or two is None:
+            return None
+        for grad, keep1 in _both_ways(one):
+            for square, keep2 in _both_ways(two):
+                squared = self._own(two, square, ("Mul", "Square"))
+                if squared is None or {*squared.data} != {grad} or not self._shape(keep1) == self._shape(keep2) == ():
+                    continue
+                if self._rows_of(update, grad):
+                    return [keep1, keep2], grad, [one, two, squared]
+        return None
+
+    def _rows_of(self, update: Op, grad: str) -> bool:
+        """Whether a gradient has a row for each id, of the table's: one number for all is added to all."""
+        rows, table = self._shape(grad), self._shape(update.data[0])
+        return isinstance(rows, tuple) and isinstance(table, tuple) and len(rows) == len(table)
 
     def _fit(self, update: Op, m: _Moment, v: _Moment, rate: str, epsilon: str) -> bool:
         tables = [self.view.ops.get(e) for e in (update.data[0], m.slot, v.slot)]

@@ -3,12 +3,11 @@
 - GatherV2 along axis 0, of tables of one type on one device: `_FusedGather`, one call for all of them. Where their rows
   only meet in a ConcatV2 of columns, that is part of it (`_FusedGatherConcat`): rows are gathered to where they belong,
   and the gathers' own outputs are columns of the result.
-- SparseApply* of one kind with the same factors: `_FusedSparseApply`. The Unique and UnsortedSegmentSum that an
-  optimizer puts before it (rows of one index are summed first) become part of it too, and so does a single one. Where
-  no id can be there twice, they only go away. Where the sums and ids of all came in one array each (distinct_rows.py),
-  those are what it takes (`_ApplyDistinct`).
-- Apply* of one kind with the same factors, of variables so small that the call takes longer than the update:
-  `_FusedApply`.
+- SparseApply* of one kind with the same factors, and Adam's (decayed_adam.py): `_FusedSparseApply`. The Unique and
+  UnsortedSegmentSum that an optimizer puts before them (rows of one index are summed first) become part of it too, and
+  so does a single one. Where no id can be there twice, they only go away. Where the sums and ids of all came in one
+  array each (distinct_rows.py), those are what it takes (`_ApplyDistinct`).
+- Apply* of one kind with the same factors, of variables so small that the call takes longer: `_FusedApply`.
 
 Nodes become one only where nothing can tell the difference (regions.py). What is fetched, fed or run keeps its name.
 """
@@ -34,6 +33,7 @@ from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.wire.sizes import SHAPES
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
 
+_DECAYED = "_SparseApplyDecayedAdam"
 # op -> (how many references come first, where grad and indices stand, the attributes that belong to the formula)
 _UPDATES: dict[str, tuple[int, int, int, tuple[str, ...]]] = {
     "SparseApplyMomentum": (2, 3, 4, ("use_nesterov",)),
@@ -41,6 +41,7 @@ _UPDATES: dict[str, tuple[int, int, int, tuple[str, ...]]] = {
     "SparseApplyFtrl": (3, 3, 4, ("multiply_linear_by_lr",)),
     "SparseApplyFtrlV2": (3, 3, 4, ("multiply_linear_by_lr",)),
     "SparseApplyRMSProp": (3, 7, 8, ()),
+    _DECAYED: (3, 9, 10, ()),
 }
 
 _SMALL = 1 << 15  # items of a variable: from there an update may have several threads
@@ -102,7 +103,7 @@ class _Fuser:
         self.level = self.regions.levels({one.node.name for one in found}.__contains__)
         for group in self._groups(lookups):
             self._fuse_lookups(group)
-        for updates_group in self._groups(updates):
+        for updates_group in (part for group in self._groups(updates) for part in _apart(group)):
             if len(updates_group) > 1 or updates_group[0].how:
                 self._fuse_updates(updates_group)
         for dense_group in self._groups(dense):
@@ -142,6 +143,8 @@ class _Fuser:
         factors = tuple(e for i, e in enumerate(inputs) if i >= num_refs and i not in (grad_at, indices_at))
         attrs = tuple((n, node.attr[n].b) for n in names if n in node.attr)
         rows, ids, how, swallowed = self._summed(node, grad, indices)
+        if node.op == _DECAYED and not (how and on_cpu(node.device)):
+            return None  # one decay, whatever is added to a row twice
         key = (node.op, node.attr["T"].type, factors, attrs, how)
         return _Update(node, rows, ids, how, swallowed, key)
 
@@ -382,6 +385,12 @@ class _Fuser:
 
     def _edge(self, e: str) -> str:
         return self.renamed.get(e if is_control(e) else "{}:{}".format(*parse(e)), e)
+
+
+def _apart(group: list[_Update]) -> list[list[_Update]]:
+    """Updates that decay one table twice do so one after the other."""
+    twice = len({one.node.input[0] for one in group}) < len(group)
+    return [[one] for one in group] if twice and group[0].node.op == _DECAYED else [group]
 
 
 def _rank(node: NodeDef) -> int | None:
