@@ -317,7 +317,7 @@ class PredictionGraph:
     run after it, fed with assets: tensor -> the path of a file.
     """
 
-    graph_def: bytes
+    graph_def: bytes = field(repr=False)
     inputs: dict[str, str]
     outputs: dict[str, str]
     output_dtypes: dict[str, Any]

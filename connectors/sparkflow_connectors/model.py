@@ -38,6 +38,11 @@ class Model:
     figures: dict[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
 
+    def __repr__(self) -> str:
+        """What it reads and gives: what a notebook shows of it. Its graph alone may be megabytes."""
+        read, given = ", ".join(self.columns.sources), ", ".join(f"{f.name}: {f.type}" for f in self.output_fields())
+        return f"Model({self.checkpoint!r}: {read} -> {given})"
+
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         """What tells it from other models, for the names of Dask's tasks: faster than by all its fields."""
         return (type(self).__name__, *_Key(self).identity, repr(self.columns))

@@ -109,7 +109,8 @@ def _of_checkpoint(prefix: str) -> tuple[Any, str]:
 
 def _signature(meta: Any, name: str, path: str) -> Any:
     if name not in meta.signature_def:
-        there = ", ".join(map(repr, meta.signature_def)) or "none"
+        theirs = (key for key in meta.signature_def if not key.startswith("__saved_model"))  # TensorFlow 2's own
+        there = ", ".join(map(repr, sorted(theirs))) or "none"
         raise InvalidArgumentError(
             f"{path} has no signature {name!r}; there is {there}. Name one, or give `inputs` and `outputs` by tensor"
         )

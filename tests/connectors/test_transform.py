@@ -54,6 +54,25 @@ def test_a_saved_model_scores_a_table(export: str) -> None:
     assert model.transform(TABLE.slice(0, 0)).num_rows == 0
 
 
+def test_what_a_notebook_shows_of_a_model(export: str) -> None:
+    """Not its graph, which may be megabytes."""
+    model = tf.local.load_model(export)
+    assert repr(model) == f"Model({model.checkpoint!r}: x -> score: list<element: float>)"
+    assert len(repr(model.graph)) < 1000
+
+
+def test_signatures_of_tensorflow_itself_are_no_choice(tmp_path: Path) -> None:
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        x, y = build()
+        session.run(tf.global_variables_initializer())
+        signature = tf.saved_model.predict_signature_def({"x": x}, {"y": y})
+        builder = tf.saved_model.Builder(str(tmp_path / "of2"))
+        builder.add_meta_graph_and_variables(session, ["serve"], {"__saved_model_init_op": signature})
+        builder.save()
+    with pytest.raises(INVALID, match="has no signature 'serving_default'; there is none"):
+        tf.local.load_model(str(tmp_path / "of2"))
+
+
 def test_a_checkpoint_with_its_graph(export: str) -> None:
     folder = os.path.join(os.path.dirname(export), "ckpt")
     for path in (folder, os.path.join(folder, "model-7")):
