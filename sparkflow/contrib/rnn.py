@@ -9,6 +9,7 @@ from sparkflow.contrib.rnn_cells import (
     EmbeddingWrapper,
     GRUBlockCell,
     GRUBlockCellV2,
+    HighwayWrapper,
     InputProjectionWrapper,
     LayerNormBasicLSTMCell,
     LSTMBlockCell,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkflow.contrib.layers.layers import layer_norm
+from sparkflow.framework import nest
 from sparkflow.framework.shapes import TensorShape
 from sparkflow.ops import array, embedding, init_ops, math, math_reduce, nn
 from sparkflow.ops.array_join import concat, split, stack
@@ -210,6 +211,35 @@ class OutputProjectionWrapper(_Wrapper):
         out, new = self._cell(inputs, state)
         x = _linear(out, self._size)
         return (self._activation(x) if self._activation else x), new
+
+
+class HighwayWrapper(_Wrapper):
+    """inputs * carry + outputs * transform of a cell whose outputs are of its inputs' sizes; both gates are trained.
+
+    couple_carry_transform_gates: transform is 1 - carry. Source: Srivastava, Greff and Schmidhuber 2015.
+    """
+
+    def __init__(self, cell: RNNCell, couple_carry_transform_gates: bool = True, carry_bias_init: float = 1.0):
+        super().__init__(cell)
+        self._coupled, self._bias = couple_carry_transform_gates, carry_bias_init
+        self._made: dict[str, tuple[Any, Any]] = {}  # as of the first step
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        out, new = self._cell(inputs, state) if scope is None else self._cell(inputs, state, scope)
+        return nest.map_structure(self._mixed, inputs, out), new
+
+    def _mixed(self, x: Any, out: Any) -> Any:
+        carry = self._gate(x, "carry", self._bias)
+        transform = 1 - carry if self._coupled else self._gate(x, "transform", -self._bias)
+        return x * carry + out * transform
+
+    def _gate(self, x: Any, name: str, bias: float) -> Any:
+        if name not in self._made:
+            size, kind, start = x.shape[1].value, x.dtype.base_dtype, init_ops.constant_initializer(bias)
+            w = get_variable(f"{name}_w", [size, size], kind)
+            self._made[name] = w, get_variable(f"{name}_b", [size], kind, initializer=start)
+        w, b = self._made[name]
+        return math.sigmoid(nn.bias_add(math.matmul(x, w), b))
 
 
 class AttentionCellWrapper(RNNCell):

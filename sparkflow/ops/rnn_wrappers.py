@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sparkflow.framework import nest
 from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.framework.shapes import as_dims
+from sparkflow.ops import math
 from sparkflow.ops.nn import dropout
+from sparkflow.ops.random import random_uniform
 from sparkflow.ops.rnn_cell import LSTMStateTuple, RNNCell
 
 
@@ -32,6 +35,8 @@ class DropoutWrapper(_Wrapper):
     """Zeroes parts of a cell's inputs, outputs and state at random, drawn anew at each step.
 
     The keep probabilities are numbers or scalar tensors. The memory c of an LSTM is never dropped.
+    variational_recurrent: drawn once in a run instead, for all steps and all rows of a batch (Gal and Ghahramani 2016);
+    dtype is needed then, and input_size (without the batch) where inputs are dropped.
     dropout_state_filter_visitor: a function of a state part that says whether it may be (in structures without LSTMs).
     """
 
@@ -51,30 +56,61 @@ class DropoutWrapper(_Wrapper):
         for label, keep in (("input", input_keep_prob), ("output", output_keep_prob), ("state", state_keep_prob)):
             if isinstance(keep, (int, float)) and not 0 <= keep <= 1:
                 raise ValueError(f"Parameter {label}_keep_prob must be between 0 and 1: {keep}")
-        if variational_recurrent:
-            raise ValueError("DropoutWrapper: variational_recurrent (one mask for all steps) is not supported")
         self._input, self._output, self._state, self._seed = input_keep_prob, output_keep_prob, state_keep_prob, seed
         self._may_drop = dropout_state_filter_visitor
+        self._noise: dict[int, list[Tensor]] = {}
+        if variational_recurrent:
+            self._draw(input_size, dtype)
+
+    def _draw(self, input_size: Any, dtype: Any) -> None:
+        """What all steps share: of each part that is dropped, numbers in [0, 1) as one row."""
+        if dtype is None:
+            raise ValueError("When variational_recurrent=True, dtype must be provided")
+        if _drops(self._input) and input_size is None:
+            raise ValueError(
+                "When variational_recurrent=True and input_keep_prob < 1.0 or is unknown, input_size must be provided"
+            )
+        dropped = ((1, self._input, input_size), (2, self._state, self.state_size), (3, self._output, self.output_size))
+        for which, keep, sizes in dropped:
+            if _drops(keep):
+                self._noise[which] = [
+                    random_uniform([1, *(as_dims(size) or ())], dtype=dtype, seed=self._seed_of(which, i))
+                    for i, size in enumerate(nest.flatten(sizes))
+                ]
+
+    def _seed_of(self, which: int, part: int = 0) -> int | None:
+        return None if self._seed is None else self._seed * 31 + which + 7 * part
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
-        x = nest.map_structure(lambda t: self._dropped(t, self._input, 1), inputs)
+        x = self._dropped_all(inputs, self._input, 1)
         out, new = self._cell(x, state) if scope is None else self._cell(x, state, scope)
         if _drops(self._state):
-            new = self._dropped_state(new)
-        return nest.map_structure(lambda t: self._dropped(t, self._output, 3), out), new
+            new = self._dropped_state(new, iter(self._noise.get(2, ())))
+        return self._dropped_all(out, self._output, 3), new
 
-    def _dropped_state(self, state: Any) -> Any:
+    def _dropped_all(self, values: Any, keep: Any, which: int) -> Any:
+        noise = iter(self._noise.get(which, ()))
+        return nest.map_structure(lambda t: self._dropped(t, keep, which, next(noise, None)), values)
+
+    def _dropped_state(self, state: Any, noise: Iterator[Tensor]) -> Any:
         if isinstance(state, LSTMStateTuple):
-            return LSTMStateTuple(state.c, self._dropped(state.h, self._state, 2))
+            next(noise, None)  # of c
+            return LSTMStateTuple(state.c, self._dropped(state.h, self._state, 2, next(noise, None)))
         if isinstance(state, tuple):
-            return tuple(self._dropped_state(part) for part in state)
+            return tuple(self._dropped_state(part, noise) for part in state)
+        own = next(noise, None)
         drop = self._may_drop is None or self._may_drop(state)
-        return self._dropped(state, self._state, 2) if drop else state
+        return self._dropped(state, self._state, 2, own) if drop else state
 
-    def _dropped(self, value: Tensor, keep: Any, which: int) -> Tensor:
+    def _dropped(self, value: Tensor, keep: Any, which: int, noise: Tensor | None) -> Tensor:
         if not _drops(keep):
             return value
-        return dropout(value, keep_prob=keep, seed=None if self._seed is None else self._seed * 31 + which)
+        if noise is None:
+            return dropout(value, keep_prob=keep, seed=self._seed_of(which))
+        share = math.cast(keep, value.dtype.base_dtype)
+        kept = value / share * math.floor(share + noise)
+        kept.set_shape(value.shape)
+        return kept
 
 
 def _drops(keep: Any) -> bool:

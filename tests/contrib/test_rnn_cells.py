@@ -93,3 +93,49 @@ def test_what_a_cell_makes_in_call_is_made_once(graph: Any) -> None:
     for _ in range(2):
         _, state = cell(tf.constant(X[:, 0]), state)
     assert [v.op.name for v in tf.global_variables()] == ["own/w"]
+
+
+def test_highway() -> None:
+    """Inputs that a trained gate carries past the cell; its variables stand beside the cell's scope."""
+    with tf.Graph().as_default():
+        cells = [RNN.HighwayWrapper(RNN.BasicRNNCell(4), coupled, 0.5) for coupled in (True, False)]
+        for i, cell in enumerate(cells):
+            with tf.variable_scope(f"r{i}", initializer=tf.zeros_initializer()):
+                outs, last = tf.nn.dynamic_rnn(cell, X, dtype=tf.float32)
+                assert last.shape.as_list() == [3, 4]
+            found = started(outs)
+            np.testing.assert_allclose(found, X / (1 + np.exp(-0.5)), rtol=1e-5)  # the cell's own outputs are 0
+        names = [v.op.name for v in tf.global_variables()]
+        assert [n for n in names if n.endswith("_w")] == ["r0/rnn/carry_w", "r1/rnn/carry_w", "r1/rnn/transform_w"]
+        outs, _ = tf.nn.static_rnn(cells[0], tf.unstack(tf.constant(X), axis=1), dtype=tf.float32)
+        assert len(tf.global_variables()) == len(names) and len(outs) == 5
+
+
+def test_dropout_that_all_steps_share() -> None:
+    """One mask a run, for all steps and all rows of a batch."""
+    with tf.Graph().as_default():
+
+        class Same(tf.nn.rnn_cell.RNNCell):
+            state_size, output_size = (4, 4), 4
+
+            def call(self, inputs: Any, state: Any) -> Any:
+                return inputs, state
+
+        wrap = tf.nn.rnn_cell.DropoutWrapper
+        ones = tf.ones([3, 5, 4])
+        for keeps in ({"input_keep_prob": 0.5}, {"output_keep_prob": tf.constant(0.5)}):
+            cell = wrap(Same(), variational_recurrent=True, input_size=4, dtype=tf.float32, seed=3, **keeps)
+            outs, _ = tf.nn.dynamic_rnn(cell, ones, dtype=tf.float32)
+            found, again = started(outs), started(outs)
+            assert set(np.unique(found)) <= {0.0, 2.0}
+            assert (found == found[:1, :1]).all() and (found == again).all()
+        lstm = wrap(
+            tf.nn.rnn_cell.LSTMCell(64), state_keep_prob=0.5, variational_recurrent=True, dtype=tf.float32, seed=1
+        )
+        _, (c, h) = tf.nn.dynamic_rnn(lstm, ones, dtype=tf.float32)
+        memory, hidden = started([c, h])
+        assert (memory != 0).all() and 10 < (hidden == 0).all(0).sum() < 54
+        with pytest.raises(ValueError, match="dtype must be provided"):
+            wrap(Same(), 0.5, variational_recurrent=True, input_size=4)
+        with pytest.raises(ValueError, match="input_size must be provided"):
+            wrap(Same(), 0.5, variational_recurrent=True, dtype=tf.float32)
