@@ -142,7 +142,7 @@ class RNNCell:
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
         """Zeros in the structure of state_size, each [batch_size, size]."""
         with get_default_graph().name_scope(type(self).__name__ + "ZeroState"):
-            return nest.map_structure(lambda size: array.zeros(_with_batch(batch_size, size), dtype), self.state_size)
+            return zeros_of(self.state_size, batch_size, dtype)
 
     def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
         if inputs is not None:
@@ -159,6 +159,11 @@ def last_size(inputs_shape: Any) -> int:
     if dims is None or len(dims) < 2 or dims[-1] is None:
         raise ValueError(f"Expected inputs.shape[-1] to be known, saw shape: {shapes.show(dims)}")
     return dims[-1]
+
+
+def zeros_of(state_size: Any, batch_size: Any, dtype: Any) -> Any:
+    """Zeros in the structure of state_size, each [batch_size, size]."""
+    return nest.map_structure(lambda size: array.zeros(_with_batch(batch_size, size), dtype), state_size)
 
 
 def _with_batch(batch_size: Any, size: Any) -> list[Any]:

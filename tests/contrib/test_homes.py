@@ -45,6 +45,27 @@ def test_imports_of_libraries() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_names_that_only_files_have(tmp_path: Any) -> None:
+    from sparkflow.python.framework import device_spec, ops, tensor_shape
+    from sparkflow.python.keras import activations
+    from sparkflow.python.lib.io import file_io
+    from sparkflow.python.ops import init_ops, io_ops, resource_variable_ops, rnn, rnn_cell_impl
+
+    assert device_spec.DeviceSpec is tf.DeviceSpec and io_ops.restore_v2
+    assert activations.get("relu") is tf.keras.activations.relu
+    assert isinstance(tf.zeros_initializer(), init_ops.Initializer)
+    assert resource_variable_ops.ResourceVariable([1.0]).value() is not tf.Variable([1.0]).value()
+    assert ops.prepend_name_scope("^a/b", "s/") == "^s/a/b" and ops.strip_name_scope("loc:@s/a/b", "s") == "loc:@a/b"
+    assert ops.strip_name_scope("sa/b:0", "s") == "sa/b:0" and ops.prepend_name_scope("a", None) == "a"
+    assert tensor_shape.as_shape([2, None]).as_list() == [2, None]
+    file_io.write_string_to_file(tmp_path / "a", "text")
+    assert file_io.read_file_to_string(tmp_path / "a") == "text"
+    assert rnn._transpose_batch_time(tf.zeros([2, 3, 4])).shape.as_list() == [3, 2, 4]
+    assert issubclass(rnn_cell_impl.LayerRNNCell, tf.nn.rnn_cell.RNNCell) and rnn_cell_impl.DropoutWrapper
+    zeros = rnn_cell_impl._zero_state_tensors((3, [tf.TensorShape([2])]), 5, tf.float32)
+    assert zeros[0].shape.as_list() == [5, 3] and zeros[1][0].shape.as_list() == [5, 2]
+
+
 def test_ops_by_their_small_names() -> None:
     names = {"AvgPool3DGrad": "avg_pool3d_grad", "CTCLoss": "ctc_loss", "Conv2DBackpropInput": "conv2d_backprop_input"}
     assert {op: lower_case(op) for op in names} == names

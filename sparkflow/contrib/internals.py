@@ -1,0 +1,58 @@
+"""What libraries take from TensorFlow's files that has no public name there: small functions on names and shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.files import GFile
+from sparkflow.framework.shapes import TensorShape
+from sparkflow.ops.rnn import batch_and_time_swapped
+from sparkflow.ops.rnn_cell import zeros_of
+from sparkflow.ops.variables import Variable
+
+
+class ResourceVariable(Variable):
+    """A Variable that is made with use_resource=True."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **{**kwargs, "use_resource": True})
+
+
+_transpose_batch_time = batch_and_time_swapped
+
+
+def _zero_state_tensors(state_size: Any, batch_size: Any, dtype: Any) -> Any:
+    """Zeros in the structure of state_size, each [batch_size, size]."""
+    return zeros_of(state_size, batch_size, dtype)
+
+
+def as_shape(shape: Any) -> TensorShape:
+    return shape if isinstance(shape, TensorShape) else TensorShape(shape)
+
+
+def prepend_name_scope(name: str, import_scope: str | None) -> str:
+    """A node's name, as it is ("^a", "loc:@a"), in that scope."""
+    mark, rest = _parted(name)
+    return f"{mark}{import_scope.rstrip('/')}/{rest}" if import_scope else name
+
+
+def strip_name_scope(name: str, export_scope: str | None) -> str:
+    """A node's name without that scope; as it is where it does not begin with it."""
+    mark, rest = _parted(name)
+    inside = rest.removeprefix(f"{export_scope.rstrip('/')}/") if export_scope else rest
+    return name if inside == rest else mark + inside.lstrip("/")
+
+
+def _parted(name: str) -> tuple[str, str]:
+    mark = next((m for m in ("^", "loc:@") if name.startswith(m)), "")
+    return mark, name[len(mark) :]
+
+
+def write_string_to_file(filename: Any, file_content: str | bytes) -> None:
+    with GFile(filename, "wb" if isinstance(file_content, bytes) else "w") as file:
+        file.write(file_content)
+
+
+def read_file_to_string(filename: Any, binary_mode: bool = False) -> Any:
+    with GFile(filename, "rb" if binary_mode else "r") as file:
+        return file.read()
