@@ -49,7 +49,7 @@ class RNNCell:
     """
 
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, _reuse: Any = None):
-        self._reuse, self._dtype, self._trainable = _reuse, None if dtype is None else as_dtype(dtype), trainable
+        self._reuse, self._dtype, self.trainable = _reuse, None if dtype is None else as_dtype(dtype), trainable
         self._base = (
             name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
         )
@@ -66,6 +66,14 @@ class RNNCell:
         raise NotImplementedError(f"{type(self).__name__} does not say its output_size")
 
     name: str = property(lambda self: self._base)  # type: ignore[assignment]
+    dtype = property(lambda self: None if self._dtype is None else self._dtype.name, doc="That of its variables.")
+
+    @property
+    def scope_name(self) -> str:
+        """Of the variable scope of its variables. Raises ValueError before the first call."""
+        if self._scope is None:
+            raise ValueError(f"No name available for layer scope because the layer {self.name!r} has not been used yet")
+        return self._scope.name
 
     @property
     def variables(self) -> list[Any]:
@@ -125,12 +133,18 @@ class RNNCell:
         **kwargs: Any,
     ) -> Any:
         """A variable of the cell, by get_variable: for `build`."""
-        trained = self._trainable and trainable is not False
+        trained = self.trainable and trainable is not False
         kind = dtype or self._dtype
         first = init_named.get(initializer)
         return get_variable(name, shape, kind, first, regularizer, trained, constraint=constraint, **kwargs)
 
     add_variable = add_weight
+
+    def count_params(self) -> int:
+        """How many numbers its variables hold. Raises ValueError before the first call."""
+        if not self.built:
+            raise ValueError(f"count_params: cell {self.name!r} has no variables before it is called")
+        return sum(shapes.product(v.shape.as_list()) for v in self.variables)
 
     @property
     def losses(self) -> list[Any]:

@@ -25,6 +25,22 @@ def test_a_cell_has_one_set_of_variables(graph: Graph) -> None:
     assert [v.op.name for v in cell.trainable_variables] == _names()
 
 
+def test_what_a_cell_says_of_itself(graph: Graph) -> None:
+    """As layers do: cells of the user's own ask for it in their constructors."""
+    cell = cells.GRUCell(3)
+    assert cell.dtype is None and cell.trainable and cells.GRUCell(3, dtype=tf.float16).dtype == "float16"
+    for asked in (lambda: cell.scope_name, cell.count_params):
+        with pytest.raises(ValueError, match="gru_cell"):
+            asked()
+    with tf.variable_scope("a"):
+        cell(tf.zeros([2, 3]), tf.zeros([2, 3]))
+    assert (cell.dtype, cell.scope_name, cell.count_params()) == ("float32", "a/gru_cell", 63)
+    fixed = cells.GRUCell(3)
+    fixed.trainable = False
+    fixed(tf.zeros([2, 3]), tf.zeros([2, 3]))
+    assert len(tf.trainable_variables()) == 4 and len(tf.global_variables()) == 8
+
+
 def test_scopes_share_and_part_variables(graph: Graph) -> None:
     x = tf.zeros([2, 3, 4])
     with tf.variable_scope("a"):
