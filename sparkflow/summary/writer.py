@@ -8,6 +8,7 @@ megabytes.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import os
 import socket
@@ -15,12 +16,14 @@ import struct
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog, TaggedRunMetadata
 
 from sparkflow.framework.graph import Graph
 from sparkflow_runtime.wire.checksums import crc32c
+from sparkflow_runtime.wire.errors import class_of
 from sparkflow_runtime.wire.protos import GraphDef, Summary
 
 _count = itertools.count()
@@ -70,13 +73,28 @@ class FileWriter:
                 self.add_meta_graph(export_meta_graph(graph=graph))
 
     def _open(self) -> None:
-        os.makedirs(self._logdir, exist_ok=True)
         parts = f"{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_count)}"
-        path = os.path.join(self._logdir, f"events.out.tfevents.{parts}{self._suffix}")
-        self._file = open(path, "ab")  # noqa: SIM115 (closed by close())
-        self._file.write(record(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString()))
-        self._file.flush()
-        self._flushed = time.monotonic()
+        self._path = os.path.join(self._logdir, f"events.out.tfevents.{parts}{self._suffix}")
+        with self._named():
+            os.makedirs(self._logdir, exist_ok=True)
+            self._file = open(self._path, "ab")  # noqa: SIM115 (closed by close())
+            self._file.write(record(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString()))
+            self._flush()
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """What the system refuses is raised as the error of its kind, with the file's name. The file is given up:
+        closing it would try to write what it holds once more."""
+        try:
+            yield
+        except OSError as error:
+            file, self._file = self._file, None
+            with contextlib.suppress(OSError, AttributeError):
+                file.close()
+            raise class_of(error)(
+                None, None, f"Event file {self._path} cannot be written: {error.strerror or error}. Make room, or "
+                "give another directory",
+            ) from error  # fmt: skip
 
     # ------------------------------------------------------------------ events
 
@@ -124,14 +142,16 @@ class FileWriter:
         with self._lock:
             if self._file is None:
                 self._open()
-            self._file.write(data)
+            with self._named():
+                self._file.write(data)
             if time.monotonic() - self._flushed >= self._flush_secs:
                 self._flush()
 
     # ------------------------------------------------------------------ the file
 
     def _flush(self) -> None:
-        self._file.flush()
+        with self._named():
+            self._file.flush()
         self._flushed = time.monotonic()
 
     def flush(self) -> None:
@@ -149,7 +169,8 @@ class FileWriter:
     def close(self) -> None:
         with self._lock:
             if self._file is not None:
-                self._file.close()
+                with self._named():
+                    self._file.close()
                 self._file = None
 
     def __enter__(self) -> FileWriter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import resource
 import threading
 from typing import Any
 
@@ -105,6 +106,27 @@ def test_writer_is_flushed_reopened_and_shared(tmp_path: Any) -> None:
     assert len(glob.glob(f"{tmp_path}/events*")) == 2 and events(tmp_path)[-1].step == 5
     with pytest.raises(TypeError, match="Graph or a GraphDef"):
         writer.add_graph("graph")
+
+
+def test_a_full_disk_is_told_by_the_files_name(tmp_path: Any) -> None:
+    """Once: the writer can be closed, and opens another file when there is room."""
+    writer = tf.summary.FileWriter(str(tmp_path))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
+    try:
+        with pytest.raises(
+            tf.errors.OpError, match=rf"Event file {tmp_path}/events\S+ cannot be written: File too large"
+        ):
+            writer.add_event(tf.summary.Event(graph_def=bytes(100_000)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    writer.close()
+    writer.add_event(tf.summary.Event(step=5))
+    writer.close()
+    assert events(tmp_path)[-1].step == 5
+    (tmp_path / "file").write_text("")
+    with pytest.raises(tf.errors.OpError, match=r"file/x/events.* cannot be written: Not a directory"):
+        tf.summary.FileWriter(str(tmp_path / "file" / "x"))
 
 
 def test_threads_write_whole_records(tmp_path: Any) -> None:
