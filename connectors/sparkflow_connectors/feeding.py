@@ -17,6 +17,7 @@ import bisect
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -161,7 +162,8 @@ class Feeder(threading.Thread):
         with self._changed:
             self.error = error
             self._changed.notify_all()
-        self._doors.close()
+        with suppress(CancelledError):  # another error has ended the session
+            self._doors.close()
 
     def _read_up_to_the_start(self) -> None:
         """The first pass as far as its rows were used before, and those of the step that comes next."""

@@ -152,6 +152,23 @@ def test_a_failing_source_is_raised_by_the_next_step() -> None:
             feeder.wait(9)
 
 
+def test_an_error_of_the_source_after_the_session_has_ended() -> None:
+    """Another error has ended it: the thread ends too, and does not raise another one."""
+
+    def broken() -> Iterator[Piece]:
+        raise InvalidArgumentError("damaged")
+        yield from ()
+
+    def close() -> None:
+        raise CancelledError("Session has been closed.")
+
+    partition = OwnPartition(PLAN, LAYOUT, broken())
+    feeder = Feeder(PLAN, partition, Doors(lambda rows: None, close), PAD, 1, BEGIN, keep=False)
+    feeder.run()
+    assert isinstance(feeder.error, InvalidArgumentError)
+    partition.close()
+
+
 @pytest.mark.parametrize("kind", [TypeError, KeyError, MemoryError])
 def test_whatever_ends_the_reading_reaches_who_waits_for_rows(kind: type[Exception]) -> None:
     def broken() -> Iterator[Piece]:
