@@ -9,7 +9,9 @@ from typing import Any
 
 from sparkflow.estimator.estimator import Estimator
 from sparkflow.session.server import Server
+from sparkflow.train.checkpoint_state import checkpoint_exists
 from sparkflow.train.cluster_resolver import CHIEFS
+from sparkflow_runtime.wire.errors import DataLossError, NotFoundError
 
 _log = logging.getLogger("sparkflow")
 _POLL_S = 1.0
@@ -45,7 +47,9 @@ def _server(estimator: Estimator) -> Server:
 
 
 def _evaluate_until(estimator: Estimator, evaluate: Callable[[int], Any], throttle_s: float, end: int | None) -> None:
-    """Each new checkpoint, not sooner than throttle_s after the evaluation before, until one has the last step."""
+    """Each new checkpoint, not sooner than throttle_s after the evaluation before, until one has the last step.
+
+    The chief keeps only so many: one that it deletes while this task is at it is left, for a newer one."""
     seen, step = None, -1
     while end is None or step < end:
         path = estimator.latest_checkpoint()
@@ -54,6 +58,13 @@ def _evaluate_until(estimator: Estimator, evaluate: Callable[[int], Any], thrott
             continue
         began = time.monotonic()
         seen, step = path, estimator._step()
-        evaluate(step)
+        try:
+            evaluate(step)
+        except (ValueError, NotFoundError, DataLossError) as error:  # however far its reading had come
+            if checkpoint_exists(path):
+                raise
+            _log.warning("%s was deleted before it was evaluated: %s", path, error)
+            step = -1
+            continue
         if end is None or step < end:
             time.sleep(max(0.0, throttle_s - (time.monotonic() - began)))

@@ -128,3 +128,21 @@ def test_a_task_of_no_known_kind_is_refused(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("TF_CONFIG", '{"cluster": {"cook": ["h:1"]}, "task": {"type": "cook", "index": 0}}')
     with pytest.raises(ValueError, match="'cook' is no chief"):
         E.train_and_evaluate(classifier(tmp_path), E.TrainSpec(inputs()), E.EvalSpec(inputs()))
+
+
+def test_a_checkpoint_that_goes_while_it_is_evaluated_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chief keeps so many: an evaluator that is slow, or was stopped, finds the newest one then."""
+    chief = classifier(tmp_path, keep_checkpoint_max=1)
+    chief.train(inputs(), steps=10)
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"chief": ["h:1"]}, "task": {"type": "evaluator", "index": 0}}')
+    evaluator = classifier(tmp_path)
+    monkeypatch.delenv("TF_CONFIG")
+
+    class Overtaken(tf.train.SessionRunHook):
+        def begin(self) -> None:
+            with tf.Graph().as_default():
+                chief.train(inputs(), max_steps=20)
+
+    spec = E.EvalSpec(from_dataset, steps=None, hooks=[Overtaken()], throttle_secs=0, start_delay_secs=0)
+    found, _ = E.train_and_evaluate(evaluator, E.TrainSpec(inputs(), max_steps=20), spec)
+    assert found["global_step"] == 20
