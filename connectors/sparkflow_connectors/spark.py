@@ -32,7 +32,7 @@ from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
 from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, unread
 from sparkflow_connectors.spark_files import check_columns, parallelism, parquet_files
-from sparkflow_connectors.spark_schema import arrow_schema, check_frame
+from sparkflow_connectors.spark_schema import arrow_schema, check_case, check_frame
 from sparkflow_connectors.spark_slots import SlotWatch
 from sparkflow_connectors.spark_stream import TrainingStream, stream
 from sparkflow_connectors.spark_tfrecord import register_tfrecord
@@ -76,6 +76,7 @@ def train(
     columns = resolve(schema, features, label)
     job = job_of(model_fn, columns, checkpoint_dir, options)
     check_partitioning(schema, partition_by, order_by)
+    check_case(df, [*columns.read, *(name for name in (partition_by, order_by) if name is not None)])
     given = {what: name for what, name in (("partition_by", partition_by), ("order_by", order_by)) if name is not None}
     source: Source | None = _files(df, job) if read_files and not given else None
     if source is None:

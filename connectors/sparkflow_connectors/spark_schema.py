@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,27 @@ def check_frame(df: Any) -> None:
             f"Expected a Spark DataFrame, got {type(df).__module__}.{type(df).__name__}. Pandas DataFrames and Arrow "
             "tables become one by spark.createDataFrame, or are for tf.local"
         )
+
+
+def is_case_sensitive(df: Any) -> bool:
+    return str(df.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+
+
+def check_case(df: Any, names: Iterable[str]) -> None:
+    """Raises InvalidArgumentError where Spark, to which Price and price are one name, takes another column for one of
+    the model's."""
+    if is_case_sensitive(df):
+        return
+    columns: dict[str, list[str]] = {}
+    for column in df.columns:
+        columns.setdefault(column.lower(), []).append(column)
+    for name in names:
+        for other in columns.get(name.lower(), ()):
+            if other != name:
+                raise InvalidArgumentError(
+                    f"The table has a column {other!r}, which Spark takes for {name!r}, of the model. Rename or drop "
+                    "it, or set spark.sql.caseSensitive to true"
+                )
 
 
 def arrow_schema(df: Any) -> pa.Schema:

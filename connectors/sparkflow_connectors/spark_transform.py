@@ -31,7 +31,7 @@ from sparkflow_connectors.packing import Packing, free_name, packing_of, quoted,
 from sparkflow_connectors.schema import Columns
 from sparkflow_connectors.spark_errors import name_errors
 from sparkflow_connectors.spark_files import check_columns, parallelism, parquet_files
-from sparkflow_connectors.spark_schema import arrow_schema
+from sparkflow_connectors.spark_schema import arrow_schema, check_case, is_case_sensitive
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -81,16 +81,9 @@ def _by_rows(df: DataFrame) -> DataFrame:
 
 def _check_case(model: Model, df: DataFrame) -> None:
     """Raises InvalidArgumentError where Spark, to which Price and price are one name, could not tell columns apart."""
-    if str(df.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true":
-        return
-    _check_outputs(list(model.graph.outputs))
-    for name in [*model.columns.sources, *model.graph.outputs]:
-        for other in df.columns:
-            if other != name and other.lower() == name.lower():
-                raise InvalidArgumentError(
-                    f"The table has a column {other!r}, which Spark takes for {name!r}, of the model. Rename or drop "
-                    "it, or set spark.sql.caseSensitive to true"
-                )
+    if not is_case_sensitive(df):
+        _check_outputs(list(model.graph.outputs))
+        check_case(df, [*model.columns.sources, *model.graph.outputs])
 
 
 def _check_outputs(names: list[str]) -> None:
@@ -122,7 +115,8 @@ def _none_of(df: DataFrame, schema: StructType) -> DataFrame:
     nothing of, the other part is left as it was. The filter is above the function, which gives the branch the schema:
     were a column nullable in one branch, it would be in both.
     """
-    return df.mapInArrow(_as_they_are, schema).where(F.lit(False))
+    renamed = df.toDF(*(f"c{i}" for i in range(len(df.columns))))  # mapInArrow finds no name with a dot in it
+    return renamed.mapInArrow(_as_they_are, schema).where(F.lit(False))
 
 
 def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -288,6 +288,21 @@ def test_outputs_that_are_one_name_to_spark(clusters: Any, folder: str) -> None:
         clusters.spark.conf.unset("spark.sql.caseSensitive")
 
 
+@pytest.mark.parametrize("name", ["a.b", "a`b", "ä b"])
+def test_files_whose_columns_have_odd_names(clusters: Any, folder: str, tmp_path: Path, name: str) -> None:
+    pq.write_table(pa.table({name: pa.array([1, 2], pa.int32())}), tmp_path / "a.parquet")
+    table = clusters.spark.read.parquet(str(tmp_path))
+    model = tf.spark.load_model(f"{folder}/export", {"age": name}, inputs={"age": "age:0"}, outputs={"p": "pair"})
+    scored = model.transform(table)
+    assert "MapInArrow" in plan_of(scored) and sorted(row.p[0] for row in scored.collect()) == [2.0, 4.0]
+
+
+def test_a_training_of_columns_that_are_one_name_to_spark(clusters: Any, tmp_path: Path) -> None:
+    table = clusters.spark.range(3).selectExpr("id", "1f x", "2f X", "3f y")
+    with pytest.raises(INVALID, match=r"a column 'X', which Spark takes for 'x', of the model\. Rename or drop"):
+        tf.spark.train(table, None, features=["x"], label="y", checkpoint_dir=str(tmp_path / "run"))
+
+
 def test_files_are_read_as_spark_was_told_to(clusters: Any, folder: str, tmp_path: Path) -> None:
     """By options of the reader that no plan shows, and by settings."""
     spark, old = clusters.spark, [19000, -150_000]  # 1559
