@@ -25,14 +25,17 @@ _TABLE = "uint64[:, ::1]"
 _AWAY, _BACK = 0, 1
 
 
-def decay_others(dtype: Any, refs: Array, batch: Array, ids: Array, factors: Array, sizes: Array) -> None:
-    """refs, batch, ids: as in update_loops; sizes: how many rows each table has."""
+def decay_others(
+    dtype: Any, refs: Array, batch: Array, ids: Array, factors: Array, sizes: Array, awaited: bool = False
+) -> None:
+    """refs, batch, ids: as in update_loops; sizes: how many rows each table has. awaited: whether the other tasks of
+    the host wait for this, so that their processors are free."""
     named, space = int((batch[:, 0] * batch[:, 2]).sum()), memory(dtype)
     aside = scratch("rows set aside", (max(1, named * refs.shape[1]),), dtype)
     to = position(aside)
     copy_rows(space, refs, batch, ids, to, _AWAY)
     blocks = _blocks(tuple((sizes * batch[:, 0]).tolist()), _BLOCK)
-    share(lambda mine: decay(space, refs, mine, factors), blocks)
+    share(lambda mine: decay(space, refs, mine, factors), blocks, not awaited)
     copy_rows(space, refs, batch, ids, to, _BACK)
 
 

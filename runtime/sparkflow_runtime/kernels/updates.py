@@ -283,7 +283,7 @@ class Updater:
         space, factors = memory(dtype), self._factors(scalars, dtype)
         batch, refs = np.ascontiguousarray(parts[:5].T), np.ascontiguousarray(refs)
         if self.update.decays:
-            decay_loops.decay_others(dtype, refs, batch, ids, factors, sizes)
+            decay_loops.decay_others(dtype, refs, batch, ids, factors, sizes, threads > 1)
         items, arguments = parts[0] * parts[2], (space, refs, batch, ids, factors)
         shared = threads > 1 and len(items) > 1 and items.sum() >= HANDED_OVER
         address = self._loop.entry(arguments) if shared else 0
