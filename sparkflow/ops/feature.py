@@ -49,7 +49,8 @@ def sparse_cross_hashed(
 ) -> SparseTensor:
     """As sparse_cross, with a number in [0, num_buckets) for each product (below 2**63 - 1 where num_buckets is 0).
 
-    Strings count by their Fingerprint64, integers as they are; sparse inputs come before dense ones.
+    Strings count by their Fingerprint64, integers as they are, other numbers cut to integers; sparse inputs come before
+    dense ones.
     """
     attrs = {
         "hashed_output": True, "num_buckets": num_buckets, "hash_key": HASH_KEY if hash_key is None else hash_key,
@@ -67,9 +68,7 @@ def _parts(inputs: Sequence[Any]) -> list[Any]:
 
 
 def _discrete(x: Tensor) -> Tensor:
-    """Strings, or int64. Raises TypeError on fractions, which have no categories."""
+    """Strings, or int64: of booleans, and of numbers cut to whole ones, as in TensorFlow."""
     if x.dtype.base_dtype == dtypes.string:
         return x
-    if not x.dtype.is_integer:
-        raise TypeError(f"Only strings and integers can be crossed, got {x.dtype.name} of {x.name!r}")
     return x if x.dtype.base_dtype == dtypes.int64 else math.cast(x, dtypes.int64)

@@ -43,6 +43,20 @@ expression(
 )
 
 
+def _crosses_of_others(tf: Any, fractions: Any, truths: Any) -> list[Any]:
+    """Of numbers that are no integers, and of booleans: they are cut to integers."""
+    return [part for x in (fractions, truths) for part in _parts(tf.sparse.cross_hashed([x, x], num_buckets=50))]
+
+
+expression(
+    "crosses-of-fractions",
+    [np.array([[1.7], [-2.6], [0]], np.float32), np.array([[True, False]])],
+    _crosses_of_others,
+    ops=("SparseCross",),
+    tolerance=EXACT,
+)
+
+
 def _bags(tf: Any, ids: Any, weights: Any, table: Any) -> list[Any]:
     """Bags of which some are empty, or have ids and weights that do not count, and the gradient of the table."""
     at = np.array([[0, 0], [0, 1], [2, 0], [3, 1], [3, 0], [5, 0]], np.int64)
