@@ -31,8 +31,9 @@ def make_csv_dataset(
 ) -> Dataset:  # fmt: skip
     """Batches {column: [batch] values} of CSV files, or pairs of that and the column label_name.
 
-    column_defaults: a default, or a type where a field must be there, for each selected column; without them the types
-    are those of the first num_rows_for_inference rows (None: all). Raises ValueError on names that are not there.
+    column_defaults: a default, or a type where a field must be there, for each selected column in the files' order,
+    whatever that of select_columns; without them the types are those of the first num_rows_for_inference rows (None:
+    all). Raises ValueError on names that are not there.
     """
     patterns = [file_pattern] if isinstance(file_pattern, str) else list(file_pattern)
     files = sorted({path for pattern in patterns for path in glob.glob(pattern)})
@@ -40,7 +41,12 @@ def make_csv_dataset(
         raise InvalidArgumentError(f"make_csv_dataset: no files matched {file_pattern}")
     form = _Form(field_delim, use_quote_delim, compression_type or "")
     names = list(column_names) if column_names is not None else _first_line(files[0], form)
-    chosen = [names.index(c) if isinstance(c, str) else int(c) for c in select_columns or range(len(names))]
+    chosen = _chosen(names, select_columns)
+    if column_defaults is not None and len(column_defaults) != len(chosen):
+        raise ValueError(
+            f"make_csv_dataset: column_defaults must be as many as the selected columns, {len(chosen)}, got "
+            f"{len(column_defaults)}"
+        )
     picked = [names[i] for i in chosen]
     if label_name is not None and label_name not in picked:
         raise ValueError(f"`label_name` {label_name!r} must be one of the columns {picked}.")
@@ -90,6 +96,21 @@ class _Form(NamedTuple):
                 yield from reader
             except csv.Error as error:
                 raise InvalidArgumentError(f"{path}: line {reader.line_num}: {error}") from None
+
+
+def _chosen(names: Sequence[str], select_columns: Sequence[Any] | None) -> list[int]:
+    """The numbers of the selected columns, ascending. Raises ValueError on what no column has, and on repetitions."""
+    if not select_columns:
+        return list(range(len(names)))
+    found = []
+    for column in select_columns:
+        at = names.index(column) if isinstance(column, str) and column in names else column
+        if isinstance(at, str) or not 0 <= at < len(names):
+            raise ValueError(f"make_csv_dataset: select_columns has {column!r}, the columns are {list(names)}")
+        found.append(int(at))
+    if len(set(found)) != len(found):
+        raise ValueError(f"make_csv_dataset: select_columns must not repeat a column, got {list(select_columns)}")
+    return sorted(found)
 
 
 def _first_line(path: str, form: _Form) -> list[str]:

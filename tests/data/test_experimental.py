@@ -151,6 +151,22 @@ def test_csv_files_with_lines_in_their_fields(graph: Any, tmp_path: Path, kind: 
     assert plain == [(b"n",), (b"1",), (b'""b""',), (b'"',), (b"2",)]
 
 
+def test_selected_columns_of_csv_files_are_in_the_files_order(graph: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("name,n,v\na,1,1.5\nc,,3\n")
+    make = lambda *columns, **more: X.make_csv_dataset(  # noqa: E731
+        str(tmp_path / "a.csv"), 2, select_columns=list(columns), num_epochs=1, shuffle=False, **more
+    )
+    for columns in (("n", "name"), (1, 0)):
+        (row,) = values(make(*columns, column_defaults=[["z"], [5]]))
+        assert row["name"].tolist() == [b"a", b"c"] and row["n"].tolist() == [1, 5]
+    assert make("v", label_name="v").output_types[1] == tf.float32
+    for columns, said in ((("n", "n"), "not repeat"), (("zz",), "has 'zz'"), ((3,), "has 3")):
+        with pytest.raises(ValueError, match=said):
+            make(*columns)
+    with pytest.raises(ValueError, match="as many as the selected columns, 2, got 1"):
+        make("n", "v", column_defaults=[[1]])
+
+
 def test_what_csv_columns_are_taken_for(graph: Any, tmp_path: Path) -> None:
     """As TensorFlow infers it: words of numbers that are none are strings, and too large ones are of the next type."""
     path = tmp_path / "a.csv"
