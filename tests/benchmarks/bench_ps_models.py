@@ -10,7 +10,8 @@ wide, narrow, mixed: rows of 64, of 1, of 1 to 64. tasks: three towers and a lin
 gradients clipped by their norm. shared: 26 columns of 4 tables. whole: one table. multihot: 10 columns of 1 to 5 ids
 each. din: attention over 20 items. deepfm: two tables a column, Adam. columns: feature columns, also a linear model of
 them. strings: hashed columns of text. word2vec: NCE. sparse: logistic regression on 20 of 100,000 features, FTRL. mlp:
-784-512-256-10.
+784-512-256-10. crosses: three cross layers beside two others, Adam. dots: products of all pairs of rows. towers: of
+users and of items, against the others of a batch. experts: four, two tasks that mix them, Adam.
 """
 
 from __future__ import annotations
@@ -178,6 +179,59 @@ class Maker:
         pairs = tf.square(tf.reduce_sum(rows, 1)) - tf.reduce_sum(tf.square(rows), 1)
         linear = 0.5 * tf.reduce_sum(pairs, 1) + tf.reduce_sum(weights, 1)
         logit = linear + self.logit(tf.reshape(rows, [-1, COLUMNS * 8]))
+        return self.labelled(logit, tf.train.AdamOptimizer(1e-3), lambda: {ids: self.ids(BATCH, COLUMNS)})
+
+    def rows(self, ids: Any, name: str = "table") -> list[Any]:
+        looked_up = self.tf.nn.embedding_lookup
+        return [looked_up(self.table(f"{name}{k}"), c) for k, c in enumerate(self.tf.unstack(ids, axis=1))]
+
+    def crosses(self) -> Model:
+        tf = self.tf
+        ids = tf.placeholder(tf.int64, [None, COLUMNS])
+        first = crossed = deep = tf.concat(self.rows(ids), 1)
+        for k in range(3):
+            crossed += first * self.dense(crossed, 1, f"cross{k}")
+        for k, units in enumerate((128, 64)):
+            deep = tf.nn.relu(self.dense(deep, units, f"deep{k}"))
+        logit = self.dense(tf.concat([crossed, deep], 1), 1, "last")[:, 0]
+        return self.labelled(logit, tf.train.AdamOptimizer(1e-3), lambda: {ids: self.ids(BATCH, COLUMNS)})
+
+    def dots(self) -> Model:
+        tf = self.tf
+        ids, numbers = tf.placeholder(tf.int64, [None, COLUMNS]), tf.placeholder(tf.float32, [None, 13])
+        bottom = tf.nn.relu(self.dense(tf.nn.relu(self.dense(numbers, 64, "first")), 16, "second"))
+        vectors = tf.stack([bottom, *self.rows(ids)], 1)
+        pairs = tf.reshape(tf.matmul(vectors, vectors, transpose_b=True), [-1, (COLUMNS + 1) ** 2])
+        below = np.flatnonzero(np.tril(np.ones((COLUMNS + 1, COLUMNS + 1), bool), -1))
+        logit = self.logit(tf.concat([bottom, tf.gather(pairs, below, axis=1)], 1))
+
+        def batch() -> dict[Any, Any]:
+            return {ids: self.ids(BATCH, COLUMNS), numbers: self.rng.randn(BATCH, 13).astype(np.float32)}
+
+        return self.labelled(logit, tf.train.AdagradOptimizer(0.05), batch)
+
+    def towers(self) -> Model:
+        tf = self.tf
+        ids, ends = [tf.placeholder(tf.int64, [None, 8]) for _ in range(2)], []
+        for name, own in zip(("user", "item"), ids):
+            with tf.variable_scope(name):
+                hidden = tf.nn.relu(self.dense(tf.concat(self.rows(own), 1), 128, "hidden"))
+                ends.append(tf.nn.l2_normalize(self.dense(hidden, 64, "end"), 1))
+        scores = 20.0 * tf.matmul(*ends, transpose_b=True)
+        labels = tf.range(tf.shape(scores)[0])
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores)
+        draw = lambda: {own: self.ids(BATCH, 8) for own in ids}  # noqa: E731
+        return tf.reduce_mean(losses), tf.train.AdagradOptimizer(0.05), [draw() for _ in range(8)]
+
+    def experts(self) -> Model:
+        tf = self.tf
+        ids = tf.placeholder(tf.int64, [None, COLUMNS])
+        rows, logit = tf.concat(self.rows(ids), 1), 0.0
+        mixed = tf.stack([tf.nn.relu(self.dense(rows, 64, f"expert{k}")) for k in range(4)], 1)
+        for k in range(2):
+            gate = tf.nn.softmax(self.dense(rows, 4, f"gate{k}"))
+            hidden = self.dense(tf.reduce_sum(mixed * gate[:, :, None], 1), 32, f"task{k}")
+            logit += self.dense(tf.nn.relu(hidden), 1, f"logit{k}")[:, 0]
         return self.labelled(logit, tf.train.AdamOptimizer(1e-3), lambda: {ids: self.ids(BATCH, COLUMNS)})
 
     def columns(self) -> Model:
