@@ -30,7 +30,6 @@ class ExponentialMovingAverage:
     ):
         self._decay, self._num_updates, self._zero_debias, self._name = decay, num_updates, zero_debias, name
         self._averages: dict[Any, Variable] = {}
-        self._debiased: dict[Any, Any] = {}
 
     @property
     def name(self) -> str:
@@ -61,19 +60,12 @@ class ExponentialMovingAverage:
         return slots.create_zeros_slot(v, self._name)
 
     def _move(self, v: Any, shadow: Variable) -> Any:
-        debias = self._zero_debias and not isinstance(v, Variable)
+        if self._zero_debias and not isinstance(v, Variable):
+            return assign_moving_average(shadow, v, self._decay_now())
         rate = math.subtract(1.0, self._decay_now())
         rate = math.cast(rate, shadow.dtype.base_dtype)
         now = v.read_value() if isinstance(v, Variable) else v  # after the control inputs, such as a training step
-        moved = state.assign_sub(shadow, math.multiply(math.subtract(shadow, now), rate))
-        if not debias:
-            return moved
-        count = slots.create_slot_with_initializer(
-            shadow, init_ops.zeros_initializer(), [], shadow.dtype.base_dtype, "local_step", colocate_with_primary=True
-        )
-        step = state.assign_add(count, 1)
-        self._debiased[v] = math.div_no_nan(shadow, 1.0 - math.pow(1.0 - rate, count))
-        return control_flow.group(moved, step)
+        return state.assign_sub(shadow, math.multiply(math.subtract(shadow, now), rate))
 
     def _decay_now(self) -> Any:
         if self._num_updates is None:
@@ -83,7 +75,7 @@ class ExponentialMovingAverage:
 
     def average(self, var: Any) -> Any:
         """The shadow variable of `var`; None when it has none."""
-        return self._debiased.get(var, self._averages.get(var))
+        return self._averages.get(var)
 
     def average_name(self, var: Any) -> str:
         """The name under which the average of `var` is saved."""

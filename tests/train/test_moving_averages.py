@@ -46,6 +46,9 @@ def test_averages_of_tensors_and_their_bias(graph: Any) -> None:
             session.run(moves, {x: 5.0})
         assert session.run(plain.average(y)) == pytest.approx(10 * (1 - 0.9**2), rel=1e-5)
         assert session.run(fair.average(y)) == pytest.approx(10, rel=1e-5)
+    names = ["", "_1", "_1/biased", "_1/local_step"]  # as TensorFlow's checkpoints have them
+    assert [v.op.name for v in tf.global_variables()] == [f"mul/ExponentialMovingAverage{n}" for n in names]
+    assert isinstance(fair.average(y), tf.Variable)
 
 
 def test_what_is_restored(graph: Any) -> None:

@@ -244,3 +244,15 @@ for _name in (*_OPTIMIZERS, *_DUAL):
     ):  # those refuse float64 there
         for _sparse in (False, True):
             _trained(_name, _dtype, _sparse)
+
+
+@program("VariableV2", "AssignSub", tolerance=ROUNDED)
+def moving_averages_without_their_bias(tf: Any) -> list[Any]:
+    x = tf.placeholder(tf.float32, [2])
+    y, counted = x * 2, tf.Variable(0)
+    averages = [tf.train.ExponentialMovingAverage(0.9, n, zero_debias=True) for n in (None, counted)]
+    moves = [average.apply([y]) for average in averages]
+    values = [average.average(y)._ref() for average in averages]
+    start, beside = tf.global_variables_initializer(), [v._ref() for v in tf.global_variables()]
+    rows = [np.array(row, np.float32) for row in ([1, 2], [3, -5], [0, 0])]
+    return [[start], *(step for row in rows for step in ((moves, {x: row}), values)), beside]
