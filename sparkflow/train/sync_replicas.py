@@ -107,8 +107,12 @@ class SyncReplicasOptimizer(Optimizer):
         self._global_step = global_step
         self._around = graph.get_name_scope()
         with graph.name_scope(name or self._name) as scope:
-            worker = self._make_local_step(graph, pairs)
-            return self._build(graph, pairs, worker, scope)
+            self._first = [control_flow.no_op("first")] if graph._control_stack else []
+            # What the caller has run first (the updates of batch normalization, say) is part of a replica's step. The
+            # chief's update has no batch of its own: it would take one that a step then waits for.
+            with graph.control_dependencies(None):
+                worker = self._make_local_step(graph, pairs)
+                return self._build(graph, pairs, worker, scope)
 
     # ------------------------------------------------------------------ the graph
 
@@ -162,7 +166,7 @@ class SyncReplicasOptimizer(Optimizer):
         if not dense:
             raise ValueError(f"{self._name}: there is no dense gradient to wait for; {self._sparse_opt} alone will do")
         if sparse:
-            with self._own_names():
+            with self._own_names(), get_default_graph().control_dependencies(self._first):
                 sent.append(self._sparse_opt.apply_gradients(sparse))
         return dense
 
@@ -174,11 +178,13 @@ class SyncReplicasOptimizer(Optimizer):
         if isinstance(grad, IndexedSlices):
             sparse = SparseConditionalAccumulator(dtype, shape, shared_name=shared_name)
             accumulators.append(sparse)
-            sent.append(sparse.apply_grad(grad.indices, grad.values, local_step=self._local_step, replica=rank))
+            with get_default_graph().control_dependencies(self._first):
+                sent.append(sparse.apply_grad(grad.indices, grad.values, local_step=self._local_step, replica=rank))
             return sparse.take_indexed_slices_grad(self._needed)
         dense = ConditionalAccumulator(dtype, shape, shared_name=shared_name)
         accumulators.append(dense)
-        sent.append(dense.apply_grad(grad, local_step=self._local_step, replica=rank))
+        with get_default_graph().control_dependencies(self._first):
+            sent.append(dense.apply_grad(grad, local_step=self._local_step, replica=rank))
         return dense.take_grad(self._needed)
 
     @staticmethod

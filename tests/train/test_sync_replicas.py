@@ -204,6 +204,23 @@ def test_in_one_process_no_read_meets_an_update(graph: Any) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("semi", [False, True])
+def test_what_a_step_runs_first_the_update_does_not(graph: Any, semi: bool) -> None:
+    """As batch normalization has it: under control_dependencies(UPDATE_OPS), which need a batch. The chief's update
+    would take one, and the last steps wait for it."""
+    x = tf.placeholder(tf.float32, [])
+    seen, table, w = tf.Variable(0.0, trainable=False), tf.Variable(tf.ones([3, 1])), tf.Variable(1.0)
+    sync = SyncReplicasOptimizer(sgd(), 1, sparse_opt=sgd() if semi else None)
+    loss = tf.reduce_sum(tf.gather(table, [1])) * x + w * x
+    with tf.control_dependencies([tf.assign_add(seen, x)]):
+        train = sync.minimize(loss, tf.train.get_or_create_global_step())
+    with tf.train.MonitoredTrainingSession(hooks=[sync.make_session_run_hook(True, num_tokens=0)]) as session:
+        for k in range(1, 6):
+            session.run(train, {x: 1.0})
+            assert session.run(seen) == k
+        assert session.run(w) == pytest.approx(0.5)
+
+
 def test_a_quick_replica_takes_no_token_of_another(graph: Any) -> None:
     """Each replica has its own queue where all are waited for; one for all where that could miss one."""
 
