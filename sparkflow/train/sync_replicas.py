@@ -18,7 +18,9 @@ there at the start (num_tokens=0). Then, for step k:
 4. So an accumulator has one gradient of each replica when it gives its average, its step number drops none, and each
    average is summed in the order of the replicas' ranks, whatever the order of arrival (see the accumulators).
 
-So the variables after update k are a function of those after update k-1 and of the replicas' batches, bit for bit.
+So the variables after update k are a function of those after update k-1 and of the replicas' batches, bit for bit. That
+is not said of what the steps themselves assign beside it: moving averages of batch normalization on a server are moved
+by one replica after the other, as they come.
 """
 
 from __future__ import annotations
