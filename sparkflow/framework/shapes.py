@@ -17,7 +17,10 @@ class Dimension:
     __slots__ = ("value",)
 
     def __init__(self, value: Any):
+        """Raises TypeError on what is no whole number."""
         self.value: int | None = value.value if isinstance(value, Dimension) else None if value is None else int(value)
+        if self.value is not None and not isinstance(value, (str, bytes, Dimension)) and value != self.value:
+            raise TypeError(f"Dimension value must be integer or None, got {value!r}; divide sizes with //")
 
     def __int__(self) -> int:
         if self.value is None:
@@ -217,16 +220,26 @@ class TensorShape:
 
 
 def as_dims(value: Any) -> Dims:
-    """The tuple form of a TensorShape, a sequence of sizes, an int, or None. Raises TypeError on anything else."""
-    if value is None or (isinstance(value, tuple) and all(type(d) is int for d in value)):
+    """The tuple form of a TensorShape, a sequence of sizes, an int, or None; a size of -1 is one not known.
+
+    Raises TypeError on anything else, ValueError on other negative sizes.
+    """
+    if value is None or (isinstance(value, tuple) and all(type(d) is int and d >= 0 for d in value)):
         return value
     if isinstance(value, TensorShape):
         return value.dims_
     if isinstance(value, (str, bytes)):
         raise TypeError(f"Expected a shape, got {value!r}")
     if isinstance(value, Sequence) or hasattr(value, "__iter__"):
-        return tuple(None if (size := Dimension(d).value) is None or size < 0 else size for d in value)
-    return (Dimension(value).value,)
+        return tuple(map(_size, value))
+    return (_size(value),)
+
+
+def _size(value: Any) -> int | None:
+    size = Dimension(value).value
+    if size is not None and size < -1:
+        raise ValueError(f"Dimension {size} must be >= 0")
+    return None if size == -1 else size
 
 
 def show(dims: Dims) -> str:

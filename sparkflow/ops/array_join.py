@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from sparkflow.framework import shapes
@@ -10,7 +11,7 @@ from sparkflow.framework.apply import apply_op, convert_to_tensor, holds_tensor
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
-from sparkflow.framework.shapes import Dims
+from sparkflow.framework.shapes import Dimension, Dims
 from sparkflow.ops import rules
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -120,7 +121,8 @@ def split(
     value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split"
 ) -> list[Tensor]:
     """Parts of a tensor along an axis: so many equal ones, or of the sizes listed (one of them may be -1)."""
-    if isinstance(num_or_size_splits, int):
+    if isinstance(num_or_size_splits, (Integral, Dimension)):
+        num_or_size_splits = int(num_or_size_splits)
         if num_or_size_splits < 1:
             raise ValueError(f"split: num_or_size_splits must be at least 1, got {num_or_size_splits}")
         return apply_op("Split", [axis, value], {"num_split": num_or_size_splits}, name)

@@ -256,3 +256,18 @@ def test_lists_of_outputs_belong_to_who_asked(graph: Graph) -> None:
 def test_its_versions() -> None:
     graph = Graph()
     assert graph.graph_def_versions == graph.as_graph_def().versions and graph.graph_def_versions.producer > 100
+
+
+def test_sizes_are_whole_numbers() -> None:
+    with Graph().as_default():
+        for wrong in ([2.5], (3, np.float32(0.5)), 1.5):
+            with pytest.raises(TypeError, match="must be integer or None, got"):
+                tf.placeholder(tf.float32, wrong)
+        assert tf.placeholder(tf.float32, [4 / 2]).shape == [2]  # as TensorFlow 1 took it
+        for shape in ((-1, 3), [-1, 3]):
+            assert tf.placeholder(tf.float32, shape).shape.as_list() == [None, 3]
+        for shape in ((-2,), [-2], -2):
+            with pytest.raises(ValueError, match="Dimension -2 must be >= 0"):
+                tf.placeholder(tf.float32, shape)
+        assert [part.shape for part in tf.split(tf.zeros([4]), np.int64(2))] == [[2], [2]]
+        assert len(tf.split(tf.zeros([4]), tf.Dimension(4))) == 4
