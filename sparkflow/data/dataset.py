@@ -11,7 +11,7 @@ import numpy as np
 
 from sparkflow.data import ahead, beginnings, counts, deferred, elements
 from sparkflow.data.deferred import Bind
-from sparkflow.data.elements import Fed, Function, Given, Spec, leaves_of
+from sparkflow.data.elements import Fed, Function, Given, Spec, Whole, check_whole, leaves_of
 from sparkflow.data.transformations import Transformations
 from sparkflow.framework import nest
 from sparkflow.framework.graph import Tensor
@@ -141,7 +141,7 @@ class Dataset(Transformations):
     def repeat(self, count: int | None = None, name: str | None = None) -> Dataset:
         """Again and again: so many times, or for ever (None, -1)."""
 
-        given = Given(count)
+        given = Whole(count)
 
         def rows(fed: Fed) -> Rows:
             (times,) = given.values(fed)
@@ -183,17 +183,17 @@ class Dataset(Transformations):
             for i in own.permutation(count).tolist():
                 yield held[i]
 
-        return self._moved(rows, Given(buffer_size))
+        return self._moved(rows, Whole(buffer_size))
 
     def take(self, count: int, name: str | None = None) -> Dataset:
         """The first ones, all for -1."""
         taken = lambda rows, n: itertools.islice(rows, None if n < 0 else int(n))  # noqa: E731
-        return self._moved(taken, Given(count), counts.taken)
+        return self._moved(taken, Whole(count), counts.taken)
 
     def skip(self, count: int, name: str | None = None) -> Dataset:
         """Without the first ones, none for -1."""
         left = lambda rows, n: iter(()) if n < 0 else itertools.islice(rows, int(n), None)  # noqa: E731
-        return self._moved(left, Given(count), counts.skipped)
+        return self._moved(left, Whole(count), counts.skipped)
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> Dataset:
         """Every num_shards-th one, from `index` on. Raises InvalidArgumentError, when it runs, on an index beyond."""
@@ -203,7 +203,7 @@ class Dataset(Transformations):
                 raise InvalidArgumentError(f"shard: index must be in [0, {count}), got {first}")
             return itertools.islice(source, int(first), None, int(count))
 
-        return self._moved(rows, Given(num_shards, index), counts.of_shard)
+        return self._moved(rows, Whole(num_shards, index), counts.of_shard)
 
     def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
         """These, then the other's."""
@@ -239,7 +239,7 @@ class Dataset(Transformations):
 
         Elements that a batch makes at once are left to it.
         """
-        given = Given(ahead.AUTOTUNE if buffer_size is None else buffer_size)
+        given = Whole(ahead.AUTOTUNE if buffer_size is None else buffer_size)
         if self._step is not None or given.known == [0]:
             return self
         return self._given(given, lambda rows, n: ahead.prefetched(rows, int(n) if n > 0 else 2), self._spec)
@@ -252,7 +252,7 @@ class Dataset(Transformations):
     ) -> Dataset:  # fmt: skip
         """So many elements stacked; the last batch may be smaller, unless drop_remainder. SparseTensors get an axis in
         front, and are as large as the largest of the batch."""
-        given = Given(batch_size)
+        given = Whole(batch_size)
         lead = given.first if drop_remainder else None
         spec = self._spec.with_dims(lambda d: None if d is None else (lead, *d))
         sparse = spec.sparse
@@ -283,6 +283,7 @@ class Dataset(Transformations):
         dims = self._spec.dims if padded_shapes is None else elements.dims_like(self._spec.like, padded_shapes)
         nothing = [b"" if t is dtypes.string else 0 for t in self._spec.types]
         given = Given(batch_size, *(nothing if padding_values is None else leaves_of(padding_values)))
+        check_whole(given.known[0])
 
         def rows(fed: Fed) -> Rows:
             (size, *fill), step = given.values(fed), (self._step or deferred.whole)(fed)

@@ -163,6 +163,22 @@ class Given:
         return [known if t is None else fed[t] for known, t in zip(self.known, self._sources)]
 
 
+class Whole(Given):
+    """Settings that are whole numbers, or None. Raises TypeError on others."""
+
+    def __init__(self, *values: Any):
+        super().__init__(*values)
+        for value in self.known:
+            check_whole(value)
+
+
+def check_whole(value: Any) -> None:
+    """Raises TypeError on what is neither None nor a whole number."""
+    kind = np.asarray(0 if value is None else value)
+    if kind.dtype.kind not in "iu" or kind.ndim:
+        raise TypeError(f"Dataset: a batch_size, count or other setting must be a whole number, got {value!r}")
+
+
 class Function:
     """A user's function as a graph of its own: called with the leaves of an element, it gives the leaves of another.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparkflow.data import counts, deferred
 from sparkflow.data.dataset import Dataset, Rows
-from sparkflow.data.elements import Given, Spec, sparse_like
+from sparkflow.data.elements import Spec, Whole, sparse_like
 from sparkflow.framework import shapes
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import DataLossError
@@ -32,7 +32,7 @@ def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Callable[[Dataset]
             raise ValueError(
                 f"dense_to_sparse_batch: row_shape {shapes.show(wanted)} has another rank than {dataset!r}"
             )
-        (kind,), rank, given = dataset._spec.types, len(wanted) + 1, Given(batch_size)
+        (kind,), rank, given = dataset._spec.types, len(wanted) + 1, Whole(batch_size)
 
         def rows(source: Rows, size: Any) -> Rows:
             for group in deferred.groups(source, int(size), False):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from sparkflow.data.dataset import Dataset, Row, Rows
-from sparkflow.data.elements import Fed, Function, Given, Spec
+from sparkflow.data.elements import Fed, Function, Spec, Whole
 from sparkflow.framework import nest
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
@@ -20,7 +20,7 @@ class Windows:
 
     def __init__(self, source: Dataset, size: Any, shift: Any, stride: Any, drop_remainder: bool):
         self._source, self._drop = source, bool(drop_remainder)
-        self._cut = Given(size, size if shift is None else shift, stride)
+        self._cut = Whole(size, size if shift is None else shift, stride)
         if not self._cut.tensors:
             self._sizes({})
 

@@ -169,3 +169,13 @@ def test_records_of_a_dataset(graph: Any, tmp_path: Path) -> None:
     assert values(tf.data.TFRecordDataset(path)) == [b"a", b"bc"]
     with pytest.raises(TypeError, match="scalar strings"):
         X.TFRecordWriter(path).write(D.range(3))
+
+
+@pytest.mark.parametrize("wrong", [2.5, 2.0, "2", [2]], ids=repr)
+def test_settings_are_whole_numbers(graph: Any, wrong: Any) -> None:
+    """Half a batch size is a mistake that no rounding should hide."""
+    rows = tf.data.Dataset.range(5)
+    for method in (rows.batch, rows.repeat, rows.take, rows.skip, rows.shuffle, rows.padded_batch, rows.window):
+        with pytest.raises(TypeError, match="must be a whole number"):
+            method(wrong)
+    assert rows.batch(np.int32(2)).output_shapes.as_list() == [None]
