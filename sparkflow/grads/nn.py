@@ -7,6 +7,7 @@ from typing import Any
 from sparkflow.framework.apply import apply_op
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Operation, Tensor
+from sparkflow.grads.broadcast import repeated_axes, summed_to
 from sparkflow.grads.registry import gradient, not_differentiable
 from sparkflow.ops import (
     array,
@@ -112,17 +113,22 @@ def _is_used(grad: Tensor) -> bool:
     return grad.op.type != "ZerosLike" and (value is None or bool((value != 0).any()))
 
 
+def _once(grad: Tensor, own: Tensor, other: Tensor) -> Tensor:
+    """grad summed over the rows or classes in which `own` is known to be repeated; where that is open, it is not."""
+    return summed_to(grad, own) if repeated_axes(own._shape, other._shape) else grad
+
+
 @gradient("SoftmaxCrossEntropyWithLogits")
 def _softmax_cross_entropy(op: Operation, dloss: Tensor, dbackprop: Tensor) -> tuple[Any, Any]:
-    logits, backprop = op.inputs[0], op.outputs[1]
+    (logits, labels), backprop = op.inputs, op.outputs[1]
 
     def by_logits() -> Tensor:
         grad = _scaled_rows(dloss, backprop)
-        return grad + _second_order(logits, dbackprop) if _is_used(dbackprop) else grad
+        return _once(grad + _second_order(logits, dbackprop) if _is_used(dbackprop) else grad, logits, labels)
 
     def by_labels() -> Tensor:
         grad = _scaled_rows(dloss, math.negative(apply_op("LogSoftmax", [logits])))
-        return grad - dbackprop if _is_used(dbackprop) else grad
+        return _once(grad - dbackprop if _is_used(dbackprop) else grad, labels, logits)
 
     return by_logits, by_labels
 

@@ -70,14 +70,15 @@ def _broadcast_three(op: Operation) -> Dims:
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
-    """x where condition is true, y elsewhere; without x and y, the positions [n, rank] (int64) of what is true.
+    """x where condition is true, y elsewhere; without x and y, the positions [n, rank] (int64) of what is true, or
+    of the numbers that are not 0.
 
     condition is a scalar, of x's shape, or a vector that chooses whole rows; x and y have one shape.
     """
     if (x is None) != (y is None):
         raise ValueError("where takes both x and y, or neither")
     if x is None:
-        return apply_op("Where", [condition], name=name)
+        return apply_op("Where", [convert_to_tensor(condition, preferred_dtype=dtypes.bool_)], name=name)
     return apply_op("Select", [condition, x, y], name=name)
 
 
@@ -86,7 +87,7 @@ def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = No
     if (x is None) != (y is None):
         raise ValueError("where takes both x and y, or neither")
     if x is None:
-        return apply_op("Where", [condition], name=name)
+        return apply_op("Where", [convert_to_tensor(condition, preferred_dtype=dtypes.bool_)], name=name)
     return apply_op("SelectV2", [condition, x, y], name=name)
 
 

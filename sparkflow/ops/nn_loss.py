@@ -98,7 +98,8 @@ def softmax_cross_entropy_with_logits_v2(
         narrow = logits.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16)
         x = math.to_float(logits) if narrow else logits
         z = math.cast(convert_to_tensor(labels, name="labels"), x.dtype.base_dtype)
-        _same_shape("softmax_cross_entropy_with_logits", x, z)
+        if not (rules.rank_of(x) == rules.rank_of(z) == 2 and along in (-1, 1)):  # of two matrices one may be repeated
+            _same_shape("softmax_cross_entropy_with_logits", x, z)
         loss = _loss_along(x, z, along, None if narrow else scope)
         return math.cast(loss, logits.dtype) if narrow else loss
 

@@ -207,3 +207,21 @@ def test_the_slope_of_a_leaky_relu_may_be_learned(graph: Graph) -> None:
 def test_none_stands_for_the_default_of_lrn(graph: Graph) -> None:
     with tf.Session() as session:
         assert session.run(tf.nn.lrn(tf.ones([1, 1, 1, 3]), None, None, None, None)).tolist() == [[[[0.5] * 3]]]
+
+
+def test_entropy_of_a_row_that_all_share(graph: Graph) -> None:
+    """Each of the two matrices may have one row for all; what it gets back is summed over them."""
+    rows, one = tf.constant([[1.0, 2.0], [0.5, -1.0], [3.0, 3.0]]), tf.constant([[0.25, 0.75]])
+    entropy = tf.nn.softmax_cross_entropy_with_logits_v2  # of which labels have a gradient too
+    losses = [entropy(labels=a, logits=b) for a, b in ((one, rows), (rows, one))]
+    alike = tf.tile(one, [3, 1])
+    wanted = [entropy(labels=a, logits=b) for a, b in ((alike, rows), (rows, alike))]
+    with tf.Session() as session:
+        for loss, full in zip(losses, wanted):
+            own, other = session.run(
+                [[loss, *tf.gradients(loss, [rows, one])], [full, *tf.gradients(full, [rows, one])]]
+            )
+            for a, b in zip(own, other):
+                np.testing.assert_allclose(a, b, rtol=1e-5)
+    with pytest.raises(InvalidArgumentError):
+        tf.nn.softmax_cross_entropy_with_logits(labels=tf.zeros([2, 2]), logits=rows)

@@ -34,3 +34,13 @@ expression("filled-by-sizes", [i32(3)[0]], lambda tf, n: [
 expression("gradients-stop-at-text", [_X], lambda tf, x: [
     y + tf.string_to_number(tf.as_string(y)) * tf.to_float(tf.strings.length(tf.as_string(y))) for y in [x * 2.0]
 ], True)  # fmt: skip
+expression("where-numbers-are-not-0", [_X], lambda tf, x: [
+    tf.where([0, 2, 3]), tf.where([[0.0, -1.5], [2.0, 0.0]]), tf.where([True, False]), tf.where(x),
+])  # fmt: skip
+_ONE_ROW = np.array([[0.1, 0.2, 0.3, 0.4]], F)
+expression("entropies-of-one-row-for-all", [_X, _ONE_ROW], lambda tf, x, one: [
+    f for x, one in [(tf.ensure_shape(x, [3, 4]), tf.ensure_shape(one, [1, 4]))] for f in [
+        tf.nn.softmax_cross_entropy_with_logits(labels=one, logits=x),
+        tf.nn.softmax_cross_entropy_with_logits_v2(labels=tf.stop_gradient(one), logits=x, axis=1),
+    ]
+], tolerance=Tolerance(32, scaled=True))  # fmt: skip
