@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from sparkflow_runtime.transport.addresses import resolve
 from sparkflow_runtime.transport.base import Channel, Handler, Options, dial
-from sparkflow_runtime.wire.errors import DeadlineExceededError, OpError, UnavailableError
+from sparkflow_runtime.wire.errors import DeadlineExceededError, OpError, UnauthenticatedError, UnavailableError
 from sparkflow_runtime.wire.tasks import TRAFFIC
 
 SECRET_VARIABLE = "SPARKFLOW_SECRET"
@@ -53,11 +53,13 @@ def _as_number(address: str) -> str:
 
 def patiently(connect: Callable[[], Channel], who: str, patience_s: float = PATIENCE_S) -> Channel:
     """What `connect()` gives, tried until `who` is there. Raises UnavailableError when it is not in time, and at once
-    what `connect` raises for another reason."""
+    what `connect` raises for another reason, UnauthenticatedError above all."""
     begun, told = time.monotonic(), False
     while True:
         try:
             return connect()
+        except UnauthenticatedError as error:
+            raise UnauthenticatedError(f"{who}: {error.message}") from None
         except (UnavailableError, DeadlineExceededError) as error:
             waited_s = time.monotonic() - begun
             if waited_s > _TELL_S and not told:

@@ -137,6 +137,15 @@ def test_refusals() -> None:
         tf.train.Server({"ps": ["0.0.0.0:0"]})
 
 
+def test_who_has_another_secret_is_named(stopped: Any) -> None:
+    stopped.extend(tf.train.Server.bound("worker", i, "127.0.0.1", secret) for i, secret in enumerate([b"one", b"two"]))
+    for server in stopped:
+        server.join_cluster({"worker": [s.address for s in stopped]})
+    said = pytest.raises(tf.errors.UnauthenticatedError, match=r"task:1 at 127\.0\.0\.1.*SPARKFLOW_SECRET")
+    with tf.Graph().as_default(), tf.device("/job:worker/task:1"), tf.Session(stopped[0].target) as session, said:
+        session.run(tf.constant(1.0) + tf.Variable(1.0))
+
+
 def test_a_server_that_stops_ends_what_waits_here(stopped: Any) -> None:
     """Also at what has no line of its own to be closed; the sessions are over with it."""
     server = tf.train.Server.create_local_server()

@@ -55,7 +55,10 @@ def dial(
     wire.send(_PROOF.pack(_MAGIC, _VERSION, _STEP_PROOF, _mac(secret, b"dialler", mine, theirs, binding)))
     step, mac = wire.receive_proof()
     if step == _STEP_REFUSED:
-        raise UnauthenticatedError("the listener refused this end's proof. Both must have the same job secret")
+        raise UnauthenticatedError(
+            "the listener refused this end's proof. Both must have the same job secret (of tasks begun by hand, the "
+            "environment's SPARKFLOW_SECRET)"
+        )
     _check(mac, _mac(secret, b"listener", mine, theirs, binding), "listener")
     return _peer(theirs)
 
