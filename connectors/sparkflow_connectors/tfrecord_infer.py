@@ -24,9 +24,11 @@ class Inference:
         self._kinds: dict[str, str] = {}
         self._depths: dict[str, int] = {}
         self._binary: set[str] = set()
+        self._places: dict[str, str] = {}
 
     def add(self, block: Block, path: str, most: int | None = None) -> None:
-        """`most` of the records. Raises DataLossError, and InvalidArgumentError on a feature of two kinds."""
+        """`most` of the records. Raises DataLossError, and InvalidArgumentError on a feature of two kinds, or one that
+        SequenceExamples have both in their context and among their lists."""
         where = Where(block, path)
         for i, record in enumerate(block.records()[:most]):
             try:
@@ -36,12 +38,22 @@ class Inference:
             at = where.record(i)
             context = message.features if self._message is Example else message.context
             for name, feature in context.feature.items():
+                self._stands(name, "context", at)
                 self._saw(name, feature, 0, at)
             if self._message is SequenceExample:
                 for name, features in message.feature_lists.feature_list.items():
+                    self._stands(name, "feature lists", at)
                     self._depths[name] = 2
                     for feature in features.feature:
                         self._saw(name, feature, 2, at)
+
+    def _stands(self, name: str, place: str, at: str) -> None:
+        """One column cannot have both."""
+        if self._places.setdefault(name, place) != place:
+            raise InvalidArgumentError(
+                f"{at}: feature {name!r} is both in the context and among the feature lists, which makes two columns "
+                "of one name; give a schema, in which a list of lists takes the feature list, another type the context"
+            )
 
     def _saw(self, name: str, feature: object, depth: int, at: str) -> None:
         kind = feature.WhichOneof("kind") or _UNKNOWN  # type: ignore[attr-defined]

@@ -295,6 +295,20 @@ def test_a_schema_out_of_foreign_files(tmp_path: Path) -> None:
         read_tfrecord([path, other], sample=1)
 
 
+def test_a_name_of_the_context_and_of_the_lists_needs_a_schema(tmp_path: Path) -> None:
+    """One column cannot have both, and neither may be lost silently."""
+    message = tf.train.SequenceExample()
+    message.context.feature["a"].int64_list.value.append(7)
+    message.feature_lists.feature_list["a"].feature.add().int64_list.value.extend([1, 2])
+    path = write(tmp_path / "a.tfrecord", message.SerializeToString())
+    how: dict[str, Any] = {"record_type": "SequenceExample"}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'a' is both in the context and among the feature lists"):
+        read_tfrecord(path, **how)
+    for kind, wanted in ((pa.int64(), 7), (pa.list_(pa.list_(pa.int64())), [[1, 2]])):
+        found = read_tfrecord(path, schema=pa.schema([("a", kind)]), **how)
+        assert found["a"].to_pylist() == [wanted]
+
+
 def test_a_schema_that_grows_from_file_to_file(tmp_path: Path) -> None:
     """Few records are looked at, but not only those of the first file."""
     for k in range(5):
