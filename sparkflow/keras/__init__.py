@@ -1,4 +1,5 @@
-"""tf.keras: what graph-mode programs take of it beside models: data, categories, activations, initializers, penalties.
+"""tf.keras: what graph-mode programs take of it beside models: data, categories, activations, initializers, penalties,
+and functions of tensors by Keras' names.
 
 There are no Keras layers and models; tf.layers and tf.estimator have what programs of this kind train.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_PARTS = ("activations", "datasets", "initializers", "regularizers", "utils")
+_PARTS = ("activations", "backend", "datasets", "initializers", "regularizers", "utils")
 
 
 def __getattr__(name: str) -> Any:

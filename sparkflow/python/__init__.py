@@ -70,6 +70,7 @@ HOMES: dict[str, Sequence[str]] = {
     "framework.test_util": ("sparkflow.test",),
     "framework.versions": ("sparkflow.version",),
     "keras.activations": ("sparkflow.keras.activations",),
+    "keras.backend": ("sparkflow.keras.backend",),
     "keras.initializers": ("sparkflow.keras.initializers",),
     "keras.regularizers": ("sparkflow.keras.regularizers",),
     "keras.utils": ("sparkflow.keras.utils",),
