@@ -8,6 +8,7 @@ peepholes of Gers and Schmidhuber 2000; Cho et al. 2014.
 from __future__ import annotations
 
 import copy
+import logging
 import re
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -26,6 +27,7 @@ from sparkflow.ops.variables import Variable
 from sparkflow_runtime.wire.dtypes import as_dtype
 
 Activation = Callable[[Tensor], Tensor]
+_log = logging.getLogger("sparkflow")
 
 
 class LSTMStateTuple(NamedTuple):
@@ -354,7 +356,8 @@ class MultiRNNCell(RNNCell):
         if not cells:
             raise ValueError("Must specify at least one cell for MultiRNNCell.")
         if len({id(c) for c in cells}) != len(cells):
-            raise ValueError("MultiRNNCell: each layer needs a cell of its own, [Cell(n) for _ in range(layers)]")
+            _log.warning("MultiRNNCell: layers of the same cell share its weights; for weights of their own: %s",
+                         "[Cell(n) for _ in range(layers)]")  # fmt: skip
         sizes = [cell.state_size for cell in cells]
         if not state_is_tuple and any(isinstance(size, tuple) for size in sizes):
             raise ValueError(

@@ -9,6 +9,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.framework.graph import Graph
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 cells = tf.nn.rnn_cell
 
@@ -23,6 +24,24 @@ def test_a_cell_has_one_set_of_variables(graph: Graph) -> None:
     assert _names() == ["rnn/basic_lstm_cell/kernel", "rnn/basic_lstm_cell/bias"]
     assert [o.shape.as_list() for o in outs] == [[2, 3]] * 3 and isinstance(state, cells.LSTMStateTuple)
     assert [v.op.name for v in cell.trainable_variables] == _names()
+
+
+def test_layers_of_one_cell_share_its_weights(graph: Graph, caplog: pytest.LogCaptureFixture) -> None:
+    """[cell] * n, as many scripts have it; another size of inputs does not fit its weights."""
+    cell, own = cells.GRUCell(3), cells.GRUCell(3)
+    x = tf.constant(np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32))
+    deep = cells.MultiRNNCell([cell] * 2)
+    assert "share its weights" in caplog.text
+    out, (first, second) = deep(x, deep.zero_state(2, tf.float32))
+    assert _names()[0] == "multi_rnn_cell/cell_0/gru_cell/gates/kernel" and len(_names()) == 4
+    low = cell(x, tf.zeros([2, 3]))[0]
+    high = cell(low, tf.zeros([2, 3]))[0]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for a, b in zip(session.run([out, first, second]), session.run([high, low, high])):
+            np.testing.assert_array_equal(a, b)
+    with pytest.raises(InvalidArgumentError), tf.variable_scope("other"):
+        cells.MultiRNNCell([own] * 2)(tf.zeros([2, 4]), (tf.zeros([2, 3]),) * 2)
 
 
 def test_what_a_cell_says_of_itself(graph: Graph) -> None:
@@ -134,7 +153,6 @@ def test_a_users_cell_makes_variables_as_a_layer_does(graph: Graph) -> None:
         (lambda x: tf.nn.static_rnn(cells.GRUCell(2), x, dtype=tf.float32), TypeError, "must be a list"),
         (lambda x: tf.nn.static_rnn(cells.GRUCell(2), [], dtype=tf.float32), ValueError, "must not be empty"),
         (lambda x: cells.MultiRNNCell([]), ValueError, "at least one cell"),
-        (lambda x: cells.MultiRNNCell([cells.GRUCell(2)] * 2), ValueError, "a cell of its own"),
         (lambda x: cells.DropoutWrapper(cells.GRUCell(2), 1.5), ValueError, "between 0 and 1"),
         (lambda x: cells.GRUCell(2)(tf.placeholder(tf.float32), x), ValueError, "to be known"),
     ],
