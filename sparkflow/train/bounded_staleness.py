@@ -76,7 +76,8 @@ class BoundedStalenessOptimizer(Optimizer):
         graph = get_default_graph()
         update = self._opt.apply_gradients(list(grads_and_vars), global_step)
         on_step = graph.device(global_step.device or None)
-        with graph.name_scope(name or self._name) as scope, graph.device(None), on_step:
+        apart = graph.control_dependencies(None)  # what a replica's step runs first, the chief's counting does not
+        with graph.name_scope(name or self._name) as scope, graph.device(None), on_step, apart:
             return self._build(graph, update, scope)
 
     def _build(self, graph: Graph, update: Operation, scope: str) -> Operation:

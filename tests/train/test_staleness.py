@@ -186,6 +186,18 @@ def test_a_chief_that_is_back_gives_no_second_allowance(graph: Any, cluster: Any
     assert taken == 3, "the other replica has not begun"
 
 
+def test_what_a_step_runs_first_the_counting_does_not(graph: Any) -> None:
+    """As batch normalization has it: under control_dependencies(UPDATE_OPS), which need a batch."""
+    x, seen, w = tf.placeholder(tf.float32, []), tf.Variable(0.0, trainable=False), tf.Variable(1.0)
+    optimizer = tf.train.BoundedStalenessOptimizer(sgd(), 1, 1, 0)
+    with tf.control_dependencies([tf.assign_add(seen, x)]):
+        train = optimizer.minimize(w * x, tf.train.get_or_create_global_step())
+    with tf.train.SingularMonitoredSession([optimizer.make_session_run_hook(True)]) as session:
+        for _ in range(5):
+            session.run(train, {x: 1.0})
+        assert session.run(seen) == 5
+
+
 def test_semi_synchronous(cluster: Any) -> None:
     """The dense weights change when both have sent, the table as soon as one has."""
     servers: dict[str, Server] = cluster(ps=2, worker=2)
