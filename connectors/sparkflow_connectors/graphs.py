@@ -21,6 +21,7 @@ from sparkflow_connectors.predictions import arrow_type
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _JOIN_GROUP = 0x5F10  # a group of its own, apart from the model's
+_MEANS = ("CollectiveReduce", "CollectiveGather")  # what a DistributedOptimizer has
 _INPUT = "sparkflow_input"  # a column may be called as one of the model's variables
 EVAL_BATCH = 8192
 
@@ -210,7 +211,8 @@ def check_model(job: Job, prediction: PredictionGraph) -> None:
 def _check_sync(job: Job, graph: Any, spec: Any) -> None:
     """`sync` says how the workers count their steps: it must be what the model's optimizer does."""
     if job.strategy == ALL_REDUCE:
-        if job.workers > 1 and not any(op.type.startswith("Collective") for op in graph.get_operations()):
+        # The trainer's own broadcasts of variables say nothing.
+        if job.workers > 1 and not any(op.type.startswith(_MEANS) for op in graph.get_operations()):
             raise InvalidArgumentError(
                 "strategy='all_reduce' needs a model that trains with sparkflow.distribute.DistributedOptimizer, and "
                 "this one does not: wrap its optimizer, or pass strategy='ps'"

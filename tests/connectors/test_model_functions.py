@@ -109,13 +109,15 @@ def _without_its_hook(features: Any, labels: Any, mode: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("model_fn", "sync", "message"),
+    ("model_fn", "options", "message"),
     [
-        (_plain, True, "needs a model that trains with tf.train.SyncReplicas"), (_synchronous, False, "pass sync=True"),
-        (_without_its_hook, True, r"training_hooks=\[optimizer.make_session_run_hook\(config.is_chief"),
+        (_plain, {"sync": True}, "needs a model that trains with tf.train.SyncReplicas"),
+        (_plain, {"strategy": "all_reduce"}, "trains with sparkflow.distribute.DistributedOptimizer"),
+        (_synchronous, {"sync": False}, "pass sync=True"),
+        (_without_its_hook, {}, r"training_hooks=\[optimizer.make_session_run_hook\(config.is_chief"),
     ],
 )  # fmt: skip
-def test_sync_says_what_the_optimizer_does(tmp_path: Path, model_fn: Any, sync: bool, message: str) -> None:
+def test_sync_says_what_the_optimizer_does(tmp_path: Path, model_fn: Any, options: Any, message: str) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        tf.local.train(TABLE, model_fn, label="y", workers=2, sync=sync, checkpoint_dir=str(tmp_path / "out"))
+        tf.local.train(TABLE, model_fn, label="y", workers=2, **options, checkpoint_dir=str(tmp_path / "out"))
     assert os.listdir(tmp_path) == []
