@@ -273,6 +273,7 @@ class RaggedTensor:
             filling = convert_to_tensor(default_value, self.dtype.base_dtype)
             rows = self._values.to_tensor(filling) if isinstance(self._values, RaggedTensor) else self._values
             padded = array_join.concat([rows, array.broadcast_to(filling, _one_row(rows))], 0)
+            padded = array.reshape(padded, array.shape(padded))  # whose gradient is dense, as that of TensorFlow's op
             place, inside = self._places()
             outside = array.fill(array.shape(place), _count(rows, place.dtype))
             found = array_slice.gather(padded, array_select.where(inside, place, outside))
