@@ -34,6 +34,9 @@ _SQL = {
     pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint",
     pa.float32(): "float", pa.float64(): "double",
 }  # fmt: skip
+# Spark makes one function of a query's expressions where it has at most 100 columns (spark.sql.codegen.maxFields): of
+# 2,000 computed ones in a few arrays that took minutes and more than 1 GB of its heap. So many columns are more blocks.
+_MANY, _BLOCKS_OF_MANY = 1000, 128
 _FLOATS = {"float32": "float", "float64": "double"}
 
 
@@ -135,10 +138,12 @@ def pack(
     for name, form in forms.items():
         grouped.setdefault((form.sql, form.dtype), []).append(name)
     blocks, expressions, packed = dict[str, Block](), list[str](), set[str]()
-    for (_, dtype), names in grouped.items():
+    most = len(forms) if len(forms) <= _MANY else len(forms) // _BLOCKS_OF_MANY
+    parts = ((dtype, names[i : i + most]) for (_, dtype), names in grouped.items() for i in range(0, len(names), most))
+    for dtype, names in parts:
         if len(names) == 1 and names[0] not in defaults and forms[names[0]].value == "{}":
             continue
-        block = free_name(f"packed_{dtype.name}", {*schema.names, *taken})
+        block = free_name(f"packed_{dtype.name}", {*schema.names, *taken, *blocks})
         values = ", ".join(_value(name, forms[name], defaults.get(name)) for name in names)
         expressions.append(f"array({values}) as {quoted(block)}")
         blocks[block] = Block(tuple(names), dtype)

@@ -38,6 +38,14 @@ def test_columns_of_a_type_are_one_array() -> None:
     assert packing.blocks["packed_int64"].names == ("a", "at")
 
 
+def test_so_many_columns_are_more_blocks_than_spark_makes_one_function_of() -> None:
+    names = [f"f{i}" for i in range(2000)]
+    packing = pack(pa.schema([(name, pa.float32()) for name in names]))
+    assert 100 < len(packing.blocks) < 200 and not packing.plain
+    assert [name for block in packing.blocks.values() for name in block.names] == names
+    assert len(pack(pa.schema([(name, pa.float32()) for name in names[:1000]])).blocks) == 1
+
+
 def test_a_default_stands_for_nulls_before_they_leave() -> None:
     schema = pa.schema([("x", pa.float32()), ("n", pa.int32()), ("b", pa.bool_())])
     assert pack(schema, {"x": float("nan"), "n": 7, "b": True}).expressions == [
