@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from functools import wraps
 from typing import Any
 
 from sparkflow.framework import shapes
@@ -19,6 +20,18 @@ from sparkflow.layers.input_spec import InputSpec
 from sparkflow.ops import activations, array, init_named, math, operators  # noqa: F401 - x / y on tensors
 from sparkflow.ops.variable_scope import VariableScope, get_variable, variable_scope
 from sparkflow_runtime.wire import dtypes
+
+
+def in_own_scopes(build: Callable[[Any, TensorShape], None]) -> Callable[[Any, Any], None]:
+    """A `build` that may be called by hand too, before the first call, with a shape of any kind."""
+
+    @wraps(build)
+    def built(self: Layer, input_shape: Any) -> None:
+        with self._inside(dtypes.float32):
+            build(self, TensorShape(input_shape))
+        self.built = True
+
+    return built
 
 
 class Layer(Tracked):
@@ -38,6 +51,7 @@ class Layer(Tracked):
         _reuse: Any = None,
     ):
         self.trainable, self.built, self.activity_regularizer = trainable, False, activity_regularizer
+        self._is_inside = False  # of its own scopes
         self._dtype = None if dtype is None else dtypes.as_dtype(dtype)
         self._base_name = name or _snake_case(type(self).__name__)
         self._wanted_scope, self._reuse = _scope, _reuse
@@ -50,8 +64,9 @@ class Layer(Tracked):
 
     # ------------------------------------------------------------------ what a subclass defines
 
-    def build(self, input_shape: TensorShape) -> None:
-        """Make the variables for inputs of that shape."""
+    def build(self, input_shape: Any) -> None:
+        """Make the variables for inputs of that shape. May be called by hand, before the first call."""
+        self.built = True
 
     def call(self, inputs: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not say what it computes: define call(inputs)")
@@ -73,7 +88,7 @@ class Layer(Tracked):
         many = isinstance(inputs, (list, tuple)) and any(isinstance(i, Tensor) for i in inputs)
         tensors = [convert_to_tensor(i) for i in inputs] if many else convert_to_tensor(inputs)
         first = tensors[0] if isinstance(tensors, list) else tensors
-        with self._entered(first):
+        with self._inside(first.dtype.base_dtype):
             if not self.built:
                 self._check(tensors)
                 self.build(TensorShape(first._shape))
@@ -99,10 +114,23 @@ class Layer(Tracked):
             spec.check(tensor, self.name)
 
     @contextmanager
-    def _entered(self, first: Tensor) -> Iterator[None]:
-        """In the layer's scopes: those opened for it at the first call, entered again later."""
+    def _inside(self, dtype: dtypes.DType) -> Iterator[None]:
+        """In the layer's scopes, once: `build` may be called by hand."""
+        if self._is_inside:
+            yield
+            return
+        self._is_inside = True
+        try:
+            with self._entered(dtype):
+                yield
+        finally:
+            self._is_inside = False
+
+    @contextmanager
+    def _entered(self, dtype: dtypes.DType) -> Iterator[None]:
+        """In the layer's scopes: opened at the first call, entered again later. dtype: of what has none."""
         if self._scope is None:
-            self._dtype = self._dtype or first.dtype.base_dtype
+            self._dtype = self._dtype or dtype
             entered = isinstance(self._wanted_scope, VariableScope)  # by the caller, as its name scope is
             opened = variable_scope(
                 self._wanted_scope, self._base_name, reuse=self._reuse, dtype=self._dtype,
@@ -136,16 +164,17 @@ class Layer(Tracked):
         trained = self.trainable and trainable is not False
         losses = get_default_graph().get_collection_ref(GraphKeys.REGULARIZATION_LOSSES)
         before = len(losses)
-        variable = get_variable(
-            name,
-            shape,
-            dtype or self._dtype,
-            initializer=init_named.get(initializer),
-            regularizer=regularizers.get(regularizer),
-            trainable=trained,
-            constraint=constraint,
-            **kwargs,
-        )
+        with self._inside(dtypes.float32):
+            variable = get_variable(
+                name,
+                shape,
+                dtype or self._dtype,
+                initializer=init_named.get(initializer),
+                regularizer=regularizers.get(regularizer),
+                trainable=trained,
+                constraint=constraint,
+                **kwargs,
+            )
         self._losses += losses[before:]
         (self._trainable_weights if trained else self._non_trainable_weights).append(variable)
         return variable

@@ -8,7 +8,7 @@ from typing import Any
 from sparkflow.framework import shapes
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.shapes import TensorShape
-from sparkflow.layers.base import Layer, channel_axis, named_activation, numbers
+from sparkflow.layers.base import Layer, channel_axis, in_own_scopes, named_activation, numbers
 from sparkflow.ops import array, init_ops, nn, nn_conv, nn_conv_depthwise
 from sparkflow.ops.nn_window import layout
 
@@ -71,6 +71,7 @@ class _Conv(Layer):
         }
         self.kernel = self.bias = None
 
+    @in_own_scopes
     def build(self, input_shape: TensorShape) -> None:
         self._make_kernels(self._channels(input_shape))
         if self.use_bias:

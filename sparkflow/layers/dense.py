@@ -8,7 +8,7 @@ from typing import Any
 from sparkflow.framework import shapes
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.shapes import TensorShape
-from sparkflow.layers.base import Layer, channel_axis, named_activation
+from sparkflow.layers.base import Layer, channel_axis, in_own_scopes, named_activation
 from sparkflow.ops import array, init_ops, math, nn
 from sparkflow.ops.control_flow_cond import smart_cond
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -51,6 +51,7 @@ class Dense(Layer):
         }
         self.kernel = self.bias = None
 
+    @in_own_scopes
     def build(self, input_shape: TensorShape) -> None:
         dims = input_shape.dims_
         if dims is None or len(dims) < 2 or dims[-1] is None:

@@ -10,7 +10,7 @@ from sparkflow.framework.apply import constant
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.shapes import TensorShape
 from sparkflow.layers import renorm as renorm_module
-from sparkflow.layers.base import Layer
+from sparkflow.layers.base import Layer, in_own_scopes
 from sparkflow.ops import (
     array,
     array_join,
@@ -104,6 +104,7 @@ class BatchNormalization(Layer):
         self._of_moving = [moving_mean_initializer or zeros, moving_variance_initializer or ones]
         self.gamma = self.beta = None
 
+    @in_own_scopes
     def build(self, input_shape: TensorShape) -> None:
         dims, axes = input_shape.dims_, self.axis
         if dims is None or any(not -len(dims) <= a < len(dims) or dims[a] is None for a in axes):

@@ -130,3 +130,19 @@ def test_a_scope_that_is_given_names_the_ops(graph: Graph) -> None:
         y = tf.layers.Dense(2, name="outer", _scope=scope)(tf.ones([1, 3]))
     assert y.name == "outer/BiasAdd:0"
     assert [v.op.name for v in tf.global_variables()] == ["outer/kernel", "outer/bias"]
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "names"),
+    [
+        (lambda: tf.layers.Dense(2), (None, 3), ["kernel", "bias"]),
+        (lambda: tf.layers.Conv2D(2, 3), [None, 5, 5, 3], ["kernel", "bias"]),
+        (lambda: tf.layers.BatchNormalization(), [None, 4], ["gamma", "beta", "moving_mean", "moving_variance"]),
+    ],
+)
+def test_a_layer_that_is_built_by_hand(graph: tf.Graph, make: Any, shape: Any, names: list[str]) -> None:
+    layer = make()
+    layer.build(shape)
+    layer(tf.placeholder(tf.float32, shape))
+    assert layer.built and [v.op.name for v in layer.variables] == [f"{layer.scope_name}/{n}" for n in names]
+    assert len(tf.global_variables()) == len(names)
