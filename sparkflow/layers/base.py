@@ -74,7 +74,8 @@ class Layer(Tracked):
     def compute_output_shape(self, input_shape: Any) -> TensorShape:
         """The shape of what inputs of that shape give; nothing is added to the graph, and no variable is made."""
         other = copy(self)
-        other.built, other._scope, other._wanted_scope, other._reuse = False, None, None, None
+        other.built, other._is_inside = False, False
+        other._scope, other._wanted_scope, other._reuse = None, None, None
         other._trainable_weights, other._non_trainable_weights, other._losses, other._updates = [], [], [], []
         with Graph().as_default():
             return other(array.placeholder(self._dtype or dtypes.float32, input_shape)).shape

@@ -18,7 +18,7 @@ from sparkflow_runtime.kernels.parallel import filling
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, bound
 from sparkflow_runtime.kernels.row_loops import unsigned
 from sparkflow_runtime.kernels.training import Locks, check_rows, scalars_of, update_tables
-from sparkflow_runtime.kernels.updates import Held, Updater
+from sparkflow_runtime.kernels.updates import Held, Updater, said
 from sparkflow_runtime.resources.variables import Variable
 
 Array = Any
@@ -36,7 +36,7 @@ def _apply_distinct(node: Node) -> Callable[..., Sequence[Variable]]:
     num_refs, rows = updater.update.num_refs, [shape.dims for shape in node.attrs["row_shapes"]]
     first, split, locks = members[0], SplitRows(node), Locks()
     mine = slice(first, first + n)
-    parts, widths = Parts(node, op, of, mine), unsigned(split.widths)
+    parts, widths = Parts(node, said(op), of, mine), unsigned(split.widths)
     side_by_side, awaited = members == [*range(first, first + n)], node.attr("awaited", False)
     seen: tuple[Held, Array] | None = None
 

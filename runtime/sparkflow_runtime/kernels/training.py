@@ -14,7 +14,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, bound
 from sparkflow_runtime.kernels.state import locked, show
-from sparkflow_runtime.kernels.updates import UPDATES, Updater, same
+from sparkflow_runtime.kernels.updates import UPDATES, Updater, said, same
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -96,7 +96,7 @@ def update_tables(
         tables = [[ref.read() for ref in mine] for mine in refs]
         for mine, held, grad, rows in zip(refs, tables, grads, indices):
             check_rows(op, mine, held, grad.shape, rows.shape)
-        names = [f"{op} of the rows of variable {mine[0].name!r}" for mine in refs]
+        names = [f"{said(op)} of the rows of variable {mine[0].name!r}" for mine in refs]
         try:
             updater.sparse(tables, grads, indices, scalars, how, names)
         except InvalidArgumentError as error:

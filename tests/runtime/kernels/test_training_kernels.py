@@ -238,6 +238,7 @@ def test_large_variables_are_changed_piece_by_piece(monkeypatch: pytest.MonkeyPa
         np.testing.assert_array_equal(a, b)
 
 
+NONE = np.empty(0, np.int64)
 DECAYED = ("_SparseApplyDecayedAdam", None, 2, [0.1, 0.9, 0.99, 1e-3, 0.1, 0.01], [], {})
 
 
@@ -275,7 +276,7 @@ def test_all_tables_at_once_in_groups_and_one_by_one_are_the_same(
 def test_rows_that_decay(how: str, dtype: Any) -> None:
     """Those that no index names too, in tables of different sizes, of one of which nothing is named."""
     rng, rate, beta1, beta2, epsilon = np.random.default_rng(5), 0.1, 0.9, 0.99, 1e-2
-    shapes, ids = [(7, 3), (70_000, 1), (4, 0), (5, 2)], [np.array([6, 0]), np.arange(0, 70_000, 7), ids0(), ids0()]
+    shapes, ids = [(7, 3), (70_000, 1), (4, 0), (5, 2)], [np.array([6, 0]), np.arange(0, 70_000, 7), NONE, NONE]
     grads = [rng.standard_normal((len(i), s[1])).astype(dtype) for i, s in zip(ids, shapes)]
     tables = [[rng.uniform(0.3, 0.5, s).astype(dtype) for _ in range(3)] for s in shapes]
     wanted = []
@@ -291,10 +292,6 @@ def test_rows_that_decay(how: str, dtype: Any) -> None:
     for got, want in zip(tables, wanted):
         for a, b in zip(got, want):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6 if dtype is np.float32 else 1e-3)
-
-
-def ids0() -> np.ndarray:
-    return np.empty(0, np.int64)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
