@@ -21,6 +21,7 @@ class SessionManager:
     """ready_op: a 1-D string tensor of what is missing, empty when the model is ready; a number or None means ready.
 
     ready_for_local_init_op: the same, for local_init_op to be run. local_init_op: run in every session, after that.
+    recovery_wait_secs: for how long the chief is waited for before the log says so, and what is missing.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class SessionManager:
             ready_for_local_init_op,
         )
         self._graph = graph or get_default_graph()
-        self._options, self._feed_dict = local_init_run_options, local_init_feed_dict
+        self._options, self._feed_dict, self._quiet_s = local_init_run_options, local_init_feed_dict, recovery_wait_secs
 
     # ------------------------------------------------------------------ opening
 
@@ -104,7 +105,7 @@ class SessionManager:
 
         Raises DeadlineExceededError after max_wait_secs, saying which variables are still missing.
         """
-        begun, wait_s = time.monotonic(), _FIRST_WAIT_S
+        begun, wait_s, quiet_s = time.monotonic(), _FIRST_WAIT_S, self._quiet_s
         sess = Session(master, graph=self._graph, config=config)
         while True:
             try:
@@ -115,12 +116,16 @@ class SessionManager:
                 sess = Session(master, graph=self._graph, config=config)
             if not missing:
                 return sess
-            if time.monotonic() - begun + wait_s > max_wait_secs:
+            waited_s = time.monotonic() - begun
+            if waited_s + wait_s > max_wait_secs:
                 sess.close()
                 raise DeadlineExceededError(
                     f"Session was not ready after waiting {max_wait_secs:g} secs. {missing}. "
                     "The chief initializes them: look for an earlier error in its log"
                 )
+            if waited_s >= quiet_s:
+                _log.warning("Waiting, for %.0f s now, for the model that the chief initializes: %s", waited_s, missing)
+                quiet_s = 2 * waited_s
             time.sleep(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import sparkflow as tf
 from sparkflow.train import readiness
 
@@ -41,3 +43,14 @@ def test_a_variable_made_later_is_asked_about(graph: Any) -> None:
     tf.Variable(1.0, name="w")
     with tf.Session() as session:
         assert session.run(readiness.global_variables_missing()).tolist() == [b"v", b"w"]
+
+
+def test_who_waits_for_the_chief_says_for_what(graph: Any, caplog: Any) -> None:
+    """A chief that never begins, or a ring whose workers are not all chiefs, would look like one that hangs."""
+    tf.Variable(1.0, name="v")
+    scaffold = tf.train.Scaffold().finalize()
+    manager = tf.train.SessionManager(ready_op=scaffold.ready_op, recovery_wait_secs=0.05)
+    with pytest.raises(tf.errors.DeadlineExceededError, match="not ready after waiting"):
+        manager.wait_for_session("", max_wait_secs=0.5)
+    said = [r.getMessage() for r in caplog.records if "that the chief initializes" in r.getMessage()]
+    assert 1 <= len(said) <= 4 and "Variables not initialized: v" in said[0]
