@@ -72,7 +72,8 @@ class DistributedOptimizer(Optimizer):
     with DeadlineExceededError naming the workers that did not come; 0 waits. group_key: for several groups at once.
     Small dense gradients of one dtype travel packed. A sparse gradient (IndexedSlices) becomes the rows of all workers,
     in the workers' order; sparse_as_dense adds the whole table instead, which pays for small ones.
-    The variables must begin alike on all workers: see `broadcast_global_variables`.
+    The variables must begin alike on all workers: see `broadcast_global_variables`. Nobody else initializes a worker's
+    variables, so a MonitoredTrainingSession is given is_chief=True on every worker, and a checkpoint_dir on one.
     """
 
     def __init__(
