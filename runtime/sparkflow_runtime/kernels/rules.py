@@ -63,7 +63,10 @@ def decayed(xp: Any, refs: Sequence[Array], rate: Array, beta1: Array, beta2: Ar
 
 
 def ftrl(xp: Any, attrs: Attrs, refs: list[Array], grad: Array, lr: Array, l1: Array, l2: Array, *rest: Array) -> None:
-    """rest: (lr_power), or (l2_shrinkage, lr_power) in the V2 ops."""
+    """rest: (lr_power), or (l2_shrinkage, lr_power) in the V2 ops.
+
+    dense: what is not over l1 becomes 0, even where the division gives nan: 0 / 0, of an accumulator that is still 0.
+    """
     var, accum, linear = refs
     lr_power, shrunk = rest[-1], grad + 2 * rest[0] * var if len(rest) > 1 else grad
     old_rate = _inverse_rate(xp, accum, lr_power)
@@ -75,7 +78,8 @@ def ftrl(xp: Any, attrs: Attrs, refs: list[Array], grad: Array, lr: Array, l1: A
     else:
         linear += shrunk - (rate - old_rate) / lr * var
         curvature = rate / lr + 2 * l2
-    var[...] = (xp.clip(linear, -l1, l1) - linear) / curvature
+    new = (xp.clip(linear, -l1, l1) - linear) / curvature
+    var[...] = xp.where(xp.abs(linear) > l1, new, 0) if attrs.get("dense") else new
 
 
 def _inverse_rate(xp: Any, accum: Array, lr_power: Array) -> Array:

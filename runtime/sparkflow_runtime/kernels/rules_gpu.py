@@ -85,6 +85,10 @@ class _Value:
     def __rmul__(self, other: Any) -> _Value:
         return self._made("{1} * {0}", self, other)
 
+    def __gt__(self, other: Any) -> _Value:
+        """1 or 0."""
+        return self._made("{0} > {1}", self, other)
+
     def __neg__(self) -> _Value:
         return self._made("-{0}", self)
 
@@ -133,6 +137,9 @@ class _Functions:
 
     def asarray(self, x: _Value) -> _Value:
         return x
+
+    def where(self, chosen: _Value, x: Any, y: Any) -> _Value:
+        return self._made("{0} != 0 ? {1} : {2}", chosen, x, y)
 
     def clip(self, x: _Value, low: Any, high: Any) -> _Value:
         return self.minimum(self.maximum(x, low), high)

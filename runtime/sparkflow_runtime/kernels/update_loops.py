@@ -175,10 +175,11 @@ def decayed_adam(memory: Array, refs: Array, batch: Array, rows: Array, factors:
                 memory[v + k] -= rate * first / (math.sqrt(second) + epsilon)
 
 
-@_loop()
+@_loop("dense")
 def ftrl(memory: Array, refs: Array, batch: Array, rows: Array, factors: Array) -> None:
     """Of the usual power -0.5, with multiply_linear_by_lr not set. The V2 op has l2_shrinkage before the power."""
-    two, shrunk = factors.dtype.type(2), factors.shape[0] == 5
+    zero, two = factors.dtype.type(0), factors.dtype.type(2)
+    shrunk, dense = factors.shape[0] == 6, factors[-1] != 0
     lr, l1, ridge, shrink = factors[0], factors[1], two * factors[2], two * factors[3]
     for t in range(batch.shape[0]):
         n, start, count, at, step = batch[t, 0], batch[t, 1], batch[t, 2], batch[t, 3], batch[t, 4]
@@ -194,7 +195,8 @@ def ftrl(memory: Array, refs: Array, batch: Array, rows: Array, factors: Array) 
                 line = memory[z + k] + ((x + shrink * w if shrunk else x) - shift)
                 memory[a + k], memory[z + k] = total, line
                 clipped = l1 if line > l1 else -l1 if line < -l1 else line
-                memory[v + k] = (clipped - line) / (rate / lr + ridge)
+                stays = dense and not abs(line) > l1
+                memory[v + k] = zero if stays else (clipped - line) / (rate / lr + ridge)
 
 
 @_loop()

@@ -47,13 +47,14 @@ class Update(NamedTuple):
 
 
 _NESTEROV, _SLOTS = ("use_nesterov",), ("update_slots", True)
+_DENSE, _ROWS = ("dense", True), ("dense", False)  # no attribute of an op: the dense ops and those of rows differ
 UPDATES = {
     "ApplyGradientDescent": Update("gradient_descent", 1, 2),
     "ApplyMomentum": Update("momentum", 2, 3, -1, *_NESTEROV),
     "ApplyAdagrad": Update("adagrad", 2, 3, -1, *_SLOTS),
     "ApplyAdam": Update("adam", 3, 9, -1, *_NESTEROV),
-    "ApplyFtrl": Update("ftrl", 3, 3),
-    "ApplyFtrlV2": Update("ftrl", 3, 3),
+    "ApplyFtrl": Update("ftrl", 3, 3, -1, *_DENSE),
+    "ApplyFtrlV2": Update("ftrl", 3, 3, -1, *_DENSE),
     "ApplyRMSProp": Update("rms_prop", 3, 7),
     "ApplyCenteredRMSProp": Update("centered_rms_prop", 4, 8),
     "ApplyAdadelta": Update("adadelta", 3, 6),
@@ -62,8 +63,8 @@ UPDATES = {
     "ApplyAdagradDA": Update("adagrad_da", 3, 3),
     "SparseApplyMomentum": Update("momentum", 2, 3, 4, *_NESTEROV),
     "SparseApplyAdagrad": Update("adagrad", 2, 3, 4, *_SLOTS),
-    "SparseApplyFtrl": Update("ftrl", 3, 3, 4),
-    "SparseApplyFtrlV2": Update("ftrl", 3, 3, 4),
+    "SparseApplyFtrl": Update("ftrl", 3, 3, 4, *_ROWS),
+    "SparseApplyFtrlV2": Update("ftrl", 3, 3, 4, *_ROWS),
     "SparseApplyRMSProp": Update("rms_prop", 3, 7, 8),
     "SparseApplyCenteredRMSProp": Update("centered_rms_prop", 4, 8, 9),
     "SparseApplyAdadelta": Update("adadelta", 3, 6, 7),
@@ -134,7 +135,8 @@ class Updater:
     """The rule of one op with its attributes, for any number of variables at once."""
 
     def __init__(self, xp: Any, op: str, attrs: dict[str, Any]):
-        self.update, self._xp, self._attrs = UPDATES[op], xp, attrs
+        self.update, self._xp = UPDATES[op], xp
+        self._attrs = {self.update.flag: self.update.flag_default, **attrs}
         self._rule: rules.Rule = getattr(rules, self.update.rule)
         self._loop: Compiled = getattr(update_loops, self.update.rule)
         self._flag = [float(attrs.get(self.update.flag, self.update.flag_default))] if self.update.flag else []

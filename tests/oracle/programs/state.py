@@ -195,6 +195,7 @@ _OPTIMIZERS = {
         "ApplyProximalAdagrad SparseApplyProximalAdagrad",
     ),
     "ftrl": (lambda tf: tf.train.FtrlOptimizer(0.3), "ApplyFtrl SparseApplyFtrl"),
+    "ftrl_from_zero": (lambda tf: tf.train.FtrlOptimizer(0.3, initial_accumulator_value=0.0), "ApplyFtrl"),
     "ftrl_l1_l2": (
         lambda tf: tf.train.FtrlOptimizer(0.3, -0.6, 0.2, 0.05, 0.02),
         "ApplyFtrl SparseApplyFtrl",

@@ -34,7 +34,7 @@ def test_each_rule(cupy: Any, rule: str, factors: list[float], dtype: str, flag:
     rng, refs = np.random.default_rng(0), next(u.num_refs for u in UPDATES.values() if u.rule == rule)
     held = [(rng.uniform(0.5, 0.9, (7, 3)) + 4 * (i == 2)).astype(dtype) for i in range(refs)]
     grad, scalars = rng.standard_normal((7, 3)).astype(dtype), [np.array(f, dtype) for f in factors]
-    attrs = {name: flag for name in ("use_nesterov", "update_slots", "multiply_linear_by_lr")}
+    attrs = {name: flag for name in ("use_nesterov", "update_slots", "multiply_linear_by_lr", "dense")}
     there = [cupy.asarray(h.copy()) for h in held]
     assert apply_rule(cupy, rule, attrs, there, cupy.asarray(grad), [cupy.asarray(s) for s in scalars])
     for step in range(2):

@@ -197,6 +197,20 @@ def test_sparse_out_of_range(op: str, formula: Any, slots: int, before: Any, aft
         np.testing.assert_array_equal(ref.value, old)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("power", [-0.5, -0.7])
+@pytest.mark.parametrize(("op", "wanted"), [("ApplyFtrl", [0, 0]), ("SparseApplyFtrl", [np.nan, np.nan])])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_ftrl_of_nothing_yet(op: str, wanted: list[float], power: float, dtype: Any) -> None:
+    """A gradient of 0 on an accumulator of 0, and one that is nan: only the dense op makes 0 of what is not over l1."""
+    held = refs(2, dtype, (1, 2))
+    held[1].value, held[2].value = np.zeros((1, 2), dtype), np.zeros((1, 2), dtype)
+    at = [np.zeros(1, np.int32)] if op.startswith("Sparse") else []
+    grad = np.array([[0, np.nan]], dtype)
+    bind(op)(*held, *_around(op, [], [0.1, 0.0, 0.0, power], dtype, grad, *at))
+    np.testing.assert_array_equal(held[0].value, [wanted])
+
+
 def test_refusals() -> None:
     var, accum = refs(1, np.float32)
     lr, g = np.float32(0.1), np.ones((5, 2), np.float32)
