@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     ShapeRule = Callable[[Operation], list[Dims]]
 
+_MOST_OUTPUTS = 1 << 22  # each is an object of Python's: what is beyond is a mistake that would fill the memory
 _ARG = re.compile(r"(\w+): (&?)(?:(\w+) \* )?(\[?)(\w+)\]?$")
 
 
@@ -89,9 +90,17 @@ class OpSpec:
                 out.append(attrs[arg.type_attr] if arg.type_attr else arg.dtype)  # type: ignore[arg-type]
                 continue
             types: Any = attrs[arg.type_attr] if arg.type_attr else arg.dtype
-            found = list(types) if arg.is_type_list else [types] * (attrs[arg.number_attr] if arg.number_attr else 1)
+            found = list(types) if arg.is_type_list else [types] * self._number(arg.number_attr, attrs)
             out += [dtypes.ref_of(t) for t in found] if arg.is_ref else found
         return out
+
+    def _number(self, attr: str | None, attrs: Mapping[str, Any]) -> int:
+        number: int = attrs[attr] if attr else 1
+        if number > _MOST_OUTPUTS:
+            raise InvalidArgumentError(
+                f"{self.name}: Number of outputs is too big: {attr} is {number}, at most {_MOST_OUTPUTS} can be made"
+            )
+        return number
 
     def ref_inputs(self) -> set[str]:
         return {arg.name for arg in self.inputs if arg.is_ref}

@@ -114,6 +114,8 @@ def test_placeholders(graph: Graph) -> None:
         (lambda x: array_join.stack([x, array.zeros([2])]), r"\(2, 3, 4\).*\(2,\)"),
         (lambda x: array_join.split(x, 2, axis=1), "size 3, no multiple of 2"),
         (lambda x: array_join.split(x, [1, 1], axis=1), r"\[1, 1\].*3"),
+        (lambda x: array_join.split(x, 2**40, axis=1), f"Number of outputs is too big: num_split is {2**40}"),
+        (lambda x: array_join.unstack(x, 2**40), f"Number of outputs is too big: num is {2**40}"),
         (lambda x: array_join.unstack(x, 5), "size 2, not 5"),
     ],
 )
