@@ -1,6 +1,6 @@
 """TFRecord files as a Spark data source, without a jar.
 
-    spark.read.format("tfrecord").load("folder")  # or several: load(["one", "other"])
+    spark.read.format("tfrecord").load("folder")  # or several: load(["one", "other"]), or a pattern: load("day={1,2}*")
     df.write.format("tfrecord").mode("overwrite").option("codec", "gzip").option("partitionBy", "day").save("folder")
 
 Options of reading: recordType, codec, onError (raise, skip), sampleSize; of writing: recordType, codec, partitionBy

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import glob
 import logging
 import os
 import re
@@ -15,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -35,14 +33,13 @@ from sparkflow_connectors.record_types import (
 )
 from sparkflow_connectors.tfrecord_commit import held, settled
 from sparkflow_connectors.tfrecord_infer import Inference
+from sparkflow_connectors.tfrecord_paths import files_of, local_path, partition_value, roots_of
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.files import Block, RecordFile
 from sparkflow_runtime.wire.errors import (
     DataLossError,
-    FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
-    PermissionDeniedError,
 )
 
 CODECS = {"": "", "none": "", "gzip": "GZIP", "zlib": "ZLIB", "deflate": "ZLIB"}
@@ -50,11 +47,9 @@ _HADOOP = "org.apache.hadoop.io.compress."  # spark-tfrecord takes the names of 
 _HADOOP_CODECS = {"gzipcodec": "gzip", "defaultcodec": "deflate", "deflatecodec": "deflate"}
 SUFFIXES = {"": "", "GZIP": ".gz", "ZLIB": ".zlib"}
 _READ_SUFFIXES = {".gz": "GZIP", ".zlib": "ZLIB", ".deflate": "ZLIB"}  # Hadoop calls the second the third
-NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 BATCH_ROWS = 10_000  # about; half as many again at the most
 _SAMPLE_FILES = 64
 log = logging.getLogger("sparkflow")
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -113,7 +108,7 @@ class Dataset:
         inside = Decoder(self._inside(wanted, own), self.record_type)
         for path in self.files if files is None else files:
             compression = compression_of(path, self.options.codec)
-            with RecordFile(path, compression, self.options.on_error == "skip", reuse=True) as file:
+            with self._opened(path, compression) as file:
                 before = counts.records
                 for block in file.blocks():
                     yield from self._of_block(block, path, inside, wanted, counts)
@@ -122,6 +117,15 @@ class Dataset:
                     log.warning("%s: %d damaged places were left out (on_error='skip')", path, file.skipped)
                 else:
                     self._check_count(path, counts.records - before, counts)
+
+    def _opened(self, path: str, compression: str) -> RecordFile:
+        try:
+            return RecordFile(path, compression, self.options.on_error == "skip", reuse=True)
+        except NotFoundError:
+            raise NotFoundError(
+                f"{path} is gone since its folder was listed, as by a writing that replaced it. Read the folder anew: "
+                "a table that is not computed yet, such as a DataFrame, keeps to the files that were there"
+            ) from None
 
     def _check_count(self, path: str, found: int, counts: Counts) -> None:
         """A file that ends between two records shows no damage: only who wrote it knows that there were more."""
@@ -197,26 +201,6 @@ def compression_of(path: str, codec: str = "") -> str:
 # ---------------------------------------------------------------------- reading
 
 
-def local_path(path: str | os.PathLike[str]) -> str:
-    """A path of a mounted file system, which may be written as file:///...
-
-    Raises InvalidArgumentError on none, and on one of another store, which would be a folder of that name here.
-    """
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidArgumentError(f"path: expected the name of a folder or file, got {type(path).__name__}")
-    text = os.fspath(path)
-    if text.startswith("file:"):
-        text = text.removeprefix("file://") if text.startswith("file:///") else text.removeprefix("file:")
-    if not text:
-        raise InvalidArgumentError("path is empty: name a folder")
-    if (found := _SCHEME.match(text)) is not None:
-        raise InvalidArgumentError(
-            f"{text}: record files are read and written through mounted file systems, and {found[1]}:// is none. Mount "
-            "that store on every machine and give the path there, or copy the files"
-        )
-    return text
-
-
 def options_of(given: Mapping[str, Any]) -> Options:
     """Raises InvalidArgumentError on an option there is not."""
     known = [f.name for f in fields(Options)]
@@ -237,7 +221,7 @@ def open_tfrecord(
     sidecars: dict[str, Sidecar] = {}
     full, records = list[frozenset[str]](), dict[str, int]()
     for path in map(local_path, [paths] if isinstance(paths, str | os.PathLike) else paths):
-        for root in [path] if os.path.exists(path) or not glob.has_magic(path) else sorted(glob.glob(path)):
+        for root in roots_of(path):
             settled(root)
             with held(root, shared=True):  # no writer shows files meanwhile
                 files, (folder, side) = list(files_of(root)), sidecar_above(root)
@@ -280,47 +264,6 @@ def read_tfrecord(
     return open_tfrecord(paths, options_of(options)).table(columns=columns, counts=counts)
 
 
-def files_of(root: str) -> Iterator[tuple[str, dict[str, str | None]]]:
-    """(file, values of the partition folders it is in), sorted; hidden names are left out."""
-    if not os.path.exists(root):
-        raise NotFoundError(f"{root}: no such file or directory")
-    if os.path.isfile(root):
-        yield root, {}
-        return
-    for folder, inner, names in os.walk(root, onerror=_not_listed, followlinks=True):
-        _check_links(root, folder, inner)
-        inner[:] = sorted(n for n in inner if not n.startswith(("_", ".")) or (n[0] == "_" and "=" in n))
-        parts = Path(folder).relative_to(root).parts
-        values = dict(_partition_value(p) for p in parts if "=" in p)
-        for name in sorted(names):
-            if not name.startswith(("_", ".")):
-                yield os.path.join(folder, name), values
-
-
-def _check_links(root: str, folder: str, inner: Sequence[str]) -> None:
-    """Raises FailedPreconditionError on a link to a folder that it is in."""
-    for path in (os.path.join(folder, name) for name in inner):
-        if not os.path.islink(path):
-            continue
-        parts = Path(folder).relative_to(root).parts
-        above = {os.path.realpath(os.path.join(root, *parts[:depth])) for depth in range(len(parts) + 1)}
-        if os.path.realpath(path) in above:
-            raise FailedPreconditionError(f"{path} is a link to a folder that it is in: its files have no end")
-
-
-def _not_listed(error: OSError) -> None:
-    """Whose files would be missing without a word."""
-    if isinstance(error, PermissionError):
-        raise PermissionDeniedError(f"{error.filename}: this process may not list the files of that folder") from None
-    if not isinstance(error, FileNotFoundError):  # an empty one that a writer took away meanwhile
-        raise FailedPreconditionError(f"{error.filename}: the folder cannot be read: {error.strerror}") from None
-
-
-def _partition_value(part: str) -> tuple[str, str | None]:
-    name, _, value = part.partition("=")
-    return unquote(name), None if value == NULL_PARTITION else unquote(value, errors="surrogateescape")
-
-
 def sidecar_of(folder: str) -> Sidecar | None:
     """The one in that folder; what it says of files is by their paths there."""
     path = Path(folder, SIDECAR)
@@ -337,7 +280,7 @@ def sidecar_above(root: str) -> tuple[str, Sidecar | None]:
     while (side := sidecar_of(str(folder))) is None:
         if "=" not in folder.name:
             return root, None
-        columns.add(_partition_value(folder.name)[0])
+        columns.add(partition_value(folder.name)[0])
         folder = folder.parent
     return str(folder), side._replace(schema=pa.schema([f for f in side.schema if f.name not in columns]))
 

@@ -38,16 +38,14 @@ from sparkflow_connectors.record_values import null_where_none_may_be
 from sparkflow_connectors.record_vectors import listed_batch, listed_schema
 from sparkflow_connectors.tfrecord import (
     BATCH_ROWS,
-    NULL_PARTITION,
     SUFFIXES,
     Options,
     compression_of,
-    files_of,
     inferred,
-    local_path,
     sidecar_of,
 )
 from sparkflow_connectors.tfrecord_commit import TEMPORARY, held, is_showing, settle, settled, show
+from sparkflow_connectors.tfrecord_paths import NULL_PARTITION, files_of, local_path
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.example import Room
 from sparkflow_runtime.records.files import RecordWriter
