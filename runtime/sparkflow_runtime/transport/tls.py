@@ -37,9 +37,21 @@ class Tls:
 
     @classmethod
     def from_environment(cls) -> Tls | None:
-        """SPARKFLOW_TLS_CERTIFICATE and _KEY turn TLS on; _CA and _MUTUAL=1 as above. None where the first is unset."""
-        certificate = os.environ.get(VARIABLE + "CERTIFICATE", "")
-        if not certificate:
-            return None
-        key, ca = os.environ.get(VARIABLE + "KEY", ""), os.environ.get(VARIABLE + "CA", "")
-        return cls(certificate, key or certificate, ca, os.environ.get(VARIABLE + "MUTUAL", "") == "1")
+        """SPARKFLOW_TLS_CERTIFICATE and _KEY turn TLS on; _CA and _MUTUAL=1 as above. None where none of them is set.
+
+        Raises InvalidArgumentError where the others are set alone: whoever set them takes what travels for encrypted.
+        """
+        certificate, key, ca, mutual = (
+            os.environ.get(VARIABLE + name, "") for name in ("CERTIFICATE", "KEY", "CA", "MUTUAL")
+        )
+        if mutual not in ("", "0", "1"):
+            raise InvalidArgumentError(f"{VARIABLE}MUTUAL is {mutual!r}: it can be 1 or 0")
+        if certificate:
+            return cls(certificate, key or certificate, ca, mutual == "1")
+        alone = [VARIABLE + name for name, is_set in (("KEY", key), ("CA", ca), ("MUTUAL", mutual == "1")) if is_set]
+        if alone:
+            raise InvalidArgumentError(
+                f"TLS: {' and '.join(alone)} set without {VARIABLE}CERTIFICATE, so nothing would be encrypted. Give "
+                "this process's certificate too, or unset what is set"
+            )
+        return None

@@ -215,6 +215,16 @@ def test_the_environment(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARKFLOW_TLS_MUTUAL", "1")
     found = Options().tls
     assert found is not None and found.mutual and found.ca.endswith("ca-a.pem")
+    monkeypatch.setenv("SPARKFLOW_TLS_MUTUAL", "yes")
+    with pytest.raises(InvalidArgumentError, match="MUTUAL is 'yes': it can be 1 or 0"):
+        Options()
+
+
+def test_an_environment_without_the_certificate_is_not_one_without_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKFLOW_TLS_CA", "ca.pem")
+    monkeypatch.setenv("SPARKFLOW_TLS_MUTUAL", "1")
+    with pytest.raises(InvalidArgumentError, match="TLS_CA and SPARKFLOW_TLS_MUTUAL set without SPARKFLOW_TLS_CERT"):
+        Options()
 
 
 def test_the_proofs_cover_the_binding() -> None:
