@@ -28,3 +28,8 @@ from sparkflow.contrib.seq2seq.helpers import (
     TrainingHelper,
 )
 from sparkflow.contrib.seq2seq.loss import sequence_loss
+from sparkflow.contrib.seq2seq.monotonic import (
+    BahdanauMonotonicAttention,
+    LuongMonotonicAttention,
+    monotonic_attention,
+)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
+
 from sparkflow.framework import nest
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor
@@ -30,6 +32,7 @@ class _Scored(AttentionMechanism):
     def __init__(
         self, memory: Any, memory_sequence_length: Any, memory_layer: Any, query_layer: Any,
         probability_fn: Callable[[Any], Any] | None, score_mask_value: float | None, scope: str,
+        custom_key_value_fn: Callable[[Any, Any], Any] | None,
     ):  # fmt: skip
         self._scope, self._probabilities = scope, probability_fn or nn.softmax
         self._mask_value = float("-inf") if score_mask_value is None else score_mask_value
@@ -37,6 +40,8 @@ class _Scored(AttentionMechanism):
         self.query_layer, self.memory_layer = query_layer, memory_layer
         self.values = _masked(nest.map_structure(convert_to_tensor, memory), self._lengths)
         self.keys = self.values if memory_layer is None else memory_layer(self.values)
+        if custom_key_value_fn is not None:
+            self.keys, self.values = custom_key_value_fn(self.keys, self.values)
         dims = self.keys._shape
         sizes = array.shape(self.keys)
         self.batch_size = sizes[0] if dims is None or dims[0] is None else dims[0]
@@ -55,8 +60,13 @@ class _Scored(AttentionMechanism):
             if self._lengths is not None:
                 inside = array_made.sequence_mask(self._lengths, maxlen=array.shape(score)[1])
                 score = where(inside, score, array.fill(array.shape(score), self._mask_value))
-            alignments = self._probabilities(score)
+            alignments = self._aligned(score, previous_alignments if state is None else state)
             return alignments, alignments
+
+    def _aligned(self, score: Tensor, previous: Any) -> Tensor:
+        """previous: the last step's alignments, which only some kinds of attention ask for."""
+        aligned: Tensor = self._probabilities(score)
+        return aligned
 
     def _score(self, query: Any) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} does not say how it scores a memory for a query")
@@ -73,19 +83,21 @@ def _masked(memory: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 class LuongAttention(_Scored):
-    """score = keys . query, times a trained number if scale. num_units must be the query's size."""
+    """score = keys . query, times a trained number if scale. num_units must be the query's size.
+
+    custom_key_value_fn(keys, values) gives the keys and values to use in their place.
+    """
 
     def __init__(
         self, num_units: int, memory: Any, memory_sequence_length: Any = None, scale: bool = False,
         probability_fn: Callable[[Any], Any] | None = None, score_mask_value: float | None = None, dtype: Any = None,
         custom_key_value_fn: Any = None, name: str = "LuongAttention",
     ):  # fmt: skip
-        if custom_key_value_fn is not None:
-            raise ValueError("LuongAttention: custom_key_value_fn is not supported; leave it out")
         layer = Dense(num_units, name="memory_layer", use_bias=False, dtype=dtype)
         super().__init__(
-            memory, memory_sequence_length, layer, None, probability_fn, score_mask_value, "luong_attention"
-        )
+            memory, memory_sequence_length, layer, None, probability_fn, score_mask_value, "luong_attention",
+            custom_key_value_fn,
+        )  # fmt: skip
         self._units, self._scale = num_units, scale
 
     def _score(self, query: Any) -> Tensor:
@@ -104,19 +116,20 @@ class LuongAttention(_Scored):
 
 
 class BahdanauAttention(_Scored):
-    """score = v . tanh(keys + query), v over its norm and with a bias if normalize (Salimans and Kingma 2016)."""
+    """score = v . tanh(keys + query), v over its norm and with a bias if normalize (Salimans and Kingma 2016).
+
+    custom_key_value_fn(keys, values) gives the keys and values to use in their place.
+    """
 
     def __init__(
         self, num_units: int, memory: Any, memory_sequence_length: Any = None, normalize: bool = False,
         probability_fn: Callable[[Any], Any] | None = None, score_mask_value: float | None = None, dtype: Any = None,
         custom_key_value_fn: Any = None, name: str = "BahdanauAttention",
     ):  # fmt: skip
-        if custom_key_value_fn is not None:
-            raise ValueError("BahdanauAttention: custom_key_value_fn is not supported; leave it out")
         super().__init__(
             memory, memory_sequence_length, Dense(num_units, name="memory_layer", use_bias=False, dtype=dtype),
             Dense(num_units, name="query_layer", use_bias=False, dtype=dtype), probability_fn, score_mask_value,
-            "bahdanau_attention",
+            "bahdanau_attention", custom_key_value_fn,
         )  # fmt: skip
         self._units, self._normalize = num_units, normalize
 
@@ -144,5 +157,6 @@ def hardmax(logits: Any, name: str | None = None) -> Tensor:
 def safe_cumprod(x: Any, *args: Any, **kwargs: Any) -> Tensor:
     """cumprod by logarithms, whose gradient is finite where x is 0."""
     x = convert_to_tensor(x)
-    small = math.maximum(math.minimum(x, 1.0), x.dtype.np.type(1.1754944e-38))
+    tiny = ml_dtypes.finfo(x.dtype.np).tiny
+    small = math.maximum(math.minimum(x, 1.0), tiny)
     return math.exp(math_reduce.cumsum(math.log(small), *args, **kwargs))
