@@ -166,6 +166,7 @@ from sparkflow.ops.math import (
     sigmoid,
     sign,
     sin,
+    sparse_matmul,
     sqrt,
     square,
     squared_difference,

@@ -21,7 +21,7 @@ from sparkflow.framework.conversions import (
 )
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.framework.tensor_spec import SparseTensorSpec, TensorSpec, TypeSpec
-from sparkflow.grads.custom import custom_gradient, hessians, recompute_grad
+from sparkflow.grads.custom import custom_gradient, grad_pass_through, hessians, recompute_grad
 from sparkflow.grads.gradients import UnconnectedGradients
 from sparkflow.grads.registry import gradient as RegisterGradient
 from sparkflow.grads.registry import not_differentiable as NotDifferentiable
@@ -49,6 +49,7 @@ from sparkflow.ops.array_made import (
 from sparkflow.ops.array_odds import (
     batch_gather,
     decode_compressed,
+    fingerprint,
     guarantee_const,
     parallel_stack,
     parse_tensor,

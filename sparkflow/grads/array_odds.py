@@ -44,5 +44,5 @@ def _next(op: Operation, dy: Tensor) -> Any:
 not_differentiable("Timestamp", "SerializeTensor", "ParseTensor", "DecodeCompressed", "UnsortedSegmentJoin")
 not_differentiable("UnicodeDecode", "UnicodeDecodeWithOffsets", "UnicodeEncode", "DecodeJSONExample")
 not_differentiable("SerializeSparse", "SerializeManySparse", "DeserializeManySparse")
-not_differentiable("UnicodeTranscode")
+not_differentiable("UnicodeTranscode", "Fingerprint")
 not_differentiable("GetSessionHandle", "GetSessionTensor", "DeleteSessionTensor")

@@ -50,6 +50,23 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
+def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
+    """f as a function whose gradient is that of the identity: its arguments get what its results do.
+
+    The variables that f reads get none. Raises ValueError where f has another number of results than of arguments.
+    """
+
+    @wraps(f)
+    @custom_gradient
+    def passed(*args: Any, **kwargs: Any) -> tuple[Any, Callable[..., Any]]:
+        def grad(*dys: Any, variables: Any = ()) -> Any:
+            return (dys, [None] * len(variables)) if variables else dys
+
+        return f(*args, **kwargs), grad
+
+    return passed
+
+
 def _variables_of(made: list[Operation], grad_fn: Callable[..., Any]) -> list[Any]:
     """The trainable variables that these ops read, where grad_fn wants to know them."""
     if "variables" not in inspect.signature(grad_fn).parameters:

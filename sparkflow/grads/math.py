@@ -37,6 +37,7 @@ from sparkflow.ops.math import (
     reciprocal,
     sign,
     sin,
+    sparse_matmul,
     square,
 )
 from sparkflow.ops.math import range as range_
@@ -220,6 +221,16 @@ def _matmul(op: Operation, dc: Tensor) -> Pair:
         case True, False:
             return lambda: matmul(b, dc, False, True), lambda: matmul(a, dc)
     return lambda: matmul(b, dc, True, True), lambda: matmul(dc, a, True, True)
+
+
+@gradient("SparseMatMul")
+def _sparse_matmul(op: Operation, dc: Tensor) -> Pair:
+    """As MatMul; each gradient in the type of its input."""
+    a, b = op.inputs
+    turn_a, turn_b = op.attr("transpose_a"), op.attr("transpose_b")
+    of_a = [(dc, b, False, not turn_b), (b, dc, turn_b, True)][turn_a]
+    of_b = [(a, dc, not turn_a, False), (dc, a, True, turn_a)][turn_b]
+    return lambda: cast(sparse_matmul(*of_a), a.dtype), lambda: cast(sparse_matmul(*of_b), b.dtype)
 
 
 @gradient("BatchMatMulV2")

@@ -33,6 +33,7 @@ op("GuaranteeConst", "input: T -> output: T", rules.same, stateful=True)
 op("Timestamp", "-> ts: float64", lambda op: [()], stateful=True)
 op("SerializeTensor", "tensor: T -> serialized: string", lambda op: [()])
 op("ParseTensor", "serialized: string -> output: out_type", lambda op: [None])
+op("Fingerprint", "data: T, method: string -> fingerprint: uint8", lambda op: _fingerprint_rule(op))
 op("DecodeCompressed", "bytes: string -> output: string", rules.same, compression_type="")
 
 
@@ -70,6 +71,25 @@ def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Ten
 def decode_compressed(bytes: Any, compression_type: str = "", name: str | None = None) -> Tensor:
     """The strings uncompressed: "ZLIB", "GZIP" or "" (as they are)."""
     return apply_op("DecodeCompressed", [bytes], {"compression_type": compression_type}, name)
+
+
+def _fingerprint_rule(op: Operation) -> list[Dims]:
+    rules.require_rank(op, "method", op.inputs[1], 0)
+    dims, method = op.inputs[0]._shape, constant_value(op.inputs[1])
+    if dims == ():
+        raise InvalidArgumentError("Fingerprint: data must have rank 1 or higher, of which the first axis are rows")
+    if method is not None and method.item() not in (b"farmhash64", "farmhash64"):
+        raise InvalidArgumentError(f"Fingerprint: Unsupported method: {method.item()!r}; there is 'farmhash64'")
+    return [(dims[0] if dims else None, 8)]
+
+
+def fingerprint(data: Any, method: str = "farmhash64", name: str | None = None) -> Tensor:
+    """uint8 [rows, 8]: FarmHash's Fingerprint64 of the bytes of each row, which stays the same on every machine.
+
+    data: [rows, ...]. Of one string in each row it is the string's, of several that of the strings' fingerprints.
+    Raises InvalidArgumentError on a scalar, and on another method than "farmhash64".
+    """
+    return apply_op("Fingerprint", [data, method], name=name)
 
 
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:

@@ -273,6 +273,17 @@ def _batch_matmul_rule(op: Operation) -> list[Dims]:
 
 
 op("MatMul", "a: T, b: T -> product: T", _matmul_rule, transpose_a=False, transpose_b=False, grad_a=False, grad_b=False)
+op(
+    "SparseMatMul",
+    "a: Ta, b: Tb -> product: float32",
+    _matmul_rule,
+    transpose_a=False,
+    transpose_b=False,
+    a_is_sparse=False,
+    b_is_sparse=False,
+    Ta=dtypes.float32,
+    Tb=dtypes.float32,
+)
 op("BatchMatMulV2", "x: T, y: T -> output: T", _batch_matmul_rule, adj_x=False, adj_y=False, grad_x=False, grad_y=False)
 
 
@@ -289,8 +300,8 @@ def matmul(
 ) -> Tensor:
     """The product of matrices [m, k] and [k, n], or of batches of them (leading axes broadcast).
 
-    transpose swaps the last two axes first, adjoint also conjugates. The sparse hints change nothing.
-    Raises InvalidArgumentError where the inner sizes differ.
+    transpose swaps the last two axes first, adjoint also conjugates. The sparse hints change nothing. Of a bfloat16 and
+    a float32 matrix the product is float32. Raises InvalidArgumentError where the inner sizes differ.
     """
     if (transpose_a and adjoint_a) or (transpose_b and adjoint_b):
         raise ValueError("matmul: give one of transpose and adjoint for an argument, not both")
@@ -302,9 +313,31 @@ def matmul(
         a, b = (conj(a) if transpose_a else a), (conj(b) if transpose_b else b)
         attrs = {"adj_x": transpose_a or adjoint_a, "adj_y": transpose_b or adjoint_b}
         return apply_op("BatchMatMulV2", [a, b], attrs, name or "MatMul")
+    if {a.dtype.base_dtype, b.dtype.base_dtype} == {dtypes.bfloat16, dtypes.float32}:
+        turns = transpose_a or adjoint_a, transpose_b or adjoint_b
+        return sparse_matmul(a, b, *turns, a_is_sparse, b_is_sparse, name or "MatMul")
     a, b = (conj(a) if adjoint_a else a), (conj(b) if adjoint_b else b)
     attrs = {"transpose_a": transpose_a or adjoint_a, "transpose_b": transpose_b or adjoint_b}
     return apply_op("MatMul", [a, b], attrs, name)
+
+
+def sparse_matmul(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The product of matrices [m, k] and [k, n] of float32 or bfloat16, each of its own type, as float32.
+
+    a_is_sparse, b_is_sparse: hints that many values are 0; they change nothing. Raises InvalidArgumentError where the
+    inner sizes differ, TypeError on another type.
+    """
+    attrs = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+    attrs |= {"a_is_sparse": a_is_sparse, "b_is_sparse": b_is_sparse}
+    return apply_op("SparseMatMul", [a, b], attrs, name)
 
 
 # ---------------------------------------------------------------------- sequences

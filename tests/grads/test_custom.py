@@ -98,3 +98,21 @@ def test_a_loops_gradient_is_not_taken_inside_another_loop(graph: Any) -> None:
     _, y = tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, y * x), [0, x])
     with pytest.raises(tf.errors.InvalidArgumentError, match="inside 'map/while"):
         tf.map_fn(lambda i: tf.gradients(y[i], x)[0], tf.range(2), dtype=tf.float32)
+
+
+def test_grad_pass_through(graph: Any) -> None:
+    """The slope of the identity, variables left out; f's name and keywords stay."""
+    x, v = tf.constant([0.4, 1.6]), tf.get_variable("v", [], initializer=tf.ones_initializer())
+
+    @tf.grad_pass_through
+    def rounded(x: Any, *, by: float) -> Any:
+        return tf.round(x * v * by)
+
+    y = rounded(x, by=1.0) * 3.0
+    slopes = tf.gradients(y, [x, v])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(y).tolist() == [0, 6] and session.run(slopes[0]).tolist() == [3, 3]
+    assert slopes[1] is None and rounded.__name__ == "rounded"
+    with pytest.raises(ValueError, match=r"2 arguments .* with 1"):
+        tf.gradients(tf.grad_pass_through(lambda a, b: a + b)(x, x), x)

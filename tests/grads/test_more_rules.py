@@ -64,3 +64,20 @@ def test_no_second_derivative_of_ctc(graph: Any) -> None:
     (first,) = tf.gradients(_ctc(x), x)
     with pytest.raises(LookupError, match="second derivative"):
         tf.gradients(first, x)
+
+
+@pytest.mark.parametrize("flips", [(False, False), (False, True), (True, False), (True, True)])
+def test_product_of_two_types(graph: Any, flips: tuple[bool, bool]) -> None:
+    """bfloat16 by float32 is float32, also by matmul; each gradient has its input's type."""
+    a = tf.constant(np.ones((3, 2) if flips[0] else (2, 3)), tf.bfloat16)
+    b = tf.constant(np.arange(12.0).reshape((4, 3) if flips[1] else (3, 4)), tf.float32)
+    made = [f(a, b, *flips) for f in (tf.sparse_matmul, tf.matmul)]
+    slopes = tf.gradients(made, [a, b])
+    assert [t.dtype for t in (*made, *slopes)] == [tf.float32, tf.float32, tf.bfloat16, tf.float32]
+    with tf.Session() as session:
+        one, other, da, db = session.run([*made, *slopes])
+    right = np.arange(12.0).reshape(4, 3).T if flips[1] else np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(one, np.ones((2, 3)) @ right)
+    np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(da.astype(np.float32).T if flips[0] else da, 2 * np.ones((2, 4)) @ right.T)
+    np.testing.assert_array_equal(db, np.full(b.shape.as_list(), 4.0))

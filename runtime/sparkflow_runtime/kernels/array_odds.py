@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import time
 import zlib
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from google.protobuf.message import DecodeError
 from sparkflow_runtime.kernels.host import host
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel, on_host
 from sparkflow_runtime.kernels.strings import each, texts
+from sparkflow_runtime.records.fingerprints import fingerprints, fingerprints_of
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
 from sparkflow_runtime.wire.protos import TensorProto
@@ -45,6 +47,24 @@ def _parse(xp: Any, serialized: Any, *, out_type: DType) -> Any:
     if found.dtype != out_type.np:
         raise InvalidArgumentError(f"ParseTensor: the tensor is {found.dtype}, but {out_type.name} was asked for")
     return xp.asarray(found) if found.dtype != object else found
+
+
+@on_host("Fingerprint")
+def _fingerprint(xp: Any, data: Any, method: Any) -> Any:
+    kind = as_bytes(texts(method).item())
+    if kind != b"farmhash64":
+        raise InvalidArgumentError(f"Unsupported fingerprint method: {kind.decode(errors='replace')}")
+    if data.ndim < 1:
+        raise InvalidArgumentError("Fingerprint: data must have rank 1 or higher, got a scalar")
+    rows = np.asarray(host(data))
+    if rows.dtype == object:
+        rows = fingerprints_of(texts(rows))
+        if rows.size == len(rows):  # one in each row
+            return rows.astype("<u8").view(np.uint8).reshape(-1, 8)
+    width = rows.itemsize * math.prod(rows.shape[1:])
+    raw = np.frombuffer(rows.tobytes(), np.uint8) if rows.size else np.empty(0, np.uint8)
+    found = fingerprints(raw, np.arange(len(rows) + 1, dtype=np.int64) * width)
+    return found.astype("<u8").view(np.uint8).reshape(-1, 8)
 
 
 _COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {"": bytes, "ZLIB": zlib.decompress, "GZIP": gzip.decompress}

@@ -275,17 +275,21 @@ kernel("ClipByValue")(lambda xp, t, low, high: xp.maximum(xp.minimum(t, high), l
 
 
 @bound("MatMul", stateful=False)
+@bound("SparseMatMul", stateful=False)
 def _matmul(node: Node) -> Function:
     xp, turn_a, turn_b = node.xp, node.attr("transpose_a", False), node.attr("transpose_b", False)
+    mixed = node.op == "SparseMatMul"  # whose product is float32
 
     def run(a: Any, b: Any) -> Any:
+        if mixed:
+            a, b = a.astype(np.float32, copy=False), b.astype(np.float32, copy=False)
         if turn_a:
             a = a.T
         if turn_b:
             b = b.T
         if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
             raise InvalidArgumentError(
-                f"MatMul: matrix sizes do not match: {a.shape} x {b.shape} (after the transposes)"
+                f"{node.op}: matrix sizes do not match: {a.shape} x {b.shape} (after the transposes)"
             )
         return product(xp, a, b)
 

@@ -44,6 +44,15 @@ def _packed(dtype: str) -> Iterator[Any]:
     yield "unknown", [strings("abc")], {"compression_type": "LZ"}
 
 
+def _rows(dtype: str) -> Iterator[Any]:
+    method = np.array(b"farmhash64", object)
+    for dims in ((3,), (2, 3), (2, 1), (1, 2, 40)):
+        yield f"rows{len(dims)}", [ramp(dtype, *dims), method]
+    yield "no-rows", [ramp(dtype, 2, 3)[:0], method]
+    yield "scalar", [ramp(dtype), method]
+    yield "other", [ramp(dtype, 2), np.array(b"md5", object)]
+
+
 def _bessel(dtype: str) -> Iterator[Any]:
     x = np.array([0, 1e-3, 0.5, -0.7, 3, -8, 15, 29.5, -31, 60], dtype)
     yield "some", [x]
@@ -83,6 +92,7 @@ cases("GuaranteeConst", WIDE, _one)
 cases("SerializeTensor", ("float32", "int64"), _one)
 cases("ParseTensor", tuple(d for d in ALL if d not in ("uint32", "uint64")), _protos)
 cases("DecodeCompressed", ("string",), _packed)
+cases("Fingerprint", ALL, _rows)
 for _op in ("BesselI0", "BesselI0e", "BesselI1", "BesselI1e"):
     cases(_op, WIDE, _bessel, Tolerance(64))
 cases("NextAfter", WIDE, _next, EXACT)

@@ -190,7 +190,21 @@ def _batches(dtype: str) -> Iterator[Any]:
     yield "vector", [ramp(dtype, 4), ramp(dtype, 4, 2)]
 
 
+def _sparse_products(dtype: str) -> Iterator[Any]:
+    """Of the type and of float32."""
+    hints = {"a_is_sparse": True, "b_is_sparse": True}
+    for other in ("float32", "bfloat16"):
+        for flip_a in (False, True):
+            for flip_b in (False, True):
+                a, b = noise(dtype, *((3, 2) if flip_a else (2, 3))), noise(other, *((4, 3) if flip_b else (3, 4)))
+                attrs = {"transpose_a": flip_a, "transpose_b": flip_b, **(hints if flip_a else {})}
+                both = dtype == other == "float32"  # of others TensorFlow has gradients only where shapes are known
+                yield f"{other}-{flip_a:d}{flip_b:d}", [a, b], attrs, {"grad": both, "second": both}
+        yield f"{other}-inner", [noise(dtype, 2, 3), noise(other, 2, 3)]
+
+
 cases("MatMul", NUMBERS, _products, Tolerance(16, scaled=True))
+cases("SparseMatMul", ("float32", "bfloat16"), _sparse_products, Tolerance(16, scaled=True))
 cases("BatchMatMulV2", NUMBERS, _batches, Tolerance(16, scaled=True))
 
 # ---------------------------------------------------------------------- what broadcasting does to shapes
