@@ -11,6 +11,7 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from sparkflow.session.explain import explain_graph_def
+from sparkflow.train.graph_files import read_meta_graph_file
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.wire.protos import GraphDef
 from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
@@ -20,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     about = "say what the passes do to a graph: nodes before and after, what was folded, merged and fused"
     explain = actions.add_parser("explain", help=about, description=about)
-    explain.add_argument("graph", type=Path, metavar="GRAPH", help="a GraphDef: binary, or text if .pbtxt")
+    explain.add_argument("graph", type=Path, metavar="GRAPH", help="a GraphDef: binary, or text if .pbtxt; or a checkpoint's .meta file")
     explain.add_argument("--fetches", type=_edges, default=[], metavar="a:0,b:1", help="tensors to fetch")
     explain.add_argument("--targets", type=_names, default=[], metavar="op,op", help="operations to run")
     explain.add_argument("--feeds", type=_edges, default=[], metavar="x:0,y:0", help="tensors that are fed")
@@ -46,6 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
 def read_graph(path: Path) -> GraphDef:
     """A GraphDef from a file. Raises OSError where it cannot be read, InvalidArgumentError where it is none."""
     try:
+        if path.suffix == ".meta":
+            return read_meta_graph_file(str(path)).graph_def
         if path.suffix == ".pbtxt":
             return text_format.Parse(path.read_text(encoding="utf-8"), GraphDef())
         return GraphDef.FromString(path.read_bytes())

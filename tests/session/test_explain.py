@@ -109,12 +109,15 @@ def test_what_is_explained_is_what_runs(graph: Any) -> None:
             server.stop()
 
 
-@pytest.mark.parametrize("suffix", [".pb", ".pbtxt"])
+@pytest.mark.parametrize("suffix", [".pb", ".pbtxt", ".meta"])
 def test_the_command_reads_a_graph(graph: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str) -> None:
     _graph()
     definition = graph.as_graph_def(add_shapes=True)
     path = tmp_path / f"graph{suffix}"
-    path.write_bytes(str(definition).encode() if suffix == ".pbtxt" else definition.SerializeToString())
+    if suffix == ".meta":  # what a training leaves beside its checkpoints
+        tf.train.export_meta_graph(str(path))
+    else:
+        path.write_bytes(str(definition).encode() if suffix == ".pbtxt" else definition.SerializeToString())
     assert main(["graph", "explain", str(path), "--fetches", "out", "--feeds", "x"]) == 0
     assert "fused out: " in capsys.readouterr().out
     assert main(["graph", "explain", str(path), "--fetches", "out:0", "--feeds", "x:0", "--json"]) == 0
@@ -130,6 +133,9 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
     bad.write_bytes(b"no graph")
     assert main(["graph", "explain", str(bad), "--fetches", "a"]) == 1
     assert "is no GraphDef" in capsys.readouterr().err
+    missing = tmp_path / "none.meta"
+    assert main(["graph", "explain", str(missing), "--fetches", "a"]) == 1
+    assert str(missing) in capsys.readouterr().err
     empty = tmp_path / "empty.pb"
     empty.write_bytes(b"")
     assert main(["graph", "explain", str(empty), "--fetches", "a"]) == 1
