@@ -21,7 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     about = "say what the passes do to a graph: nodes before and after, what was folded, merged and fused"
     explain = actions.add_parser("explain", help=about, description=about)
-    explain.add_argument("graph", type=Path, metavar="GRAPH", help="a GraphDef: binary, or text if .pbtxt; or a checkpoint's .meta file")
+    about_graph = "a GraphDef: binary, or text if .pbtxt; or a checkpoint's .meta file"
+    explain.add_argument("graph", type=Path, metavar="GRAPH", help=about_graph)
     explain.add_argument("--fetches", type=_edges, default=[], metavar="a:0,b:1", help="tensors to fetch")
     explain.add_argument("--targets", type=_names, default=[], metavar="op,op", help="operations to run")
     explain.add_argument("--feeds", type=_edges, default=[], metavar="x:0,y:0", help="tensors that are fed")
