@@ -243,13 +243,6 @@ def _finished(
     if len(results) < job.workers:
         missing = sorted(set(range(job.workers)) - set(results))
         raise UnavailableError(f"Training ended, but workers {missing} never said that they were done")
-    last = tf.train.latest_checkpoint(job.checkpoint_dir)
-    best = tf.train.latest_checkpoint(os.path.join(job.checkpoint_dir, BEST)) or last
-    if best is None or last is None:
-        raise InvalidArgumentError(
-            f"No checkpoint is in {job.checkpoint_dir!r} after training: it must be a directory that every task "
-            "and the driver see"
-        )
     train_s = max(r["train_s"] for r in results.values())
     examples = sum(r["examples"] for r in results.values())
     figures = {
@@ -260,6 +253,27 @@ def _finished(
         "failures": failures,
         "cluster": engine.name,
         "history": results[0]["history"],
-        "checkpoint": last,
     }
-    return Model(prediction, job.columns.without_label(), best, figures, fingerprint(best))
+    return _model(job, prediction, figures)
+
+
+def trained(job: Job) -> Model | None:
+    """The model of the job's checkpoint, as it is; None before there is one. Raises as `train` where it is of another
+    model."""
+    if directory.latest(job.checkpoint_dir) is None:
+        return None
+    prediction = prediction_graph(job)
+    _check_checkpoint(job, prediction)
+    figures = {"examples": 0, "train_s": 0.0, "examples_per_s": 0.0, "attempts": 0, "failures": [], "history": []}
+    return _model(job, prediction, figures)
+
+
+def _model(job: Job, prediction: PredictionGraph, figures: dict[str, Any]) -> Model:
+    last = tf.train.latest_checkpoint(job.checkpoint_dir)
+    best = tf.train.latest_checkpoint(os.path.join(job.checkpoint_dir, BEST)) or last
+    if best is None or last is None:
+        raise InvalidArgumentError(
+            f"No checkpoint is in {job.checkpoint_dir!r} after training: it must be a directory that every task "
+            "and the driver see"
+        )
+    return Model(prediction, job.columns.without_label(), best, {**figures, "checkpoint": last}, fingerprint(best))

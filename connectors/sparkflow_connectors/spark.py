@@ -42,6 +42,7 @@ from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgume
 
 _RESULT = "rank int, result string"
 _CANCEL_S = 15.0
+_OF_ROWS = ("partition_by", "order_by", "slots", "read_files")  # options of `train` that are none of a Job
 
 log = logging.getLogger("sparkflow")
 name_errors()
@@ -110,9 +111,12 @@ def train_stream(
     trigger: as `DataStreamWriter.trigger` has it, such as {"availableNow": True}. on_model: called with the model after
     each micro-batch. options: as of `train`. A stream that is begun again with the same checkpoint_dir goes on.
     """
-    resolve(arrow_schema(df), features, label)
-    given = {"model_fn": model_fn, "label": label, "features": features, **options}
-    return stream(train, df, checkpoint_dir, trigger or {}, on_model, given)
+    schema, columns = arrow_schema(df), resolve(arrow_schema(df), features, label)
+    of_job = {name: value for name, value in options.items() if name not in _OF_ROWS}
+    job = job_of(model_fn, columns, checkpoint_dir, of_job)
+    check_partitioning(schema, options.get("partition_by"), options.get("order_by"))
+    given = {"model_fn": model_fn, "label": label, "features": features, "checkpoint_dir": job.checkpoint_dir}
+    return stream(train, df, job, trigger or {}, on_model, {**given, **options})
 
 
 def _files(df: DataFrame, job: Job) -> Files | None:

@@ -10,22 +10,26 @@ no full batch for each worker is passed over under "drop".
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from sparkflow_connectors.directory import locked
+from sparkflow_connectors.job import Job
+from sparkflow_connectors.launch import trained
 from sparkflow_connectors.ledger import saved_epoch
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.pace import NO_FULL_BATCH
 from sparkflow_connectors.spark_errors import unread
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
 
-_OFFSETS = "stream"  # Spark's own notes of the stream, in the checkpoint directory
+_NOTES = "stream"  # Spark's own notes of the stream, in the checkpoint directory
 # What follows from the stream; and there is no best of epochs that were judged by different rows.
 _NOT_GIVEN = ("epochs", "begin_epoch", "any_rows", "validation", "patience")
 
@@ -33,8 +37,8 @@ log = logging.getLogger("sparkflow")
 
 
 class TrainingStream:
-    """A training that is under way. query: Spark's StreamingQuery. model: after the last micro-batch; None before the
-    first one is done."""
+    """A training that is under way. query: Spark's StreamingQuery. model: after the last micro-batch, an earlier
+    stream's at first; None before the first one is done."""
 
     def __init__(self) -> None:
         self.query: StreamingQuery
@@ -57,25 +61,55 @@ class TrainingStream:
         self.query.stop()
 
 
-def _check_notes(checkpoint_dir: str, offsets: str) -> None:
+def _check_notes(checkpoint_dir: str, notes: str) -> None:
     """Raises FailedPreconditionError where a stream would begin with a micro-batch that the checkpoint counts done."""
-    if (epochs := saved_epoch(checkpoint_dir)) and not os.path.isdir(offsets):
-        raise FailedPreconditionError(
-            f"{checkpoint_dir} holds the checkpoint of a training that has made {epochs} epochs and was no stream, or "
-            f"whose notes {offsets} are gone: as many micro-batches would be passed over. Give another checkpoint_dir; "
-            "a model function can begin with those variables by tf.train.init_from_checkpoint"
+    epochs, begun = saved_epoch(checkpoint_dir), _numbers(notes, "offsets")
+    if epochs > max(begun, default=-1) + 1:
+        since = (
+            f"and its stream has begun {max(begun) + 1} micro-batches: other rows were trained on since, and new ones "
+            if begun
+            else f"and was no stream, or whose notes {notes} are gone: as many micro-batches "
         )
+        raise FailedPreconditionError(
+            f"{checkpoint_dir} holds the checkpoint of a training that has made {epochs} epochs {since}would be passed "
+            "over. Give another checkpoint_dir; a model function can begin with those variables by "
+            "tf.train.init_from_checkpoint"
+        )
+    if not epochs and (done := _numbers(notes, "commits")):  # of no rows, maybe: those leave no checkpoint
+        log.warning(
+            "%s has no checkpoint, and its stream has %d micro-batches behind it: the model begins anew, without their "
+            "rows. Remove %s to train on them again", checkpoint_dir, max(done) + 1, notes
+        )  # fmt: skip
+
+
+def _numbers(notes: str, kind: str) -> list[int]:
+    """Of the micro-batches that Spark has noted there, of which it keeps the last ones."""
+    with contextlib.suppress(FileNotFoundError):
+        return [int(name) for name in os.listdir(os.path.join(notes, kind)) if name.isdecimal()]
+    return []
+
+
+def _triggered(writer: DataStreamWriter, trigger: Mapping[str, Any]) -> DataStreamWriter:
+    if not trigger:
+        return writer
+    try:
+        return writer.trigger(**trigger)
+    except (TypeError, PySparkException) as error:
+        raise InvalidArgumentError(
+            f"trigger={trigger!r} is none that DataStreamWriter.trigger has, such as {{'availableNow': True}} or "
+            f"{{'processingTime': '10 seconds'}}: {error}"
+        ) from None
 
 
 def stream(
     train: Callable[..., Model],
     df: DataFrame,
-    checkpoint_dir: str | os.PathLike[str],
+    job: Job,
     trigger: Mapping[str, Any],
     on_model: Callable[[Model], object] | None,
     options: Mapping[str, Any],
 ) -> TrainingStream:
-    """See spark.train_stream. train: of spark.py."""
+    """See spark.train_stream. train: of spark.py, to be called with these options. job: what they say, checked."""
     if not df.isStreaming:
         raise InvalidArgumentError(
             "train_stream is for a streaming DataFrame (spark.readStream); this one is for train"
@@ -90,17 +124,14 @@ def stream(
             raise InvalidArgumentError(
                 f"train_stream has no {name}: each micro-batch is an epoch, and the last is the best"
             )
-    offsets = os.path.join(os.path.abspath(checkpoint_dir), _OFFSETS)
-    with locked(os.fspath(checkpoint_dir)):  # before Spark writes its notes there
-        _check_notes(os.fspath(checkpoint_dir), offsets)
     found = TrainingStream()
 
     def each(batch: DataFrame, number: int) -> None:
         try:
-            if saved_epoch(os.fspath(checkpoint_dir)) > number or batch.isEmpty():
+            if saved_epoch(job.checkpoint_dir) > number or batch.isEmpty():
                 return
             position = {"begin_epoch": number, "epochs": number + 1, "validation": 0.0, "any_rows": True}
-            model = train(batch, checkpoint_dir=checkpoint_dir, **position, **options)
+            model = train(batch, **position, **options)
             found.model = model
             if on_model is not None:
                 on_model(model)
@@ -111,6 +142,18 @@ def stream(
             found._error = unread(error) or error  # Spark keeps the text of it alone
             raise
 
-    writer = df.writeStream.foreachBatch(each).option("checkpointLocation", offsets)
-    found.query = (writer.trigger(**trigger) if trigger else writer).start()
+    notes, made = os.path.join(job.checkpoint_dir, _NOTES), not os.path.isdir(job.checkpoint_dir)
+    # Without the scheme it would be a path of Spark's default file system, which need not be mounted.
+    writer = df.writeStream.foreachBatch(each).option("checkpointLocation", f"file://{notes}")
+    writer = _triggered(writer, trigger)
+    with locked(job.checkpoint_dir):  # before Spark writes its notes there
+        _check_notes(job.checkpoint_dir, notes)
+        found.model = trained(job)
+    try:
+        found.query = writer.start()
+    except Exception:
+        for folder in (notes, job.checkpoint_dir) if made else ():
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+        raise
     return found

@@ -28,12 +28,17 @@ def write(folder: Path, number: int) -> None:
 def streamed(clusters: Any, folder: Path, notes: Path, kill: list[int], **options: Any) -> Any:
     notes.mkdir(exist_ok=True)
     source = clusters.spark.readStream.schema("row long").option("maxFilesPerTrigger", 1).parquet(str(folder / "table"))
-    usual = {"workers": 2, "ps": 2, "sync": True, "batch_size": 16, "uneven": "join", "checkpoint_s": 0.02}
+    usual: dict[str, Any] = {
+        "workers": 2,
+        "ps": 2,
+        "sync": True,
+        "batch_size": 16,
+        "uneven": "join",
+        "checkpoint_s": 0.02,
+    }
     params = {"rows": ROWS, "kill": kill, "notes": str(notes), "strategy": "ps"}
-    return tf.spark.train_stream(
-        source, counting_model(), label=None, features=["row"], checkpoint_dir=str(folder / "checkpoints"),
-        trigger=NOW, params=params, **{**usual, **options},
-    )  # fmt: skip
+    usual |= {"checkpoint_dir": str(folder / "checkpoints"), "trigger": NOW, "params": params}
+    return tf.spark.train_stream(source, counting_model(), label=None, features=["row"], **{**usual, **options})
 
 
 def uses(model: Any) -> np.ndarray:
@@ -90,6 +95,49 @@ def test_what_ends_a_training_ends_the_stream_and_is_raised(clusters: Any, tmp_p
     none_left()
 
 
+def test_rows_that_a_stream_would_pass_over(clusters: Any, tmp_path: Path, caplog: Any) -> None:
+    """Epochs of a training that was no stream, in the same folder, would pass for micro-batches."""
+    write(tmp_path / "table", 0)
+    streamed(clusters, tmp_path, tmp_path / "notes", []).awaitTermination()
+    again = streamed(clusters, tmp_path, tmp_path / "notes", [])
+    again.awaitTermination()
+    assert again.model.figures["examples"] == 0 and uses(again.model).sum() == 300, "there is nothing new"
+    checkpoints = tmp_path / "checkpoints"
+    tf.local.train(
+        pa.table({"row": np.arange(99)}), counting_model(), label=None, features=["row"], epochs=3, validation=0.0,
+        checkpoint_dir=str(checkpoints), params={"rows": ROWS, "kill": [], "notes": "", "strategy": "ps"},
+    )  # fmt: skip
+    write(tmp_path / "table", 1)
+    with pytest.raises(
+        tf.errors.FailedPreconditionError, match="made 3 epochs and its stream has begun 1 micro-batches"
+    ):
+        streamed(clusters, tmp_path, tmp_path / "notes", [])
+    for path in [*checkpoints.glob("model*"), checkpoints / "checkpoint"]:
+        path.unlink()
+    streamed(clusters, tmp_path, tmp_path / "notes", []).query.stop()
+    assert "its stream has 1 micro-batches behind it: the model begins anew" in caplog.text
+
+
+def test_a_folder_of_the_machine_where_spark_has_another_store(
+    clusters: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark would look for its notes in its own; ~ and spaces are what they are for `train`."""
+    monkeypatch.setenv("HOME", str(tmp_path / "a home"))
+    write(tmp_path / "table", 0)
+    clusters.spark.conf.set("fs.defaultFS", "hdfs://nobody.invalid:1")
+    source = clusters.spark.readStream.schema("row long").parquet(f"file://{tmp_path}/table")
+    try:
+        stream = tf.spark.train_stream(
+            source, counting_model(), label=None, checkpoint_dir="~/c", trigger=NOW, uneven="join", workers=2,
+            params={"rows": ROWS, "kill": [], "notes": "", "strategy": "ps"},
+        )  # fmt: skip
+        stream.awaitTermination()
+    finally:
+        clusters.spark.conf.unset("fs.defaultFS")
+    assert saved_epoch(str(tmp_path / "a home" / "c")) == 1
+    assert (tmp_path / "a home" / "c" / "stream" / "offsets" / "0").exists()
+
+
 def test_what_a_stream_cannot_be_is_refused(clusters: Any, tmp_path: Path) -> None:
     table = clusters.spark.createDataFrame(pa.table({"row": [1, 2]}))
     with pytest.raises(tf.errors.InvalidArgumentError, match="for a streaming DataFrame"):
@@ -102,3 +150,14 @@ def test_what_a_stream_cannot_be_is_refused(clusters: Any, tmp_path: Path) -> No
             clusters.spark.readStream.schema("row long").parquet(str(tmp_path / "table")),
             counting_model(), label=None, features=["no"], checkpoint_dir=str(tmp_path),
         )  # fmt: skip
+    for name, value, said in (
+        ("batchsize", 3, "did you mean 'batch_size'"),
+        ("order_by", "no", "no"),
+        ("trigger", {"now": True}, "trigger={'now': True} is none that"),
+        ("trigger", {"processingTime": "soon"}, "Unrecognized number soon"),
+        ("checkpoint_dir", "s3://bucket/x", "got the URL"),
+        ("checkpoint_dir", None, "must be the path of a directory, got None"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+            streamed(clusters, tmp_path, tmp_path / "notes", [], **{name: value})
+    assert not (tmp_path / "checkpoints").exists()
