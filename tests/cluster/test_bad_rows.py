@@ -120,7 +120,7 @@ def test_a_stream_whose_folder_cannot_be_written_or_holds_another_model(
 ) -> None:
     write(tmp_path / "table", 0)
     (tmp_path / "checkpoints").write_text("a file")
-    with pytest.raises(INVALID, match=r"checkpoint_dir .* cannot be written"):
+    with pytest.raises(INVALID, match=r"checkpoint_dir .* is a file; it must be a directory"):
         streamed(clusters, tmp_path, tmp_path / "notes", []).awaitTermination()
     (tmp_path / "checkpoints").unlink()
     clusters.train("local", small_table(), tmp_path / "checkpoints", epochs=1)
