@@ -105,6 +105,7 @@ from sparkflow.ops.counts import (
     searchsorted,
     unravel_index,
 )
+from sparkflow.ops.critical_section import CriticalSection
 from sparkflow.ops.ctc import edit_distance
 from sparkflow.ops.einsum import einsum
 from sparkflow.ops.fourier import fft, fft2d, fft3d, ifft, ifft2d, ifft3d

@@ -29,6 +29,7 @@ from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops.array_made import argsort, is_tensor, sort
 from sparkflow.ops.checks import assert_same_float_dtype, assert_scalar, is_numeric_tensor
 from sparkflow.ops.control_flow_cond import cond
+from sparkflow.ops.critical_section import CriticalSection
 from sparkflow.ops.script import py_func
 from sparkflow.ops.variable_scope import get_variable
 from sparkflow.ops.variables import Variable

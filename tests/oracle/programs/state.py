@@ -257,3 +257,18 @@ def moving_averages_without_their_bias(tf: Any) -> list[Any]:
     start, beside = tf.global_variables_initializer(), [v._ref() for v in tf.global_variables()]
     rows = [np.array(row, np.float32) for row in ([1, 2], [3, -5], [0, 0])]
     return [[start], *(step for row in rows for step in ((moves, {x: row}), values)), beside]
+
+
+@program("MutexV2", "MutexLock", "ConsumeMutexLock", tolerance=ROUNDED)
+def critical_sections(tf: Any) -> list[Any]:
+    """Three in one section, of which each adds to what the one before has left."""
+    section, v = tf.CriticalSection(name="section"), tf.Variable(1.0)
+
+    def part() -> Any:
+        new = v.read_value() * 2
+        with tf.control_dependencies([v.assign(new)]):
+            return tf.identity(new)
+
+    made = [section.execute(part) for _ in range(3)]
+    inside = tf.while_loop(lambda i: i < 3, lambda i: section.execute(lambda: i + 1), [tf.constant(0)])
+    return [[tf.global_variables_initializer()], [tf.add_n(made)], [v.read_value()], [inside]]
