@@ -98,7 +98,13 @@ from sparkflow.ops.nn_pool import (
     pool,
 )
 from sparkflow.ops.patches import dilation2d, erosion2d, fractional_avg_pool, fractional_max_pool
-from sparkflow.ops.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
+from sparkflow.ops.rnn import (
+    bidirectional_dynamic_rnn,
+    dynamic_rnn,
+    static_bidirectional_rnn,
+    static_rnn,
+    static_state_saving_rnn,
+)
 from sparkflow.ops.rnn_raw import raw_rnn
 
 avg_pool2d = avg_pool

@@ -18,7 +18,14 @@ from sparkflow.contrib.rnn_cells import (
     UGRNNCell,
 )
 from sparkflow.contrib.rnn_stacks import stack_bidirectional_dynamic_rnn, stack_bidirectional_rnn
-from sparkflow.ops.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
+from sparkflow.ops.rnn import batch_and_time_swapped as transpose_batch_time
+from sparkflow.ops.rnn import (
+    bidirectional_dynamic_rnn,
+    dynamic_rnn,
+    static_bidirectional_rnn,
+    static_rnn,
+    static_state_saving_rnn,
+)
 from sparkflow.ops.rnn_cell import (
     BasicLSTMCell,
     BasicRNNCell,

@@ -8,6 +8,7 @@ from typing import Any
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor
+from sparkflow.framework.scopes import control_dependencies
 from sparkflow.ops import array, math
 from sparkflow.ops.array_join import concat, stack
 from sparkflow.ops.array_select import where
@@ -19,8 +20,11 @@ from sparkflow_runtime.wire.dtypes import int32
 
 
 def batch_and_time_swapped(x: Tensor) -> Tensor:
-    """[batch, time, ...] <-> [time, batch, ...]."""
+    """[batch, time, ...] <-> [time, batch, ...]. Raises ValueError on fewer than two axes."""
+    x = convert_to_tensor(x)
     dims = x._shape
+    if dims is not None and len(dims) < 2:
+        raise ValueError(f"Expected input tensor {x.name} to have rank at least 2, but saw shape: {x.shape}")
     if dims is None:
         order: Any = concat([[1, 0], math.range(2, array.rank(x))], 0)
     else:
@@ -170,6 +174,33 @@ def static_rnn(
             out, state = _step(cell, x, state, time, lengths)
             outputs.append(out)
         return outputs, state
+
+
+def static_state_saving_rnn(
+    cell: Any, inputs: Sequence[Any], state_saver: Any, state_name: Any, sequence_length: Any = None, scope: Any = None
+) -> tuple[list[Any], Any]:
+    """static_rnn from the state that an earlier step saved, and whose own last state is saved for a later one.
+
+    state_saver: state(name) gives a saved tensor, save_state(name, tensor) the operation that saves one; the last
+    output and the state wait for it. state_name: a name, or as many of them as cell.state_size has parts, nested alike.
+    Raises ValueError where they are not.
+    """
+    size = cell.state_size
+    nested = nest.is_nested(size)
+    if nested != nest.is_nested(state_name):
+        raise ValueError(
+            "state_name should be the same type as cell.state_size.  "
+            f"state_name: {state_name!r}, cell.state_size: {size!r}"
+        )
+    names = nest.flatten(state_name)
+    if len(names) != len(nest.flatten(size)):
+        raise ValueError(f"#elems(state_name) != #elems(state_size): {len(names)} vs. {len(nest.flatten(size))}")
+    start = nest.pack_sequence_as(size, [state_saver.state(name) for name in names])
+    outputs, state = static_rnn(cell, inputs, start, sequence_length=sequence_length, scope=scope)
+    saved = [state_saver.save_state(name, part) for name, part in zip(names, nest.flatten(state), strict=True)]
+    with control_dependencies(saved):
+        outputs[-1] = nest.map_structure(array.identity, outputs[-1])
+        return outputs, nest.map_structure(array.identity, state)
 
 
 def _reversed(x: Tensor, lengths: Tensor | None, time_axis: int) -> Tensor:

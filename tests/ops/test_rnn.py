@@ -172,3 +172,49 @@ def test_reverse_sequence(graph: Graph) -> None:
         np.testing.assert_array_equal(session.run(turned), want.transpose(1, 0, 2))
         with pytest.raises(tf.errors.InvalidArgumentError, match="numbers from 0 to 3"):
             session.run(tf.reverse_sequence(x, tf.placeholder_with_default([4, 0], [2]), seq_axis=1))
+
+
+class Saver:
+    """State in variables, as a queue of sequences would keep it."""
+
+    def __init__(self, **sizes: int):
+        self.held = {name: tf.get_variable(f"held_{name}", [2, n], trainable=False) for name, n in sizes.items()}
+        self.asked: list[str] = []
+
+    def state(self, name: str) -> Any:
+        self.asked.append(name)
+        return self.held[name] + 0.0
+
+    def save_state(self, name: str, value: Any) -> Any:
+        return self.held[name].assign(value)
+
+
+@pytest.mark.parametrize("cell", [tf.nn.rnn_cell.GRUCell, tf.nn.rnn_cell.LSTMCell])
+def test_state_that_is_saved_between_steps(graph: Any, cell: Any) -> None:
+    """Two halves of a sequence, one step of the session each, are the whole of it."""
+    names = "h" if cell is tf.nn.rnn_cell.GRUCell else ("c", "h")
+    saver, made = Saver(c=3, h=3), cell(3, name="shared", reuse=tf.AUTO_REUSE)
+    x = np.random.default_rng(0).normal(size=(4, 2, 5)).astype(np.float32)
+    half = tf.placeholder(tf.float32, [2, 2, 5])
+    outputs, state = tf.nn.static_state_saving_rnn(made, tf.unstack(half), saver, names)
+    wanted, last = tf.nn.static_rnn(made, list(map(tf.constant, x)), dtype=tf.float32)
+    assert saver.asked == list(names)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run([v.assign(tf.zeros_like(v)) for v in saver.held.values()])
+        found = [session.run([outputs, state], {half: part}) for part in (x[:2], x[2:])]
+        whole, end = session.run([wanted, last])
+        np.testing.assert_allclose(np.concatenate([found[0][0], found[1][0]]), whole, rtol=1e-5)
+        np.testing.assert_allclose(np.array(found[1][1]), np.array(end), rtol=1e-5)
+        held = [session.run(saver.held[name]) for name in names]
+        np.testing.assert_array_equal(np.squeeze(held), np.squeeze(np.array(found[1][1])))
+
+
+def test_state_names_must_fit(graph: Any) -> None:
+    x, saver = [tf.zeros([2, 5])], Saver(c=3, h=3)
+    with pytest.raises(ValueError, match=r"same type as cell.state_size"):
+        tf.nn.static_state_saving_rnn(tf.nn.rnn_cell.LSTMCell(3), x, saver, "h")
+    with pytest.raises(ValueError, match=r"3 vs. 2"):
+        tf.nn.static_state_saving_rnn(tf.nn.rnn_cell.LSTMCell(3), x, saver, ("c", "h", "h"))
+    with pytest.raises(ValueError, match="rank at least 2"):
+        tf.contrib.rnn.transpose_batch_time(tf.zeros([3]))
