@@ -32,6 +32,7 @@ from sparkflow.data.reducing import Reducer, group_by_reducer
 from sparkflow.data.resampling import RandomDataset, rejection_resample
 from sparkflow.data.sources import CsvRecords, TFRecordDataset
 from sparkflow.data.sparse_batches import dense_to_sparse_batch
+from sparkflow.data.tables import DatasetInitializer, index_table_from_dataset, table_from_dataset
 from sparkflow.framework import nest
 from sparkflow.framework.apply import constant
 from sparkflow.framework.graph import Tensor
@@ -43,13 +44,14 @@ from sparkflow_runtime.wire.dtypes import DType, as_dtype, int64, string
 from sparkflow_runtime.wire.errors import FailedPreconditionError
 
 __all__ = [
-    "AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "Counter", "CsvDataset", "Optional", "RandomDataset",
-    "Reducer", "TFRecordWriter", "assert_cardinality", "bucket_by_sequence_length", "cardinality",
-    "choose_from_datasets", "copy_to_device", "dense_to_sparse_batch", "enumerate_dataset", "from_list",
+    "AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "Counter", "CsvDataset", "DatasetInitializer",
+    "Optional", "RandomDataset", "Reducer", "TFRecordWriter", "assert_cardinality", "bucket_by_sequence_length",
+    "cardinality", "choose_from_datasets", "copy_to_device", "dense_to_sparse_batch", "enumerate_dataset", "from_list",
     "get_next_as_optional", "get_single_element", "group_by_reducer", "group_by_window", "ignore_errors",
-    "make_batched_features_dataset", "make_csv_dataset", "map_and_batch", "map_and_batch_with_legacy_function",
-    "parallel_interleave", "parse_example_dataset", "prefetch_to_device", "rejection_resample", "sample_from_datasets",
-    "scan", "shuffle_and_repeat", "take_while", "unbatch", "unique",
+    "index_table_from_dataset", "make_batched_features_dataset", "make_csv_dataset", "map_and_batch",
+    "map_and_batch_with_legacy_function", "parallel_interleave", "parse_example_dataset", "prefetch_to_device",
+    "rejection_resample", "sample_from_datasets", "scan", "shuffle_and_repeat", "table_from_dataset", "take_while",
+    "unbatch", "unique",
 ]  # fmt: skip
 
 
