@@ -29,13 +29,20 @@ def latest(directory: str) -> str | None:
     """
     found = tf.train.latest_checkpoint(directory)
     if found is None:
-        held = sorted(os.path.basename(p)[: -len(".index")] for p in glob.glob(glob.escape(directory) + "/*.index"))
+        there = glob.glob(glob.escape(directory) + "/*.index")
+        held = sorted((os.path.basename(p).removesuffix(".index") for p in there), key=_numbered)
         if held:
             raise FailedPreconditionError(
                 f"{directory} holds checkpoints ({', '.join(held)}), but its file 'checkpoint' is missing, damaged or "
                 f"names another. Write 'model_checkpoint_path: \"{held[-1]}\"' into it, or give another checkpoint_dir"
             )
     return found
+
+
+def _numbered(name: str) -> tuple[int, str]:
+    """The last is that of the largest global step."""
+    step = name.rpartition("-")[2]
+    return int(step) if step.isdecimal() else -1, name
 
 
 @contextlib.contextmanager

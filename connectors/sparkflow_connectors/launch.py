@@ -20,6 +20,7 @@ from sparkflow_connectors import directory
 from sparkflow_connectors.control import DriverControl, Event, reported
 from sparkflow_connectors.graphs import PredictionGraph, check_model, prediction_graph
 from sparkflow_connectors.job import Job
+from sparkflow_connectors.ledger import check_ledger
 from sparkflow_connectors.model import Model, fingerprint
 from sparkflow_connectors.progress import Tally, display
 from sparkflow_connectors.training import BEST
@@ -136,7 +137,7 @@ def train(engine: Engine, job: Job) -> Model:
 
 
 def _check_checkpoint(job: Job, prediction: PredictionGraph) -> None:
-    """Refuse a directory whose checkpoint belongs to another model, before anything starts."""
+    """Refuse a directory whose checkpoint is of another model, or of no training, before anything starts."""
     path = directory.latest(job.checkpoint_dir)
     if path is None:
         return
@@ -152,6 +153,7 @@ def _check_checkpoint(job: Job, prediction: PredictionGraph) -> None:
                 f"{list(shape)} in this "
                 "model. Give another checkpoint_dir"
             )
+    check_ledger(path, held)
 
 
 def _run_attempt(engine: Engine, job: Job, attempt: int, bar: Any) -> dict[int, dict[str, Any]]:

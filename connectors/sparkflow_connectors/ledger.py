@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 import sparkflow as tf
 from sparkflow_connectors import directory
 from sparkflow_connectors.feeding import Mark, Start
 from sparkflow_connectors.job import Job
+from sparkflow_runtime.wire.errors import FailedPreconditionError
 
 POSITION, MARKS = "sparkflow_job/position", "sparkflow_job/marks"
 
@@ -26,9 +29,22 @@ def saved_position(job: Job) -> list[int] | None:
 
 
 def saved_epoch(checkpoint_dir: str) -> int:
-    """How many epochs the last checkpoint has behind it."""
+    """How many epochs the last checkpoint has behind it. Raises as `check_ledger`."""
     path = directory.latest(checkpoint_dir)
-    return 0 if path is None else int(tf.train.load_variable(path, POSITION)[:, 0].min())
+    if path is None:
+        return 0
+    check_ledger(path, [name for name, _ in tf.train.list_variables(path)])
+    return int(tf.train.load_variable(path, POSITION)[:, 0].min())
+
+
+def check_ledger(path: str, variables: Collection[str]) -> None:
+    """Raises FailedPreconditionError where the checkpoint, of these variables, is of no training of ours, such as one
+    of TensorFlow's."""
+    if POSITION not in variables:
+        raise FailedPreconditionError(
+            f"Checkpoint {path} does not say which rows it was trained on: `train` has not written it. Give another "
+            "checkpoint_dir; a model function can begin with those variables by tf.train.init_from_checkpoint"
+        )
 
 
 def starts(saved: list[int] | None, workers: int, batch_size: int, begin_epoch: int = 0) -> list[Start]:

@@ -325,6 +325,12 @@ def test_a_checkpoint_of_another_model_is_refused(clusters: Any, table: pa.Table
     with pytest.raises(tf.errors.FailedPreconditionError, match="is of another model: it has no variable 'another'"):
         clusters.train("local", table, tmp_path, model_fn=other)
     assert sorted(os.listdir(tmp_path)) == before
+    tf.local.write_variables(
+        str(tmp_path / "mine" / "model.ckpt-1"), {"another": pa.table({"row": [0, 1], "value": [0.0, 1]})}
+    )
+    (tmp_path / "mine" / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-1"')
+    with pytest.raises(tf.errors.FailedPreconditionError, match=r"not say which rows .*init_from_checkpoint"):
+        clusters.train("local", table, tmp_path / "mine", model_fn=other)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -101,5 +101,10 @@ def test_checkpoints_are_not_overlooked(tmp_path: Path, state: str | None) -> No
         (tmp_path / "checkpoint").write_text(state)
     with pytest.raises(FailedPreconditionError, match=r"holds checkpoints \(model.ckpt-7\), but"):
         directory.latest(str(tmp_path))
+    (tmp_path / "model.ckpt-12.index").write_text("")
+    with pytest.raises(
+        FailedPreconditionError, match=r"ckpt-7, model.ckpt-12\), but .*Write .*path: \"model.ckpt-12\""
+    ):
+        directory.latest(str(tmp_path))
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"')
     assert directory.latest(str(tmp_path)) == str(tmp_path / "model.ckpt-7")
