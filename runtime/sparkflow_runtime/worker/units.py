@@ -34,6 +34,7 @@ _COMPUTES_NOTHING = {"Const", "NoOp", "Identity", "Placeholder", "Variable"} | _
 _silent = partial(np.errstate, all="ignore")
 _ARRAYS, _MANY = {np.ndarray}, 8  # fetches, from which on they are taken at once
 _LONG_S = 5e-3  # beside it, what the hand-over to another thread costs is nothing
+_LONG_ONCE_S = 0.1  # what is shorter may have had to wait for a processor, once
 Around = tuple[Callable[[], AbstractContextManager[Any]], ...]
 Test = tuple[int | None, Any, bool | None]  # (slot or None, constant, wanted): a predicate; None: is there a value?
 
@@ -155,7 +156,8 @@ class Plan:
     names: list[str] = field(default_factory=list)  # of the fetches
     stop: int | None = None  # the slot of the list that ends native loops when something is in it
     recorder: Recorder | None = None  # of a traced plan: its step stats are the last value that collect returns
-    takes_long: bool = False  # as its last step did
+    takes_long: bool = False  # as its last steps did
+    _took_long: bool = False  # as its last step did
 
     @property
     def wants_thread(self) -> bool:
@@ -169,7 +171,8 @@ class Plan:
 
     def took(self, longest_s: float) -> None:
         """How long its last step kept a thread busy without a pause."""
-        self.takes_long = longest_s > _LONG_S
+        before, self._took_long = self._took_long, longest_s > _LONG_S
+        self.takes_long = self._took_long and (before or longest_s > _LONG_ONCE_S)
 
     @cached_property
     def is_straight(self) -> bool:

@@ -193,6 +193,16 @@ def test_remote_steps_run_in_the_thread_that_completes_them(worker: Worker, node
     assert error is None and values[0].tolist() == [3] and name == "completer"
 
 
+def test_a_part_gets_a_thread_of_its_own_once_it_takes_long(worker: Worker, node: Any, graph_def: Any) -> None:
+    """A single step of a few milliseconds may have waited for a processor: such a part stays with who reads."""
+    plan = worker._plan(worker.register("s", graph_def(_const(node, "a", [1])), [], ["a:0"]))
+    wanted = []
+    for took_s in (1e-3, 8e-3, 1e-3, 8e-3, 8e-3, 1e-3, 0.2, 1e-3):
+        plan.took(took_s)
+        wanted.append(plan.wants_thread)
+    assert wanted == [False, False, False, False, True, False, True, False]
+
+
 def test_errors_name_the_node(worker: Worker, node: Any, graph_def: Any) -> None:
     graph = graph_def(
         _const(node, "a", [1, 2]), node("b", "TAdd", "a", "a"), node("bad", "TFail", "b", device="/device:CPU:0")
