@@ -79,3 +79,20 @@ def test_a_variable_joins_a_collection_once(graph: Any) -> None:
     assert [v.op.name for v in tf.trainable_variables()] == ["BatchNorm/beta", "BatchNorm/moving_mean"]
     assert [v.op.name for v in tf.get_collection("TRAIN")] == ["BatchNorm/beta"]
     tf.train.ExponentialMovingAverage(0.9).apply(tf.trainable_variables())
+
+
+def test_model_analyzer(graph: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    analyzer = tf.contrib.slim.model_analyzer
+    tf.get_variable("w", [3, 4])
+    tf.get_variable("n", [], tf.float64)
+    assert analyzer.analyze_vars(tf.global_variables(), print_info=True) == (13, 56)
+    said = capsys.readouterr().out.splitlines()
+    assert said[3:] == [
+        "w:0 (float32_ref 3x4) [12, bytes: 48]", "n:0 (float64_ref ) [1, bytes: 8]",
+        "Total size of variables: 13", "Total bytes of variables: 56",
+    ]  # fmt: skip
+    with tf.Graph().as_default() as other:
+        x = tf.placeholder(tf.float32, [2, None], name="x")
+        tf.add_n([tf.ones([2, 5], name="o"), x], name="y")
+        assert analyzer.analyze_ops(other, print_info=True) == 20
+    assert "x \t-> (float32 2x?) [0]" in capsys.readouterr().out

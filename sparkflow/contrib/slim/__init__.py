@@ -34,5 +34,5 @@ from sparkflow.contrib.framework import (
 )
 from sparkflow.contrib.layers import *
 from sparkflow.contrib.layers import initializers, layers, regularizers, utils
-from sparkflow.contrib.slim import evaluation, learning
+from sparkflow.contrib.slim import evaluation, learning, model_analyzer
 from sparkflow.contrib.slim.learning import create_train_op
