@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as theirs
 import sparkflow as ours
 
 MODULES = [
-    "", "bitwise", "data", "data.experimental", "debugging", "feature_column", "gfile", "graph_util",
+    "", "bitwise", "data", "data.experimental", "debugging", "distribute", "feature_column", "gfile", "graph_util",
     "image", "initializers", "io", "io.gfile", "linalg", "losses", "lookup", "manip", "math", "metrics", "nn",
     "nn.rnn_cell", "python_io", "quantization", "queue", "ragged", "random", "saved_model", "saved_model.builder",
     "saved_model.signature_def_utils", "saved_model.utils", "sets", "signal", "sparse", "spectral", "strings",
