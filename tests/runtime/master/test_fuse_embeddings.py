@@ -93,6 +93,15 @@ def test_what_is_fused() -> None:
     assert not {"GatherV2", "ConcatV2", "Unique", "UnsortedSegmentSum", "SparseApplyAdagrad"} & found.keys()
 
 
+def test_sizes_taken_from_a_shape_stay_by_themselves() -> None:
+    """Two items of three are there sooner than a loop over tables begins."""
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [None, None, 4], "x")
+        product = tf.tensordot(x, tf.ones([4, 2]), 1)
+        found = ops(fused([product.name], ["x:0"], []))
+    assert found["GatherV2"] == 2 and "_FusedGather" not in found
+
+
 def test_the_slices_of_a_concat_become_one() -> None:
     """Where the widths are not known before the step."""
     with tf.Graph().as_default(), tf.Session() as session:

@@ -1,8 +1,8 @@
 """Look-ups in many tables become one node, and so do the sparse updates of many tables and those of small variables.
 
-- GatherV2 along axis 0, of tables of one type on one device: `_FusedGather`, one call for all of them. Where their rows
-  only meet in a ConcatV2 of columns, that is part of it (`_FusedGatherConcat`): rows are gathered to where they belong,
-  and the gathers' own outputs are columns of the result.
+- GatherV2 along axis 0, of tables of one type on one device: `_FusedGather`, one call for all. Where their rows only
+  meet in a ConcatV2 of columns, that is part of it (`_FusedGatherConcat`): rows are gathered to where they belong, and
+  the gathers' own outputs are columns of the result. A shape's sizes are no rows.
 - SparseApply* of one kind with the same factors, and Adam's (decayed_adam.py): `_FusedSparseApply`. The Unique and
   UnsortedSegmentSum that an optimizer puts before them (rows of one index are summed first) become part of it too, and
   so does a single one. Where no id can be there twice, they only go away. Where the sums and ids of all came in one
@@ -128,9 +128,9 @@ class _Fuser:
 
     def _lookup(self, node: NodeDef) -> _Lookup | None:
         table, ids, axis = data_inputs(node)
-        at = self._constant(axis)
-        plain = self._free(node) and on_cpu(node.device) and not node.attr["batch_dims"].i
-        if not plain or at is None or at.size != 1 or int(at.ravel()[0]):
+        at, plain = self._constant(axis), self._free(node) and on_cpu(node.device) and not node.attr["batch_dims"].i
+        of_rows = self._is_fed(table) or self.nodes[node_name(table)].op not in ("Shape", "ShapeN")
+        if not plain or not of_rows or at is None or at.size != 1 or int(at.ravel()[0]):
             return None
         return _Lookup(node, table, ids, (node.attr["Tparams"].type,))
 
