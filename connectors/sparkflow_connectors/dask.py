@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -25,7 +25,7 @@ from distributed import Client, Future, Queue, default_client, get_worker
 
 from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
-from sparkflow_connectors.dask_schema import arrow_schema, check_frame
+from sparkflow_connectors.dask_schema import arrow_schema, check_frame, said_of_partition
 from sparkflow_connectors.dask_slots import Liveness, Slots, silence_s, within, workers_now
 from sparkflow_connectors.dask_tfrecord import read_tfrecord, to_tfrecord
 from sparkflow_connectors.job import Job, job_of
@@ -35,6 +35,7 @@ from sparkflow_connectors.processes import START_TIMEOUT_S, Child
 from sparkflow_connectors.rows import frame_pieces
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_name, check_partitioning, resolve
+from sparkflow_connectors.unshipped import not_in_dask
 from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_connectors.waiting import Patience
 from sparkflow_connectors.worker_process import run_child
@@ -156,7 +157,7 @@ def _computed(client: Client, ddf: Any, usable: Sequence[str], watch: _Watch) ->
     while True:
         failed = next((f for f in futures if f.status in ("error", "cancelled", "lost")), None)
         if failed is not None:
-            raise _missing(_failure(failed), ddf.columns)
+            raise said_of_partition(_failure(failed), ddf.columns)
         ready = sum(f.done() for f in futures)
         if ready == len(futures):
             return futures
@@ -169,19 +170,6 @@ def _computed(client: Client, ddf: Any, usable: Sequence[str], watch: _Watch) ->
             )
         patience.say("waiting for the table: %d of %d partitions are computed", ready, len(futures))
         time.sleep(_POLL_S)
-
-
-def _missing(error: BaseException, columns: Iterable[str]) -> BaseException:
-    """The error of a partition, said in our words where a column is what it lacks."""
-    gone = [name for name in columns if isinstance(error, KeyError) and repr(name) in str(error)]
-    if not gone:
-        return error
-    found = InvalidArgumentError(
-        f"Column {gone[0]!r} is missing in a partition of the table ({error}): it has other columns than the table. "
-        "Make all partitions alike"
-    )
-    found.__cause__ = error
-    return found
 
 
 def _failure(future: Future) -> BaseException:
@@ -213,7 +201,8 @@ class DaskRun:
     def ended(self) -> bool:
         for future in self._futures:
             if future.status in ("error", "cancelled", "lost"):
-                raise _failure(future)
+                error = _failure(future)
+                raise not_in_dask(error) or error
         running = {rank for rank, future in enumerate(self._futures) if not future.done()}
         lost = {rank: text for rank, text in self._watch.lost().items() if rank in running}
         if lost and len(running) == len(self._futures):

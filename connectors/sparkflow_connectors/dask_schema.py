@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -75,3 +75,16 @@ def _first_rows(ddf: Any, partitions: int) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Insufficient elements for `head`")
         return ddf.head(_LOOK_AT_ROWS, npartitions=partitions, compute=True)
+
+
+def said_of_partition(error: BaseException, columns: Iterable[str]) -> BaseException:
+    """The error of a partition, said in our words where a column is what it lacks."""
+    gone = [name for name in columns if isinstance(error, KeyError) and repr(name) in str(error)]
+    if not gone:
+        return error
+    found = InvalidArgumentError(
+        f"Column {gone[0]!r} is missing in a partition of the table ({error}): it has other columns than the table. "
+        "Make all partitions alike"
+    )
+    found.__cause__ = error
+    return found

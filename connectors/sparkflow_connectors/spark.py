@@ -37,6 +37,7 @@ from sparkflow_connectors.spark_slots import SlotWatch
 from sparkflow_connectors.spark_stream import TrainingStream, stream
 from sparkflow_connectors.spark_tfrecord import register_tfrecord
 from sparkflow_connectors.spark_transform import transform
+from sparkflow_connectors.unshipped import not_in_spark
 from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
 
@@ -299,7 +300,7 @@ def _as_ours(error: Exception, stopped: bool) -> Exception:
     how = cancelled(error) or ("the session was stopped" if stopped else None)
     if how is not None:
         return launch.JobCancelled(f"Spark's job of the training was cancelled: {how}. Train again to go on from there")
-    return unread(error) or lost(error) or error
+    return unread(error) or lost(error) or not_in_spark(error) or error
 
 
 def _task(job: Job, source: Source) -> Any:

@@ -10,6 +10,7 @@ import sparkflow as tf
 from sparkflow_connectors import launch
 from sparkflow_connectors.spark import SparkRun
 from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, named, unread
+from sparkflow_connectors.unshipped import not_in_dask, not_in_spark
 
 TASK = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -49,6 +50,18 @@ def test_tasks_of_another_environment() -> None:
     assert isinstance(found, tf.errors.FailedPreconditionError)
     assert "no module 'sparkflow_connectors'" in found.message and "PYSPARK_PYTHON" in found.message
     assert named(RuntimeError(f"{unpickled}'my_model'")) is None
+
+
+def test_modules_that_only_the_program_has() -> None:
+    unpickled = f"{TASK}\n    return cloudpickle.loads(obj)\n           ^^^^\nModuleNotFoundError: No module named "
+    found = not_in_spark(RuntimeError(f"{unpickled}'models.deep'\n SQLSTATE: 38000{JVM}"))
+    assert found is not None and "no module 'models.deep'" in found.message and "addPyFile" in found.message
+    assert not_in_spark(RuntimeError("ModuleNotFoundError: No module named 'of_a_line'")) is None
+    error = RuntimeError("Error during deserialization of the task graph")
+    assert not_in_dask(error) is not_in_dask(None) is None
+    error.__cause__ = ModuleNotFoundError("No module named 'models'", name="models")
+    told = not_in_dask(error)
+    assert told is not None and "no module 'models'" in told.message and "upload_file" in told.message
 
 
 UNREAD = "An error occurred\n: a.b.SparkException: [FAILED_READ_FILE.{}] Encountered error while reading file {}"
