@@ -43,7 +43,7 @@ from sparkflow_runtime.records.files import Block
 from sparkflow_runtime.records.framing import framed
 from sparkflow_runtime.records.sequences import FeatureList, feature_lists, places
 from sparkflow_runtime.records.spans import gathered
-from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 # ---------------------------------------------------------------------- batches to records
 
@@ -101,7 +101,7 @@ class Decoder:
             plain, lists = iter(columns.arrays()), self._lists_of(block, where)
             arrays = iter([next(lists if depth_of(f.type) == 2 else plain) for f in self._leaves])
         except BadMessage as error:
-            raise DataLossError(f"{where.record(error.index)} is no tf.train.{self.record_type}") from None
+            raise where.is_none(error.index, self.record_type) from None
         return pa.record_batch([nested(f, arrays, where) for f in self.schema], schema=self.schema)
 
     def _lists_of(self, block: Block, where: Where) -> Iterator[pa.Array]:

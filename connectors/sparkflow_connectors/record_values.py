@@ -15,7 +15,7 @@ from sparkflow_runtime.records.example import BYTES_LIST, INT64_LIST, KIND_NAMES
 from sparkflow_runtime.records.example_encode import Feature
 from sparkflow_runtime.records.files import Block
 from sparkflow_runtime.records.framing import HEADER
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
 
 _OTHERWISE = "Give another schema, or infer it from more records (sample; 0: from all)"
 
@@ -32,6 +32,12 @@ class Where:
 
     def record(self, i: int) -> str:
         return f"{self._path}: the record at byte {self._block.offset + int(self._block.starts[i]) - HEADER}"
+
+    def is_none(self, i: int, record_type: str) -> DataLossError:
+        return DataLossError(
+            f"{self.record(i)} is no tf.train.{record_type}. Give the recordType that the file has; on_error='skip' "
+            "leaves such records out"
+        )
 
     def lacks(self, i: int, field: pa.Field) -> InvalidArgumentError:
         return InvalidArgumentError(

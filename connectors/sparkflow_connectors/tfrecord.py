@@ -109,12 +109,12 @@ class Dataset:
         for path in self.files if files is None else files:
             compression = compression_of(path, self.options.codec)
             with self._opened(path, compression) as file:
-                before = counts.records
+                before, damaged = counts.records, counts.damaged
                 for block in file.blocks():
                     yield from self._of_block(block, path, inside, wanted, counts)
                 counts.damaged += file.skipped
-                if file.skipped:
-                    log.warning("%s: %d damaged places were left out (on_error='skip')", path, file.skipped)
+                if skipped := counts.damaged - damaged:
+                    log.warning("%s: %d damaged places were left out (on_error='skip')", path, skipped)
                 else:
                     self._check_count(path, counts.records - before, counts)
 
@@ -153,15 +153,34 @@ class Dataset:
     ) -> Iterator[pa.RecordBatch]:
         parts = max(round(len(block.starts) / BATCH_ROWS), 1)  # alike: a few rows cost as much as thousands
         for starts, ends in zip(np.array_split(block.starts, parts), np.array_split(block.ends, parts)):
-            part = block._replace(starts=starts, ends=ends)
-            batch = inside.batch(part, path)
-            counts.records += len(part.starts)
             values = self.partitions.get(path, {})
-            arrays = [
-                _repeated(values[f.name], f, len(part.starts), path) if f.name in values else batch.column(f.name)
-                for f in wanted
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=wanted) if arrays else batch
+            for rows, batch in self._decoded(block._replace(starts=starts, ends=ends), path, inside, counts):
+                counts.records += rows
+                arrays = [
+                    _repeated(values[f.name], f, rows, path) if f.name in values else batch.column(f.name)
+                    for f in wanted
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=wanted) if arrays else batch
+
+    def _decoded(self, part: Block, path: str, inside: Decoder, counts: Counts) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Those records with how many they are; in halves where one is to be left out, whose bytes are as they were
+        written and no message."""
+        rows = len(part.starts)
+        try:
+            batch = inside.batch(part, path)
+        except DataLossError:
+            if self.options.on_error == "raise":
+                raise
+        else:
+            yield rows, batch
+            return
+        if rows == 1:
+            counts.damaged += 1
+            return
+        for half in (slice(rows // 2), slice(rows // 2, rows)):
+            yield from self._decoded(
+                part._replace(starts=part.starts[half], ends=part.ends[half]), path, inside, counts
+            )
 
     def table(
         self, files: Sequence[str] | None = None, columns: Sequence[str] | None = None, counts: Counts | None = None
@@ -319,7 +338,7 @@ def _repeated(value: str | None, column: pa.Field, rows: int, path: str) -> pa.A
 
 def inferred(files: list[str], record_type: str, options: Options) -> pa.Schema:
     """What the records are as columns. Raises as open_tfrecord and Dataset.batches."""
-    inference, left = Inference(record_type), options.sample or None
+    inference, left = Inference(record_type, options.on_error == "skip"), options.sample or None
     some = files if left is None else _spread(files, min(left, _SAMPLE_FILES))
     for number, path in enumerate(some):
         share = None if left is None else -(-left // (len(some) - number))

@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from sparkflow_connectors.record_types import EXAMPLE
 from sparkflow_connectors.record_values import Where
 from sparkflow_runtime.records.files import Block
-from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.example_proto import Example, SequenceExample
 
 _TYPES = {"int64_list": pa.int64(), "float_list": pa.float32(), "bytes_list": pa.string()}
@@ -19,8 +19,10 @@ class Inference:
     """Fed with blocks of records, gives a schema: columns by name. Bytes are strings where every value is UTF-8, else
     binary. A feature with one value everywhere (or none) is a scalar, any other a list."""
 
-    def __init__(self, record_type: str = EXAMPLE):
+    def __init__(self, record_type: str = EXAMPLE, skip_damaged: bool = False):
+        """skip_damaged: pass over records that are no such messages."""
         self._message = Example if record_type == EXAMPLE else SequenceExample
+        self._skip_damaged = skip_damaged
         self._kinds: dict[str, str] = {}
         self._depths: dict[str, int] = {}
         self._binary: set[str] = set()
@@ -34,7 +36,9 @@ class Inference:
             try:
                 message = self._message.FromString(record)
             except DecodeError:
-                raise DataLossError(f"{where.record(i)} is no tf.train.{self._message.__name__}") from None
+                if self._skip_damaged:
+                    continue
+                raise where.is_none(i, self._message.__name__) from None
             at = where.record(i)
             context = message.features if self._message is Example else message.context
             for name, feature in context.feature.items():

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pytest
 
 import sparkflow as tf
+from sparkflow_connectors.record_types import SIDECAR
 from sparkflow_connectors.tfrecord import Counts, open_tfrecord, read_tfrecord
 from sparkflow_connectors.tfrecord_write import to_tfrecord
+from sparkflow_runtime.records.files import RecordFile, RecordWriter
 from sparkflow_runtime.records.framing import frames
 
 
@@ -131,3 +133,24 @@ def test_spark_tasks_tell_how_many(tmp_path: Path) -> None:
     reader = source.reader(source.schema())
     with pytest.raises(tf.errors.DataLossError, match="has 19 records, and 20 were written"):
         list(reader.read(reader.partitions()[0]))
+
+
+@pytest.mark.parametrize("record_type", ["Example", "SequenceExample"])
+def test_records_that_are_no_messages(record_type: str, tmp_path: Path) -> None:
+    """Their bytes are as they were written: of another record type, or of a writer that failed."""
+    to_tfrecord(pa.table({"x": [1, 2, 3]}), tmp_path / "a", record_type=record_type)
+    (file,) = (tmp_path / "a").glob("part-*")
+    with RecordFile(str(file)) as records:
+        whole = [record for block in records.blocks() for record in block.records()]
+    with RecordWriter(str(file)) as out:
+        for record in [whole[0][:-1], whole[0], b"\xff", b"\xff", whole[1], whole[2], b"text"]:
+            out.write(record)
+    for sidecar in (True, False):
+        if not sidecar:
+            (tmp_path / "a" / SIDECAR).unlink()
+        options: dict[str, Any] = {} if sidecar else {"record_type": record_type}
+        with pytest.raises(tf.errors.DataLossError, match=rf"record at byte 0 is no tf.train.{record_type}.*='skip'"):
+            read_tfrecord(tmp_path / "a", **options)
+        counts = Counts()
+        found = read_tfrecord(tmp_path / "a", on_error="skip", counts=counts, **options)
+        assert found.column("x").to_pylist() == [1, 2, 3] and counts == Counts(3, 4)
