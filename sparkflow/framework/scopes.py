@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 from sparkflow.framework.graph import get_default_graph
 
 
-@contextmanager
-def name_scope(name: str | None, default_name: str | None = None, values: Any = None) -> Iterator[str]:
-    """Prefix the names of ops made inside; `default_name` where `name` is None. values: fixes nothing, kept for TF1
-    callers."""
-    with get_default_graph().name_scope(default_name if name is None else name) as scope:
-        yield scope
+class name_scope:
+    """Prefix the names of ops made inside; `default_name` where `name` is None. It may be entered several times.
+
+    values: fixes nothing, kept for TF1 callers.
+    """
+
+    def __init__(self, name: str | None, default_name: str | None = None, values: Any = None):
+        self._name = default_name if name is None else name
+        self._open: list[AbstractContextManager[str]] = []
+
+    @property
+    def name(self) -> str | None:
+        return self._name
+
+    def __enter__(self) -> str:
+        scope = get_default_graph().name_scope(self._name)
+        self._open.append(scope)
+        return scope.__enter__()
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._open.pop().__exit__(*error)
 
 
 def device(device_name_or_function: Any) -> AbstractContextManager[None]:

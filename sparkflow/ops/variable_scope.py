@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from enum import Enum
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from sparkflow.framework.apply import as_array
 from sparkflow.framework.conversions import VariableAggregation, VariableSynchronization
 from sparkflow.framework.graph import get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.ops.scope_names import beside_name_scope, forget_inner, unique_scope
 from sparkflow.ops.variable_store import VariableStore, store_of
 from sparkflow_runtime.wire.dtypes import as_dtype, float32
 
@@ -241,60 +241,69 @@ def get_local_variable(name: str, *args: Any, **kwargs: Any) -> Any:
     return get_variable(name, *args, **{**kwargs, "trainable": False, "collections": [GraphKeys.LOCAL_VARIABLES]})
 
 
-@contextmanager
-def variable_scope(
-    name_or_scope: str | VariableScope | None,
-    default_name: str | None = None,
-    values: Any = None,
-    initializer: Any = None,
-    regularizer: Any = None,
-    caching_device: Any = None,
-    partitioner: Any = None,
-    custom_getter: Any = None,
-    reuse: Any = None,
-    dtype: Any = None,
-    use_resource: bool | None = None,
-    constraint: Any = None,
-    auxiliary_name_scope: bool = True,
-) -> Iterator[VariableScope]:
+class variable_scope:
     """Open a variable scope (and, unless auxiliary_name_scope is False, a name scope of the same name).
 
     name_or_scope: a name inside the current scope, a VariableScope to enter again wherever one is, or None for
-    default_name made unique. reuse: True or AUTO_REUSE from here on inwards; None and False inherit.
-    Raises TypeError where neither name is given, ValueError where reuse is asked for a name made unique.
+    default_name made unique. reuse: True or AUTO_REUSE from here on inwards; None and False inherit. One of these may
+    be entered several times. Raises TypeError where neither name is given, ValueError where reuse is asked for a name
+    made unique.
     """
-    if name_or_scope is None and default_name is None:
-        raise TypeError("If default_name is None then name_or_scope is required")
-    if reuse not in (None, False, True, AUTO_REUSE):
-        raise ValueError(f"The reuse parameter must be True, False, None or tf.AUTO_REUSE, got {reuse!r}")
-    if name_or_scope is None and reuse:
-        raise ValueError("reuse=True cannot be used without a name_or_scope")
-    given = {
-        "initializer": initializer,
-        "regularizer": regularizer,
-        "caching_device": caching_device,
-        "partitioner": partitioner,
-        "custom_getter": custom_getter,
-        "dtype": None if dtype is None else as_dtype(dtype),
-        "use_resource": use_resource,
-        "constraint": constraint,
-    }
-    graph = get_default_graph()
-    store, outer = store_of(graph), get_variable_scope()
-    name, label, base = _target(store, outer, name_or_scope, default_name)
-    with _name_scope(label, auxiliary_name_scope) as prefix:
-        scope = _scope(base, name, reuse or base.reuse, given)
-        scope._name_scope = base.original_name_scope if isinstance(name_or_scope, VariableScope) else prefix
-        counts = store.scope_counts
-        before = dict(counts) if isinstance(name_or_scope, VariableScope) else None
-        counts[name] = counts.get(name, 0) + 1
-        known = len(counts)
-        graph.extra[_CURRENT] = scope
-        try:
-            yield scope
-        finally:
-            graph.extra[_CURRENT] = outer
-            _forget_inner(store, name, known, before)
+
+    def __init__(
+        self, name_or_scope: str | VariableScope | None, default_name: str | None = None, values: Any = None,
+        initializer: Any = None, regularizer: Any = None, caching_device: Any = None, partitioner: Any = None,
+        custom_getter: Any = None, reuse: Any = None, dtype: Any = None, use_resource: bool | None = None,
+        constraint: Any = None, auxiliary_name_scope: bool = True,
+    ):  # fmt: skip
+        if name_or_scope is None and default_name is None:
+            raise TypeError("If default_name is None then name_or_scope is required")
+        if reuse not in (None, False, True, AUTO_REUSE):
+            raise ValueError(f"The reuse parameter must be True, False, None or tf.AUTO_REUSE, got {reuse!r}")
+        if name_or_scope is None and reuse:
+            raise ValueError("reuse=True cannot be used without a name_or_scope")
+        self._at, self._default, self._reuse, self._auxiliary = name_or_scope, default_name, reuse, auxiliary_name_scope
+        self._given = {
+            "initializer": initializer, "regularizer": regularizer, "caching_device": caching_device,
+            "partitioner": partitioner, "custom_getter": custom_getter,
+            "dtype": None if dtype is None else as_dtype(dtype), "use_resource": use_resource, "constraint": constraint,
+        }  # fmt: skip
+        self._label = default_name if name_or_scope is None else None
+        self._open: list[AbstractContextManager[VariableScope]] = []
+
+    def __enter__(self) -> VariableScope:
+        opened = self._opened()
+        scope = opened.__enter__()
+        self._open.append(opened)
+        return scope
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._open.pop().__exit__(*error)
+
+    @contextmanager
+    def _opened(self) -> Iterator[VariableScope]:
+        graph = get_default_graph()
+        store, outer = store_of(graph), get_variable_scope()
+        name, label, base = _target(store, outer, self._at, self._default)
+        if self._at is None:
+            self._at = name.removeprefix(_joined(outer, ""))  # unique once: entered again, it is the same scope
+        with beside_name_scope(self._label or label, self._auxiliary) as prefix:
+            scope = _scope(base, name, self._reuse or base.reuse, self._given)
+            again = isinstance(self._at, VariableScope)
+            scope._name_scope = base.original_name_scope if again else prefix
+            counts = store.scope_counts
+            before = dict(counts) if again else None
+            counts[name] = counts.get(name, 0) + 1
+            known = len(counts)
+            graph.extra[_CURRENT] = scope
+            try:
+                yield scope
+            finally:
+                graph.extra[_CURRENT] = outer
+                if before is not None:  # a scope entered again leaves no trace
+                    store.scope_counts = before
+                else:
+                    forget_inner(store.scope_counts, name, known)
 
 
 @contextmanager
@@ -314,7 +323,7 @@ def _target(
         return name_or_scope.name, name_or_scope.name.rpartition("/")[2], name_or_scope
     if name_or_scope is None:
         assert default_name is not None  # checked by the caller
-        return _unique(store, _joined(outer, default_name)), default_name, outer
+        return unique_scope(store.scope_counts, _joined(outer, default_name)), default_name, outer
     if not isinstance(name_or_scope, str):
         raise TypeError(f"VariableScope: name_or_scope must be a string or VariableScope, got {name_or_scope!r}")
     return _joined(outer, name_or_scope), name_or_scope, outer
@@ -322,28 +331,6 @@ def _target(
 
 def _joined(outer: VariableScope, name: str) -> str:
     return f"{outer.name}/{name}" if outer.name else name
-
-
-def _unique(store: VariableStore, name: str) -> str:
-    """`name`, or the first of name_1, name_2, ... that no scope open or closed beside this one has."""
-    if not store.scope_counts.get(name):
-        return name
-    n = 1
-    while store.scope_counts.get(f"{name}_{n}"):
-        n += 1
-    return f"{name}_{n}"
-
-
-@contextmanager
-def _name_scope(label: str, wanted: bool) -> Iterator[str]:
-    graph = get_default_graph()
-    if not wanted:
-        current = graph.get_name_scope()
-        yield current + "/" if current else ""
-        return
-    opened: AbstractContextManager[str] = graph.name_scope(label) if label else nullcontext("")
-    with opened as prefix:
-        yield prefix
 
 
 def _scope(base: VariableScope, name: str, reuse: Any, given: dict[str, Any]) -> VariableScope:
@@ -356,20 +343,6 @@ def _scope(base: VariableScope, name: str, reuse: Any, given: dict[str, Any]) ->
 
 def _nested_getter(inner: Any, outer: Any, getter: Any, *args: Any, **kwargs: Any) -> Any:
     return inner(partial(outer, getter), *args, **kwargs)
-
-
-def _forget_inner(store: VariableStore, name: str, known: int, restore: dict[str, int] | None) -> None:
-    """Names inside a closed scope are free again, for default_name; a scope entered again leaves no trace.
-
-    known: how many names there were when it was opened, of which none was inside it: the others came after them.
-    """
-    if restore is not None:
-        store.scope_counts = restore
-        return
-    counts = store.scope_counts
-    for key in list(islice(reversed(counts), max(0, len(counts) - known))):
-        if key.startswith(name + "/"):
-            del counts[key]
 
 
 def create_partitioned_variables(

@@ -261,3 +261,26 @@ def test_strings_begin_empty(graph: Graph) -> None:
     with tf.Session() as session:
         session.run(names.initializer)
         assert session.run(names).tolist() == [b"", b""]
+
+
+def test_a_scope_may_be_entered_several_times(graph: Graph) -> None:
+    """As TensorFlow: the same variables' scope, and a new name scope each time."""
+    shared, named = tf.variable_scope("a", reuse=tf.AUTO_REUSE), tf.name_scope("n")
+    made = tf.variable_scope(None, "made")
+    found = []
+    for _ in range(2):
+        with shared as scope:
+            found.append((scope.name, tf.get_variable("v", [1]).name, tf.constant(1).name))
+        with named as prefix:
+            found.append(prefix)
+        with made as scope:
+            found.append((scope.name, tf.constant(1).name))
+    assert found == [
+        ("a", "a/v:0", "a/Const:0"), "n/", ("made", "made/Const:0"),
+        ("a", "a/v:0", "a_1/Const:0"), "n_1/", ("made", "made_1/Const:0"),
+    ]  # fmt: skip
+    with tf.variable_scope("outer"), made as scope, shared:
+        assert scope.name == "outer/made" and tf.get_variable_scope().name == "outer/made/a"
+        with shared:
+            assert tf.get_variable_scope().name == "outer/made/a/a"
+    assert tf.get_variable_scope().name == "" and graph.get_name_scope() == "" and named.name == "n"
