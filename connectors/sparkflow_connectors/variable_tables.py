@@ -94,9 +94,12 @@ def write(path: str | os.PathLike[str], tables: Mapping[str, pa.Table], base: An
     a table lacks, and the dtypes; without it every row must be there.
 
     Raises InvalidArgumentError on a row that is missing, there twice, null, or of another shape, on a value that the
-    dtype has not, and where path is that of base, whose other variables would be gone; nothing is written then.
+    dtype has not, where path is a folder, and where it is that of base, whose other variables would be gone; nothing is
+    written then.
     """
     path = os.path.abspath(path)
+    if os.path.isdir(path):  # the checkpoint would lie beside it, and who reads `path` finds the folder
+        raise InvalidArgumentError(f"{path} is a folder, and a checkpoint's path is a prefix, such as {path}/variables")
     base = None if base is None else _newest(prefix_of(base))
     if base is not None and os.path.realpath(base) == os.path.realpath(path):
         raise InvalidArgumentError(

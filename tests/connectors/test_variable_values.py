@@ -105,3 +105,10 @@ def test_a_variable_is_not_given_twice(tmp_path: Path) -> None:
     rows = pa.table({"row": [0], "value": [1.0]})
     with pytest.raises(tf.errors.InvalidArgumentError, match="Variable 'v' has two tables"):
         write(tmp_path / "out", {"v": rows, "v:0": rows})
+
+
+def test_a_folder_is_no_prefix(tmp_path: Path) -> None:
+    """Files would lie beside it, and whoever reads that path would look into it."""
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"is a folder, .* a prefix, such as {tmp_path}/variables"):
+        write(tmp_path, {"v": pa.table({"row": [0], "value": [1.0]})})
+    assert not list(tmp_path.parent.glob(f"{tmp_path.name}.*"))
