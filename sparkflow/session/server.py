@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sparkflow.session.runtime import runtime
 from sparkflow_runtime.wire import server_def as server_defs
 from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec, numbered
+from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
 from sparkflow_runtime.wire.protos import ConfigProto
 
@@ -25,8 +26,8 @@ class Server:
     start: False leaves the address free until `start()`.
     secret: shared by all tasks of the job (default: the environment variable SPARKFLOW_SECRET); without one only
     loopback addresses are served, to processes of this host.
-    Raises InvalidArgumentError on a task the cluster lacks or another protocol, UnavailableError where its address
-    cannot be bound.
+    Raises InvalidArgumentError on a task the cluster lacks, another protocol or a job that no device name can say,
+    TypeError on an index that is no whole number, UnavailableError where its address cannot be bound.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class Server:
             task_index = told.task_index if task_index is None else task_index
             config = config or (told.default_session_config if told.HasField("default_session_config") else None)
         self._cluster = ClusterSpec(server_or_cluster_def if told is None else told.cluster)
+        for job in self._cluster.jobs:
+            _check_job_name(job)
         self._job: str = job_name or _only(self._cluster.jobs, "job_name")
         indices = self._cluster.task_indices(self._job)
         self._index: int = _only(indices, "task_index") if task_index is None else task_index
@@ -140,6 +143,19 @@ def secret_of_environment() -> bytes | None:
     """What SPARKFLOW_SECRET says, which all tasks of a job share."""
     found: bytes | None = runtime("dialling").secret_of_environment()
     return found
+
+
+def _check_job_name(job: str) -> None:
+    """Now, since no graph could place a node on its tasks."""
+    try:
+        if DeviceSpec.from_string(f"/job:{job}").job == job:
+            return
+    except InvalidArgumentError:
+        pass
+    raise InvalidArgumentError(
+        f"Server: the cluster's job {job!r} cannot be part of a device's name: a letter or _ first, then letters, "
+        "digits, '_', '.' and '-'"
+    )
 
 
 def _only(found: list[Any], what: str) -> Any:

@@ -178,7 +178,8 @@ def _check_secret(url: str, secret: bytes | None, family: int, address: addresse
     if not secret and not addresses.is_local(family, address):
         raise InvalidArgumentError(
             f"{url} without a job secret: anyone on that network could speak. "
-            "Give the job's secret, or stay on this host with 127.0.0.1 or unix://"
+            "Give the job's secret (to tasks begun by hand, by the environment's SPARKFLOW_SECRET, the same for all), "
+            "or stay on this host with 127.0.0.1 or unix://"
         )
 
 

@@ -57,7 +57,10 @@ class ClusterSpec:
         if isinstance(tasks, Mapping):
             if wrong := [address for address in tasks.values() if not isinstance(address, str)]:
                 raise TypeError(f"Job {job!r}: an address is a string 'host:port', got {wrong[0]!r}")
-            return {int(index): address for index, address in tasks.items()}
+            try:
+                return {int(index): address for index, address in tasks.items()}
+            except ValueError:
+                raise ValueError(f"Job {job!r}: tasks are numbered, got the indices {list(tasks)!r}") from None
         raise TypeError(f"Job {job!r}: expected a list of addresses or a dict index -> address, got {tasks!r}")
 
     @property
@@ -77,6 +80,8 @@ class ClusterSpec:
 
     def task_address(self, job_name: str, task_index: int) -> str:
         tasks = self._job(job_name)
+        if not hasattr(task_index, "__index__"):  # above all one of sys.argv that nobody has made a number of
+            raise TypeError(f"Job {job_name!r}: a task's index is a whole number, got {task_index!r}")
         if task_index not in tasks:
             raise InvalidArgumentError(f"Job {job_name!r} has no task {task_index}; it has {sorted(tasks)}")
         return tasks[task_index]

@@ -1,0 +1,34 @@
+"""What a cluster's jobs, indices and addresses must be, said where the Server is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import sparkflow as tf
+
+TWO = {"ps": ["127.0.0.1:0"], "worker": ["127.0.0.1:0", "127.0.0.1:0"]}
+
+
+@pytest.mark.parametrize("index", ["0", 0.0])  # the first as sys.argv has it
+def test_an_index_is_a_number(index: Any) -> None:
+    with pytest.raises(TypeError, match=f"'ps': a task's index is a whole number, got {index!r}"):
+        tf.train.Server(TWO, "ps", index)
+
+
+def test_tasks_are_numbered() -> None:
+    with pytest.raises(ValueError, match=r"'ps': tasks are numbered, got the indices \['first'\]"):
+        tf.train.ClusterSpec({"ps": {"first": "127.0.0.1:0"}})
+    assert tf.train.ClusterSpec({"ps": {"3": "127.0.0.1:0"}}).task_indices("ps") == [3]  # as JSON has them
+
+
+@pytest.mark.parametrize("name", ["p s", "9ps", "", "a:b", "a/b", "ps/task:1"])
+def test_a_job_that_no_device_can_name(name: str) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="cannot be part of a device's name"):
+        tf.train.Server({name: ["127.0.0.1:0"]})
+
+
+def test_without_a_secret_it_says_where_one_is_set() -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="SPARKFLOW_SECRET"):
+        tf.train.Server({"ps": ["0.0.0.0:0"]})
