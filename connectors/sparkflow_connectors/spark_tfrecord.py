@@ -32,6 +32,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
     InputPartition,
     WriterCommitMessage,
 )
@@ -44,7 +46,7 @@ from sparkflow_connectors.spark_errors import name_errors
 from sparkflow_connectors.spark_schema import in_zone
 from sparkflow_connectors.tfrecord import Counts, Dataset, Options, open_tfrecord
 from sparkflow_connectors.tfrecord_write import PARTITIONS, FolderWriter
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 
 _PARTITION_BYTES = 32 << 20  # of small files that one task reads, in about 0.1 s: it does not know how many cores wait
 _arrow_schema = in_zone(to_arrow_schema, "UTC")
@@ -89,6 +91,18 @@ class TFRecordSource(DataSource):
         )
         writer.begin()
         return _Writer(writer, asked)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        raise UnimplementedError(
+            "tfrecord: a folder of record files cannot be read as a stream; read what there is by spark.read, as in "
+            "the foreachBatch of another stream"
+        )
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        raise UnimplementedError(
+            "tfrecord: a stream is written micro-batch by micro-batch: writeStream.foreachBatch(lambda batch, number: "
+            "batch.write.format('tfrecord').mode('append').save(folder))"
+        )
 
     def _dataset(self, schema: StructType | None) -> Dataset:
         option = self._options_given()

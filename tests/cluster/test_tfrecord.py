@@ -84,8 +84,14 @@ def test_spark_says_what_is_wrong_and_leaves_nothing(clusters: Any, tmp_path: Pa
     for value, kind in (("interval '2' month", "interval month"), ("parse_json('1')", "variant")):
         with pytest.raises(tf.errors.InvalidArgumentError, match=f"^column 'c': {kind} cannot be written"):
             spark.range(4).selectExpr(f"{value} c").write.format("tfrecord").mode("append").save(str(folder))
+    ticks = spark.readStream.format("rate").load().writeStream.option("checkpointLocation", str(tmp_path / "notes"))
+    with pytest.raises(tf.errors.UnimplementedError, match=r"^tfrecord: a stream is written .*foreachBatch"):
+        ticks.format("tfrecord").start(str(folder)).awaitTermination(60)
     assert not folder.exists()
     spark.range(100).write.format("tfrecord").mode("append").save(str(folder))
+    with pytest.raises(tf.errors.UnimplementedError, match=r"^tfrecord: .* cannot be read as a stream"):
+        stream = spark.readStream.format("tfrecord").load(str(folder))
+        stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "n")).start().awaitTermination(60)
     path = next(folder.glob("part*"))
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(tf.errors.DataLossError, match=f"^{path}: the file ends inside the record that begins at byte"):
