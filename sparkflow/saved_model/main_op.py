@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from sparkflow.framework.graph import Operation
 from sparkflow.ops import control_flow, variables
+from sparkflow.ops.lookup_initializers import tables_initializer
 
 
 def main_op() -> Operation:
-    """Initializes the local variables."""
-    return control_flow.group(variables.local_variables_initializer())
+    """Initializes all variables, local ones too, and fills all tables.
+
+    It runs after the model's variables have been restored, and so gives these their first values again. Of a model
+    whose variables are to stay as they were saved take tf.group(tf.local_variables_initializer(),
+    tf.tables_initializer()).
+    """
+    starts = variables.global_variables_initializer(), variables.local_variables_initializer(), tables_initializer()
+    return control_flow.group(*starts)

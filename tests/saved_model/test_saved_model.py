@@ -199,3 +199,20 @@ def test_an_asset_that_is_not_there(tmp_path: Path) -> None:
         builder = tf.saved_model.Builder(str(tmp_path / "other"))
         with pytest.raises(ValueError, match="must be a constant"):
             builder.add_meta_graph_and_variables(session, ["serve"], None, [tf.placeholder(tf.string)])
+
+
+def test_main_op_starts_all(tmp_path: Path) -> None:
+    """As TensorFlow's: variables begin anew when the model is loaded, and tables are filled."""
+    saved = tf.saved_model
+    with tf.Graph().as_default(), tf.Session() as session:
+        v, local = tf.Variable(1.0, name="v"), tf.local_variables_initializer
+        tf.Variable(2.0, name="local", collections=[tf.GraphKeys.LOCAL_VARIABLES])
+        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [7]), -1)
+        tf.identity(table.lookup(tf.constant("a")), name="found")
+        session.run([tf.global_variables_initializer(), local(), v.assign(5.0)])
+        builder = saved.builder.SavedModelBuilder(str(tmp_path / "model"))
+        builder.add_meta_graph_and_variables(session, ["serve"], main_op=saved.main_op.main_op())
+        builder.save()
+    with tf.Graph().as_default(), tf.Session() as session:
+        saved.loader.load(session, ["serve"], str(tmp_path / "model"))
+        assert session.run(["v:0", "local:0", "found:0"]) == [1, 2, 7]
