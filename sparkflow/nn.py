@@ -1,6 +1,7 @@
 """tf.nn."""
 
 from sparkflow import rnn_cell
+from sparkflow.losses.averaged import compute_average_loss, scale_regularization_loss
 from sparkflow.ops.array_blocks import depth_to_space, space_to_batch, space_to_depth
 from sparkflow.ops.candidates import (
     all_candidate_sampler,

@@ -11,6 +11,7 @@ from sparkflow.train.checkpoint_reader import NewCheckpointReader, load_checkpoi
 from sparkflow.train.checkpoint_state import (
     CheckpointState,
     checkpoint_exists,
+    generate_checkpoint_state_proto,
     get_checkpoint_state,
     latest_checkpoint,
     list_variables,
@@ -119,7 +120,7 @@ from sparkflow_runtime.wire.example_proto import (
     Int64List,
     SequenceExample,
 )
-from sparkflow_runtime.wire.protos import ClusterDef
+from sparkflow_runtime.wire.protos import ClusterDef, JobDef
 from sparkflow_runtime.wire.server_def import ServerDef
 
 SummaryWriter = FileWriter  # its name before 1.0

@@ -91,17 +91,36 @@ def update_checkpoint_state(
             f"Save path {model_checkpoint_path!r} conflicts with path used for checkpoint state. "
             "Please use a different save path."
         )
-    paths = list(all_model_checkpoint_paths or [])
-    if model_checkpoint_path not in paths:
-        paths.append(model_checkpoint_path)
-    relative = save_relative_paths or not os.path.isabs(save_dir)
-    shown = [os.path.relpath(p, save_dir or ".") if relative else p for p in [model_checkpoint_path, *paths]]
-    lines = [f"model_checkpoint_path: {_quoted(shown[0])}"]
-    lines += [f"all_model_checkpoint_paths: {_quoted(p)}" for p in shown[1:]]
-    lines += [f"all_model_checkpoint_timestamps: {t!r}" for t in all_model_checkpoint_timestamps or []]
+    state = generate_checkpoint_state_proto(
+        os.path.relpath(save_dir or ".") if save_relative_paths else save_dir, model_checkpoint_path,
+        all_model_checkpoint_paths, all_model_checkpoint_timestamps, last_preserved_timestamp,
+    )  # fmt: skip
+    lines = [f"model_checkpoint_path: {_quoted(state.model_checkpoint_path)}"]
+    lines += [f"all_model_checkpoint_paths: {_quoted(p)}" for p in state.all_model_checkpoint_paths]
+    lines += [f"all_model_checkpoint_timestamps: {t!r}" for t in state.all_model_checkpoint_timestamps]
     if last_preserved_timestamp is not None:
         lines.append(f"last_preserved_timestamp: {last_preserved_timestamp!r}")
     write_whole(path, "".join(line + "\n" for line in lines).encode())
+
+
+def generate_checkpoint_state_proto(
+    save_dir: str, model_checkpoint_path: str, all_model_checkpoint_paths: Sequence[str] | None = None,
+    all_model_checkpoint_timestamps: Sequence[float] | None = None, last_preserved_timestamp: float | None = None,
+) -> CheckpointState:  # fmt: skip
+    """What the state file of save_dir should say; the paths are relative to save_dir where that is relative.
+
+    Raises ValueError where the timestamps are not as many as the paths, model_checkpoint_path among them.
+    """
+    paths, times = list(all_model_checkpoint_paths or []), list(all_model_checkpoint_timestamps or [])
+    if model_checkpoint_path not in paths:
+        paths.append(model_checkpoint_path)
+    if times and len(times) != len(paths):
+        raise ValueError(
+            f"Checkpoint timestamps, if provided, must match checkpoint paths (got paths {paths}, timestamps {times})"
+        )
+    if not os.path.isabs(save_dir):
+        model_checkpoint_path, *paths = (os.path.relpath(p, save_dir or ".") for p in [model_checkpoint_path, *paths])
+    return CheckpointState(model_checkpoint_path, paths, times, last_preserved_timestamp or 0.0)
 
 
 def _quoted(text: str) -> str:

@@ -25,7 +25,7 @@ OTHERWISE = {  # names whose arguments differ, and why
     **dict.fromkeys(["VariableAggregation", "VariableSynchronization"], "an enum's constructor"),
     "UnconnectedGradients": "an enum's constructor",
     "nn.rnn_cell.RNNCell": "its further keywords are those of a layer",
-    "linalg.LinearOperator": "a base class: users call those of its subclasses",
+    **dict.fromkeys(["ConditionalAccumulatorBase", "linalg.LinearOperator"], "a base class: users call its subclasses"),
     "RegisterGradient": "a decorator that takes several op types",
     **dict.fromkeys(
         ["custom_gradient", "numpy_function", "py_function"], "in TensorFlow 2 also made without a function"

@@ -363,3 +363,13 @@ def test_as_a_message(graph: Graph, tmp_path: Path) -> None:
         sess.run(v.assign(0.0))
         again.restore(sess, path)
         assert sess.run(v) == 3
+
+
+def test_what_a_state_file_should_say() -> None:
+    made = tf.train.generate_checkpoint_state_proto
+    found = made("q", "q/m-1", ["a", "q/m-1"], [1.0, 2.0], 0.5)
+    assert (found.model_checkpoint_path, found.all_model_checkpoint_paths) == ("m-1", ["../a", "m-1"])
+    assert (found.all_model_checkpoint_timestamps, found.last_preserved_timestamp) == ([1, 2], 0.5)
+    assert made("/q", "/q/m-1").all_model_checkpoint_paths == ["/q/m-1"]
+    with pytest.raises(ValueError, match="must match checkpoint paths"):
+        made("q", "q/m-1", ["a"], [1.0])

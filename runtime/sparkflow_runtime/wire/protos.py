@@ -2,7 +2,7 @@
 files)."""
 
 from tensorboard.compat.proto.attr_value_pb2 import AttrValue
-from tensorboard.compat.proto.cluster_pb2 import ClusterDef
+from tensorboard.compat.proto.cluster_pb2 import ClusterDef, JobDef
 from tensorboard.compat.proto.config_pb2 import (
     ConfigProto,
     GPUOptions,
@@ -33,6 +33,7 @@ __all__ = [
     "GraphDef",
     "GraphOptions",
     "HistogramProto",
+    "JobDef",
     "MetaGraphDef",
     "NodeDef",
     "OpDef",
