@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -28,16 +29,22 @@ class AggregationMethod:
     EXPERIMENTAL_ACCUMULATE_N = 2
 
 
-class VariableSynchronization:
-    """Accepted and not looked at: a variable is where its device is."""
+class VariableSynchronization(Enum):
+    """A variable is where its device is; one that is ON_READ is not trained unless it is asked for."""
 
-    AUTO, NONE, ON_WRITE, ON_READ = range(4)
+    AUTO = 0
+    NONE = 1
+    ON_WRITE = 2
+    ON_READ = 3
 
 
-class VariableAggregation:
-    """Accepted and not looked at."""
+class VariableAggregation(Enum):
+    """Kept with a variable: there is one replica."""
 
-    NONE, SUM, MEAN, ONLY_FIRST_REPLICA = range(4)
+    NONE = 0
+    SUM = 1
+    MEAN = 2
+    ONLY_FIRST_REPLICA = 3
 
 
 def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from sparkflow.framework.conversions import VariableAggregation, VariableSynchronization
 from sparkflow.framework.graph import get_default_graph
 from sparkflow_runtime.wire.edges import KEPT_READ
 
@@ -61,6 +63,8 @@ def to_proto(variable: Variable, export_scope: str | None = None) -> Any:
         initializer_name=_within(variable.initializer.name, export_scope),
         snapshot_name=_within(variable._snapshot.name, export_scope),
         trainable=variable.trainable,
+        synchronization=variable.synchronization.value,
+        aggregation=variable.aggregation.value,
     )
     info = variable._get_save_slice_info()
     if info is not None:
@@ -86,9 +90,24 @@ def adopt(variable: Variable, proto: Any, import_scope: str | None = None) -> No
     initial = proto.initial_value_name
     variable._initial_value = graph.as_graph_element(prefix + initial) if initial else None  # type: ignore[assignment]
     variable._save_slice_info = None
+    keep_modes(variable, proto.synchronization, proto.aggregation)
     if proto.HasField("save_slice_info_def"):
         info = SaveSliceInfo(save_slice_info_def=proto.save_slice_info_def, import_scope=import_scope)
         variable._save_slice_info = info
+
+
+def keep_modes(variable: Variable, synchronization: Any, aggregation: Any) -> None:
+    """Raises ValueError on what is no mode."""
+    variable.synchronization = _mode(VariableSynchronization, "synchronization", synchronization)
+    variable.aggregation = _mode(VariableAggregation, "aggregation", aggregation)
+
+
+def _mode(kind: type[Enum], what: str, given: Any) -> Any:
+    try:
+        return kind(0 if given is None else given)
+    except ValueError:
+        known = ", ".join(str(mode) for mode in kind)
+        raise ValueError(f"Variable: Invalid variable {what} mode: {given!r}; there are {known}") from None
 
 
 def _prefix(scope: str | None) -> str:

@@ -179,6 +179,7 @@ def _get(
     return store.get_variable(
         name, shape, as_dtype(dtype), initializer, regularizer, AUTO_REUSE if reuse is None else reuse, trainable,
         collections, caching_device, partitioner, validate_shape, constraint, use_resource,
+        synchronization, aggregation,
     )  # fmt: skip
 
 

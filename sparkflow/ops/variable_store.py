@@ -41,6 +41,8 @@ class VariableStore:
         validate_shape: bool,
         constraint: Any,
         use_resource: bool | None = None,
+        synchronization: Any = None,
+        aggregation: Any = None,
     ) -> Any:
         """The variable of that name: shared when reuse is True, new when it is False, either when AUTO_REUSE."""
         dims = shapes.as_dims(shape)
@@ -52,6 +54,8 @@ class VariableStore:
             "validate_shape": validate_shape,
             "constraint": constraint,
             "use_resource": use_resource,
+            "synchronization": synchronization,
+            "aggregation": aggregation,
         }
         if partitioner is not None and dims != ():  # a scope's partitioner is not for its scalars
             return self._get_partitioned(name, dims, dtype, initializer, partitioner, reuse, make)

@@ -7,6 +7,7 @@ from typing import Any
 
 from sparkflow.framework import shapes
 from sparkflow.framework.apply import apply_op, convert_to_tensor, register_conversion
+from sparkflow.framework.conversions import VariableAggregation, VariableSynchronization
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.indexed_slices import IndexedSlices
@@ -36,6 +37,9 @@ class Variable(metaclass=Created):
     Raises ValueError where no initial value is given or its shape is not known while validate_shape is True.
     """
 
+    synchronization: VariableSynchronization
+    aggregation: VariableAggregation
+
     def __init__(
         self,
         initial_value: Any = None,
@@ -61,7 +65,9 @@ class Variable(metaclass=Created):
             return
         if initial_value is None:
             raise ValueError("initial_value must be specified.")
-        self._trainable = trainable is not False
+        variable_protos.keep_modes(self, synchronization, aggregation)
+        kept = self.synchronization is not VariableSynchronization.ON_READ
+        self._trainable = kept if trainable is None else bool(trainable)
         self._constraint = constraint
         self._keeps_reads = resource_variables_enabled() if use_resource is None else bool(use_resource)
         self._save_slice_info: SaveSliceInfo | None = None

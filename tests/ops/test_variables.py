@@ -235,3 +235,21 @@ def test_parts_as_messages(graph: Graph) -> None:
     assert info.to_proto("q") is None and info.to_proto("p").full_name == "p"
     with pytest.raises(ValueError, match="each of its 2 parts, got 1"):
         parts.assign([tf.zeros([2, 2])])
+
+
+def test_modes_of_replicas(graph: Graph) -> None:
+    """They are kept, also in a graph's file; what is for reading alone is not trained."""
+    kinds, sums = tf.VariableSynchronization, tf.VariableAggregation
+    plain, read = tf.Variable(1.0), tf.Variable(1.0, synchronization=kinds.ON_READ)
+    assert (plain.synchronization, plain.aggregation, plain.trainable) == (kinds.AUTO, sums.NONE, True)
+    assert not read.trainable and tf.Variable(1.0, True, synchronization=kinds.ON_READ).trainable
+    assert read not in tf.trainable_variables()
+    shared = tf.get_variable("shared", [1], aggregation=sums.SUM, synchronization=kinds.ON_WRITE)
+    again = tf.Variable.from_proto(shared.to_proto())
+    for v in (shared, again):
+        assert (v.aggregation, v.synchronization, v.aggregation.value) == (sums.SUM, kinds.ON_WRITE, 1)
+    assert [m.name for m in sums] == ["NONE", "SUM", "MEAN", "ONLY_FIRST_REPLICA"]
+    with pytest.raises(ValueError, match=r"Invalid variable aggregation mode: 'SUM'; there are Var"):
+        tf.Variable(1.0, aggregation="SUM")
+    with pytest.raises(ValueError, match="Invalid variable synchronization mode: 7"):
+        tf.get_variable("bad", [1], synchronization=7)
