@@ -21,6 +21,8 @@ class FunctionGraph(Graph):
     """A graph whose ops may take tensors of the one around it: constants are copied, as look-up tables are with what
     fills them; others are fed, and `captured` says which placeholder stands for which."""
 
+    building_function = True
+
     def __init__(self, outer: Graph):
         super().__init__()
         self._outer, self.seed = outer, outer.seed

@@ -207,6 +207,8 @@ class Graph(Collections):
     def finalized(self) -> bool:
         return self._finalized
 
+    building_function = False  # True of those that a dataset's functions are made of
+
     def _unsafe_unfinalize(self) -> None:
         self._finalized = False
 

@@ -157,6 +157,11 @@ class TensorShape:
         other = as_dims(other)
         return TensorShape(None if self.dims_ is None or other is None else self.dims_ + other)
 
+    __add__ = concatenate
+
+    def __radd__(self, other: Any) -> TensorShape:
+        return TensorShape(other).concatenate(self)
+
     def assert_is_compatible_with(self, other: Any) -> None:
         if not compatible(self.dims_, as_dims(other)):
             raise InvalidArgumentError(f"Shapes {self} and {other} are incompatible")

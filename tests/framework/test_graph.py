@@ -271,3 +271,9 @@ def test_sizes_are_whole_numbers() -> None:
                 tf.placeholder(tf.float32, shape)
         assert [part.shape for part in tf.split(tf.zeros([4]), np.int64(2))] == [[2], [2]]
         assert len(tf.split(tf.zeros([4]), tf.Dimension(4))) == 4
+
+
+def test_shapes_are_added_as_lists_are() -> None:
+    shape, more = TensorShape([2, None]), [3]
+    assert (shape + more).as_list() == [2, None, 3] and (more + shape).as_list() == [3, 2, None]
+    assert (shape + TensorShape(None)).rank is None and (shape + shape).rank == 4
