@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any
 
 from sparkflow.framework.apply import convert_to_tensor
+from sparkflow.framework.conversions import AggregationMethod
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.grads.level import Level, trainable
@@ -20,6 +21,9 @@ class UnconnectedGradients(Enum):
 
     NONE = "none"
     ZERO = "zero"
+
+
+_METHODS = tuple(v for k, v in vars(AggregationMethod).items() if k.isupper())
 
 
 @paused()
@@ -37,9 +41,14 @@ def gradients(
     """d(sum of ys)/dx for each x: a Tensor of x's shape and dtype, IndexedSlices for looked-up tables, or None.
 
     grad_ys: the gradients of the ys (ones where None). stop_gradients: tensors taken as constants.
-    gate_gradients: wait for all gradients of an op before any is used. aggregation_method is accepted for TF1's sake.
-    Raises LookupError, with the op's name and type, where an op on the way has no gradient.
+    gate_gradients: wait for all gradients of an op before any is used. aggregation_method: any of AggregationMethod's
+    gives the same sums. Raises LookupError, with the op's name and type, where an op on the way has no gradient,
+    ValueError on another aggregation_method.
     """
+    if aggregation_method is not None and aggregation_method not in _METHODS:
+        raise ValueError(
+            f"Invalid aggregation_method specified {aggregation_method!r}. tf.AggregationMethod has the others"
+        )
     unconnected = UnconnectedGradients(unconnected_gradients)
     y_tensors = [convert_to_tensor(y) for y in as_list(ys)]
     x_tensors = [convert_to_tensor(x, as_ref=True) for x in as_list(xs)]

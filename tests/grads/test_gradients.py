@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sparkflow.framework.apply import apply_op, convert_to_tensor
+from sparkflow.framework.conversions import AggregationMethod
 from sparkflow.framework.graph import Graph
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.framework.registry import op
@@ -256,3 +257,11 @@ def test_a_large_graph_is_walked_once(graph: Graph) -> None:
     (dw,) = gradients(h, w)
     assert graph.version - before <= 13 * 1700, "a few backward ops for each forward one, on a graph with 2**1700 paths"
     assert dw.op.type == "AddN" and len(dw.op.inputs) == 1700
+
+
+def test_methods_of_adding(graph: Graph) -> None:
+    x = array.placeholder("float32", [2])
+    for method in (None, AggregationMethod.ADD_N, AggregationMethod.EXPERIMENTAL_TREE, 2):
+        assert gradients(x * x, x, aggregation_method=method)[0] is not None
+    with pytest.raises(ValueError, match="Invalid aggregation_method specified 99"):
+        gradients(x * x, x, aggregation_method=99)
