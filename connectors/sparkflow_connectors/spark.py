@@ -5,6 +5,7 @@ Nothing here uses `sc._jsc`. What Spark really does, and why this is so, is told
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -198,7 +199,8 @@ class SparkEngine:
         self._spark, self._rows, self._slots, self._source = spark, rows, slots, source
 
     def driver_host(self) -> str:
-        return str(self._spark.conf.get("spark.driver.host", "127.0.0.1"))
+        with _jvm():
+            return str(self._spark.conf.get("spark.driver.host", "127.0.0.1"))
 
     def check(self, job: Job) -> None:
         if str(self._spark.conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
@@ -215,7 +217,20 @@ class SparkEngine:
             )
 
     def start(self, job: Job) -> SparkRun:
-        return SparkRun(self._spark, self._rows, job, self._source)
+        with _jvm():
+            return SparkRun(self._spark, self._rows, job, self._source)
+
+
+@contextlib.contextmanager
+def _jvm() -> Iterator[None]:
+    """Raises FailedPreconditionError where it is gone: an attempt before may have ended with it."""
+    try:
+        yield
+    except ConnectionError as error:
+        raise FailedPreconditionError(
+            f"The JVM of this Spark session has ended ({error}); its log, or dmesg, may say why: memory, often. "
+            "Train again in a new program, which goes on from the last checkpoint"
+        ) from error
 
 
 class _JobGroup:

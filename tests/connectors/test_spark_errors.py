@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 pytest.importorskip("pyspark")
 
 import sparkflow as tf
 from sparkflow_connectors import launch
-from sparkflow_connectors.spark import SparkRun
+from sparkflow_connectors.spark import SparkEngine, SparkRun
 from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, named, unread
 from sparkflow_connectors.unshipped import not_in_dask, not_in_spark
 
@@ -50,6 +53,20 @@ def test_tasks_of_another_environment() -> None:
     assert isinstance(found, tf.errors.FailedPreconditionError)
     assert "no module 'sparkflow_connectors'" in found.message and "PYSPARK_PYTHON" in found.message
     assert named(RuntimeError(f"{unpickled}'my_model'")) is None
+
+
+def test_a_session_whose_jvm_has_ended() -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    session, rows = SimpleNamespace(conf=SimpleNamespace(get=refused)), SimpleNamespace(mapInArrow=refused)
+    engine = SparkEngine(cast(Any, session), cast(Any, rows), None, cast(Any, None))
+    with pytest.raises(tf.errors.FailedPreconditionError, match=r"JVM .* has ended"):
+        engine.driver_host()
+    with pytest.raises(
+        tf.errors.FailedPreconditionError, match=r"JVM .* has ended \(.*refused\).* the last checkpoint"
+    ):
+        engine.start(cast(Any, SimpleNamespace(run_id="x", attempt=2, workers=1)))
 
 
 def test_modules_that_only_the_program_has() -> None:
