@@ -189,18 +189,16 @@ class SyncReplicasOptimizer(Optimizer):
             sent.append(dense.apply_grad(grad, local_step=self._local_step, replica=rank))
         return dense.take_grad(self._needed)
 
-    def _wait_for_all(self, graph: Graph, taken: list[Any], held: list[Any]) -> list[Any]:
-        """The averages, none passed on before all are there. Each of two devices hears that from the other one, of more
-        from the global step's, which hears from all: messages grow with the devices, not with their square."""
+    @staticmethod
+    def _wait_for_all(graph: Graph, taken: list[Any], held: list[Any]) -> list[Any]:
+        """The averages, none passed on before all are there. Each device hears that from every other one by itself, and
+        no device waits for what another one does with it."""
         by_device: dict[str, list[Any]] = {}
         for average, var in zip(taken, held, strict=True):
             if average is not None:
                 by_device.setdefault(var.device, []).append((average, var))
         with graph.name_scope("barrier"):
             here = [control_flow.group(*(average for average, _ in some)) for some in by_device.values()]
-            if len(here) > 2:
-                with _on(graph, self._global_step), graph.control_dependencies(here):
-                    here = [control_flow.no_op("all_here")]
             gates = {}
             for device, some in by_device.items():
                 with _on(graph, some[0][1]), graph.control_dependencies(here):
