@@ -70,6 +70,9 @@ class DriverControl:
             self.events.put(Event("lost", _rank(channel), {"message": error.message}))
 
     def close(self) -> None:
+        """Whoever still speaks ends itself."""
+        for channel in self._listener.channels():
+            channel.close("the driver has ended this attempt")
         self._listener.close()
 
 
@@ -78,7 +81,7 @@ def _rank(channel: Channel) -> int:
 
 
 class TaskControl:
-    """A role's end. `driver_gone(error)` is called once if the driver ends the line."""
+    """A role's end. `driver_gone(error)` is called once if the line ends, by the driver's will or without."""
 
     def __init__(
         self, url: str, secret: bytes, rank: int, driver_gone: Callable[[OpError], None], keepalive_s: float = 10.0

@@ -66,7 +66,7 @@ def _told_the_environment(cluster: dict[str, Any], rank: int) -> Iterator[None]:
 @contextmanager
 def _line_to_driver(job: Job, rank: int) -> Iterator[TaskControl]:
     def driver_gone(error: OpError) -> None:
-        _log.error("worker %d: the driver is gone (%s); ending", rank, error)
+        _log.error("worker %d ends, as its line to the driver did: %s", rank, error)
         os._exit(_DRIVER_GONE)
 
     control = TaskControl(job.driver_url, job.secret, rank, driver_gone, job.keepalive_s)

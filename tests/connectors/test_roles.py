@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import queue
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_connectors import roles
-from sparkflow_connectors.control import DriverControl, reported
+from sparkflow_connectors.control import DriverControl, TaskControl, reported
 from sparkflow_connectors.job import Announcement
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnavailableError
 
@@ -46,6 +47,15 @@ def _ended_by(gather: Any) -> Any:
         return reported(error.fields)
     finally:
         driver.close()
+
+
+def test_a_role_hears_whether_the_driver_ended_its_attempt() -> None:
+    """What is logged then is read by whoever looks for what went wrong: a driver that begins again is not gone."""
+    driver, heard = DriverControl("127.0.0.1", b"secret", 1), queue.Queue[Any]()
+    TaskControl(driver.url, b"secret", 0, heard.put)
+    driver.events.get(timeout=10)
+    driver.close()
+    assert "the driver has ended this attempt" in heard.get(timeout=10).message
 
 
 def test_announcements_survive_their_journey() -> None:
