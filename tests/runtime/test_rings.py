@@ -51,6 +51,26 @@ def test_all_reduce(size: int, shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(results[0], inputs.sum(0), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("make", [Reduce, Gather, Broadcast])
+def test_a_large_result_lies_where_an_earlier_one_was(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nowhere else while that one lives."""
+    monkeypatch.setattr(rings, "_MAPPED_BYTES", 1 << 20)
+    monkeypatch.setattr(rings, "CHUNK_BYTES", 1 << 20)
+    x = np.arange(3 << 19, dtype=np.float32)
+
+    def result() -> Any:
+        return run(lambda place, send: make(place, send, x), 1)[0]
+
+    first, second = result(), result()
+    assert not np.shares_memory(first, second) and np.array_equal(first.reshape(-1), x)
+    second[:] = 0
+    places = {a.__array_interface__["data"][0] for a in (first, second)}
+    del first, second
+    third, fourth = result(), result()
+    assert {a.__array_interface__["data"][0] for a in (third, fourth)} == places
+    assert np.array_equal(third.reshape(-1), x) and np.array_equal(fourth.reshape(-1), x)
+
+
 def test_the_same_bits_in_any_order_of_arrival() -> None:
     inputs = np.random.default_rng(1).normal(size=(4, 1000)).astype(np.float32)
     first = run(lambda place, send: Reduce(place, send, inputs[place.rank]), 4)[0]

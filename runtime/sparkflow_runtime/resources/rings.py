@@ -20,10 +20,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow_runtime.wire import pool
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 CHUNK_BYTES = 4 << 20
 WINDOW = 2
+_MAPPED_BYTES = 32 << 20  # larger blocks are new ones each time (see memory.py)
 REDUCE, GATHER = 0, 1  # phases of a chunk
 
 MERGE: dict[str, Callable[..., Any]] = {"Add": np.add, "Mul": np.multiply, "Min": np.minimum, "Max": np.maximum}
@@ -122,7 +124,7 @@ class Reduce(Ring):
         self._shape = (x.shape[0] // n, *x.shape[1:]) if scatter else x.shape
         start = self._bounds[place.rank] if scatter else 0
         stop = self._bounds[place.rank + 1] if scatter else len(self._x)
-        self._out, self._offset = np.empty(stop - start, x.dtype), start
+        self._out, self._offset = _empty((stop - start,), x.dtype), start
 
     def begin(self) -> None:
         rank, n = self.place.rank, self.place.size
@@ -214,7 +216,7 @@ class Gather(Ring):
         self._rows = [0] * place.size
         self._blocks: list[np.ndarray | None] = [None] * place.size
         self._todo = [1] * place.size
-        self._out = np.empty((place.size, *x.shape), x.dtype)
+        self._out = _empty((place.size, *x.shape), x.dtype)
 
     def begin(self) -> None:
         rank = self.place.rank
@@ -293,7 +295,9 @@ class Broadcast(Ring):
         dtype = x.dtype if x is not None else np.dtype(dtype)
         self._shape = x.shape if x is not None else tuple(shape)
         super().__init__(place, send, "broadcast", dtype, self._shape, codec)
-        self._out = np.array(x, order="C").reshape(-1) if x is not None else np.empty(prod(self._shape), dtype)
+        self._out = _empty((prod(self._shape),), dtype)
+        if x is not None:
+            self._out[:] = x.reshape(-1)
         self._source = x is not None
 
     def begin(self) -> None:
@@ -335,6 +339,14 @@ def cut(start: int, stop: int, item_bytes: int) -> list[tuple[int, int]]:
     """[start, stop) in chunks of at most CHUNK_BYTES; one empty span where there is nothing."""
     step = max(CHUNK_BYTES // item_bytes, 1)
     return [(a, min(a + step, stop)) for a in range(start, stop, step)] or [(start, stop)]
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """For the result; where the allocator would map it anew, and the kernel clear it, where an earlier one was."""
+    nbytes = prod(shape) * dtype.itemsize
+    if nbytes <= _MAPPED_BYTES:
+        return np.empty(shape, dtype)
+    return pool.empty(nbytes).view(dtype).reshape(shape)
 
 
 def check_dtype(data: np.ndarray, expected: np.dtype) -> None:

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.transport import pool, shared
+from sparkflow_runtime.transport import shared
 from sparkflow_runtime.transport.sending import timeval
-from sparkflow_runtime.wire import frames
+from sparkflow_runtime.wire import frames, pool
 from sparkflow_runtime.wire.errors import DataLossError, ResourceExhaustedError
 
 _AHEAD_BYTES = 32 << 10

@@ -22,8 +22,8 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from sparkflow_runtime.transport import pool
 from sparkflow_runtime.transport.shared import Segment
+from sparkflow_runtime.wire import pool
 from sparkflow_runtime.wire.errors import DeadlineExceededError
 from sparkflow_runtime.wire.frames import Buffer
 

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.transport.pool import size_class
 from sparkflow_runtime.wire import frames
 from sparkflow_runtime.wire.errors import DataLossError, ResourceExhaustedError
+from sparkflow_runtime.wire.pool import size_class
 
 AVAILABLE = hasattr(os, "memfd_create") and hasattr(fcntl, "F_ADD_SEALS")
 MIN_BYTES = 256 << 10  # smaller payloads are through the socket, and in the processor's cache, sooner
