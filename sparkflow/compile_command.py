@@ -34,11 +34,12 @@ def run(arguments: argparse.Namespace) -> int:
     if not names:
         print(f"Every loop is there already, in {folder} or beside the package")
         return 0
-    print(f"Building {len(names)} loops with {jobs} processes (once for a machine; a minute or two) ...", flush=True)
+    often = "once for a machine; a minute or two, more where others are at work"
+    print(f"Building loops ({len(names)}) with {jobs} processes: {often} ...", flush=True)
     begin = time.monotonic()
     said = build(names, jobs)
     left = missing()
-    print(f"{len(names) - len(left)} loops were built in {time.monotonic() - begin:.0f} s, in {folder}")
+    print(f"Loops built: {len(names) - len(left)}, in {time.monotonic() - begin:.0f} s, in {folder}")
     return _failed(f"{len(left)} could not be built: {', '.join(left)}\n{said}") if left else 0
 
 

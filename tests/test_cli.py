@@ -130,7 +130,7 @@ def test_compile_says_what_it_built(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setattr(compile_command, "build", lambda names, jobs: f"{names} with {jobs}: no memory")
     assert cli.main(["compile", "--jobs", "3"]) == 1
     said = capsys.readouterr()
-    assert "1 loops were built" in said.out
+    assert "Loops built: 1," in said.out
     assert "1 could not be built: m:two\n['m:one', 'm:two'] with 3: no memory" in said.err
     assert cli.main(["compile"]) == 0
     assert "there already" in capsys.readouterr().out
