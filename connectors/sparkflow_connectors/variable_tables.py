@@ -52,9 +52,11 @@ def _newest(checkpoint: str) -> str:
 
 class Rows:
     """A variable in a checkpoint (a Model, a prefix, or a folder: its newest). Raises NotFoundError where it is not
-    there, InvalidArgumentError where it is one value."""
+    there, InvalidArgumentError where it is one value, or said otherwise than by its name."""
 
     def __init__(self, checkpoint: Any, name: str):
+        if not isinstance(name, str):
+            raise InvalidArgumentError(f"Expected a variable's name, such as its .op.name, got {type(name).__name__}")
         self.checkpoint, self.name = _newest(prefix_of(checkpoint)), name.removesuffix(":0")
         self._reader = tf.train.NewCheckpointReader(self.checkpoint)
         shapes = self._reader.get_variable_to_shape_map()

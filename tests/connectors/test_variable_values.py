@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sparkflow as tf
-from sparkflow_connectors.variable_tables import write
+from sparkflow_connectors.variable_tables import as_arrow, write
 
 INF = float("inf")
 
@@ -112,3 +112,10 @@ def test_a_folder_is_no_prefix(tmp_path: Path) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"is a folder, .* a prefix, such as {tmp_path}/variables"):
         write(tmp_path, {"v": pa.table({"row": [0], "value": [1.0]})})
     assert not list(tmp_path.parent.glob(f"{tmp_path.name}.*"))
+
+
+@pytest.mark.parametrize("name", [5, None, b"int32"])
+def test_a_name_that_is_none(name: Any, base: str) -> None:
+    assert as_arrow(base, "int32:0").num_rows == 3
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"Expected a variable's name.* got {type(name).__name__}"):
+        as_arrow(base, name)
