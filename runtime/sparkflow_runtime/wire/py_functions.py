@@ -44,7 +44,8 @@ def find(token: str) -> Callable[..., Any]:
     if held is None:
         raise InvalidArgumentError(
             f"PyFunc: no function {token!r} in this process: it was made by another one, or its graph is gone. "
-            "Call tf.py_func in the process that runs the node"
+            "Functions of tf.py_func and iterators of tf.data do not travel: make them in the process that runs the "
+            "node, or place the node on that process's task by tf.device"
         )
     return held.function
 
