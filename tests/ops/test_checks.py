@@ -119,7 +119,7 @@ def test_python_functions(graph: Any) -> None:
 def test_a_function_of_another_process_is_named(graph: Any) -> None:
     from sparkflow_runtime.wire import py_functions
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match="pyfunc_x.*iterators of tf.data do not travel"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"pyfunc_x.*iterators of tf\.data do not"):
         py_functions.find("pyfunc_x")
 
 
