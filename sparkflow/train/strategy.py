@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Enum
 from typing import Any
 
@@ -146,7 +147,16 @@ class DefaultReplicaContext:
         return [""]
 
     def merge_call(self, merge_fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Any = None) -> Any:
-        return merge_fn(self.strategy, *args, **(kwargs or {}))
+        """merge_fn(the strategy, *args, **kwargs), called for all replicas together.
+
+        Raises RuntimeError within another merge_call, whose function is no replica's."""
+        if _TOGETHER.get():
+            raise RuntimeError("merge_call: it is called by a replica, not within another merge_call")
+        before = _TOGETHER.set(True)
+        try:
+            return merge_fn(self.strategy, *args, **(kwargs or {}))
+        finally:
+            _TOGETHER.reset(before)
 
     def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
         """The values themselves, in their structure."""
@@ -158,6 +168,7 @@ class DefaultReplicaContext:
 
 
 _STRATEGY, _CONTEXT = DefaultStrategy(), DefaultReplicaContext()
+_TOGETHER: ContextVar[bool] = ContextVar("code runs for all replicas together", default=False)
 
 
 def get_strategy() -> DefaultStrategy:
@@ -170,13 +181,14 @@ def has_strategy() -> bool:
     return False
 
 
-def get_replica_context() -> DefaultReplicaContext:
-    return _CONTEXT
+def get_replica_context() -> DefaultReplicaContext | None:
+    """None in what merge_call calls."""
+    return None if _TOGETHER.get() else _CONTEXT
 
 
 def in_cross_replica_context() -> bool:
-    """Whether code runs for all replicas together: never, as the default strategy has but one."""
-    return False
+    """Whether code runs for all replicas together: in what merge_call calls."""
+    return _TOGETHER.get()
 
 
 def get_loss_reduction() -> ReduceOp:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.resources.mutexes import Mutex
 
 
 def counting(v: Any) -> Any:
@@ -119,3 +120,14 @@ def test_refusals(graph: Any) -> None:
     other = tf.FIFOQueue(3, tf.int32, [[]])
     for _ in range(2):
         tf.CriticalSection().execute(other.size, exclusive_resource_access=False)
+
+
+def test_a_lock_that_is_collected_while_its_thread_looks_after_the_line() -> None:
+    """The collector may come at any line."""
+    mutex, first, second = Mutex("m"), list[Any](), list[Any]()
+    mutex.lock(lambda error, found: first.extend(found))
+    mutex.lock(lambda error, found: second.extend(found))
+    assert first and not second
+    with mutex._lock:
+        first.clear()
+    assert second

@@ -45,6 +45,15 @@ def test_values(graph: Any) -> None:
         strategy.reduce("xx", x)
 
 
+def test_for_all_replicas_together() -> None:
+    replica = distribute.get_replica_context()
+    together = lambda s: (distribute.in_cross_replica_context(), distribute.get_replica_context())  # noqa: E731
+    assert replica.merge_call(together) == (True, None)
+    with pytest.raises(RuntimeError, match="not within another merge_call"):
+        replica.merge_call(lambda s: replica.merge_call(together))
+    assert together(None) == (False, replica)
+
+
 def test_datasets(graph: Any) -> None:
     strategy, rows = distribute.get_strategy(), tf.data.Dataset.range(2)
     assert strategy.experimental_distribute_dataset(rows) is rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 from sparkflow_runtime.wire.errors import CancelledError, OpError
@@ -36,7 +36,7 @@ class Held:
 class Mutex:
     def __init__(self, name: str):
         self.name = name
-        self._lock = Lock()
+        self._lock = RLock()  # a Held may be collected, and give back, in a thread that has it
         self._line: deque[Held] = deque()  # the first one has it; Held does not keep itself alive once it has
         self._taken = False
 
