@@ -19,11 +19,13 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.transport.fork_copies import ForkCopies
 from sparkflow_runtime.wire import frames
 from sparkflow_runtime.wire.errors import DataLossError, ResourceExhaustedError
 from sparkflow_runtime.wire.pool import size_class
@@ -193,6 +195,9 @@ class _Lease(weakref.ref):
 
 
 _leases: dict[int, _Lease] = {}
+_forks = ForkCopies(lambda: [lease.memory for lease in list(_leases.values())], _leases.clear)
+if AVAILABLE:
+    _forks.register()
 
 
 class Borrower:
@@ -253,8 +258,8 @@ class Borrower:
 
 def _return(lease: _Lease) -> None:
     """In any thread, at any point: single stores, no lock."""
+    _forks.when_copied(partial(lease.memory.__setitem__, lease.mark_at, _FREE))
     del _leases[id(lease)]
-    lease.memory[lease.mark_at] = _FREE
 
 
 def received_fds(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:

@@ -51,7 +51,7 @@ def _take(size: int) -> mmap.mmap:
     try:
         return _idle[size].popleft()
     except (KeyError, IndexError):
-        buffer = mmap.mmap(-1, size)
+        buffer = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # a fork writes into pages of its own
         if hasattr(mmap, "MADV_HUGEPAGE"):
             buffer.madvise(mmap.MADV_HUGEPAGE)
         return buffer

@@ -9,9 +9,10 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
-from sparkflow_runtime.transport import dial, listen
+from sparkflow_runtime.transport import dial, listen, shared
 from sparkflow_runtime.wire.errors import OpError
 
 from .conftest import WAIT_S, Net, Recorder
@@ -82,3 +83,30 @@ def test_a_process_that_dies_is_missed_at_once_whatever_forks_it_leaves(tcp: Net
             pass  # whoever comes in its place finds the port free
     finally:
         os.kill(orphan, signal.SIGKILL)
+
+
+@pytest.mark.skipif(not shared.AVAILABLE, reason="this system has no sealed anonymous files")
+def test_a_fork_has_its_own_copy_of_what_came_in_shared_memory(unix: Net) -> None:
+    """Its parent lets go of a payload, and the next one is written there; a fork that lets go of it gives nothing
+    back, as its parent may still look at it."""
+    there = unix.pair()
+    held = [there.call(1, b"", [np.full(1 << 18, n, np.float32)], WAIT_S)[1][0] for n in (1, 2)]
+    assert there.counters["bytes_borrowed"] == 2 << 20
+    (told, tell), (heard, answer) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        held.pop()
+        os.write(answer, b".")
+        os.read(told, 1)
+        os.write(answer, b"y" if (held[0] == 1).all() else b"n")
+        os._exit(0)
+    assert os.read(heard, 1) == b"."
+    del held[0]
+    for n in range(3, 6):
+        assert (there.call(1, b"", [np.full(1 << 18, n, np.float32)], WAIT_S)[1][0] == n).all()
+    assert (held[0] == 2).all()
+    os.write(tell, b".")
+    assert os.read(heard, 1) == b"y"
+    os.waitpid(child, 0)
+    for descriptor in (told, tell, heard, answer):
+        os.close(descriptor)

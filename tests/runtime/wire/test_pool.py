@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import numpy as np
 import pytest
@@ -37,3 +38,25 @@ def test_idle_buffers_are_bounded() -> None:
 def test_size_classes_waste_an_eighth_at_most(nbytes: int) -> None:
     size = pool.size_class(nbytes)
     assert nbytes <= size <= nbytes * 9 / 8 and pool.size_class(size) == size
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_fork_has_buffers_of_its_own() -> None:
+    held = pool.empty(2 << 20)
+    held[:] = 7
+    (told, tell), (heard, answer) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(told, 1)
+        os.write(answer, bytes([held[0]]))
+        held[:] = 9
+        os.write(answer, b".")
+        os._exit(0)
+    held[:] = 8
+    os.write(tell, b".")
+    assert os.read(heard, 1) == b"\x07"
+    assert os.read(heard, 1) == b"."
+    os.waitpid(child, 0)
+    assert (held == 8).all()
+    for descriptor in (told, tell, heard, answer):
+        os.close(descriptor)
