@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sparkflow_connectors.column_types import is_list
 from sparkflow_connectors.column_values import null_refused
 from sparkflow_connectors.files import Part, named, read
 from sparkflow_connectors.job import Job
@@ -121,12 +122,27 @@ def native(frame: Any, names: Iterable[str]) -> Any:
 
 
 def with_types(table: pa.Table, columns: Columns) -> pa.Table:
-    """Of pandas: a column of nothing but None says no type, so it has the one that is expected there."""
+    """Of pandas: a column of nothing but None, or of lists without a value, says no type, so it has the one that is
+    expected there."""
     for i, field in enumerate(table.schema):
-        source = columns.sources.get(field.name)
+        source = columns.read.get(field.name)
         if source is not None and pa.types.is_null(field.type):
             table = table.set_column(i, field.name, pa.nulls(table.num_rows, source.plain))
+        elif source is not None and is_list(field.type) and _is_of_nothing(field.type):
+            table = table.set_column(i, field.name, _lists_of(table.column(i), source.plain))
     return table
+
+
+def _is_of_nothing(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_null(kind)) or (is_list(kind) and _is_of_nothing(kind.value_type))
+
+
+def _lists_of(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Lists without a value in that type; as they are where it is none of such lists."""
+    try:
+        return column.cast(pa.list_(kind.value_type) if pa.types.is_fixed_size_list(kind) else kind)
+    except pa.ArrowException:
+        return column
 
 
 def _odd_column(frame: Any) -> str:
@@ -146,10 +162,16 @@ def _arrays_of_numpy(frame: Any, columns: Columns, first_row: int) -> dict[str, 
         if source.is_many or source.column.is_by_id or not isinstance(kind, np.dtype) or kind != source.dtype.np:
             continue
         values = frame[name].to_numpy()
-        if kind.kind == "f" and np.isnan(values.sum()) and (nulls := np.isnan(values)).any():  # pandas' null
+        if kind.kind == "f" and _may_have_nan(values) and (nulls := np.isnan(values)).any():  # pandas' null
             if source.column.default is not None:
                 continue
             where = f"row {first_row + int(np.flatnonzero(nulls)[0])} of its partition"
             raise null_refused(name, where, int(nulls.sum()))
         found[name] = values
     return found
+
+
+def _may_have_nan(values: np.ndarray) -> bool:
+    """By one sum, which costs a third of looking at each; it is NaN of inf and -inf too."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return bool(np.isnan(values.sum()))

@@ -1,0 +1,63 @@
+"""pandas frames whose objects do not say what they are, and whose numbers look like nulls."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparkflow as tf
+from sparkflow_connectors.columns import Column
+from sparkflow_connectors.layout import Layout
+from sparkflow_connectors.rows import frame_pieces, table_of
+from sparkflow_connectors.schema import resolve
+
+INVALID = tf.errors.InvalidArgumentError
+
+
+def frames(column: Column, *given: list[Any], label: bool = False) -> list[dict[str, list[Any]]]:
+    """The tensors of pandas frames, of which the first one says the types."""
+    parts = [pd.DataFrame({"x": pd.Series(values, dtype=object), "one": 1}) for values in given]
+    features = ["one"] if label else [column, "one"]
+    columns = resolve(table_of(parts[0]).schema, features, column if label else None)
+    job: Any = SimpleNamespace(columns=columns, layout=Layout.of(columns))
+    found = []
+    for piece in frame_pieces(parts, job):
+        by_name: dict[str, list[Any]] = {}
+        for component, values in zip(job.layout.components, piece, strict=True):
+            by_name.update(
+                {n: np.asarray(v).tolist() for n, v in zip(component.columns, values, strict=True)}
+                if component.packed
+                else {component.name: np.asarray(values).tolist()}
+            )
+        found.append(by_name)
+    return found
+
+
+def test_frames_whose_lists_have_no_value() -> None:
+    """pandas' objects do not say then what they would hold."""
+    words = Column("x", kind="ragged", length=2, hash_buckets=10, default="")
+    _, empty, none = frames(words, [["a"], ["b", "c"]], [[], []], [[None], None])
+    assert empty["x/length"] == [0, 0] and none["x/length"] == [1, 0]
+    numbers = Column("x", shape=[2, 1], default=5)
+    assert frames(numbers, [[[1], [2]]], [None])[1]["x"] == [[[5], [5]]]
+    with pytest.raises(INVALID, match="Column 'x' has type list<item: null>"):
+        frames(Column("x"), [1, 2], [[]])
+
+
+def test_a_frame_without_a_label() -> None:
+    assert frames(Column("x", default=3), [1, 2], [None, None], label=True)[1]["x"] == [3, 3]
+    with pytest.raises(INVALID, match=r"Column 'x' \(label\) is null at row 2 of its partition"):
+        frames(Column("x"), [1, 2], [None], label=True)
+
+
+def test_floats_whose_sum_is_none() -> None:
+    """Neither is a null, nor does numpy warn of what is only looked at."""
+    frame = pd.DataFrame({"x": np.array([np.inf, -np.inf, 3e38, 3e38], np.float32)})
+    columns = resolve(table_of(frame).schema, ["x"], None)
+    job: Any = SimpleNamespace(columns=columns, layout=Layout.of(columns))
+    ((found,),) = frame_pieces([frame], job)
+    assert found.tolist() == frame["x"].tolist()
