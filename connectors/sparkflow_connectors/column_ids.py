@@ -21,6 +21,14 @@ def in_unit(column: Column, value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
+def default_of(column: Column) -> Any:
+    """As the tensor has it; of a column that is looked up, text, bytes or a number whose digits are."""
+    value = column.default
+    if column.is_by_id:
+        return ids(column, pa.array([_as_bytes(value)]))[0].as_py()
+    return value.encode() if isinstance(value, str) else value
+
+
 def ids(column: Column, array: pa.Array) -> pa.Array:
     """Of strings, bytes and whole numbers, int64."""
     if pa.types.is_integer(array.type):

@@ -61,7 +61,7 @@ class Source(Uncached):
     @cached_property
     def is_number(self) -> bool:
         """Whether a row is one number, as the tensor has it."""
-        return self.arrow in NUMBERS and self.column.cast is None and not self.column.is_by_id
+        return number_type(self.arrow) is not None and self.column.cast is None and not self.column.is_by_id
 
     @cached_property
     def is_vector(self) -> bool:
@@ -204,6 +204,11 @@ def is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
+def number_type(kind: pa.DataType) -> DType | None:
+    """Of a plain number. (Extension types that are made in Python have no hash.)"""
+    return None if isinstance(kind, pa.BaseExtensionType) else NUMBERS.get(kind)
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Strings and bytes."""
     types = pa.types
@@ -235,8 +240,8 @@ def _is_number(dtype: DType) -> bool:
 
 def _dtype_of(leaf: pa.DataType) -> DType | None:
     types = pa.types
-    if leaf in NUMBERS:
-        return NUMBERS[leaf]
+    if (number := number_type(leaf)) is not None:
+        return number
     if types.is_boolean(leaf):
         return dtypes.bool_
     if types.is_decimal(leaf):
@@ -270,4 +275,4 @@ def _fixed_sizes(kind: pa.DataType) -> tuple[int, ...]:
     return () if is_list(kind) else tuple(sizes)
 
 
-__all__ = ["DENSE", "RAGGED", "SPARSE", "Source", "Tensor", "is_list", "is_text", "is_vector"]
+__all__ = ["DENSE", "RAGGED", "SPARSE", "Source", "Tensor", "is_list", "is_text", "is_vector", "number_type"]

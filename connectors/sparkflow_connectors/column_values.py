@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkflow_connectors.column_ids import ids, in_unit
+from sparkflow_connectors.column_ids import default_of, ids, in_unit
 from sparkflow_connectors.column_types import INDICES, LENGTH, Source, is_list, is_text
 from sparkflow_connectors.columns import DENSE, Column
 from sparkflow_connectors.decimals import doubles, for_integers
@@ -131,8 +131,7 @@ def _dense(source: Source, flat: np.ndarray, lists: Lists, where: Where) -> dict
         )
     out = _padded(flat, lists.offsets, size, 0 if column.pad is None else in_unit(column, column.pad))
     if lists.valid is not None:
-        default = str(column.default) if column.is_by_id else column.default
-        out[~lists.valid] = in_unit(column, default if column.pad is None else column.pad)
+        out[~lists.valid] = in_unit(column, column.pad) if column.pad is not None else default_of(column)
     return {source.name: out.reshape(rows, *source.shape)}
 
 

@@ -83,6 +83,12 @@ def plain_array(array: pa.Array) -> pa.Array:
     return array.cast(wanted)
 
 
+def plain_column(column: pa.ChunkedArray) -> pa.Array:
+    """The same values in the plain type, as one array: a single chunk is not copied for that."""
+    chunks = [*map(plain_array, column.chunks)]  # dictionaries of float16 Arrow joins wrongly (seen in 26.0.1)
+    return chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks, plain_type(column.type)).combine_chunks()
+
+
 def _listed(views: pa.Array, wanted: pa.DataType) -> pa.Array:
     lengths = pc.fill_null(pc.list_value_length(views), 0).to_numpy(zero_copy_only=False)
     values = views.flatten()

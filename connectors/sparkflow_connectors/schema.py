@@ -13,6 +13,7 @@ import pyarrow as pa
 from sparkflow_connectors.column_types import Source, Tensor, show
 from sparkflow_connectors.column_values import values_of
 from sparkflow_connectors.columns import Asked, Column, asked
+from sparkflow_connectors.plain_types import plain_column
 from sparkflow_connectors.uncached import Uncached
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.dtypes import DType
@@ -219,7 +220,7 @@ def arrays(batch: pa.RecordBatch | pa.Table, columns: Columns, first_row: int = 
     for source, place in zip(columns.read.values(), _places(batch.schema, columns), strict=True):
         column = batch.column(place)
         if isinstance(column, pa.ChunkedArray):
-            column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+            column = column.chunk(0) if column.num_chunks == 1 else plain_column(column)
         out.update(values_of(source, column, lambda row: f"row {first_row + row} of its partition"))
     return out
 

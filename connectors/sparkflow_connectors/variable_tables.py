@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 import sparkflow as tf
-from sparkflow_connectors.column_types import NUMBERS, is_list, is_text, is_vector
+from sparkflow_connectors.column_types import is_list, is_text, is_vector, number_type
 from sparkflow_connectors.decimals import doubles, for_integers
 from sparkflow_connectors.model import Model
-from sparkflow_connectors.plain_types import plain_array
+from sparkflow_connectors.plain_types import plain_column
 from sparkflow_connectors.predictions import arrow_type, column
 from sparkflow_connectors.record_vectors import listed
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError, PermissionDeniedError
@@ -134,9 +134,9 @@ def _assembled(name: str, table: pa.Table, base: str | None) -> np.ndarray:
             raise InvalidArgumentError(f"Variable {name!r}: its table has no column {wanted!r}")
         if table.column(wanted).null_count:
             raise InvalidArgumentError(f"Variable {name!r}: column {wanted!r} has nulls")
-    rows = _numbers_of_rows(name, plain_array(table.column(ROW).combine_chunks()))
+    rows = _numbers_of_rows(name, plain_column(table.column(ROW)))
     old = None if base is None else np.array(tf.train.load_variable(base, name))
-    given = _values(name, plain_array(table.column(VALUE).combine_chunks()), None if old is None else old.dtype)
+    given = _values(name, plain_column(table.column(VALUE)), None if old is None else old.dtype)
     if old is None:
         out, most = np.empty_like(given), len(rows)
     else:
@@ -230,7 +230,7 @@ def _leaf(name: str, array: pa.Array, dtype: np.dtype | None) -> pa.Array:
             return for_integers(array).cast(pa.from_numpy_dtype(dtype))
         except pa.ArrowInvalid as error:
             raise _misfit(name, dtype, error) from None
-    if len(array) and not (kind in NUMBERS or pa.types.is_boolean(kind) or is_text(kind)):
+    if len(array) and not (number_type(kind) or pa.types.is_boolean(kind) or is_text(kind)):
         raise InvalidArgumentError(
             f"Variable {name!r}: column {VALUE!r} has values of type {kind}, expected numbers, booleans or strings"
         )

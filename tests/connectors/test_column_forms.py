@@ -1,0 +1,61 @@
+"""Columns in forms that say less, or something else, than their types seem to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sparkflow as tf
+from sparkflow_connectors.columns import Column
+from sparkflow_connectors.schema import arrays, resolve
+
+INVALID = tf.errors.InvalidArgumentError
+
+
+class Celsius(pa.ExtensionType):  # type: ignore[misc]
+    """One that is made in Python, as Arrow's own pages make them."""
+
+    def __init__(self, storage: pa.DataType) -> None:
+        super().__init__(storage, "sparkflow.tests.celsius")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> Celsius:
+        return cls(storage)
+
+
+def tensors(column: Any, **options: Any) -> dict[str, list[Any]]:
+    table = pa.table({"c": column})
+    return {n: v.tolist() for n, v in arrays(table, resolve(table.schema, [Column("c", **options)], None)).items()}
+
+
+def test_an_extension_type_of_python_is_what_it_stores(tmp_path: Path) -> None:
+    degrees = pa.ExtensionArray.from_storage(Celsius(pa.int32()), pa.array([20, -5, None], pa.int32()))
+    assert tensors(degrees, default=7) == {"c": [20, -5, 7]}
+    assert tensors(degrees.slice(0, 2), cast=tf.float32) == {"c": [20.0, -5.0]}
+    with pytest.raises(INVALID, match=r"Column 'c' has type list<item: extension<.*>>, which has no dtype"):
+        tensors(pa.ListArray.from_arrays(pa.array([0, 2]), degrees.slice(0, 2)), shape=[2])
+    path = tf.local.write_variables(tmp_path / "c", {"c": pa.table({"row": [1, 0], "value": degrees.slice(0, 2)})})
+    assert tf.train.load_variable(path, "c").tolist() == [-5, 20]
+
+
+def test_categories_of_float16_in_several_chunks() -> None:
+    """Arrow itself takes their bits for numbers when it joins such chunks."""
+    halves = pa.array(np.array([1.5, -69.125, 1.5, 0.25], np.float16)).dictionary_encode()
+    assert tensors(pa.chunked_array([halves.slice(0, 1), halves.slice(1)])) == {"c": [1.5, -69.125, 1.5, 0.25]}
+
+
+@pytest.mark.parametrize("options", [{"hash_buckets": 1000}, {"vocabulary": ["a", "x"], "num_oov_buckets": 3}])
+@pytest.mark.parametrize("default", ["x", "q", 5])
+def test_a_null_list_has_the_id_of_its_default(options: Any, default: Any) -> None:
+    """Text, its bytes and digits are looked up alike, whether a value or the whole list is null."""
+    found = tensors(pa.array([["a", None], None]), shape=[2], default=default, **options)["c"]
+    assert found[1] == [found[0][1]] * 2
+    as_bytes = str(default).encode()
+    assert tensors(pa.array([["a", None], None]), shape=[2], default=as_bytes, **options)["c"] == found
