@@ -177,6 +177,11 @@ class Source(Uncached):
             kind = kind.value_type
         return tuple(found)
 
+    @cached_property
+    def unit(self) -> str:
+        """What its numbers count, such as ms; empty where the type does not say."""
+        return _unit_of(self.leaf).partition(" ")[0]
+
     def _refusal(self, why: str) -> InvalidArgumentError:
         return InvalidArgumentError(f"Column {self.name!r} has type {show(self.arrow)}, {why}")
 

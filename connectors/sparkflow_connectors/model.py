@@ -101,7 +101,13 @@ class Model:
         """How a table of this schema is read. Raises InvalidArgumentError where it has not what the model reads."""
         found = resolve(schema, [source.column for source in self.columns.sources.values()], None)
         for name, source in self.columns.sources.items():
-            if found.sources[name].tensors != source.tensors:
+            now = found.sources[name]
+            if source.unit and now.unit and now.unit != source.unit:
+                raise InvalidArgumentError(
+                    f"Column {name!r} has type {schema.field(name).type}, in {now.unit}, and the model was trained on "
+                    f"{source.unit}. Cast the column first"
+                )
+            if now.tensors != source.tensors:
                 wanted = " and ".join(f"{t.dtype.name}{_rows(t.shape)}" for t in source.tensors.values())
                 raise InvalidArgumentError(
                     f"Column {name!r} has type {schema.field(name).type}, and the model reads {wanted}. Cast the "

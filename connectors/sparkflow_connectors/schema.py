@@ -203,7 +203,7 @@ def _check_type(schema: pa.Schema, source: Source) -> None:
     if found == source.arrow:
         return
     changed = replace(source, arrow=found)  # where it is refused, that says why
-    if changed.tensors != source.tensors:
+    if changed.tensors != source.tensors or changed.unit != source.unit:
         raise InvalidArgumentError(
             f"Column {source.name!r} has type {show(found)}, and the table said {show(source.arrow)}: the type changed "
             "on the way. Cast the column first"

@@ -11,7 +11,9 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_connectors.columns import Column
-from sparkflow_connectors.schema import arrays, resolve
+from sparkflow_connectors.graphs import PredictionGraph
+from sparkflow_connectors.model import Model
+from sparkflow_connectors.schema import arrays, check_batch, resolve
 
 INVALID = tf.errors.InvalidArgumentError
 
@@ -59,3 +61,16 @@ def test_a_null_list_has_the_id_of_its_default(options: Any, default: Any) -> No
     assert found[1] == [found[0][1]] * 2
     as_bytes = str(default).encode()
     assert tensors(pa.array([["a", None], None]), shape=[2], default=as_bytes, **options)["c"] == found
+
+
+def test_times_in_another_unit_are_another_type() -> None:
+    """Their tensors are int64 alike, and a thousand times as large."""
+    columns = resolve(pa.schema([("t", pa.timestamp("us"))]), ["t"], None)
+    check_batch(pa.record_batch({"t": pa.array([1], pa.timestamp("us", "UTC"))}), columns, 0)
+    for kind in (pa.timestamp("ns"), pa.duration("ms"), pa.int64()):
+        with pytest.raises(INVALID, match=r"'t' has type .*, and the table said timestamp\[us\]: the type changed"):
+            check_batch(pa.record_batch({"t": pa.array([1], kind)}), columns, 0)
+    model = Model(PredictionGraph(b"", {"t": "t:0"}, {}, {}, {}, "", "", {}), columns, "")
+    with pytest.raises(INVALID, match=r"'t' has type timestamp\[ns\], in ns, and the model was trained on us\. Cast"):
+        model.check(pa.schema([("t", pa.timestamp("ns"))]))
+    model.check(pa.schema([("t", pa.int64())]))  # numbers that somebody made of them
