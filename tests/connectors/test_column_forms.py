@@ -18,7 +18,7 @@ from sparkflow_connectors.schema import arrays, check_batch, resolve
 INVALID = tf.errors.InvalidArgumentError
 
 
-class Celsius(pa.ExtensionType):  # type: ignore[misc]
+class Celsius(pa.ExtensionType):
     """One that is made in Python, as Arrow's own pages make them."""
 
     def __init__(self, storage: pa.DataType) -> None:

@@ -21,7 +21,7 @@ INVALID = tf.errors.InvalidArgumentError
 def frames(column: Column, *given: list[Any], label: bool = False) -> list[dict[str, list[Any]]]:
     """The tensors of pandas frames, of which the first one says the types."""
     parts = [pd.DataFrame({"x": pd.Series(values, dtype=object), "one": 1}) for values in given]
-    features = ["one"] if label else [column, "one"]
+    features: list[Any] = ["one"] if label else [column, "one"]
     columns = resolve(table_of(parts[0]).schema, features, column if label else None)
     job: Any = SimpleNamespace(columns=columns, layout=Layout.of(columns))
     found = []
@@ -60,4 +60,4 @@ def test_floats_whose_sum_is_none() -> None:
     columns = resolve(table_of(frame).schema, ["x"], None)
     job: Any = SimpleNamespace(columns=columns, layout=Layout.of(columns))
     ((found,),) = frame_pieces([frame], job)
-    assert found.tolist() == frame["x"].tolist()
+    assert np.asarray(found).tolist() == frame["x"].tolist()
