@@ -22,6 +22,7 @@ from sparkflow_runtime.wire.errors import AbortedError, OutOfRangeError, Unavail
 
 _RECOVERABLE = (AbortedError, UnavailableError)  # a task went away: another session may find it back
 _RECOVERY_S, _FIRST_WAIT_S, _LONGEST_WAIT_S = 7200.0, 0.05, 5.0
+_FIRST_WORD_S = 10.0  # after so long a task that is away is warned of, and each time again after twice as long
 _QUICK_JOIN_S = 0.25
 _log = logging.getLogger("sparkflow")
 
@@ -191,14 +192,18 @@ class _MonitoredSession:
 
     def _open(self) -> _HookedRuns:
         """A new session. A task that is away is waited for, unless errors are not to be recovered from."""
-        deadline, wait_s = time.monotonic() + _RECOVERY_S, _FIRST_WAIT_S
+        begun, wait_s, word_s = time.monotonic(), _FIRST_WAIT_S, _FIRST_WORD_S
         while True:
             try:
                 return _HookedRuns(self._creator, self._hooks, self._grace_s)
             except _RECOVERABLE as error:
-                if not self._recovers or time.monotonic() + wait_s > deadline:
+                away_s = time.monotonic() - begun
+                if not self._recovers or away_s + wait_s > _RECOVERY_S:
                     raise
-                _log.info("A task is away while the session is made; trying again: %s", error)
+                told = away_s >= word_s
+                word_s *= 2 if told else 1
+                level = logging.WARNING if told else logging.INFO
+                _log.log(level, "A task is away (%.0f s) while the session is made; trying again: %s", away_s, error)
             time.sleep(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 

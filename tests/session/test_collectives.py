@@ -214,7 +214,7 @@ def test_a_leader_that_does_not_come_back(workers: Any, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("left", [1, 2])
 def test_members_that_have_ended_are_not_waited_for_without_end(
-    workers: Any, monkeypatch: pytest.MonkeyPatch, left: int
+    workers: Any, monkeypatch: pytest.MonkeyPatch, left: int, caplog: Any
 ) -> None:
     """A worker that starts anew when all others are done, or some: its collective, without a deadline, names them."""
     monkeypatch.setattr(missing, "LATE_S", 0.5)
@@ -227,6 +227,8 @@ def test_members_that_have_ended_are_not_waited_for_without_end(
         assert isinstance(error, tf.errors.UnavailableError)
         assert f"the group of 3 is not complete: {gone} did not join, /job:worker/replica:0/task:0" in error.message
         assert "for 0.5 s nobody answers there" in error.message
+    warned = [text for text in caplog.messages if f"{gone} did not join" in text and "waited for, for 0.5 s" in text]
+    assert len(warned) == 1, "as soon as they are looked for, and not at each look"
 
 
 def test_a_member_that_is_there_is_waited_for(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow.train import monitored_session
 
 
 class Steps(tf.train.SessionRunHook):
@@ -240,6 +242,25 @@ def test_a_failed_opening_leaves_nothing_open(graph: Any) -> None:
         tf.train.MonitoredSession(hooks=[hook])
     with pytest.raises(RuntimeError, match="closed"):
         hook.session.run([])
+
+
+def test_a_task_that_stays_away_is_warned_of(graph: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """Now and then: what is told at each try nobody sees, at the usual level."""
+    monkeypatch.setattr(monitored_session, "_FIRST_WORD_S", 0.2)
+    counter()
+    left = [5]
+
+    class Breaks(tf.train.SessionRunHook):
+        def after_create_session(self, session: Any, coord: Any) -> None:
+            left[0] -= 1
+            if left[0]:
+                raise tf.errors.UnavailableError(None, None, "task 2 has ended")
+
+    with caplog.at_level("INFO", "sparkflow"), tf.train.MonitoredSession(hooks=[Breaks()]):
+        told = [r for r in caplog.records if "task 2 has ended" in r.message]
+    assert len(told) == 4 and [r.levelname for r in told[:2]] == ["INFO", "INFO"]
+    assert "WARNING" in [r.levelname for r in told[2:]]
+    assert re.search(r"\(0 s\) while the session is made; trying again: task 2 has ended", told[0].message)
 
 
 # ---------------------------------------------------------------------- making ready

@@ -77,10 +77,12 @@ class Missing:
         if len(here) + len(coming) >= size:
             look.since = None
             return
-        look.since = now if look.since is None else look.since
+        if look.since is None:
+            look.since = now
+            _log.warning("%s. They are waited for, for %g s", _incomplete(size, here, gone, away), LATE_S)
         if now - look.since >= LATE_S:
             del self._looks[key]
-            error = to_dict(_never_complete(size, here, gone, next(iter(away.values()), "")))
+            error = to_dict(_never_complete(size, here, gone, away))
             for task, nonce in self._leading.dissolve(key).items():
                 self._refuse(task, fields={"group": key, "nonce": nonce, "error": error})
 
@@ -89,9 +91,17 @@ def _every_s() -> float:
     return min(_LOOK_S, LATE_S / 4)
 
 
-def _never_complete(size: int, here: Sequence[str], gone: Sequence[str], why: str) -> OpError:
+def _incomplete(size: int, here: Sequence[str], gone: Sequence[str], away: Away, late: str = "") -> str:
     absent, joined = (", ".join(sorted(names, key=by_number)) for names in (gone, here))
+    why = next(iter(away.values()), "")
+    return (
+        f"the group of {size} is not complete: {absent} did not join, {joined} did, and {late}nobody answers there "
+        f"({why})"
+    )
+
+
+def _never_complete(size: int, here: Sequence[str], gone: Sequence[str], away: Away) -> OpError:
+    said = _incomplete(size, here, gone, away, f"for {LATE_S:g} s ")
     return UnavailableError(
-        f"the group of {size} is not complete: {absent} did not join, {joined} did, and for {LATE_S:g} s nobody "
-        f"answers there ({why}). They have ended, or were not started: start all members, or take a smaller group_size"
+        f"{said}. They have ended, or were not started: start all members, or take a smaller group_size"
     )
