@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,8 +38,9 @@ def import_graph_def(
 ) -> list[Any] | None:
     """Add the nodes under the scope `name` ("import" by default, "" for none, "a/" for that scope once more).
 
-    input_map replaces tensors by name. Nodes may stand in any order; only loops (NextIteration into Merge) may close a
-    cycle. What calls functions of the GraphDef's library (If, While, Case, PartitionedCall) is replaced by their nodes.
+    input_map replaces tensors by name, those of nodes that the GraphDef has no more too. Nodes may stand in any order;
+    only loops (NextIteration into Merge) may close a cycle. What calls functions of the GraphDef's library (If, While,
+    Case, PartitionedCall) is replaced by their nodes.
     Loops have gradients, where they are as while_loop makes them. Variables that are resources become those that ops
     refer to. A name that the graph has already gets a number. Devices, control dependencies, the cond
     and the loop around the call are those of the new nodes too. Raises InvalidArgumentError on a node that is no whole
@@ -58,7 +59,8 @@ def import_graph_def(
     check_versions(graph_def)
     library = {function.signature.name: function for function in graph_def.library.function}
     check_nodes(graph_def.node)
-    ordered, back_edges = _in_order(graph_def, library)
+    mapped = {_with_port(key) for key in input_map or {}}
+    ordered, back_edges = _in_order(graph_def, library, mapped)
     adding = _Import(_prefix(graph, "import" if name is None else name), input_map or {}, library, ordered)
     adding.check_names(return_elements or ())
     with graph._unfinished, _no_controls(graph):
@@ -95,6 +97,7 @@ class _Import:
     ):
         self.graph, self.prefix, self.library = get_default_graph(), prefix, library
         self.replaced = {_with_port(key): convert_to_tensor(value) for key, value in input_map.items()}
+        self.edges = {_with_port(edge) for node in nodes for edge in _data(node)} if self.replaced else set()
         self.waits_for = [op for group in self.graph._control_stack for op in group]
         self.names = self._new_names([node.name for node in nodes])
         self.renamed = any(prefix + name != made for name, made in self.names.items())
@@ -113,7 +116,8 @@ class _Import:
 
     def check_names(self, elements: Sequence[str]) -> None:
         """Raises ValueError where the GraphDef has not what is to be replaced or returned."""
-        if missing := [key for key in self.replaced if _source(key) not in self.names]:
+        unknown = [key for key in self.replaced if _source(key) not in self.names]
+        if missing := [key for key in unknown if key not in self.edges]:
             raise ValueError(f"Attempted to map inputs that were not found in graph_def: {missing}")
         if missing := [element for element in elements if _source(element) not in self.names]:
             raise ValueError(f"Requested return_elements were not found in graph_def: {missing}")
@@ -132,6 +136,8 @@ class _Import:
 
     def _tensor(self, edge: str) -> Tensor:
         edge = _with_port(edge)
+        if edge in self.replaced and _source(edge) not in self.names:
+            return self.replaced[edge]
         op = self.graph.get_operation_by_name(self.names[_source(edge)])
         if edge not in self.replaced:
             return self._output(op, edge)
@@ -236,10 +242,12 @@ def _source(edge: str) -> str:
     return edge.lstrip("^").partition(":")[0]
 
 
-def _in_order(graph_def: GraphDef, library: Mapping[str, FunctionDef]) -> tuple[list[Any], dict[str, set[str]]]:
+def _in_order(
+    graph_def: GraphDef, library: Mapping[str, FunctionDef], mapped: Collection[str]
+) -> tuple[list[Any], dict[str, set[str]]]:
     """(the nodes with every input before its consumer, the edges left out: those that close loops).
 
-    Raises InvalidArgumentError on a missing input or another cycle.
+    mapped: edges whose source need not be there. Raises InvalidArgumentError on a missing input or another cycle.
     """
     found = referring(graph_def.node, lambda node: calls_functions(node, library))
     nodes = {node.name: node for node in found}
@@ -257,6 +265,9 @@ def _in_order(graph_def: GraphDef, library: Mapping[str, FunctionDef]) -> tuple[
                 raise InvalidArgumentError(f"import_graph_def: a node needs {name!r}, which the GraphDef does not have")
             later = back_edges.get(name, ())
             needed = [_source(i) for i in nodes[name].input if i not in later]
+            if mapped:
+                edges = zip(needed, (i for i in nodes[name].input if i not in later))
+                needed = [n for n, i in edges if n in nodes or _with_port(i) not in mapped]
             waiting = [n for n in needed if not done.get(n)]
             if not waiting:
                 done[name] = True

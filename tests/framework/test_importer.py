@@ -242,3 +242,24 @@ def test_attributes_are_told_as_in_tensorflow(graph: Graph) -> None:
     assert x.op.get_attr("dtype") is tf.float32
     assert [dim.size for dim in x.op.get_attr("shape").dim] == [-1, 2]
     assert tf.make_ndarray(tf.constant([3, 4]).op.get_attr("value")).tolist() == [3, 4]
+
+
+def test_what_a_graph_has_no_more_may_be_mapped(graph: Graph) -> None:
+    """As after surgery that took an input away; the edges of it that are not mapped are missed."""
+    with tf.Graph().as_default() as other:
+        parts = tf.split(tf.placeholder(tf.float32, [2, 2]), 2, name="cut")
+        tf.identity(parts[0] + tf.ones([1, 2]), name="y")
+        tf.identity(parts[1], name="z")
+        cut = [node for node in other.as_graph_def().node if not node.name.startswith(("cut", "Placeholder"))]
+    mine = tf.constant([[3.0, 4.0]])
+    kept = tf.GraphDef(node=[node for node in cut if node.name != "z"])
+    for key in ("cut", "cut:0"):
+        (out,) = tf.import_graph_def(kept, {key: mine}, ["y:0"]) or ()
+        with tf.Session() as session:
+            assert session.run(out).tolist() == [[4, 5]]
+    with pytest.raises(InvalidArgumentError, match="needs 'cut'"):
+        tf.import_graph_def(tf.GraphDef(node=cut), {"cut:0": mine})
+    with pytest.raises(ValueError, match=r"not found in graph_def: .*cut:1"):
+        tf.import_graph_def(kept, {"cut:0": mine, "cut:1": mine})
+    with pytest.raises(ValueError, match="int32"):
+        tf.import_graph_def(kept, {"cut:0": tf.constant([[1, 2]])})
