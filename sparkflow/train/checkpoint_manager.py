@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import time
 from collections.abc import Callable
@@ -69,7 +70,7 @@ class CheckpointManager:
             self._last_step = step
         counted = self._checkpoint._counted(running)
         number = counted if checkpoint_number is None else checkpoint_number
-        number = number if isinstance(number, int) else int(running.run(number))
+        number = int(number if isinstance(number, numbers.Integral) else running.run(number))
         path = self._checkpoint.write(os.path.join(self._directory, f"{self._name}-{number}"), running)
         self._record(path)
         return path

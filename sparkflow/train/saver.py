@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import logging
+import numbers
 import os
 import re
 import shutil
@@ -197,7 +198,8 @@ class Saver:
     def _prefix(self, sess: Any, save_path: str, global_step: Any) -> str:
         if global_step is None:
             return save_path
-        step = global_step if isinstance(global_step, int) else training_util.global_step(sess, global_step)
+        counted = isinstance(global_step, numbers.Integral)  # by the caller, of Python's or of numpy's kind
+        step = int(global_step) if counted else training_util.global_step(sess, global_step)
         return f"{save_path}-{step:08d}" if self._pad_step_number else f"{save_path}-{step}"
 
     def _record(self, prefix: str, latest_filename: str | None) -> None:

@@ -173,6 +173,16 @@ def test_only_the_newest_are_kept(graph: Graph, tmp_path: Path) -> None:
     assert not tf.train.checkpoint_exists(kept[0]) and tf.train.checkpoint_exists(kept[1])
 
 
+@pytest.mark.parametrize("kind", [int, np.int64, np.int32])
+def test_steps_as_a_session_gives_them(graph: Graph, tmp_path: Path, kind: Any) -> None:
+    step = tf.train.get_or_create_global_step()
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        assert tf.train.Saver().save(sess, f"{tmp_path}/m", global_step=kind(sess.run(step))) == f"{tmp_path}/m-0"
+        manager = tf.train.CheckpointManager(tf.train.Checkpoint(step=step), str(tmp_path), 3)
+        assert manager.save(kind(7), session=sess) == f"{tmp_path}/ckpt-7"
+
+
 def test_one_every_so_many_hours_stays(graph: Graph, tmp_path: Path) -> None:
     tf.Variable(1.0)
     saver = tf.train.Saver(max_to_keep=1, keep_checkpoint_every_n_hours=1e-9)
