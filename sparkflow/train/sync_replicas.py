@@ -42,6 +42,7 @@ from sparkflow.train.queue_runner import QueueRunner
 from sparkflow.train.readiness import global_variables_missing
 from sparkflow.train.session_manager import not_ready
 from sparkflow.train.session_run_hook import SessionRunHook
+from sparkflow.train.sync_agreement import Agreement
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.devices import DeviceSpec
 
@@ -84,6 +85,7 @@ class SyncReplicasOptimizer(Optimizer):
         self._global_step: Any = None
         self._token_queues: dict[int, FIFOQueue] = {}  # rank -> the replica's, or one for all
         self._chief_queue_runner: QueueRunner | None = None
+        self._agreement: Agreement | None = None
         self.local_step_init_op: Any = None
         self.chief_init_op: Any = None
         self.ready_for_local_init_op: Any = None
@@ -158,7 +160,8 @@ class SyncReplicasOptimizer(Optimizer):
             self._chief_queue_runner = QueueRunner(runner_queue, [sync_op])
         self.ready_for_local_init_op = global_variables_missing()
         steps = [a.set_global_step(self._global_step, name="SetGlobalStep") for a in accumulators]
-        self.chief_init_op = control_flow.group(self.local_step_init_op, *steps)
+        assert self._agreement is not None
+        self.chief_init_op = control_flow.group(self.local_step_init_op, self._agreement.say, *steps)
         return train_op
 
     def _apply_sparse_now(self, pairs: list[tuple[Any, Any]], sent: list[Operation]) -> list[tuple[Any, Any]]:
@@ -230,6 +233,7 @@ class SyncReplicasOptimizer(Optimizer):
             )
             for rank in ranks
         }
+        self._agreement = Agreement(self._needed, self._total, ranks if named else (), own)
 
     def _take_token(self, graph: Graph, rank: int, sent: list[Operation]) -> Operation:
         queues = self._token_queues
@@ -296,12 +300,14 @@ class _SyncReplicasHook(SessionRunHook):
         self._optimizer, self._is_chief, self._num_tokens = optimizer, is_chief, num_tokens
         self._runner: QueueRunner | None = None
         self._tokens_op: Any = None
+        self._agreement: Agreement | None = None
 
     def begin(self) -> None:
         opt = self._optimizer
         if opt._chief_queue_runner is None:
             raise ValueError("SyncReplicasOptimizer.apply_gradients should be called before using the hook.")
         self._init_op = opt.chief_init_op if self._is_chief else opt.local_step_init_op
+        self._agreement = None if self._is_chief else opt._agreement
         if self._is_chief:
             self._runner = opt.get_chief_queue_runner()
             self._tokens_op = opt.get_init_tokens_op(self._num_tokens)
@@ -312,6 +318,8 @@ class _SyncReplicasHook(SessionRunHook):
         if missing:
             raise RuntimeError(f"Init operations did not make model ready for local_init. {missing}")
         session.run(self._init_op)
+        if self._agreement is not None:
+            self._agreement.check(session)
         if self._runner is not None:
             session.run(self._tokens_op)
             self._runner.create_threads(session, coord=coord, daemon=True, start=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.session.server import Server
+from sparkflow.train import sync_agreement
 from sparkflow.train.sync_replicas import SyncReplicasOptimizer
 from sparkflow_runtime.resources.row_means import merged
 
@@ -284,6 +286,36 @@ def test_a_resumed_training_ends_with_the_same_bits(tmp_path: Any) -> None:
 
     (once, n), (twice, m) = run(tmp_path / "a", 9), run(tmp_path / "b", 4, 9)
     assert n == m == 9 and once.tobytes() == twice.tobytes()
+
+
+@pytest.mark.parametrize(
+    "chiefs, others, gets_none",
+    [((2, 2), (3, 3), True), ((2, 2), (1, 2), True), ((1, 2), (3, 3), True), ((3, 3), (4, 4), False)],
+)
+def test_a_replica_of_other_numbers_than_the_chiefs(
+    servers: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any, chiefs: Any, others: Any, gets_none: bool
+) -> None:
+    """It is told, and does not wait for a token that nobody puts where it takes one."""
+    monkeypatch.setattr(sync_agreement, "_STALE_S", 0.3)
+    at, rank = servers(ps=2, worker=3), 2
+    made = {r: build(r, n, sgd, total_num_replicas=total) for r, (n, total) in ((0, chiefs), (rank, others))}
+
+    def session(rank: int) -> Any:
+        hooks = [made[rank]["optimizer"].make_session_run_hook(rank == 0, num_tokens=1)]
+        return tf.train.MonitoredTrainingSession(at[f"worker{rank}"].target, rank == 0, hooks=hooks, max_wait_secs=30)
+
+    with made[0]["graph"].as_default():
+        chief = session(0)
+    told = (f"replicas_to_aggregate={n} and total_num_replicas={total}" for n, total in (chiefs, others))
+    told = f"the chief has {next(told)}, this replica (task {rank}) {next(told)}"
+    with made[rank]["graph"].as_default():
+        if gets_none:
+            with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(told) + ".*wait for a token for ever"):
+                session(rank)
+        else:
+            session(rank).close()
+            assert any(told in text for text in caplog.messages)
+    chief.close()
 
 
 # ---------------------------------------------------------------------- the graph, and refusals
