@@ -17,13 +17,13 @@ from typing import Any, Protocol
 
 import sparkflow as tf
 from sparkflow_connectors import directory
+from sparkflow_connectors.best import BEST
 from sparkflow_connectors.control import DriverControl, Event, reported
 from sparkflow_connectors.graphs import PredictionGraph, check_model, prediction_graph
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.ledger import check_ledger
 from sparkflow_connectors.model import Model, fingerprint
 from sparkflow_connectors.progress import Tally, display
-from sparkflow_connectors.training import BEST
 from sparkflow_runtime.wire import errors
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, OpError, UnavailableError
 

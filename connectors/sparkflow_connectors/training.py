@@ -17,6 +17,7 @@ from typing import Any
 import sparkflow as tf
 from sparkflow_connectors import directory
 from sparkflow_connectors.asked import END, SAVE, Asked
+from sparkflow_connectors.best import BEST, why_none
 from sparkflow_connectors.control import TaskControl
 from sparkflow_connectors.feeding import DROP, JOIN, PAD, Doors, Feeder, Mark, Start
 from sparkflow_connectors.graphs import EVAL_BATCH, EvaluationGraph, TrainingGraph, evaluation_graph, training_graph
@@ -29,7 +30,6 @@ from sparkflow_connectors.pace import Board, Kind, Pace
 from sparkflow_connectors.partition import Partition
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, OutOfRangeError, UnavailableError
 
-BEST = "best"
 # The shape of most of these follows the number of workers, and what they say is of one run; whether to stop is asked
 # anew, of this run's patience.
 _NOT_RESTORED = (POSITION, MARKS, "sparkflow_job/rows", "sparkflow_job/evaluation", "sparkflow_job/stop")
@@ -137,8 +137,8 @@ class Trainer:
     def _best_epoch(self, session: Any) -> int:
         """-1 for none. One whose weights are gone is none: the last weights would be given out for them."""
         epoch = int(session.run(self.parts.best)[1])
-        if epoch >= 0 and tf.train.latest_checkpoint(os.path.join(self.job.checkpoint_dir, BEST)) is None:
-            self.control.log(f"the weights of the best epoch ({epoch}) are gone from {BEST!r}: the best is sought anew")
+        if epoch >= 0 and (why := why_none(session, self._best_saver, self.job.checkpoint_dir)):
+            self.control.log(f"the weights of the best epoch ({epoch}) {why}: the best is sought anew")
             session.run(self.parts.set_best, {self.parts.best_value: [math.inf, epoch := -1]})
         return epoch
 

@@ -223,6 +223,26 @@ def test_a_best_epoch_whose_weights_are_gone_is_none(
     assert model.checkpoint == str(tmp_path / "best" / f"model.ckpt-{later['global_step']}")
 
 
+def test_a_best_epoch_whose_weights_are_damaged_is_none(
+    clusters: Any, table: pa.Table, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Seen when a training begins again, and not when its model scores."""
+    caplog.set_level("INFO", "sparkflow")
+    before = clusters.train("local", table, tmp_path, epochs=3)
+    for file in (tmp_path / "best").glob("*.data-*"):
+        content = bytearray(file.read_bytes())
+        content[-len(content) // 3 :] = b"\x01" * (len(content) // 3)
+        file.write_bytes(content)
+    with pytest.raises(tf.errors.DataLossError):
+        before.predict({"user": np.zeros(1, np.int64), "x": np.zeros(1, np.float32)})
+    done = clusters.train("local", table, tmp_path, epochs=3)
+    assert re.search(r"the weights of the best epoch \(\d\) are damaged \(.*\.data-0.*the best is sought", caplog.text)
+    assert done.checkpoint == done.figures["checkpoint"], "no epoch was left to be a better one: the last is given out"
+    on = clusters.train("local", table, tmp_path, epochs=4)
+    assert on.checkpoint == str(tmp_path / "best" / f"model.ckpt-{on.figures['history'][0]['global_step']}")
+    assert np.isfinite(on.transform(table).column("p").to_numpy()).all()
+
+
 def test_early_stopping_is_asked_of_each_run(clusters: Any, table: pa.Table, tmp_path: Path) -> None:
     """A model that cannot get better stops; another run of the same directory without patience goes on."""
 
