@@ -261,6 +261,9 @@ def test_lines(graph: Any) -> None:
     assert a.tolist() == [[1, -2], [7, 4]] and b.tolist() == [[b"a", b'b,"q"'], [b"c d", b"x"]]
     assert c.dtype == np.float32 and c.tolist() == [[2.5, 0.25], [1000.0, 0.25]]
     assert run(tf.decode_csv(["1|2|3"], [[0]], "|", select_cols=[1]))[0].tolist() == [2]
+    behind = ['1,2,5" disk', '3,4,"open', "5,6,\r7"]  # is not looked at, as in TensorFlow
+    assert [c.tolist() for c in run(tf.decode_csv(behind, [[0]], select_cols=[1]))] == [[2, 4, 6]]
+    assert run(tf.decode_csv([*behind, "1_0,8,"], [["x"], [0]], select_cols=[0, 1]))[1].tolist() == [2, 4, 6, 8]
     with pytest.raises(tf.errors.InvalidArgumentError, match="Expect 2 fields but have 3 in record 0"):
         run(tf.decode_csv(["1,2,3"], [[0], [0]]))
     with pytest.raises(tf.errors.InvalidArgumentError, match="Field 0 in record 0 is not a valid int32: x"):

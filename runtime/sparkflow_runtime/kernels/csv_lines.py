@@ -18,6 +18,7 @@ from sparkflow_runtime.wire.tensor_proto import as_bytes
 
 _CPU = ("CPU",)
 _SAID = {"float32": "float", "float64": "double"}  # of types in messages, as TensorFlow has them
+_ALL = 1 << 62
 _CELLS = 1 << 16  # read at once by the loop, whose notes of them stay in a processor's caches
 
 
@@ -167,7 +168,7 @@ def _value_by_value(
 ) -> list[np.ndarray]:  # fmt: skip
     columns: list[list[Any]] = [[] for _ in types]
     for number, line in enumerate(lines):
-        fields = _fields(line.decode(errors="surrogateescape"), delimiter, quotes)
+        fields = _fields(line.decode(errors="surrogateescape"), delimiter, quotes, max(chosen, default=_ALL))
         if chosen and max(chosen) >= len(fields):
             raise InvalidArgumentError(
                 f"Expect at least {max(chosen) + 1} fields, of which {chosen} are selected, but have {len(fields)} in "
@@ -182,10 +183,11 @@ def _value_by_value(
     return [_column(values, kind) for values, kind in zip(columns, types)]
 
 
-def _fields(line: str, delimiter: str, quotes: bool) -> list[str]:
-    """Raises InvalidArgumentError where quotes or ends of lines are where TensorFlow has none."""
-    fields, at = [], 0
-    while at < len(line):
+def _fields(line: str, delimiter: str, quotes: bool, last: int) -> list[str]:
+    """Up to field `last`: what is behind it nobody looks at. Raises InvalidArgumentError where quotes or ends of lines
+    are where TensorFlow has none."""
+    fields, at = list[str](), 0
+    while at < len(line) and len(fields) <= last:
         if line[at] in "\r\n":  # before a value they mean nothing
             at += 1
         elif quotes and line[at] == '"':
@@ -198,7 +200,7 @@ def _fields(line: str, delimiter: str, quotes: bool) -> list[str]:
                 raise InvalidArgumentError(f"DecodeCSV: Unquoted fields cannot have quotes/CRLFs inside: {line[:60]!r}")
             fields.append(text)
             at += len(text) + 1
-    return [*fields, ""] if line.endswith(delimiter) else fields
+    return [*fields, ""] if line.endswith(delimiter) and len(fields) <= last else fields
 
 
 def _quoted(line: str, at: int, delimiter: str) -> tuple[str, int]:

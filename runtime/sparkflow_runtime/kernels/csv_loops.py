@@ -127,7 +127,7 @@ def read_lines(
     rules have none: what is written then means nothing.
 
     text: the lines, one after the other, and a byte more. ends: [rows], of the lines. missing: what stands for no
-    value, beside nothing. columns: by field, the number of its column or -1; of fields beyond it none are wanted, and
+    value, beside nothing. columns: by field, the number of its column or -1; fields beyond it are not looked at, and
     with `exactly` there may be none. kinds: [columns]. quote: -1 where quotes are like any character.
     Out: wholes and reals [columns, rows], the values of their kinds that are PLAIN; spans [columns, rows, 2], where a
     TEXT or ODD value begins and ends; states [columns, rows]; about [columns, 4], how many are GONE and ODD, the
@@ -169,7 +169,7 @@ def read_lines(
                     states[column, row] = ODD if doubled else PLAIN
                     about[column, 1] += doubled
             field += 1
-            more = at < end
+            more = at < end and (exactly != 0 or field < wanted)
             at += more
         if field < wanted or (exactly != 0 and field > wanted):
             return 0
