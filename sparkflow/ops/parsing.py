@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -131,10 +131,7 @@ class _Spec:
         self.ragged: dict[str, tuple[Any, Any]] = {}  # of values, of row_splits
         for key, feature in self.features.items():
             self._add(key, feature)
-        kinds = {"Dense": self.dense, "Sparse": self.sparse, "Ragged": self.ragged}
-        for (one, mine), (other, its) in combinations(kinds.items(), 2):
-            if both := sorted(mine.keys() & its.keys()):
-                raise ValueError(f"{one} and {other.lower()} keys must not intersect, and both have {both}")
+        _check_apart(self.dense, self.sparse, self.ragged)
 
     def _add(self, key: str, feature: Any) -> None:
         if isinstance(feature, VarLenFeature):
@@ -150,7 +147,7 @@ class _Spec:
                 )
             self.dense[key] = feature
         elif isinstance(feature, RaggedFeature):
-            for its_key, dtype in feature.keys(key).items():
+            for its_key, dtype in feature.keys(key):
                 types = _stored(its_key, dtype, ValueError), feature.row_splits_dtype
                 if self.ragged.setdefault(its_key, types) != types:
                     told = [" with row_splits of ".join(t.name for t in one) for one in (types, self.ragged[its_key])]
@@ -193,6 +190,13 @@ class _Spec:
             else:
                 out[key] = sparse[key] if isinstance(feature, VarLenFeature) else dense[key]
         return out
+
+
+def _check_apart(*keys: Collection[str]) -> None:
+    """Raises ValueError on a key that is among two of the dense, the sparse and the ragged ones."""
+    for (one, mine), (other, its) in combinations(zip(("Dense", "Sparse", "Ragged"), keys, strict=True), 2):
+        if both := sorted({*mine} & {*its}):
+            raise ValueError(f"{one} and {other.lower()} keys must not intersect, and both have {both}")
 
 
 def _stored(key: str, dtype: Any, error: type[Exception] = TypeError) -> Any:
@@ -275,11 +279,12 @@ def parse_single_example(
 def _with_ragged(spec: _Spec, serialized: Tensor, name: str, example_names: Any, single: bool) -> dict[str, Any]:
     types, dims, defaults = spec.dense_attrs()
     serialized = serialized if single else ensure_shape(serialized, [None])
-    keys = [[] if example_names is None else example_names, list(spec.sparse), list(spec.dense), list(spec.ragged)]
+    keys = [list(spec.sparse), list(spec.dense), list(spec.ragged)]
+    names = np.empty(0, object) if example_names is None else example_names
     attrs = {"num_sparse": len(spec.sparse), "sparse_types": list(spec.sparse.values()), "Tdense": types,
              "dense_shapes": dims, "ragged_value_types": [v for v, _ in spec.ragged.values()],
              "ragged_split_types": [s for _, s in spec.ragged.values()]}  # fmt: skip
-    texts = [convert_to_tensor(np.array(k, object), "string") for k in keys]
+    texts = [convert_to_tensor(k, "string") for k in (names, *(np.array(k, object) for k in keys))]
     found = apply_op("ParseExampleV2", [serialized, *texts, defaults], attrs, name)
     r = len(spec.ragged)
     ragged = dict(zip(spec.ragged, zip(found[-2 * r : -r], found[-r:], strict=True), strict=True))

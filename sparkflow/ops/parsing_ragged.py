@@ -86,10 +86,10 @@ class RaggedFeature(_Fields):
                 raise TypeError(f"RaggedFeature: a partition is RaggedFeature.RowSplits ..., got {one!r}")
         return super().__new__(cls, dtype, value_key, tuple(partitions), kind, validate)
 
-    def keys(self, name: str) -> dict[str, Any]:
+    def keys(self, name: str) -> list[tuple[str, Any]]:
         """The features that it needs, with their dtypes; name: its own key."""
-        found = {one.key: as_dtype("int64") for one in self.partitions if not isinstance(one, _UniformRowLength)}
-        return {self.value_key or name: self.dtype} | found
+        found = [(one.key, as_dtype("int64")) for one in self.partitions if not isinstance(one, _UniformRowLength)]
+        return [(self.value_key or name, self.dtype), *found]
 
 
 _BY_KEY = _RowSplits | _RowLengths | _RowStarts | _RowLimits | _ValueRowIds

@@ -12,7 +12,15 @@ from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims, TensorShape
 from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops.checks import ensure_shape
-from sparkflow.ops.parsing import Features, FixedLenSequenceFeature, VarLenFeature, _outputs, _Spec, _stored
+from sparkflow.ops.parsing import (
+    Features,
+    FixedLenSequenceFeature,
+    VarLenFeature,
+    _check_apart,
+    _outputs,
+    _Spec,
+    _stored,
+)
 from sparkflow.ops.parsing_ragged import RaggedFeature, composed
 from sparkflow.ops.ragged import RaggedTensor
 from sparkflow_runtime.wire.attrs import Shape
@@ -100,6 +108,7 @@ class _Sequences:
         self.ragged = _Spec(self.cut).ragged if self.cut else {}
         self.dense = {k: f for k, f in lists.items() if isinstance(f, FixedLenSequenceFeature)}
         self.sparse = {k: f for k, f in lists.items() if isinstance(f, VarLenFeature)}
+        _check_apart(self.dense, self.sparse, self.ragged)
         self.context_sparse = dict(self.context.sparse) if self.context else {}
         self.context_dense = list(self.context.dense) if self.context else []
         self.attrs = {

@@ -360,9 +360,21 @@ def test_ragged_features_that_do_not_fit(graph: Any) -> None:
         tf.io.parse_example(ROWS, {"v": part(tf.int64), "x": part(tf.int64, "n"), "n": SPEC["n"]})
     with pytest.raises(ValueError, match="Conflicting type string with row_splits of int32 vs int64"):
         tf.io.parse_example(ROWS, {"v": part(tf.int64), "w": part(tf.string, "v")})
+    with pytest.raises(ValueError, match="Conflicting type int64 with row_splits of int32 vs string"):
+        tf.io.parse_example(ROWS, {"v": part(tf.string, partitions=[part.RowLengths("v")])})
+    for listed in (tf.VarLenFeature(tf.int64), tf.FixedLenSequenceFeature([], tf.int64)):
+        with pytest.raises(ValueError, match=r"(Sparse|Dense).* keys must not intersect.*\['n'\]"):
+            tf.io.parse_sequence_example(ROWS, {}, {"v": part(tf.int64, "n"), "n": listed})
     with pytest.raises(ValueError, match="row_splits_dtype must be"):
         part(tf.int64, row_splits_dtype=tf.int8)
     with pytest.raises(TypeError, match="a partition is"):
         part(tf.int64, "v", ["cut"])
     with pytest.raises(tf.errors.InvalidArgumentError, match="Data types don't match"):
         run(tf.io.parse_example(ROWS, {"v": part(tf.string)}))
+
+
+def test_names_of_messages_are_tensors_too(graph: Any) -> None:
+    names = tf.placeholder(tf.string, [None])
+    found = tf.io.parse_example(ROWS, {"v": tf.io.RaggedFeature(tf.string)}, example_names=names)
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="Name: b, Feature: v"):
+        session.run(found["v"], {names: ["b", "c", "d"]})
