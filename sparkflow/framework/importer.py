@@ -11,6 +11,7 @@ from sparkflow.framework.functions import Call, calls_functions, expand
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.framework.node_checks import check_attrs, check_inputs, check_nodes, check_versions, known_op
 from sparkflow.framework.resource_variables import referring
+from sparkflow.framework.shapes import Dims, compatible, merge
 from sparkflow_runtime.wire.attrs import encode, node_attrs
 from sparkflow_runtime.wire.edges import parse
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -102,6 +103,7 @@ class _Import:
         self.names = self._new_names([node.name for node in nodes])
         self.renamed = any(prefix + name != made for name, made in self.names.items())
         self.in_groups: list[Operation] = []
+        self.shapes_hold = True
         self.contexts = _CONTEXTS[0](nodes)
         self.frames: dict[str, str] = {}
 
@@ -161,16 +163,17 @@ class _Import:
             if calls_functions(node, self.library):
                 self._expand(node, inputs, controls, name)
                 return
-            added = self._add_node(node, inputs, controls, name)
+            added = self._add_node(node, inputs, controls, name, bool(later))
         finally:
             self.graph._set_control_flow_context(outer)
         self.contexts.made(added)
-        if later:
-            added.outputs[0]._shape = None  # what comes back may have another shape
 
-    def _add_node(self, node: NodeDef, inputs: list[Tensor], controls: list[Operation], name: str) -> Operation:
+    def _add_node(
+        self, node: NodeDef, inputs: list[Tensor], controls: list[Operation], name: str, begins_loop: bool = False
+    ) -> Operation:
         spec = known_op(node)
         attrs = {**spec.defaults, **node_attrs(node)}
+        told = attrs.pop("_output_shapes", ())
         check_attrs(node, spec, attrs)
         op = Operation(self.graph, node.op, name, inputs, attrs, spec)
         check_inputs(op)
@@ -185,7 +188,19 @@ class _Import:
             attrs["frame_name"] = self.frames.setdefault(attrs["frame_name"], self.prefix + attrs["frame_name"] + copy)
         self.graph._used_names[name.lower()] = 1
         self.graph._take_in(op)
+        if begins_loop:
+            op.outputs[0]._shape = None  # what comes back may have another shape
+        if told and self.shapes_hold:
+            self._learn(op, [shape.dims for shape in told])
         return op
+
+    def _learn(self, op: Operation, told: list[Dims]) -> None:
+        """Static shapes that the GraphDef tells: those that loops keep, and what set_shape said. Once one does not
+        hold, as input_map may change them, none is believed."""
+        self.shapes_hold = all(compatible(t._shape, dims) for t, dims in zip(op.outputs, told))
+        if self.shapes_hold and op.type != "Placeholder":
+            for tensor, dims in zip(op.outputs, told):
+                tensor._shape = merge(tensor._shape, dims)
 
     def _group(self, group: str) -> str:
         name = group.removeprefix("loc:@")

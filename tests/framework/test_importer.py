@@ -263,3 +263,29 @@ def test_what_a_graph_has_no_more_may_be_mapped(graph: Graph) -> None:
         tf.import_graph_def(kept, {"cut:0": mine, "cut:1": mine})
     with pytest.raises(ValueError, match="int32"):
         tf.import_graph_def(kept, {"cut:0": tf.constant([[1, 2]])})
+
+
+def _kept_shapes() -> Any:
+    """A loop over rows of 3 numbers, and a shape that set_shape said."""
+    with tf.Graph().as_default() as other:
+        x = tf.placeholder(tf.float32, [None, 3], name="x")
+        _, y = tf.while_loop(lambda i, y: i < 2, lambda i, y: (i + 1, y * 2.0), [0, x])
+        tf.identity(y, name="y")
+        z = tf.reshape(x, tf.placeholder(tf.int32, [None]), name="z")
+        z.set_shape([None, 5])
+        return other.as_graph_def(add_shapes=True)
+
+
+def test_shapes_that_a_graph_tells_are_known(graph: Graph) -> None:
+    """Layers above what an imported loop gives need them."""
+    y, z = tf.import_graph_def(_kept_shapes(), return_elements=["y:0", "z:0"]) or ()
+    assert (y.get_shape().as_list(), z.get_shape().as_list()) == ([None, 3], [None, 5])
+    assert tf.layers.dense(y, 4).get_shape().as_list() == [None, 4]
+    assert "_output_shapes" not in graph.as_graph_def().SerializeToString().decode("latin1")
+
+
+def test_shapes_that_hold_no_more_are_not_believed(graph: Graph) -> None:
+    (y,) = tf.import_graph_def(_kept_shapes(), {"x": tf.zeros([2, 4])}, ["y:0"]) or ()
+    assert y.get_shape().dims is None
+    (y,) = tf.import_graph_def(_kept_shapes(), {"x": tf.zeros([2, 3])}, ["y:0"]) or ()
+    assert y.get_shape().as_list() == [None, 3]
