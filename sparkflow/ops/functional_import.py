@@ -12,6 +12,7 @@ from typing import Any
 from sparkflow.framework.apply import constant, convert_to_tensor
 from sparkflow.framework.functions import BY_NAME, Call, Function, expands
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
+from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.shapes import Dims, merge
 from sparkflow.ops import array, math
 from sparkflow.ops.control_flow import no_op
@@ -77,9 +78,9 @@ def _while(call: Call) -> list[Tensor]:
             result._shape = merge(result._shape, known)
         return results
 
-    return whole(
-        context.Build(lambda values: goes_on(whole(values))[0][0], step, [call.inputs[i] for i in varied], dims)
-    )
+    exits = context.Build(lambda values: goes_on(whole(values))[0][0], step, [call.inputs[i] for i in varied], dims)
+    get_default_graph().add_to_collection(GraphKeys.WHILE_CONTEXT, context)
+    return whole(exits)
 
 
 def _invariants(inputs: Sequence[Tensor], shapes: Sequence[Dims]) -> list[Dims]:

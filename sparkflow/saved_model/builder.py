@@ -46,7 +46,9 @@ class SavedModelBuilder:
             saver.save(sess, path, write_meta_graph=False, write_state=False)
             self._has_variables = True
             start = main_op or legacy_init_op
-            self._add(sess.graph, tags, signature_def_map, assets_collection, clear_devices, saver, start)
+            self._add(
+                sess.graph, tags, signature_def_map, assets_collection, clear_devices, saver, start, strip_default_attrs
+            )
 
     def add_meta_graph(
         self, tags: Sequence[str], signature_def_map: Mapping[str, Any] | None = None, assets_collection: Any = None,
@@ -57,15 +59,18 @@ class SavedModelBuilder:
         if not self._has_variables:
             raise AssertionError("Graph state including variables and assets has not been saved yet")
         graph, saver, start = get_default_graph(), saver or Saver(allow_empty=True), main_op or legacy_init_op
-        self._add(graph, tags, signature_def_map, assets_collection, clear_devices, saver, start)
+        self._add(graph, tags, signature_def_map, assets_collection, clear_devices, saver, start, strip_default_attrs)
 
     def _add(
-        self, graph: Any, tags: Any, signatures: Any, files: Any, clear_devices: bool, saver: Any, main_op: Any
-    ) -> None:
+        self, graph: Any, tags: Any, signatures: Any, files: Any, clear_devices: bool, saver: Any, main_op: Any,
+        strip: bool,
+    ) -> None:  # fmt: skip
         if main_op is not None:
             graph.get_collection_ref(constants.MAIN_OP_KEY)[:] = [main_op]
         saver_def = None if saver._is_empty else saver.as_saver_def()  # a model may have no variables
-        meta = export_meta_graph(graph=graph, clear_devices=clear_devices, saver_def=saver_def)
+        meta = export_meta_graph(
+            graph=graph, clear_devices=clear_devices, saver_def=saver_def, strip_default_attrs=strip
+        )
         meta.meta_info_def.tags.extend(tags)
         for key, signature in (signatures or {}).items():
             meta.signature_def[key].CopyFrom(signature)

@@ -7,6 +7,7 @@ from typing import Any
 
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
+from tensorboard.compat.proto.saver_pb2 import SaverDef
 from tensorboard.compat.proto.variable_pb2 import VariableDef
 
 from sparkflow.framework.graph import Graph, get_default_graph
@@ -97,6 +98,8 @@ def _values(graph: Graph, key: str, collection: Any, prefix: str, made: dict[str
     values = list(getattr(collection, kind).value) if kind else []
     if kind == "bytes_list" and key == GraphKeys.QUEUE_RUNNERS:
         return [QueueRunner.from_proto(QueueRunnerDef.FromString(raw), prefix.rstrip("/")) for raw in values]
+    if kind == "bytes_list" and key == GraphKeys.SAVERS:
+        return [Saver.from_proto(SaverDef.FromString(raw), prefix.rstrip("/")) for raw in values]
     if kind != "bytes_list" or key not in VARIABLES:
         return values
     found = []

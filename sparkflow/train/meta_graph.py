@@ -9,14 +9,19 @@ from tensorboard.compat.proto.meta_graph_pb2 import CollectionDef
 from tensorboard.compat.proto.saver_pb2 import SaverDef
 
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
+from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.framework.registry import lookup
 from sparkflow.ops.variables import Variable
 from sparkflow.train.checkpoint_state import write_whole
+from sparkflow.train.control_flow_contexts import context_defs
+from sparkflow.train.control_flow_proto import OF_COLLECTIONS
 from sparkflow.train.queue_runner import QueueRunner
+from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.errors import UnimplementedError
-from sparkflow_runtime.wire.protos import GraphDef, MetaGraphDef
+from sparkflow_runtime.wire.protos import GraphDef, MetaGraphDef, NodeDef
 
 VARIABLES = ("variables", "trainable_variables", "local_variables", "model_variables", "moving_average_variables",
-             "global_step")  # fmt: skip
+             "global_step", "metric_variables")  # fmt: skip
 """The collections whose variables are variables again when a MetaGraph is imported."""
 
 
@@ -30,11 +35,14 @@ def export_meta_graph(
     graph: Graph | None = None,
     export_scope: str | None = None,
     clear_devices: bool = False,
+    strip_default_attrs: bool = False,
     **_: Any,
 ) -> MetaGraphDef:
     """The current graph as a MetaGraphDef, written to `filename` when that is given.
 
-    collection_list: which collections; all by default. Of those, variables, nodes, numbers and strings are kept.
+    collection_list: which collections; all by default. Of those, variables, savers, queue runners, loops, branches,
+    nodes, numbers and strings are kept. strip_default_attrs: without the attributes that have their op's default, so
+    that those can read it who do not know them yet.
     Raises UnimplementedError where export_scope asks for a part of the graph.
     """
     if export_scope is not None:
@@ -51,13 +59,35 @@ def export_meta_graph(
     if clear_devices:
         for node in meta.graph_def.node:
             node.device = ""
+    if strip_default_attrs:
+        for node in meta.graph_def.node:
+            _strip(node)
+        meta.meta_info_def.stripped_default_attrs = True
+    contexts: dict[str, list[Any]] | None = None
     for name in graph.get_all_collection_keys() if collection_list is None else collection_list:
-        collection = _collection(name, graph.get_collection(name))
+        if name in OF_COLLECTIONS:
+            contexts = context_defs(graph) if contexts is None else contexts
+        held = graph.get_collection(name)
+        collection = _of_messages(contexts[name]) if contexts and name in contexts else _collection(name, held)
         if collection is not None and isinstance(name, str):
             meta.collection_def[name].CopyFrom(collection)
     if filename is not None:
         write_whole(filename, str(meta).encode() if as_text else meta.SerializeToString())
     return meta
+
+
+def _strip(node: NodeDef) -> None:
+    """Take the attributes away that say what the op says for all, but for those that the inputs tell."""
+    spec = lookup(node.op)
+    told = {name for arg in spec.inputs for name in (arg.type_attr, arg.number_attr)}
+    for name, value in spec.defaults.items():
+        if name in node.attr and name not in told and node.attr[name] == encode(value):
+            del node.attr[name]
+
+
+def _of_messages(messages: Iterable[Any]) -> CollectionDef | None:
+    written = [message.SerializeToString() for message in messages if message is not None]
+    return CollectionDef(bytes_list=CollectionDef.BytesList(value=written)) if written else None
 
 
 def _collection(name: Any, values: list[Any]) -> CollectionDef | None:
@@ -66,8 +96,10 @@ def _collection(name: Any, values: list[Any]) -> CollectionDef | None:
     if not values:
         return None
     if all(isinstance(v, Variable if name in VARIABLES else QueueRunner) for v in values):
-        out.bytes_list.value.extend(v.to_proto().SerializeToString() for v in values)
-    elif all(isinstance(v, (Tensor, Operation, Variable)) for v in values):
+        return _of_messages(v.to_proto() for v in values)
+    if name == GraphKeys.SAVERS:
+        return _of_messages(saver.to_proto() for saver in values)
+    if all(isinstance(v, (Tensor, Operation, Variable)) for v in values):
         out.node_list.value.extend(v.name for v in values)
     elif all(isinstance(v, (str, bytes)) for v in values):
         out.bytes_list.value.extend(v if isinstance(v, bytes) else v.encode() for v in values)

@@ -121,7 +121,9 @@ class Saver:
         )
 
     def to_proto(self, export_scope: str | None = None) -> SaverDef | None:
-        """The same, names without export_scope; None where it is not in that scope."""
+        """The same, names without export_scope; None where it is not in that scope, or saves nothing."""
+        if self._is_empty:
+            return None
         made, prefix = self.as_saver_def(), export_scope.rstrip("/") + "/" if export_scope else ""
         if not made.filename_tensor_name.startswith(prefix):
             return None
@@ -171,14 +173,17 @@ class Saver:
         with self._saving:  # from the step's number to the state file: the later save is then the one that it names
             prefix = self._prefix(sess, save_path, global_step)
             with _marked(f"{prefix}{PARTS}") if self._sharded else contextlib.nullcontext():
-                saved = self._save(sess, prefix, latest_filename, meta_graph_suffix, write_meta_graph, write_state)
+                saved = self._save(
+                    sess, prefix, latest_filename, meta_graph_suffix, write_meta_graph, write_state, strip_default_attrs
+                )
             if saved is not None and write_state:
                 _remove_left_behind(save_path, latest_filename or "checkpoint")
             return saved
 
     def _save(
-        self, sess: Any, prefix: str, latest: str | None, meta_graph_suffix: str, meta_graph: bool, state: bool
-    ) -> str | None:
+        self, sess: Any, prefix: str, latest: str | None, meta_graph_suffix: str, meta_graph: bool, state: bool,
+        strip: bool,
+    ) -> str | None:  # fmt: skip
         if not self._is_empty:
             nodes = self._built()
             try:
@@ -187,7 +192,7 @@ class Saver:
                 shutil.rmtree(f"{prefix}{PARTS}", ignore_errors=True)
                 raise
         if meta_graph:
-            self.export_meta_graph(f"{prefix}.{meta_graph_suffix}", graph=sess.graph)
+            self.export_meta_graph(f"{prefix}.{meta_graph_suffix}", graph=sess.graph, strip_default_attrs=strip)
         if self._is_empty:
             return None
         if state:
@@ -246,7 +251,8 @@ class Saver:
 
     def export_meta_graph(
         self, filename: str | None = None, collection_list: Any = None, as_text: bool = False,
-        export_scope: str | None = None, clear_devices: bool = False, **options: Any,
+        export_scope: str | None = None, clear_devices: bool = False, strip_default_attrs: bool = False,
+        **options: Any,
     ) -> Any:  # fmt: skip
         """The graph, its collections and this Saver as a MetaGraphDef: train.export_meta_graph, which see."""
         return meta_graph.export_meta_graph(
@@ -256,6 +262,7 @@ class Saver:
             as_text=as_text,
             export_scope=export_scope,
             clear_devices=clear_devices,
+            strip_default_attrs=strip_default_attrs,
             **options,
         )
 

@@ -264,8 +264,10 @@ def _made(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
     def made(key: str, make: Callable[[], Any]) -> Any:
-        held = get_default_graph().get_collection(key)
-        return held[0] if held else make()
+        held = get_default_graph().get_collection_ref(key)
+        if not held and (new := make()) is not None:
+            held.append(new)  # for the next one on this graph, which is final then
+        return held[0] if held else None
 
     return {name: made(*defaults[name]) if value is USE_DEFAULT else value for name, value in given.items()}
 
