@@ -24,8 +24,11 @@ PS, WORKER = (f"/job:{job}/replica:0/task:0/device:CPU:0" for job in ("ps", "wor
 SETTER: dict[str, Any] = {"worker_device": "/job:worker/task:0"}
 
 
-def model(optimizer: Any, ps: int = 1, sizes: Any = SIZES, ids: Any = None) -> tuple[Any, Any, Any]:
-    """(ids placeholder [None, slots], train op, hooks' optimizer): tables on servers, a line on a worker."""
+def model(
+    optimizer: Any, ps: int = 1, sizes: Any = SIZES, ids: Any = None, loop: bool = False
+) -> tuple[Any, Any, Any]:
+    """(ids placeholder [None, slots], train op, hooks' optimizer): tables on servers, a line on a worker. loop: which
+    is given the rows by a loop."""
     with tf.device(tf.train.replica_device_setter(ps_tasks=ps, **SETTER)):
         step = tf.train.get_or_create_global_step()
         ids = tf.placeholder(tf.int64, [None, len(sizes)], "ids") if ids is None else ids
@@ -34,6 +37,10 @@ def model(optimizer: Any, ps: int = 1, sizes: Any = SIZES, ids: Any = None) -> t
             start = np.random.default_rng(i).standard_normal((count, width)).astype(np.float32)
             rows.append(tf.nn.embedding_lookup(tf.get_variable(f"t{i}", initializer=start), column))
         joined = tf.concat(rows, 1)
+        if loop:
+            shapes = [tf.TensorShape([]), joined.shape]
+            body = lambda k, x: (k + 1, tf.tanh(x) + 0.5 * joined)  # noqa: E731
+            joined = tf.while_loop(lambda k, _: k < 3, body, (0, joined), shape_invariants=shapes)[1]
         w = tf.get_variable("w", initializer=np.linspace(-1, 1, joined.shape[1].value, dtype=np.float32)[:, None])
         loss = tf.reduce_mean(tf.square(tf.matmul(joined, w) - 1.0))
         return ids, optimizer.minimize(loss, global_step=step), optimizer
@@ -55,16 +62,18 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.parametrize("kind", OPTIMIZERS)
-@pytest.mark.parametrize("ps", [1, 2])
-def test_training_gives_the_same_bits(cluster: Any, kind: str, ps: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "ps", "loop"),
+    [*((kind, ps, False) for kind in OPTIMIZERS for ps in (1, 2)), ("adagrad", 2, True), ("sync", 1, True)],
+)
+def test_training_gives_the_same_bits(cluster: Any, kind: str, ps: int, loop: bool) -> None:
     """A batch of none, one in which every id repeats, and others."""
     results: dict[bool, list[bytes]] = {}
     for on in (True, False):
         servers, rng = cluster(ps=ps, worker=1), np.random.default_rng(8)
         batches = [np.stack([rng.integers(0, rows, n) for rows, _ in SIZES], 1) for n in (40, 1, 0, 60)]
         with tf.Graph().as_default():
-            ids, train, optimizer = model(OPTIMIZERS[kind](), ps)
+            ids, train, optimizer = model(OPTIMIZERS[kind](), ps, loop=loop)
             hooks = [optimizer.make_session_run_hook(True, num_tokens=0)] if "sync" in kind else []
             # Without passes the slots' decay does not wait for an update's gradients, nor in TensorFlow.
             held = tf.trainable_variables() if kind == "sync adam" else tf.global_variables()
@@ -96,8 +105,10 @@ def ops(graph: GraphDef, device: str) -> Counter[str]:
     return Counter(n.op for n in graph.node if n.device == device)
 
 
-def test_what_moves_and_what_travels(graph: Any) -> None:
-    _, train, _ = model(tf.train.AdagradOptimizer(0.1))
+@pytest.mark.parametrize("loop", [False, True])
+def test_what_moves_and_what_travels(graph: Any, loop: bool) -> None:
+    """Behind a loop too, as the gradients of a recurrent net are."""
+    _, train, _ = model(tf.train.AdagradOptimizer(0.1), loop=loop)
     found = moved([], [train.name])
     on_ps, on_worker = ops(found, PS), ops(found, WORKER)
     assert (on_ps["_GatherDistinct"], on_ps["_SplitIds"], on_ps["_SplitRows"]) == (1, 1, 1)

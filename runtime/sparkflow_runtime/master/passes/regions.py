@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from sparkflow_runtime.kernels import registry
-from sparkflow_runtime.wire.edges import both_spellings, is_control, node_name, parse
+from sparkflow_runtime.wire.edges import both_spellings, data_inputs, is_control, node_name, parse
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 Context = frozenset[tuple[str, int]]  # (predicate or frame, branch) of the conditions that a node is under
@@ -110,8 +110,12 @@ class Regions:
                 under -= {(p, b) for p, b in under if b != _FRAME and (p, 1 - b) in under}
             elif node.op in _ENTERS:
                 under.add((node.attr["frame_name"].s.decode(), _FRAME))
-            elif node.op in _LOOP_ENDS:
-                under -= self._innermost(under)
+            elif node.op in _LOOP_ENDS:  # what a loop leaves by is no condition: it leaves once
+                under -= self._innermost(under) | {
+                    (switch.input[1], parse(e)[1])
+                    for e in data_inputs(node)
+                    if (switch := self.nodes[node_name(e)]).op in _SWITCHES
+                }
             found[name] = frozenset(under)
         return found
 
