@@ -46,6 +46,7 @@ from sparkflow_connectors.spark_errors import name_errors
 from sparkflow_connectors.spark_schema import in_zone
 from sparkflow_connectors.tfrecord import Counts, Dataset, Options, open_tfrecord
 from sparkflow_connectors.tfrecord_write import PARTITIONS, FolderWriter
+from sparkflow_runtime.wire import temporaries
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 
 _PARTITION_BYTES = 32 << 20  # of small files that one task reads, in about 0.1 s: it does not know how many cores wait
@@ -88,6 +89,7 @@ class TFRecordSource(DataSource):
             option.get("recordtype", EXAMPLE),
             option.get("codec", ""),
             columns,
+            process=temporaries.ancestor("java") or 0,  # this one ends when it has planned the query
         )
         writer.begin()
         return _Writer(writer, asked)

@@ -11,17 +11,20 @@ import json
 import logging
 import os
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from sparkflow_connectors.record_types import SIDECAR
+from sparkflow_runtime.wire import temporaries
 from sparkflow_runtime.wire.errors import DataLossError, FailedPreconditionError
 
 TEMPORARY = "_temporary"
 _NOTE = "_committing.json"
 _LAST = (SIDECAR, "_SUCCESS")
+_OLD_S = 86400.0  # after so long without a change, a writing of who knows whom is spoken of
 log = logging.getLogger("sparkflow")
 
 
@@ -121,6 +124,22 @@ def _remove_others(folder: str, kept: set[str]) -> None:
         if at != folder and not Path(at).relative_to(folder).parts[0].startswith(TEMPORARY):
             with suppress(OSError):  # something is kept in it
                 os.rmdir(at)
+
+
+def remove_abandoned(folder: str) -> None:
+    """Take away what writers began there that were killed; of what may be another machine's, only say that it is there
+    and old. To be called by who holds the folder, with no note in it."""
+    for name in sorted(name for name in os.listdir(folder) if name.startswith(TEMPORARY)):
+        path = os.path.join(folder, name)
+        over = temporaries.abandoned(name)
+        if over:
+            log.info("%s: a writer was killed before it showed any of its files; they are removed", path)
+            shutil.rmtree(path, ignore_errors=True)
+        elif over is None and time.time() - temporaries.changed(path) > _OLD_S:
+            log.warning(
+                "%s has not changed for a day, and whether its writer lives cannot be seen here. If no job writes to "
+                "this folder, remove it", path,
+            )  # fmt: skip
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
     tf.local.to_tfrecord(table, "folder", partition_by=["day"], codec="gzip")
 
-Parts are written under `_temporary-...` and moved in place at the end, with `_SUCCESS` and the sidecar schema.
+Parts are written under `_temporary-...` and moved in place at the end, with `_SUCCESS` and the sidecar schema. The name
+says which process that ends with, so that the next writer removes what a killed one has left.
 """
 
 from __future__ import annotations
@@ -44,11 +45,20 @@ from sparkflow_connectors.tfrecord import (
     inferred,
     sidecar_of,
 )
-from sparkflow_connectors.tfrecord_commit import TEMPORARY, held, is_showing, settle, settled, show
+from sparkflow_connectors.tfrecord_commit import (
+    TEMPORARY,
+    held,
+    is_showing,
+    remove_abandoned,
+    settle,
+    settled,
+    show,
+)
 from sparkflow_connectors.tfrecord_paths import NULL_PARTITION, files_of, local_path
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.example import Room
 from sparkflow_runtime.records.files import RecordWriter
+from sparkflow_runtime.wire import temporaries
 from sparkflow_runtime.wire.errors import (
     AlreadyExistsError,
     FailedPreconditionError,
@@ -70,7 +80,8 @@ class FolderWriter:
 
     `path`: a local folder. Nothing is visible before `commit`; `abort` leaves the folder as it was.
     mode: 'error' where there is something already, 'append', 'overwrite', which replaces it at the commit, or
-    'overwrite_partitions', which replaces what is in the partitions that rows are written to.
+    'overwrite_partitions', which replaces what is in the partitions that rows are written to. process: that the writing
+    ends with, where that is not this one; 0: not known.
     """
 
     def __init__(
@@ -82,6 +93,7 @@ class FolderWriter:
         codec: str = "",
         partition_by: Sequence[str] = (),
         token: str = "",
+        process: int | None = None,
     ):
         if mode not in MODES:
             raise InvalidArgumentError(f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
@@ -107,16 +119,14 @@ class FolderWriter:
             check_folder_type(schema.field(name))
         check_schema(self.inside, record_type)
         self.token = token or secrets.token_hex(8)
+        name = f"{TEMPORARY}-{self.token}"
+        self.temporary = os.path.join(self.path, name if process == 0 else temporaries.temporary(name, process))
         self._nulls: dict[str, set[str]] = {}
 
     @property
     def nulls(self) -> frozenset[str]:
         """The columns with a null in what this process has written."""
         return frozenset[str]().union(*list(self._nulls.values()))
-
-    @property
-    def temporary(self) -> str:
-        return os.path.join(self.path, f"{TEMPORARY}-{self.token}")
 
     def begin(self) -> None:
         """Raises AlreadyExistsError, PermissionDeniedError, InvalidArgumentError where another schema is there."""
@@ -234,6 +244,7 @@ class FolderWriter:
             without = without._replace(files=max(without.files - len(gone), -1))
             side = Sidecar(schema, self.record_type, known | dict(files), without)
             show(self.path, self.temporary, list(files), self.mode == "overwrite", to_json(side), gone)
+            remove_abandoned(self.path)
 
     def _replaced(self, files: Collection[str]) -> list[str]:
         """What there is in the partitions of these files, by its path in the folder, whoever named theirs."""
@@ -266,7 +277,8 @@ class FolderWriter:
 
     def _end(self) -> None:
         """Take `temporary` away, by another name first: a task that still writes makes nothing new in it then."""
-        gone = f"{self.temporary}-gone"
+        name = os.path.basename(self.temporary)
+        gone = os.path.join(self.path, f"{TEMPORARY}-gone{name.removeprefix(TEMPORARY)}")
         with suppress(OSError):  # it was never made
             os.rename(self.temporary, gone)
         shutil.rmtree(gone, ignore_errors=True)

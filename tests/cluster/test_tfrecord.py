@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.wire import temporaries
 
 FIELDS = [
     "cast(id as int) i", "id % 2 = 0 flag", "array(cast(id as float), 1.5f) x", "concat('n', id % 3) name",
@@ -140,6 +142,21 @@ def test_jobs_that_append_at_once_and_a_task_that_is_killed(clusters: Any, tmp_p
     assert len(list(folder.iterdir())) == 9 + 2, "nothing of the killed attempt"
     told = json.loads((folder / "_sparkflow_schema.json").read_text())["records"]
     assert sum(told.values()) == 3 * rows and {p.name for p in folder.glob("part*")} == told.keys()
+
+
+def test_a_writing_ends_with_its_jvm(clusters: Any, tmp_path: Path) -> None:
+    """What it leaves if it is killed is named so: the Python that plans a query ends before its tasks do."""
+    spark, folder, seen = clusters.spark, tmp_path / "out", tmp_path / "seen"
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        seen.write_text(next(folder.glob("_temporary*")).name)
+        yield from batches
+
+    spark.range(0, 9, 1, 1).mapInArrow(look, "id long").write.format("tfrecord").mode("append").save(str(folder))
+    jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
+    assert re.fullmatch(rf"_temporary-\w+\.tmp-\w+\.{jvm}\.\d+-\w+", seen.read_text())
+    assert temporaries.abandoned(seen.read_text()) is False
+    assert not list(folder.glob("_temporary*"))
 
 
 def test_dask_writes_and_reads(clusters: Any, tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 import sparkflow as tf
+from sparkflow_connectors import tfrecord_commit
 from sparkflow_connectors.tfrecord import Options, open_tfrecord, read_tfrecord
-from sparkflow_connectors.tfrecord_write import to_tfrecord
+from sparkflow_connectors.tfrecord_write import FolderWriter, to_tfrecord
 
 FILES = 4  # of the writing that is cut short; then the schema file and _SUCCESS are moved, and the note is removed
 DIES = textwrap.dedent(
@@ -74,6 +75,43 @@ def test_the_next_writer_shows_the_rest_first(tmp_path: Path) -> None:
     cut_short(tmp_path / "out", "append", 2)
     to_tfrecord(pa.table({"id": [500], "p": [1]}), tmp_path / "out", "append", partition_by=["p"])
     assert ids(tmp_path / "out") == [*range(8), *range(100, 108), 500] and not left(tmp_path / "out")
+
+
+KILLED = textwrap.dedent(
+    """
+    import os, signal, sys
+    import pyarrow as pa
+    from sparkflow_connectors.tfrecord_write import FolderWriter
+
+    table = pa.table({"id": range(4)})
+    writer = FolderWriter(sys.argv[1], table.schema, "append")
+    writer.begin()
+    writer.write(iter(table.to_batches()), 0)
+    os.kill(os.getpid(), signal.SIGKILL)
+    """
+)
+
+
+def test_the_next_writer_removes_what_a_killed_one_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And nothing of one that is alive; of one that may be on another machine it is said, once it is old."""
+    folder, table = tmp_path / "out", pa.table({"id": [7]})
+    command = [sys.executable, "-c", KILLED, str(folder)]
+    assert subprocess.run(command, env={**os.environ}, check=False).returncode == -signal.SIGKILL
+    [killed] = left(folder)
+    alive, unknown, old = (FolderWriter(folder, table.schema, "append", process=p) for p in (os.getpid(), 0, 0))
+    for writer in (alive, unknown, old):
+        writer.begin()
+    monkeypatch.setattr(tfrecord_commit, "_OLD_S", 3600.0)
+    os.utime(old.temporary, (1e9, 1e9))
+    caplog.set_level("INFO", "sparkflow")
+    to_tfrecord(table, folder, "append")
+    assert ids(folder) == [7]
+    assert sorted(left(folder)) == sorted(os.path.basename(w.temporary) for w in (alive, unknown, old))
+    assert {text.partition(" ")[0] for text in caplog.messages} == {f"{folder / killed}:", old.temporary}
+    alive.commit(alive.write(iter(table.to_batches()), 0), alive.nulls)
+    assert ids(folder) == [7, 7]
 
 
 def test_files_that_are_gone(tmp_path: Path) -> None:

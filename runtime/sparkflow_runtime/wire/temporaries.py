@@ -20,9 +20,10 @@ UNKNOWN_S = 600.0  # after so long without a change, what a process of another m
 _WRITER = re.compile(r"\.tmp-([0-9a-f]{8})\.(\d+)\.(\d+)-[0-9a-f]+$")
 
 
-def temporary(path: str) -> str:
-    """A new name beside `path` for what this process writes."""
-    return f"{path}{MARK}{_machine()}.{os.getpid()}.{_start(os.getpid()) or 0}-{uuid.uuid4().hex[:12]}"
+def temporary(path: str, process: int | None = None) -> str:
+    """A new name beside `path` for what this process writes, or others for one that outlives them."""
+    pid = process or os.getpid()
+    return f"{path}{MARK}{_machine()}.{pid}.{_start(pid) or 0}-{uuid.uuid4().hex[:12]}"
 
 
 def abandoned(path: str) -> bool | None:
@@ -68,10 +69,10 @@ def _over(path: str, writers: list[str], now: float) -> bool:
     known = [abandoned(writer) for writer in writers]
     if known and None not in known:
         return all(known)
-    return False not in known and now - _changed(path) > UNKNOWN_S
+    return False not in known and now - changed(path) > UNKNOWN_S
 
 
-def _changed(path: str) -> float:
+def changed(path: str) -> float:
     """When the file, or anything in the folder, was last written."""
     times = [0.0]
     with contextlib.suppress(OSError):
@@ -92,10 +93,30 @@ def _machine() -> str:
     return hashlib.sha256(own.encode()).hexdigest()[:8]
 
 
+def ancestor(name: str) -> int | None:
+    """The nearest process from this one up that runs a program of that name; None where none does, or who knows."""
+    pid = os.getpid()
+    try:
+        while pid > 1:
+            program, fields = _stat(pid)
+            if program == name:
+                return pid
+            pid = int(fields[1])
+    except (OSError, IndexError, ValueError):
+        return None
+    return None
+
+
 def _start(pid: int) -> int | None:
     """When a process began, in ticks since the boot; None where that is not told."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
+        return int(_stat(pid)[1][19])
     except (OSError, IndexError, ValueError):
         return None
+
+
+def _stat(pid: int) -> tuple[str, list[bytes]]:
+    """Its program's name, and what Linux tells of it after that."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        head, _, rest = file.read().rpartition(b")")
+    return head.partition(b"(")[2].decode(errors="replace"), rest.split()
