@@ -35,7 +35,7 @@ from sparkflow_runtime.master.registrar import Registrar
 from sparkflow_runtime.master.session_devices import SessionDevices
 from sparkflow_runtime.master.signatures import Signatures
 from sparkflow_runtime.master.step_run import StepRun
-from sparkflow_runtime.master.turns import Turns
+from sparkflow_runtime.master.turns import Latch, Turns
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.devices import task_of
 from sparkflow_runtime.wire.edges import is_control, parse
@@ -84,7 +84,7 @@ class Master:
         self._placement = Placement(self._devices.processors, soft_placement, log_placement, self._devices.gpus_of)
         self._compiled: Signatures[Compiled] = Signatures()
         self._begun: dict[Any, Callable[[], Compiled]] = {}  # signatures compiled ahead of their first run
-        self._in_use = Event()  # somebody waits for a signature, or has one
+        self._in_use = Latch()  # somebody waits for a signature, or has one
         self._turns, self._keeping = Turns(), Lock()
         self._optimizer = Optimizer(self._settings, give_way=self._turns.give_way)
         self.session_id = session or secrets.token_hex(8)

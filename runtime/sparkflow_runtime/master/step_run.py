@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from threading import Condition
+from threading import Condition, RLock
 from typing import Any
 
 from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part
@@ -24,7 +24,8 @@ class StepRun:
     def __init__(self, own: OwnTask, compiled: Compiled, feeds: list[Any], step_id: int, halted: Any = None):
         self._own, self._compiled, self._feeds, self.step_id = own, compiled, feeds, step_id
         self._halted = halted  # how far the own part came already
-        self._wake = Condition()
+        self._lock = RLock()
+        self._wake = Condition(self._lock)  # Ctrl-C may come within its own `with`, and leave the lock taken
         self._results: list[tuple[Part, list[Any]]] = []
         self._waiting = {p.name for p in compiled.others}
         self._error: OpError | None = None
@@ -55,7 +56,7 @@ class StepRun:
 
     def _begin_own(self, own: Part) -> None:
         begun = self._own.begin(own.handle, self.step_id, [self._feeds[i] for i in own.feeds], self._halted)
-        with self._wake:
+        with self._lock:
             self._own_step, error = begun, self._error
         begun.whole = self.waits
         if error is not None:  # aborted meanwhile, when there was no step to cancel
@@ -91,7 +92,7 @@ class StepRun:
 
     def _done_of(self, part: Part) -> Callable[..., None]:
         def done(error: OpError | None, values: list[Any] | None) -> None:
-            with self._wake:
+            with self._lock:
                 self._waiting.discard(part.name)
                 if error is None:
                     self._results.append((part, values or []))
@@ -112,7 +113,7 @@ class StepRun:
 
     def abort(self, error: OpError) -> None:
         """The first error wins; every other part is told to stop."""
-        with self._wake:
+        with self._lock:
             to_tell = self._failed(error)
             self._wake.notify_all()
         self._tell(to_tell)
@@ -141,7 +142,7 @@ class StepRun:
         for name, take in self._answers:
             if name in self._waiting and self._error is None:
                 take(until if deadline is None else min(until, deadline))
-        with self._wake:
+        with self._lock:
             return not self._waiting
 
     def _await_others(self, deadline: float | None, timeout_s: float | None) -> None:
@@ -149,7 +150,7 @@ class StepRun:
             return
         patience = Patience()
         while True:
-            with self._wake:
+            with self._lock:
                 left = None if deadline is None else deadline - time.monotonic()
                 missing = sorted(self._waiting)
                 if not missing or self._error is not None or (left is not None and left <= 0):
@@ -161,19 +162,19 @@ class StepRun:
             self.abort(
                 DeadlineExceededError(f"Step {self.step_id}: no answer from {', '.join(missing)} in {timeout_s:g} s")
             )
-        with self._wake:
+        with self._lock:
             self._wake.wait_for(lambda: not self._waiting, _REASONS_S if self._late else _ABORT_GRACE_S)
 
     def waits(self) -> str:
         """Who waits for whom; nothing where all wait only for room in queues."""
-        with self._wake:
+        with self._lock:
             asked = [p for p in self._compiled.others if p.name in self._waiting]
             own = self._own_step if all(part.task is not None for part, _ in self._results) else None
         found: dict[str, str] = {}
 
         def hear(name: str) -> Callable[[str], None]:
             def said(text: str) -> None:
-                with self._wake:
+                with self._lock:
                     found[name] = text
                     self._wake.notify_all()
 
@@ -181,7 +182,7 @@ class StepRun:
 
         for part in asked:
             part.task.waits(self.step_id, hear(part.name))  # type: ignore[union-attr]
-        with self._wake:
+        with self._lock:
             self._wake.wait_for(lambda: len(found) == len(asked) or self._error is not None, _REASONS_S)
         said = {p.name: found.get(p.name, "It does not answer: it is stopped, or gone") for p in asked}
         if asked and not any(said.values()):

@@ -8,33 +8,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from threading import Condition, Event, Lock
-from typing import TypeVar
+from operator import methodcaller
+from threading import Condition, Lock, get_ident
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 
 
 class Turns:
-    """A lock (`with turns:`) whose holder may `give_way`."""
+    """A lock (`with turns:`) whose holder may `give_way`.
+
+    An exception from a signal's handler (Ctrl-C) may come at the beginning of any function and after any call into C.
+    So what takes the lock, and what gives it back, is one such call.
+    """
 
     def __init__(self) -> None:
-        self._lock, self._changed = Lock(), Condition()
-        self._asking = 0  # those that have come and had no turn yet
-        self._making: dict[Hashable, Event] = {}
+        self._lock, self._guard = Lock(), Lock()
+        self._changed = Condition(self._guard)
+        self._asking: dict[int, None] = {}  # threads that have come and had no turn yet
+        self._making: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()  # locks, for as long as one is used
 
     def __enter__(self) -> None:
-        self._count(1)
+        held: list[bool] = []
         try:
-            self._lock.acquire()
-        finally:
-            self._count(-1)
+            self._asking[get_ident()] = None
+            held.extend(map(self._lock.acquire, (True,)))
+            self._asks_no_more()
+        except BaseException:
+            if held:
+                self._lock.release()
+            self._asks_no_more()
+            raise
 
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
+    @property
+    def __exit__(self) -> Callable[..., Any]:  # noqa: PLE0302 - C's own
+        return self._lock.__exit__
 
-    def _count(self, more: int) -> None:
-        with self._changed:
-            self._asking += more
+    def _asks_no_more(self) -> None:
+        with self._guard:
+            self._asking.pop(get_ident(), None)
             if not self._asking:
                 self._changed.notify_all()
 
@@ -42,12 +55,15 @@ class Turns:
         """By the holder, where nothing is half done: let who has come since have the lock, and go on after them."""
         if not self._asking:
             return
-        self._lock.release()
+        released: list[Any] = []
         try:
-            with self._changed:
+            self._asks_no_more()  # an earlier time, that was interrupted
+            released.extend(map(methodcaller("release"), (self._lock,)))
+            with self._guard:
                 self._changed.wait_for(lambda: not self._asking)
         finally:
-            self._lock.acquire()
+            if released:
+                self._lock.acquire()
 
     @contextmanager
     def unhurried(self) -> Iterator[None]:
@@ -61,20 +77,25 @@ class Turns:
 
     def once(self, key: Hashable, known: Callable[[], T | None], make: Callable[[], T]) -> T:
         """What is `known()`, or else made now, by one thread at a time for one key; `make` takes its turn itself."""
-        while True:
-            with self._changed:
-                begun = self._making.get(key)
-                if begun is None:
-                    mine = self._making[key] = Event()
-                    break
-            begun.wait()
-            found = known()
-            if found is not None:
-                return found
-        try:
+        with self._guard:
+            making = self._making.setdefault(key, Lock())
+        with making:
             found = known()
             return make() if found is None else found
-        finally:
-            with self._changed:
-                del self._making[key]
-            mine.set()
+
+
+class Latch:
+    """An Event that is set once, and that an interrupted `set` leaves whole."""
+
+    def __init__(self) -> None:
+        self._lock, self._is_set = Lock(), False
+        self._changed = Condition(self._lock)
+
+    def set(self) -> None:
+        self._is_set = True
+        with self._lock:
+            self._changed.notify_all()
+
+    def wait(self) -> None:
+        with self._lock:
+            self._changed.wait_for(lambda: self._is_set)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import cache
-from threading import Condition, Lock
+from threading import Condition, Lock, RLock
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -118,14 +118,15 @@ class SwapFile:
         self.directory = directory or swap_directory()
         self._file: BinaryIO | None = None
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="sparkflow-swap")
-        self._changed = Condition()
+        self._lock = RLock()
+        self._changed = Condition(self._lock)  # of which `with` may be interrupted and leave the lock taken
         self._pending_bytes = 0
         self._end = self._used = 0
         self._free: dict[int, list[int]] = {}  # size of a hole -> where such holes are
 
     def put(self, array: np.ndarray, name: str, timeout_s: float = TIMEOUT_S) -> Swapped:
         """Begin to write it. Nobody may change the array from now on."""
-        with self._changed:
+        with self._lock:
             room = self._changed.wait_for(
                 lambda: not self._pending_bytes or self._pending_bytes + array.nbytes <= _MOST_PENDING_BYTES, timeout_s
             )
@@ -141,7 +142,7 @@ class SwapFile:
         return self._pool.submit(work)
 
     def pending(self, more: int) -> None:
-        with self._changed:
+        with self._lock:
             self._pending_bytes += more
             self._changed.notify_all()
 
@@ -187,7 +188,7 @@ class SwapFile:
     def _descriptor(self) -> int:
         import tempfile
 
-        with self._changed:
+        with self._lock:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=self.directory, buffering=0)  # noqa: SIM115 - lives on
                 weakref.finalize(self, self._file.close)
@@ -195,7 +196,7 @@ class SwapFile:
 
     def _room(self, size: int) -> int:
         descriptor = self._descriptor()
-        with self._changed:
+        with self._lock:
             holes = self._free.get(size)
             if holes:
                 offset = holes.pop()
@@ -208,7 +209,7 @@ class SwapFile:
     def release(self, offset: int, num_bytes: int) -> None:
         """Nobody wants what lies there any more."""
         size = _rounded(num_bytes)
-        with self._changed:
+        with self._lock:
             self._used -= size
             self._free.setdefault(size, []).append(offset)
             if self._used == 0 and self._end > _MOST_PENDING_BYTES and self._file is not None:

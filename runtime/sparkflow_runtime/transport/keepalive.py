@@ -78,11 +78,12 @@ class Monitor:
     def reset(self) -> None:
         """As new. A forked child has no monitor thread, and the channels it inherited are its parent's."""
         self._pulses: dict[int, Pulse] = {}
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)  # of which `with` may be interrupted and leave the lock taken
         self._thread: threading.Thread | None = None
 
     def watch(self, channel: Watched) -> None:
-        with self._changed:
+        with self._lock:
             self._pulses[id(channel)] = Pulse(channel, time.monotonic())
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="sparkflow-keepalive", daemon=True)
@@ -90,12 +91,12 @@ class Monitor:
             self._changed.notify()
 
     def forget(self, channel: Watched) -> None:
-        with self._changed:
+        with self._lock:
             self._pulses.pop(id(channel), None)
 
     def _run(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 self._changed.wait(min((p.look_s for p in self._pulses.values()), default=None))
                 pulses = list(self._pulses.values())
             now = time.monotonic()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import pytest
 
 import sparkflow as tf
-from sparkflow_runtime.master.turns import Turns
+from sparkflow_runtime.master.turns import Latch, Turns
 
 WAIT_S = 20.0
 
@@ -28,7 +32,7 @@ def test_the_holder_gives_way_to_who_came_since() -> None:
             order.append("first begins")
             held.set()
             assert came.wait(WAIT_S)
-            while turns._asking == 0:
+            while not turns._asking:
                 came.wait(0.001)
             turns.give_way()
             order.append("first ends")
@@ -73,6 +77,57 @@ def test_where_making_fails_the_next_one_tries() -> None:
     with pytest.raises(ValueError, match="no"):
         turns.once("key", lambda: None, fails)
     assert turns.once("key", lambda: None, lambda: "made") == "made"
+
+
+class Interrupted(BaseException):
+    """As KeyboardInterrupt, which would end the tests."""
+
+
+def _interrupted(work: Callable[[], None], event: int) -> None:
+    """A signal's exception where Python looks for one: when a function begins or one of C ends, at that one of them."""
+    events = count()
+
+    def interrupt(frame: Any, kind: str, function: Any) -> None:
+        if kind in ("call", "c_return") and next(events) == event:
+            raise Interrupted
+
+    with suppress(Interrupted):
+        try:
+            sys.setprofile(interrupt)
+            work()
+        finally:
+            sys.setprofile(None)
+
+
+def _in_turn(turns: Turns) -> None:
+    with turns:
+        turns.give_way()
+
+
+def _once(turns: Turns) -> None:
+    turns.once("key", lambda: None, lambda: _in_turn(turns))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # one that came in a finalizer
+@pytest.mark.parametrize("event", range(40))
+@pytest.mark.parametrize("use", [_in_turn, _once])
+def test_an_interrupted_turn_is_over(event: int, use: Callable[[Turns], None]) -> None:
+    turns = Turns()
+    _interrupted(lambda: use(turns), event)
+    other = _thread(lambda: _once(turns))
+    other.join(WAIT_S)
+    assert not other.is_alive()
+    use(turns)
+
+
+@pytest.mark.parametrize("event", range(20))
+def test_a_latch_can_be_set_again_where_that_was_interrupted(event: int) -> None:
+    latch = Latch()
+    _interrupted(latch.set, event)
+    waits = _thread(latch.wait)
+    latch.set()
+    waits.join(WAIT_S)
+    assert not waits.is_alive()
 
 
 def test_a_small_run_does_not_wait_for_a_large_graph(graph: Any) -> None:
