@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import inspect
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from sparkflow import metrics, summary, train
 from sparkflow.data.iterator import iterates
@@ -18,12 +20,15 @@ from sparkflow.estimator.exporting import write_export
 from sparkflow.estimator.run_config import RunConfig
 from sparkflow.estimator.spec import EstimatorSpec, ModeKeys
 from sparkflow.estimator.warm_start import settings_of
+from sparkflow.framework.conversions import make_tensor_proto
 from sparkflow.framework.graph import Graph, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.random_seed import set_random_seed
 from sparkflow.ops import control_flow
 from sparkflow_runtime.wire.errors import OutOfRangeError
 from sparkflow_runtime.wire.protos import ConfigProto
+
+_log = logging.getLogger("sparkflow")
 
 
 def _check_positive(**counts: int | None) -> None:
@@ -44,14 +49,18 @@ class Estimator:
         self, model_fn: Callable[..., EstimatorSpec], model_dir: str | None = None, config: RunConfig | None = None,
         params: Any = None, warm_start_from: Any = None,
     ):  # fmt: skip
-        self._config, self._params = config or RunConfig(), copy.deepcopy(params or {})
+        self._config, self._params = _with_folder(config, model_dir), copy.deepcopy(params or {})
         self._warm_start_settings = settings_of(warm_start_from)
         self._target = ""  # of the sessions that train; train_and_evaluate sets it in a cluster
-        self._model_dir = model_dir or self._config.model_dir or tempfile.mkdtemp()
+        self._model_dir = str(self._config.model_dir)
         self._arguments = set(inspect.signature(model_fn).parameters)
         self._function = model_fn
         if "features" not in self._arguments:
             raise ValueError(f"model_fn ({model_fn}) must include features argument.")
+        if params is not None and "params" not in self._arguments:
+            raise ValueError(
+                f"model_fn ({model_fn}) does not include params argument, but params ({params}) is passed."
+            )
 
     model_dir = property(lambda self: self._model_dir)
     config = property(lambda self: self._config)
@@ -85,7 +94,8 @@ class Estimator:
             if self._config.log_step_count_steps:
                 shown = {"loss": spec.loss, "step": step}
                 every.append(train.LoggingTensorHook(shown, every_n_iter=self._config.log_step_count_steps))
-            summary.scalar("loss", spec.loss)
+            if not any(made.op.name == "loss" for made in get_default_graph().get_collection(GraphKeys.SUMMARIES)):
+                summary.scalar("loss", spec.loss)
             with self._training_session(spec, every, list(saving_listeners or ())) as session:
                 while not session.should_stop():
                     session.run([spec.train_op, spec.loss])
@@ -108,10 +118,17 @@ class Estimator:
             get_default_graph().add_to_collection(GraphKeys.SAVERS, train.Saver(None, False, True, *keep))
         chief = list(spec.training_chief_hooks)
         every, steps = config.save_checkpoints_secs, config.save_checkpoints_steps
-        if every or steps:
-            chief.append(
-                train.CheckpointSaverHook(self._model_dir, every, steps, scaffold=scaffold, listeners=listeners)
+        saving = [hook for hook in (*hooks, *chief) if isinstance(hook, train.CheckpointSaverHook)]
+        if (every or steps) and not saving:
+            saving = [train.CheckpointSaverHook(self._model_dir, every, steps, scaffold=scaffold)]
+            chief += saving
+        if listeners and not saving:
+            raise ValueError(
+                "There should be a CheckpointSaverHook to use saving_listeners. Please set one of the "
+                "RunConfig.save_checkpoints_steps or RunConfig.save_checkpoints_secs."
             )
+        for hook in saving[:1]:
+            hook._listeners.extend(listeners)
         return train.MonitoredTrainingSession(
             self._target, config.is_chief or not self._target, self._model_dir, scaffold, hooks, chief,
             save_checkpoint_secs=None, save_checkpoint_steps=None, save_summaries_steps=config.save_summary_steps,
@@ -127,7 +144,8 @@ class Estimator:
         checkpoint_path: str | None = None, name: str | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """The metrics of eval_metric_ops, and "loss" and "global_step", over so many batches, or all; written as
-        summaries too. Raises ValueError where nothing has been trained yet, or steps is not above 0."""
+        summaries too. Raises ValueError where nothing has been trained yet, steps is not above 0, or a metric is called
+        "loss"."""
         _check_positive(steps=steps)
         path = self._checkpoint(checkpoint_path)
         with self._graph():
@@ -135,6 +153,8 @@ class Estimator:
             features, labels = self._inputs(input_fn, ModeKeys.EVAL)
             spec = self._call(features, labels, ModeKeys.EVAL)
             ops = dict(spec.eval_metric_ops or {})
+            if "loss" in ops:
+                raise ValueError('Metric with name "loss" is not allowed: Estimator defines one of that name itself.')
             ops["loss"] = metrics.mean(spec.loss)
             updates = control_flow.group(*(update for _, update in ops.values()))
             values = {key: value for key, (value, _) in ops.items()}
@@ -183,29 +203,40 @@ class Estimator:
         path.
 
         serving_input_receiver_fn: makes what the model is asked with (tf.estimator.export). assets_extra: files to
-        copy, by where they go in assets.extra. The signatures are those of EstimatorSpec.export_outputs.
+        copy, by where they go in assets.extra. The signatures are those of EstimatorSpec.export_outputs. Who loads it
+        runs the local_init_op of the model's Scaffold, or the usual one.
         """
+        return self._export(
+            export_dir_base, serving_input_receiver_fn, assets_extra, as_text, checkpoint_path, experimental_mode, True
+        )
+
+    def _export(
+        self, base: str, receive: Callable[[], Any], extra: Mapping[str, str] | None, as_text: bool,
+        checkpoint_path: str | None, mode: str, strip: bool,
+    ) -> bytes:  # fmt: skip
         path = self._checkpoint(checkpoint_path)
         with self._graph():
             train.get_or_create_global_step()
-            receiver = serving_input_receiver_fn()
+            receiver = receive()
             features, _ = export.checked_receiver(receiver)
-            spec = self._call(features, None, experimental_mode)
+            spec = self._call(features, None, mode)
             signatures = export.signatures(receiver, export.outputs_of(spec))
             with self._restored(path, spec, []) as session:
                 session.graph._unsafe_unfinalize()
-                return write_export(export_dir_base, session.raw_session(), signatures, assets_extra or {}, as_text)
+                start = spec.scaffold.local_init_op if spec.scaffold is not None else None
+                return write_export(base, session.raw_session(), signatures, extra or {}, as_text, strip, start)
 
     def export_savedmodel(
         self, export_dir_base: str, serving_input_receiver_fn: Callable[[], Any],
         assets_extra: Mapping[str, str] | None = None, as_text: bool = False, checkpoint_path: str | None = None,
         strip_default_attrs: bool = False,
     ) -> bytes:  # fmt: skip
-        """export_saved_model, by its older name. strip_default_attrs: attributes with their defaults are written
-        either way, which every reader takes."""
-        return self.export_saved_model(
-            export_dir_base, serving_input_receiver_fn, assets_extra, as_text, checkpoint_path
-        )
+        """export_saved_model, by its older name. strip_default_attrs: without the attributes that have their op's
+        default, as it writes always."""
+        return self._export(
+            export_dir_base, serving_input_receiver_fn, assets_extra, as_text, checkpoint_path, ModeKeys.PREDICT,
+            strip_default_attrs,
+        )  # fmt: skip
 
     # ------------------------------------------------------------------ what it holds
 
@@ -247,7 +278,13 @@ class Estimator:
             iterator = found.make_initializable_iterator()
             get_default_graph().add_to_collection(GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
             found = iterator.get_next()
-        return found if isinstance(found, tuple) and len(found) == 2 else (found, None)
+        if not isinstance(found, (tuple, list)):
+            return found, None
+        if mode == ModeKeys.PREDICT:
+            return found[0], None
+        if len(found) != 2:
+            raise ValueError(f"input_fn should return (features, labels) as a len 2 tuple, got {len(found)} elements")
+        return found[0], found[1]
 
     def _call(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
         given = {"labels": labels, "mode": mode, "params": self._params_of(mode), "config": self._config}
@@ -279,9 +316,40 @@ class Estimator:
         with summary.FileWriter(self.eval_dir(name)) as writer:
             proto = summary.Summary()
             for key, value in found.items():
-                if key != "global_step" and np.ndim(value) == 0:
-                    proto.value.add(tag=key, simple_value=float(value))
+                if key != "global_step":
+                    proto.value.extend(_summaries(key, value))
             writer.add_summary(proto, found["global_step"])
+
+
+def _with_folder(config: Any, model_dir: str | None) -> RunConfig:
+    """The config, which says where the model is: there, or in a temporary folder."""
+    made = RunConfig(**config) if isinstance(config, Mapping) else config or RunConfig()
+    if not isinstance(made, RunConfig):
+        raise ValueError(f"config must be an instance of `RunConfig`, but provided {config}.")
+    if model_dir and made.model_dir and model_dir != made.model_dir:
+        raise ValueError(
+            "`model_dir` are set both in constructor and `RunConfig`, but with different values. In constructor: "
+            f"'{model_dir}', in `RunConfig`: '{made.model_dir}'."
+        )
+    return made.replace(model_dir=str(model_dir or made.model_dir or tempfile.mkdtemp()))
+
+
+def _summaries(key: str, value: Any) -> list[Any]:
+    """What an evaluation's events say of a metric: a number, the summaries that a string holds, or an array."""
+    if isinstance(value, bytes):
+        try:
+            found = list(summary.Summary.FromString(value).value)
+        except DecodeError:
+            _log.warning("Metric %s is no Summary, so events do not show it", key)
+            return []
+        for i, one in enumerate(found):
+            one.tag = f"{key}/{i}"
+        return found
+    if np.ndim(value) == 0:
+        return [summary.Summary.Value(tag=key, simple_value=float(value))]
+    made = summary.Summary.Value(tag=key, node_name=key)
+    made.tensor.CopyFrom(make_tensor_proto(value))
+    return [made]
 
 
 def _seeded(seed: int | None) -> Any:

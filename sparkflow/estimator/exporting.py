@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import logging
 import os
 import shutil
@@ -13,22 +15,31 @@ from typing import Any
 from sparkflow import saved_model
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import control_flow, lookup_initializers, variables
+from sparkflow.summary.reader import summary_iterator
+from sparkflow_runtime.wire.errors import DataLossError
 
 _log = logging.getLogger("sparkflow")
 
 
 def write_export(
-    base: str, session: Any, signatures: Mapping[str, Any], extra: Mapping[str, str], as_text: bool
-) -> bytes:
-    """The session's graph and variables in a new folder of `base`, which appears whole; its path."""
+    base: str, session: Any, signatures: Mapping[str, Any], extra: Mapping[str, str], as_text: bool,
+    strip: bool = False, start: Any = None,
+) -> bytes:  # fmt: skip
+    """The session's graph and variables in a new folder of `base`, which appears whole; its path.
+
+    strip: without attributes of their defaults. start: what whoever loads it runs; by default, what initializes local
+    variables and tables.
+    """
     target = _new_folder(base)
     temporary = os.path.join(base, f"temp-{os.path.basename(target)}")
     builder = saved_model.Builder(temporary)
     with session.graph.as_default():
-        start = control_flow.group(variables.local_variables_initializer(), lookup_initializers.tables_initializer())
+        if start is None:
+            locals_ = variables.local_variables_initializer()
+            start = control_flow.group(locals_, lookup_initializers.tables_initializer())
         files = session.graph.get_collection(GraphKeys.ASSET_FILEPATHS)
         tags = [saved_model.tag_constants.SERVING]
-        builder.add_meta_graph_and_variables(session, tags, signatures, files, main_op=start)
+        builder.add_meta_graph_and_variables(session, tags, signatures, files, main_op=start, strip_default_attrs=strip)
     builder.save(as_text)
     for name, source in extra.items():
         copy = os.path.join(temporary, "assets.extra", name)
@@ -130,7 +141,11 @@ def _smaller_loss(best_eval_result: Mapping[str, Any], current_eval_result: Mapp
 
 
 class BestExporter(_Saving):
-    """Writes after an evaluation that is better than all before: by compare_fn(best, current), the loss by default."""
+    """Writes after an evaluation that is better than all before: by compare_fn(best, current), the loss by default.
+
+    event_file_pattern: event files of earlier evaluations in model_dir, such as "eval/*.tfevents.*", whose best is what
+    the first one after a restart is compared with.
+    """
 
     def __init__(
         self, name: str = "best_exporter", serving_input_receiver_fn: Callable[[], Any] | None = None,
@@ -140,11 +155,32 @@ class BestExporter(_Saving):
         if serving_input_receiver_fn is None:
             raise ValueError("BestExporter: serving_input_receiver_fn is needed")
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
-        self._better = compare_fn
+        self._better, self._pattern, self._folder = compare_fn, event_file_pattern, ""
         self._best: Mapping[str, Any] | None = None
 
+    def export(self, estimator: Any, *arguments: Any, **named: Any) -> bytes | None:
+        if self._pattern and self._folder != estimator.model_dir:
+            self._folder = estimator.model_dir
+            now = named["eval_result"] if "eval_result" in named else arguments[2]
+            self._best = self._of_events(os.path.join(self._folder, self._pattern), now.get("global_step"))
+        return super().export(estimator, *arguments, **named)
+
+    def _of_events(self, pattern: str, step: Any) -> Mapping[str, Any] | None:
+        """The best that the files tell of other steps than this one, whose evaluation they have already."""
+        best: Mapping[str, Any] | None = None
+        for path in sorted(glob.glob(pattern)):
+            with contextlib.suppress(DataLossError):  # whoever wrote it was killed: what is whole counts
+                for event in summary_iterator(path):
+                    found = {v.tag: v.simple_value for v in event.summary.value if v.HasField("simple_value")}
+                    if found and event.step != step and self._is_better(best, found):
+                        best = found
+        return best
+
+    def _is_better(self, best: Mapping[str, Any] | None, found: Mapping[str, Any]) -> bool:
+        return best is None or self._better(best_eval_result=best, current_eval_result=found)
+
     def _wanted(self, eval_result: Mapping[str, Any], final: bool) -> bool:
-        if self._best is not None and not self._better(best_eval_result=self._best, current_eval_result=eval_result):
+        if not self._is_better(self._best, eval_result):
             return False
         self._best = eval_result
         return True

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkflow.framework.graph import Tensor
+from sparkflow.ops import array
 
 
 class ModeKeys:
@@ -53,6 +54,14 @@ class EstimatorSpec:
         if missing:
             raise ValueError(f"EstimatorSpec: mode {self.mode!r} needs {' and '.join(missing)}")
         if self.loss is not None and self.loss.shape.ndims not in (0, None):
-            raise ValueError(
-                f"EstimatorSpec: the loss must be a scalar, got shape {self.loss.shape} of {self.loss.name!r}"
-            )
+            if self.loss.shape.num_elements() not in (None, 1):
+                raise ValueError(
+                    f"EstimatorSpec: the loss must be a scalar, got shape {self.loss.shape} of {self.loss.name!r}"
+                )
+            object.__setattr__(self, "loss", array.reshape(self.loss, []))
+        for key, metric in (self.eval_metric_ops or {}).items():
+            if not isinstance(metric, tuple) or len(metric) != 2:
+                raise TypeError(
+                    "Values of eval_metric_ops must be (metric_value, update_op) tuples, "
+                    f"given: {metric} for key: {key}"
+                )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -43,11 +44,12 @@ class EvalSpec(NamedTuple):
 
 
 class _Evaluator(CheckpointSaverListener):
-    """Evaluates new checkpoints, but for those that come too soon after the evaluation before."""
+    """Evaluates new checkpoints, the first one of them too, but for those that come too soon after the evaluation
+    before."""
 
     def __init__(self, estimator: Estimator, spec: EvalSpec, max_steps: int | None):
         self._estimator, self._spec, self._max_steps = estimator, spec, max_steps
-        self._last_s, self._step = time.monotonic(), -1
+        self._last_s, self._step = -math.inf, -1
         self.result: Any = None
         self.exported: list[bytes | None] = []
 

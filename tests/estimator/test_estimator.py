@@ -156,3 +156,115 @@ def test_a_model_on_a_gpu(tmp_path: Path, count: int) -> None:
         refusing = tf.estimator.Estimator(model, str(tmp_path), strict, {"rate": 0.1})
         with nullcontext() if count else pytest.raises(tf.errors.InvalidArgumentError, match="GPU:0"):
             refusing.evaluate(_inputs())
+
+
+def _spec(mode: str, loss: Any, **more: Any) -> Any:
+    step = tf.train.get_global_step()
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=step.assign_add(1).op, **more)
+
+
+def _once() -> Any:
+    return tf.data.Dataset.from_tensors(({"x": [1.0, 3.0]}, [0.0, 0.0])).repeat(2)
+
+
+def test_the_config_says_the_folder(tmp_path: Path) -> None:
+    """Hooks of model functions write there."""
+    seen: list[Any] = []
+
+    def model(features: Any, labels: Any, mode: str, config: Any) -> Any:
+        seen.append(config.model_dir)
+        return _spec(mode, tf.reduce_sum(features["x"]))
+
+    config = tf.estimator.RunConfig(tf_random_seed=3)
+    for given in (config, {"tf_random_seed": 3}):
+        estimator = tf.estimator.Estimator(model, str(tmp_path), given)  # type: ignore[arg-type]
+        estimator.train(_once, steps=1)
+        assert estimator.config.model_dir == estimator.model_dir == str(tmp_path) == seen.pop()
+        assert estimator.config.tf_random_seed == 3
+    assert config.model_dir is None and tf.estimator.Estimator(model).config.model_dir
+    with pytest.raises(ValueError, match="different values"):
+        tf.estimator.Estimator(model, str(tmp_path), config.replace(model_dir="elsewhere"))
+    with pytest.raises(ValueError, match="must be an instance of `RunConfig`"):
+        tf.estimator.Estimator(model, str(tmp_path), tf.ConfigProto())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="does not include params argument"):
+        tf.estimator.Estimator(model, str(tmp_path), params={"rate": 1})
+
+
+def test_a_model_may_show_its_loss_itself(tmp_path: Path) -> None:
+    def model(features: Any, labels: Any, mode: str) -> Any:
+        loss = tf.reduce_sum(features["x"], keepdims=True)  # of one element: made a scalar
+        tf.summary.scalar("loss", tf.squeeze(loss))
+        return _spec(mode, loss)
+
+    tf.estimator.Estimator(model, str(tmp_path)).train(_once)
+    events = [e for path in tmp_path.glob("*tfevents*") for e in tf.train.summary_iterator(str(path))]
+    assert {v.tag for e in events for v in e.summary.value} - {"global_step/sec"} == {"loss"}
+
+
+def test_metrics_of_any_kind_are_written(tmp_path: Path) -> None:
+    def model(features: Any, labels: Any, mode: str) -> Any:
+        counts = tf.get_variable("counts", [2], trainable=False, collections=["local_variables"])
+        drawn = tf.summary.merge([tf.summary.scalar("a", 2.0), tf.summary.scalar("b", 3.0)])
+        metrics = {
+            "drawn": (drawn, tf.no_op()), "counts": (counts, counts.assign_add(features["x"]).op),
+            "text": (tf.constant("no summary"), tf.no_op()), "whole": (tf.constant(7), tf.no_op()),
+        }  # fmt: skip
+        return _spec(mode, tf.reduce_sum(features["x"]), eval_metric_ops=metrics if mode == "eval" else None)
+
+    estimator = tf.estimator.Estimator(model, str(tmp_path))
+    estimator.train(_once)
+    found = estimator.evaluate(_once)
+    assert found["text"] == b"no summary" and found["whole"] == 7
+    [path] = tmp_path.glob("eval/*tfevents*")
+    values = {v.tag: v for e in tf.train.summary_iterator(str(path)) for v in e.summary.value}
+    assert set(values) == {"drawn/0", "drawn/1", "counts", "whole", "loss"}
+    assert values["drawn/1"].simple_value == 3 and values["whole"].simple_value == 7
+    np.testing.assert_array_equal(tf.make_ndarray(values["counts"].tensor), found["counts"])
+
+
+@pytest.mark.parametrize(
+    ("metrics", "error", "said"),
+    [
+        ({"loss": (1, 2)}, ValueError, '"loss" is not allowed'),
+        ({"m": [1, 2]}, TypeError, "must be .metric_value, update_op. tuples"),
+    ],
+)
+def test_metrics_that_are_none(tmp_path: Path, metrics: Any, error: type[Exception], said: str) -> None:
+    def model(features: Any, labels: Any, mode: str) -> Any:
+        return _spec(mode, tf.reduce_sum(features["x"]), eval_metric_ops=metrics if mode == "eval" else None)
+
+    estimator = tf.estimator.Estimator(model, str(tmp_path))
+    estimator.train(_once, steps=1)
+    with pytest.raises(error, match=said):
+        estimator.evaluate(_once)
+
+
+def test_listeners_go_to_the_hook_that_saves(tmp_path: Path) -> None:
+    saved: list[int] = []
+
+    class Listener(tf.train.CheckpointSaverListener):
+        def after_save(self, session: Any, global_step_value: int) -> None:
+            saved.append(global_step_value)
+
+    def model(features: Any, labels: Any, mode: str) -> Any:
+        return _spec(mode, tf.reduce_sum(features["x"]))
+
+    unsaved = tf.estimator.RunConfig(save_checkpoints_secs=None, save_checkpoints_steps=None)
+    estimator = tf.estimator.Estimator(model, str(tmp_path), unsaved)
+    with pytest.raises(ValueError, match="There should be a CheckpointSaverHook"):
+        estimator.train(_once, saving_listeners=[Listener()])
+    own = tf.train.CheckpointSaverHook(str(tmp_path), save_steps=1)
+    for config in (unsaved, None):
+        estimator = tf.estimator.Estimator(model, str(tmp_path), config)
+        estimator.train(_once, [own], saving_listeners=[Listener()])
+        own._listeners.clear()
+    assert saved == [0, 1, 2, 2, 3, 4]
+
+
+def test_input_functions_may_return_lists(tmp_path: Path) -> None:
+    estimator = tf.estimator.Estimator(_model, str(tmp_path), params={"rate": 0.1})
+    pair = _inputs(num_epochs=None)
+    estimator.train(lambda: list(pair()), steps=1)
+    with pytest.raises(ValueError, match="len 2 tuple"):
+        estimator.train(lambda: (*pair(), 3), steps=1)
+    assert len(next(estimator.predict(lambda: (*_inputs()(), 3), yield_single_examples=False))["y"]) == 50

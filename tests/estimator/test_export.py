@@ -124,6 +124,64 @@ def test_the_best_is_exported(tmp_path: Path) -> None:
     assert found == [b"there", None, b"there"] and model.written == 2
 
 
+def test_the_best_of_earlier_runs_is_told_by_events(tmp_path: Path) -> None:
+    """But not by those of the evaluation that is asked about, nor by what a killed writer left cut off."""
+
+    class Model:
+        model_dir = str(tmp_path)
+
+        def export_saved_model(self, *_: Any) -> bytes:
+            return b"there"
+
+    for step, loss in enumerate((3.0, 1.0, 2.0, 0.5)):
+        with tf.summary.FileWriter(str(tmp_path / "eval")) as writer:
+            writer.add_summary(tf.Summary(value=[tf.Summary.Value(tag="loss", simple_value=loss)]), step)
+    newest = max((tmp_path / "eval").glob("*tfevents*"), key=lambda p: int(p.name.rpartition(".")[2]))
+    newest.write_bytes(newest.read_bytes()[:-3])
+
+    def exported(*losses: float, pattern: str | None = "eval/*tfevents*") -> list[bool]:
+        best = E.BestExporter(serving_input_receiver_fn=parsing, event_file_pattern=pattern)
+        results = [{"loss": loss, "global_step": 2 + i} for i, loss in enumerate(losses)]
+        return [best.export(Model(), str(tmp_path), "", result, False) is not None for result in results]
+
+    assert exported(1.5) == [False] and exported(0.9, 0.95, 0.8) == [True, False, True]
+    assert exported(1.5, pattern=None) == exported(1.5, pattern="no/*") == [True]
+
+
+def test_the_first_checkpoint_is_evaluated_at_once(tmp_path: Path) -> None:
+    """throttle_secs is between two evaluations."""
+    model = classifier(tmp_path, save_checkpoints_steps=5)
+    model.train(inputs(), steps=5)
+    seen: list[str] = []
+
+    class Noting(E.Exporter):
+        name = "noting"
+
+        def export(self, *arguments: Any) -> None:
+            seen.append(os.path.basename(arguments[2]))
+
+    spec = E.EvalSpec(from_dataset, exporters=Noting(), throttle_secs=1000)
+    E.train_and_evaluate(model, E.TrainSpec(inputs(), max_steps=20), spec)
+    assert seen == ["model.ckpt-10", "model.ckpt-20"]
+
+
+def test_who_loads_it_runs_the_scaffolds_initializer(tmp_path: Path) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        known = tf.get_variable("known", initializer=0.0, collections=["local_variables"])
+        step = tf.train.get_global_step()
+        loss = tf.reduce_sum(features["x"]) + tf.get_variable("w", initializer=1.0)
+        scaffold = tf.train.Scaffold(local_init_op=known.assign(5.0).op)
+        return E.EstimatorSpec(mode, {"y": features["x"] + known}, loss, step.assign_add(1).op, scaffold=scaffold)
+
+    model = E.Estimator(model_fn, str(tmp_path / "model"))
+    model.train(inputs(), steps=1)
+    for export, stripped in ((model.export_saved_model, True), (model.export_savedmodel, False)):
+        path = export(str(tmp_path / "export"), raw)
+        assert served(path, "serving_default", {"x": X[:2]})["y"].tolist() == (X[:2] + 5).tolist()
+        [meta] = tf.saved_model.loader.parse_saved_model(path.decode()).meta_graphs
+        assert meta.meta_info_def.stripped_default_attrs == stripped
+
+
 def test_a_task_of_no_known_kind_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CONFIG", '{"cluster": {"cook": ["h:1"]}, "task": {"type": "cook", "index": 0}}')
     with pytest.raises(ValueError, match="'cook' is no chief"):
