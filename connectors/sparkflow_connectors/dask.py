@@ -26,7 +26,16 @@ from distributed import Client, Future, Queue, default_client, get_worker
 from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
 from sparkflow_connectors.dask_schema import arrow_schema, check_frame, said_of_partition
-from sparkflow_connectors.dask_slots import Liveness, Slots, silence_s, within, workers_now
+from sparkflow_connectors.dask_slots import (
+    Liveness,
+    Slots,
+    check_open,
+    is_closed,
+    scheduler_of,
+    silence_s,
+    within,
+    workers_now,
+)
 from sparkflow_connectors.dask_tfrecord import read_tfrecord, to_tfrecord
 from sparkflow_connectors.job import Job, job_of
 from sparkflow_connectors.local import as_table, with_predictions
@@ -93,8 +102,7 @@ class DaskEngine:
 
     def driver_host(self) -> str:
         """The interface from which this process reaches the scheduler."""
-        scheduler: Any = self._client.scheduler
-        address = urlsplit(scheduler.address)
+        address = urlsplit(scheduler_of(self._client).address)
         if address.hostname in (None, "localhost", "127.0.0.1"):
             return "127.0.0.1"
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -201,6 +209,7 @@ class DaskRun:
     def ended(self) -> bool:
         for future in self._futures:
             if future.status in ("error", "cancelled", "lost"):
+                check_open(self._client)
                 error = _failure(future)
                 raise not_in_dask(error) or error
         running = {rank for rank, future in enumerate(self._futures) if not future.done()}
@@ -222,6 +231,8 @@ class DaskRun:
 
         Bounded: after Ctrl-C the Dask workers may be gone too, and a call to them would wait for ever.
         """
+        if is_closed(self._client):
+            return  # it holds no threads any more, and the roles end by their broken line to the driver
         try:
             if not within(_CANCEL_S, self._end):
                 log.warning("Dask did not answer within %g s; roles end by their broken line to the driver", _CANCEL_S)

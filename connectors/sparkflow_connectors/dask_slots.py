@@ -21,7 +21,7 @@ from distributed import Client
 from distributed.metrics import time as cluster_time
 
 from sparkflow_connectors.waiting import CLAIM_TIMEOUT_S, Patience
-from sparkflow_runtime.wire.errors import FailedPreconditionError, UnavailableError
+from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnavailableError
 
 RETURN_TIMEOUT_S = 30.0  # for lost workers to come back
 SILENCE_SLACK_S = 20.0
@@ -43,18 +43,55 @@ def silence_s(keepalive_s: float, workers: int) -> float:
     return max(keepalive_s, 10.0) + SILENCE_SLACK_S + workers / 50
 
 
+def scheduler_of(client: Client) -> Any:
+    """By which the cluster is asked; one that is away just now is waited for, as long as the client itself does so.
+
+    Raises InvalidArgumentError where this thread cannot wait for answers, FailedPreconditionError where none can come.
+    """
+    if client.asynchronous:
+        raise InvalidArgumentError(
+            "A training waits for its cluster, and this Dask client is for asynchronous calls: give `client` one of "
+            "its own, Client(address), and call it from a thread"
+        )
+    patience = Patience(_FIRST_WORD_S)
+    while client.status == "connecting":
+        patience.say("waiting for the Dask scheduler, which the client has lost")
+        time.sleep(_ASK_EVERY_S)
+    check_open(client)
+    return client.scheduler
+
+
+def check_open(client: Client) -> None:
+    """Raises FailedPreconditionError where the client is closed."""
+    if is_closed(client):
+        raise FailedPreconditionError(
+            "The Dask client is closed: somebody has closed it or its cluster, or its scheduler went away and did not "
+            "come back. Train again by a new one, to go on from the last checkpoint"
+        )
+
+
+def is_closed(client: Client) -> bool:
+    return client.status in ("closing", "closed") or client.scheduler is None
+
+
 def workers_now(client: Client) -> dict[str, Any]:
     """What the scheduler says of its workers at this moment, by address.
 
     Not client.scheduler_info(): that returns a field which the client's own refresh overwrites with no workers at all
     while one reads it.
     """
-    scheduler: Any = client.scheduler
+    scheduler = scheduler_of(client)
     try:
         identity = client.sync(scheduler.identity, n_workers=-1, callback_timeout=_ANSWER_S)
     except TimeoutError:
         raise UnavailableError(f"The Dask scheduler {scheduler.address} was silent for {_ANSWER_S:g} s") from None
+    except OSError as error:
+        raise _away(error) from error
     return dict(identity["workers"])
+
+
+def _away(error: OSError) -> UnavailableError:
+    return UnavailableError(f"The Dask scheduler is away ({type(error).__name__}: {error})")
 
 
 def spread(threads: Mapping[str, int], used: Mapping[str, int]) -> list[str]:
@@ -170,7 +207,10 @@ class Slots:
         request = Request(self._token, run_id, self._client.id, here, workers)
         patience = Patience(_FIRST_WORD_S)
         while True:
-            answer: Answer = self._client.run_on_scheduler(_ask, request, silent_s)
+            try:
+                answer: Answer = self._client.run_on_scheduler(_ask, request, silent_s)
+            except OSError as error:
+                raise _away(error) from error
             if answer.addresses:
                 return answer
             _wait_on(answer, workers, patience)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -16,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from distributed import Client
 
 import sparkflow as tf
 from sparkflow_connectors import dask_slots
@@ -233,3 +235,35 @@ def test_nulls_in_the_order_of_rows_are_refused(clusters: Any, table: pa.Table, 
     with pytest.raises(tf.errors.InvalidArgumentError, match="order_by: column 'when' is null at row 7"):
         clusters.train("dask", table.append_column("when", pa.array(when)), tmp_path, order_by="when")
     none_left()
+
+
+def test_a_client_that_is_closed_ends_its_training(
+    clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any
+) -> None:
+    """Whose threads are another client's at once, to go on from the checkpoint."""
+    client = Client(clusters.dask.scheduler.address, set_as_default=False)
+
+    def close() -> None:
+        story.wait_for("epoch 2: validation")
+        client.close()
+
+    closer = _later(close)
+    with pytest.raises(tf.errors.FailedPreconditionError, match=r"client is closed: .*Train again by a new one"):
+        clusters.train("dask", table, tmp_path, client=client, epochs=400)
+    closer.join(20)
+    none_left()
+    with pytest.raises(tf.errors.FailedPreconditionError, match="The Dask client is closed"):
+        clusters.train("dask", table, tmp_path, client=client)
+    model = clusters.train("dask", table, tmp_path, epochs=8)
+    assert story.find(r"resumed from .*at epoch \d+") and model.figures["attempts"] == 1
+    assert not story.find("could not be told to clear up")
+
+
+def test_a_client_of_asynchronous_calls_is_refused(table: pa.Table, tmp_path: Path, clusters: Any) -> None:
+    async def train() -> None:
+        async with Client(clusters.dask.scheduler.address, asynchronous=True, set_as_default=False) as client:
+            clusters.train("dask", table, tmp_path / "out", client=client)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="this Dask client is for asynchronous calls"):
+        asyncio.run(train())
+    assert not (tmp_path / "out").exists()

@@ -151,6 +151,7 @@ def _run(lost: dict[int, str], *statuses: str) -> dask.DaskRun:
     run = dask.DaskRun.__new__(dask.DaskRun)
     run._futures = [Future(status) for status in statuses]  # type: ignore[misc]
     run._watch = SimpleNamespace(lost=lambda: lost)  # type: ignore[assignment]
+    run._client = SimpleNamespace(status="running", scheduler="there")
     return run
 
 
@@ -165,6 +166,10 @@ def test_a_run_has_ended_when_nothing_more_will_be_heard() -> None:
         _run({1: gone}, "pending", "pending").ended()
     with pytest.raises(UnavailableError, match=r"Dask gave up a key \(lost\)"):
         _run({}, "lost", "pending").ended()
+    closed = _run({}, "cancelled", "finished")
+    closed._client.status = "closed"
+    with pytest.raises(FailedPreconditionError, match="The Dask client is closed"):
+        closed.ended()
 
 
 class Computing:
