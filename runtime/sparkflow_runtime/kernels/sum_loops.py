@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,12 @@ def sum_rows(xp: Any, data: Any, ids: Any, count: int) -> Any:
     if data.dtype not in FLOAT_TYPES:
         _add_in_rounds(data, ids, out)
         return out
-    rows, numbers = np.ascontiguousarray(data).reshape(len(data), -1), np.ascontiguousarray(ids, np.int64)
-    bad = add_rows(rows, numbers, out.reshape(count, rows.shape[1]))
+    numbers, axis = np.ascontiguousarray(ids, np.int64), _axis_within(data)
+    if axis is None:
+        rows = np.ascontiguousarray(data).reshape(len(data), -1)
+        bad = add_rows(rows, numbers, out.reshape(count, rows.shape[1]))
+    else:
+        out, bad = _summed_within(data, axis, numbers, count)
     if bad >= 0:
         raise IndexError(f"id {ids[bad]} of row {bad} is not in [0, {count})")
     return out
@@ -64,6 +69,45 @@ def _(rows: Any, ids: Any, out: Any) -> int:
         return int(outside[0])
     _add_in_rounds(rows, ids, out)
     return -1
+
+
+def _axis_within(data: Any) -> int | None:
+    """Which axis of an array its first one was before it was moved to the front, as a gradient of a look-up along
+    another axis is; None where it is the first in memory too, or where moving it back gives no piece of memory."""
+    if data.ndim < 2 or data.flags.c_contiguous or not data.flags.aligned:
+        return None
+    axis = sum(n > 1 and step > data.strides[0] for n, step in zip(data.shape[1:], data.strides[1:]))
+    return axis if axis and np.moveaxis(data, 0, axis).flags.c_contiguous else None
+
+
+def _summed_within(data: Any, axis: int, ids: Any, count: int) -> tuple[Any, int]:
+    """What sum_rows gives, in memory as `data` lies, and what add_rows gives: rows are not copied side by side."""
+    before, width = data.shape[1 : 1 + axis], math.prod(data.shape[1 + axis :])
+    rows = np.moveaxis(data, 0, axis).reshape(-1, len(data), width)
+    out = np.zeros((len(rows), count, width), data.dtype)
+    bad = add_rows_within(rows, ids, out)
+    return np.moveaxis(out.reshape(*before, count, *data.shape[1 + axis :]), axis, 0), bad
+
+
+@compiled(
+    [f"int64(Array({k}, 3, 'C', readonly=True), Array(int64, 1, 'C', readonly=True), {k}[:,:,::1])" for k in _FLOATS]
+)
+def add_rows_within(rows: Any, ids: Any, out: Any) -> int:
+    """add_rows(rows[b], ids, out[b]) for each b."""
+    width, size = np.uint64(rows.shape[2]), np.uint64(out.shape[1])
+    for b in range(np.uint64(rows.shape[0])):
+        for i in range(np.uint64(rows.shape[1])):
+            target = np.uint64(ids[i])
+            if target >= size:
+                return np.int64(i)  # type: ignore[return-value]
+            for k in range(width):
+                out[b, target, k] += rows[b, i, k]
+    return -1
+
+
+@add_rows_within.otherwise
+def _(rows: Any, ids: Any, out: Any) -> int:
+    return next((bad for mine, to in zip(rows, out) if (bad := add_rows.numpy(mine, ids, to)) >= 0), -1)
 
 
 def add_at(held: Any, ids: Any, rows: Any) -> bool:

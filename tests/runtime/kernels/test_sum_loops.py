@@ -44,6 +44,27 @@ def test_any_type_and_shape(dtype: str, id_type: str) -> None:
     np.testing.assert_array_equal(total, added(data, ids, 5))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((6, 5, 3), 1), ((6, 5), 1), ((2, 3, 4, 2), 2), ((1, 7, 1), 1), ((2, 1, 3), 1)]
+)
+def test_rows_along_another_axis(shape: tuple[int, ...], axis: int, dtype: str) -> None:
+    """As a look-up along that axis has its gradient: the same bits, without a copy side by side."""
+    rng = np.random.default_rng(axis)
+    data = np.moveaxis((rng.standard_normal(shape) * 10.0 ** rng.integers(-4, 4, shape)).astype(dtype), axis, 0)
+    ids = rng.integers(0, 3, len(data))
+    total, wanted = sum_loops.sum_rows(np, data, ids, 3), added(data, ids, 3)
+    assert total.shape == wanted.shape
+    assert total.tobytes() == wanted.tobytes()
+    rows = np.ascontiguousarray(np.moveaxis(data, 0, axis)).reshape(
+        -1, len(data), 1 if axis == data.ndim - 1 else shape[-1]
+    )
+    outs = [np.zeros((len(rows), 3, rows.shape[2]), dtype) for _ in range(2)]
+    for loop, out in zip((sum_loops.add_rows_within.compile(), sum_loops.add_rows_within.numpy), outs):
+        assert loop(rows, ids, out) == -1
+    assert outs[0].tobytes() == outs[1].tobytes()
+
+
 @pytest.mark.parametrize("bad", [-1, 4, 1 << 40])
 def test_an_id_that_is_no_row(bad: int) -> None:
     ids = np.array([0, 3, bad, 1])
@@ -52,6 +73,10 @@ def test_an_id_that_is_no_row(bad: int) -> None:
         assert loop(np.ones((4, 2), np.float32), ids, out) == 2
     with pytest.raises(IndexError, match=r"row 2 is not in \[0, 4\)"):
         sum_loops.sum_rows(np, np.ones((4, 2), np.float32), ids, 4)
+    with pytest.raises(IndexError, match=r"row 2 is not in \[0, 4\)"):
+        sum_loops.sum_rows(np, np.ones((2, 4, 3), np.float32).swapaxes(0, 1), ids, 4)
+    within: Any = np.zeros((2, 4, 3), np.float32)
+    assert sum_loops.add_rows_within.numpy(np.ones((2, 4, 3), np.float32), ids, within) == 2
     with pytest.raises(ValueError, match="3 ids for 4 rows"):
         sum_loops.sum_rows(np, np.ones((4, 2), np.float32), ids[:3], 4)
 

@@ -24,9 +24,7 @@ PS, WORKER = (f"/job:{job}/replica:0/task:0/device:CPU:0" for job in ("ps", "wor
 SETTER: dict[str, Any] = {"worker_device": "/job:worker/task:0"}
 
 
-def model(
-    optimizer: Any, ps: int = 1, sizes: Any = SIZES, ids: Any = None, loop: bool = False
-) -> tuple[Any, Any, Any]:
+def model(optimizer: Any, ps: int = 1, sizes: Any = SIZES, ids: Any = None, loop: bool = False) -> tuple[Any, Any, Any]:
     """(ids placeholder [None, slots], train op, hooks' optimizer): tables on servers, a line on a worker. loop: which
     is given the rows by a loop."""
     with tf.device(tf.train.replica_device_setter(ps_tasks=ps, **SETTER)):
