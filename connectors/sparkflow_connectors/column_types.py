@@ -236,6 +236,8 @@ def is_vector(kind: pa.DataType) -> bool:
 
 
 def show(kind: pa.DataType) -> str:
+    if isinstance(kind, pa.OpaqueType):
+        return str(kind.type_name)
     return "ML vector" if is_vector(kind) else str(kind)
 
 

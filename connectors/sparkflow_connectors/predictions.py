@@ -36,8 +36,8 @@ def arrow_type(name: str, dtype: DType, shape: Sequence[int | None], what: str =
     return found
 
 
-def column(name: str, values: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """[rows, ...] as a column of this type. Raises InvalidArgumentError on bytes that are no UTF-8."""
+def column(name: str, values: np.ndarray, kind: pa.DataType, what: str = "Prediction") -> pa.Array:
+    """[rows, ...] as a column of this type. Raises InvalidArgumentError on bytes that are no UTF-8; what: has them."""
     leaf = kind
     while pa.types.is_list(leaf):
         leaf = leaf.value_type
@@ -46,7 +46,7 @@ def column(name: str, values: np.ndarray, kind: pa.DataType) -> pa.Array:
         found = pa.array(flat if flat.dtype == object else flat.astype(leaf.to_pandas_dtype(), copy=False), leaf)
     except pa.ArrowInvalid as error:
         raise InvalidArgumentError(
-            f"Prediction {name!r} has bytes that are no UTF-8 ({error}): encode them in the graph, such as by "
+            f"{what} {name!r} has bytes that are no UTF-8 ({error}): encode them in the graph, such as by "
             "tf.io.encode_base64"
         ) from None
     return _listed(found, values.shape, kind)

@@ -21,6 +21,7 @@ from sparkflow_connectors.model import Model
 from sparkflow_connectors.plain_types import plain_column
 from sparkflow_connectors.predictions import arrow_type, column
 from sparkflow_connectors.record_vectors import listed
+from sparkflow_connectors.schema import check_column
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError, PermissionDeniedError
 
 ROW, VALUE = "row", "value"
@@ -79,7 +80,10 @@ class Rows:
         for at in range(first, last, self.step):
             end = min(last, at + self.step)
             values = self._reader.get_rows(self.name, at, end)
-            arrays = [pa.array(np.arange(at, end)), column(self.name, values, self.schema.field(VALUE).type)]
+            arrays = [
+                pa.array(np.arange(at, end)),
+                column(self.name, values, self.schema.field(VALUE).type, "Variable"),
+            ]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
@@ -130,8 +134,7 @@ def write(path: str | os.PathLike[str], tables: Mapping[str, pa.Table], base: An
 
 def _assembled(name: str, table: pa.Table, base: str | None) -> np.ndarray:
     for wanted in (ROW, VALUE):
-        if wanted not in table.schema.names:
-            raise InvalidArgumentError(f"Variable {name!r}: its table has no column {wanted!r}")
+        check_column(table.schema, wanted, f"Variable {name!r}: column")
         if table.column(wanted).null_count:
             raise InvalidArgumentError(f"Variable {name!r}: column {wanted!r} has nulls")
     rows = _numbers_of_rows(name, plain_column(table.column(ROW)))

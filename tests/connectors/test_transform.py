@@ -293,7 +293,7 @@ def test_tables_that_are_no_variables(export: str, tmp_path: Path) -> None:
         (rows([], []), None, "row 0 is missing"),
         ({"w": pa.table({"row": ["1"], "value": [1.0]})}, None, "'row' has type string, expected whole numbers"),
         ({"w": pa.table({"row": [0.5], "value": [1.0]})}, None, "column 'row': Float value 0.5"),
-        ({"w": pa.table({"row": [1]})}, None, "has no column 'value'"),
+        ({"w": pa.table({"row": [1]})}, None, "column 'value' is missing; the table has 'row'"),
         ({}, None, "no variable to write"),
     ):
         with pytest.raises(INVALID, match=message):

@@ -119,3 +119,16 @@ def test_a_name_that_is_none(name: Any, base: str) -> None:
     assert as_arrow(base, "int32:0").num_rows == 3
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"Expected a variable's name.* got {type(name).__name__}"):
         as_arrow(base, name)
+
+
+def test_a_column_that_is_there_twice(base: str, tmp_path: Path) -> None:
+    twice = pa.Table.from_arrays([pa.array([0]), pa.array([0]), pa.array([1.0])], ["row", "row", "value"])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Variable 'v': column 'row' is there 2 times"):
+        write(tmp_path / "out", {"v": twice})
+
+
+def test_bytes_that_are_no_text(base: str, tmp_path: Path) -> None:
+    values = pa.array([[b"\xff", b"a"]], pa.list_(pa.binary()))
+    path = write(tmp_path / "out", {"string": pa.table({"row": [1], "value": values})}, base)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Variable 'string' has bytes that are no UTF-8"):
+        as_arrow(path, "string")
