@@ -73,6 +73,48 @@ def test_gradients_through_loops(seed: int, first: Engine) -> None:
     np.testing.assert_allclose(values, evaluate(program, 1)[: len(values)], 1e-6, 1e-8)
 
 
+def test_our_estimators_export_is_theirs(tmp_path: Path) -> None:
+    """Converted, a canned classifier answers all of its signatures there as here."""
+    words = tmp_path / "words.txt"
+    words.write_text("a\nb\nc\n")
+    column, E = ours.feature_column, ours.estimator
+    word = column.categorical_column_with_vocabulary_file("word", str(words), 3, num_oov_buckets=1)
+    number = column.numeric_column("number")
+    crossed = column.crossed_column(["word", column.bucketized_column(number, [0.0, 0.5])], 20)
+    deep = [number, column.embedding_column(word, 4)]
+    config = E.RunConfig(tf_random_seed=1)
+    model = E.DNNLinearCombinedClassifier(
+        str(tmp_path / "m"), [word, crossed], dnn_feature_columns=deep, dnn_hidden_units=[8], config=config
+    )
+    rows = {"word": np.array(["a", "b", "zz", "c"]), "number": np.array([0.1, -1, 0.7, 3], np.float32)}
+    model.train(lambda: ours.data.Dataset.from_tensor_slices((rows, [0, 1, 1, 0])).repeat().batch(4), steps=20)
+    spec = column.make_parse_example_spec([crossed, *deep])
+    path = model.export_saved_model(str(tmp_path), E.export.build_parsing_serving_input_receiver_fn(spec)).decode()
+    out, feature = str(tmp_path / "theirs"), theirs.train.Feature
+    assert cli.main(["checkpoint", "convert", path, out, "--to", "tensorflow"]) == 0
+    examples = [
+        theirs.train.Example(features=theirs.train.Features(feature={
+            "word": feature(bytes_list=theirs.train.BytesList(value=[w.encode()])),
+            "number": feature(float_list=theirs.train.FloatList(value=[n])),
+        })).SerializeToString()
+        for w, n in zip(*rows.values())
+    ]  # fmt: skip
+    answers = []
+    for engine, folder in ((OURS, path), (THEIRS, out)):
+        with engine.graph().as_default(), engine.tf.Session() as session:
+            meta = engine.tf.saved_model.loader.load(session, ["serve"], folder)
+            asked = {key: dict(signature.outputs) for key, signature in meta.signature_def.items()}
+            fed = {info.name: examples for s in meta.signature_def.values() for info in s.inputs.values()}
+            answers.append(session.run({k: {o: t.name for o, t in v.items()} for k, v in asked.items()}, fed))
+    assert set(answers[0]) == {"serving_default", "classification", "predict", "regression"}
+    for key, outputs in answers[0].items():
+        for name, value in outputs.items():
+            if value.dtype == object:
+                assert value.tolist() == answers[1][key][name].tolist()
+            else:
+                np.testing.assert_allclose(value, answers[1][key][name], 1e-5, 1e-6, err_msg=f"{key} {name}")
+
+
 def test_the_messages_are_theirs() -> None:
     """By name, number and type; an entry of a map is a message of two fields."""
     from tensorflow.core.protobuf import control_flow_pb2
