@@ -128,7 +128,11 @@ class Parent:
         return fields, self._in.read(fields.pop("block"))
 
     def send(self, fields: dict[str, Any]) -> None:
-        self._out.write(json.dumps(fields).encode() + b"\n")
+        """A line; the process ends where the parent has gone."""
+        try:
+            self._out.write(json.dumps(fields).encode() + b"\n")
+        except BrokenPipeError:
+            os._exit(1)
 
     def watch(self, gone: Callable[[], None] = lambda: os._exit(0)) -> None:
         """From now on nothing more is expected: `gone()` is called when the input closes."""

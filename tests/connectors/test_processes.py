@@ -42,3 +42,13 @@ def test_a_child_that_is_to_see_no_gpus() -> None:
         assert b"CUDA_VISIBLE_DEVICES=" in given.split(b"\0")
     finally:
         child.stop()
+
+
+def test_a_child_whose_parent_has_gone_says_no_more(capfd: Any) -> None:
+    """At Ctrl-C, while it starts: what it could not say is nobody's trouble."""
+    child = Child("sparkflow_connectors.ps_process", "parameter server 0", 1, gpus=False)
+    child._process.stdout.close()  # type: ignore[union-attr]
+    child.send({"index": 0, "host": "127.0.0.1", "keepalive_s": 10.0}, b"secret")
+    assert child._process.wait(30) == 1
+    child.stop()
+    assert "Traceback" not in capfd.readouterr().err
