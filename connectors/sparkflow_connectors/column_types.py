@@ -61,7 +61,8 @@ class Source(Uncached):
     @cached_property
     def is_number(self) -> bool:
         """Whether a row is one number, as the tensor has it."""
-        return number_type(self.arrow) is not None and self.column.cast is None and not self.column.is_by_id
+        column = self.column
+        return number_type(self.arrow) is not None and column.cast is None and not column.is_by_id and not column.shape
 
     @cached_property
     def is_vector(self) -> bool:
@@ -146,9 +147,9 @@ class Source(Uncached):
                 raise self._refusal(f"which has {math.prod(fixed)} values a row, and its shape is {list(given)}")
             return fixed if given is None else tuple(given)
         if not self.is_many:
-            if given:
+            if given and math.prod(given) != 1:
                 raise self._refusal(f"which is one value a row, and its shape is {list(given)}")
-            return ()
+            return tuple(given or ())
         depth = len(self.inner_sizes(())) + 1
         if given is None:
             what = f"Column(..., shape=[{', '.join('nmkl'[:depth])}])"

@@ -45,7 +45,8 @@ def values_of(source: Source, array: pa.Array, where: Where) -> dict[str, np.nda
     if source.as_bytes:
         array = _as_lists(array)
     if not is_list(array.type):
-        return {source.name: _numpy(_filled(source, _leaf(source, array, where), where))}
+        values = _numpy(_filled(source, _leaf(source, array, where), where))
+        return {source.name: values.reshape(len(values), *source.shape)}
     lists = _opened(source, array, where)
     flat = _numpy(_values_of_rows(source, lists.values, lists.offsets, where))
     return _dense(source, flat, lists, where) if source.column.kind == DENSE else _variable(source, flat, lists, where)

@@ -44,7 +44,8 @@ class Column:
     cast: the dtype to cast numbers to; one that a whole number does not fit in is an error, floats are rounded.
     shape: of a row of a dense list or vector. Lists of another length are an error, unless `pad` (fills the end of
     shorter ones; a string of a column by vocabulary or hash is looked up) or truncate=True (drops the end of longer
-    ones) says otherwise. Of lists of lists it has a size for each depth, and all have these sizes.
+    ones) says otherwise. Of lists of lists it has a size for each depth, and all have these sizes. Of a single value it
+    may be [1], for a model that wants a column of a matrix.
     kind: "dense"; "sparse": the model gets a SparseTensor [rows, length] (of a vector: [rows, its size]); "ragged": it
     gets Ragged(values, row_splits).
     length: the most values that a row of a sparse or ragged column may have (truncate=True drops more): rows on their

@@ -100,7 +100,7 @@ def packing_of(columns: Columns) -> Packing:
     packable = {
         name: source
         for name, source in columns.read.items()
-        if not (source.is_many or source.dtype is dtypes.string or source.column.is_by_id)
+        if not (source.is_many or source.column.shape or source.dtype is dtypes.string or source.column.is_by_id)
     }
     defaults = {name: s.column.default for name, s in packable.items() if s.column.default is not None}
     casts = {name: s.column.cast for name, s in packable.items() if s.column.cast is not None}

@@ -158,8 +158,10 @@ def _arrays_of_numpy(frame: Any, columns: Columns, first_row: int) -> dict[str, 
     """Of those columns that are what they should be, without a copy."""
     found = {}
     for name, source in columns.read.items():  # one by one: a frame of some columns would be a copy
-        kind = frame[name].dtype
-        if source.is_many or source.column.is_by_id or not isinstance(kind, np.dtype) or kind != source.dtype.np:
+        kind, column = frame[name].dtype, source.column
+        if source.is_many or column.shape or column.is_by_id or not isinstance(kind, np.dtype):
+            continue
+        if kind != source.dtype.np:
             continue
         values = frame[name].to_numpy()
         if kind.kind == "f" and _may_have_nan(values) and (nulls := np.isnan(values)).any():  # pandas' null

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 import sparkflow as tf
 from sparkflow_connectors.columns import Column
 from sparkflow_connectors.graphs import PredictionGraph
+from sparkflow_connectors.layout import Layout, put
 from sparkflow_connectors.model import Model
+from sparkflow_connectors.packing import packing_of
+from sparkflow_connectors.rows import frame_pieces, pieces_of
 from sparkflow_connectors.schema import arrays, check_batch, resolve
 
 INVALID = tf.errors.InvalidArgumentError
@@ -74,3 +79,24 @@ def test_times_in_another_unit_are_another_type() -> None:
     with pytest.raises(INVALID, match=r"'t' has type timestamp\[ns\], in ns, and the model was trained on us\. Cast"):
         model.check(pa.schema([("t", pa.timestamp("ns"))]))
     model.check(pa.schema([("t", pa.int64())]))  # numbers that somebody made of them
+
+
+@pytest.mark.parametrize("shape", [[1], [1, 1]])
+@pytest.mark.parametrize("options", [{}, {"cast": tf.float32}, {"default": 9}, {"hash_buckets": 100}])
+def test_a_single_value_as_a_column_of_a_matrix(shape: list[int], options: Any) -> None:
+    """As models have it whose inputs are [rows, 1]; also beside columns that lie side by side in memory."""
+    numbers = [1, 2, None, 4] if "default" in options else [1, 2, 3, 4]
+    plain, column = Column("c", **options), Column("c", shape=shape, **options)
+    wanted = np.reshape(tensors(pa.array(numbers), **options)["c"], (-1, *shape)).tolist()
+    frame = pd.DataFrame({"c": pd.array(numbers, dtype="Int64" if None in numbers else "int64"), "d": range(4)})
+    table = pa.table({"c": numbers, "d": range(4)})
+    columns = resolve(table.schema, [column, "d"], None)
+    assert columns.tensors["c"] == (resolve(table.schema, [plain], None).tensors["c"].dtype, tuple(shape))
+    assert arrays(table, columns)["c"].tolist() == wanted
+    job: Any = SimpleNamespace(columns=columns, layout=Layout.of(columns))
+    for pieces in (frame_pieces([frame], job), pieces_of(table.to_batches(), job)):
+        (piece,) = pieces
+        found = job.layout.zeros(4)
+        put(found, 0, piece, 0, 4)
+        assert job.layout.columns(found)["c"].tolist() == wanted
+    assert packing_of(columns).expressions == ["`c`", "`d`"], "Spark does not pack it"

@@ -274,7 +274,7 @@ REFUSED: list[tuple[pa.DataType, Any, Any, str]] = [
     (pa.int32(), [None], {"default": 0.5}, "its default 0.5 is no int32: it is no whole number"),
     (pa.list_(pa.list_view(pa.int32())), [[[1]]], {"shape": [1, 1]}, "has type list<.*list_view.*, which has no dtype"),
     (pa.list_(pa.int32(), 2), [[1, 2]], {"shape": [3]}, r"has 2 values a row, and its shape is \[3\]"),
-    (pa.int32(), [1], {"shape": [1]}, "one value a row, and its shape is"),
+    (pa.int32(), [1], {"shape": [2]}, "one value a row, and its shape is"),
     (pa.int32(), [1], {"kind": "sparse"}, "is no list: it cannot be sparse"),
     (pa.float32(), [1.0], {"hash_buckets": 3}, "a vocabulary or hash_buckets is for strings and whole numbers"),
     (pa.string(), ["1"], {"cast": tf.int32}, "cannot be cast to int32; numbers can"),
