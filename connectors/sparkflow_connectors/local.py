@@ -207,8 +207,14 @@ def transform(model: Model, data: Any) -> Any:
     if _is_frame(data):
         return with_predictions(model, data)
     table = as_table(data)
-    model.check(table.schema)
-    return _scored(model, table)
+    model.check_names(table.schema.names)
+    typed = with_types(table, model.columns)
+    model.columns_of(typed.schema)
+    scored = _scored(model, typed)
+    for i, field in enumerate(table.schema):
+        if field.type != typed.schema.field(i).type:
+            scored = scored.set_column(i, field, table.column(i))
+    return scored
 
 
 def with_predictions(model: Model, frame: Any) -> Any:

@@ -25,6 +25,7 @@ from sparkflow_connectors.graphs import PredictionGraph, shapes_of_variables
 from sparkflow_connectors.model import Model, fingerprint
 from sparkflow_connectors.schema import Columns
 from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 
 _SIGNATURE = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -170,12 +171,19 @@ def _source(name: str, tensor: Any, given: str | Column) -> Source:
             f"Input {name!r} has shape {tensor.shape}: say how long its rows are, by columns={{{name!r}: "
             f"Column({column.name!r}, shape=[...])}}"
         )
-    kind = pa.string() if tensor.dtype.base_dtype is dtypes.string else pa.from_numpy_dtype(tensor.dtype.base_dtype.np)
-    if column.is_by_id:
-        kind = pa.string()
+    kind = pa.string() if column.is_by_id else _arrow_type(name, tensor.dtype.base_dtype)
     for size in reversed(inner):
         kind = pa.list_(kind, size)
     return Source(_shaped(column.loaded(), inner), kind)
+
+
+def _arrow_type(name: str, dtype: DType) -> pa.DataType:
+    try:
+        return pa.string() if dtype is dtypes.string else pa.from_numpy_dtype(dtype.np)
+    except pa.ArrowNotImplementedError:
+        raise InvalidArgumentError(
+            f"Input {name!r} is {dtype.name}, which no column is. Give `inputs` a tensor behind it, after a cast"
+        ) from None
 
 
 def _shaped(column: Column, inner: Sequence[int]) -> Column:
