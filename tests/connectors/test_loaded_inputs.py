@@ -50,5 +50,5 @@ def test_a_table_without_a_value(tmp_path: Path) -> None:
     )
     for table in (pa.table({"x": [[], []]}), pd.DataFrame({"x": [[], []]})):
         assert [list(y) for y in np.asarray(lists.transform(table)["y"])] == [[3, 3]] * 2
-    with pytest.raises(INVALID, match="Column 'x' is null at row 0"):
+    with pytest.raises(INVALID, match=r"Column 'x' \(feature\) is null at row 0"):
         tf.local.load_model(str(tmp_path / "n")).transform(pa.table({"x": [None]}))
