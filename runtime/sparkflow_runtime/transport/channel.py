@@ -191,10 +191,12 @@ class SocketChannel(Channel):
         return DeadlineExceededError(f"{self._named(method)} to {self}: {took}. Look for an earlier error there")
 
     def _forget_dropped(self, lender: shared.Lender) -> None:
+        """Before what they were dropped for is sent: rather twice, by two threads, than by one that is late."""
         while lender.dropped:
-            with contextlib.suppress(IndexError):  # another thread was faster
-                number = lender.dropped.popleft().number
-                self._sender.post([bytes(frames.encode(frames.FORGET, 0, number)[0])], frames.HEADER_BYTES)
+            with contextlib.suppress(IndexError, ValueError):  # another thread was faster
+                segment = lender.dropped[0]
+                self._sender.post([bytes(frames.encode(frames.FORGET, 0, segment.number)[0])], frames.HEADER_BYTES)
+                lender.dropped.remove(segment)
 
     def answer(
         self, call_id: int, method: int, meta: bytes, tensors: Sequence[Any], error: BaseException | None

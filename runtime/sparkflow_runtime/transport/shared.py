@@ -64,7 +64,8 @@ class Segment:
 
     @property
     def free(self) -> bool:
-        return self._memory[self.size] == _FREE
+        """The receiver may be done with it before the thread that has sent the frame knows that it has."""
+        return self.named and self._memory[self.size] == _FREE
 
     def lend(self) -> None:
         self.used_at, self.named = time.monotonic(), False
@@ -73,6 +74,7 @@ class Segment:
     def take_back(self) -> None:
         """The frame that would have named it did not leave."""
         self._memory[self.size] = _FREE
+        self.named = True
 
     def write(self, buffers: Sequence[frames.Buffer]) -> None:
         at = 0
@@ -85,9 +87,9 @@ class Segment:
 
     def sent(self) -> None:
         """The receiver will have the descriptor."""
+        fd, self.fd = self.fd, -1  # a signal's exception after the close must not have it closed again
         self.named = True
-        if self.fd >= 0:
-            fd, self.fd = self.fd, -1  # a signal's exception after the close must not have it closed again
+        if fd >= 0:
             os.close(fd)
 
     def __del__(self) -> None:
@@ -149,7 +151,7 @@ class Lender:
         """Drop what was not used for IDLE_S."""
         if self._segments:
             with self._lock:
-                idle = [s for s in self._segments.values() if s.fd < 0 and s.free and now - s.used_at > IDLE_S]
+                idle = [s for s in self._segments.values() if s.free and now - s.used_at > IDLE_S]
                 self._drop(idle)
 
     def _drop(self, segments: Sequence[Segment]) -> None:
@@ -169,7 +171,7 @@ class Lender:
         if size > self._limit_bytes:
             return None
         while self._full(size):
-            idle = next((s for s in self._segments.values() if s.fd < 0 and s.free), None)
+            idle = next((s for s in self._segments.values() if s.free), None)
             if idle is None:
                 return None
             self._drop([idle])

@@ -30,7 +30,8 @@ class Echo(NoHandler):
     """As Recorder, and keeps nothing."""
 
     def on_message(self, channel: Channel, method: int, meta: bytes, tensors: list[np.ndarray], reply: Any) -> None:
-        reply(meta, tensors)
+        if reply is not None:
+            reply(meta, tensors)
 
 
 def segments_here() -> set[str]:
@@ -168,6 +169,55 @@ def test_an_interrupted_send_gives_its_segment_back(unix: Net, monkeypatch: pyte
         tensor = np.full(size, k, np.float32)
         assert (there.call(1, b"", [tensor], WAIT_S)[1][0] == tensor).all()
     assert there.counters["bytes_lent"] > there.counters["bytes_sent"] and there.error is None
+
+
+def test_a_segment_is_not_lent_again_before_it_is_known_to_be_sent(unix: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The receiver may be done with it before its sender's thread goes on, while another thread has a payload."""
+    there = unix.pair(Echo())
+    sent = shared.Segment.sent
+
+    def late(segment: shared.Segment) -> None:
+        if not started:
+            eventually(lambda: segment._memory[segment.size] == shared._FREE)
+            monkeypatch.undo()
+            started.append(other := threading.Thread(target=there.push, args=(2, b"", [LARGE])))
+            other.start()
+            other.join(0.3)  # it waits for this frame to be sent
+        sent(segment)
+
+    started: list[threading.Thread] = []
+    monkeypatch.setattr(shared.Segment, "sent", late)
+    there.push(1, b"", [LARGE])
+    started[0].join(WAIT_S)
+    assert (there.call(3, b"", [LARGE], WAIT_S)[1][0] == LARGE).all()
+
+
+def test_a_receiver_forgets_before_it_hears_of_more(unix: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though another thread, that was about to tell it, stands still."""
+    monkeypatch.setattr(shared, "MAX_SEGMENTS", 2)
+    there: Any = unix.pair(Echo())
+    there.call(1, b"", [LARGE], WAIT_S)
+    post, stands, go = there._sender.post, threading.Event(), threading.Event()
+
+    def slow(*inputs: Any) -> None:
+        if threading.current_thread() is not threading.main_thread() and not go.is_set():
+            stands.set()
+            go.wait(WAIT_S)
+        post(*inputs)
+
+    there.call(1, b"", [np.zeros(5 << 18, np.float32)], WAIT_S)
+    lender = there._lender
+    monkeypatch.setattr(there._sender, "post", slow)
+    eventually(lambda: all(s.free for s in lender._segments.values()))
+    lender.trim(time.monotonic() + 2 * shared.IDLE_S)
+    other = threading.Thread(target=there._forget_dropped, args=(lender,))
+    other.start()
+    assert stands.wait(WAIT_S)
+    for k in (25, 150):
+        there.call(1, b"", [np.zeros(k << 18, np.float32)], WAIT_S)
+    go.set()
+    other.join(WAIT_S)
+    assert there.call(1, b"", [LARGE], WAIT_S)[1][0][-1] == LARGE[-1]
 
 
 def test_an_interrupt_is_raised_though_the_reply_has_come(unix: Net, monkeypatch: pytest.MonkeyPatch) -> None:
