@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job, job_of
-from sparkflow_connectors.model import Model
+from sparkflow_connectors.model import Model, packages_of
 from sparkflow_connectors.pace import check_rows
 from sparkflow_connectors.plain_types import plain_array, plain_type
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child, DiedError
@@ -48,9 +48,9 @@ def train(
 ) -> Model:
     """Train on this machine.
 
-    data: an Arrow table or a pandas DataFrame. partition_by: an integer column that says which worker trains a row
-    (modulo the number of workers); without it each worker takes one contiguous part. order_by: a column that orders a
-    worker's rows.
+    data: an Arrow table, a pandas DataFrame, or what shares its memory with Arrow (Polars). partition_by: an integer
+    column that says which worker trains a row (modulo the number of workers); without it each worker takes one
+    contiguous part. order_by: a column that orders a worker's rows.
     options: the fields of Job (workers, ps, sync, epochs, batch_size, ...).
     """
     table = as_table(data)
@@ -71,14 +71,26 @@ def as_table(data: Any) -> pa.Table:
         return pa.Table.from_batches([data])
     if _is_frame(data):
         return table_of(data)
+    if (shared := _shared(data)) is not None:
+        return shared
     raise InvalidArgumentError(
         f"Expected an Arrow table or a pandas DataFrame, got {type(data).__module__}.{type(data).__name__}"
     )
 
 
 def _is_frame(data: Any) -> bool:
-    """A pandas DataFrame, and no Series or index."""
-    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
+    """A pandas DataFrame (or what derives from it), and no Series or index."""
+    return "pandas" in packages_of(data) and hasattr(data, "columns")
+
+
+def _shared(data: Any) -> pa.Table | None:
+    """Of Polars, DuckDB and others that share their memory with Arrow. (Spark would have to send all its rows.)"""
+    if not hasattr(data, "__arrow_c_stream__") or {"pandas", "pyspark"} & {*packages_of(data)}:
+        return None
+    try:
+        return pa.table(data)
+    except (pa.ArrowException, TypeError, ValueError):  # it has no columns
+        return None
 
 
 def partition(table: pa.Table, workers: int, partition_by: str | None, order_by: str | None) -> list[pa.Table]:
@@ -250,4 +262,5 @@ def to_tfrecord(
 
 def _scored(model: Model, table: pa.Table) -> pa.Table:
     schema = pa.schema([*table.schema, *model.output_fields()])
-    return pa.Table.from_batches(model.score_all(table.to_batches()), schema)
+    scored = pa.Table.from_batches(model.score_all(table.to_batches()), schema)
+    return scored.replace_schema_metadata(table.schema.metadata)  # such as the index that pandas had

@@ -28,8 +28,8 @@ class Model:
 
     checkpoint: the prefix that its weights are read from (the best epoch's); every task that scores must see it.
     fingerprint: of that checkpoint; a model whose files were replaced by another training's refuses to score.
-    figures: of the training: examples, train_s, examples_per_s, attempts, failures (why each attempt
-        but the last ended), cluster, history, checkpoint (the last one).
+    figures: of the training: examples, train_s and examples_per_s of the last attempt, attempts, failures (why each
+        but the last ended), cluster, history (of the epochs of all attempts), checkpoint (the last one).
     """
 
     graph: PredictionGraph
@@ -48,7 +48,9 @@ class Model:
         return (type(self).__name__, *_Key(self).identity, repr(self.columns))
 
     def predict(self, data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Predictions for arrays by column name, in this process."""
+        """Predictions for arrays by column name, in this process. Raises InvalidArgumentError where one is missing."""
+        for name in self.graph.inputs:
+            check_name(list(data), name)
         return _scorer(_Key(self)).run(data)
 
     def transform(self, data: Any, fetches: Mapping[str, str] | Sequence[str] | None = None) -> Any:
@@ -59,8 +61,8 @@ class Model:
         Raises InvalidArgumentError on a missing column, one of another type, or a name that is taken.
         """
         model = self if fetches is None else self.fetching(fetches)
-        kind = type(data).__module__.partition(".")[0]
-        engine = {"pyspark": "spark", "dask": "dask", "dask_expr": "dask"}.get(kind, "local")
+        engines = {"pyspark": "spark", "dask": "dask", "dask_expr": "dask"}
+        engine = next((engines[name] for name in packages_of(data) if name in engines), "local")
         return import_module(f"sparkflow_connectors.{engine}").transform(model, data)
 
     def fetching(self, fetches: Mapping[str, str] | Sequence[str]) -> Model:
@@ -178,6 +180,11 @@ def parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     rows = -(-batch.num_rows // count)
     for part in range(count):
         yield batch.slice(part * rows, rows)
+
+
+def packages_of(data: Any) -> list[str]:
+    """Those of its class and of what that derives from (GeoPandas has frames of its own), the first one's first."""
+    return [kind.__module__.partition(".")[0] for kind in type(data).__mro__]
 
 
 def _rows(shape: Sequence[int | None]) -> str:
