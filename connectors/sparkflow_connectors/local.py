@@ -73,9 +73,11 @@ def as_table(data: Any) -> pa.Table:
         return table_of(data)
     if (shared := _shared(data)) is not None:
         return shared
-    raise InvalidArgumentError(
-        f"Expected an Arrow table or a pandas DataFrame, got {type(data).__module__}.{type(data).__name__}"
-    )
+    raise InvalidArgumentError(f"Expected an Arrow table or a pandas DataFrame, got {_name_of(data)}")
+
+
+def _name_of(data: Any) -> str:
+    return f"{type(data).__module__}.{type(data).__name__}"
 
 
 def _is_frame(data: Any) -> bool:
@@ -89,8 +91,8 @@ def _shared(data: Any) -> pa.Table | None:
         return None
     try:
         return pa.table(data)
-    except (pa.ArrowException, TypeError, ValueError):  # it has no columns
-        return None
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"Arrow takes no table from {_name_of(data)}: {error}") from error
 
 
 def partition(table: pa.Table, workers: int, partition_by: str | None, order_by: str | None) -> list[pa.Table]:
