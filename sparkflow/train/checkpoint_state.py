@@ -153,9 +153,9 @@ def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -
 
 
 def checkpoint_exists(checkpoint_prefix: str) -> bool:
-    """Is there a complete checkpoint of that prefix? One of TensorFlow's V1 format is, though no reader takes it."""
+    """Is there a complete checkpoint of that prefix? One of TensorFlow's V1 format is, too."""
     prefix = str(checkpoint_prefix)
-    return os.path.isfile(prefix + INDEX_SUFFIX) or checkpoint.is_v1(prefix)
+    return os.path.isfile(prefix + INDEX_SUFFIX) or bool(checkpoint.v1_files(prefix))
 
 
 def prefix_of(ckpt_dir_or_file: str) -> str:

@@ -324,19 +324,6 @@ def test_an_entry_that_does_not_fit(prefix: str) -> None:
         restored(prefix)
 
 
-@pytest.mark.parametrize("file, name", [("v1", "v1"), ("v1-00000-of-00002", "v1"), ("v1-00000-of-00002",) * 2])
-@pytest.mark.parametrize("wild", [False, True])
-def test_the_v1_format_is_refused(tmp_path: Path, file: str, name: str, wild: bool) -> None:
-    (tmp_path / file).write_bytes(table({b"": b"x"}))
-    name = name.replace("00000", "?????") if wild else name  # as TensorFlow calls several
-    (tmp_path / "checkpoint").write_text(f'model_checkpoint_path: "{name}"\n')
-    found = tf.train.latest_checkpoint(str(tmp_path))
-    assert found is not None  # and no training begins anew without a word
-    for read in (restored, tf.train.load_checkpoint, tf.train.list_variables):
-        with pytest.raises(UnimplementedError, match=r"V1 format.*SaverDef\.V2"):
-            read(found)
-
-
 # ---------------------------------------------------------------------- tables
 
 

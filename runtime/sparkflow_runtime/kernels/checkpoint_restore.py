@@ -79,7 +79,7 @@ class _Reader:
     def _summed(self, name: str, piece: Piece) -> np.ndarray:
         """The bytes that a piece's checksum is of."""
         flat = self._bytes(piece)
-        if not self.index.tensorflow or self.index.entries[name].dtype != "string":
+        if not self.index.tensorflow or self.index.v1 or self.index.entries[name].dtype != "string":
             return flat
         try:
             return checkpoint_strings.tensorflow_summed(flat, piece.size)
@@ -97,13 +97,13 @@ class _Reader:
         dtype = dtypes.as_dtype(self.index.entries[name].dtype)
         pieces = self.pieces(name, begin, size)
         if len(pieces) == 1 and (pieces[0].begin, pieces[0].size) == (begin, size):
-            return self._as_kept(self._bytes(pieces[0]), dtype, size)
+            return self._as_kept(name, pieces[0], dtype)
         out = np.empty(size, dtype.np)
         filled = 0
         for piece in pieces:
             common = checkpoint.overlap(begin, size, piece.begin, piece.size)
             if common is not None:
-                part = self._as_kept(self._bytes(piece), dtype, piece.size)[_from(common, piece.begin)]
+                part = self._as_kept(name, piece, dtype)[_from(common, piece.begin)]
                 out[_from(common, begin)] = part
                 filled += part.size
         if filled != out.size:
@@ -113,13 +113,24 @@ class _Reader:
             )
         return out
 
-    def _as_kept(self, flat: np.ndarray, dtype: dtypes.DType, size: Dims) -> np.ndarray:
-        """The array that these bytes stand for."""
+    def _as_kept(self, name: str, piece: Piece, dtype: dtypes.DType) -> np.ndarray:
+        """The array that a piece's bytes stand for."""
+        flat, size = self._bytes(piece), piece.size
+        if self.index.v1:
+            return self._of_v1(name, piece, flat, dtype)
         if dtype is dtypes.string:
             unpacked = checkpoint_strings.tensorflow_unpacked if self.index.tensorflow else checkpoint_strings.unpacked
             return unpacked(flat, size)
         values = flat.view(dtype.np).reshape(size)
         return values if values.flags.aligned else values.copy()  # not so in files that others wrote
+
+    def _of_v1(self, name: str, piece: Piece, flat: np.ndarray, dtype: dtypes.DType) -> np.ndarray:
+        from sparkflow_runtime.wire import tensor_slices  # for those alone who need it
+
+        try:
+            return tensor_slices.values(flat, dtype, piece.size)
+        except ValueError as error:
+            raise self._damaged(name, piece, str(error)) from None
 
     def _path(self, piece: Piece) -> str:
         return os.path.join(self.directory, piece.file)

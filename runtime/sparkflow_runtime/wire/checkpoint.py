@@ -4,20 +4,23 @@
     <prefix>.index                  this index, as JSON; a checkpoint exists when this file does
 
 Numbers are stored as they are; what safetensors has no type for as numbers of another type, or as bytes.
-TensorFlow's checkpoints have files of the same names: tensor_bundle.py makes the same Index of theirs.
+TensorFlow's checkpoints have files of the same names: tensor_bundle.py makes the same Index of theirs, and
+tensor_slices.py of those of its V1 format.
 """
 
 from __future__ import annotations
 
 import glob
 import json
+import mmap
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sparkflow_runtime.wire.checksums import crc32c
-from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError
 
 VERSION = 1
 INDEX_SUFFIX = ".index"
@@ -51,11 +54,12 @@ class Entry:
 
 @dataclass
 class Index:
-    """tensor name -> Entry; files: the bytes each data file has, of TensorFlow's (`tensorflow`) at least."""
+    """tensor name -> Entry; files: the bytes each data file has, of TensorFlow's (`tensorflow`, `v1`) at least."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
     tensorflow: bool = False
+    v1: bool = False
 
     def add(self, name: str, dtype: str, shape: Dims, piece: Piece) -> None:
         """Raises InvalidArgumentError where the tensor is there already, or is declared otherwise by another slice."""
@@ -178,20 +182,38 @@ def _entry(fields: dict[str, Any], where: str) -> Entry:
     return Entry(fields["dtype"], tuple(fields["shape"]), pieces)
 
 
-def is_v1(prefix: str) -> bool:
-    """Is there a checkpoint of TensorFlow's V1 format: the tensors in a table, or one for each shard, and no index?"""
+def v1_files(prefix: str) -> list[str]:
+    """The files of a checkpoint of TensorFlow's V1 format: the tensors in a table, or one for each shard, and no
+    index."""
     from sparkflow_runtime.wire.sorted_table import MARK
 
     five = "[0-9]" * 5
     stem, wild, count = prefix.rpartition("-?????-of-")  # so TensorFlow calls its shards
     shards = f"{glob.escape(stem)}-{five}-of-{count}" if wild else f"{glob.escape(prefix)}-{five}-of-{five}"
-    for path in [prefix, *glob.glob(shards)]:
+    found = []
+    for path in [prefix, *sorted(glob.glob(shards))]:
         if os.path.isfile(path) and os.path.getsize(path) > len(MARK):
             with open(path, "rb") as file:
                 file.seek(-len(MARK), os.SEEK_END)
-                if file.read() == MARK:
-                    return True
-    return False
+                found += [path] if file.read() == MARK else []
+    return found
+
+
+def _read_v1(paths: list[str]) -> Index:
+    from sparkflow_runtime.wire import tensor_slices
+
+    this = tuple((path, os.stat(path).st_ino, os.stat(path).st_mtime_ns) for path in paths)
+    latest, index = _latest[0]
+    if latest != this:
+        shard = re.search(r"-\d{5}-of-(\d{5})$", paths[0])
+        if shard and len(paths) != int(shard[1]):
+            raise DataLossError(f"Of the {int(shard[1])} files of a checkpoint there are only {', '.join(paths)}")
+        index = Index(tensorflow=True, v1=True)
+        for path in paths:
+            with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
+                tensor_slices.decode(raw, os.path.basename(path), index)
+        _latest[0] = this, index
+    return index
 
 
 # The file read last, and what was in it: a restore looks at it before its graph runs, and then again.
@@ -201,8 +223,7 @@ _latest: list[tuple[tuple[Any, ...], Index]] = [((), Index())]
 def read(prefix: str) -> Index:
     """The index of a checkpoint, which others have too: leave it as it is.
 
-    Raises NotFoundError where there is none, DataLossError where it is damaged, UnimplementedError where it is of
-    TensorFlow's V1 format.
+    Raises NotFoundError where there is none, DataLossError where it is damaged.
     """
     path = prefix + INDEX_SUFFIX
     try:
@@ -215,15 +236,13 @@ def read(prefix: str) -> Index:
                 _latest[0] = this, index
             return index
     except FileNotFoundError:
-        if is_v1(prefix):
-            raise UnimplementedError(
-                f"Checkpoint {prefix!r} is of TensorFlow's V1 format, which is not read here. Restore it in TensorFlow "
-                "and save it by tf.train.Saver(write_version=tf.train.SaverDef.V2), its default"
-            ) from None
+        if paths := v1_files(prefix):
+            return _read_v1(paths)
         pattern = os.path.join(glob.escape(os.path.dirname(prefix)), "*" + INDEX_SUFFIX)
+        there = " (what is there of that name is no whole checkpoint)" if os.path.isfile(prefix) else ""
         near = ", ".join(sorted(p.removesuffix(INDEX_SUFFIX) for p in glob.glob(pattern))[-5:])
         raise NotFoundError(
-            f"No checkpoint {prefix!r}: {path} does not exist. Its directory has {near or 'none'}"
+            f"No checkpoint {prefix!r}: {path} does not exist{there}. Its directory has {near or 'none'}"
         ) from None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from sparkflow_runtime.wire.checksums import crc32c
 from sparkflow_runtime.wire.varints import to_varint, varint
@@ -37,6 +38,23 @@ def unmask(stored: int) -> int:
 
 def entries(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
     """(key, value) of a table's bytes. Raises ValueError where they are damaged, cut short or no table."""
+    for offset, size in _blocks(raw):
+        yield from _in_block(_block(raw, offset, size))
+
+
+def places(raw: Any) -> Iterator[tuple[bytes, int, int]]:
+    """(key, where its value is, how many bytes that has) of a table that is not compressed. Raises ValueError as above,
+    and where it is."""
+    for offset, size in _blocks(raw):
+        block = _block(raw, offset, size)
+        if raw[offset + size] != _PLAIN:
+            raise ValueError(f"the block at byte {offset} is compressed")
+        for key, at, length in _in_order(block):
+            yield key, offset + at, length
+
+
+def _blocks(raw: Any) -> Iterator[tuple[int, int]]:
+    """Offset and size of the blocks."""
     if len(raw) < _FOOTER or raw[-len(MARK) :] != MARK:
         raise ValueError(f"its {len(raw)} bytes do not end as a table does: it is cut short, or another thing")
     footer = raw[-_FOOTER:]
@@ -44,7 +62,7 @@ def entries(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
     blocks, _ = _handle(footer, at)
     _block(raw, *meta)  # it says nothing that is needed, but should be as it was
     for _, place in _in_block(_block(raw, *blocks)):
-        yield from _in_block(_block(raw, *_handle(place, 0)[0]))
+        yield _handle(place, 0)[0]
 
 
 def _handle(raw: bytes, at: int) -> tuple[tuple[int, int], int]:
@@ -54,7 +72,7 @@ def _handle(raw: bytes, at: int) -> tuple[tuple[int, int], int]:
     return (offset, size), at
 
 
-def _block(raw: bytes, offset: int, size: int) -> bytes:
+def _block(raw: Any, offset: int, size: int) -> bytes:
     end = offset + size
     if end + _TRAILER > len(raw) - _FOOTER:
         raise ValueError(f"a block of {size} bytes at byte {offset} would reach beyond its {len(raw)} bytes")
@@ -67,6 +85,11 @@ def _block(raw: bytes, offset: int, size: int) -> bytes:
 
 
 def _in_block(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+    return ((key, block[at : at + size]) for key, at, size in _in_order(block))
+
+
+def _in_order(block: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """(key, where its value is, how many bytes that has)."""
     restarts = struct.unpack_from("<I", block, len(block) - 4)[0] if len(block) >= 4 else len(block)
     end = len(block) - 4 * (restarts + 1)
     if end < 0:
@@ -80,7 +103,7 @@ def _in_block(block: bytes) -> Iterator[tuple[bytes, bytes]]:
             raise ValueError(f"an entry of {fresh} + {size} bytes at byte {at} of a block does not fit")
         key = key[:shared] + block[at : at + fresh]
         at += fresh + size
-        yield key, block[at - size : at]
+        yield key, at - size, size
 
 
 def unsnapped(raw: bytes) -> bytes:

@@ -125,7 +125,7 @@ class _Files:
 
 
 def _add(index: Index, rows: Mapping[bytes, bytes], name: str, entry: Any, files: _Files) -> None:
-    dtype, shape = _dtype_name(entry.dtype), tuple(d.size for d in entry.shape.dim)
+    dtype, shape = dtype_name(entry.dtype), tuple(d.size for d in entry.shape.dim)
     if entry.shape.unknown_rank or any(d < 0 for d in shape):
         raise ValueError(f"tensor {name!r} has the shape {list(shape)}")
     index.entries[name] = Entry(dtype, shape)  # there even where it has no slice
@@ -149,7 +149,7 @@ def _is_plain(dtype: str) -> bool:
     return dtype in ALL and ALL[dtype].np.kind != "O"
 
 
-def _dtype_name(enum: int) -> str:
+def dtype_name(enum: int) -> str:
     """Ours, or TensorFlow's of a type that there is not here: other tensors of that checkpoint can be read."""
     try:
         return as_dtype(enum).name
@@ -163,17 +163,23 @@ def _parts(rows: Mapping[bytes, bytes], name: str, shape: Dims, entry: Any) -> I
         yield (0,) * len(shape), shape, name, entry
     for part in entry.slices:
         extents = [(e.start, e.length if e.HasField("length") else -1) for e in part.extent]
-        if len(extents) != len(shape):
-            raise ValueError(f"tensor {name!r} has the shape {list(shape)} and a slice {extents}")
-        begin = tuple(0 if n < 0 else b for b, n in extents)
-        size = tuple(d if n < 0 else n for (_, n), d in zip(extents, shape))
-        if any(b < 0 or b + n > d for b, n, d in zip(begin, size, shape)):
-            raise ValueError(f"a slice {extents} of tensor {name!r} reaches beyond its shape {list(shape)}")
+        begin, size = slice_box(name, shape, extents)
         row = rows.get(slice_key(name, extents))
         if row is None:
             raise ValueError(f"the slice {extents} of tensor {name!r} has no entry")
         key = f"{name} {' '.join(map(str, shape))} {':'.join(f'{b},{n}' for b, n in zip(begin, size))}"
         yield begin, size, key, BundleEntry.FromString(row)
+
+
+def slice_box(name: str, shape: Dims, extents: list[tuple[int, int]]) -> tuple[Dims, Dims]:
+    """Begin and size of a slice. Raises ValueError where it is none of that shape."""
+    if len(extents) != len(shape):
+        raise ValueError(f"tensor {name!r} has the shape {list(shape)} and a slice {extents}")
+    begin = tuple(0 if n < 0 else b for b, n in extents)
+    size = tuple(d if n < 0 else n for (_, n), d in zip(extents, shape))
+    if any(b < 0 or b + n > d for b, n, d in zip(begin, size, shape)):
+        raise ValueError(f"a slice {extents} of tensor {name!r} reaches beyond its shape {list(shape)}")
+    return begin, size
 
 
 def slice_key(name: str, extents: list[tuple[int, int]]) -> bytes:
