@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 from sparkflow_runtime.transport import Channel, Options, dial, listen
 from sparkflow_runtime.wire.errors import OpError, UnimplementedError, from_dict, to_dict
 
-HELLO, PROGRESS, ERROR, DONE, LOG = range(1, 6)
-_NAMES = {HELLO: "hello", PROGRESS: "progress", ERROR: "error", DONE: "done", LOG: "log"}
+HELLO, PROGRESS, ERROR, DONE, LOG, EPOCH = range(1, 7)
+_NAMES = {HELLO: "hello", PROGRESS: "progress", ERROR: "error", DONE: "done", LOG: "log", EPOCH: "epoch"}
 _PROGRESS_EVERY_S = 0.2
 
 _log = logging.getLogger(__name__)
 
 
 class Event(NamedTuple):
-    """What a role said: kind is 'hello', 'progress', 'error', 'done', 'log' or 'lost'."""
+    """What a role said: kind is 'hello', 'progress', 'error', 'done', 'log', 'epoch' or 'lost'."""
 
     kind: str
     rank: int
@@ -102,6 +102,10 @@ class TaskControl:
 
     def log(self, text: str) -> None:
         self._tell(LOG, {"text": text})
+
+    def epoch(self, fields: dict[str, Any]) -> None:
+        """One is over: for the history, which outlives the attempt."""
+        self._tell(EPOCH, fields)
 
     def error(self, error: BaseException) -> None:
         """The root cause, before the cluster reports that a task failed. Returns when the driver has it."""

@@ -69,8 +69,9 @@ class Engine(Protocol):
 
 @dataclass
 class _Attempt:
-    """What is known of one attempt."""
+    """What is known of one attempt. history: by epoch, of this one and those before."""
 
+    history: dict[int, dict[str, Any]] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
     pids: dict[int, str] = field(default_factory=dict)
     errors: list[OpError] = field(default_factory=list)  # of roles, and roles lost, in the order heard
@@ -86,6 +87,8 @@ class _Attempt:
             self.tally.add(rank, fields)
         elif event.kind == "log":
             log.info("worker %d: %s", rank, fields["text"])
+        elif event.kind == "epoch":
+            self.history[fields["epoch"]] = fields
         elif event.kind == "done":
             self.results[rank] = fields
         elif event.kind == "error":
@@ -120,10 +123,11 @@ def train(engine: Engine, job: Job) -> Model:
     check_model(job, prediction)
     with directory.locked(job.checkpoint_dir), display(f"training on {engine.name}") as bar:
         failures: list[str] = []
+        history: dict[int, dict[str, Any]] = {}
         for attempt in range(1, job.max_restarts + 2):
             try:
-                results = _run_attempt(engine, job, attempt, bar)
-                return _finished(engine, job, prediction, results, failures)
+                results = _run_attempt(engine, job, attempt, bar, history)
+                return _finished(engine, job, prediction, results, failures, history)
             except OpError as error:
                 if _is_final(error) or attempt > job.max_restarts:
                     raise
@@ -156,10 +160,10 @@ def _check_checkpoint(job: Job, prediction: PredictionGraph) -> None:
     check_ledger(path, held)
 
 
-def _run_attempt(engine: Engine, job: Job, attempt: int, bar: Any) -> dict[int, dict[str, Any]]:
+def _run_attempt(engine: Engine, job: Job, attempt: int, bar: Any, history: dict[int, Any]) -> dict[int, Any]:
     secret = secrets.token_bytes(32)
     control = DriverControl(engine.driver_host(), secret, job.workers, job.keepalive_s)
-    state, run = _Attempt(), None
+    state, run = _Attempt(history), None
     try:
         run = engine.start(job.for_attempt(attempt, control.url, secret))
         _watch(run, control, state, bar)
@@ -240,7 +244,12 @@ def _as_failure(engine_error: Exception | None, state: _Attempt) -> Exception:
 
 
 def _finished(
-    engine: Engine, job: Job, prediction: PredictionGraph, results: Mapping[int, Any], failures: list[str]
+    engine: Engine,
+    job: Job,
+    prediction: PredictionGraph,
+    results: Mapping[int, Any],
+    failures: list[str],
+    history: Mapping[int, dict[str, Any]],
 ) -> Model:
     if len(results) < job.workers:
         missing = sorted(set(range(job.workers)) - set(results))
@@ -254,7 +263,7 @@ def _finished(
         "attempts": len(failures) + 1,
         "failures": failures,
         "cluster": engine.name,
-        "history": results[0]["history"],
+        "history": [history[n] for n in sorted(history) if n <= results[0]["epochs"]],
     }
     return _model(job, prediction, figures)
 

@@ -68,7 +68,6 @@ class Trainer:
         self._saved_s = time.monotonic()
         self._asked = Asked()
         self._last_loss = math.nan
-        self._history: list[dict[str, float]] = []
         self._feeder: Feeder
         self._pace: Pace
         self._marked: Mark | None = None
@@ -349,7 +348,7 @@ class Trainer:
         loss = float(sums[:, 0].sum() / max(sums[:, 1].sum(), 1.0))
         evaluated = sums[:, 1].sum() > 0
         said = loss if evaluated else math.nan
-        self._history.append({"epoch": self.epoch, "validation_loss": said, "global_step": int(step)})
+        self.control.epoch({"epoch": self.epoch, "validation_loss": said, "global_step": int(step)})
         better = not evaluated or loss < best[0]
         if better:
             raw.run(self.parts.set_best, {self.parts.best_value: [loss if evaluated else math.inf, self.epoch]})
@@ -386,7 +385,7 @@ class Trainer:
         if self._writer is not None:
             self._writer.close()
         figures = {"examples": self._examples, "train_s": self._train_s, "loss": self._last_loss}
-        return {**figures, "rank": self.rank, "epochs": self.epoch, "history": self._history}
+        return {**figures, "rank": self.rank, "epochs": self.epoch}
 
 
 class _Creator:

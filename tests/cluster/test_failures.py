@@ -124,6 +124,7 @@ def test_a_killed_worker_costs_an_attempt_and_no_bit(
     assert engine != "local" or "was killed by SIGKILL" in said[1], "how it ended, not only that its line broke"
     story.wait_for(r"resumed from .*model\.ckpt-\d+ at epoch \d+, step \d+")
     assert model.figures["attempts"] == 2 and model.figures["failures"] == [said[1]]
+    assert [h["epoch"] for h in model.figures["history"]] == [*range(1, 61)], "of both attempts"
     calm = undisturbed(table, **long)
     for name, value in model.variables().items():
         assert value.tobytes() == calm[name].tobytes(), name
