@@ -16,6 +16,7 @@ from sparkflow_runtime.resources.accumulators import (
 from sparkflow_runtime.resources.row_means import merged
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, InvalidArgumentError
+from tests.interrupts import interrupted
 
 RNG = np.random.default_rng(0)
 
@@ -129,6 +130,16 @@ def test_a_cancelled_take_leaves_the_gradients():
     late = Taken(acc, 4)
     late.callback(DeadlineExceededError("too slow"))
     assert "Accumulator 'a' at step 0 has 1 gradients (of replicas [3]) and waits for 4" in late.error.message
+
+
+@pytest.mark.parametrize("event", range(20))
+def test_an_interrupted_take_takes_nothing_later(event):
+    acc = dense()
+    interrupted(lambda: Taken(acc, 1), event)
+    acc.apply(0, grad(1, 2))
+    taken = Taken(acc, 1)
+    acc.apply(1, grad(3, 4))
+    assert taken.count == 1 and not acc._takes
 
 
 def test_refusals():

@@ -177,6 +177,20 @@ def test_default_sessions(graph: Any) -> None:
     session.close()
 
 
+def test_a_deadline_keeps_no_program_from_its_end(graph: Any) -> None:
+    """A step with a loop has a thread for it, which an interrupt may leave behind."""
+
+    def kinds() -> Any:
+        return np.array([thread.daemon for thread in threading.enumerate() if isinstance(thread, threading.Timer)])
+
+    body = lambda i, _: (i + 1, tf.py_func(kinds, [], tf.bool))  # noqa: E731
+    _, daemons = tf.while_loop(
+        lambda i, _: i < 1, body, [0, tf.zeros([1], tf.bool)], [tf.TensorShape([]), tf.TensorShape(None)]
+    )
+    with tf.Session() as session:
+        assert session.run(daemons, options=tf.RunOptions(timeout_in_ms=20_000)).tolist() == [True]
+
+
 def test_a_step_has_a_deadline_when_asked(graph: Any) -> None:
     queue = tf.FIFOQueue(3, [tf.float32], name="jobs")
     item = queue.dequeue()

@@ -33,31 +33,40 @@ Block = TypeVar("Block")
 
 
 class _Blas:
-    """BLAS's number of threads, set to 1 from the first `alone` to the end of the last."""
+    """BLAS's number of threads, set to 1 from the first `alone` to the end of the last.
+
+    An interrupt (Ctrl-C) may come between any two of its calls: what it leaves undone, the next one does.
+    """
 
     def __init__(self) -> None:
-        self.lock, self.users, self.threads = threading.Lock(), 0, 1
+        self.lock, self.threads, self.reduced = threading.Lock(), 1, False
+        self.users: set[Alone] = set()
         self.whole = 0  # what it had before it left processors to other tasks of the host, if it does
 
     @lru_cache(1)  # noqa: B019 - there is one _Blas
     def libraries(self) -> list[blas.Library]:
         return blas.libraries()
 
-    def enter(self) -> int:
+    def enter(self, user: Alone) -> int:
         """How many threads BLAS had."""
         with self.lock:
-            if self.users == 0:
-                self.threads = self._count()
+            is_first = not self.users
+            self.users.add(user)
+            if is_first:
+                if not self.reduced:
+                    self.threads = self._count()
                 if self.threads > 1:
+                    self.reduced = True
                     self._set(1)
-            self.users += 1
             return self.threads
 
-    def leave(self) -> None:
+    def leave(self, user: Alone) -> None:
+        """Nothing where it has not entered."""
         with self.lock:
-            self.users -= 1
-            if self.users == 0 and self.threads > 1:
+            self.users.discard(user)
+            if self.reduced and not self.users:
                 self._set(self.threads)
+                self.reduced = False
 
     def allowed(self) -> int:
         """How many threads BLAS has, or had before it was told to be alone."""
@@ -100,10 +109,10 @@ class Alone:
     __slots__ = ()
 
     def __enter__(self) -> int:
-        return _blas.enter()
+        return _blas.enter(self)
 
     def __exit__(self, *_: object) -> None:
-        _blas.leave()
+        _blas.leave(self)
 
 
 blas_alone = Alone
@@ -111,7 +120,7 @@ blas_alone = Alone
 
 def blas_in_use() -> bool:
     """Whether it computes in the thread that asks, by `blas_alone`."""
-    return _blas.users > 0
+    return bool(_blas.users)
 
 
 def leave_to_others(whole: int) -> None:

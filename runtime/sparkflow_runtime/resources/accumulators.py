@@ -20,7 +20,13 @@ import numpy as np
 
 from sparkflow_runtime.resources.row_means import ascend, column, merged, summed
 from sparkflow_runtime.wire.dtypes import DType
-from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, InvalidArgumentError, OpError
+from sparkflow_runtime.wire.errors import (
+    AbortedError,
+    CancelledError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    OpError,
+)
 
 Done = Callable[[OpError | None, Sequence[Any]], None]
 _RANK = itemgetter(0)
@@ -103,9 +109,13 @@ class Accumulator:
         """done(None, outputs) with the average of all held, once at least `required` are; then begins the next step.
         The result is for `withdraw`."""
         take = _Take(int(required), done, step, False)
-        self.park(take)
-        if step is not None and not take.over:
-            self._watch(take)
+        try:
+            self.park(take)
+            if step is not None and not take.over:
+                self._watch(take)
+        except BaseException as error:  # Ctrl-C: it would take the next average for nobody
+            self.withdraw(take, AbortedError(f"Interrupted by {type(error).__name__}"))
+            raise
         return take
 
     def park(self, take: _Take) -> None:
@@ -162,7 +172,8 @@ class Accumulator:
             if take.over:
                 return
             take.over = True
-            self._takes.remove(take)
+            if take in self._takes:  # else it was interrupted before
+                self._takes.remove(take)
             ready = self._advance()
         _deliver(ready)
         take.tell(error, ())

@@ -100,8 +100,9 @@ class Step:
             if timeout_s is None or self.plan.stop is None:
                 return self._run(timeout_s)
             timer = Timer(timeout_s, lambda: self.cancel(self._late(timeout_s)))
-            timer.start()
+            timer.daemon = True  # an interrupted program is to end before that
             try:
+                timer.start()
                 return self._run(timeout_s)
             finally:
                 timer.cancel()
@@ -181,7 +182,10 @@ class Step:
                     enter(around, entered)
                 self._run_unit(index)
         finally:
-            leave(entered)
+            try:
+                leave(entered)
+            finally:
+                leave(entered)  # where Ctrl-C came meanwhile
 
     def _around(self, index: int) -> tuple[Callable[[], Any], ...]:
         return self.plan.units[index].surroundings

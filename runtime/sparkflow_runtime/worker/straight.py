@@ -42,5 +42,8 @@ def run_straight(plan: Plan, feeds: list[Any], lent: bool = False) -> list[Any] 
         found = locate(error, plan.nodes.get(failing_node(error, unit)))
         raise found from (error if found is not error else error.__cause__)
     finally:
-        leave(entered)
+        try:
+            leave(entered)
+        finally:
+            leave(entered)  # where Ctrl-C came meanwhile
     return plan.collect(values, lent)

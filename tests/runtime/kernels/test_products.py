@@ -127,19 +127,19 @@ def test_any_thread_may_have_blas_alone() -> None:
         return {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"}
 
     with threadpool_limits(3), ThreadPoolExecutor(1) as other:
-        blas = parallel._Blas()
+        blas, here, there = parallel._Blas(), parallel.Alone(), parallel.Alone()
         for one, two in ((other.submit, _at_once), (_at_once, other.submit), (other.submit, other.submit)):
-            assert one(blas.enter).result(20) == 3 and told() == {1}
-            assert two(blas.enter).result(20) == 3
-            one(blas.leave).result(20)
+            assert one(blas.enter, here).result(20) == 3 and told() == {1}
+            assert two(blas.enter, there).result(20) == 3
+            one(blas.leave, here).result(20)
             assert told() == {1}
-            two(blas.leave).result(20)
+            two(blas.leave, there).result(20)
             assert told() == {3}
 
 
-def _at_once(function: Any) -> Any:
+def _at_once(function: Any, *given: Any) -> Any:
     found: Future[Any] = Future()
-    found.set_result(function())
+    found.set_result(function(*given))
     return found
 
 
@@ -147,7 +147,9 @@ def _at_once(function: Any) -> Any:
 def test_blas_is_alone_in_a_step_of_convolutions(graph: Any, monkeypatch: pytest.MonkeyPatch, rank: int) -> None:
     """Its own threads would wait by spinning beside those that share out the blocks, before and after each of them."""
     users: list[int] = []
-    monkeypatch.setattr(conv_columns, "scratch", lambda *args: users.append(parallel._blas.users) or scratch(*args))
+    monkeypatch.setattr(
+        conv_columns, "scratch", lambda *args: users.append(len(parallel._blas.users)) or scratch(*args)
+    )
     scratch = parallel.scratch
     x, w = tf.Variable(tf.ones([1, *[4] * rank, 2])), tf.Variable(tf.ones([*[2] * rank, 2, 3]))
     y = (tf.nn.conv2d if rank == 2 else tf.nn.conv3d)(x, w, [1] * (rank + 2), "SAME")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from itertools import count
 from typing import Any
 
 import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.master.turns import Latch, Turns
+from tests.interrupts import interrupted
 
 WAIT_S = 20.0
 
@@ -79,26 +77,6 @@ def test_where_making_fails_the_next_one_tries() -> None:
     assert turns.once("key", lambda: None, lambda: "made") == "made"
 
 
-class Interrupted(BaseException):
-    """As KeyboardInterrupt, which would end the tests."""
-
-
-def _interrupted(work: Callable[[], None], event: int) -> None:
-    """A signal's exception where Python looks for one: when a function begins or one of C ends, at that one of them."""
-    events = count()
-
-    def interrupt(frame: Any, kind: str, function: Any) -> None:
-        if kind in ("call", "c_return") and next(events) == event:
-            raise Interrupted
-
-    with suppress(Interrupted):
-        try:
-            sys.setprofile(interrupt)
-            work()
-        finally:
-            sys.setprofile(None)
-
-
 def _in_turn(turns: Turns) -> None:
     with turns:
         turns.give_way()
@@ -113,7 +91,7 @@ def _once(turns: Turns) -> None:
 @pytest.mark.parametrize("use", [_in_turn, _once])
 def test_an_interrupted_turn_is_over(event: int, use: Callable[[Turns], None]) -> None:
     turns = Turns()
-    _interrupted(lambda: use(turns), event)
+    interrupted(lambda: use(turns), event)
     other = _thread(lambda: _once(turns))
     other.join(WAIT_S)
     assert not other.is_alive()
@@ -121,9 +99,9 @@ def test_an_interrupted_turn_is_over(event: int, use: Callable[[Turns], None]) -
 
 
 @pytest.mark.parametrize("event", range(20))
-def test_a_latch_can_be_set_again_where_that_was_interrupted(event: int) -> None:
+def test_a_latch_can_be_set_again_where_that_wasinterrupted(event: int) -> None:
     latch = Latch()
-    _interrupted(latch.set, event)
+    interrupted(latch.set, event)
     waits = _thread(latch.wait)
     latch.set()
     waits.join(WAIT_S)

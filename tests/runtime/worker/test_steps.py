@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.kernels import registry
+from sparkflow_runtime.kernels import parallel, registry
 from sparkflow_runtime.kernels.registry import Node, Prompt, asynchronous, bound, kernel
 from sparkflow_runtime.wire.errors import (
     AbortedError,
@@ -22,6 +22,7 @@ from sparkflow_runtime.wire.errors import (
 from sparkflow_runtime.worker import units
 from sparkflow_runtime.worker.straight import Halted
 from sparkflow_runtime.worker.worker import Worker
+from tests.interrupts import interrupted
 
 PARKED: dict[str, Callable[..., None]] = {}
 READY: list[bool] = []
@@ -157,6 +158,28 @@ def _after_a_prompt_wait(worker: Worker, node: Any, graph_def: Any) -> int:
         node("c", "TAdd", "w", "b"),
     )
     return worker.register("s", graph, [], ["c:0", "n:0"])
+
+
+@pytest.mark.parametrize("event", range(30))
+def test_an_interrupted_step_gives_blas_its_threads_back(event: int) -> None:
+    """It raises what interrupted it, and the next steps have BLAS alone as ever."""
+    entered: list[Any] = []
+
+    def run() -> None:
+        try:
+            units.enter((units._silent, units.blas_alone), entered)
+        finally:
+            try:
+                units.leave(entered)
+            finally:
+                units.leave(entered)
+
+    before = parallel.allowed()
+    interrupted(run, event)
+    interrupted(run, -1)
+    assert not entered and not parallel.blas_in_use() and parallel._blas._count() == before
+    with parallel.blas_alone():
+        assert parallel._blas._count() == 1 and parallel.allowed() == before
 
 
 def test_a_wait_that_has_its_values_is_run_straight_through(worker: Worker, node: Any, graph_def: Any) -> None:
