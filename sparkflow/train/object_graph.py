@@ -117,6 +117,14 @@ class ObjectGraph:
         return graph.SerializeToString()
 
 
+def keys_by_name(message: bytes) -> dict[str, str]:
+    """Name of a variable when it was saved -> the key of its value."""
+    from tensorboard.compat.proto.trackable_object_graph_pb2 import TrackableObjectGraph
+
+    attributes = (a for node in TrackableObjectGraph.FromString(message).nodes for a in node.attributes)
+    return {a.full_name: a.checkpoint_key for a in attributes if a.name == VALUE and a.full_name}
+
+
 def _escaped(name: str) -> str:
     return name.replace(".", "..").replace("/", ".S")
 

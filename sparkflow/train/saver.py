@@ -21,7 +21,7 @@ from sparkflow.framework.graph import get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import variables
 from sparkflow.train import checkpoint_state, meta_graph, saver_graph, training_util
-from sparkflow.train.saver_graph import PARTS, Saved, SaverNodes
+from sparkflow.train.saver_graph import PARTS, Saveable, Saved, SaverNodes
 from sparkflow_runtime.wire import checkpoint, temporaries
 from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX, Index
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
@@ -77,6 +77,7 @@ class Saver:
         self._saveables: list[Saved] = []
         self._nodes: SaverNodes | None = None
         self._is_empty = False
+        self._savers_of_objects: dict[tuple[str, ...], Saver] = {}
         self._saving = threading.RLock()
         if saver_def is not None:
             self._from_def(saver_def, name)
@@ -271,8 +272,9 @@ class Saver:
     def restore(self, sess: Any, save_path: str) -> None:
         """Assign all variables from the checkpoint of that prefix; none is assigned where any cannot be.
 
-        Raises ValueError where there is no such checkpoint, NotFoundError where it lacks a variable,
-        InvalidArgumentError where one has another shape or dtype, DataLossError where its files are damaged.
+        One that tf.train.Checkpoint or Keras wrote is read by the names that variables had there; nodes are added to
+        the graph for that. Raises ValueError where there is no such checkpoint, NotFoundError where it lacks a
+        variable, InvalidArgumentError where one has another shape or dtype, DataLossError where its files are damaged.
         """
         if self._is_empty:
             return
@@ -284,9 +286,39 @@ class Saver:
                 f"The passed save_path is not a valid checkpoint: {save_path} (it has no {INDEX_SUFFIX} file)"
             )
         index = checkpoint.read(save_path)
+        if (of_objects := self._of_objects(index, save_path)) is not None:
+            of_objects.restore(sess, save_path)
+            return
         _check(self._saveables, index, save_path, self._reshape)
         nodes = self._built()
         sess.run(nodes.restore, {nodes.filename: save_path})
+
+    def _of_objects(self, index: Index, save_path: str) -> Saver | None:
+        """A Saver of the same variables by the keys that a checkpoint of objects has for their names; None where it is
+        none."""
+        if not self._saveables or all(s.name in index.entries for s in self._saveables):
+            return None
+        from sparkflow.train.checkpoint_reader import CheckpointReader
+        from sparkflow.train.object_graph import GRAPH_KEY, keys_by_name
+
+        if GRAPH_KEY not in index.entries:
+            return None
+        keys = keys_by_name(bytes(CheckpointReader(save_path).get_tensor(GRAPH_KEY)))
+        held: dict[str, list[Any]] = {}
+        for s in self._saveables:
+            if not isinstance(s, Saveable) or s.name not in keys:
+                some = ", ".join(sorted(keys)[:10]) + (f" and {len(keys) - 10} more" if len(keys) > 10 else "")
+                raise NotFoundError(
+                    f"Restoring from checkpoint failed: {save_path} is of objects, and no variable of theirs was called "
+                    f"{s.name!r}: they were {some}"
+                )
+            held.setdefault(keys[s.name], []).append(s.variable)
+        if tuple(held) not in self._savers_of_objects:
+            _log.warning("%s is of objects: it is restored by the names that their variables had", save_path)
+            with self._saveables[0].variable.graph.as_default():
+                named = {key: parts if len(parts) > 1 else parts[0] for key, parts in held.items()}
+                self._savers_of_objects[tuple(held)] = Saver(named, reshape=self._reshape, name=f"{self._name}_objects")
+        return self._savers_of_objects[tuple(held)]
 
 
 @contextlib.contextmanager

@@ -283,3 +283,18 @@ def test_checkpoints_of_objects(tmp_path: Path, there_and_here: tuple[Engine, En
         session.run(train)
         with pytest.raises(AssertionError):
             other.tf.train.Checkpoint(many=root.many).restore(path).assert_consumed()
+
+
+def test_savers_restore_their_objects(tmp_path: Path) -> None:
+    """As TensorFlow's do: by the names that variables had, optimizers' slots among them."""
+    graph = theirs.Graph()
+    with graph.as_default(), theirs.Session(graph=graph) as session:
+        root, (train, held) = objects(theirs, "a")
+        session.run(theirs.global_variables_initializer())
+        session.run(train)
+        path, wanted = root.save(str(tmp_path / "c"), session=session), session.run(held)
+    with ours.Graph().as_default(), ours.Session() as session:
+        _, (_, held) = objects(ours, "a")
+        ours.train.Saver().restore(session, path)
+        for found, value in zip(session.run(held), wanted):
+            np.testing.assert_array_equal(found, value)

@@ -172,3 +172,34 @@ def test_manager_saves_at_intervals(graph: Any, tmp_path: Path) -> None:
         tf.train.CheckpointManager(tf.train.Checkpoint(), str(tmp_path), 0)
     with pytest.raises(ValueError, match="step_counter"):
         tf.train.CheckpointManager(tf.train.Checkpoint(), str(tmp_path), 1, checkpoint_interval=3)
+
+
+def test_a_saver_restores_objects_by_their_names(graph: tf.Graph, tmp_path: Path) -> None:
+    """Slots too, a variable that is in parts now, and of a graph that has more than once restored it the same nodes."""
+    model = Model()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(model.train)
+        prefix, wanted = model.checkpoint().save(str(tmp_path / "m"), session=session), model.values(session)
+    with tf.Graph().as_default() as other, tf.Session() as session:
+        again = Model()
+        saver = tf.train.Saver()
+        for _ in range(2):
+            session.run(tf.global_variables_initializer())
+            saver.restore(session, prefix)
+            count = len(other.get_operations())
+            assert [v.tolist() for v in again.values(session)] == [v.tolist() for v in wanted]
+        saver.restore(session, prefix)
+        assert len(other.get_operations()) == count
+        named = saver.save(session, str(tmp_path / "named"))
+        assert named is not None and tf.train.list_variables(named)[0][0] == "beta1_power"
+    with tf.Graph().as_default(), tf.Session() as session:
+        with tf.variable_scope("dense"):
+            parts = tf.get_variable("kernel", [3, 1], partitioner=tf.fixed_size_partitioner(3))
+        tf.train.Saver().restore(session, prefix)
+        assert session.run(tf.convert_to_tensor(parts)).tolist() == wanted[0].tolist()
+        extra = tf.get_variable("extra", [])
+        with pytest.raises(tf.errors.NotFoundError, match="no variable of theirs was called 'extra'"):
+            tf.train.Saver([extra, *parts]).restore(session, prefix)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="shape"):
+            tf.train.Saver({"step": tf.get_variable("other", [2], tf.int32)}).restore(session, prefix)
