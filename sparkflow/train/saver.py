@@ -309,8 +309,8 @@ class Saver:
             if not isinstance(s, Saveable) or s.name not in keys:
                 some = ", ".join(sorted(keys)[:10]) + (f" and {len(keys) - 10} more" if len(keys) > 10 else "")
                 raise NotFoundError(
-                    f"Restoring from checkpoint failed: {save_path} is of objects, and no variable of theirs was called "
-                    f"{s.name!r}: they were {some}"
+                    f"Restoring from checkpoint failed: {save_path} is of objects, and no variable of theirs was "
+                    f"called {s.name!r}: they were {some}"
                 )
             held.setdefault(keys[s.name], []).append(s.variable)
         if tuple(held) not in self._savers_of_objects:
