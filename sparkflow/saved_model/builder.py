@@ -6,13 +6,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparkflow.framework.graph import get_default_graph
+from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.saved_model import assets, constants, signature_constants, signature_def_utils, tag_constants
 from sparkflow.saved_model.proto import SavedModel
 from sparkflow.train.checkpoint_state import write_whole
 from sparkflow.train.meta_graph import export_meta_graph
 from sparkflow.train.saver import Saver
+
+_RESERVED = ("__saved_model_init_op", "__saved_model_train_op")  # of TensorFlow 2, for what is no signature
 
 
 class SavedModelBuilder:
@@ -65,6 +67,7 @@ class SavedModelBuilder:
         self, graph: Any, tags: Any, signatures: Any, files: Any, clear_devices: bool, saver: Any, main_op: Any,
         strip: bool,
     ) -> None:  # fmt: skip
+        _check(signatures or {}, main_op)
         if main_op is not None:
             graph.get_collection_ref(constants.MAIN_OP_KEY)[:] = [main_op]
         saver_def = None if saver._is_empty else saver.as_saver_def()  # a model may have no variables
@@ -83,6 +86,22 @@ class SavedModelBuilder:
         path = os.path.join(self._dir, name)
         write_whole(path, str(self._model).encode() if as_text else self._model.SerializeToString())
         return path
+
+
+def _check(signatures: Mapping[str, Any], main_op: Any) -> None:
+    """Raises KeyError on a signature of a reserved name, AssertionError on one that leaves out what a tensor is,
+    TypeError on a main op that is none."""
+    if main_op is not None and not isinstance(main_op, (Operation, Tensor)):
+        raise TypeError(f"main_op: expected {main_op!r} to be an Operation but got type {type(main_op)} instead.")
+    for key, signature in signatures.items():
+        if key in _RESERVED:
+            raise KeyError(f'SignatureDef map key "{key}" is reserved for initialization. Please use a different key.')
+        for info in (*signature.inputs.values(), *signature.outputs.values()):
+            if not info.WhichOneof("encoding") or info.dtype == 0:
+                raise AssertionError(
+                    f"Invalid `tensor_info`: {info}. All TensorInfo protos used in the SignatureDefs must have the "
+                    "name and dtype fields set."
+                )
 
 
 Builder = SavedModelBuilder

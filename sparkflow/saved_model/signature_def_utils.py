@@ -9,6 +9,7 @@ from tensorboard.compat.proto.meta_graph_pb2 import SignatureDef
 
 from sparkflow.saved_model import signature_constants as names
 from sparkflow.saved_model.utils import build_tensor_info
+from sparkflow_runtime.wire.dtypes import DType, float32, string
 
 
 def build_signature_def(
@@ -29,20 +30,31 @@ def _of_tensors(inputs: Mapping[str, Any], outputs: Mapping[str, Any], method: s
     return build_signature_def(taken, given, method)
 
 
+def _check_types(kind: str, given: Mapping[str, tuple[Any, DType]]) -> None:
+    for what, (tensor, wanted) in given.items():
+        if tensor is not None and tensor.dtype.base_dtype != wanted:
+            raise ValueError(
+                f"{kind} {what} tensors must be of type {wanted.name}. Found {tensor.dtype.base_dtype.name}"
+            )
+
+
 def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> SignatureDef:
     """Any tensors to any tensors."""
     return _of_tensors(inputs, outputs, names.PREDICT_METHOD_NAME)
 
 
 def regression_signature_def(examples: Any, predictions: Any) -> SignatureDef:
-    """Serialized examples to numbers."""
+    """Serialized examples to numbers. Raises ValueError where they are of another type."""
+    _check_types("Regression", {"input": (examples, string), "output": (predictions, float32)})
     return _of_tensors(
         {names.REGRESS_INPUTS: examples}, {names.REGRESS_OUTPUTS: predictions}, names.REGRESS_METHOD_NAME
     )
 
 
 def classification_signature_def(examples: Any, classes: Any, scores: Any) -> SignatureDef:
-    """Serialized examples to classes (strings), scores, or both."""
+    """Serialized examples to classes (strings), scores, or both. Raises ValueError where they are of another type."""
+    given = {"input": (examples, string), "classes": (classes, string), "scores": (scores, float32)}
+    _check_types("Classification", given)
     found = {names.CLASSIFY_OUTPUT_CLASSES: classes, names.CLASSIFY_OUTPUT_SCORES: scores}
     outputs = {k: t for k, t in found.items() if t is not None}
     return _of_tensors({names.CLASSIFY_INPUTS: examples}, outputs, names.CLASSIFY_METHOD_NAME)

@@ -216,3 +216,32 @@ def test_main_op_starts_all(tmp_path: Path) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         saved.loader.load(session, ["serve"], str(tmp_path / "model"))
         assert session.run(["v:0", "local:0", "found:0"]) == [1, 2, 7]
+
+
+def test_what_a_builder_refuses(tmp_path: Path) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [None], name="x")
+        signature = tf.saved_model.predict_signature_def({"x": x}, {"y": x + 1.0})
+        untyped = tf.saved_model.predict_signature_def({"x": x}, {"y": x})
+        untyped.inputs["x"].dtype = 0
+        for i, (error, said, given) in enumerate([
+            (TypeError, "to be an Operation", {"main_op": 3}),
+            (KeyError, "is reserved", {"signature_def_map": {"__saved_model_init_op": signature}}),
+            (AssertionError, "dtype fields set", {"signature_def_map": {"serve": untyped}}),
+        ]):  # fmt: skip
+            with pytest.raises(error, match=said):
+                tf.saved_model.Builder(str(tmp_path / str(i))).add_meta_graph_and_variables(session, ["serve"], **given)
+
+
+def test_signatures_of_other_types_are_refused(graph: tf.Graph) -> None:
+    text, number = tf.constant(["a"]), tf.constant([1.0])
+    of = tf.saved_model
+    for made, given, said in [
+        (of.regression_signature_def, (number, number), "Regression input tensors must be of type string"),
+        (of.regression_signature_def, (text, tf.constant([1])), "Regression output tensors must be of type float32"),
+        (of.classification_signature_def, (number, text, number), "Classification input"),
+        (of.classification_signature_def, (text, number, number), "Classification classes"),
+        (of.classification_signature_def, (text, text, text), "Classification scores"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            made(*given)
