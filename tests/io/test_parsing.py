@@ -82,3 +82,22 @@ def test_lines(graph: Any) -> None:
         for wrong, what in ((b"1,x", "Expect 3"), (b"1,x,", "required"), (b"q,x,1", "not a valid")):
             with pytest.raises(tf.errors.InvalidArgumentError, match=what):
                 session.run(columns, {line: [wrong]})
+
+
+def test_examples_as_json(graph: Any) -> None:
+    text = tf.placeholder(tf.string, [])
+    made = tf.decode_json_example(text)
+    kept = '{"features": {"feature": {"a": {"bytesList": {"value": ["aGk=", "aGk", "", "_-8"]}}}}}'
+    with tf.Session() as session:
+        found = tf.train.Example.FromString(session.run(made, {text: kept}))
+        assert list(found.features.feature["a"].bytes_list.value) == [b"hi", b"hi", b"", b"\xff\xef"]
+        assert session.run(made, {text: '{"features": null}'}) == b""
+        for wrong, what in (
+            ("[]", "it is a list and no object"),
+            (kept.replace("aGk=", "!!"), "'!!' is no base64"),
+            (kept.replace("aGk=", r"aGk=\n"), "is no base64"),
+            (kept.replace("aGk=", "a"), "no Example as JSON"),
+            ("{]", "no Example as JSON"),
+        ):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=what):
+                session.run(made, {text: wrong})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import json
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -19,6 +21,7 @@ from sparkflow_runtime.wire.example_proto import Example
 
 _MANNERS = ("replace", "ignore", "strict")
 _BROKEN = "sparkflow.broken"
+_BASE64 = re.compile("[A-Za-z0-9+/_-]*={0,2}")
 
 
 def _text(value: Any) -> str:
@@ -131,8 +134,21 @@ def _encode(
 def _decode_json(xp: Any, x: Any) -> Any:
     def one(text: bytes) -> bytes:
         try:
-            return json_format.Parse(text, Example()).SerializeToString(deterministic=True)
-        except (json_format.ParseError, UnicodeDecodeError) as error:
+            found = json_format.Parse(text, Example()).SerializeToString(deterministic=True)
+            _check_json(json.loads(text))
+        except (ValueError, json_format.ParseError) as error:
             raise InvalidArgumentError(f"this is no Example as JSON: {text[:60]!r}: {error}") from None
+        return bytes(found)
 
     return each(x, one)
+
+
+def _check_json(found: Any) -> None:
+    """Raises ValueError on what protobuf's Python takes for nothing: a list, and letters that are not base64."""
+    if not isinstance(found, dict):
+        raise ValueError(f"it is a {type(found).__name__} and no object")
+    features = ((found.get("features") or {}).get("feature") or {}).values()
+    for held in (feature[key] for feature in features for key in ("bytesList", "bytes_list") if key in feature):
+        for value in (held or {}).get("value") or ():
+            if not _BASE64.fullmatch(value):
+                raise ValueError(f"{value[:60]!r} is no base64")
