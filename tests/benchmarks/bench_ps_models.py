@@ -11,7 +11,10 @@ gradients clipped by their norm. shared: 26 columns of 4 tables. whole: one tabl
 each. din: attention over 20 items. deepfm: two tables a column, Adam. columns: feature columns, also a linear model of
 them. strings: hashed columns of text. word2vec: NCE. sparse: logistic regression on 20 of 100,000 features, FTRL. mlp:
 784-512-256-10. crosses: three cross layers beside two others, Adam. dots: products of all pairs of rows. towers: of
-users and of items, against the others of a batch. experts: four, two tasks that mix them, Adam.
+users and of items, against the others of a batch. experts: four, two tasks that mix them, Adam. weighted: multihot
+with weights. fields: ten columns, each with a table for every other (factorization machine). pairs: products of all
+pairs of rows beside them. recurrent: gated units over 20 items by `scan`, sampled softmax. attention: two blocks of
+causal attention over 20 items, Adam.
 """
 
 from __future__ import annotations
@@ -148,6 +151,25 @@ class Maker:
         places = np.stack([np.repeat(np.arange(BATCH), counts), np.concatenate([np.arange(n) for n in counts])], 1)
         return self.tf.SparseTensorValue(places.astype(np.int64), self.ids(len(places), rows=rows), [BATCH, end])
 
+    def weighted(self) -> Model:
+        tf = self.tf
+        columns = [(tf.sparse_placeholder(tf.int64), tf.sparse_placeholder(tf.float32)) for _ in range(10)]
+        found = [
+            tf.nn.safe_embedding_lookup_sparse(self.table(f"table{k}"), ids, weights, combiner="mean")
+            for k, (ids, weights) in enumerate(columns)
+        ]
+
+        def batch() -> dict[Any, Any]:
+            fed: dict[Any, Any] = {}
+            for ids, weights in columns:
+                fed[ids] = some = self.several(0, 6, ROWS)
+                drawn = self.rng.rand(len(some.values)).astype(np.float32) + 0.1
+                fed[weights] = tf.SparseTensorValue(some.indices, drawn, some.dense_shape)
+            return fed
+
+        logit = self.logit(tf.concat([tf.reshape(rows, [-1, 16]) for rows in found], 1))
+        return self.labelled(logit, tf.train.AdagradOptimizer(0.05), batch)
+
     def din(self) -> Model:
         tf = self.tf
         seen, item = tf.placeholder(tf.int64, [None, 20]), tf.placeholder(tf.int64, [None])
@@ -233,6 +255,71 @@ class Maker:
             hidden = self.dense(tf.reduce_sum(mixed * gate[:, :, None], 1), 32, f"task{k}")
             logit += self.dense(tf.nn.relu(hidden), 1, f"logit{k}")[:, 0]
         return self.labelled(logit, tf.train.AdamOptimizer(1e-3), lambda: {ids: self.ids(BATCH, COLUMNS)})
+
+    def fields(self) -> Model:
+        tf, count = self.tf, 10
+        ids = tf.placeholder(tf.int64, [None, count])
+        columns = list(enumerate(tf.unstack(ids, axis=1)))
+        looked_up = tf.nn.embedding_lookup
+        rows = [[looked_up(self.table(f"of{i}for{j}", width=4), c) for j in range(count)] for i, c in columns]
+        pairs = [tf.reduce_sum(rows[i][j] * rows[j][i], 1) for i in range(count) for j in range(i + 1, count)]
+        line = [looked_up(self.table(f"line{i}", width=1), c)[:, 0] for i, c in columns]
+        return self.labelled(
+            tf.add_n(pairs + line), tf.train.AdagradOptimizer(0.05), lambda: {ids: self.ids(BATCH, count)}
+        )
+
+    def pairs(self) -> Model:
+        tf = self.tf
+        ids = tf.placeholder(tf.int64, [None, COLUMNS])
+        rows = tf.stack(self.rows(ids), 1)
+        first, second = np.triu_indices(COLUMNS, 1)
+        products = tf.reduce_sum(tf.gather(rows, first, axis=1) * tf.gather(rows, second, axis=1), 2)
+        logit = self.logit(tf.concat([tf.reshape(rows, [-1, COLUMNS * 16]), products], 1))
+        return self.labelled(logit, tf.train.AdamOptimizer(1e-3), lambda: {ids: self.ids(BATCH, COLUMNS)})
+
+    def recurrent(self) -> Model:
+        tf, size, items = self.tf, 32, 20_000
+        seen, next_item = tf.placeholder(tf.int64, [None, 20]), tf.placeholder(tf.int64, [None, 1])
+        start = tf.random_uniform_initializer(-0.1, 0.1, seed=2)
+        gates = tf.get_variable("gates", [2 * size, 2 * size], initializer=start)
+        candidate = tf.get_variable("candidate", [2 * size, size], initializer=start)
+
+        def cell(h: Any, x: Any) -> Any:
+            reset, update = tf.split(tf.sigmoid(tf.matmul(tf.concat([x, h], 1), gates)), 2, axis=1)
+            return update * h + (1 - update) * tf.tanh(tf.matmul(tf.concat([x, reset * h], 1), candidate))
+
+        rows = tf.nn.embedding_lookup(self.table("items", items, size), seen)
+        nothing = tf.zeros([tf.shape(seen)[0], size])
+        last = tf.scan(cell, tf.transpose(rows, [1, 0, 2]), nothing)[-1]
+        biases = tf.get_variable("biases", [items], initializer=tf.zeros_initializer())
+        outputs = self.table("outputs", items, size)
+        loss = tf.reduce_mean(tf.nn.sampled_softmax_loss(outputs, biases, next_item, last, 100, items))
+        draw = lambda: {seen: self.ids(128, 20, rows=items), next_item: self.ids(128, 1, rows=items)}  # noqa: E731
+        return loss, tf.train.AdagradOptimizer(0.05), [draw() for _ in range(8)]
+
+    def attention(self) -> Model:
+        tf, steps, size, items = self.tf, 20, 32, 20_000
+        seen, wanted, other = (tf.placeholder(tf.int64, [None, steps]) for _ in range(3))
+        table, causal = self.table("items", items, size), np.tril(np.ones((1, steps, steps), bool))
+        x = tf.nn.embedding_lookup(table, seen) * size**0.5 + self.table("places", steps, size)
+
+        def normal(x: Any) -> Any:
+            mean, variance = tf.nn.moments(x, [-1], keep_dims=True)
+            return (x - mean) * tf.rsqrt(variance + 1e-8)
+
+        for k in range(2):
+            queries, keys, values = (self.dense(given, size, f"{n}{k}") for n, given in zip("qkv", (normal(x), x, x)))
+            scores = tf.matmul(queries, keys, transpose_b=True) / size**0.5
+            hidden = tf.fill(tf.shape(scores), -1e9)
+            scores = tf.where(tf.tile(tf.constant(causal), [tf.shape(scores)[0], 1, 1]), scores, hidden)
+            x += tf.matmul(tf.nn.softmax(scores), values)
+            x += self.dense(tf.nn.relu(self.dense(normal(x), size, f"wide{k}")), size, f"back{k}")
+        signs, losses = (1.0, -1.0), 0.0
+        for sign, ids in zip(signs, (wanted, other)):
+            scores = tf.reduce_sum(normal(x) * tf.nn.embedding_lookup(table, ids), -1)
+            losses += tf.reduce_mean(tf.nn.softplus(-sign * scores))
+        draw = lambda: {p: self.ids(64, steps, rows=items) for p in (seen, wanted, other)}  # noqa: E731
+        return losses, tf.train.AdamOptimizer(1e-3), [draw() for _ in range(8)]
 
     def columns(self) -> Model:
         tf, kinds = self.tf, self.tf.feature_column
