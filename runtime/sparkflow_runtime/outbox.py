@@ -44,6 +44,8 @@ class Outbox:
             return self._channel(task)
         except OpError as error:
             return error
+        except Exception as error:
+            return InternalError(f"{task}: {type(error).__name__}: {error}")
 
     def _empty(self, task: str, found: Channel | OpError) -> None:
         while (one := self._next(task)) is not None:

@@ -84,7 +84,7 @@ def test_what_waits_for_a_connection_goes_in_order() -> None:
     """What comes while others wait goes behind them; where there is none all are told, and the next ones try again."""
     work: list[Any] = []
     sent: list[Any] = []
-    channels: list[Any] = [UnavailableError("away"), "channel"]
+    channels: list[Any] = [UnavailableError("away"), MemoryError("full"), "channel"]
 
     def dial(task: str) -> Any:
         found = channels.pop(0)
@@ -109,6 +109,10 @@ def test_what_waits_for_a_connection_goes_in_order() -> None:
     assert "ps" in box and "other" not in box and len(work) == 1
     work.pop()()
     assert sent == [(1, "away"), (2, "away")] and "ps" not in box
+    sent.clear()
+    put(1)
+    work.pop()()
+    assert sent == [(1, "ps: MemoryError: full")] and "ps" not in box
     sent.clear()
     put(3)
     put(5)

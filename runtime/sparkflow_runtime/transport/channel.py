@@ -62,7 +62,12 @@ class SocketChannel(Channel):
         keepalive.MONITOR.watch(self)
         peers.begin(self)
         forks.own(self)
-        self._reader.start()
+        try:
+            self._reader.start()
+        except RuntimeError:  # no thread to be had
+            keepalive.MONITOR.forget(self)
+            peers.end(self)
+            raise
 
     # ---- sending
 

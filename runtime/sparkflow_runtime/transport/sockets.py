@@ -19,6 +19,7 @@ from sparkflow_runtime.wire.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
     OpError,
+    ResourceExhaustedError,
     UnauthenticatedError,
     UnavailableError,
 )
@@ -187,7 +188,12 @@ def _connect(url: str, secret: bytes | None, deadline: float, timeout_s: float) 
     error: Exception | None = None
     for family, address in addresses.resolve(url):
         _check_secret(url, secret, family, address)
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as e:
+            raise ResourceExhaustedError(
+                f"{url}: no connection can be made: {e}. Allow this process more open files"
+            ) from None
         try:
             sock.settimeout(max(deadline - time.monotonic(), 1e-3))
             sock.connect(address)
@@ -241,6 +247,8 @@ def _named(error: BaseException, url: str) -> BaseException:
         return UnauthenticatedError(text)
     if isinstance(error, OSError):
         return UnavailableError(f"{url}: the connection was lost in the handshake: {error}")
+    if isinstance(error, RuntimeError):
+        return ResourceExhaustedError(f"{url}: nobody can read the connection: {error}")  # no thread to be had
     return error
 
 

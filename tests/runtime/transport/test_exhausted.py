@@ -1,0 +1,48 @@
+"""A process that may open no more files, or begin no more threads."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Any
+
+import pytest
+
+from sparkflow_runtime.transport import dial, keepalive, peers
+from sparkflow_runtime.wire.errors import ResourceExhaustedError
+
+from .conftest import WAIT_S, Net, eventually
+
+
+def test_no_descriptor_for_a_connection(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = net.listen()
+
+    def none_left(*args: Any) -> Any:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "socket", none_left)
+        with pytest.raises(ResourceExhaustedError, match=r"Too many open files.*Allow this process more"):
+            dial(listener.url, timeout_s=WAIT_S)
+    assert net.dial(listener.url).call(1, b"again", (), WAIT_S)[0] == b"again"
+
+
+def test_no_thread_to_read_a_connection(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody watches over it then, nor counts it."""
+    listener, start = net.listen(), threading.Thread.start
+    before = len(keepalive.MONITOR._pulses), len(peers._standing)
+
+    def none_left(thread: threading.Thread) -> None:
+        if thread.name.startswith("sparkflow-read") and threading.current_thread() is threading.main_thread():
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", none_left)
+        with pytest.raises(ResourceExhaustedError, match="can't start new thread"):
+            dial(listener.url, timeout_s=WAIT_S)
+    there = net.dial(listener.url)
+    assert there.call(1, b"again", (), WAIT_S)[0] == b"again"
+    there.close()
+    listener.close()
+    eventually(lambda: (len(keepalive.MONITOR._pulses), len(peers._standing)) == before)
