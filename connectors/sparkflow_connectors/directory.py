@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 import sparkflow as tf
-from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
+from sparkflow_runtime.wire.errors import DataLossError, FailedPreconditionError, InvalidArgumentError
 
 _LOCK = ".training"
 
@@ -37,6 +37,18 @@ def latest(directory: str) -> str | None:
                 f"names another. Write 'model_checkpoint_path: \"{held[-1]}\"' into it, or give another checkpoint_dir"
             )
     return found
+
+
+def instead(directory: str, error: DataLossError) -> DataLossError:
+    """The error, and where it is of the checkpoint to go on from, how to go on from an older one."""
+    damaged = tf.train.latest_checkpoint(directory)
+    state = tf.train.get_checkpoint_state(directory)
+    kept = [path for path in (state.all_model_checkpoint_paths if state else []) if path != damaged]
+    older = [os.path.basename(path) for path in kept if tf.train.checkpoint_exists(path)]
+    if damaged is None or damaged not in error.message or not older:
+        return error
+    told = f"{error.message}. To go on from {older[-1]}, which is older, write 'model_checkpoint_path: \"{older[-1]}\"'"
+    return DataLossError(error.node_def, None, f"{told} into {os.path.join(directory, 'checkpoint')}")
 
 
 def _numbered(name: str) -> tuple[int, str]:

@@ -25,7 +25,13 @@ from sparkflow_connectors.ledger import check_ledger
 from sparkflow_connectors.model import Model, fingerprint
 from sparkflow_connectors.progress import Tally, display
 from sparkflow_runtime.wire import errors
-from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, OpError, UnavailableError
+from sparkflow_runtime.wire.errors import (
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    OpError,
+    UnavailableError,
+)
 
 _POLL_S = 0.1
 _ROOT_CAUSE_GRACE_S = 3.0
@@ -117,6 +123,16 @@ def train(engine: Engine, job: Job) -> Model:
 
     Raises the root cause: at once when trying again cannot help, after `max_restarts` restarts otherwise.
     """
+    try:
+        return _train(engine, job)
+    except DataLossError as error:
+        told = directory.instead(job.checkpoint_dir, error)
+        if told is error:
+            raise
+        raise told from error
+
+
+def _train(engine: Engine, job: Job) -> Model:
     prediction = prediction_graph(job)
     _check_checkpoint(job, prediction)
     engine.check(job)

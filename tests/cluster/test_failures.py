@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import logging
 import os
 import re
@@ -332,6 +333,22 @@ def test_a_checkpoint_of_another_model_is_refused(clusters: Any, table: pa.Table
     (tmp_path / "mine" / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-1"')
     with pytest.raises(tf.errors.FailedPreconditionError, match=r"not say which rows .*init_from_checkpoint"):
         clusters.train("local", table, tmp_path / "mine", model_fn=other)
+
+
+@pytest.mark.parametrize("ending", [".index", ".data-*"])
+def test_a_damaged_checkpoint_and_an_older_one(clusters: Any, table: pa.Table, tmp_path: Path, ending: str) -> None:
+    """Nothing goes back by itself. What to do is said, and does."""
+    clusters.train("local", table, tmp_path, epochs=3)
+    newest = str(tf.train.latest_checkpoint(str(tmp_path)))
+    for path in glob.glob(newest + ending):
+        Path(path).write_bytes(Path(path).read_bytes()[:-9])
+    with pytest.raises(tf.errors.DataLossError, match=r"To go on from .*, which is older, write") as error:
+        clusters.train("local", table, tmp_path, epochs=5)
+    told = re.search(r"write '(model_checkpoint_path: \"model\.ckpt-\d+\")' into (\S+)", error.value.message)
+    assert told is not None and newest in error.value.message
+    Path(told[2]).write_text(told[1])
+    model = clusters.train("local", table, tmp_path, epochs=5)
+    assert [h["epoch"] for h in model.figures["history"]] == [3, 4, 5]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
