@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sparkflow as tf
-from sparkflow_connectors.local import as_table
+from sparkflow_connectors.local import as_table, partition
 
 INVALID = tf.errors.InvalidArgumentError
 
@@ -55,6 +55,15 @@ def test_tables_of_others_that_share_their_memory(model: Any) -> None:
     assert np.shares_memory(as_table(Shared(pa.table({"x": numbers})))["x"].chunk(0).to_numpy(), numbers)
     with pytest.raises(INVALID, match=r"Arrow takes no table from .*\.Shared: "):
         as_table(Shared(pa.chunked_array([[1.0]])))
+
+
+@pytest.mark.parametrize("options", [(None, "row"), ("row", None), ("row", "row")])
+def test_categories_of_float16_are_shared_out(options: Any) -> None:
+    """Of several chunks of them Arrow picks out others."""
+    halves = pa.array(np.array([1.5, -69.125, 1.5, 0.25], np.float16)).dictionary_encode()
+    table = pa.table({"row": [3, 2, 1, 0], "x": pa.chunked_array([halves.slice(0, 1), halves.slice(1)])})
+    found = {r: float(x) for part in partition(table, 2, *options) for r, x in zip(*part.to_pydict().values())}
+    assert found == {3: 1.5, 2: -69.125, 1: 1.5, 0: 0.25}
 
 
 def test_what_pandas_notes_in_a_table_stays(model: Any) -> None:
