@@ -18,7 +18,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -154,8 +154,10 @@ def share(work: Callable[[Sequence[Block]], None], blocks: Sequence[Block], mult
                     return
                 work(mine)
 
-        others = [_pool().submit(drain) for _ in range(parts - 1)]
+        others: list[Future[None]] = []
         try:
+            for _ in range(parts - 1):
+                others.append(_pool().submit(drain))  # those that are there, if it is interrupted
             drain()
         finally:
             left.clear()

@@ -56,6 +56,7 @@ class _Mates:
 
 
 _mates = _Mates()
+_PUT = SimpleQueue[Callable[[], None]].put
 _PROCESSORS = os.cpu_count() or 2  # asked once: it takes 20 us
 
 
@@ -88,10 +89,22 @@ class _Meeting:
         try:
             lane(values, between, self.take, self.give)
         except BaseException as error:
-            self.errors.append(error)
-            for lock in self.locks.values():
-                with suppress(RuntimeError):  # it was given
-                    lock.release()
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        self.errors.append(error)
+        for lock in self.locks.values():
+            with suppress(RuntimeError):  # it was given
+                lock.release()
+
+    def wait(self) -> None:
+        """Until the other lanes have ended, whatever comes (Ctrl-C): they would go on beside the next step."""
+        ended: list[bool] = []
+        while len(ended) < len(self.over):
+            try:
+                ended.extend(map(self.over[len(ended)].acquire, (True,)))
+            except BaseException as error:
+                self.fail(error)
 
 
 def _held() -> Any:
@@ -110,12 +123,21 @@ def meet(values: list[Any], between: list[Any], alone: Lane, lanes: Sequence[Lan
     if mates is None:
         alone(values, between, _never, _never)
         return
-    meeting = _Meeting(lines, others)
-    for mate, lane, over in zip(mates, lanes[1:], meeting.over):
-        mate.tasks.put(_task(mate, meeting, lane, over, values, between))
-    meeting.run(lanes[0], values, between)
-    for over in meeting.over:
-        over.acquire()
+    begun: list[None] = []
+    try:
+        meeting = _Meeting(lines, others)
+        each = zip(mates, lanes[1:], meeting.over)
+        tasks = [_task(mate, meeting, lane, over, values, between) for mate, lane, over in each]
+        queues = [mate.tasks for mate in mates]
+        begun.extend(map(_PUT, queues, tasks))  # all of them or, where an interrupt comes before, none
+        meeting.run(lanes[0], values, between)
+    except BaseException as error:
+        if not begun:
+            for mate in mates:
+                _mates.release(mate)
+            raise
+        meeting.fail(error)
+    meeting.wait()
     if meeting.errors:
         raise meeting.errors[0]
 

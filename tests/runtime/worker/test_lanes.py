@@ -17,6 +17,7 @@ from sparkflow_runtime.worker import adapt, lane_threads
 from sparkflow_runtime.worker.codegen import Call, Segment, compile_segment
 from sparkflow_runtime.worker.lane_code import compile_lanes
 from sparkflow_runtime.worker.lane_schedule import Cost, schedule
+from tests.interrupts import interrupted
 
 
 def _calls(rows: Sequence[tuple[Sequence[int], bool]]) -> list[Call]:
@@ -149,6 +150,29 @@ def _frames(error: BaseException) -> list[Any]:
         found.append(at)
         at = at.tb_next
     return found
+
+
+@pytest.mark.parametrize("event", range(45))
+def test_an_interrupted_region_is_over(event: int) -> None:
+    """No lane of it runs on beside the next step, and none waits for ever."""
+    running: list[int] = []
+
+    def lane(values: list[Any], between: list[Any], take: Any, give: Any) -> None:
+        running.append(1)
+        try:
+            time.sleep(0.005)
+            give(1)
+            take(0)
+        finally:
+            running.pop()
+
+    def first(values: list[Any], between: list[Any], take: Any, give: Any) -> None:
+        give(0)
+        take(1)
+
+    interrupted(lambda: lane_threads.meet([], [], first, [first, lane], [0, 1]), event)
+    assert not running
+    lane_threads.meet([], [], lambda *_: None, [first, lane], [0, 1])
 
 
 def test_arrays_are_free_when_a_region_is_over() -> None:
