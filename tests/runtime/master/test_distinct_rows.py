@@ -115,6 +115,30 @@ def test_what_moves_and_what_travels(graph: Any, loop: bool) -> None:
     assert list(found.node) == list(moved([], [train.name]).node)
 
 
+@pytest.mark.parametrize("on_server", [False, True])
+def test_what_a_loop_leads_to_stays_behind_it(cluster: Any, graph: Any, on_server: bool) -> None:
+    """Rows that each iteration takes, and others that are looked up by what the loop ends with: by no edge but the one
+    that leads back."""
+    servers = cluster(ps=1, worker=1)
+    with tf.device("/job:ps/task:0" if on_server else "/job:worker/task:0"):
+        tables = [tf.get_variable(f"t{k}", initializer=np.arange(40, dtype=np.float32).reshape(10, 4)) for k in (0, 1)]
+    with tf.device("/job:worker/task:0"):
+        ids = tf.placeholder(tf.int64, [None])
+        rows = tf.nn.embedding_lookup(tables[0], ids)
+        shapes = [tf.TensorShape([]), tf.TensorShape([None])]
+        body = lambda k, _: (k + 1, tf.reduce_sum(rows, 1) + tf.cast(k, tf.float32))  # noqa: E731
+        start = (0, tf.zeros(tf.shape(ids)))
+        found = tf.while_loop(lambda k, _: k < 3, body, start, shape_invariants=shapes)[1]
+        behind = tf.nn.embedding_lookup(tables[1], tf.cast(found, tf.int64) % 10)
+        train = tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(behind) + tf.reduce_sum(rows))
+    with tf.Session(servers["worker0"].target) as session:
+        session.run(tf.global_variables_initializer())
+        patient = tf.RunOptions(timeout_in_ms=30_000)
+        got, _ = session.run([behind, train], {ids: [1, 2, 1]}, options=patient)
+    wanted = np.arange(40).reshape(10, 4)[[4, 0, 4]]  # 4 + 5 + 6 + 7 + 2 is 24, 8 + ... + 11 + 2 is 40
+    np.testing.assert_array_equal(got, wanted)
+
+
 def test_an_update_takes_the_sums_as_they_came(graph: Any) -> None:
     """Without a view for each table; but not where an id is asked for besides."""
     _, train, _ = model(tf.train.AdagradOptimizer(0.1))

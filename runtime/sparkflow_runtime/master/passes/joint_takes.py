@@ -167,7 +167,7 @@ def _before(regions: Regions, names: Collection[str]) -> dict[str, frozenset[str
     found: dict[str, frozenset[str]] = {}
     none = frozenset[str]()
     for name in regions.order:
-        sources = {node_name(e) for e in regions.edges(regions.nodes[name])}
+        sources = set(regions.sources[name])
         own = {s for s in sources if s in names}
         more = [found[s] for s in sources if found[s]]
         if not own and not more:

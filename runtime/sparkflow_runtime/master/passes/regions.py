@@ -7,6 +7,7 @@ them must wait for can itself be waiting for another of them.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 Context = frozenset[tuple[str, int]]  # (predicate or frame, branch) of the conditions that a node is under
 _SWITCHES = ("Switch", "RefSwitch")
+_MERGES = ("Merge", "RefMerge")
 _ENTERS = ("Enter", "RefEnter")
 _LOOP_ENDS = ("Exit", "RefExit")
 _CLOSING = ("NextIteration", "RefNextIteration")
@@ -31,7 +33,7 @@ class Regions:
     nodes: dict[str, NodeDef] = field(init=False)
     order: list[str] = field(init=False)  # producers first
     consumers: dict[str, list[tuple[NodeDef, str]]] = field(init=False)  # node -> (consumer, edge)
-    sources: dict[str, list[str]] = field(init=False)  # node -> those before it, one for each edge
+    sources: dict[str, list[str]] = field(init=False)  # node -> those before it, one for each edge; a loop is one piece
     _ops: dict[str, str] = field(init=False)
     _fed: set[str] = field(init=False)
 
@@ -51,6 +53,7 @@ class Regions:
                     before.append(source)
                     self.consumers[source].append((node, e))
                     self._after[source].append(name)
+        self._keep_loops_whole()
         self.order = self._order()
 
     def edges(self, node: NodeDef) -> list[str]:
@@ -83,6 +86,20 @@ class Regions:
                     idle.append(name)
         return list(left.values())
 
+    def _keep_loops_whole(self) -> None:
+        """What enters a loop is before all that comes of it, also where the way leads by one iteration to the next."""
+        entering: dict[str, list[str]] = defaultdict(list)
+        for name, op in self._ops.items():
+            if op in _ENTERS:
+                entering[self.nodes[name].attr["frame_name"].s.decode()].append(name)
+        for together in entering.values():
+            begins = [m for e in together for m in self._after[e] if self._ops[m] in _MERGES]
+            for merge in dict.fromkeys(begins):
+                more = [e for e in together if e not in self.sources[merge]]
+                self.sources[merge] += more
+                for e in more:
+                    self._after[e].append(merge)
+
     def _order(self) -> list[str]:
         waits = {name: len(before) for name, before in self.sources.items()}
         ready, order = [name for name, count in reversed(waits.items()) if not count], []
@@ -106,7 +123,7 @@ class Regions:
                 under |= found[source.name]
                 if source.op in _SWITCHES and not is_control(e):
                     under.add((source.input[1], parse(e)[1]))
-            if node.op in ("Merge", "RefMerge"):
+            if node.op in _MERGES:
                 under -= {(p, b) for p, b in under if b != _FRAME and (p, 1 - b) in under}
             elif node.op in _ENTERS:
                 under.add((node.attr["frame_name"].s.decode(), _FRAME))
