@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,8 @@ import pytest
 import sparkflow as tf
 from sparkflow.framework.graph import Graph
 from sparkflow.train import checkpoint_state
-from sparkflow_runtime.kernels import checkpoint_bytes
-from sparkflow_runtime.wire import checkpoint
+from sparkflow_runtime.kernels import checkpoint_bytes, checkpoint_files, checkpoint_restore
+from sparkflow_runtime.wire import checkpoint, dtypes
 from sparkflow_runtime.wire.errors import DataLossError, NotFoundError, ResourceExhaustedError
 
 # ---------------------------------------------------------------------- damage
@@ -219,3 +222,42 @@ def test_leftovers_of_a_crash_are_removed_by_the_next_save(graph: Graph, tmp_pat
         sess.run(tf.global_variables_initializer())
         tf.train.Saver().save(sess, str(tmp_path / "m"), write_meta_graph=False)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint", "m.data-00000-of-00001", "m.index"]
+
+
+# ---------------------------------------------------------------------- two saves at once
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_two_saves_of_one_name_leave_one_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sharded: bool
+) -> None:
+    """Of a step and, beside it, of a signal's thread: each is to end before the other removes what it has not."""
+    prefix, begun, commit = str(tmp_path / "m"), threading.Barrier(2), checkpoint_files.commit
+    first: list[bool] = []
+
+    def watched(given: str, index: Any, moves: Any) -> None:
+        if given == prefix:
+            first.append(True)
+            assert len(first) == 1, "two at once"
+            time.sleep(0.05)
+        commit(given, index, moves)
+        if given == prefix:
+            first.pop()
+
+    def save(value: float) -> None:
+        begun.wait(20)
+        tensors = [("a", "", np.full(4, value)), ("b", "", np.full(4, value))]
+        if not sharded:
+            checkpoint_files.save(prefix, tensors)
+            return
+        part = str(tmp_path / f"temp_{value}" / "part")
+        checkpoint_files.save(part, tensors)
+        checkpoint_files.merge([part], prefix, True)
+
+    monkeypatch.setattr(checkpoint_files, "commit", watched)
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(save, value) for value in (1.0, 2.0)]:
+            done.result(20)
+    a, b = checkpoint_restore.restore(prefix, ["a", "b"], ["", ""], [dtypes.float64] * 2)
+    assert (a == b).all() and a[0] in (1.0, 2.0)
+    assert sorted(path.name.partition(".")[2][:5] for path in tmp_path.iterdir()) == ["data-", "index"]

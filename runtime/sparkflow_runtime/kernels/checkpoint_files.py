@@ -9,7 +9,9 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from threading import Lock
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -28,6 +30,17 @@ _SAFETENSORS = {
 Saved = tuple[str, str, Any]  # tensor name, slice ('' for the whole), value
 
 
+_guard = Lock()
+_turns: WeakValueDictionary[str, Any] = WeakValueDictionary()  # prefix -> a lock, for as long as somebody uses it
+
+
+def _turn(prefix: str) -> Any:
+    """To be held by who writes that checkpoint: a step saves it, say, and beside it a signal's thread. Each would take
+    the other's data files for those of an older one."""
+    with _guard:
+        return _turns.setdefault(os.path.realpath(prefix), Lock())
+
+
 # ---------------------------------------------------------------------- writing
 
 
@@ -37,9 +50,14 @@ def save(prefix: str, tensors: Sequence[Saved]) -> None:
     Raises InvalidArgumentError on a name given twice or a slice of another shape than its tensor.
     """
     os.makedirs(os.path.dirname(prefix) or ".", exist_ok=True)
-    index = Index()
     plan = [_described(name, spec, value) for name, spec, value in tensors]
     plan.sort(key=lambda described: -described[-1].itemsize)  # so that each begins at a multiple of its item size
+    with _turn(prefix):
+        _save(prefix, plan)
+
+
+def _save(prefix: str, plan: Sequence[_Described]) -> None:
+    index = Index()
     data = _free_name(prefix, 0, 1)
     file = os.path.basename(data)
     with _temporary(data) as (temporary, out):
@@ -162,6 +180,11 @@ def _free_name(prefix: str, number: int, count: int) -> str:
 
 def merge(parts: Sequence[str], prefix: str, delete_old_dirs: bool) -> None:
     """Make one checkpoint of those that tasks saved as `parts`: their data files are renamed, their indexes joined."""
+    with _turn(prefix):
+        _merge(parts, prefix, delete_old_dirs)
+
+
+def _merge(parts: Sequence[str], prefix: str, delete_old_dirs: bool) -> None:
     joined = Index()
     moved: list[tuple[str, str]] = []
     found = [(part, checkpoint.read(part)) for part in parts]
