@@ -163,6 +163,10 @@ def check_trainable(columns: Columns) -> None:
                 f"Column {source.name!r} has type {show(source.arrow)}: a training reads strings as numbers. Give it a "
                 "vocabulary or hash_buckets; bytes of one length can be read by cast=tf.uint8 and shape"
             )
+        if 0 in source.tensors[source.name].shape:
+            raise InvalidArgumentError(
+                f"Column {source.name!r} has type {show(source.arrow)}: its rows have no value. Leave it out"
+            )
         if any(None in tensor.shape for tensor in source.tensors.values()):
             raise InvalidArgumentError(
                 f"Column {source.name!r} is {source.column.kind}: say how many values a row has at the most, by "

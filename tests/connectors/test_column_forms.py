@@ -18,7 +18,7 @@ from sparkflow_connectors.layout import Layout, put
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.packing import packing_of
 from sparkflow_connectors.rows import frame_pieces, pieces_of
-from sparkflow_connectors.schema import arrays, check_batch, resolve
+from sparkflow_connectors.schema import arrays, check_batch, check_trainable, resolve
 
 INVALID = tf.errors.InvalidArgumentError
 
@@ -79,6 +79,15 @@ def test_times_in_another_unit_are_another_type() -> None:
     with pytest.raises(INVALID, match=r"'t' has type timestamp\[ns\], in ns, and the model was trained on us\. Cast"):
         model.check(pa.schema([("t", pa.timestamp("ns"))]))
     model.check(pa.schema([("t", pa.int64())]))  # numbers that somebody made of them
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int8(), 0), pa.list_(pa.list_(pa.int8(), 0), 2)])
+def test_lists_of_no_value_say_nothing(kind: pa.DataType) -> None:
+    """A model may be asked about them; rows without a byte cannot wait in a spool."""
+    columns = resolve(pa.schema([("c", kind)]), None, None)
+    assert columns.tensors["c"].shape[-1] == 0
+    with pytest.raises(INVALID, match=r"'c' has type .*\[0\].*: its rows have no value\. Leave it out"):
+        check_trainable(columns)
 
 
 @pytest.mark.parametrize("shape", [[1], [1, 1]])
