@@ -62,6 +62,7 @@ from sparkflow.grads.gradients import gradients
 from sparkflow.ops import functional_import as _functional_import
 from sparkflow.ops import imported_loops as _imported_loops
 from sparkflow.ops import newer_import as _newer_import
+from sparkflow.ops import older_import as _older_import
 from sparkflow.ops import staging as _staging  # its rows; tf.contrib.staging has its name
 from sparkflow.ops.accumulators import ConditionalAccumulator, ConditionalAccumulatorBase, SparseConditionalAccumulator
 from sparkflow.ops.array import (
