@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor
-from sparkflow.ops.array import reshape, shape, zeros
+from sparkflow.framework.scopes import control_dependencies
+from sparkflow.ops.array import identity, reshape, shape, zeros
 from sparkflow.ops.array_join import concat
 from sparkflow.ops.array_odds import repeat
 from sparkflow.ops.array_slice import gather
+from sparkflow.ops.checks import assert_equal, assert_non_negative
 from sparkflow.ops.math import cast, maximum, range
-from sparkflow.ops.ragged import RaggedTensor, _ends
+from sparkflow.ops.ragged import RaggedTensor, _count, _ends
 from sparkflow.ops.segments import unsorted_segment_max
 from sparkflow_runtime.wire.dtypes import as_dtype
 
@@ -66,8 +68,8 @@ class RaggedFeature(_Fields):
 
     value_key: the feature with the values, by default that of this name. partitions: how they are cut into rows, the
     outermost first: RaggedFeature.RowSplits, RowLengths, RowStarts, RowLimits, ValueRowIds (of a feature's key, int64)
-    or UniformRowLength (of a number; the innermost ones reshape). row_splits_dtype: int32 or int64. validate: whatever
-    it says, partitions that do not fit the values are not looked for.
+    or UniformRowLength (of a number; the innermost ones reshape). row_splits_dtype: int32 or int64. validate: where
+    partitions do not fit the values, a step that uses row_splits fails with InvalidArgumentError.
     """
 
     RowSplits, RowLengths, RowStarts = _RowSplits, _RowLengths, _RowStarts
@@ -109,7 +111,9 @@ def composed(feature: RaggedFeature, name: str, found: Found, single: bool) -> A
             continue
         given, its = found[partition.key]
         its = cast(concat([[0], shape(given)], 0), kind) if single else cast(its, kind)
-        values, splits = _cut(values, splits, partition, cast(given, kind), its)
+        values, splits = _cut(values, splits, partition, cast(given, kind), its, feature.validate)
+        if feature.validate:
+            values = _valid(values, f"Feature {name!r}: its partition by {partition.key!r} does not fit its values")
     return values if single else RaggedTensor.from_row_splits(values, splits, validate=False)
 
 
@@ -122,7 +126,25 @@ def _uniform(values: Any, splits: Tensor, length: int) -> tuple[Any, Tensor]:
     return RaggedTensor.from_row_splits(values, rows, validate=False), splits // size
 
 
-def _cut(values: Any, splits: Tensor, partition: Any, given: Tensor, its: Tensor) -> tuple[RaggedTensor, Tensor]:
+def _valid(rows: RaggedTensor, message: str) -> RaggedTensor:
+    """The same, in a step where its splits go up from 0 to the number of values."""
+    splits = rows.row_splits
+    checks = [
+        assert_equal(splits[0], convert_to_tensor(0, splits.dtype), message=message),
+        _ascend(splits, message),
+        assert_equal(splits[-1], _count(rows.values, splits.dtype), message=message),
+    ]
+    with control_dependencies(checks):
+        return RaggedTensor.from_row_splits(rows.values, identity(splits), validate=False)
+
+
+def _ascend(numbers: Tensor, message: str) -> Any:
+    return assert_non_negative(numbers[1:] - numbers[:-1], message=message)
+
+
+def _cut(
+    values: Any, splits: Tensor, partition: Any, given: Tensor, its: Tensor, validate: bool = False
+) -> tuple[RaggedTensor, Tensor]:
     """(the values in rows, how many rows each Example has, as splits). splits: of the values by Example; given, its:
     what the partition says, by Example."""
     first, counts, kind = splits[:-1], its[1:] - its[:-1], splits.dtype
@@ -133,6 +155,10 @@ def _cut(values: Any, splits: Tensor, partition: Any, given: Tensor, its: Tensor
             rows = maximum(unsorted_segment_max(given, _owners(counts), shape(counts)[0]) + 1, 0)
             owned = _ends(rows)
             ids = given + gather(owned[:-1], _owners(counts))
+            if validate:  # the splits alone would not tell
+                wrong = f"ValueRowIds of {partition.key!r} must begin at 0 and not decrease"
+                with control_dependencies([assert_non_negative(given, message=wrong), _ascend(ids, wrong)]):
+                    ids = identity(ids)
             return RaggedTensor.from_value_rowids(values, ids, owned[-1], validate=False), owned
         case _RowStarts():
             starts = concat([given + gather(first, _owners(counts)), splits[-1:]], 0)

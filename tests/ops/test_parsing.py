@@ -371,10 +371,3 @@ def test_ragged_features_that_do_not_fit(graph: Any) -> None:
         part(tf.int64, "v", ["cut"])
     with pytest.raises(tf.errors.InvalidArgumentError, match="Data types don't match"):
         run(tf.io.parse_example(ROWS, {"v": part(tf.string)}))
-
-
-def test_names_of_messages_are_tensors_too(graph: Any) -> None:
-    names = tf.placeholder(tf.string, [None])
-    found = tf.io.parse_example(ROWS, {"v": tf.io.RaggedFeature(tf.string)}, example_names=names)
-    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="Name: b, Feature: v"):
-        session.run(found["v"], {names: ["b", "c", "d"]})
