@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sparkflow.framework import shapes
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.node_checks import known_op
+from sparkflow.framework.older_ops import modern
 from sparkflow.framework.registry import lookup
 from sparkflow.framework.resource_variables import OUTPUTS, with_reference
 from sparkflow_runtime.wire import attrs as wire_attrs
@@ -133,7 +134,7 @@ class _Body:
         return found[int(index)]
 
     def add(self, given: NodeDef) -> None:
-        node = self._completed(given)
+        node = modern(self._completed(given))
         inputs = [self.tensor(e) for e in node.input if not is_control(e)]
         controls = [op for e in node.input if is_control(e) for op in self.ops.get(node_name(e), ())]
         with self.graph.control_dependencies(controls), self.graph.device(node.device):

@@ -21,8 +21,8 @@ _RENAMED = {op: f"{op}V2" for op in _HANDLES.split()} | {
 _SCALARS_SINCE = 22  # the producer that first meant a scalar by a placeholder's shape []; all before, any shape
 
 
-def modern(node: NodeDef, producer: int) -> NodeDef:
-    """The node itself, or another one in its place."""
+def modern(node: NodeDef, producer: int = _SCALARS_SINCE) -> NodeDef:
+    """The node itself, or another one in its place. producer: the version of the graph, that functions have not."""
     if node.op in _RENAMED:
         return _renamed(node)
     if node.op == "Placeholder" and producer < _SCALARS_SINCE:

@@ -35,6 +35,18 @@ def test_products_of_batches(graph: tf.Graph) -> None:
         assert session.run(tf.gradients(y, x)[0]).shape == X.shape
 
 
+def test_products_in_a_function(graph: tf.Graph) -> None:
+    graph_def = tf.GraphDef(node=[make_node("y", "Product", "x")])
+    function = graph_def.library.function.add(ret={"out": "p:output:0"})
+    function.node_def.append(make_node("p", "BatchMatMul", "a", "a", T=tf.float32, adj_y=True))
+    function.signature.name = "Product"
+    function.signature.input_arg.add(name="a", type=tf.float32.as_datatype_enum)
+    function.signature.output_arg.add(name="out", type=tf.float32.as_datatype_enum)
+    [y] = tf.import_graph_def(graph_def, {"x": tf.constant(X)}, ["y:0"]) or []
+    with tf.Session() as session:
+        np.testing.assert_array_equal(session.run(y), X @ X.transpose(0, 2, 1))
+
+
 @pytest.mark.parametrize(
     ("node", "inputs", "wanted"),
     [
