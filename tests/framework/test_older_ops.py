@@ -71,7 +71,7 @@ def test_values(graph: tf.Graph, node: Any, inputs: dict[str, Any], wanted: Any)
 @pytest.mark.parametrize("scaled", [True, False])
 def test_normalization_in_one_op(graph: tf.Graph, scaled: bool) -> None:
     x, (m, v, b, g) = X.reshape(1, 2, 3, 4), (np.arange(4, dtype=np.float32) + i for i in (1, 2, 3, 4))
-    attrs = {"T": tf.float32, "variance_epsilon": 0.5, "scale_after_normalization": scaled}
+    attrs: dict[str, Any] = {"T": tf.float32, "variance_epsilon": 0.5, "scale_after_normalization": scaled}
     node = make_node("y", "BatchNormWithGlobalNormalization", "x", "m", "v", "b", "g", **attrs)
     [found] = _imported([node], ["y:0"], {"x": x, "m": m, "v": v, "b": b, "g": g})
     np.testing.assert_allclose(found, (x - m) / np.sqrt(v + 0.5) * (g if scaled else 1) + b, 1e-5)
