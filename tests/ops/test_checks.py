@@ -116,6 +116,24 @@ def test_python_functions(graph: Any) -> None:
             session.run(failing, {x: X})
 
 
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (StopIteration, tf.errors.OutOfRangeError),  # of next(rows): the end of the data
+        (MemoryError, tf.errors.ResourceExhaustedError),
+        (NotImplementedError, tf.errors.UnimplementedError),
+        (TypeError, tf.errors.InvalidArgumentError),
+        (RuntimeError, tf.errors.UnknownError),
+    ],
+)
+def test_what_a_python_function_raises_is_told_in_tensorflows_classes(graph: Any, raised: Any, kind: Any) -> None:
+    def fails() -> None:
+        raise raised("end")
+
+    with tf.Session() as session, pytest.raises(kind, match=rf"{raised.__name__}: end \[in the function"):
+        session.run(tf.py_func(fails, [], tf.float32))
+
+
 def test_a_function_of_another_process_is_named(graph: Any) -> None:
     from sparkflow_runtime.wire import py_functions
 

@@ -9,7 +9,22 @@ import numpy as np
 from sparkflow_runtime.kernels.host import host
 from sparkflow_runtime.kernels.registry import Function, Node, bound
 from sparkflow_runtime.wire import dtypes, py_functions
-from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, UnknownError
+from sparkflow_runtime.wire.errors import (
+    InvalidArgumentError,
+    OpError,
+    OutOfRangeError,
+    ResourceExhaustedError,
+    UnimplementedError,
+    UnknownError,
+)
+
+_KINDS: dict[type[Exception], type[OpError]] = {  # TensorFlow's: that of StopIteration ends a training
+    TypeError: InvalidArgumentError,
+    ValueError: InvalidArgumentError,
+    StopIteration: OutOfRangeError,
+    MemoryError: ResourceExhaustedError,
+    NotImplementedError: UnimplementedError,
+}
 
 
 def _array(node: Node, value: Any, want: dtypes.DType, place: int) -> Any:
@@ -67,7 +82,7 @@ def _py_func(node: Node) -> Function:
         except OpError:
             raise
         except Exception as error:  # the user's own function may raise anything
-            kind = InvalidArgumentError if isinstance(error, (TypeError, ValueError)) else UnknownError
+            kind = next((kind for base, kind in _KINDS.items() if isinstance(error, base)), UnknownError)
             raise kind(node, None, f"{type(error).__name__}: {error} [in the function of {node.name!r}]") from error
         values = value if isinstance(value, (list, tuple)) else [] if value is None and not wanted else [value]
         if len(values) != len(wanted):
