@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -21,14 +21,16 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from distributed import Client, Future, Queue, default_client, get_worker
+from distributed import Client, Future, default_client, get_worker
 
 from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
+from sparkflow_connectors.dask_gather import Gather
 from sparkflow_connectors.dask_schema import arrow_schema, check_frame, said_of_partition
 from sparkflow_connectors.dask_slots import (
     Liveness,
     Slots,
+    ThreadQueue,
     check_open,
     is_closed,
     scheduler_of,
@@ -40,7 +42,7 @@ from sparkflow_connectors.dask_tfrecord import read_tfrecord, to_tfrecord
 from sparkflow_connectors.job import Job, job_of
 from sparkflow_connectors.local import as_table, with_predictions
 from sparkflow_connectors.model import Model
-from sparkflow_connectors.processes import START_TIMEOUT_S, Child
+from sparkflow_connectors.processes import Child
 from sparkflow_connectors.rows import frame_pieces
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_name, check_partitioning, resolve
@@ -48,7 +50,7 @@ from sparkflow_connectors.unshipped import not_in_dask
 from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_connectors.waiting import Patience
 from sparkflow_connectors.worker_process import run_child
-from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
+from sparkflow_runtime.wire.errors import InvalidArgumentError, UnavailableError
 
 _POLL_S = 0.05
 _LOOK_EVERY_S = 1.0
@@ -200,7 +202,7 @@ class DaskRun:
         self._client, self._job, self._slots, self._watch = client, job, slots, watch
         cuts = [round(i * len(partitions) / job.workers) for i in range(job.workers + 1)]
         partition_by, order_by = order
-        self._futures = []
+        self._futures, self._queue = [], ThreadQueue(client)
         for rank, address in enumerate(watch.addresses):
             mine = list(partitions) if partition_by else list(partitions[cuts[rank] : cuts[rank + 1]])
             pinned = {"workers": [address], "allow_other_workers": False, "pure": False, "retries": 0}
@@ -223,8 +225,10 @@ class DaskRun:
             log.warning("%s, after the training: the end of its task is not waited for", text)
         return True
 
-    def unheard(self) -> None:
-        """The threads were claimed before."""
+    def unheard(self, heard: Collection[int]) -> None:
+        """Other trainings do not claim these threads, and other tasks may run on them."""
+        waiting = {rank: at for rank, at in enumerate(self._watch.addresses) if rank not in heard}
+        self._queue.look(waiting, {future.key for future in self._futures})
 
     def cancel(self) -> None:
         """Dask does not stop a running task: end the children, which ends the tasks that host them.
@@ -262,7 +266,7 @@ def _host_role(
         _host(job.run_id, child)
 
     try:
-        return run_child(job, rows, rank, host, _Gather(job, rank, lambda: mine[0]), started)
+        return run_child(job, rows, rank, host, Gather(job, rank, lambda: mine[0]), started)
     finally:
         left = [c for c in _CHILDREN.pop(job.run_id, []) if c not in mine]
         if left:  # another role of this run on the same Dask worker
@@ -298,48 +302,6 @@ def _rows(
     if order_by is not None:
         frame = frame.sort_values(order_by, kind="stable")
     yield frame
-
-
-class _Gather:
-    """An all-gather through the scheduler: everyone puts, rank 0 collects and hands out.
-
-    It polls the queues' sizes and its own child: a get() that waits could not be called off when the attempt is over,
-    and would hold the Dask worker's thread from the next one.
-    """
-
-    def __init__(self, job: Job, rank: int, child: Callable[[], Child]):
-        self._job, self._rank, self._child = job, rank, child
-        self._inbox = Queue(f"sparkflow-{job.run_id}-in")
-
-    def _outbox(self, rank: int) -> Queue:
-        return Queue(f"sparkflow-{self._job.run_id}-out-{rank}")
-
-    def __call__(self, text: str) -> list[str]:
-        self._inbox.put([self._rank, text])
-        if self._rank == 0:
-            self._hand_out()
-        mine = self._outbox(self._rank)
-        self._wait_for(mine, 1, "worker 0 did not publish the cluster")
-        texts = list(mine.get())
-        mine.close()
-        return texts
-
-    def _hand_out(self) -> None:
-        workers = self._job.workers
-        self._wait_for(self._inbox, workers, f"not all of {workers} workers announced themselves")
-        texts = [text for _, text in sorted(self._inbox.get() for _ in range(workers))]
-        self._inbox.close()
-        for rank in range(workers):
-            self._outbox(rank).put(texts)
-
-    def _wait_for(self, queue: Queue, count: int, missing: str) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while queue.qsize() < count:
-            if not self._child().alive():
-                raise UnavailableError(f"worker {self._rank}: its process ended while it started")
-            if time.monotonic() > deadline:
-                raise DeadlineExceededError(f"Start: {missing} in {START_TIMEOUT_S:g} s")
-            time.sleep(_POLL_S)
 
 
 async def _end_children(run_id: str) -> None:

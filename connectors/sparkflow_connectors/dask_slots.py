@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from threading import Thread
@@ -20,6 +20,7 @@ from typing import Any
 from distributed import Client
 from distributed.metrics import time as cluster_time
 
+from sparkflow_connectors.processes import START_TIMEOUT_S
 from sparkflow_connectors.waiting import CLAIM_TIMEOUT_S, Patience
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnavailableError
 
@@ -28,6 +29,7 @@ SILENCE_SLACK_S = 20.0
 _ASK_EVERY_S = 0.5
 _FIRST_WORD_S = 2.0
 _FORGET_WAITING_S = 10.0
+_FIRST_BUSY_WORD_S, _LOOK_EVERY_S = 5.0, 1.0
 _ANSWER_S = 30.0
 _EXTENSION = "sparkflow-slots"
 
@@ -218,6 +220,53 @@ class Slots:
 
     def release(self, run_id: str) -> None:
         self._client.run_on_scheduler(_release, self._token, run_id)
+
+
+def _others(addresses: Collection[str], mine: Collection[str], dask_scheduler: Any = None) -> dict[str, int]:
+    """On the scheduler: how many tasks but `mine` each of these workers has."""
+    states = {address: dask_scheduler.workers.get(address) for address in addresses}
+    return {at: sum(ts.key not in mine for ts in ws.processing) for at, ws in states.items() if ws is not None}
+
+
+class ThreadQueue:
+    """Looks, once a second at the most, at roles that have not begun: no other training has their threads, but a thread
+    that runs another task of Dask's ends that first."""
+
+    def __init__(self, client: Client):
+        self._client, self._patience, self._next_s = (
+            client,
+            Patience(_FIRST_BUSY_WORD_S),
+            time.monotonic() + _LOOK_EVERY_S,
+        )
+
+    def look(self, waiting: Mapping[int, str], mine: Collection[Any]) -> None:
+        """waiting: the address of each such rank. mine: the keys of all roles.
+
+        Raises FailedPreconditionError where other tasks hold their threads for 600 s, UnavailableError where none does
+        and still they do not begin for 60 s.
+        """
+        if time.monotonic() < self._next_s:
+            return
+        self._next_s = time.monotonic() + _LOOK_EVERY_S
+        try:
+            others = self._client.run_on_scheduler(_others, set(waiting.values()), set(mine))
+        except OSError as error:
+            raise _away(error) from error
+        busy = {at: count for at, count in others.items() if count}
+        waited_s = self._patience.waited_s("others" if busy else "start")
+        ranks = ", ".join(map(str, waiting))
+        if not busy and waited_s > START_TIMEOUT_S:
+            raise UnavailableError(
+                f"Start: workers {ranks} did not begin in {waited_s:.0f} s. See the Dask workers' logs"
+            )
+        held_by = ", ".join(f"{n} other task{'s' * (n > 1)} on {at}" for at, n in sorted(busy.items()))
+        if busy and waited_s > CLAIM_TIMEOUT_S:
+            raise FailedPreconditionError(
+                f"Workers {ranks} of this training had no free thread in {waited_s:.0f} s: Dask runs {held_by}. "
+                "Wait for these or cancel them, use fewer workers, or add Dask workers"
+            )
+        if busy:
+            self._patience.say("waiting for the threads of workers %s: Dask has %s", ranks, held_by)
 
 
 def _wait_on(answer: Answer, workers: int, patience: Patience) -> None:

@@ -11,7 +11,7 @@ import os
 import queue
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -52,8 +52,8 @@ class Run(Protocol):
     def ended(self) -> bool:
         """Whether all roles have ended well. Raises the error with which the cluster says that one failed."""
 
-    def unheard(self) -> None:
-        """Called while no role has said a word. Raises where the cluster will start none."""
+    def unheard(self, heard: Collection[int]) -> None:
+        """Called while not all roles have said a word. Raises where the cluster will not start them."""
 
     def cancel(self) -> None:
         """End every role; none is left when this returns, or the log says which may be."""
@@ -77,6 +77,7 @@ class Engine(Protocol):
 class _Attempt:
     """What is known of one attempt. history: by epoch, of this one and those before."""
 
+    workers: int
     history: dict[int, dict[str, Any]] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
     pids: dict[int, str] = field(default_factory=dict)
@@ -179,7 +180,7 @@ def _check_checkpoint(job: Job, prediction: PredictionGraph) -> None:
 def _run_attempt(engine: Engine, job: Job, attempt: int, bar: Any, history: dict[int, Any]) -> dict[int, Any]:
     secret = secrets.token_bytes(32)
     control = DriverControl(engine.driver_host(), secret, job.workers, job.keepalive_s)
-    state, run = _Attempt(history), None
+    state, run = _Attempt(job.workers, history), None
     try:
         run = engine.start(job.for_attempt(attempt, control.url, secret))
         _watch(run, control, state, bar)
@@ -203,8 +204,8 @@ def _watch(run: Run, control: DriverControl, state: _Attempt, bar: Any) -> None:
                     _hear_all(control, state)
                     state.tally.show(bar)
                     return
-                if not state.pids:
-                    run.unheard()
+                if len(state.pids) < state.workers:
+                    run.unheard(state.pids)
             except Exception as error:  # whatever the cluster raises: the roles' own words say more, if there are any
                 engine_error, state.failing_since = error, state.failing_since or time.monotonic()
         if engine_error is not None and _is_final(engine_error):

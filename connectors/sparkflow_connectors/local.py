@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -209,7 +209,7 @@ class LocalRun:
             raise next((e for e in self._errors if isinstance(e, DiedError)), self._errors[0])
         return not any(thread.is_alive() for thread in self._threads)
 
-    def unheard(self) -> None:
+    def unheard(self, heard: Collection[int]) -> None:
         """A gather that ends in time tells."""
 
     def cancel(self) -> None:

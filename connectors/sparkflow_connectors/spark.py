@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -297,8 +297,8 @@ class SparkRun:
             raise self._error
         return not self._thread.is_alive()
 
-    def unheard(self) -> None:
-        if not self._group.is_stopped():
+    def unheard(self, heard: Collection[int]) -> None:
+        if not heard and not self._group.is_stopped():  # the others begin with the first
             self._slots.look()
 
     def cancel(self) -> None:

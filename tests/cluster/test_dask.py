@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import distributed
 import pyarrow as pa
 import pytest
 from distributed import Client
@@ -267,3 +268,46 @@ def test_a_client_of_asynchronous_calls_is_refused(table: pa.Table, tmp_path: Pa
     with pytest.raises(tf.errors.InvalidArgumentError, match="this Dask client is for asynchronous calls"):
         asyncio.run(train())
     assert not (tmp_path / "out").exists()
+
+
+def test_threads_that_other_tasks_use_are_waited_for(
+    clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of other trainings are; the roles that have begun wait with them, and no attempt is spent on it."""
+    monkeypatch.setattr(dask_slots, "_FIRST_BUSY_WORD_S", 0.0)
+    client, free = clusters.dask, distributed.Event("free", clusters.dask)
+    address = next(iter(workers_now(client)))
+    busy = client.submit(lambda: distributed.Event("free").wait(100), workers=[address], pure=False)
+
+    def let_go() -> None:
+        story.wait_for(rf"waiting for the threads of workers \d: Dask has 1 other task on {address}")
+        free.set()
+
+    letting = _later(let_go)
+    try:
+        model = clusters.train("dask", table, tmp_path)
+    finally:
+        free.set()
+        letting.join(10)
+    assert busy.result(10) and model.figures["attempts"] == 1
+    free.clear()
+    none_left()
+
+
+def test_threads_that_other_tasks_never_give_back(
+    clusters: Any, table: pa.Table, tmp_path: Path, none_left: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dask_slots, "CLAIM_TIMEOUT_S", 2.0)
+    client, free = clusters.dask, distributed.Event("free", clusters.dask)
+    address = next(iter(workers_now(client)))
+    busy = client.submit(lambda: distributed.Event("free").wait(100), workers=[address], pure=False)
+    try:
+        with pytest.raises(
+            tf.errors.FailedPreconditionError, match=rf"no free thread in \d+ s: Dask runs 1 .*{address}"
+        ):
+            clusters.train("dask", table, tmp_path / "out")
+    finally:
+        free.set()
+    assert busy.result(20) and not (tmp_path / "out").exists()
+    free.clear()
+    none_left()
