@@ -99,6 +99,9 @@ class Clients:
         later = partial(self._later, runners=runners)
         session = ClientSession(RuntimeSession(self._server, ConfigProto.FromString(meta)), later, runners.let_go)
         self._sessions[channel] = session
+        if channel.error is not None:  # it waited for this server to be told its cluster, and has gone meanwhile
+            self.lost(channel)
+            return
         _log.info("%s: session for %s", self._server.name, channel)
         reply(sessions.encode_devices(session.runtime.devices()))
 

@@ -70,16 +70,24 @@ class RemoteTask:
         body = np.frombuffer(graph.SerializeToString(), np.uint8)
         answer: Future[int] = Future()
 
+        def untold() -> None:
+            if over:
+                self._server.untold.setdefault(self.name, []).extend(over)
+
         def replied(error: OpError | None, reply: bytes, tensors: list[Any]) -> None:
             if error is not None:
+                untold()
                 answer.set_exception(error)
             else:
                 answer.set_result(int(STEP_META.unpack(reply)[0]))
 
         channel = self._server.channel(self.name, self._patience_s)
-        meta["over"] = self._server.untold.pop(self.name, [])
-        channel.call_async(REGISTER, json.dumps(meta).encode(), [body], replied)
-
+        over = meta["over"] = self._server.untold.pop(self.name, [])
+        try:
+            channel.call_async(REGISTER, json.dumps(meta).encode(), [body], replied)
+        except OpError:
+            untold()
+            raise
         return _Handle(self.name, len(graph.node), answer)
 
     def start(
