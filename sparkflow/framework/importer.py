@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sparkflow.framework.apply import constant, convert_to_tensor
+from sparkflow.framework.dataset_nodes import without_dataset
 from sparkflow.framework.functions import Call, calls_functions, expand
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.framework.node_checks import check_attrs, check_inputs, check_nodes, check_versions, known_op
@@ -42,12 +43,12 @@ def import_graph_def(
 
     input_map replaces tensors by name, those of nodes that the GraphDef has no more too. Nodes may stand in any order;
     only loops (NextIteration into Merge) may close a cycle. What calls functions of the GraphDef's library (If, While,
-    Case, PartitionedCall) is replaced by their nodes, and so are ops of older versions. Loops have gradients, where
-    they are as while_loop makes them. Variables that are resources become those that ops refer to. A name that the
-    graph has already gets a number. Devices, control dependencies, the cond and the loop around the call are those of
-    the new nodes too. Raises InvalidArgumentError on a node that is no whole one, NotFoundError on an op that is not
-    known, TypeError and ValueError where input_map or return_elements are not, or name what the GraphDef does not have.
-    op_dict and producer_op_list are not looked at: the ops are the table's.
+    Case, PartitionedCall) is replaced by their nodes, and so are ops of older versions; what iterators give becomes
+    placeholders. Loops have gradients, where they are as while_loop makes them. Variables that are resources become
+    those that ops refer to. A name that the graph has already gets a number. Devices, control dependencies, the cond
+    and the loop around the call are those of the new nodes too. Raises InvalidArgumentError on a node that is no whole
+    one, NotFoundError on an op that is not known, TypeError and ValueError where input_map or return_elements are not,
+    or name what the GraphDef does not have. op_dict and producer_op_list are not looked at: the ops are the table's.
     """
     if not isinstance(graph_def, GraphDef):
         raise TypeError(f"Argument `graph_def` must be a GraphDef proto, got {type(graph_def).__name__}")
@@ -266,7 +267,8 @@ def _in_order(
     mapped: edges whose source need not be there. Raises InvalidArgumentError on a missing input or another cycle.
     """
     producer = graph_def.versions.producer
-    found = referring([modern(n, producer) for n in graph_def.node], lambda node: calls_functions(node, library))
+    given = [without_dataset(modern(n, producer)) for n in graph_def.node]
+    found = referring(given, lambda node: calls_functions(node, library))
     nodes = {node.name: node for node in found}
     back_edges = _back_edges(nodes)
     done: dict[str, bool] = {}

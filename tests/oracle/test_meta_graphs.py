@@ -49,6 +49,29 @@ def test_a_monitored_session_goes_on(tmp_path: Path, kind: str, there_and_here: 
             assert session.run(["x:0", "global_step:0"]) == [2.0, 2]
 
 
+@pytest.mark.parametrize("initialized", [False, True])
+def test_a_graph_with_its_input_pipeline(tmp_path: Path, initialized: bool) -> None:
+    """It is trained on with what is fed in the pipeline's place."""
+    with theirs.Graph().as_default(), theirs.Session() as session:
+        rows = theirs.data.Dataset.from_tensor_slices((np.ones((6, 2), np.float32), np.arange(6)))
+        rows = rows.shuffle(3).map(lambda x, y: (x * 2, y)).repeat().batch(2).prefetch(1)
+        made = theirs.data.make_initializable_iterator if initialized else theirs.data.make_one_shot_iterator
+        x, y = made(rows).get_next()
+        w = theirs.get_variable("w", initializer=[[1.0], [2.0]])
+        out = theirs.matmul(x, w, name="out")
+        loss = theirs.reduce_sum(out[:, 0] - theirs.cast(y, theirs.float32))
+        theirs.train.GradientDescentOptimizer(1.0).minimize(loss, name="train")
+        session.run(theirs.global_variables_initializer())
+        prefix = theirs.train.Saver().save(session, str(tmp_path / "m"))
+    with ours.Graph().as_default() as graph, ours.Session() as session:
+        ours.train.import_meta_graph(prefix + ".meta").restore(session, prefix)
+        assert graph.get_tensor_by_name(x.name).shape.as_list() == [None, 2]
+        fed = {x.name: [[3.0, 4.0]], y.name: [5]}
+        assert session.run("out:0", fed).tolist() == [[11]]
+        session.run("train", fed)
+        assert session.run("w:0").tolist() == [[-2], [-2]]
+
+
 SEEDS = [0, 3, 10, 17, 22, 27, 36, 54, 57]
 
 
