@@ -24,7 +24,7 @@ from sparkflow_connectors.processes import START_TIMEOUT_S
 from sparkflow_connectors.waiting import CLAIM_TIMEOUT_S, Patience
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnavailableError
 
-RETURN_TIMEOUT_S = 30.0  # for lost workers to come back
+RETURN_TIMEOUT_S = 300.0  # for lost workers to come back, or others in their place: of a machine that is lost, minutes
 SILENCE_SLACK_S = 20.0
 _ASK_EVERY_S = 0.5
 _FIRST_WORD_S = 2.0
@@ -202,8 +202,8 @@ class Slots:
     def take(self, run_id: str, workers: int, who: str, silent_s: float) -> Answer:
         """Claim a thread for each role, waiting for other trainings to end and for lost workers to come back.
 
-        Raises FailedPreconditionError where others hold them for 600 s, UnavailableError where there are too few for
-        30 s. `release` afterwards, whatever happens.
+        Raises FailedPreconditionError where others hold them for 600 s, or there are too few for 300 s: as long as
+        several attempts would have to wait. `release` afterwards, whatever happens.
         """
         here = f"{who} (process {os.getpid()} on {socket.gethostname()})"
         request = Request(self._token, run_id, self._client.id, here, workers)
@@ -282,9 +282,10 @@ def _wait_on(answer: Answer, workers: int, patience: Patience) -> None:
     else:
         waited_s = patience.waited_s("workers")
         if waited_s > RETURN_TIMEOUT_S:
-            raise UnavailableError(
+            raise FailedPreconditionError(
                 f"{workers} workers need {workers} task slots at once, and for {waited_s:.0f} s the Dask cluster has "
-                f"had {answer.total} worker threads (paused and silent workers not counted). See the log of its workers"
+                f"had {answer.total} worker threads (paused and silent workers not counted). See the log of its "
+                "workers; with more of them, train again, to go on from the last checkpoint"
             )
         patience.say("waiting for Dask workers: %d threads are there, %d are needed", answer.total, workers)
 

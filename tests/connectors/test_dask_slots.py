@@ -93,7 +93,7 @@ def test_paused_and_silent_workers_count_for_nothing(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(dask_slots, "RETURN_TIMEOUT_S", 0.05)
     monkeypatch.setattr(dask_slots, "_ASK_EVERY_S", 0.01)
     scheduler: Any = Scheduler(a=_worker(), b=_worker("paused"), c=_worker(silent_s=99.0))
-    with pytest.raises(UnavailableError, match=r"2 workers need 2 task slots at once, and .* had 1 worker threads"):
+    with pytest.raises(FailedPreconditionError, match=r"2 workers need 2 task slots at once, and .* had 1 worker th"):
         Slots(scheduler).take("run", 2, "a training", 30.0)
     answer = Slots(scheduler).take("run", 1, "a training", 30.0)
     assert (answer.addresses, answer.usable) == (["a"], ["a"])
