@@ -226,7 +226,7 @@ class ClientSession:
 
     def control(self, method: int, meta: bytes, tensors: list[Any], reply: Reply) -> None:
         if method == sessions.EXTEND:
-            self.runtime.extend(GraphDef.FromString(tensors[0].tobytes()))
+            self.runtime.extend(GraphDef.FromString(tensors[0].tobytes()), meta == sessions.AGAIN)
             reply()
         elif method == sessions.BEGIN_PARTIAL:
             request = PartialRequest.decode(meta)

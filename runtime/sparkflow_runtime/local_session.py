@@ -65,13 +65,16 @@ class RuntimeSession:
         tasks = host.tasks(list(config.device_filters), min(PATIENCE_S, timeout_s or PATIENCE_S)) if host else {}
         self._master = Master(self._worker, tasks, **options)
 
-    def extend(self, graph: GraphDef) -> None:
-        self._master.extend(graph)
+    def extend(self, graph: GraphDef, again: bool = False) -> None:
+        """again: some of the nodes may be there already."""
+        self._master.extend(graph, again)
 
-    def extend_unwritten(self, ops: Sequence[tuple[str, str, str]], write: Callable[[str, NodeDef], None]) -> None:
+    def extend_unwritten(
+        self, ops: Sequence[tuple[str, str, str]], write: Callable[[str, NodeDef], None], again: bool = False
+    ) -> None:
         """The nodes (name, op, device) of a graph in this process, which is whole: `write` makes an empty NodeDef the
-        node of a name, when a run first needs it."""
-        self._master.extend_unwritten(ops, write)
+        node of a name, when a run first needs it. again: some of them may be there already."""
+        self._master.extend_unwritten(ops, write, again)
 
     def run(
         self,

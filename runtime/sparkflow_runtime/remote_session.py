@@ -46,18 +46,26 @@ class RemoteSession:
         self._lock = Lock()
         self._told: OrderedDict[Signature, int] = OrderedDict()  # signature -> its number
         self._signature_numbers = itertools.count(1)
-        reply, _ = self._call(sessions.OPEN, config.SerializeToString())
+        try:
+            reply, _ = self._call(sessions.OPEN, config.SerializeToString())
+        except BaseException:  # Ctrl-C, too: nobody else would end it
+            self._channel.close("the session was not opened")
+            raise
         self._devices = [DeviceAttributes(*row) for row in sessions.decode_devices(reply)]
 
-    def extend(self, graph: GraphDef) -> None:
-        self._call(sessions.EXTEND, b"", [np.frombuffer(graph.SerializeToString(), np.uint8)])
+    def extend(self, graph: GraphDef, again: bool = False) -> None:
+        body = np.frombuffer(graph.SerializeToString(), np.uint8)
+        self._call(sessions.EXTEND, sessions.AGAIN if again else b"", [body])
 
-    def extend_unwritten(self, ops: Sequence[tuple[str, str, str]], write: Callable[[str, NodeDef], None]) -> None:
-        """The nodes (name, op, device); `write` makes an empty NodeDef the node of a name. All travel now."""
+    def extend_unwritten(
+        self, ops: Sequence[tuple[str, str, str]], write: Callable[[str, NodeDef], None], again: bool = False
+    ) -> None:
+        """The nodes (name, op, device); `write` makes an empty NodeDef the node of a name. All travel now. again: some
+        may be there already, as when the answer to an earlier call was not waited for."""
         graph = GraphDef()
         for name, _, _ in ops:
             write(name, graph.node.add())
-        self.extend(graph)
+        self.extend(graph, again)
 
     def run(
         self,

@@ -46,7 +46,7 @@ class Session:
         self._config = config
         self._runtime: AnySession = runtime("session").open_session(self.sess_str, config)
         self._plans = FetchPlans(self._graph, weakref.ref(self))
-        self._sent = 0
+        self._sent, self._sending = 0, False  # sending: an interrupt may have come when some nodes were there
         self._lock = Lock()
         self._partial: dict[str, AnyPartialRun] = {}
         self._context: ExitStack | None = None
@@ -171,8 +171,9 @@ class Session:
             if version > self._sent:
                 made = self._graph.operations_since(self._sent, version)
                 ops = [(op.name, op.type, op.device) for op in made]
-                self._runtime.extend_unwritten(ops, self._graph.write_node)
-                self._sent = version
+                again, self._sending = self._sending, True
+                self._runtime.extend_unwritten(ops, self._graph.write_node, again)
+                self._sent, self._sending = version, False
 
     def _explained(self, error: OpError) -> OpError:
         """The error with the operation it arose at and the user's line that made it."""

@@ -110,18 +110,18 @@ class Master:
         """Of the GPUs of other tasks, those that the graph has asked for."""
         return self._devices.known(self._placement.devices)
 
-    def extend(self, graph: GraphDef) -> None:
-        """Add nodes. Raises InvalidArgumentError on a name that is taken or an input that is nowhere."""
+    def extend(self, graph: GraphDef, again: bool = False) -> None:
+        """Add nodes. again: an interrupt may have come when some of them were there. Raises InvalidArgumentError on a
+        name that is taken or an input that is nowhere."""
         with self._turns:
-            self._nodes.add(graph)
+            self._nodes.add(graph, again)
             self._placement.learn((n.name, n.op, n.device) for n in graph.node)
         registry.prepare(n.op for n in graph.node)
 
-    def extend_unwritten(self, ops: Sequence[tuple[str, str, str]], write: Write) -> None:
-        """The same for nodes (name, op, device) of a graph in this process, which are written when they are first
-        needed."""
+    def extend_unwritten(self, ops: Sequence[tuple[str, str, str]], write: Write, again: bool = False) -> None:
+        """The same for nodes (name, op, device) of a graph in this process, written when they are first needed."""
         with self._turns:
-            self._nodes.add_unwritten([name for name, _, _ in ops], write)
+            self._nodes.add_unwritten([name for name, _, _ in ops], write, again)
             self._placement.learn(ops)
         registry.prepare(op for _, op, _ in ops)
 

@@ -25,17 +25,23 @@ class Nodes(Mapping[str, NodeDef]):
         self._held = GraphDef()  # whose memory the written ones share
         self._lock = Lock()
 
-    def add(self, graph: GraphDef) -> None:
-        """Raises InvalidArgumentError on a name that is taken or an input that is nowhere."""
+    def add(self, graph: GraphDef, again: bool = False) -> None:
+        """again: some may have been added before. Raises InvalidArgumentError on a name that is taken or an input that
+        is nowhere."""
+        if again:
+            graph = GraphDef(node=[n for n in graph.node if n.name not in self._known])
         verify(graph, self._known)
         self._known.update({n.name: n for n in graph.node})
 
-    def add_unwritten(self, names: Iterable[str], write: Write) -> None:
+    def add_unwritten(self, names: Iterable[str], write: Write, again: bool = False) -> None:
         """Nodes whose inputs are known to be there. write: makes an empty NodeDef the node of a name, as it then is.
+        again: some may have been added before.
 
         Raises InvalidArgumentError on a name that is taken.
         """
         new: dict[str, NodeDef | Write] = dict.fromkeys(names, write)
+        if again:
+            new = {name: write for name in new if name not in self._known}
         taken = self._known.keys() & new
         if taken:
             raise InvalidArgumentError(f"GraphDef: two nodes are called {min(taken)!r}")

@@ -58,8 +58,8 @@ class Placement:
         """Ask the tasks whose GPUs are asked for; whether there are more now."""
         asked: set[str] = {task_of(device) for device in self.devices if not on_cpu(device)}
         found = [gpu for task in self._asking if task not in asked for gpu in self._gpus(task)]
+        self.devices = [*self.devices, *found]  # before they are no longer asked: an interrupt may come between
         self._asking.clear()
-        self.devices = [*self.devices, *found]
         return bool(found)
 
     @property
@@ -70,15 +70,16 @@ class Placement:
         """Have what keeps state in one run ask for the devices that the whole graph gives it."""
         if len(self.devices) == 1:
             return
-        new, self._new = self._new, []
-        self._free |= dict.fromkeys((name for name in new if _asks_for_no_task(nodes[name])), "")
+        new = dict.fromkeys((n for n in self._new if n not in self._free and _asks_for_no_task(nodes[n])), "")
+        self._free |= new
+        self._new = []  # once they are there: an interrupt may come before
         if not self._free:
             return
         if self._looked_at < len(nodes):  # an update that was made since may ask for a task
-            self._looked_at = len(nodes)
             unknown = {name for name, device in self._free.items() if not device}
             if unknown:
                 self._free |= homes([nodes[n] for n in nodes], unknown, self.devices, self.devices[0], self._soft)
+            self._looked_at = len(nodes)
         if self.has_gpus:  # a group may be elsewhere than its members ask
             self._held = {name: device for name, device in self._free.items() if device} | self._held
             return

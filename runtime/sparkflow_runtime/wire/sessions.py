@@ -19,6 +19,7 @@ OPEN, EXTEND, STEP, CANCEL, BEGIN_PARTIAL, PARTIAL, RESET_ALL = range(32, 39)
 METHODS = range(OPEN, RESET_ALL + 1)
 NAMES = dict(zip(METHODS, ("open", "extend", "step", "cancel", "begin partial", "partial", "reset all")))
 MAX_SIGNATURES = 4096  # that a server remembers for a session; the least recently used are forgotten
+AGAIN = b"A"  # the meta of an extension some of whose nodes may be there already
 UNKNOWN_SIGNATURE = b"U"  # the meta of a reply: send the step again, and its signature with it
 
 _STEP_HEAD = struct.Struct("<QQI")  # number of the signature, of the step, bytes of RunOptions; then these, the names
