@@ -216,7 +216,8 @@ class Borrower:
         fds: the descriptors that came, of which a new segment takes the first. Raises DataLossError where the segment
         is unknown, of another size, or not sealed.
         """
-        if place.new:
+        if place.new:  # the sender has none that is free
+            _return_forgotten()
             self._map(place, fds)
         memory = self._mapped.get(place.segment)
         if memory is None or nbytes > len(memory) - _MARK_BYTES:
@@ -259,9 +260,16 @@ class Borrower:
 
 
 def _return(lease: _Lease) -> None:
-    """In any thread, at any point: single stores, no lock."""
-    _forks.when_copied(partial(lease.memory.__setitem__, lease.mark_at, _FREE))
-    del _leases[id(lease)]
+    """In any thread, at any point: single stores, no lock. Once for each."""
+    if _leases.pop(id(lease), None) is not None:
+        _forks.when_copied(partial(lease.memory.__setitem__, lease.mark_at, _FREE))
+
+
+def _return_forgotten() -> None:
+    """Of those whose views are gone: what a signal's handler raises in `_return` (Ctrl-C), Python does not pass on."""
+    for lease in list(_leases.values()):
+        if lease() is None:
+            _return(lease)
 
 
 def received_fds(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:

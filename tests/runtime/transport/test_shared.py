@@ -19,6 +19,7 @@ import pytest
 from sparkflow_runtime.transport import Channel, NoHandler, Options, handshake, shared
 from sparkflow_runtime.wire import frames
 from sparkflow_runtime.wire.errors import DeadlineExceededError, UnavailableError
+from tests.interrupts import interrupted
 
 from .conftest import WAIT_S, Net, Recorder, eventually
 
@@ -218,6 +219,16 @@ def test_a_receiver_forgets_before_it_hears_of_more(unix: Net, monkeypatch: pyte
     go.set()
     other.join(WAIT_S)
     assert there.call(1, b"", [LARGE], WAIT_S)[1][0][-1] == LARGE[-1]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_is_let_go_when_an_interrupt_comes_is_given_back_later(unix: Net) -> None:
+    there: Any = unix.pair(Echo())
+    held = there.call(1, b"", [LARGE], WAIT_S)[1]
+    interrupted(held.clear, 1)  # 0: held.clear itself
+    assert [lease for lease in shared._leases.values() if lease() is None]
+    there.call(1, b"", [np.zeros(5 << 18, np.float32)], WAIT_S)
+    assert not [lease for lease in shared._leases.values() if lease() is None]
 
 
 def test_an_interrupt_is_raised_though_the_reply_has_come(unix: Net, monkeypatch: pytest.MonkeyPatch) -> None:
