@@ -34,7 +34,7 @@ def test_only_new_nodes_are_sent(graph: Any, monkeypatch: pytest.MonkeyPatch) ->
     with tf.Session() as session:
         sent: list[list[str]] = []
         extend = session._runtime.extend_unwritten
-        told = lambda ops, write: (sent.append([name for name, _, _ in ops]), extend(ops, write))  # noqa: E731
+        told = lambda ops, *how: (sent.append([name for name, _, _ in ops]), extend(ops, *how))  # noqa: E731
         monkeypatch.setattr(session._runtime, "extend_unwritten", told)
         session.run(a)
         session.run(a)
