@@ -23,6 +23,7 @@ from sparkflow_runtime.wire.protos import GraphDef, MetaGraphDef, NodeDef
 VARIABLES = ("variables", "trainable_variables", "local_variables", "model_variables", "moving_average_variables",
              "global_step", "metric_variables")  # fmt: skip
 """The collections whose variables are variables again when a MetaGraph is imported."""
+_SAVERS_OPS = frozenset(["Save", "SaveSlices", "SaveV2", "Restore", "RestoreSlice", "RestoreV2"])
 
 
 def export_meta_graph(
@@ -35,14 +36,16 @@ def export_meta_graph(
     graph: Graph | None = None,
     export_scope: str | None = None,
     clear_devices: bool = False,
+    clear_extraneous_savers: bool = False,
     strip_default_attrs: bool = False,
     **_: Any,
 ) -> MetaGraphDef:
     """The current graph as a MetaGraphDef, written to `filename` when that is given.
 
     collection_list: which collections; all by default. Of those, variables, savers, queue runners, loops, branches,
-    nodes, numbers and strings are kept. strip_default_attrs: without the attributes that have their op's default, so
-    that those can read it who do not know them yet.
+    nodes, numbers and strings are kept. clear_extraneous_savers: without what other Savers than that of saver_def have
+    made. strip_default_attrs: without the attributes that have their op's default, so that those can read it who do not
+    know them yet.
     Raises UnimplementedError where export_scope asks for a part of the graph.
     """
     if export_scope is not None:
@@ -63,17 +66,32 @@ def export_meta_graph(
         for node in meta.graph_def.node:
             _strip(node)
         meta.meta_info_def.stripped_default_attrs = True
+    gone: list[str] = []
+    if clear_extraneous_savers:
+        gone = _scopes_of_others(meta.graph_def, saver_def)
+        kept = [node for node in meta.graph_def.node if not node.name.startswith(tuple(gone))]
+        del meta.graph_def.node[:]
+        meta.graph_def.node.extend(kept)
     contexts: dict[str, list[Any]] | None = None
     for name in graph.get_all_collection_keys() if collection_list is None else collection_list:
         if name in OF_COLLECTIONS:
             contexts = context_defs(graph) if contexts is None else contexts
         held = graph.get_collection(name)
+        if gone and name == GraphKeys.SAVERS:
+            held = [saver for saver in held if not saver.as_saver_def().restore_op_name.startswith(tuple(gone))]
         collection = _of_messages(contexts[name]) if contexts and name in contexts else _collection(name, held)
         if collection is not None and isinstance(name, str):
             meta.collection_def[name].CopyFrom(collection)
     if filename is not None:
         write_whole(filename, str(meta).encode() if as_text else meta.SerializeToString())
     return meta
+
+
+def _scopes_of_others(graph: GraphDef, saver: SaverDef | None) -> list[str]:
+    """The scopes, each with a slash behind it, in which other Savers have their nodes."""
+    own = (saver.save_tensor_name, saver.restore_op_name) if saver is not None else ()
+    made = {node.name.rpartition("/")[0] for node in graph.node if node.op in _SAVERS_OPS}
+    return [f"{scope}/" for scope in sorted(made) if scope and not any(name.startswith(f"{scope}/") for name in own)]
 
 
 def _strip(node: NodeDef) -> None:

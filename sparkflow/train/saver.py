@@ -252,8 +252,8 @@ class Saver:
 
     def export_meta_graph(
         self, filename: str | None = None, collection_list: Any = None, as_text: bool = False,
-        export_scope: str | None = None, clear_devices: bool = False, strip_default_attrs: bool = False,
-        **options: Any,
+        export_scope: str | None = None, clear_devices: bool = False, clear_extraneous_savers: bool = False,
+        strip_default_attrs: bool = False, **options: Any,
     ) -> Any:  # fmt: skip
         """The graph, its collections and this Saver as a MetaGraphDef: train.export_meta_graph, which see."""
         return meta_graph.export_meta_graph(
@@ -263,6 +263,7 @@ class Saver:
             as_text=as_text,
             export_scope=export_scope,
             clear_devices=clear_devices,
+            clear_extraneous_savers=clear_extraneous_savers,
             strip_default_attrs=strip_default_attrs,
             **options,
         )

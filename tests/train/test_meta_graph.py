@@ -127,3 +127,25 @@ def test_loops_and_branches_are_told(graph: Graph, again: bool) -> None:
     assert {value.partition(":")[0] for value in loop.values_def.values} <= names
     outside = _contexts(meta, "cond_context") if not again else []  # the sides of a cond outside of loops need none
     assert sorted(c.branch for c in outside) == ([] if again else [0, 1])
+
+
+def test_other_savers_are_left_out(graph: Any, tmp_path: Any) -> None:
+    v = tf.get_variable("v", initializer=3.0)
+    mine, other = (tf.train.Saver(name=name) for name in ("mine", "other"))
+    other.as_saver_def()
+    tf.add_to_collection(tf.GraphKeys.SAVERS, other)
+    tf.add_to_collection(tf.GraphKeys.SAVERS, mine)
+    meta = mine.export_meta_graph(clear_extraneous_savers=True)
+    scopes = {node.name.partition("/")[0] for node in meta.graph_def.node if "/" in node.name}
+    assert scopes == {"v", "mine"}
+    assert len(meta.collection_def["savers"].bytes_list.value) == 1
+    with tf.Session() as session:
+        session.run(v.initializer)
+        path = mine.save(session, str(tmp_path / "model"), write_meta_graph=False)
+    with tf.Graph().as_default():
+        saver = tf.train.import_meta_graph(meta)
+        with tf.Session() as session:
+            saver.restore(session, path)
+            assert session.run("v:0") == 3.0
+    whole = tf.train.export_meta_graph(clear_extraneous_savers=True)
+    assert not {"mine", "other"} & {node.name.partition("/")[0] for node in whole.graph_def.node}
