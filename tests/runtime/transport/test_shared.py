@@ -181,14 +181,16 @@ def test_a_segment_is_not_lent_again_before_it_is_known_to_be_sent(unix: Net, mo
         if not started:
             eventually(lambda: segment._memory[segment.size] == shared._FREE)
             monkeypatch.undo()
-            started.append(other := threading.Thread(target=there.push, args=(2, b"", [LARGE])))
+            other = threading.Thread(target=there.push, args=(2, b"", [LARGE]))
             other.start()
+            started.append(other)
             other.join(0.3)  # it waits for this frame to be sent
         sent(segment)
 
     started: list[threading.Thread] = []
     monkeypatch.setattr(shared.Segment, "sent", late)
     there.push(1, b"", [LARGE])
+    eventually(lambda: bool(started))  # by whichever thread sends
     started[0].join(WAIT_S)
     assert (there.call(3, b"", [LARGE], WAIT_S)[1][0] == LARGE).all()
 
