@@ -7,8 +7,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,17 @@ def test_the_config_names_the_leader() -> None:
             server.stop()
 
 
+@contextmanager
+def kept(servers: Sequence[Server]) -> Iterator[None]:
+    """The ports of servers that are stopped: one of another process's tests may come to listen there."""
+    with ExitStack() as stack:
+        for server in servers:
+            held, (host, _, port) = stack.enter_context(socket.socket()), server.address.rpartition(":")
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind((host, int(port)))
+        yield
+
+
 def test_a_leader_that_is_not_there(workers: Any) -> None:
     servers = workers(2)
     servers[0].stop()
@@ -181,14 +193,11 @@ def test_a_leader_that_is_not_there(workers: Any) -> None:
     with tf.Graph().as_default() as graph, tf.device("/job:worker/task:1"):
         out = build(1)
         says = "task:0, which forms it, does not answer"
-        host, _, port = servers[0].address.rpartition(":")
         with (
-            socket.socket() as held,
+            kept(servers[:1]),
             tf.Session(servers[1].target, graph) as session,
             pytest.raises(tf.errors.OpError, match=says) as error,
         ):
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            held.bind((host, int(port)))  # or a server of another process's tests may come to listen there
             session.run(out)
     assert isinstance(error.value, tf.errors.DeadlineExceededError)
 
@@ -221,7 +230,8 @@ def test_members_that_have_ended_are_not_waited_for_without_end(
     servers = workers(3)
     for server in servers[left:]:
         server.stop()
-    errors = each(servers[:left], lambda rank: collective.all_reduce(value(rank), 3, 1, 1))
+    with kept(servers[left:]):
+        errors = each(servers[:left], lambda rank: collective.all_reduce(value(rank), 3, 1, 1))
     gone = ", ".join(f"/job:worker/replica:0/task:{rank}" for rank in range(left, 3))
     for error in errors:
         assert isinstance(error, tf.errors.UnavailableError)
@@ -250,7 +260,8 @@ def test_a_member_that_is_there_is_waited_for(workers: Any, monkeypatch: pytest.
             time.sleep(0.01)
         return collective.all_reduce(value(rank), 2, 1, 1)
 
-    results = each(servers[:2], build)
+    with kept(servers[2:]):
+        results = each(servers[:2], build)
     assert all(isinstance(r, np.ndarray) for r in results)
     assert {*looked[0]} == {"/job:worker/replica:0/task:2"}
 
