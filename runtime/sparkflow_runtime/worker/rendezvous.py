@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sparkflow_runtime.wire.errors import DeadlineExceededError, OpError
+from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, OpError
 
 _REMEMBERED_STEPS = 4096
 
@@ -34,7 +34,7 @@ class Rendezvous:
         self._lock = Lock()
         self._steps: dict[int, Any] = {}
         self._early: OrderedDict[int, list[tuple[int, list[np.ndarray], tuple[int, ...]]]] = OrderedDict()
-        self._ended: OrderedDict[int, None] = OrderedDict()
+        self._ended: OrderedDict[int, OpError | None] = OrderedDict()  # why, where it was aborted before it began
         self._closed: OpError | None = None
 
     def begin(self, step_id: int, step: Receiver) -> bool:
@@ -61,12 +61,16 @@ class Rendezvous:
                 return
         step.receive(bundle, tensors, iterations)
 
-    def end(self, step_id: int) -> None:
+    def end(self, step_id: int, why: OpError | None = None) -> None:
         with self._lock:
             self._steps.pop(step_id, None)
             self._early.pop(step_id, None)
-            self._ended[step_id] = None
+            self._ended[step_id] = self._ended.get(step_id) or why
             self._shrink(self._ended)
+
+    def why_ended(self, step_id: int) -> OpError:
+        """For who was to begin it."""
+        return self._ended.get(step_id) or AbortedError(f"Step {step_id} was aborted before it began")
 
     def abort(self, step_id: int, error: OpError) -> None:
         """Cancel the step, or make sure that it never begins to wait.
@@ -79,8 +83,8 @@ class Rendezvous:
             if isinstance(error, DeadlineExceededError):
                 error.message = step.waits() or step.describe()
             step.cancel(error)
-        else:
-            self.end(step_id)
+        else:  # one whose time is over has waited for nothing here
+            self.end(step_id, None if isinstance(error, DeadlineExceededError) else error)
 
     def close(self, error: OpError) -> None:
         """Cancel all steps, and those that begin later."""

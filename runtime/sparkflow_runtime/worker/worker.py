@@ -177,7 +177,7 @@ class Worker:
         if halted is not None:
             step.resume(halted)
         if not self.rendezvous.begin(step_id, step):
-            step.cancel(_aborted(step_id))
+            step.cancel(self.rendezvous.why_ended(step_id))
         return step
 
     def opening_peers(self, handle: int) -> frozenset[str]:
@@ -218,7 +218,7 @@ class Worker:
         if plan.wants_thread or not all(map(self._reaches, plan.send_peers)):  # to dial may take as long as a time-out
             step.elsewhere = self._elsewhere
         if not self.rendezvous.begin(step_id, step):
-            ended(_aborted(step_id), None)
+            ended(self.rendezvous.why_ended(step_id), None)
             return
         for bundle, tensors in bundles:
             step.receive(bundle, tensors)
@@ -226,7 +226,7 @@ class Worker:
 
     def _run_now(self, plan: Plan, step_id: int, feeds: list[Any], finish: Done) -> None:
         """A step that waits for nothing, and so meets nobody at the rendezvous."""
-        error: OpError | None = _aborted(step_id) if self.rendezvous.ended(step_id) else None
+        error = self.rendezvous.why_ended(step_id) if self.rendezvous.ended(step_id) else None
         fetched: Any = None
         if error is None:
             begun_s = time.perf_counter()
@@ -245,10 +245,6 @@ class Worker:
             raise NotFoundError(f"{self.name} has no way to reach {task}: this session is not part of a cluster")
         else:
             self._push(task, step_id, bundles, iterations)
-
-
-def _aborted(step_id: int) -> AbortedError:
-    return AbortedError(f"Step {step_id} was aborted before it began")
 
 
 def _step(plan: Plan, step_id: int, feeds: list[Any], send: Sender, finish: Done | None = None) -> Step:

@@ -274,19 +274,26 @@ def test_bundles_may_come_before_their_step(worker: Worker, node: Any, graph_def
 def test_an_abort_between_the_look_and_the_beginning_of_a_step_ends_it(
     worker: Worker, node: Any, graph_def: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin = worker.rendezvous.begin
+    """By what it was aborted with: a peer that has lost its data may tell so before the master says to begin."""
+    begin, why = worker.rendezvous.begin, list[Any]()
 
     def late(step_id: int, step: Any) -> Any:
-        worker.rendezvous.abort(step_id, CancelledError("enough"))  # comes by another connection
+        worker.rendezvous.abort(step_id, why[0])  # comes by another connection
+        worker.rendezvous.abort(step_id, AbortedError("told again"))
         return begin(step_id, step)
 
     monkeypatch.setattr(worker.rendezvous, "begin", late)
     graph = graph_def(_const(node, "a", [1]), node("w", "TWait", "a"))
     handle, ended = worker.register("s", graph, [], ["w:0"]), list[Any]()
+    why.append(CancelledError("enough"))
     worker.start(handle, 7, [], lambda error, values: ended.append(error))
-    assert [type(error) for error in ended] == [AbortedError]
-    with pytest.raises(AbortedError, match="before it began"):
+    assert ended == why
+    with pytest.raises(CancelledError, match="enough"):
         worker.begin(handle, 8, []).run(20)
+    monkeypatch.undo()
+    worker.rendezvous.end(9)
+    with pytest.raises(AbortedError, match="before it began"):
+        worker.begin(handle, 9, []).run(20)
 
 
 def test_a_worker_that_stops_ends_its_steps_and_those_that_begin_at_that_moment(
