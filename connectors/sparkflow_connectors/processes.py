@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,8 @@ class Child:
         self.name = name
         command, pipe = [sys.executable, "-m", module], subprocess.PIPE
         environment = _environment(threads) | ({} if gpus else {"CUDA_VISIBLE_DEVICES": ""})
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, pass_fds=pass_fds)
+        with _interrupts_held():
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, pass_fds=pass_fds)
         self.pid = self._process.pid
 
     def send(self, fields: dict[str, Any], block: bytes = b"") -> None:
@@ -101,6 +102,16 @@ class Child:
         return f"{self.name} (pid {self.pid}) {how}"
 
 
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """A child begins without hearing Ctrl-C, which reaches the whole group: while it imports, it would print where."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _environment(threads: int) -> dict[str, str]:
     """The child's environment: it finds what this process can import, and its BLAS threads are set, not inherited."""
     count = str(threads)
@@ -115,6 +126,7 @@ class Parent:
     def __init__(self) -> None:
         die_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # for what it starts itself, see _interrupts_held
         self._out = os.fdopen(os.dup(1), "wb", buffering=0)
         os.dup2(2, 1)
         self._in = sys.stdin.buffer

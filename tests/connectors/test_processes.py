@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -51,4 +53,21 @@ def test_a_child_whose_parent_has_gone_says_no_more(capfd: Any) -> None:
     child.send({"index": 0, "host": "127.0.0.1", "keepalive_s": 10.0}, b"secret")
     assert child._process.wait(30) == 1
     child.stop()
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_child_does_not_hear_ctrl_c_while_it_begins(capfd: Any) -> None:
+    """A notebook interrupts the kernel's whole group: its children said where in their imports they were."""
+    child = Child("sparkflow_connectors.ps_process", "parameter server 0", 1, gpus=False)
+    try:
+        for _ in range(10):
+            os.kill(child.pid, signal.SIGINT)
+            time.sleep(0.05)
+        child.send({"index": 0, "host": "127.0.0.1", "keepalive_s": 10.0}, b"secret")
+        assert "address" in child.receive(30)
+        os.kill(child.pid, signal.SIGINT)
+        assert child.alive()
+    finally:
+        child.stop()
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ()), "this process hears it as before"
     assert "Traceback" not in capfd.readouterr().err
