@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -39,17 +41,20 @@ class _Bar:
         self._task = self._progress.add_task(title, total=None, figures="starting")
         before = (sys.stderr, sys.stdout)
         self._progress.start()  # from here on sys.stderr writes above the bar; handlers keep the stream they were given
-        self._moved = [(h, h.stream) for h in _stream_handlers() if h.stream in before]
-        for handler, stream in self._moved:
-            handler.setStream(sys.stderr if stream is before[0] else sys.stdout)
+        above = [(old, new) for old, new in zip(before, (sys.stderr, sys.stdout)) if new is not old]
+        self._moved = [(h, *pair) for h in _stream_handlers() for pair in above if h.stream is pair[0]]
+        for handler, _, new in self._moved:
+            handler.setStream(new)
 
     def update(self, examples: int, total: int, rate: float, loss: float, epoch: int) -> None:
         figures = f"epoch {epoch + 1} {examples:,} rows {rate:,.0f}/s loss {loss:.4f}"
         self._progress.update(self._task, completed=examples, total=total or None, figures=figures)
 
     def close(self) -> None:
-        for handler, stream in self._moved:
-            handler.setStream(stream)
+        for handler, old, new in self._moved:
+            if handler.stream is new:
+                handler.setStream(old)
+        self._progress.refresh()  # with the last figures: in a notebook, stop() does not
         self._progress.stop()
 
 
@@ -86,29 +91,47 @@ class _Lines:
 def display(title: str) -> Iterator[Display]:
     """A bar where somebody watches, lines otherwise."""
     console = Console(stderr=True)
-    with _heard():
-        shown = _Bar(console, title) if console.is_terminal or console.is_jupyter else _Lines(title)
+    with _EAR:
+        shown = _Bar(console, title) if _watched(console) else _Lines(title)
         try:
             yield shown
         finally:
             shown.close()
 
 
-@contextmanager
-def _heard() -> Iterator[None]:
-    """A handler on stderr while nobody else listens."""
-    if log.hasHandlers():
-        yield
-        return
-    handler, level = logging.StreamHandler(), log.level
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    log.addHandler(handler)
-    log.setLevel(min(level or logging.INFO, logging.INFO))
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(level)
+def _watched(console: Console) -> bool:
+    """Whether a bar is seen there: without ipywidgets a notebook shows none."""
+    return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
+
+
+class _Ear:
+    """A handler on stderr while nobody else listens: of all trainings that other threads of this process run, too."""
+
+    def __init__(self) -> None:
+        self._lock, self._trainings = threading.Lock(), 0
+        self._handler: logging.Handler | None = None
+        self._level = logging.NOTSET
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._trainings += 1
+            if log.hasHandlers():
+                return
+            self._handler, self._level = logging.StreamHandler(), log.level
+            self._handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+            log.addHandler(self._handler)
+            log.setLevel(min(log.level or logging.INFO, logging.INFO))
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._trainings -= 1
+            if self._handler is not None and not self._trainings:
+                log.removeHandler(self._handler)
+                log.setLevel(self._level)
+                self._handler = None
+
+
+_EAR = _Ear()
 
 
 class Tally:

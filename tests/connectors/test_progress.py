@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import sys
 from typing import Any
 
 import pytest
@@ -55,3 +56,62 @@ def test_the_bar_ends_with_the_last_figures_and_fits(monkeypatch: pytest.MonkeyP
     lines = [line for line in text.getvalue().split("\n") if "0.4321" in line]
     assert "epoch 10 1,000,000 rows 123,456/s loss 0.4321" in lines[-1]
     assert "0:00:0" in lines[-1], "nothing is cut off at 80 columns"
+
+
+def test_a_training_is_heard_to_its_end_where_another_one_ends_before(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two threads of a notebook: the later one's words, warnings too, went nowhere once the first had ended."""
+    _console(monkeypatch, terminal=False)
+    first, second = progress.display("first"), progress.display("second")
+    with first:
+        second.__enter__()
+    progress.log.info("epoch 7")
+    second.__exit__(None, None, None)
+    progress.log.info("afterwards")
+    said = capsys.readouterr().err
+    assert "epoch 7" in said and "afterwards" not in said
+
+
+def test_handlers_keep_their_stream_where_bars_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    _console(monkeypatch, terminal=True)
+    handler = logging.StreamHandler(sys.stderr)
+    logging.getLogger().addHandler(handler)
+    first, second = progress.display("first"), progress.display("second")
+    with first:
+        second.__enter__()
+    second.__exit__(None, None, None)
+    assert handler.stream is sys.stderr and not hasattr(sys.stderr, "rich_proxied_file")
+
+
+class _Notebook(Console):
+    """A console in a notebook, in which each state of the bar is shown anew."""
+
+    is_jupyter = property(lambda self: True, lambda self, value: None)  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("widgets", [True, False])
+def test_a_notebook_without_widgets_gets_lines(
+    widgets: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It got no word of its progress, and a warning of rich's."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.setattr(progress, "Console", lambda stderr: _Notebook(file=io.StringIO()))
+    monkeypatch.setattr(progress, "find_spec", lambda name: object() if widgets else None)
+    bars: list[Any] = []
+    monkeypatch.setattr(progress, "_Bar", lambda *_: bars.append(1) or progress._Lines("a bar"))
+    with progress.display("training on local") as shown:
+        shown.update(500, 1000, 99.0, 0.25, 0)
+    assert len(bars) == widgets
+    assert ("training on local: epoch 1, 500 examples" in capsys.readouterr().err) is not widgets
+
+
+def test_the_bar_of_a_notebook_ends_with_the_last_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """rich refreshes none there when it stops: the bar stood where it was up to a fifth of a second before."""
+    shown: list[Any] = []
+    monkeypatch.setattr(progress.Progress, "refresh", lambda self: shown.append(self.tasks[0].completed))
+    monkeypatch.setattr(progress.Progress, "start", lambda self: None)
+    bar = progress._Bar(_Notebook(file=io.StringIO()), "training on dask")
+    bar.update(36_096, 36_096, 1.0, 0.1, 1)
+    bar.close()
+    assert shown[-1] == 36_096
