@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -61,3 +62,10 @@ def get_collection(key: str, scope: str | None = None) -> list[Any]:
 
 def get_collection_ref(key: str) -> list[Any]:
     return get_default_graph().get_collection_ref(key)
+
+
+def snake_case(class_name: str) -> str:
+    """The scope that a layer or cell gets from its class: "Time4LSTMCell" is time4lstm_cell, "_Own" private__own."""
+    split = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", class_name)
+    name = re.sub(r"([a-z])([A-Z])", r"\1_\2", split).lower()
+    return f"private{name}" if name.startswith("_") else name  # no scope's name begins with an underscore

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -13,6 +12,7 @@ from sparkflow.framework import shapes
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Graph, Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.framework.scopes import snake_case
 from sparkflow.framework.shapes import TensorShape
 from sparkflow.framework.tracked import Tracked
 from sparkflow.keras import regularizers
@@ -53,7 +53,7 @@ class Layer(Tracked):
         self.trainable, self.built, self.activity_regularizer = trainable, False, activity_regularizer
         self._is_inside = False  # of its own scopes
         self._dtype = None if dtype is None else dtypes.as_dtype(dtype)
-        self._base_name = name or _snake_case(type(self).__name__)
+        self._base_name = name or snake_case(type(self).__name__)
         self._wanted_scope, self._reuse = _scope, _reuse
         self._scope: VariableScope | None = None
         self._trainable_weights: list[Any] = []
@@ -238,11 +238,6 @@ class Layer(Tracked):
         if not self.built:
             raise ValueError(f"count_params: layer {self.name!r} has no variables before it is called")
         return sum(shapes.product(v.shape.as_list()) for v in self.variables)
-
-
-def _snake_case(name: str) -> str:
-    split = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
-    return re.sub(r"([a-z])([A-Z])", r"\1_\2", split).lower()
 
 
 def numbers(what: str, name: str, value: Any, count: int) -> tuple[int, ...]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from sparkflow.framework import nest, shapes
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.framework.scopes import snake_case
 from sparkflow.ops import activations, array, init_named, init_ops, math
 from sparkflow.ops.array_join import concat, split
 from sparkflow.ops.clip import clip_by_value
@@ -52,9 +52,7 @@ class RNNCell:
 
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, _reuse: Any = None):
         self._reuse, self._dtype, self.trainable = _reuse, None if dtype is None else as_dtype(dtype), trainable
-        self._base = (
-            name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
-        )
+        self._base = name or snake_case(type(self).__name__)
         self._named = name is not None
         self._scope: Any = None
         self.built = False

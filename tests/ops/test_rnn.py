@@ -120,6 +120,23 @@ def test_a_cell_of_ones_own(graph: Graph) -> None:
         assert session.run(out)[0, :, 0].tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    "name, scope",
+    [("Time4LSTMCell", "time4lstm_cell"), ("NASCell2", "nas_cell2"), ("Conv2D", "conv2d"), ("_Own", "private__own")],
+)
+def test_the_scope_of_a_class(graph: Graph, name: str, scope: str) -> None:
+    """As TensorFlow spells it, so that checkpoints of such cells and layers can be read."""
+
+    def call(self: Any, inputs: Any, state: Any = None) -> Any:
+        weight = tf.get_variable("w", [])
+        return (inputs * weight, state) if isinstance(self, cells.RNNCell) else inputs * weight
+
+    for base, arguments in ((cells.RNNCell, [0.0]), (tf.layers.Layer, [])):
+        with tf.variable_scope(base.__name__):
+            type(name, (base,), {"call": call, "state_size": 1, "output_size": 1})()(tf.ones([1, 1]), *arguments)
+    assert [v.op.name for v in tf.global_variables()] == [f"RNNCell/{scope}/w", f"Layer/{scope}/w"]
+
+
 def test_a_users_cell_makes_variables_as_a_layer_does(graph: Graph) -> None:
     class Cell(cells.RNNCell):
         def __init__(self, units: int, reuse: Any = None):
