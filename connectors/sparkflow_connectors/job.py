@@ -13,6 +13,7 @@ from typing import Any
 from sparkflow_connectors.feeding import PAD, UNEVEN
 from sparkflow_connectors.layout import Layout
 from sparkflow_connectors.schema import Columns, check_trainable
+from sparkflow_connectors.shipping import Shipped
 from sparkflow_connectors.windows import Plan, plan
 from sparkflow_runtime.wire.edges import check_carried
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -110,6 +111,9 @@ class Job:
             raise InvalidArgumentError(f"validation must be a fraction in [0, 1), got {self.validation!r}")
         check_trainable(self.columns)
         self.plan(0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "model_fn": Shipped(self.model_fn)}
 
     def _check_whole(self, name: str, least: int) -> None:
         value = getattr(self, name)

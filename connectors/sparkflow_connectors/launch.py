@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import sparkflow as tf
+from sparkflow.framework.user_frame import retold
 from sparkflow_connectors import directory
 from sparkflow_connectors.best import BEST
 from sparkflow_connectors.control import DriverControl, Event, reported
@@ -116,7 +117,7 @@ class _Attempt:
 
 
 def _said_by(rank: int, error: OpError) -> OpError:
-    return type(error)(error.node_def, None, f"worker {rank}: {error.message}")
+    return type(error)(error.node_def, None, f"worker {rank}: {retold(error.message)}")
 
 
 def train(engine: Engine, job: Job) -> Model:
@@ -207,13 +208,28 @@ def _watch(run: Run, control: DriverControl, state: _Attempt, bar: Any) -> None:
                 if len(state.pids) < state.workers:
                     run.unheard(state.pids)
             except Exception as error:  # whatever the cluster raises: the roles' own words say more, if there are any
-                engine_error, state.failing_since = error, state.failing_since or time.monotonic()
+                engine_error, state.failing_since = _heard_of(error), state.failing_since or time.monotonic()
         if engine_error is not None and _is_final(engine_error):
             _hear_all(control, state)
             said = state.failure()
-            raise (said if said is not None and _is_final(said) else engine_error) from engine_error
+            told = said if said is not None and _is_final(said) else engine_error
+            raise told from _cause(told, engine_error)
         if state.failing_since is not None and _settled(state):
-            raise _root_cause(state, engine_error) from engine_error
+            told = _root_cause(state, engine_error)
+            raise told from _cause(told, engine_error)
+
+
+def _heard_of(error: Exception) -> Exception:
+    """What an engine raised; of a role's own error, with this program's cells and lines."""
+    if isinstance(error, OpError):
+        error.message = retold(error.message)
+    return error
+
+
+def _cause(told: Exception, engine_error: Exception | None) -> Exception | None:
+    """What the engine raised, where that says more than what is told: a role's error may come both ways."""
+    same = isinstance(told, OpError) and isinstance(engine_error, OpError) and engine_error.message in told.message
+    return None if same else engine_error
 
 
 def _hear_all(control: DriverControl, state: _Attempt) -> None:

@@ -11,6 +11,7 @@ from sparkflow.framework import shapes
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.framework.user_frame import cell_of, source_of
 from sparkflow.ops import array_slice, init_ops
 from sparkflow.ops.partitioned_variables import PartitionedVariable, PartitionInfo, cuts
 from sparkflow.ops.variables import SaveSliceInfo, Variable
@@ -239,7 +240,11 @@ def _already_exists(found: Variable, name: str | None = None) -> str:
 
 
 def _where(op: Operation) -> str:
-    return "  (place not known)" if op.traceback_frame is None else '  File "{}", line {}'.format(*op.traceback_frame)
+    if op.traceback_frame is None:
+        return "  (place not known)"
+    file, line = op.traceback_frame
+    where, source = cell_of(file) or f'File "{file}"', source_of(file, line)
+    return f"  {where}, line {line}" + (f"\n    {source}" if source else "")
 
 
 def _check_shared(found: Any, name: str, dims: shapes.Dims, dtype: DType) -> None:

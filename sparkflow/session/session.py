@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparkflow.framework.graph import Graph, default_session, get_default_graph, session_as_default
+from sparkflow.framework.user_frame import place, retold
 from sparkflow.session.feeds import checked, fed_tensor, feeds_of
 from sparkflow.session.fetches import FetchPlan, FetchPlans
 from sparkflow.session.runtime import runtime
@@ -176,14 +177,15 @@ class Session:
                 self._sent, self._sending = version, False
 
     def _explained(self, error: OpError) -> OpError:
-        """The error with the operation it arose at and the user's line that made it."""
+        """The error with the operation it arose at and the user's line that made it; without the frames inside the
+        runtime, which say nothing of the user's program. What a kernel met with is the cause, with its own frames."""
         node = error.node_def
         op = self._graph._ops.get(node.name) if node is not None else None
         if op is not None and error.op is None:
             error.op = op
             if op.traceback_frame is not None:
-                error.message += "\n\t defined at {}:{}".format(*op.traceback_frame)
-        return error
+                error.message = f"{retold(error.message)}\n\t defined at {place(*op.traceback_frame)}"
+        return error.with_traceback(None)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 
 from sparkflow_connectors import directory
@@ -108,3 +110,16 @@ def test_checkpoints_are_not_overlooked(tmp_path: Path, state: str | None) -> No
         directory.latest(str(tmp_path))
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"')
     assert directory.latest(str(tmp_path)) == str(tmp_path / "model.ckpt-7")
+
+
+def test_a_model_function_keeps_the_name_of_its_file(tmp_path: Path) -> None:
+    """A worker's error told of line 9 of "<dynamic-code>". Dask's pickle comes first, then this package's own."""
+
+    def model_fn() -> Any:
+        return lambda: 1
+
+    job = pickle.loads(cloudpickle.dumps(Job(model_fn, Columns({}), str(tmp_path), params={"a": 1})))
+    again = pickle.loads(cloudpickle.dumps(job))
+    assert again.model_fn is not model_fn
+    assert again.model_fn.__code__.co_filename == again.model_fn().__code__.co_filename == __file__
+    assert {**again.__dict__, "model_fn": 0} == {**job.__dict__, "model_fn": 0} and again.params == {"a": 1}

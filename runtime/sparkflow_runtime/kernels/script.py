@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ _KINDS: dict[type[Exception], type[OpError]] = {  # TensorFlow's: that of StopIt
     MemoryError: ResourceExhaustedError,
     NotImplementedError: UnimplementedError,
 }
+
+_FRAMES = 10  # of a function's traceback, the last ones
 
 
 def _array(node: Node, value: Any, want: dtypes.DType, place: int) -> Any:
@@ -83,7 +86,8 @@ def _py_func(node: Node) -> Function:
             raise
         except Exception as error:  # the user's own function may raise anything
             kind = next((kind for base, kind in _KINDS.items() if isinstance(error, base)), UnknownError)
-            raise kind(node, None, f"{type(error).__name__}: {error} [in the function of {node.name!r}]") from error
+            text = f"{type(error).__name__}: {error} [in the function of {node.name!r}]{_frames(error)}"
+            raise kind(node, None, text) from error
         values = value if isinstance(value, (list, tuple)) else [] if value is None and not wanted else [value]
         if len(values) != len(wanted):
             raise InvalidArgumentError(
@@ -94,6 +98,12 @@ def _py_func(node: Node) -> Function:
         return [_array(node, v, t, i) for i, (v, t) in enumerate(zip(values, wanted))]
 
     return run
+
+
+def _frames(error: Exception) -> str:
+    """Where the function raised it, as in TensorFlow: the traceback itself does not travel to another process."""
+    frames = traceback.extract_tb(error.__traceback__)[1:][-_FRAMES:]  # the first one is this file's
+    return "\nTraceback (most recent call last):\n" + "".join(traceback.format_list(frames)).rstrip() if frames else ""
 
 
 def _argument(value: Any) -> Any:
