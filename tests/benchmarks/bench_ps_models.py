@@ -14,7 +14,7 @@ them. strings: hashed columns of text. word2vec: NCE. sparse: logistic regressio
 users and of items, against the others of a batch. experts: four, two tasks that mix them, Adam. weighted: multihot
 with weights. fields: ten columns, each with a table for every other (factorization machine). pairs: products of all
 pairs of rows beside them. recurrent: gated units over 20 items by `scan`, sampled softmax. attention: two blocks of
-causal attention over 20 items, Adam.
+causal attention over 20 items, Adam. penalty: deepfm of one table of 100,000 rows, with a penalty on all of it.
 """
 
 from __future__ import annotations
@@ -202,6 +202,22 @@ class Maker:
         linear = 0.5 * tf.reduce_sum(pairs, 1) + tf.reduce_sum(weights, 1)
         logit = linear + self.logit(tf.reshape(rows, [-1, COLUMNS * 8]))
         return self.labelled(logit, tf.train.AdamOptimizer(1e-3), lambda: {ids: self.ids(BATCH, COLUMNS)})
+
+    def penalty(self) -> Model:
+        tf, rows = self.tf, 5 * ROWS
+        ids, values = tf.placeholder(tf.int64, [None, COLUMNS]), tf.placeholder(tf.float32, [None, COLUMNS])
+        start = tf.random_uniform_initializer(-0.05, 0.05, seed=1)
+        weights, table = tf.get_variable("weights", [rows], initializer=start), self.table("table", rows)
+        vectors = tf.nn.embedding_lookup(table, ids) * values[:, :, None]
+        pairs = tf.square(tf.reduce_sum(vectors, 1)) - tf.reduce_sum(tf.square(vectors), 1)
+        line = tf.reduce_sum(tf.nn.embedding_lookup(weights, ids) * values, 1)
+        logit = line + 0.5 * tf.reduce_sum(pairs, 1) + self.logit(tf.reshape(vectors, [-1, COLUMNS * 16]))
+
+        def batch() -> dict[Any, Any]:
+            return {ids: self.ids(BATCH, COLUMNS, rows=rows), values: self.rng.rand(BATCH, COLUMNS).astype(np.float32)}
+
+        loss, optimizer, feeds = self.labelled(logit, tf.train.AdamOptimizer(5e-4), batch)
+        return loss + 1e-4 * (tf.nn.l2_loss(weights) + tf.nn.l2_loss(table)), optimizer, feeds
 
     def rows(self, ids: Any, name: str = "table") -> list[Any]:
         looked_up = self.tf.nn.embedding_lookup

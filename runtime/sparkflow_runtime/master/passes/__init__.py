@@ -36,6 +36,7 @@ from sparkflow_runtime.master.passes.settings import Settings
 from sparkflow_runtime.master.passes.spread_products import spread_products
 from sparkflow_runtime.master.passes.swap import swap
 from sparkflow_runtime.master.passes.view import View
+from sparkflow_runtime.master.passes.whole_variables import whole_variables
 from sparkflow_runtime.master.passes.wide_rows import wide_rows
 from sparkflow_runtime.wire.edges import parse, verify
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
@@ -83,6 +84,7 @@ class PlacedPass(NamedTuple):
 
 PLACED_PASSES = (
     PlacedPass("control_hops", lambda graph, of: shorten_control(graph, of.kept)),
+    PlacedPass("whole_variables", lambda graph, of: whole_variables(graph, of.feeds, of.kept)),
     PlacedPass("distinct_rows", lambda graph, of: distinct_rows(graph, of.feeds, of.kept)),
     PlacedPass("wide_rows", lambda graph, of: wide_rows(graph, of.feeds, of.kept)),
     PlacedPass("bag_rows", lambda graph, of: bag_rows(graph, of.feeds, of.kept)),

@@ -181,6 +181,8 @@ class Packer:
             ids, rows, behind = node.input[2], node.input[3], tuple[str, ...]()
         elif (found := self.sums.of(node, alone=False)) is not None:
             rows, ids, behind = found.rows, found.ids, found.nodes
+        elif node.op == "UnsortedSegmentSum" and self._free(node) and self._rank(node.input[1]) == 1:
+            (rows, ids), behind = node.input[:2], ()  # into rows of zeros (whole_variables.py)
         else:
             return None
         source, row = self.task_of_edge(rows), self.row(rows)
@@ -315,7 +317,8 @@ class Packer:
                 self.renamed[f"{it.node.name}:0"], self.renamed[f"^{it.node.name}"] = edge(rows, k), f"^{rows}"
             else:
                 changed = self._copy(it.node, home)
-                changed.input[2], changed.input[3] = edge(ids, k), edge(rows, k)
+                places = (2, 3) if it.node.op == _ACCUMULATE else (1, 0)
+                changed.input[places[0]], changed.input[places[1]] = edge(ids, k), edge(rows, k)
 
     def _columns(self, it: Sum) -> tuple[str, int]:
         """(matrix, first column) of rows that are some columns of all rows of a matrix; ("", 0) where they are not."""

@@ -14,8 +14,8 @@ GRADIENTS = "gradients/"  # RewriterConfig's default scope
 
 @dataclass(frozen=True)
 class Settings:
-    """One switch a pass. `fusion`, `distinct_rows`, `wide_rows`, `bag_rows`, `embeddings`, `spread_products`,
-    `joint_bags`, `joint_takes` and `concat_gradients` are RewriterConfig's remapping."""
+    """One switch a pass. `fusion`, `whole_variables`, `distinct_rows`, `wide_rows`, `bag_rows`, `embeddings`,
+    `spread_products`, `joint_bags`, `joint_takes` and `concat_gradients` are RewriterConfig's remapping."""
 
     dependencies: bool = True
     constant_folding: bool = True
@@ -24,6 +24,7 @@ class Settings:
     layout: bool = True
     fusion: bool = True
     control_hops: bool = True  # between tasks
+    whole_variables: bool = True  # of another task
     distinct_rows: bool = True  # of look-ups in tables of another task
     wide_rows: bool = True  # of a matrix of ids of one table
     bag_rows: bool = True  # of bags that a layer takes
@@ -87,6 +88,7 @@ _TOGGLES = {
     "common_subexpressions": "common_subgraph_elimination",
     "layout": "layout_optimizer",
     "fusion": "remapping",
+    "whole_variables": "remapping",
     "distinct_rows": "remapping",
     "wide_rows": "remapping",
     "bag_rows": "remapping",
@@ -107,6 +109,7 @@ _LISTED = {
     "common_subexpressions": "common_subgraph_elimination",
     "layout": "layout",
     "fusion": "remap",
+    "whole_variables": "whole_variables",
     "distinct_rows": "distinct_rows",
     "wide_rows": "wide_rows",
     "bag_rows": "bag_rows",

@@ -1,0 +1,308 @@
+"""What is computed of a whole variable of another task is computed there, where less travels so.
+
+A penalty such as `tf.nn.l2_loss(table)` is a worker's node, as the whole model is: the table would travel there in
+every step, and its gradient, which the penalty makes dense, would travel back. The loss, the products of its gradient
+and the sum with the rows' gradients go to the variable's task instead; one number comes back, and the rows that the
+batch named go there. The same holds for histograms of variables, sums of their absolute values, and norms of gradients.
+
+Nodes that large tensors join are looked at together. Which of them move is a least cut: between what has to be with the
+variable and what has to be with the reader, so that what crosses has the fewest bytes. Only what takes little time for
+each of its bytes moves, and nothing that comes after an update of a variable that it reads: what would have been sent
+before the update is computed before it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from sparkflow_runtime.kernels import registry
+from sparkflow_runtime.master.passes.fuse import ELEMENTWISE
+from sparkflow_runtime.master.passes.regions import Regions
+from sparkflow_runtime.wire.devices import on_cpu, task_of
+from sparkflow_runtime.wire.edges import CARRIED, data_inputs, edge, is_control, node_name, parse, topological
+from sparkflow_runtime.wire.node_list import NodeList
+from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+from sparkflow_runtime.wire.sizes import item_bytes, output_bytes, static_shape
+
+LEAST_BYTES = 1 << 16  # of a tensor that is large, and of what a move must spare
+_OPEN = 1024  # what an open dimension counts as: the rows of a large batch
+_PUSHES = frozenset(["AccumulatorApplyGradient", "ResourceAccumulatorApplyGradient"])
+_VARIABLES = frozenset(["VariableV2", "Variable"])
+_REDUCTIONS = "L2Loss Sum Mean Max Min Prod All Any EuclideanNorm Shape Size Rank HistogramSummary".split()  # noqa: SIM905
+_OTHERS = "Identity Cast IsNan IsInf IsFinite Reshape ExpandDims Squeeze Fill BroadcastTo Tile".split()  # noqa: SIM905
+_MOVABLE = ELEMENTWISE | {*_REDUCTIONS, *_OTHERS, "Const", "UnsortedSegmentSum", "_Fused"}
+
+
+def whole_variables(graph: GraphDef, feeds: Collection[str] = (), kept: Collection[str] = ()) -> GraphDef:
+    """A placed graph, the same values and effects. kept: nodes that are fetched or run by name."""
+    if not _may_gain(graph):
+        return graph
+    return _Mover(Regions(graph, feeds), {*kept, *map(node_name, feeds)}).moved()
+
+
+def _may_gain(graph: GraphDef) -> bool:
+    """A glance: whether any large variable is read whole at another task by what might move."""
+    variables = (n for n in graph.node if n.op in _VARIABLES)
+    homes = {n.name: n.device for n in variables if max(output_bytes(n), default=0) >= LEAST_BYTES}
+    if not homes:
+        return False
+    homes |= {n.name: n.device for n in graph.node if n.op == "Identity" and node_name(n.input[0]) in homes}
+    for node in graph.node:
+        if node.op in _MOVABLE:
+            for e in node.input:
+                home = homes.get(e)
+                if home is not None and home != node.device and task_of(home) != task_of(node.device):
+                    return True
+    return False
+
+
+class _Tensor(NamedTuple):
+    """What travels when its producer and one who takes it are at different tasks."""
+
+    source: str
+    takers: list[str]
+    size: int
+
+
+class _Mover:
+    def __init__(self, regions: Regions, taboo: set[str]):
+        self._regions, self._nodes, self._taboo = regions, regions.nodes, taboo
+        self._task = {name: task_of(node.device) for name, node in self._nodes.items()}
+        self._contexts = regions.contexts()
+        self._users: dict[str, dict[str, list[str]]] = {}  # node -> its outputs -> the nodes that take each
+
+    def moved(self) -> GraphDef:
+        self._variables = self._read_elsewhere()
+        self._writers, self._pushes = self._updates()
+        updates = {u for of in (*self._writers.values(), *self._pushes.values()) for u in of}
+        late = self._regions.levels(updates.__contains__)
+        movable = {name for name in self._nodes if not late[name] and self._may_move(name)}
+        homes: dict[str, str] = {}
+        before: dict[str, dict[str, None]] = defaultdict(dict)  # an update -> the nodes that it must wait for
+        for together in self._components(movable):
+            home = self._home(together)
+            cut = self._cut(together, home) if home else []
+            order = list(self._order(together, cut, home))
+            if all(self._may_wait(update, node) for node, update in order):
+                homes.update(dict.fromkeys(cut, home))
+                for node, update in order:
+                    before[update][node] = None
+        return self._rewritten(homes, before) if homes else self._regions.graph
+
+    # ------------------------------------------------------------------ what is there
+
+    def _read_elsewhere(self) -> dict[str, str]:
+        """Nodes that give the whole of a large variable -> that variable."""
+        found = {n: n for n, node in self._nodes.items() if node.op in _VARIABLES and self._is_large(edge(n, 0))}
+        for name in self._regions.order:
+            node = self._nodes[name]
+            if node.op == "Identity" and node_name(node.input[0]) in found and not self._regions.is_fed(node.input[0]):
+                found[name] = found[node_name(node.input[0])]
+        return found
+
+    def _updates(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+        """Large variable -> the nodes that change it; node -> the accumulators' ops that take it for a gradient, which
+        another step will change the variable by."""
+        writers: dict[str, list[str]] = defaultdict(list)
+        pushes: dict[str, list[str]] = defaultdict(list)
+        for name, node in self._nodes.items():
+            given = data_inputs(node)
+            for i in registry.ref_positions(node.op):
+                variable = self._variables.get(node_name(given[i])) if i < len(given) else None
+                if variable is not None and name not in self._variables:
+                    writers[variable].append(name)
+            if node.op in _PUSHES:
+                pushes[node_name(given[2])].append(name)
+        return writers, pushes
+
+    def _may_move(self, name: str) -> bool:
+        node = self._nodes[name]
+        if node.op not in _MOVABLE or name in self._taboo or self._contexts[name] or not on_cpu(node.device):
+            return False
+        if CARRIED in node.attr or (name in self._variables and self._at_home(name)):
+            return False
+        return any(map(self._is_large, (edge(name, 0), *data_inputs(node))))
+
+    def _at_home(self, name: str) -> bool:
+        return self._task[name] == self._task[self._variables[name]]
+
+    def _is_large(self, e: str) -> bool:
+        """Whether a data edge is known to carry many bytes."""
+        name, _ = parse(e)
+        if self._regions.is_fed(e) or name not in self._nodes:
+            return False
+        shape = static_shape(self._nodes, e)
+        return shape is not None and None not in shape and self._size(e) >= LEAST_BYTES
+
+    def _size(self, e: str) -> int:
+        name, port = parse(e)
+        sizes = output_bytes(self._nodes[name], _OPEN)
+        return sizes[port] if port < len(sizes) else item_bytes(self._nodes[name])
+
+    def _takers(self, name: str) -> dict[str, list[str]]:
+        """Each output of a node that somebody takes: the nodes that do."""
+        if name not in self._users:
+            found: dict[str, list[str]] = defaultdict(list)
+            for consumer, e in self._regions.consumers[name]:
+                if not is_control(e):
+                    found[edge(*parse(e))].append(consumer.name)
+            self._users[name] = found
+        return self._users[name]
+
+    def _components(self, movable: set[str]) -> Iterator[list[str]]:
+        """Movable nodes of one task that large tensors join, directly or as two that take the same."""
+        left = dict.fromkeys(name for name in self._regions.order if name in movable)
+        while left:
+            first = next(iter(left))
+            found, todo = [], [first]
+            del left[first]
+            while todo:
+                found.append(todo.pop())
+                for other in self._beside(found[-1]):
+                    if other in left and self._task[other] == self._task[first]:
+                        del left[other]
+                        todo.append(other)
+            yield found
+
+    def _beside(self, name: str) -> Iterator[str]:
+        """Who makes a large tensor that it takes, who else takes that, and who takes one that it makes."""
+        for e in data_inputs(self._nodes[name]):
+            if self._is_large(e):
+                yield node_name(e)
+                yield from self._takers(node_name(e))[edge(*parse(e))]
+        for e, takers in self._takers(name).items():
+            if self._is_large(e):
+                yield from takers
+
+    def _home(self, together: list[str]) -> str:
+        """The other task with the most bytes of what joins these to large variables; "" where there is none."""
+        sizes: dict[str, int] = defaultdict(int)
+        for e in {edge(*parse(e)) for name in together for e in data_inputs(self._nodes[name])}:
+            of = self._variables.get(node_name(e))
+            if of is not None and self._task[of] != self._task[together[0]] and on_cpu(self._nodes[of].device):
+                sizes[self._task[of]] += self._size(e)
+        return max(sizes, key=lambda task: (sizes[task], task), default="")
+
+    # ------------------------------------------------------------------ what moves
+
+    def _tensors(self, together: list[str]) -> Iterator[_Tensor]:
+        """What these take and make, but for small constants, of which each task has its own, and what is fed."""
+        given = {edge(*parse(e)) for name in together for e in data_inputs(self._nodes[name])}
+        for e in sorted(given | {e for name in together for e in self._takers(name)}):
+            source = node_name(e)
+            if not self._regions.is_fed(e) and (self._nodes[source].op != "Const" or self._is_large(e)):
+                yield _Tensor(source, self._takers(source)[e], self._size(e))
+
+    def _cut(self, together: list[str], home: str) -> list[str]:
+        """Those of them that are better off at `home`; none where that would spare little."""
+        free, reader = set(together), self._task[together[0]]
+
+        def side(name: str) -> str:
+            return name if name in free else home if self._task[name] == home else reader
+
+        flow, now = _Flow(), 0
+        for number, tensor in enumerate(self._tensors(together)):
+            source, takers = side(tensor.source), {side(taker) for taker in tensor.takers}
+            if self._task[tensor.source] not in (home, reader) or (source == home and reader in takers):
+                continue  # it travels whatever moves
+            if source == reader and home in takers:
+                continue
+            begins, ends = self._task[tensor.source], {self._task[taker] for taker in tensor.takers}
+            now += tensor.size if ends - {begins} else 0
+            flow.add(source, takers, tensor.size, number)
+        spared = now - flow.least(home, reader)
+        return [name for name in flow.first(home) if name in free] if spared >= LEAST_BYTES else []
+
+    def _order(self, together: list[str], cut: list[str], home: str) -> Iterator[tuple[str, str]]:
+        """(a node that is to read a variable at its home, an update that must not come first)."""
+        pushes = [push for name in together for push in self._pushes.get(name, ()) if self._task[push] == home]
+        for name in cut:
+            read = dict.fromkeys(self._variables.get(node_name(e)) for e in data_inputs(self._nodes[name]))
+            at_home = [v for v in read if v is not None and self._task[v] == home]
+            updates = [w for v in at_home for w in self._writers[v]]
+            for update in dict.fromkeys(updates + pushes if at_home else ()):
+                yield name, update
+
+    def _may_wait(self, update: str, node: str) -> bool:
+        """Whether a queue or the like that the node waits for cannot be waiting for the update."""
+        return not self._waits[node] or self._comes_after(update, node)
+
+    @cached_property
+    def _waits(self) -> dict[str, int]:
+        return self._regions.levels(lambda name: registry.is_asynchronous(self._nodes[name].op))
+
+    def _comes_after(self, late: str, early: str) -> bool:
+        seen, todo = {early}, deque([early])
+        while todo and late not in seen:
+            new = {consumer.name for consumer, _ in self._regions.consumers[todo.popleft()]} - seen
+            seen |= new
+            todo.extend(new)
+        return late in seen
+
+    def _rewritten(self, homes: dict[str, str], before: dict[str, dict[str, None]]) -> GraphDef:
+        nodes = []
+        for node in self._regions.graph.node:
+            if node.name in homes or node.name in before:
+                copy = NodeDef()
+                copy.CopyFrom(node)
+                if node.name in homes:
+                    copy.device = f"{homes[node.name]}/device:CPU:0"
+                    copy.attr.pop("_class", None)
+                given = {node_name(e) for e in node.input}
+                copy.input.extend(f"^{name}" for name in before.get(node.name, ()) if name not in given)
+                node = copy
+            nodes.append(node)
+        return NodeList(topological(nodes, self._regions.feeds), self._regions.graph.versions)
+
+
+class _Flow:
+    """The least cut between two places of what travels: by the most that can flow from one to the other."""
+
+    def __init__(self) -> None:
+        self._room: dict[object, dict[object, float]] = defaultdict(dict)
+
+    def add(self, source: str, takers: set[str], size: int, number: int) -> None:
+        """A tensor: it costs its size once where the source and any taker are apart."""
+        there, back = ("to", number), ("from", number)
+        self._widen(source, there, size)
+        self._widen(back, source, size)
+        for taker in takers:
+            self._widen(there, taker, float("inf"))
+            self._widen(taker, back, float("inf"))
+
+    def _widen(self, a: object, b: object, size: float) -> None:
+        self._room[a][b] = self._room[a].get(b, 0) + size
+        self._room[b].setdefault(a, 0)
+
+    def least(self, begin: str, end: str) -> float:
+        total = 0.0
+        while (before := self._reached(begin)).get(end) is not None:
+            path, at = [], end
+            while at != begin:
+                path.append((before[at], at))
+                at = before[at]  # type: ignore[assignment]
+            size = min(self._room[a][b] for a, b in path)
+            for a, b in path:
+                self._room[a][b] -= size
+                self._room[b][a] += size
+            total += size
+        return total
+
+    def first(self, begin: str) -> list[str]:
+        """The nodes on the side of `begin`, as few as may be; after `least`."""
+        return [at for at in self._reached(begin) if isinstance(at, str) and at != begin]
+
+    def _reached(self, begin: str) -> dict[object, object]:
+        """What there is room to flow to -> where from."""
+        before: dict[object, object] = {begin: begin}
+        left = deque([begin])
+        while left:
+            a = left.popleft()
+            for b, room in self._room[a].items():
+                if room > 0 and b not in before:
+                    before[b] = a
+                    left.append(b)  # type: ignore[arg-type]
+        return before

@@ -1,0 +1,272 @@
+"""What is computed of whole variables: the same training, what moves to them, and what must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
+from sparkflow_runtime.master.passes import Optimizer
+from sparkflow_runtime.master.passes.settings import Settings
+from sparkflow_runtime.master.passes.whole_variables import LEAST_BYTES, whole_variables
+from sparkflow_runtime.master.place import place
+from sparkflow_runtime.master.prune import prune
+from sparkflow_runtime.wire.edges import verify
+from sparkflow_runtime.wire.protos import GraphDef
+
+ROWS, WIDTH = 3000, 8  # 96 KB
+TASKS = {"worker": "/job:worker/replica:0/task:0", "ps": "/job:ps/replica:0/task:0"}
+PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
+
+Loss = Callable[[Any, Any], Any]
+PENALTIES: dict[str, Loss] = {
+    "squares": lambda t, rows: 1e-3 * tf.nn.l2_loss(t),
+    "absolute values": lambda t, rows: 1e-3 * tf.reduce_sum(tf.abs(t)),
+    "a mean": lambda t, rows: 1e-3 * tf.reduce_mean(tf.square(t) + tf.abs(t)),
+    "rows' norms": lambda t, rows: 1e-3 * tf.reduce_sum(tf.sqrt(tf.reduce_sum(tf.square(t), 1) + 1e-6)),
+    "weighed by the batch": lambda t, rows: tf.reduce_mean(rows) * tf.nn.l2_loss(t),
+    "two of them": lambda t, rows: 1e-3 * (tf.nn.l2_loss(t) + tf.reduce_sum(tf.abs(t))),
+    "through a cast": lambda t, rows: tf.cast(1e-3 * tf.reduce_sum(tf.square(tf.cast(t, tf.float64))), tf.float32),
+    "of differences": lambda t, rows: 1e-3 * tf.reduce_sum(tf.square(t - tf.reduce_mean(t, 0, keepdims=True))),
+}
+OPTIMIZERS: dict[str, Callable[[], Any]] = {
+    "descent": lambda: tf.train.GradientDescentOptimizer(0.1),
+    "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
+    "adam": lambda: tf.train.AdamOptimizer(0.01),
+}
+
+
+def setting(on: bool) -> Any:
+    """All of RewriterConfig's passes, or all but this one."""
+    made = tf.ConfigProto()
+    if not on:
+        names = set(Settings.__dataclass_fields__) - {"whole_variables"}
+        listed = {"dependencies": "dependency", "constant_folding": "constfold", "fusion": "remap"}
+        made.graph_options.rewrite_options.optimizers[:] = sorted(listed.get(name, name) for name in names)
+    return made
+
+
+def start(*shape: int) -> np.ndarray:
+    return 0.1 * np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+def build(penalty: Loss, resource: bool = False) -> tuple[Any, Any, Any]:
+    """(ids, the table, the loss) of a table on a server."""
+    with tf.device(tf.train.replica_device_setter(ps_tasks=1, worker_device=WORKER)):
+        tf.train.get_or_create_global_step()
+        ids = tf.placeholder(tf.int64, [None, 3], "ids")
+        table = tf.get_variable("table", initializer=start(ROWS, WIDTH), use_resource=resource)
+        rows = tf.nn.embedding_lookup(table, ids)
+        return ids, table, tf.reduce_mean(tf.square(tf.reduce_sum(rows, [1, 2]) - 1.0)) + penalty(table, rows)
+
+
+def trained(
+    cluster: Any, penalty: Loss, made: Callable[[], Any], on: bool, sync: bool = False, clip: bool = False, **about: Any
+) -> list[Any]:
+    """The losses of some steps, and all variables behind them."""
+    servers, rng, losses = cluster(ps=1, worker=1), np.random.default_rng(3), []
+    with tf.Graph().as_default():
+        ids, _, loss = build(penalty, **about)
+        with tf.device(tf.train.replica_device_setter(ps_tasks=1, worker_device=WORKER)):
+            optimizer = tf.train.SyncReplicasOptimizer(made(), 1, 1) if sync else made()
+            pairs = optimizer.compute_gradients(loss)
+            if clip:
+                grads, _ = tf.clip_by_global_norm([g for g, _ in pairs], 0.5)
+                pairs = list(zip(grads, [v for _, v in pairs], strict=True))
+            train = optimizer.apply_gradients(pairs, tf.train.get_global_step())
+            hooks = [optimizer.make_session_run_hook(True, num_tokens=0)] if sync else []
+        variables = [v.value() for v in tf.global_variables() if v.dtype.base_dtype == tf.float32]
+        target = servers["worker0"].target
+        with tf.train.MonitoredTrainingSession(target, True, hooks=hooks, config=setting(on)) as session:
+            for n in (40, 1, 500, 200):
+                losses.append(session.run([train, loss], {ids: rng.integers(0, ROWS, (n, 3))})[1])
+            return [*losses, *session.run(variables)]
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_training_is_the_same(cluster: Any, penalty: str, optimizer: str) -> None:
+    found = [trained(cluster, PENALTIES[penalty], OPTIMIZERS[optimizer], on) for on in (True, False)]
+    assert len(found[0]) == len(found[1]) > 4
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("about", [{"sync": True}, {"clip": True}, {"resource": True}, {"sync": True, "clip": True}])
+def test_training_is_the_same_of_other_kinds(cluster: Any, about: dict[str, Any]) -> None:
+    found = [trained(cluster, PENALTIES["squares"], OPTIMIZERS["adagrad"], on, **about) for on in (True, False)]
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-6)
+
+
+# ---------------------------------------------------------------------- what moves
+
+
+def passed(fetched: list[Any], targets: list[Any] = ()) -> tuple[GraphDef, GraphDef]:  # type: ignore[assignment]
+    """The placed graph of what is asked for, and what the pass makes of it."""
+    graph = tf.get_default_graph().as_graph_def(add_shapes=True)
+    nodes = {n.name: n for n in graph.node}
+    fetches, run = [t.name for t in fetched], [op.name for op in targets]
+    feeds = [f"{n.name}:0" for n in graph.node if n.op == "Placeholder"]
+    optimized = Optimizer().optimize(prune(nodes, feeds, fetches, run), feeds, fetches, run, False, nodes)
+    devices = [f"{task}/device:CPU:0" for task in TASKS.values()]
+    placed = place(optimized, devices, devices[0])
+    after = whole_variables(placed, feeds, {*run, *(f.rpartition(":")[0] for f in fetches)})
+    verify(after, {"ids"})
+    return placed, after
+
+
+def moved(fetched: list[Any], targets: list[Any] = ()) -> dict[str, str]:  # type: ignore[assignment]
+    """What is on another task than it was: its op by its name."""
+    placed, after = passed(fetched, targets)
+    before = {n.name: n.device for n in placed.node}
+    return {n.name: n.op for n in after.node if n.device != before[n.name]}
+
+
+def travels(graph: GraphDef) -> int:
+    """Bytes of large tensors between tasks, each once for a task that takes it."""
+    nodes = {n.name: n for n in graph.node}
+    pairs = {(e, n.device) for n in graph.node for e in n.input if e in nodes and nodes[e].device != n.device}
+    sizes = []
+    for e, _ in pairs:
+        dims = [d.size for d in nodes[e].attr["_output_shapes"].list.shape[0].dim]
+        sizes.append(4 * int(np.prod(dims)) if -1 not in dims else 0)
+    return sum(size for size in sizes if size >= LEAST_BYTES)
+
+
+@pytest.fixture
+def graph() -> Any:
+    with tf.Graph().as_default() as made:
+        yield made
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_no_table_travels(graph: Any, penalty: str) -> None:
+    _, _, loss = build(PENALTIES[penalty])
+    train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+    placed, after = passed([loss], [train])
+    assert travels(placed) >= 2 * 4 * ROWS * WIDTH
+    assert travels(after) == 0
+
+
+def test_the_penalty_is_computed_before_the_update(graph: Any) -> None:
+    _, _, loss = build(PENALTIES["squares"])
+    train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+    _, after = passed([loss], [train])
+    ops = {n.name: n for n in after.node}
+    (update,) = (n for n in after.node if n.op == "ApplyAdagrad")
+    assert "^L2Loss" in update.input and TASKS["ps"] in ops["L2Loss"].device
+
+
+def test_a_table_that_travels_anyway_takes_nothing_along(graph: Any) -> None:
+    with tf.device(WORKER):
+        x = tf.placeholder(tf.float32, [None, ROWS], "ids")
+    with tf.device(PS):
+        table = tf.get_variable("table", initializer=start(ROWS, WIDTH))
+    with tf.device(WORKER):
+        loss = tf.reduce_sum(tf.matmul(x, table)) + tf.nn.l2_loss(table)
+    assert moved([loss], [tf.train.AdagradOptimizer(0.1).minimize(loss)]) == {}
+
+
+def test_what_comes_after_an_update_stays(graph: Any) -> None:
+    """By control edges: it was sent after the update, and is read by its reader."""
+    with tf.device(PS):
+        table = tf.get_variable("table", initializer=start(ROWS, WIDTH))
+        update = table.assign_add(start(ROWS, WIDTH))
+    with tf.control_dependencies([update]), tf.device(WORKER):
+        loss = tf.nn.l2_loss(tf.identity(table.value()))
+    assert moved([loss]) == {}
+
+
+def test_what_waits_for_a_queue_does_not_hold_an_update(graph: Any) -> None:
+    """What fills the queue may come after the update."""
+    with tf.device(WORKER):
+        queue = tf.FIFOQueue(1, [tf.float32], [[]])
+    with tf.device(PS):
+        table = tf.get_variable("table", initializer=start(ROWS, WIDTH))
+        update = table.assign_add(start(ROWS, WIDTH))
+    with tf.device(WORKER):
+        loss = 2.0 * tf.reduce_sum(table * queue.dequeue())
+        with tf.control_dependencies([update]):
+            fill = queue.enqueue(2.0)
+    assert moved([loss], [fill]) == {}
+    assert set(moved([loss]).values()) != set()  # nothing is updated
+
+
+def test_that_queue_in_a_cluster(cluster: Any) -> None:
+    servers = cluster(ps=1, worker=1)
+    with tf.Graph().as_default():
+        with tf.device(WORKER):
+            queue = tf.FIFOQueue(1, [tf.float32], [[]])
+        with tf.device(PS):
+            table = tf.get_variable("table", initializer=np.ones([ROWS, WIDTH], np.float32))
+            update = table.assign_add(np.ones([ROWS, WIDTH], np.float32))
+        with tf.device(WORKER):
+            total = tf.reduce_sum(table * queue.dequeue())
+            with tf.control_dependencies([update]):
+                fill = queue.enqueue(2.0)
+        with tf.Session(servers["worker0"].target) as session:
+            session.run(tf.global_variables_initializer())
+            found, _ = session.run([total, fill], options=tf.RunOptions(timeout_in_ms=20_000))
+    assert found in (2 * ROWS * WIDTH, 4 * ROWS * WIDTH)
+
+
+def test_what_is_fetched_stays(graph: Any) -> None:
+    _, table, _ = build(PENALTIES["squares"])
+    with tf.device(WORKER):
+        norm = tf.nn.l2_loss(table)
+    assert moved([norm]) == {}
+    with tf.device(WORKER):
+        twice = 2.0 * norm
+    assert moved([twice]) == {"L2Loss_1": "L2Loss"}
+
+
+def test_small_variables_stay(graph: Any) -> None:
+    with tf.device(PS):
+        small = tf.get_variable("small", initializer=start(10, WIDTH))
+    with tf.device(WORKER):
+        loss = 2.0 * tf.nn.l2_loss(small)
+    assert moved([loss]) == {}
+
+
+def test_histograms_are_made_where_the_variable_is(graph: Any) -> None:
+    with tf.device(PS):
+        table = tf.get_variable("table", initializer=start(ROWS, WIDTH))
+    with tf.device(WORKER):
+        tf.summary.histogram("table", table)
+        merged = tf.summary.merge_all()
+    assert moved([merged]) == {"table_1": "HistogramSummary"}
+
+
+def test_nothing_of_a_branch_or_a_loop_moves(graph: Any) -> None:
+    with tf.device(PS):
+        table = tf.get_variable("table", initializer=start(ROWS, WIDTH))
+    with tf.device(WORKER):
+        flag = tf.placeholder(tf.bool, [], "ids")
+        chosen = tf.cond(flag, lambda: tf.nn.l2_loss(table), lambda: 0.0)
+        looped = tf.while_loop(lambda x: x < 10.0, lambda x: [x + tf.nn.l2_loss(table)], [0.0])
+    assert moved([chosen + looped]) == {}
+
+
+def test_rows_for_a_whole_gradient_travel_once(cluster: Any) -> None:
+    """Each distinct row, whatever ids a segment sum drops."""
+    servers = cluster(ps=1, worker=1)
+    values = np.random.default_rng(0).standard_normal((500, WIDTH)).astype(np.float32)
+    numbers = np.random.default_rng(1).integers(-2, 20, 500)
+    with tf.Graph().as_default():
+        with tf.device(WORKER):
+            ids, rows = tf.placeholder(tf.int64, [None], "ids"), tf.placeholder(tf.float32, [None, WIDTH])
+            made = tf.identity(rows) * 2.0
+        with tf.device(PS):
+            table = tf.get_variable("table", initializer=start(ROWS, WIDTH))
+            total = tf.unsorted_segment_sum(made, ids, ROWS) + table
+        with tf.Session(servers["worker0"].target) as session:
+            session.run(tf.global_variables_initializer())
+            found = session.run(total, {ids: numbers, rows: values})
+    expected = start(ROWS, WIDTH)
+    np.add.at(expected, numbers[numbers >= 0], 2.0 * values[numbers >= 0])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
