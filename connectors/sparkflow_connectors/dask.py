@@ -113,6 +113,12 @@ class DaskEngine:
 
     def check(self, job: Job) -> None:
         slots = sum(info["nthreads"] for info in workers_now(self._client).values())
+        if not slots:
+            raise InvalidArgumentError(
+                f"{job.workers} workers need as many threads of Dask workers, and this Dask cluster has no worker now. "
+                "Ctrl-C, or interrupting a notebook's kernel, ends the workers of a LocalCluster, and Dask starts no "
+                "others: make a new cluster and Client. In another cluster, add workers"
+            )
         if slots < job.workers:
             raise InvalidArgumentError(
                 f"{job.workers} workers need {job.workers} task slots at once, and the Dask cluster has {slots} "

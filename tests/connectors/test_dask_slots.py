@@ -232,3 +232,14 @@ def test_a_missing_order_column_is_refused_before_anything_starts() -> None:
     ddf = dd.from_pandas(pd.DataFrame({"x": [1.0], "y": [1.0]}), npartitions=1)
     with pytest.raises(InvalidArgumentError, match=r"^order_by: column 'when' is missing; the table has x, y$"):
         dask.train(ddf, None, label="y", checkpoint_dir="/nowhere", order_by="when")
+
+
+def test_a_cluster_without_workers_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a LocalCluster whose notebook was interrupted, "use fewer workers" is no advice."""
+    engine = dask.DaskEngine(SimpleNamespace(scheduler=None), None, None, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(dask, "workers_now", lambda client: {})
+    with pytest.raises(InvalidArgumentError, match="has no worker now.*make a new cluster and Client"):
+        engine.check(SimpleNamespace(workers=2))  # type: ignore[arg-type]
+    monkeypatch.setattr(dask, "workers_now", lambda client: {"tcp://a": {"nthreads": 1}})
+    with pytest.raises(InvalidArgumentError, match="has 1 worker threads. Use fewer workers"):
+        engine.check(SimpleNamespace(workers=2))  # type: ignore[arg-type]
