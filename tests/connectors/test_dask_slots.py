@@ -238,8 +238,8 @@ def test_a_cluster_without_workers_is_told_as_such(monkeypatch: pytest.MonkeyPat
     """Of a LocalCluster whose notebook was interrupted, "use fewer workers" is no advice."""
     engine = dask.DaskEngine(SimpleNamespace(scheduler=None), None, None, None)  # type: ignore[arg-type]
     monkeypatch.setattr(dask, "workers_now", lambda client: {})
-    with pytest.raises(InvalidArgumentError, match="has no worker now.*make a new cluster and Client"):
+    with pytest.raises(InvalidArgumentError, match=r"has no worker now.*make a new cluster and Client"):
         engine.check(SimpleNamespace(workers=2))  # type: ignore[arg-type]
     monkeypatch.setattr(dask, "workers_now", lambda client: {"tcp://a": {"nthreads": 1}})
-    with pytest.raises(InvalidArgumentError, match="has 1 worker threads. Use fewer workers"):
+    with pytest.raises(InvalidArgumentError, match=r"has 1 worker threads\. Use fewer workers"):
         engine.check(SimpleNamespace(workers=2))  # type: ignore[arg-type]
