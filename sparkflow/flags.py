@@ -69,6 +69,7 @@ def _with_old_names(define: Callable[..., Any]) -> Callable[..., Any]:
     return defined
 
 
+_absl.disclaim_key_flags()  # flags are of the module that defines them by these functions: its `--help` shows them
 globals()["FLAGS"] = _Flags(_absl.FLAGS)
 for _name in _absl.__all__:
     if _name.startswith("DEFINE_"):

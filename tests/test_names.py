@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import sparkflow as tf
 
@@ -36,6 +37,21 @@ def test_a_program_with_flags_and_logging() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert [line[-6:] for line in done.stderr.splitlines()] == ["step 0", "step 1"], done.stderr
+
+
+def test_a_programs_help_shows_its_flags(tmp_path: Path) -> None:
+    """They counted as sparkflow's own, which --help does not show."""
+    program = tmp_path / "train.py"
+    program.write_text(
+        "import sparkflow as tf\n"
+        "tf.flags.DEFINE_integer('steps', 3, 'how many')\n"
+        "tf.app.flags.DEFINE_string(flag_name='logdir', default_value=None, docstring='where')\n"
+        "tf.app.run(lambda _: tf.flags.DEFINE_integer('steps', 3, 'how many'))\n"
+    )
+    told = subprocess.run([sys.executable, program, "--help"], capture_output=True, text=True, check=False)
+    assert "--steps: how many" in told.stdout and "--logdir: where" in told.stdout, told.stdout + told.stderr
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
+    assert f"'steps' is defined twice. First from {program}, second from {program}" in done.stderr
 
 
 def test_flags_are_read_when_one_is_asked_for() -> None:
