@@ -106,7 +106,7 @@ def build_raw_serving_input_receiver_fn(
     """A receiver whose callers feed the features themselves, of these tensors' types and shapes but for the batch."""
 
     def receive() -> ServingInputReceiver:
-        made = {name: _open(name, t, default_batch_size) for name, t in features.items()}
+        made = {name: _open(t.op.name, t, default_batch_size) for name, t in features.items()}
         return ServingInputReceiver(made, made)
 
     return receive

@@ -79,6 +79,27 @@ def test_of_raw_features_only_predictions_have_a_signature(tmp_path: Path) -> No
         classifier(tmp_path / "nothing").export_saved_model(str(tmp_path / "export"), raw)
 
 
+def test_a_raw_feature_takes_no_variables_name(tmp_path: Path) -> None:
+    """Its placeholder has the name of the tensor given, as in TensorFlow: with the feature's, the variable of that name
+    became "user_1", which no checkpoint has."""
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        rows = tf.nn.embedding_lookup(tf.get_variable("user", [10, 1]), features["user"])
+        loss = None if labels is None else tf.reduce_mean(tf.square(rows[:, 0] - labels))
+        step = tf.train.get_or_create_global_step()
+        op = None if loss is None else tf.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+        return E.EstimatorSpec(mode, predictions={"score": rows[:, 0]}, loss=loss, train_op=op)
+
+    model = E.Estimator(model_fn, str(tmp_path / "model"))
+    data = {"user": np.arange(10)}
+    model.train(E.inputs.numpy_input_fn(data, np.ones(10, np.float32), shuffle=False, num_epochs=None), steps=2)
+    with tf.Graph().as_default():
+        receive = E.export.build_raw_serving_input_receiver_fn({"user": tf.placeholder(tf.int64, [None], "ids")})
+    path = model.export_saved_model(str(tmp_path / "export"), receive)
+    expected = [p["score"] for p in model.predict(E.inputs.numpy_input_fn(data, shuffle=False))]
+    assert served(path, "serving_default", {"user": data["user"]})["score"].tolist() == expected
+
+
 def test_a_dataset_is_predicted_to_its_end(tmp_path: Path) -> None:
     model = classifier(tmp_path)
     model.train(from_dataset)
