@@ -15,6 +15,7 @@ users and of items, against the others of a batch. experts: four, two tasks that
 with weights. fields: ten columns, each with a table for every other (factorization machine). pairs: products of all
 pairs of rows beside them. recurrent: gated units over 20 items by `scan`, sampled softmax. attention: two blocks of
 causal attention over 20 items, Adam. penalty: deepfm of one table of 100,000 rows, with a penalty on all of it.
+padded: rows of a table whose first row is replaced by zeros, scaled, weighed by a softmax; Adam.
 """
 
 from __future__ import annotations
@@ -218,6 +219,18 @@ class Maker:
 
         loss, optimizer, feeds = self.labelled(logit, tf.train.AdamOptimizer(5e-4), batch)
         return loss + 1e-4 * (tf.nn.l2_loss(weights) + tf.nn.l2_loss(table)), optimizer, feeds
+
+    def padded(self) -> Model:
+        tf, items, size = self.tf, 50_000, 32
+        seen, item = tf.placeholder(tf.int64, [None, 20]), tf.placeholder(tf.int64, [None])
+        table = tf.concat([tf.zeros([1, size]), self.table("items", items, size)[1:, :]], 0) * size**0.5
+        history, query = tf.nn.embedding_lookup(table, seen), tf.nn.embedding_lookup(table, item)
+        user = tf.reduce_sum(history * tf.nn.softmax(tf.reduce_sum(history * query[:, None, :], 2))[:, :, None], 1)
+        return self.labelled(
+            self.logit(tf.concat([user, query], 1)),
+            tf.train.AdamOptimizer(1e-3),
+            lambda: {seen: self.ids(BATCH, 20, rows=items), item: self.ids(BATCH, rows=items)},
+        )
 
     def rows(self, ids: Any, name: str = "table") -> list[Any]:
         looked_up = self.tf.nn.embedding_lookup

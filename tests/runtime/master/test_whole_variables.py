@@ -18,7 +18,7 @@ from sparkflow_runtime.master.prune import prune
 from sparkflow_runtime.wire.edges import verify
 from sparkflow_runtime.wire.protos import GraphDef
 
-ROWS, WIDTH = 3000, 8  # 96 KB
+ROWS, WIDTH = 8000, 8  # 256 KB
 TASKS = {"worker": "/job:worker/replica:0/task:0", "ps": "/job:ps/replica:0/task:0"}
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 
@@ -32,6 +32,12 @@ PENALTIES: dict[str, Loss] = {
     "two of them": lambda t, rows: 1e-3 * (tf.nn.l2_loss(t) + tf.reduce_sum(tf.abs(t))),
     "through a cast": lambda t, rows: tf.cast(1e-3 * tf.reduce_sum(tf.square(tf.cast(t, tf.float64))), tf.float32),
     "of differences": lambda t, rows: 1e-3 * tf.reduce_sum(tf.square(t - tf.reduce_mean(t, 0, keepdims=True))),
+}
+LOOKS: dict[str, Callable[[Any], Any]] = {
+    "the first row nothing": lambda t: tf.concat([tf.zeros([1, WIDTH]), t[1:]], 0),
+    "a row more": lambda t: tf.pad(t, [[1, 0], [0, 0]]),
+    "of length one": lambda t: tf.nn.l2_normalize(t, 1),
+    "scaled": lambda t: t * WIDTH**0.5,
 }
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "descent": lambda: tf.train.GradientDescentOptimizer(0.1),
@@ -54,23 +60,25 @@ def start(*shape: int) -> np.ndarray:
     return 0.1 * np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
 
 
-def build(penalty: Loss, resource: bool = False) -> tuple[Any, Any, Any]:
-    """(ids, the table, the loss) of a table on a server."""
+def build(
+    penalty: Loss = lambda t, rows: 0.0, resource: bool = False, look: Callable[[Any], Any] = lambda t: t
+) -> tuple[Any, Any, Any]:
+    """(ids, the table, the loss) of a table on a server. look: what rows are looked up in."""
     with tf.device(tf.train.replica_device_setter(ps_tasks=1, worker_device=WORKER)):
         tf.train.get_or_create_global_step()
         ids = tf.placeholder(tf.int64, [None, 3], "ids")
         table = tf.get_variable("table", initializer=start(ROWS, WIDTH), use_resource=resource)
-        rows = tf.nn.embedding_lookup(table, ids)
+        rows = tf.nn.embedding_lookup(look(table), ids)
         return ids, table, tf.reduce_mean(tf.square(tf.reduce_sum(rows, [1, 2]) - 1.0)) + penalty(table, rows)
 
 
 def trained(
-    cluster: Any, penalty: Loss, made: Callable[[], Any], on: bool, sync: bool = False, clip: bool = False, **about: Any
+    cluster: Any, made: Callable[[], Any], on: bool, sync: bool = False, clip: bool = False, **about: Any
 ) -> list[Any]:
     """The losses of some steps, and all variables behind them."""
     servers, rng, losses = cluster(ps=1, worker=1), np.random.default_rng(3), []
     with tf.Graph().as_default():
-        ids, _, loss = build(penalty, **about)
+        ids, _, loss = build(**about)
         with tf.device(tf.train.replica_device_setter(ps_tasks=1, worker_device=WORKER)):
             optimizer = tf.train.SyncReplicasOptimizer(made(), 1, 1) if sync else made()
             pairs = optimizer.compute_gradients(loss)
@@ -90,15 +98,25 @@ def trained(
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_training_is_the_same(cluster: Any, penalty: str, optimizer: str) -> None:
-    found = [trained(cluster, PENALTIES[penalty], OPTIMIZERS[optimizer], on) for on in (True, False)]
+    found = [trained(cluster, OPTIMIZERS[optimizer], on, penalty=PENALTIES[penalty]) for on in (True, False)]
     assert len(found[0]) == len(found[1]) > 4
     for ours, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("about", [{"sync": True}, {"clip": True}, {"resource": True}, {"sync": True, "clip": True}])
-def test_training_is_the_same_of_other_kinds(cluster: Any, about: dict[str, Any]) -> None:
-    found = [trained(cluster, PENALTIES["squares"], OPTIMIZERS["adagrad"], on, **about) for on in (True, False)]
+KINDS: dict[str, dict[str, Any]] = {
+    "synchronous": {"penalty": PENALTIES["squares"], "sync": True},
+    "clipped": {"penalty": PENALTIES["squares"], "clip": True},
+    "a resource": {"penalty": PENALTIES["squares"], "resource": True},
+    "synchronous and clipped": {"penalty": PENALTIES["squares"], "sync": True, "clip": True},
+    **{kind: {"look": look} for kind, look in LOOKS.items()},
+    **{f"synchronous, {kind}": {"look": look, "sync": True} for kind, look in LOOKS.items()},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_is_the_same_of_other_kinds(cluster: Any, kind: str) -> None:
+    found = [trained(cluster, OPTIMIZERS["adagrad"], on, **KINDS[kind]) for on in (True, False)]
     for ours, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-6)
 
@@ -150,6 +168,14 @@ def test_no_table_travels(graph: Any, penalty: str) -> None:
     train = tf.train.AdagradOptimizer(0.1).minimize(loss)
     placed, after = passed([loss], [train])
     assert travels(placed) >= 2 * 4 * ROWS * WIDTH
+    assert travels(after) == 0
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_no_table_travels_to_look_rows_up_in_what_is_made_of_it(graph: Any, look: str) -> None:
+    _, _, loss = build(look=LOOKS[look])
+    placed, after = passed([loss], [tf.train.AdagradOptimizer(0.1).minimize(loss)])
+    assert travels(placed) >= 2 * 4 * (ROWS - 1) * WIDTH
     assert travels(after) == 0
 
 

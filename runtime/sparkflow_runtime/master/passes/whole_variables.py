@@ -32,8 +32,11 @@ _OPEN = 1024  # what an open dimension counts as: the rows of a large batch
 _PUSHES = frozenset(["AccumulatorApplyGradient", "ResourceAccumulatorApplyGradient"])
 _VARIABLES = frozenset(["VariableV2", "Variable"])
 _REDUCTIONS = "L2Loss Sum Mean Max Min Prod All Any EuclideanNorm Shape Size Rank HistogramSummary".split()  # noqa: SIM905
-_OTHERS = "Identity Cast IsNan IsInf IsFinite Reshape ExpandDims Squeeze Fill BroadcastTo Tile".split()  # noqa: SIM905
-_MOVABLE = ELEMENTWISE | {*_REDUCTIONS, *_OTHERS, "Const", "UnsortedSegmentSum", "_Fused"}
+_LAID_OUT = (
+    "Reshape ExpandDims Squeeze Fill BroadcastTo Tile Slice StridedSlice StridedSliceGrad ConcatV2 Pad Transpose"
+)
+_OTHERS = "Const Identity Cast IsNan IsInf IsFinite _Fused GatherV2 UnsortedSegmentSum".split()  # noqa: SIM905
+_MOVABLE = ELEMENTWISE | {*_REDUCTIONS, *_LAID_OUT.split(), *_OTHERS}
 
 
 def whole_variables(graph: GraphDef, feeds: Collection[str] = (), kept: Collection[str] = ()) -> GraphDef:
@@ -44,7 +47,7 @@ def whole_variables(graph: GraphDef, feeds: Collection[str] = (), kept: Collecti
 
 
 def _may_gain(graph: GraphDef) -> bool:
-    """A glance: whether any large variable is read whole at another task by what might move."""
+    """A glance: whether what might move reads a large variable whole at another task."""
     variables = (n for n in graph.node if n.op in _VARIABLES)
     homes = {n.name: n.device for n in variables if max(output_bytes(n), default=0) >= LEAST_BYTES}
     if not homes:
@@ -77,8 +80,8 @@ class _Mover:
     def moved(self) -> GraphDef:
         self._variables = self._read_elsewhere()
         self._writers, self._pushes = self._updates()
-        updates = {u for of in (*self._writers.values(), *self._pushes.values()) for u in of}
-        late = self._regions.levels(updates.__contains__)
+        self._update_nodes = {u for of in (*self._writers.values(), *self._pushes.values()) for u in of}
+        late = self._regions.levels(self._update_nodes.__contains__)
         movable = {name for name in self._nodes if not late[name] and self._may_move(name)}
         homes: dict[str, str] = {}
         before: dict[str, dict[str, None]] = defaultdict(dict)  # an update -> the nodes that it must wait for
@@ -142,6 +145,17 @@ class _Mover:
         sizes = output_bytes(self._nodes[name], _OPEN)
         return sizes[port] if port < len(sizes) else item_bytes(self._nodes[name])
 
+    def _crossing(self, e: str) -> int:
+        """Bytes of an edge between tasks: of rows that are looked up, or summed by their ids, the distinct ones travel
+        (distinct_rows.py), which are no more than the table has."""
+        source, size = self._nodes[node_name(e)], self._size(e)
+        if source.op == "GatherV2":
+            return min(size, self._size(source.input[0])) if not self._regions.is_fed(source.input[0]) else size
+        sums = [self._nodes[taker] for taker in self._takers(source.name)[e]]
+        if all(n.op == "UnsortedSegmentSum" and n.input[0] == e for n in sums):
+            size = min(size, *(self._size(edge(n.name, 0)) for n in sums), size)
+        return size
+
     def _takers(self, name: str) -> dict[str, list[str]]:
         """Each output of a node that somebody takes: the nodes that do."""
         if name not in self._users:
@@ -178,12 +192,18 @@ class _Mover:
                 yield from takers
 
     def _home(self, together: list[str]) -> str:
-        """The other task with the most bytes of what joins these to large variables; "" where there is none."""
-        sizes: dict[str, int] = defaultdict(int)
+        """The other task with the most bytes of large variables that these read, and of updates that they make; ""
+        where there is none."""
+        own, sizes = self._task[together[0]], defaultdict[str, int](int)
         for e in {edge(*parse(e)) for name in together for e in data_inputs(self._nodes[name])}:
-            of = self._variables.get(node_name(e))
-            if of is not None and self._task[of] != self._task[together[0]] and on_cpu(self._nodes[of].device):
-                sizes[self._task[of]] += self._size(e)
+            if not self._regions.is_fed(e) and node_name(e) in self._variables:
+                sizes[self._task[self._variables[node_name(e)]]] += self._size(e)
+        for name in together:
+            for e, takers in self._takers(name).items():
+                if self._is_large(e):
+                    for task in {self._task[taker] for taker in takers if taker in self._update_nodes}:
+                        sizes[task] += self._size(e)
+        sizes.pop(own, None)
         return max(sizes, key=lambda task: (sizes[task], task), default="")
 
     # ------------------------------------------------------------------ what moves
@@ -194,7 +214,7 @@ class _Mover:
         for e in sorted(given | {e for name in together for e in self._takers(name)}):
             source = node_name(e)
             if not self._regions.is_fed(e) and (self._nodes[source].op != "Const" or self._is_large(e)):
-                yield _Tensor(source, self._takers(source)[e], self._size(e))
+                yield _Tensor(source, self._takers(source)[e], self._crossing(e))
 
     def _cut(self, together: list[str], home: str) -> list[str]:
         """Those of them that are better off at `home`; none where that would spare little."""
