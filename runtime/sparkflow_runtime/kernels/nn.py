@@ -58,8 +58,6 @@ def _leaky_relu_grad(xp: Any, dy: Any, x: Any, *, alpha: float = 0.2) -> Any:
     return xp.where(x > 0, dy, dy * dy.dtype.type(alpha))
 
 
-kernel("L2Loss")(lambda xp, t: xp.square(t).sum(dtype=t.dtype) * t.dtype.type(0.5))
-
 # ---------------------------------------------------------------------- biases
 
 

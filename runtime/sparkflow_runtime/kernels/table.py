@@ -35,6 +35,7 @@ from sparkflow_runtime.kernels import (
     sparse,
     spread_products,
     spread_rows,
+    squares,
     stacks,
     state,
     summary,
