@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from os import PathLike, fspath
+from os import PathLike, fsdecode
 from types import TracebackType
 from typing import Any
 
@@ -34,10 +34,10 @@ class TFRecordOptions:
 class TFRecordWriter:
     """Writes records of bytes to `path`; a context manager."""
 
-    def __init__(self, path: str | PathLike[str], options: TFRecordOptions | str | int | None = None):
+    def __init__(self, path: str | bytes | PathLike[str], options: TFRecordOptions | str | int | None = None):
         from sparkflow_runtime.records.files import RecordWriter  # and with it the compiled loops and the kernels
 
-        self._writer = RecordWriter(fspath(path), _compression(options))
+        self._writer = RecordWriter(fsdecode(path), _compression(options))
 
     def __enter__(self) -> TFRecordWriter:
         return self
@@ -63,12 +63,12 @@ class TFRecordWriter:
 
 
 def tf_record_iterator(
-    path: str | PathLike[str], options: TFRecordOptions | str | int | None = None
+    path: str | bytes | PathLike[str], options: TFRecordOptions | str | int | None = None
 ) -> Iterator[bytes]:
     """The records of a file. Raises NotFoundError, and DataLossError with the position of what is damaged."""
     from sparkflow_runtime.records.files import RecordFile
 
-    with RecordFile(fspath(path), _compression(options)) as file:
+    with RecordFile(fsdecode(path), _compression(options)) as file:
         for block in file.blocks():
             yield from block.records()
 

@@ -32,7 +32,7 @@ _SIGNATURE = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KE
 
 
 def load_model(
-    path: str,
+    path: str | bytes | os.PathLike[str],
     columns: Mapping[str, str | Column] | None = None,
     *,
     inputs: Mapping[str, str] | None = None,
@@ -49,7 +49,7 @@ def load_model(
     Raises NotFoundError where there is nothing, InvalidArgumentError on a signature, a tensor or an input that there is
     not, and an input that no column can be.
     """
-    path = os.path.abspath(os.path.expanduser(path))
+    path = os.path.abspath(os.path.expanduser(os.fsdecode(path)))
     meta, checkpoint = _of_saved_model(path, tags) if maybe_saved_model_directory(path) else _of_checkpoint(path)
     if inputs is None or outputs is None:
         found = _signature(meta, signature, path)

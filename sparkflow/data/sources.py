@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
@@ -23,7 +24,7 @@ class _Files(Dataset):
         if isinstance(filenames, Dataset):
             names, tensors = filenames._rows, filenames._tensors
         else:
-            leaves, _, tensors = begun([filenames] if isinstance(filenames, (str, bytes)) else filenames)
+            leaves, _, tensors = begun(_names(filenames))
 
             def names(fed: Any) -> Rows:
                 listed = fed.get(leaves[0]) if isinstance(leaves[0], Tensor) else leaves[0]
@@ -34,6 +35,19 @@ class _Files(Dataset):
             return ([record] for record in in_turn(opened, max(together or 1, 1)))
 
         super().__init__(Spec(0, (dtypes.string,), ((),)), rows, tensors)
+
+
+def _names(filenames: Any) -> Any:
+    """A list of names, also of one; anything else as it is."""
+    one = isinstance(filenames, (str, bytes, os.PathLike))
+    listed = [filenames] if one else filenames
+    return (
+        [os.fspath(n) for n in listed] if isinstance(listed, (list, tuple)) and any(map(_is_path, listed)) else listed
+    )
+
+
+def _is_path(name: Any) -> bool:
+    return isinstance(name, os.PathLike)
 
 
 def _path(name: Any) -> str:

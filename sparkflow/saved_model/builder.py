@@ -21,6 +21,7 @@ class SavedModelBuilder:
     """export_dir: a folder that does not exist, or is empty; AssertionError otherwise."""
 
     def __init__(self, export_dir: str):
+        export_dir = os.fsdecode(export_dir)
         if os.path.isdir(export_dir) and os.listdir(export_dir):
             raise AssertionError(f"Export directory {export_dir} already exists, and isn't empty. Choose another one")
         os.makedirs(export_dir, exist_ok=True)

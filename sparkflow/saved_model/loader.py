@@ -20,7 +20,7 @@ from sparkflow_runtime.wire.protos import MetaGraphDef
 def maybe_saved_model_directory(export_dir: str) -> bool:
     """Whether the folder holds a SavedModel."""
     names = (constants.SAVED_MODEL_FILENAME_PB, constants.SAVED_MODEL_FILENAME_PBTXT)
-    return any(os.path.isfile(os.path.join(export_dir, name)) for name in names)
+    return any(os.path.isfile(os.path.join(os.fsdecode(export_dir), name)) for name in names)
 
 
 contains_saved_model = maybe_saved_model_directory
@@ -28,6 +28,7 @@ contains_saved_model = maybe_saved_model_directory
 
 def parse_saved_model(export_dir: str) -> Any:
     """The SavedModel message. Raises OSError where there is none, or its file is damaged."""
+    export_dir = os.fsdecode(export_dir)
     for name, read in (
         (constants.SAVED_MODEL_FILENAME_PB, SavedModel.FromString),
         (constants.SAVED_MODEL_FILENAME_PBTXT, lambda raw: text_format.Parse(raw.decode(), SavedModel())),
@@ -49,6 +50,7 @@ def load(
 
     Raises RuntimeError where there is none with these tags.
     """
+    export_dir = os.fsdecode(export_dir)
     model = parse_saved_model(export_dir)
     found = [m for m in model.meta_graphs if set(m.meta_info_def.tags) == set(tags)]
     if not found:

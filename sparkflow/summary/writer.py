@@ -59,7 +59,7 @@ class FileWriter:
         filename_suffix: str | None = None,
         session: Any = None,
     ):
-        self._logdir, self._flush_secs, self._suffix = os.fspath(logdir), flush_secs, filename_suffix or ""
+        self._logdir, self._flush_secs, self._suffix = os.fsdecode(logdir), flush_secs, filename_suffix or ""
         self._lock = threading.Lock()
         self._file: Any = None
         self._tags: set[str] = set()  # of run metadata

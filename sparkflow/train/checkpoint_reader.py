@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from sparkflow.framework.graph import Graph
@@ -16,8 +17,8 @@ class CheckpointReader:
     """tf.train.NewCheckpointReader. Raises NotFoundError where there is no checkpoint."""
 
     def __init__(self, filepattern: str):
-        self._prefix = filepattern
-        self._index = checkpoint.read(filepattern)
+        self._prefix = os.fsdecode(filepattern)
+        self._index = checkpoint.read(self._prefix)
 
     def has_tensor(self, tensor_str: str) -> bool:
         return tensor_str in self._index.entries

@@ -34,6 +34,7 @@ class CheckpointState:
 
 def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None) -> CheckpointState | None:
     """What the state file of the directory says; None where there is none or it cannot be read."""
+    checkpoint_dir = os.fsdecode(checkpoint_dir)
     path = _state_path(checkpoint_dir, latest_filename)
     try:
         with open(path, encoding="utf-8") as file:
@@ -85,6 +86,7 @@ def update_checkpoint_state(
     Paths are written relative to save_dir when it is relative or save_relative_paths is set.
     Raises RuntimeError where the state file would have the name of the checkpoint.
     """
+    save_dir, model_checkpoint_path = os.fsdecode(save_dir), os.fsdecode(model_checkpoint_path)
     path = _state_path(save_dir, latest_filename)
     if os.path.abspath(path) == os.path.abspath(model_checkpoint_path):
         raise RuntimeError(
@@ -154,12 +156,13 @@ def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -
 
 def checkpoint_exists(checkpoint_prefix: str) -> bool:
     """Is there a complete checkpoint of that prefix? One of TensorFlow's V1 format is, too."""
-    prefix = str(checkpoint_prefix)
+    prefix = os.fsdecode(checkpoint_prefix)
     return os.path.isfile(prefix + INDEX_SUFFIX) or bool(checkpoint.v1_files(prefix))
 
 
 def prefix_of(ckpt_dir_or_file: str) -> str:
     """A checkpoint's own prefix, or that of the newest in a directory."""
+    ckpt_dir_or_file = os.fsdecode(ckpt_dir_or_file)
     if not os.path.isdir(ckpt_dir_or_file):
         return ckpt_dir_or_file
     found = latest_checkpoint(ckpt_dir_or_file)

@@ -28,8 +28,8 @@ def write_graph(graph_or_graph_def: Any, logdir: str, name: str, as_text: bool =
     """The path of the file that holds the graph now."""
     proto = graph_or_graph_def
     proto = proto.as_graph_def() if isinstance(proto, Graph) else proto
-    os.makedirs(logdir, exist_ok=True)
-    path = os.path.join(logdir, name)
+    path = os.path.join(os.fsdecode(logdir), name)
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     write_whole(path, str(proto).encode() if as_text else proto.SerializeToString())
     return path
 
@@ -60,7 +60,7 @@ def import_meta_graph(
     written without one, a Saver of all variables that came with it, None where there are none.
     """
     meta = meta_graph_or_file
-    meta = meta if isinstance(meta, MetaGraphDef) else read_meta_graph_file(str(meta))
+    meta = meta if isinstance(meta, MetaGraphDef) else read_meta_graph_file(os.fsdecode(meta))
     graph_def = meta.graph_def
     if clear_devices:
         graph_def = type(graph_def).FromString(graph_def.SerializeToString())

@@ -166,7 +166,7 @@ class Saver:
         """
         if latest_filename is not None and os.path.dirname(latest_filename):
             raise ValueError(f"'latest_filename' must not contain path components, got {latest_filename!r}")
-        save_path = os.fspath(save_path)
+        save_path = os.fsdecode(save_path)
         if os.path.basename(save_path) == (latest_filename or "checkpoint") and global_step is None:
             raise ValueError(f"'latest_filename' collides with 'save_path': {latest_filename!r} and {save_path!r}")
         if not callable(getattr(sess, "run", None)):
@@ -281,7 +281,7 @@ class Saver:
             return
         if save_path is None:
             raise ValueError("Can't load save_path when it is None.")
-        save_path = os.fspath(save_path)
+        save_path = os.fsdecode(save_path)
         if not checkpoint_state.checkpoint_exists(save_path):
             raise ValueError(
                 f"The passed save_path is not a valid checkpoint: {save_path} (it has no {INDEX_SUFFIX} file)"
