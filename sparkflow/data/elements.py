@@ -11,9 +11,10 @@ import numpy as np
 from sparkflow.data.function_graph import FunctionGraph
 from sparkflow.data.vectorized import Vectorized, vectorized
 from sparkflow.framework import nest, shapes
-from sparkflow.framework.apply import as_array, convert_to_tensor
+from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
+from sparkflow.framework.python_values import as_array
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.framework.tensor_spec import SparseTensorSpec, TensorSpec
 from sparkflow.ops import array

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -13,6 +12,7 @@ from sparkflow.framework import shapes
 from sparkflow.framework.allowed_types import ALLOWED
 from sparkflow.framework.contexts import check_inputs
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
+from sparkflow.framework.python_values import as_array, beyond_int32
 from sparkflow.framework.registry import Arg, OpSpec, lookup, op
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.dtypes import DType, as_dtype
@@ -20,8 +20,6 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 op("Const", "-> output: dtype", lambda op: [op.attrs["value"].shape])
 op("Pack", "values: N * T -> output: T", lambda op: _pack_shape(op), axis=0)
-
-_log = logging.getLogger(__name__)
 
 _ANYTHING: dict[str, frozenset[DType]] = {}
 _CONVERSIONS: list[tuple[type, Callable[..., Tensor]]] = []
@@ -44,137 +42,6 @@ def _pack_shape(op: Operation) -> list[shapes.Dims]:
         raise InvalidArgumentError(f"Pack: axis {axis} is out of range for values of shape {shapes.show(dims)}")
     axis %= len(dims) + 1
     return [(*dims[:axis], len(op.inputs), *dims[axis:])]
-
-
-def as_array(value: Any, dtype: DType | None = None) -> np.ndarray:
-    """The array of a Python value: floats are float32 and ints int32 unless dtype says otherwise (as in TensorFlow).
-
-    So are lists of numpy's numbers, as [np.mean(x), 1.0]; an array, and a list of arrays, has its own type. Ints that
-    int32 does not hold are int64.
-    """
-    kind: Any = type(value)
-    if kind is int or (kind is float and value):  # two zeros are equal, and not the same
-        return _again(value, kind, dtype).copy()
-    if kind is list and len(value) <= _FEW and set(map(type, value)) == _INTS:
-        return _again(tuple(value), kind, dtype).copy()
-    return _as_array(value, dtype)
-
-
-_INTS = {int}
-
-
-@lru_cache(4096)
-def _again(value: Any, kind: type, dtype: DType | None) -> np.ndarray:
-    """Graphs have many numbers and few different ones; the result is only copied."""
-    return _as_array(list(value) if kind is list else value, dtype)
-
-
-def _as_array(value: Any, dtype: DType | None) -> np.ndarray:
-    if value is None:
-        raise ValueError("None values are not supported: there is no tensor of None")
-    if dtype is dtypes.string or (dtype is None and _first_leaf_is_text(value)):
-        return _string_array(value)
-    if isinstance(value, (np.ndarray, np.generic)):
-        array = np.asarray(value)
-        if dtype is not None and array.dtype != dtype.np:
-            return _as_given(array, dtype)
-    else:
-        array = np.asarray(value)
-        if dtype is None and array.dtype == np.float64 and not _has_array(value):
-            array = array.astype(np.float32)
-        elif dtype is None and array.dtype == np.int64 and not _has_array(value):
-            array = _narrow(array)
-    if array.dtype == object or (array.dtype.kind in "SU" and not isinstance(value, (np.ndarray, np.generic))):
-        raise TypeError(f"Cannot convert {value!r} to a Tensor: its parts have different types or lengths")
-    return array if dtype is None or array.dtype == dtype.np else _checked_cast(array, dtype, value)
-
-
-def _narrow(array: np.ndarray) -> np.ndarray:
-    least, largest = _range(array)
-    wide = largest > dtypes.int32.max or least < dtypes.int32.min
-    return array if wide else array.astype(np.int32)
-
-
-def _range(array: np.ndarray) -> tuple[Any, Any]:
-    """(least, largest) of whole numbers, (0, 0) where there are none. Most are few: Python is through with those before
-    numpy begins."""
-    if array.size > _FEW:
-        return array.min(), array.max()
-    items = array.ravel().tolist()
-    return min(items, default=0), max(items, default=0)
-
-
-_FEW = 64
-
-
-def _has_array(value: Any) -> bool:
-    while isinstance(value, (list, tuple)) and value:
-        value = value[0]
-    return isinstance(value, np.ndarray)
-
-
-def _first_leaf_is_text(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.dtype.kind in "SUO"
-    while isinstance(value, (list, tuple)) and value:
-        value = value[0]
-    return isinstance(value, (str, bytes))
-
-
-def _string_array(value: Any) -> np.ndarray:
-    """Bytes; text is encoded as UTF-8. An array of bytes alone is returned as it is."""
-    array = value if isinstance(value, np.ndarray) and value.dtype == object else np.array(value, dtype=object)
-    items = array.ravel().tolist()
-    kinds = set(map(type, items))
-    if kinds <= {bytes}:
-        return array
-    wrong = next((kind for kind in kinds if not issubclass(kind, (str, bytes))), None)
-    if wrong is not None:
-        item = next(item for item in items if type(item) is wrong)
-        raise TypeError(f"Expected strings, got {item!r} of type {wrong.__name__}")
-    flat = np.empty(array.size, object)
-    flat[:] = _encoded(items) if kinds == {str} else [i.encode() if isinstance(i, str) else bytes(i) for i in items]
-    return flat.reshape(array.shape)
-
-
-def _encoded(items: list[str]) -> list[bytes]:
-    """Each as UTF-8. All at once, in a quarter of the time, where none has the character that holds them apart."""
-    together = "\0".join(items).encode().split(b"\0")
-    return together if len(together) == len(items) else [item.encode() for item in items]
-
-
-def _checked_cast(array: np.ndarray, dtype: DType, value: Any) -> np.ndarray:
-    kinds = array.dtype.kind + dtype.np.kind
-    lossless = kinds in ("ii", "uu", "iu", "ui", "ff", "fc", "cc", "bb", "bi", "bu") or (
-        dtype.is_floating and array.dtype.kind in "iufb"
-    )
-    lossless = lossless or (dtype.is_complex and array.dtype.kind in "iufb") or array.size == 0
-    if not lossless or (dtype.is_integer and array.dtype.kind == "f" and array.size):
-        raise TypeError(f"Expected {dtype.name}, got {value!r} of type {array.dtype}")
-    if dtype.is_integer and array.size:
-        least, largest = _range(array)
-        if largest > dtype.max or least < dtype.min:
-            raise ValueError(f"{value!r} does not fit {dtype.name} [{dtype.min}, {dtype.max}]")
-    return array.astype(dtype.np)
-
-
-def _as_given(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """An array has the type that is asked for, as in TensorFlow, whatever becomes of its values; what then are others
-    is said, for that is seldom meant."""
-    with np.errstate(all="ignore"):
-        cast = (array if dtype.is_complex or array.dtype.kind != "c" else array.real).astype(dtype.np)
-        if array.dtype.kind + dtype.np.kind in _CUTS:
-            changed = np.nonzero(np.ravel(cast != array))[0]
-            if len(changed):
-                was, now = array.ravel()[changed[0]], cast.ravel()[changed[0]]
-                _log.warning(
-                    "A numpy array of %s was given as %s: %d of its %d values are others now, the first %s, which "
-                    "was %s. Round or check it before", array.dtype, dtype.name, len(changed), array.size, now, was,
-                )  # fmt: skip
-    return cast
-
-
-_CUTS = frozenset(("fi", "fu", "ci", "cu", "cf", "ii", "iu", "ui", "uu"))
 
 
 def constant(
@@ -230,7 +97,7 @@ def convert_to_tensor(
     if isinstance(value, (list, tuple)) and holds_tensor(value):
         return _stacked(value, want, name)
     if isinstance(value, (shapes.TensorShape, shapes.Dimension)):
-        value, want = _static_ints(value), want or dtypes.int32
+        value, want = _static_ints(value), want or type_of_tensors(value, dtypes.int32)
     elif isinstance(value, (list, tuple)) and any(isinstance(v, shapes.Dimension) for v in value):
         value = [int(v) for v in value]
     return constant(value, want, name=name or "Const")
@@ -254,13 +121,21 @@ def _tensor_like() -> tuple[type, ...]:
 
 
 def type_of_tensors(value: Any, default: DType) -> DType:
-    """The type of a tensor, or of the first in nested lists; default where there is none: [n, 3] is of n's type."""
+    """The type of a tensor, or of the first in nested lists; default where there is none: [n, 3] is of n's type.
+
+    Sizes that int32 does not hold are int64, whatever the types of those beside them.
+    """
+    found = _first_type(value) or default
+    return dtypes.int64 if found is dtypes.int32 and beyond_int32(value) else found
+
+
+def _first_type(value: Any) -> DType | None:
     if isinstance(value, Tensor):
         return value.dtype.base_dtype
     for item in value if isinstance(value, (list, tuple)) else ():
-        if isinstance(item, (Tensor, list, tuple)) and (found := type_of_tensors(item, default)) is not default:
+        if isinstance(item, (Tensor, list, tuple)) and (found := _first_type(item)):
             return found
-    return default
+    return None
 
 
 def holds_tensor(value: Any) -> bool:
@@ -386,9 +261,13 @@ def _convert_arg(spec: OpSpec, arg: Arg, value: Any, attrs: dict[str, Any]) -> l
 
 def _default_type(spec: OpSpec, arg: Arg, value: Any) -> Any:
     default = spec.defaults.get(arg.type_attr or "")
-    if default is not None and isinstance(value, (list, tuple)):
-        return type_of_tensors(value, default)
-    return None if isinstance(value, np.ndarray) and value.dtype.kind in "iu" else default
+    if isinstance(value, np.ndarray):
+        return None if value.dtype.kind in "iu" else default
+    if default is None:
+        return None
+    wanted = type_of_tensors(value, default)
+    allowed = ALLOWED.get(spec.name, _ANYTHING).get(arg.type_attr or "")
+    return wanted if allowed is None or wanted in allowed else default
 
 
 def _where(spec: OpSpec, arg: Arg) -> str:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from sparkflow.framework import shapes
-from sparkflow.framework.apply import as_array, convert_to_tensor, register_conversion
+from sparkflow.framework.apply import convert_to_tensor, register_conversion
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.indexed_slices import IndexedSlices
+from sparkflow.framework.python_values import as_array
 from sparkflow.framework.scopes import name_scope
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow_runtime.wire import tensor_proto

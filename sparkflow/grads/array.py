@@ -189,14 +189,22 @@ def _dynamic_stitch(op: Operation, dy: Tensor) -> list[Any]:
 # ---------------------------------------------------------------------- parts
 
 
+def _holding(places: Tensor, x: Tensor) -> dtypes.DType:
+    """The type of places in x, or a wider one that holds the sizes of x too."""
+    wide = array.type_of_sizes(x)
+    return wide if wide is dtypes.int64 else places.dtype.base_dtype
+
+
 @gradient("Slice")
 def _slice(op: Operation, dy: Tensor) -> tuple[Any, Any, Any]:
     """dy with zeros around it."""
     x, begin, _ = op.inputs
 
     def grad() -> Tensor:
-        after = math.cast(array.shape(x), begin.dtype) - math.cast(array.shape(op.outputs[0]), begin.dtype) - begin
-        return array.pad(dy, stack([begin, after], axis=1))
+        want = _holding(begin, x)
+        before = math.cast(begin, want)
+        after = array.shape(x, out_type=want) - array.shape(op.outputs[0], out_type=want) - before
+        return array.pad(dy, stack([before, after], axis=1))
 
     return grad, None, None
 
@@ -207,8 +215,9 @@ def _strided_slice(op: Operation, dy: Tensor) -> tuple[Any, ...]:
     masks = {k: v for k, v in op.attrs.items() if k.endswith("_mask")}
 
     def grad() -> Tensor:
-        sizes = array.shape(x, out_type=begin.dtype)
-        return apply_op("StridedSliceGrad", [sizes, begin, end, strides, dy], masks)
+        want = _holding(begin, x)
+        bounds = [math.cast(t, want) for t in (begin, end, strides)]
+        return apply_op("StridedSliceGrad", [array.shape(x, out_type=want), *bounds, dy], masks)
 
     return grad, None, None, None
 

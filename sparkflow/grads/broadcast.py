@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sparkflow.framework.apply import apply_op
 from sparkflow.framework.graph import Operation, Tensor
@@ -21,7 +21,7 @@ def unbroadcast(op: Operation, dx: Build, dy: Build) -> tuple[Build, Build]:
 
     def axes(which: int) -> Tensor:
         if not sum_axes:
-            sum_axes.extend(broadcast_gradient_args(array.shape(x), array.shape(y)))
+            sum_axes.extend(_repeated(x, y))
         return sum_axes[which]
 
     return lambda: _summed(dx(), x, y, lambda: axes(0)), lambda: _summed(dy(), y, x, lambda: axes(1))
@@ -29,7 +29,12 @@ def unbroadcast(op: Operation, dx: Build, dy: Build) -> tuple[Build, Build]:
 
 def summed_to(grad: Tensor, own: Tensor) -> Tensor:
     """grad summed over the axes in which `own` was repeated to grad's shape."""
-    return _summed(grad, own, grad, lambda: broadcast_gradient_args(array.shape(own), array.shape(grad))[0])
+    return _summed(grad, own, grad, lambda: _repeated(own, grad)[0])
+
+
+def _repeated(x: Tensor, y: Tensor) -> Sequence[Tensor]:
+    want = array.type_of_sizes(x, y)
+    return broadcast_gradient_args(array.shape(x, out_type=want), array.shape(y, out_type=want))
 
 
 def _summed(grad: Tensor, own: Tensor, other: Tensor, axes: Callable[[], Tensor]) -> Tensor:

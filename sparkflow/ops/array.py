@@ -10,6 +10,7 @@ from sparkflow.framework.apply import apply_op, constant, convert_to_tensor, typ
 from sparkflow.framework.constant_value import constant_value, constant_value_as_shape
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.indexed_slices import IndexedSlices
+from sparkflow.framework.python_values import beyond_int32
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
@@ -86,32 +87,42 @@ def _sizes_of_sparse(input: Any, want: dtypes.DType) -> Tensor | None:
     return sizes if want == dtypes.int64 else apply_op("Cast", [sizes], {"DstT": want})
 
 
-def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
-    """The sizes of a tensor, which may be sparse; a constant where they are known statically."""
-    want = dtypes.as_dtype(out_type)
-    if (sizes := _sizes_of_sparse(input, want)) is not None:
+def type_of_sizes(*tensors: Tensor) -> dtypes.DType:
+    """int32, or int64 where one of the tensors is known to have a size that int32 does not hold."""
+    return dtypes.int64 if any(beyond_int32(t._shape) for t in tensors) else dtypes.int32
+
+
+def shape(input: Any, name: str | None = None, out_type: Any = None) -> Tensor:
+    """The sizes of a tensor, which may be sparse; a constant where they are known statically.
+
+    out_type: int32 unless a size that is known statically needs int64.
+    """
+    if (sizes := _sizes_of_sparse(input, dtypes.as_dtype(out_type or dtypes.int32))) is not None:
         return sizes
     input = convert_to_tensor(input)
+    want = dtypes.as_dtype(out_type or type_of_sizes(input))
     if shapes.fully_known(input._shape):
         return constant(list(input._shape), want, name=name or "Shape")
     return apply_op("Shape", [input], {"out_type": want}, name)
 
 
-def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
-    """The sizes of several tensors."""
-    return apply_op("ShapeN", [list(input)], {"out_type": dtypes.as_dtype(out_type)}, name)
+def shape_n(input: Any, out_type: Any = None, name: str | None = None) -> list[Tensor]:
+    """The sizes of several tensors; out_type as for shape."""
+    tensors = [convert_to_tensor(t) for t in input]
+    return apply_op("ShapeN", [tensors], {"out_type": dtypes.as_dtype(out_type or type_of_sizes(*tensors))}, name)
 
 
-def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
+def size(input: Any, name: str | None = None, out_type: Any = None) -> Tensor:
     """The number of elements, those of a sparse tensor that are not there too; a constant where it is known
-    statically."""
-    want = dtypes.as_dtype(out_type)
-    if (sizes := _sizes_of_sparse(input, want)) is not None:
+    statically. out_type: int32 unless a number that is known statically needs int64."""
+    if (sizes := _sizes_of_sparse(input, dtypes.as_dtype(out_type or dtypes.int32))) is not None:
         return apply_op("Prod", [sizes, 0], name=name)
     input = convert_to_tensor(input)
     if shapes.fully_known(input._shape):
-        return constant(shapes.product(input._shape), want, name=name or "Size")
-    return apply_op("Size", [input], {"out_type": want}, name)
+        count = shapes.product(input._shape)
+        want = dtypes.int64 if beyond_int32(count) else dtypes.int32
+        return constant(count, out_type or want, name=name or "Size")
+    return apply_op("Size", [input], {"out_type": dtypes.as_dtype(out_type or dtypes.int32)}, name)
 
 
 def rank(input: Any, name: str | None = None) -> Tensor:

@@ -18,8 +18,14 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, n
         lengths = convert_to_tensor(lengths)
         if maxlen is None:
             maxlen = math.maximum(math_reduce.reduce_max(lengths), array.zeros_like(math_reduce.reduce_max(lengths)))
-        places = math.range(0, math.cast(convert_to_tensor(maxlen), lengths.dtype), 1, dtype=lengths.dtype.base_dtype)
-        return math.cast(math.less(places, array.expand_dims(lengths, -1)), dtype)
+        maxlen = convert_to_tensor(maxlen)
+        want = dtypes.int64 if _wide(lengths) or _wide(maxlen) else dtypes.int32  # which hold both: nothing is cut
+        places = math.range(0, math.cast(maxlen, want), 1, dtype=want)
+        return math.cast(math.less(places, array.expand_dims(math.cast(lengths, want), -1)), dtype)
+
+
+def _wide(x: Tensor) -> bool:
+    return x.dtype.base_dtype.max > dtypes.int32.max
 
 
 def count_nonzero(

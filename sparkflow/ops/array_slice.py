@@ -10,6 +10,7 @@ from sparkflow.framework import shapes
 from sparkflow.framework.apply import apply_op, constant, convert_to_tensor
 from sparkflow.framework.constant_value import constant_value, constant_value_as_shape
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
+from sparkflow.framework.python_values import beyond_int32
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow.ops import rules
@@ -103,7 +104,12 @@ op(
 
 def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
     """size[i] elements from begin[i] on along each axis; a size of -1 takes all that are left."""
-    return apply_op("Slice", [input_, begin, size], name=name)
+    return apply_op("Slice", [input_, begin, size], _wide(begin, size), name)
+
+
+def _wide(*places: Any) -> dict[str, Any]:
+    """The attribute of places that only int64 holds, in whichever argument such a one is."""
+    return {"Index": dtypes.int64} if beyond_int32(places) else {}
 
 
 def strided_slice(
@@ -121,10 +127,13 @@ def strided_slice(
 ) -> Tensor:
     """input_[begin:end:strides] over its first axes; bit i of a mask changes what entry i means, as numpy's
     indexing."""
-    begin = convert_to_tensor(begin, name="begin")
+    wide = _wide(begin, end, strides)
+    begin = convert_to_tensor(begin, wide.get("Index"), name="begin")
     strides = np.ones(begin._shape, begin.dtype.np) if strides is None else strides
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-    return apply_op("StridedSlice", [input_, begin, end, strides], dict(zip(_MASKS, masks)), name or "strided_slice")
+    return apply_op(
+        "StridedSlice", [input_, begin, end, strides], attrs | dict(zip(_MASKS, masks)), name or "strided_slice"
+    )
 
 
 def getitem(self: Any, key: Any) -> Tensor:
@@ -180,7 +189,7 @@ def _or(value: Any, default: int) -> Any:
 
 
 def _packed(values: list[Any], name: str) -> Tensor:
-    wide = any(isinstance(v, Tensor) and v.dtype.base_dtype is dtypes.int64 for v in values)
+    wide = beyond_int32(values) or any(isinstance(v, Tensor) and v.dtype.base_dtype is dtypes.int64 for v in values)
     want = dtypes.int64 if wide else dtypes.int32
     cast = [
         apply_op("Cast", [v], {"DstT": want}) if isinstance(v, Tensor) and v.dtype.base_dtype is not want else v

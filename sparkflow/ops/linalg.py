@@ -208,7 +208,8 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
         first, free_a, known_a = _as_matrix(a, of_a, False)
         second, free_b, known_b = _as_matrix(b, of_b, True)
         product = math.matmul(first, second)
-        out = array.reshape(product, apply_op("ConcatV2", [[free_a, free_b], 0]), name=scope)
+        free = [math.cast(sizes, array.type_of_sizes(a, b)) for sizes in (free_a, free_b)]
+        out = array.reshape(product, apply_op("ConcatV2", [free, 0]), name=scope)
         out.set_shape((*known_a, *known_b))
         return out
 
@@ -244,7 +245,7 @@ def _as_matrix(x: Tensor, summed: list[int], summed_first: bool) -> tuple[Tensor
     known = [dims[i] for i in free]
     inner = [dims[i] for i in summed]
     if None not in (*known, *inner):
-        sizes: Any = convert_to_tensor([int(d) for d in known if d is not None], dtypes.int32)
+        sizes: Any = convert_to_tensor([int(d) for d in known if d is not None], array.type_of_sizes(x))
         rows, columns = shapes.product(known), shapes.product(inner)
         return array.reshape(moved, [columns, rows] if summed_first else [rows, columns]), sizes, known
     rows_of, columns_of = (convert_to_tensor(axes, dtypes.int32) for axes in (free, summed))

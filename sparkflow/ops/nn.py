@@ -279,9 +279,11 @@ op("InTopK", "predictions: float32, targets: T -> precision: bool", _in_top_k_ru
 op("InTopKV2", "predictions: float32, targets: T, k: T -> precision: bool", _in_top_k_rule, T=dtypes.int32)
 
 
-def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> tuple[Tensor, Tensor]:
+def top_k(
+    input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None
+) -> tuple[Tensor, Tensor]:
     """(values, indices) of the k largest along the last axis, largest first; of equals, the lower index first."""
-    return apply_op("TopKV2", [input, k], {"sorted": sorted}, name)
+    return apply_op("TopKV2", [input, k], {"sorted": sorted, "index_type": dtypes.as_dtype(index_type)}, name)
 
 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:

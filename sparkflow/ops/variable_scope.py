@@ -8,10 +8,10 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from sparkflow.framework.apply import as_array
 from sparkflow.framework.conversions import VariableAggregation, VariableSynchronization
 from sparkflow.framework.graph import get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.framework.python_values import as_array
 from sparkflow.ops.scope_names import beside_name_scope, forget_inner, unique_scope
 from sparkflow.ops.variable_store import VariableStore, store_of
 from sparkflow_runtime.wire.dtypes import as_dtype, float32

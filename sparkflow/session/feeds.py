@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sparkflow.framework import shapes
-from sparkflow.framework.apply import as_array
 from sparkflow.framework.graph import Graph, Tensor
+from sparkflow.framework.python_values import as_array
 from sparkflow.session.fetches import CONVERSIONS, composite_parts
 from sparkflow_runtime.wire import dtypes
 

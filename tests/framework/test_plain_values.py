@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow.framework.apply import as_array
+from sparkflow.framework.python_values import as_array
 from sparkflow_runtime.wire import dtypes
 
 VALUES: list[Any] = [0, 1, True, 1.0, 0.0, -0.0, math.nan, math.inf, -3, 2**40, [1], [1, 2], [True, 1], [1.0], [-0.0],

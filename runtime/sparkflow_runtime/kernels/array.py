@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.host import host, ints, one_int
+from sparkflow_runtime.kernels.places import check_holds
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel, knowing
 from sparkflow_runtime.kernels.row_loops import columns_ready, join_columns
-from sparkflow_runtime.wire.dtypes import resource
+from sparkflow_runtime.wire.dtypes import DType, resource
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 kernel("Identity", "StopGradient", "PreventGradient", "PlaceholderWithDefault", aliases=True)(lambda xp, x: x)
@@ -20,9 +21,18 @@ kernel("IdentityN", multi=True, aliases=True)(lambda xp, *values: values)
 
 # ---------------------------------------------------------------------- shapes and filling
 
-kernel("Shape")(lambda xp, x, *, out_type: xp.asarray(x.shape, out_type.np))
-kernel("ShapeN", multi=True)(lambda xp, *values, out_type: [xp.asarray(x.shape, out_type.np) for x in values])
-kernel("Size")(lambda xp, x, *, out_type: xp.asarray(x.size, out_type.np))
+
+def _sizes(op: str, xp: Any, sizes: Any, out_type: DType) -> Any:
+    try:
+        return xp.asarray(sizes, out_type.np)
+    except OverflowError:
+        check_holds(op, max(sizes) if isinstance(sizes, tuple) else sizes, out_type.np, "out_type")
+        raise
+
+
+kernel("Shape")(lambda xp, x, *, out_type: _sizes("Shape", xp, x.shape, out_type))
+kernel("ShapeN", multi=True)(lambda xp, *values, out_type: [_sizes("ShapeN", xp, x.shape, out_type) for x in values])
+kernel("Size")(lambda xp, x, *, out_type: _sizes("Size", xp, x.size, out_type))
 kernel("Rank")(lambda xp, x: xp.asarray(x.ndim, xp.int32))
 
 

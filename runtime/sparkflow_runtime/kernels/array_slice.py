@@ -11,6 +11,7 @@ import numpy as np
 from sparkflow_runtime.kernels.distinct_loops import distinct_of, number_ids
 from sparkflow_runtime.kernels.host import check_indices, host, ints, one_int
 from sparkflow_runtime.kernels.pick_loops import choose
+from sparkflow_runtime.kernels.places import as_places, check_holds
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel, knowing, prepares
 from sparkflow_runtime.kernels.row_numbers import flat_rows, places_of_set
 from sparkflow_runtime.kernels.sorting import unique_parts
@@ -316,7 +317,7 @@ _IDS = (np.dtype(np.int32), np.dtype(np.int64))
 def unique(xp: Any, x: Any, out_idx: DType) -> tuple[Any, Any]:
     """(the values in order of first appearance, which of them each is)."""
     values, inverse = distinct_of(x) if xp is np and x.ndim == 1 and x.dtype in _IDS else unique_parts(xp, x)[:2]
-    return values, inverse.astype(out_idx.np, copy=False)
+    return values, as_places("Unique", inverse, len(values), out_idx.np, "out_idx")
 
 
 @kernel("Unique", multi=True)
@@ -330,6 +331,7 @@ prepares(number_ids.prepare, "Unique")
 @kernel("UniqueWithCounts", multi=True)
 def _unique_with_counts(xp: Any, x: Any, *, out_idx: DType) -> Any:
     values, inverse, counts = unique_parts(xp, x)
+    check_holds("UniqueWithCounts", x.size, out_idx.np, "out_idx")
     return values, inverse.astype(out_idx.np), counts.astype(out_idx.np)
 
 
@@ -342,7 +344,7 @@ def _list_diff(xp: Any, x: Any, y: Any, *, out_idx: DType) -> Any:
         kept = np.array([i for i, value in enumerate(x.tolist()) if value not in gone], np.intp)
     else:
         kept = xp.flatnonzero(~xp.isin(x, y))
-    return x[kept], kept.astype(out_idx.np)
+    return x[kept], as_places("ListDiff", kept, x.size, out_idx.np, "out_idx")
 
 
 @kernel("ReverseSequence")

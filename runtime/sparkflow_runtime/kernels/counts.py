@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.host import ints, one_int
+from sparkflow_runtime.kernels.places import check_holds
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -85,6 +86,7 @@ def _bound(op: str, side: str) -> None:
                 f"{list(values.shape)}"
             )
         out = xp.empty(values.shape, np.int32 if out_type is None else out_type.np)
+        check_holds(op, ordered.shape[1], out.dtype, "out_type")
         for row, line, wanted in zip(out, ordered, values):
             row[...] = xp.searchsorted(line, wanted, side)
         if side == "left" and values.dtype.kind == "f":

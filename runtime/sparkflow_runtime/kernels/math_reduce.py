@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.host import check_indices, ints, one_int
+from sparkflow_runtime.kernels.places import as_places
 from sparkflow_runtime.kernels.registry import Function, Node, kernel, knowing
 from sparkflow_runtime.kernels.row_reductions import UFUNCS, extreme, reduced
 from sparkflow_runtime.kernels.sum_loops import sum_rows
@@ -154,7 +155,7 @@ def _position(op: str, name: str, nothing: float) -> None:
             picked = x if x.size < _FEW else xp.take_along_axis(x, xp.expand_dims(found, at), at)
             if bool(xp.isnan(picked).any()):
                 found = getattr(xp, name)(xp.where(xp.isnan(x), x.dtype.type(nothing), x), at)
-        return found.astype(output_type.np)
+        return as_places(op, found, x.shape[at], output_type.np, "output_type")
 
     kernel(op)(run)
 

@@ -10,6 +10,7 @@ from sparkflow_runtime.kernels import exp_loops, norm_loops
 from sparkflow_runtime.kernels.fused_steps import SELU_ALPHA, SELU_SCALE, Whole, elu, selu, softplus
 from sparkflow_runtime.kernels.host import check_indices, one_int
 from sparkflow_runtime.kernels.pick_loops import count_above, handles, largest
+from sparkflow_runtime.kernels.places import check_holds
 from sparkflow_runtime.kernels.registry import kernel, prepares
 from sparkflow_runtime.kernels.row_reductions import extreme, reduced
 from sparkflow_runtime.kernels.stepwise import stepwise
@@ -167,14 +168,16 @@ def _top_k(xp: Any, x: Any, k: Any, *, index_type: DType | None = None) -> Any:
     count = one_int(k)
     if not x.ndim or not 0 <= count <= x.shape[-1]:
         raise InvalidArgumentError(f"TopKV2: k = {count} must be between 0 and the columns of input {x.shape}")
+    want = index_type.np if index_type else np.int32
+    check_holds("TopKV2", x.shape[-1] - 1, want, "index_type")
     if xp is np and handles(x, count):
         values, places = largest(x, count)
-        return values, places.astype(index_type.np if index_type else np.int32)
+        return values, places.astype(want)
     if xp is np and x.shape[-1] >= _WIDE and 2 * count <= x.shape[-1] and bool((x == x).all()):
         values, places = _of_wide_rows(x, count)
-        return values, places.astype(index_type.np if index_type else np.int32)
+        return values, places.astype(want)
     order = x.shape[-1] - 1 - xp.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1][..., :count]
-    return xp.take_along_axis(x, order, -1), order.astype(index_type.np if index_type else xp.int32)
+    return xp.take_along_axis(x, order, -1), order.astype(want)
 
 
 _WIDE = 512
