@@ -130,10 +130,8 @@ def strided_slice(
     wide = _wide(begin, end, strides)
     begin = convert_to_tensor(begin, wide.get("Index"), name="begin")
     strides = np.ones(begin._shape, begin.dtype.np) if strides is None else strides
-    masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-    return apply_op(
-        "StridedSlice", [input_, begin, end, strides], attrs | dict(zip(_MASKS, masks)), name or "strided_slice"
-    )
+    masks = wide | dict(zip(_MASKS, (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)))
+    return apply_op("StridedSlice", [input_, begin, end, strides], masks, name or "strided_slice")
 
 
 def getitem(self: Any, key: Any) -> Tensor:
