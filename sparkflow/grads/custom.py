@@ -69,7 +69,8 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
 
 def _variables_of(made: list[Operation], grad_fn: Callable[..., Any]) -> list[Any]:
     """The trainable variables that these ops read, where grad_fn wants to know them."""
-    if "variables" not in inspect.signature(grad_fn).parameters:
+    taken = inspect.signature(grad_fn).parameters.values()
+    if not any(p.name == "variables" or p.kind is p.VAR_KEYWORD for p in taken):
         return []
     read = {t.op for op in made for t in op.inputs} | set(made)
     return [v for v in trainable_variables() if not read.isdisjoint((v.op, v._snapshot.op))]

@@ -121,9 +121,9 @@ class Dropout(Layer):
 
     def call(self, inputs: Any, training: Any = False, **kwargs: Any) -> Tensor:
         """training: a Python bool, or a bool scalar tensor that decides at each step (nothing is drawn where it is
-        false)."""
+        false). None: False, as Keras' learning phase is until somebody sets it."""
         return smart_cond(
-            training,
+            False if training is None else training,
             lambda: nn.dropout(inputs, rate=self.rate, noise_shape=self.noise_shape, seed=self.seed),
             lambda: array.identity(inputs),
         )

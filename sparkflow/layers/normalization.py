@@ -137,7 +137,8 @@ class BatchNormalization(Layer):
                 self.renorm_mean, self.renorm_stddev = self._renorm.mean, self._renorm.stddev
 
     def call(self, inputs: Any, training: Any = False, **kwargs: Any) -> Tensor:
-        """training: a Python bool, or a bool scalar tensor that decides at each step."""
+        """training: a Python bool, or a bool scalar tensor that decides at each step. None: False, as in Dropout."""
+        training = False if training is None else training
         if self.virtual_batch_size is None:
             return self._called(inputs, training)
         sizes = array.shape(inputs)

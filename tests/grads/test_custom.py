@@ -53,6 +53,20 @@ def test_variables_may_be_asked_for(graph: Any) -> None:
     assert run(tf.gradients(scaled(x), [x, w])) == [7, 11]
 
 
+def test_variables_are_given_to_any_keywords_too(graph: Any) -> None:
+    w = tf.get_variable("w", initializer=3.0)
+
+    @tf.custom_gradient
+    def scaled(x: Any) -> Any:
+        def grad(dy: Any, **kwargs: Any) -> Any:
+            return dy * 5.0, [dy * 7.0 for _ in kwargs["variables"]]
+
+        return x * w, grad
+
+    x = tf.constant(2.0)
+    assert run(tf.gradients(scaled(x), [x, w])) == [5.0, 7.0]
+
+
 def test_a_wrong_number_of_gradients_is_refused(graph: Any) -> None:
     x = tf.constant(2.0)
     y = tf.custom_gradient(lambda x: (x * 2, lambda dy: (dy, dy)))(x)

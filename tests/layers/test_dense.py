@@ -146,3 +146,12 @@ def test_a_layer_that_is_built_by_hand(graph: tf.Graph, make: Any, shape: Any, n
     layer(tf.placeholder(tf.float32, shape))
     assert layer.built and [v.op.name for v in layer.variables] == [f"{layer.scope_name}/{n}" for n in names]
     assert len(tf.global_variables()) == len(names)
+
+
+@pytest.mark.parametrize("layer", [tf.layers.dropout, tf.layers.batch_normalization])
+def test_without_a_word_on_training_there_is_none(graph: Graph, layer: Any) -> None:
+    """training=None, as functions with such a default hand it on, is Keras' learning phase there: False."""
+    y = layer(tf.ones([2, 4]), training=None)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(y) == pytest.approx(np.ones([2, 4]), abs=1e-3)
