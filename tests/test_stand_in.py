@@ -20,8 +20,14 @@ from tensorflow.contrib import layers
 from tensorflow.core.example import example_pb2
 from tensorflow.core.framework import summary_pb2
 from tensorflow.core.protobuf import config_pb2
+from tensorflow.contrib.seq2seq.python.ops import decoder
+from tensorflow.python import tf2
+from tensorflow.python.eager import backprop
 from tensorflow.python.framework import ops
+from tensorflow.python.keras.engine import input_spec
+from tensorflow.python.ops import weights_broadcast_ops
 from tensorflow.python.ops.variable_scope import variable
+from tensorflow.python.training import evaluation
 from tensorflow.train import AdamOptimizer
 
 
@@ -44,6 +50,9 @@ assert library.tf1.nn is sparkflow.nn and library.rnn_cell is sparkflow.nn.rnn_c
 assert library.ops.Graph is sparkflow.Graph and library.variable is sparkflow.Variable
 assert library.config_pb2.ConfigProto is sparkflow.ConfigProto and library.graph_pb2.GraphDef is sparkflow.GraphDef
 assert library.summary_pb2.Summary is sparkflow.Summary and library.example_pb2.Example is sparkflow.train.Example
+assert not library.tf2.enabled() and library.input_spec.InputSpec is sparkflow.layers.InputSpec
+assert library.evaluation._evaluate_once is sparkflow.contrib.training.evaluate_once
+assert library.weights_broadcast_ops.broadcast_weights and library.decoder._transpose_batch_time
 assert sum(type(finder).__name__ == "_StandIn" for finder in sys.meta_path) == 1
 with tensorflow.Session() as session:
     y = library.score(tensorflow.ones([3, 2]))

@@ -129,3 +129,11 @@ def evaluate_repeatedly(
         paths, master, scaffold, eval_ops, feed_dict, final_ops, final_ops_feed_dict, hooks, config,
         max_number_of_evaluations,
     )  # fmt: skip
+
+
+# What TensorFlow calls these within: tf_slim takes them from there.
+_StopAfterNEvalsHook, _evaluate_once, _get_or_create_eval_step = (
+    StopAfterNEvalsHook,
+    evaluate_once,
+    get_or_create_eval_step,
+)

@@ -29,6 +29,7 @@ FILES = {
     "training": "training training.evaluation training.hparam training.training",
 }  # fmt: skip
 _ELSEWHERE = {
+    "seq2seq": ("sparkflow.contrib.internals",),
     "slim": ("sparkflow.contrib.slim.data_decoder",),
     "tpu": ("sparkflow.tpu",),
     "rnn": ("sparkflow.nn", "sparkflow.rnn_cell", "sparkflow.ops.rnn_cell", "sparkflow.contrib.linear"),
