@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from sparkflow.data.dataset import Dataset
 from sparkflow.data.elements import Spec, dims_like, leaves_of, sparse_like, structured
+from sparkflow.data.interrupts import next_row
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.framework.nest import flatten, pack_sequence_as
@@ -142,7 +143,7 @@ class Iterator:
                         "The iterator has not been initialized: run an initializer of it first"
                     )
                 state["rows"] = iter(self._start())
-            row = next(state["rows"], None)
+            row = next_row(state)
         if row is None:
             raise OutOfRangeError("End of sequence")
         return row
