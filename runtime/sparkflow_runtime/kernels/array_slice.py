@@ -314,9 +314,13 @@ def _one_hot(xp: Any, indices: Any, depth: Any, on: Any, off: Any, *, axis: int 
 _IDS = (np.dtype(np.int32), np.dtype(np.int64))
 
 
+def _are_ids(xp: Any, x: Any) -> bool:
+    return xp is np and x.ndim == 1 and x.dtype in _IDS
+
+
 def unique(xp: Any, x: Any, out_idx: DType) -> tuple[Any, Any]:
     """(the values in order of first appearance, which of them each is)."""
-    values, inverse = distinct_of(x) if xp is np and x.ndim == 1 and x.dtype in _IDS else unique_parts(xp, x)[:2]
+    values, inverse = distinct_of(x) if _are_ids(xp, x) else unique_parts(xp, x)[:2]
     return values, as_places("Unique", inverse, len(values), out_idx.np, "out_idx")
 
 
@@ -325,12 +329,16 @@ def _unique(xp: Any, x: Any, *, out_idx: DType) -> Any:
     return unique(xp, x, out_idx)
 
 
-prepares(number_ids.prepare, "Unique")
+prepares(number_ids.prepare, "Unique", "UniqueWithCounts")
 
 
 @kernel("UniqueWithCounts", multi=True)
 def _unique_with_counts(xp: Any, x: Any, *, out_idx: DType) -> Any:
-    values, inverse, counts = unique_parts(xp, x)
+    if _are_ids(xp, x):
+        values, inverse = distinct_of(x)
+        counts = np.bincount(inverse, minlength=len(values))
+    else:
+        values, inverse, counts = unique_parts(xp, x)
     check_holds("UniqueWithCounts", x.size, out_idx.np, "out_idx")
     return values, inverse.astype(out_idx.np), counts.astype(out_idx.np)
 

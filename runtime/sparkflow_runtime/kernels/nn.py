@@ -136,9 +136,18 @@ def _softmax_cross_entropy(xp: Any, logits: Any, labels: Any) -> Any:
         raise InvalidArgumentError(
             f"SoftmaxCrossEntropyWithLogits: logits and labels must be matrices, got {logits.shape} and {labels.shape}"
         )
-    logs, made = _log_softmax(xp, logits)
-    # a label of 0 costs nothing, even where the logit is -inf
-    loss = -xp.where(labels == 0, labels.dtype.type(0), labels * logs).sum(-1, dtype=logits.dtype)
+    made, most, total = _softmax(xp, logits)
+    logs, loss = xp.log(total), None
+    if xp is np and (logits.shape, logits.dtype) == (labels.shape, labels.dtype) and labels.dtype.char in "fd":
+        with np.errstate(invalid="ignore"):
+            low = logits - most
+            loss = logs[:, 0] * np.vecdot(labels, np.ones_like(labels[:1])) - np.vecdot(labels, low)
+    if loss is None or bool(xp.isnan(loss).any()):
+        # a label of 0 costs nothing, even where the logit is -inf
+        loss = -xp.where(labels == 0, labels.dtype.type(0), labels * (logits - most - logs)).sum(-1, dtype=logits.dtype)
+    if made.shape == labels.shape:
+        made -= labels
+        return loss, made
     return loss, made - labels
 
 
