@@ -56,11 +56,11 @@ class TestCase(_TestCase):
         with chosen.as_default(), Session(graph=chosen, config=config) as session:
             yield session
 
-    def test_session(self, *args: Any, **kwargs: Any) -> AbstractContextManager[Session]:
-        """session, by its older name, which unittest takes for a test."""
+    def test_session(self, graph: Graph | None = None, *args: Any, **kwargs: Any) -> AbstractContextManager[Session]:
+        """cached_session, or session where a graph is given, by their older name, which unittest takes for a test."""
         if self.id().endswith(".test_session"):
             self.skipTest("Not a test.")
-        return self.session(*args, **kwargs)
+        return (self.cached_session if graph is None else self.session)(graph, *args, **kwargs)
 
     @contextmanager
     def cached_session(

@@ -47,6 +47,8 @@ def test_sessions_and_comparisons(case: Any) -> None:
         case.assertAllClose({"a": tf.constant(1.0), "b": [np.ones(2), np.ones(3)]}, {"a": 1, "b": [[1, 1], [1] * 3]})
     with case.cached_session() as one, case.cached_session() as other:
         assert one is other
+    with case.test_session() as one, case.test_session() as other, case.test_session(graph=tf.Graph()) as own:
+        assert one is other and own is not one
     case.assertAllClose(case.evaluate(tf.constant(2.0)), 2.0000001)
     case.assertAllCloseAccordingToType(np.float16([1.0]), [1.0005])
     case.assertAllInRange([1, 2], 1, 2)

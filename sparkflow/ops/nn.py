@@ -189,7 +189,8 @@ def _noise_shape(x: Tensor, noise_shape: Any) -> Any:
         return array.shape(x)
     if isinstance(noise_shape, Tensor) or x._shape is None:
         return noise_shape
-    wanted = shapes.as_dims(noise_shape)
+    tensors = isinstance(noise_shape, (list, tuple)) and any(isinstance(d, Tensor) for d in noise_shape)
+    wanted = list(noise_shape) if tensors else shapes.as_dims(noise_shape)  # such as [tf.shape(x)[0], 1, 8]
     if wanted is not None and len(wanted) == len(x._shape) and None in wanted:
         sizes = array.shape(x)
         return [sizes[i] if d is None else d for i, d in enumerate(wanted)]

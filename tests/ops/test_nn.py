@@ -77,6 +77,16 @@ def test_dropout_noise_shape_and_ends(evaluate: Any) -> None:
     assert 0 < (got == 0).mean() < 1
 
 
+@pytest.mark.parametrize("static", [(3, 5, 4), (None, 5, 4), None])
+def test_sizes_of_a_noise_shape_may_be_tensors(static: Any) -> None:
+    """One choice for all positions of an example and channel, as scripts ask for it of batches of any size."""
+    with Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, static)
+        wanted = [array.shape(x)[0], 1, 4 if static is None else None]
+        got = session.run(nn.dropout(x, rate=0.5, noise_shape=wanted, seed=1), {x: np.ones((3, 5, 4))})
+    assert {*got.ravel()} == {0, 2} and (got == got[:, :1]).all()
+
+
 @pytest.mark.parametrize("arguments", [{}, {"rate": 1.0}, {"keep_prob": 0.0}, {"rate": 0.5, "keep_prob": 0.5}])
 def test_dropout_refusals(graph: Graph, arguments: Any) -> None:
     with pytest.raises(ValueError, match="dropout"):
