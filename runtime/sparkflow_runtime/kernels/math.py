@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels import exp_loops, few_rows, fused_machine, parallel, special, special_loops
+from sparkflow_runtime.kernels.compression import CODECS, MIN_ITEMS
 from sparkflow_runtime.kernels.fused_machine import Machine, Member
 from sparkflow_runtime.kernels.fused_steps import RECIPES, Whole, expm1, log1p
 from sparkflow_runtime.kernels.host import one_int
@@ -234,6 +235,12 @@ def _cast(xp: Any, x: Any, *, DstT: DType) -> Any:
         x = x.real
     if DstT.np.kind == "O" or x.dtype.kind == "O":
         raise UnimplementedError(f"Cast: strings cannot be cast ({x.dtype} to {DstT.name})")
+    if xp is np and getattr(x, "size", 0) >= MIN_ITEMS:
+        there, back = CODECS.get(DstT.name), CODECS.get(x.dtype.name)
+        if there is not None and x.dtype == np.float32:
+            return there[0](x)
+        if back is not None and DstT.np == np.float32:
+            return back[1](x)
     return x.astype(DstT.np, copy=False) if hasattr(x, "ndim") else DstT.np.type(x)
 
 
