@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 
 from sparkflow_runtime.wire.errors import FailedPreconditionError
 
@@ -25,6 +27,29 @@ def not_in_dask(error: BaseException | None) -> FailedPreconditionError | None:
             return _lacking(error.name, "Dask's scheduler or workers", "client.upload_file(file)")
         error = error.__cause__
     return None
+
+
+def unread(error: Exception) -> dict[str, str]:
+    """What a child tells of a job that it cannot unpickle."""
+    module = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+    return {"module": module, "error": f"{type(error).__name__}: {error}"}
+
+
+def not_in_child(told: dict[str, str]) -> FailedPreconditionError:
+    """The same in its parent, which found the module where the child does not look: in the working directory that a
+    notebook had before it changed that, say."""
+    if not told["module"]:
+        return FailedPreconditionError(
+            f"A worker cannot load the model function, params or Columns ({told['error']}). It imports their modules "
+            "anew: if a file has changed since this program imported it, import it again"
+        )
+    found = getattr(sys.modules.get(told["module"].partition(".")[0]), "__file__", None)
+    here = f"This process has it from {found}. " if found else ""
+    return FailedPreconditionError(
+        f"A worker, begun in {os.getcwd()}, has no module {told['module']!r}, which this program imports its model "
+        f"function, params or Columns from. {here}Put its folder's full path into sys.path or PYTHONPATH, or define "
+        "them in the main program or notebook, whose functions travel as they are"
+    )
 
 
 def _lacking(module: str, who: str, how: str) -> FailedPreconditionError:

@@ -19,6 +19,7 @@ from sparkflow_connectors.layout import Piece
 from sparkflow_connectors.partition import FollowedPartition, Handover
 from sparkflow_connectors.processes import Child, Parent
 from sparkflow_connectors.roles import Gather, role
+from sparkflow_connectors.unshipped import not_in_child, unread
 from sparkflow_runtime.wire.errors import OpError, from_dict, to_dict
 
 
@@ -43,6 +44,8 @@ def run_child(
             said = child.receive()
             if "gather" in said:
                 child.send({"gathered": gather(said["gather"])})
+            elif "unread" in said:
+                raise not_in_child(said["unread"])
             elif "error" in said:
                 raise from_dict(said["error"])
             else:
@@ -59,7 +62,11 @@ def main() -> None:
     sys.setswitchinterval(5e-4)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     fields, body = parent.receive()
-    job: Job = cloudpickle.loads(body)  # from the parent's pipe, never from the network
+    try:
+        job: Job = cloudpickle.loads(body)  # from the parent's pipe, never from the network
+    except Exception as error:  # the user's modules may raise anything
+        parent.send({"unread": unread(error)})
+        os._exit(1)
 
     def gather(text: str) -> list[str]:
         parent.send({"gather": text})

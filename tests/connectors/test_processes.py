@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import threading
@@ -11,8 +12,11 @@ from typing import Any
 
 import pytest
 
+from sparkflow_connectors.job import Job
 from sparkflow_connectors.processes import Child
-from sparkflow_runtime.wire.errors import DeadlineExceededError
+from sparkflow_connectors.schema import Columns
+from sparkflow_connectors.worker_process import run_child
+from sparkflow_runtime.wire.errors import DeadlineExceededError, FailedPreconditionError
 
 
 def test_a_silent_child_was_too_slow_even_where_its_end_is_seen_before_the_timers(
@@ -70,4 +74,24 @@ def test_a_child_does_not_hear_ctrl_c_while_it_begins(capfd: Any) -> None:
     finally:
         child.stop()
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ()), "this process hears it as before"
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_module_that_a_worker_does_not_find_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    """Of a notebook that has changed its working directory: four attempts ended "with code 1"."""
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "my_net.py").write_text("def model_fn(features, labels, mode):\n    pass\n")
+    monkeypatch.syspath_prepend("")
+    monkeypatch.chdir(tmp_path / "nets")
+    job = Job(importlib.import_module("my_net").model_fn, Columns({}), str(tmp_path / "out"))
+    monkeypatch.chdir(tmp_path)
+    found = rf"begun in {tmp_path}, has no module 'my_net'.* from .*/nets/my_net\.py\. Put its folder's full path"
+    with pytest.raises(FailedPreconditionError, match=found):
+        run_child(job, [], 0, "127.0.0.1", lambda text: [text])
+    monkeypatch.syspath_prepend(str(tmp_path / "nets"))
+    (tmp_path / "nets" / "my_net.py").write_text("")
+    with pytest.raises(FailedPreconditionError, match=r"AttributeError: .*'model_fn'.*import it again"):
+        run_child(job, [], 0, "127.0.0.1", lambda text: [text])
     assert "Traceback" not in capfd.readouterr().err
