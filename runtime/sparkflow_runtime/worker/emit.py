@@ -46,8 +46,10 @@ class Text:
 
     lines: list[str] = field(default_factory=list)
     nodes: dict[int, str] = field(default_factory=dict)
+    deepest: int = 0
 
     def add(self, depth: int, text: str, node: str = "") -> None:
+        self.deepest = max(self.deepest, depth)
         self.lines.append("    " * depth + text)
         if node:
             self.nodes[len(self.lines)] = node

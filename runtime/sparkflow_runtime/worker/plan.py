@@ -74,6 +74,7 @@ class _Compiler:
         self.live = _liveness(graph, feeds)
         self.order = topological(list(graph.node), self.feeds) if self.live is None else self.live.loops.order
         self.nodes = {n.name: n for n in self.order}
+        self.position = {n.name: i for i, n in enumerate(self.order)}
         self.kernels: dict[str, Kernel] = {}
         self.data = {n.name: data_inputs(n) for n in self.order}
         self.attrs = {n.name: wire_attrs.kernel_attrs(n) for n in self.order}
@@ -239,12 +240,17 @@ class _Compiler:
                 producer = self.unit_of.get(parse(tensor)[0])
                 if producer is not None and producer != self.unit_of.get(node.name) and not self._is_fed(tensor):
                     self._slot(tensor)
+        ports: dict[str, int] = {}  # node -> the largest of its ports that has a slot
+        for name, port in (parse(t) for t in self.slots if t not in self.fed_tensors):
+            ports[name] = max(port, ports.get(name, -1))
         for node in self.order:
             if node.name in self.kernels and self.kernels[node.name].is_async:
-                self._wire_wait(node)
-        for table in (self.receives, self.sends):
-            for bundle in table:
-                self._wire_bundle(table[bundle])
+                self._wire_wait(node, ports.get(node.name, -1) + 1)
+        members: dict[int, list[NodeDef]] = {}
+        for node in self.order:
+            members.setdefault(self.unit_of.get(node.name, -1), []).append(node)
+        for index in (*self.receives.values(), *self.sends.values()):
+            self._wire_bundle(index, members.get(index, []))
 
     def _find_frees(self, fetched: set[int | None]) -> None:
         """A slot that one unit alone reads is free when that is done."""
@@ -269,23 +275,21 @@ class _Compiler:
     def _tests(self, guard: cf.Guard) -> list[Test]:
         if not guard:
             return []
-        atoms = cf.sorted_guard(guard, {n.name: i for i, n in enumerate(self.order)})
+        atoms = cf.sorted_guard(guard, self.position)
         return [(*self._where(t.lstrip("?")), None if t.startswith("?") else sign) for t, sign in atoms]
 
-    def _wire_wait(self, node: NodeDef) -> None:
+    def _wire_wait(self, node: NodeDef, num_ports: int) -> None:
         unit, row = self.units[self.unit_of[node.name]], self.kernels[node.name]
         unit.guard = self._tests(self.live.guards[node.name]) if self.live is not None else []
         unit.function = self.bind(node, row, self.attrs[node.name])
         unit.attempt = unit.function.attempt if isinstance(unit.function, Prompt) else None
         refs = row.refs
         unit.getters = [(*self._where(e), i not in refs) for i, e in enumerate(self.data[node.name])]
-        ports = [parse(t)[1] for t in self.slots if parse(t)[0] == node.name and t not in self.fed_tensors]
-        unit.slots = [self.slots.get(f"{node.name}:{port}") for port in range(max(ports, default=-1) + 1)]
+        unit.slots = [self.slots.get(f"{node.name}:{port}") for port in range(num_ports)]
 
-    def _wire_bundle(self, index: int) -> None:
+    def _wire_bundle(self, index: int, members: list[NodeDef]) -> None:
         """Both sides list a bundle's tensors in the order of their names; control transfers carry nothing."""
         unit = self.units[index]
-        members = [n for n in self.order if self.unit_of.get(n.name) == index]
         members.sort(key=lambda n: self.attrs[n.name]["tensor_name"])
         with_data = [n for n in members if not is_control(self.attrs[n.name]["tensor_name"])]
         if any(cf.may_die(n) for n in members):

@@ -27,6 +27,7 @@ from sparkflow_runtime.worker.values import HANDS_ON, Irregular, Parts, Value, V
 
 _serial = count()
 _MAX_DEPTH = 18  # Python nests no more than 20 loops
+_MAX_INDENTS = 96  # and has no more than 100 levels of indentation
 
 
 @dataclass
@@ -65,6 +66,8 @@ class _Structure(Values):
             prelude.append(Line(f"stop = V[{self.parts.stop}]"))
         loads = [Line(f"{name} = V[{slot}]", defines=(name,)) for slot, name in self.loaded.items()]
         text = write("def run(V):", [*prelude, *loads, *body])
+        if text.deepest > _MAX_INDENTS:
+            raise Irregular(f"branches and loops nested {text.deepest} deep")
         filename = f"<sparkflow structured segment {next(_serial)}>"
         exec(compile("\n".join(text.lines), filename, "exec"), self.names)  # our own text: generated names only
         calls = WORTH_ROOM if any(self.items) else len(text.nodes)  # where a path is not (), it is a loop's
@@ -316,6 +319,8 @@ class _Structure(Values):
 
     def _branch(self, predicate: str, first: list[str], queue: _Queue, level: Path, known: Guard) -> If:
         """These items, and those that need nothing else before them and are guarded by the same predicate."""
+        if len(known) >= _MAX_INDENTS:
+            raise Irregular(f"branches nested deeper than {_MAX_INDENTS}")
         items = self.items[level]
         sides: dict[bool, list[str]] = {True: [], False: []}
         group, others = first, list[str]()

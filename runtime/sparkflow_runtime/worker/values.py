@@ -52,6 +52,7 @@ class Values:
     def __init__(self, parts: Parts):
         self.parts, self.live, self.loops = parts, parts.live, parts.live.loops
         self.own = {n.name: i for i, n in enumerate(parts.nodes)}
+        self.named = {f"t{i}": n for i, n in enumerate(parts.nodes)}
         self.position = {n.name: i for i, n in enumerate(self.loops.order)}
         self.names: dict[str, Any] = {"read": read, "truth": truth, "DEAD": DEAD}
         self.loaded: dict[int, str] = {}  # slot -> local name
@@ -174,8 +175,8 @@ class Values:
         """Whether a node adds to a loop's variable that nothing else in the loop reads."""
         data = data_inputs(node)
         name = self._value(data[0]).text if len(data) == 2 else ""
-        variable = next((n for n in self.loops.members[path] if f"t{self.own.get(n.name)}" == name), None)
-        if variable is None or not self._is_loop_variable(variable):
+        variable = self.named.get(name)
+        if variable is None or self.loops.owner[variable.name] != path or not self._is_loop_variable(variable):
             return False
         inside = [n for n in self.readers[name] if self.loops.owner[n.name][: len(path)] == path]
         begin = next(e for e in variable.input if not cf.is_back_edge(variable, self.loops.nodes[node_name(e)]))
@@ -200,7 +201,7 @@ class Values:
 
     def _made_for(self, node: NodeDef, path: Path) -> NodeDef | None:
         value = self._value(data_inputs(node)[1])
-        made = next((n for n in self.parts.nodes if f"t{self.own[n.name]}" == value.text), None)
+        made = self.named.get(value.text)
         if made is None or not self._adds_rows(made) or self.loops.owner[made.name] != path:
             return None
         if {made.name, node.name} & self.parts.stores.keys() or self.readers[value.text] != [node]:
