@@ -83,7 +83,9 @@ class Estimator:
             raise ValueError("Can not provide both steps and max_steps.")
         _check_positive(steps=steps, max_steps=max_steps)
         if max_steps is not None and self._step() >= max_steps:
+            _log.info("Skipping training since max_steps has already saved.")
             return self
+        loss = None
         with self._graph(), self._devices():
             step = train.get_or_create_global_step()
             features, labels = self._inputs(input_fn, ModeKeys.TRAIN)
@@ -98,7 +100,9 @@ class Estimator:
                 summary.scalar("loss", spec.loss)
             with self._training_session(spec, every, list(saving_listeners or ())) as session:
                 while not session.should_stop():
-                    session.run([spec.train_op, spec.loss])
+                    _, loss = session.run([spec.train_op, spec.loss])
+        if loss is not None:
+            _log.info("Loss for final step: %s.", loss)
         return self
 
     def _devices(self) -> Any:
@@ -167,6 +171,8 @@ class Estimator:
                 except OutOfRangeError:
                     pass
                 found = session.raw_session().run({**values, "global_step": step})
+        numbers = (f"{key} = {value}" for key, value in sorted(found.items()) if not isinstance(value, bytes))
+        _log.info("Saving dict for global step %d: %s", found["global_step"], ", ".join(numbers))
         self._write(found, name)
         return found
 

@@ -286,6 +286,7 @@ class Saver:
             raise ValueError(
                 f"The passed save_path is not a valid checkpoint: {save_path} (it has no {INDEX_SUFFIX} file)"
             )
+        _log.info("Restoring parameters from %s", save_path)
         index = checkpoint.read(save_path)
         if (of_objects := self._of_objects(index, save_path)) is not None:
             of_objects.restore(sess, save_path)

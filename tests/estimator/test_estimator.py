@@ -53,6 +53,20 @@ def test_train_evaluate_predict(tmp_path: Path) -> None:
     assert list(tmp_path.glob("eval_again/*tfevents*"))
 
 
+def test_what_came_of_it_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Where train_and_evaluate runs in a cluster, the log is the only place that shows what an evaluator found."""
+    caplog.set_level("INFO", logger="sparkflow")
+    estimator = tf.estimator.Estimator(_model, str(tmp_path), params={"rate": 0.1})
+    estimator.train(_inputs(num_epochs=None), max_steps=3)
+    found = estimator.evaluate(_inputs())
+    estimator.train(_inputs(num_epochs=None), max_steps=3)
+    text = f"Saving dict for global step 3: error = {found['error']}, global_step = 3, loss = {found['loss']}"
+    said = [record.getMessage() for record in caplog.records]
+    assert f"Restoring parameters from {tmp_path}/model.ckpt-3" in said
+    assert text in said and any(line.startswith("Loss for final step: ") for line in said)
+    assert said[-1] == "Skipping training since max_steps has already saved."
+
+
 def test_the_end_of_the_data_ends_training(tmp_path: Path) -> None:
     estimator = tf.estimator.Estimator(_model, str(tmp_path), params={"rate": 0.01})
     estimator.train(_inputs(num_epochs=2))
