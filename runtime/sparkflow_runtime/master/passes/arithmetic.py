@@ -6,6 +6,7 @@ same bits unless they say `inexact`; those run only where RewriterConfig asks fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from sparkflow_runtime.master.passes.contexts import OUTSIDE, Context
 from sparkflow_runtime.master.passes.dependencies import may_be_variables
 from sparkflow_runtime.master.passes.fold import constant_op
-from sparkflow_runtime.master.passes.symbols import BROADCAST
+from sparkflow_runtime.master.passes.symbols import BROADCAST, Symbols
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.dtypes import DType
 
@@ -180,12 +181,34 @@ def _of_negative(op: Op, scene: Scene) -> None:
 @rule("Reshape")
 def _reshaped_twice(op: Op, scene: Scene) -> str | None:
     inner = scene.op(op.data[0])
-    if inner is not None and inner.op in ("Reshape", "ExpandDims", "Squeeze") and not inner.control:
+    if inner is not None and inner.op in ("Reshape", "ExpandDims", "Squeeze") and _succeeds(inner, scene):
         op.data = [inner.data[0], op.data[1]]
     shape = scene.op(op.data[1])
     if shape is not None and shape.op == "Shape" and _same(scene, shape.data[0], op.data[0]):
         return op.data[0]
     return op.data[0] if scene.keeps_shape(op, op.data[0]) or _asks_for_its_shape(op, scene) else None
+
+
+def _succeeds(inner: Op, scene: Scene) -> bool:
+    """Whether a change of shape finds the sizes that it names: the error of one that does not has to stay. A shape that
+    is computed from other shapes is taken to fit, as look-ups and gradients make such."""
+    if inner.control:
+        return False
+    given, made = scene.shapes.of(inner.data[0]), scene.shapes.of(inner.name)
+    if given is not None and made is not None and _sizes(given) == _sizes(made):
+        return True
+    wanted = scene.constant(inner.data[1]) if inner.op == "Reshape" else None
+    if wanted is None:
+        return inner.op == "Reshape"
+    if (wanted == -1).sum() != 1:
+        return False
+    rest = math.prod(wanted[wanted != -1].tolist())
+    return rest > 0 and _sizes(given or ())[0] % rest == 0
+
+
+def _sizes(shape: Symbols) -> tuple[int, list[str]]:
+    """(the product of the sizes that are known, the names of the others)"""
+    return math.prod(d for d in shape if isinstance(d, int)), sorted(d for d in shape if isinstance(d, str))
 
 
 def _asks_for_its_shape(op: Op, scene: Scene) -> bool:
