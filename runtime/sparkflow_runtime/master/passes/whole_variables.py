@@ -13,7 +13,7 @@ before the update is computed before it.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -66,7 +66,8 @@ class _Tensor(NamedTuple):
     """What travels when its producer and one who takes it are at different tasks."""
 
     source: str
-    takers: list[str]
+    takers: set[str]  # of those that may move
+    others: set[str]  # the tasks of the others
     size: int
 
 
@@ -75,7 +76,10 @@ class _Mover:
         self._regions, self._nodes, self._taboo = regions, regions.nodes, taboo
         self._task = {name: task_of(node.device) for name, node in self._nodes.items()}
         self._contexts = regions.contexts()
-        self._users: dict[str, dict[str, list[str]]] = {}  # node -> its outputs -> the nodes that take each
+        self._users: dict[str, dict[str, dict[str, None]]] = {}  # node -> its outputs -> the nodes that take each
+        self._tasks: dict[str, Counter[str]] = {}  # output -> how many nodes of each task take it
+        self._bytes: dict[str, int] = {}
+        self._large: dict[str, bool] = {}
 
     def moved(self) -> GraphDef:
         self._variables = self._read_elsewhere()
@@ -134,11 +138,10 @@ class _Mover:
 
     def _is_large(self, e: str) -> bool:
         """Whether a data edge is known to carry many bytes."""
-        name, _ = parse(e)
-        if self._regions.is_fed(e) or name not in self._nodes:
-            return False
-        shape = static_shape(self._nodes, e)
-        return shape is not None and None not in shape and self._size(e) >= LEAST_BYTES
+        if e not in self._large:
+            shape = None if self._regions.is_fed(e) else static_shape(self._nodes, e)
+            self._large[e] = shape is not None and None not in shape and self._size(e) >= LEAST_BYTES
+        return self._large[e]
 
     def _size(self, e: str) -> int:
         name, port = parse(e)
@@ -148,48 +151,55 @@ class _Mover:
     def _crossing(self, e: str) -> int:
         """Bytes of an edge between tasks: of rows that are looked up, or summed by their ids, the distinct ones travel
         (distinct_rows.py), which are no more than the table has."""
-        source, size = self._nodes[node_name(e)], self._size(e)
-        if source.op == "GatherV2":
-            return min(size, self._size(source.input[0])) if not self._regions.is_fed(source.input[0]) else size
-        sums = [self._nodes[taker] for taker in self._takers(source.name)[e]]
-        if all(n.op == "UnsortedSegmentSum" and n.input[0] == e for n in sums):
-            size = min(size, *(self._size(edge(n.name, 0)) for n in sums), size)
-        return size
+        if e not in self._bytes:
+            source, size = self._nodes[node_name(e)], self._size(e)
+            if source.op == "GatherV2" and not self._regions.is_fed(source.input[0]):
+                size = min(size, self._size(source.input[0]))
+            sums = [self._nodes[taker] for taker in self._takers(source.name).get(e, ())]
+            if all(n.op == "UnsortedSegmentSum" and edge(*parse(n.input[0])) == e for n in sums):
+                size = min((size, *(self._size(n.name) for n in sums)))
+            self._bytes[e] = size
+        return self._bytes[e]
 
-    def _takers(self, name: str) -> dict[str, list[str]]:
+    def _takers(self, name: str) -> dict[str, dict[str, None]]:
         """Each output of a node that somebody takes: the nodes that do."""
         if name not in self._users:
-            found: dict[str, list[str]] = defaultdict(list)
+            found: dict[str, dict[str, None]] = defaultdict(dict)
             for consumer, e in self._regions.consumers[name]:
                 if not is_control(e):
-                    found[edge(*parse(e))].append(consumer.name)
+                    found[edge(*parse(e))][consumer.name] = None
             self._users[name] = found
         return self._users[name]
 
+    def _tasks_of(self, e: str) -> Counter[str]:
+        if e not in self._tasks:
+            self._tasks[e] = Counter(self._task[taker] for taker in self._takers(node_name(e)).get(e, ()))
+        return self._tasks[e]
+
     def _components(self, movable: set[str]) -> Iterator[list[str]]:
         """Movable nodes of one task that large tensors join, directly or as two that take the same."""
-        left = dict.fromkeys(name for name in self._regions.order if name in movable)
-        while left:
-            first = next(iter(left))
-            found, todo = [], [first]
-            del left[first]
+        left, looked_at = set(movable), set[tuple[str, str]]()
+        for first in self._regions.order:
+            if first not in left:
+                continue
+            left.discard(first)
+            task, found, todo = self._task[first], [], [first]
             while todo:
                 found.append(todo.pop())
-                for other in self._beside(found[-1]):
-                    if other in left and self._task[other] == self._task[first]:
-                        del left[other]
-                        todo.append(other)
+                for e in self._large_beside(found[-1]):
+                    if (task, e) in looked_at:
+                        continue
+                    looked_at.add((task, e))
+                    for other in (node_name(e), *self._takers(node_name(e)).get(e, ())):
+                        if other in left and self._task[other] == task:
+                            left.discard(other)
+                            todo.append(other)
             yield found
 
-    def _beside(self, name: str) -> Iterator[str]:
-        """Who makes a large tensor that it takes, who else takes that, and who takes one that it makes."""
-        for e in data_inputs(self._nodes[name]):
-            if self._is_large(e):
-                yield node_name(e)
-                yield from self._takers(node_name(e))[edge(*parse(e))]
-        for e, takers in self._takers(name).items():
-            if self._is_large(e):
-                yield from takers
+    def _large_beside(self, name: str) -> Iterator[str]:
+        """The large tensors that it takes and makes."""
+        yield from (edge(*parse(e)) for e in data_inputs(self._nodes[name]) if self._is_large(e))
+        yield from (e for e in self._takers(name) if self._is_large(e))
 
     def _home(self, together: list[str]) -> str:
         """The other task with the most bytes of large variables that these read, and of updates that they make; ""
@@ -210,29 +220,29 @@ class _Mover:
 
     def _tensors(self, together: list[str]) -> Iterator[_Tensor]:
         """What these take and make, but for small constants, of which each task has its own, and what is fed."""
-        given = {edge(*parse(e)) for name in together for e in data_inputs(self._nodes[name])}
-        for e in sorted(given | {e for name in together for e in self._takers(name)}):
+        taken: dict[str, set[str]] = {e: set() for name in together for e in self._takers(name)}
+        for name in together:
+            for e in data_inputs(self._nodes[name]):
+                taken.setdefault(edge(*parse(e)), set()).add(name)
+        own = self._task[together[0]]
+        for e, takers in sorted(taken.items()):
             source = node_name(e)
             if not self._regions.is_fed(e) and (self._nodes[source].op != "Const" or self._is_large(e)):
-                yield _Tensor(source, self._takers(source)[e], self._crossing(e))
+                others = {task for task, count in self._tasks_of(e).items() if task != own or count > len(takers)}
+                yield _Tensor(source, takers, others, self._crossing(e))
 
     def _cut(self, together: list[str], home: str) -> list[str]:
         """Those of them that are better off at `home`; none where that would spare little."""
         free, reader = set(together), self._task[together[0]]
-
-        def side(name: str) -> str:
-            return name if name in free else home if self._task[name] == home else reader
-
         flow, now = _Flow(), 0
         for number, tensor in enumerate(self._tensors(together)):
-            source, takers = side(tensor.source), {side(taker) for taker in tensor.takers}
-            if self._task[tensor.source] not in (home, reader) or (source == home and reader in takers):
+            begins = self._task[tensor.source]
+            source = tensor.source if tensor.source in free else begins
+            others = {home if task == home else reader for task in tensor.others}
+            if begins not in (home, reader) or (tensor.source not in free and others - {begins}):
                 continue  # it travels whatever moves
-            if source == reader and home in takers:
-                continue
-            begins, ends = self._task[tensor.source], {self._task[taker] for taker in tensor.takers}
-            now += tensor.size if ends - {begins} else 0
-            flow.add(source, takers, tensor.size, number)
+            now += tensor.size if tensor.others - {begins} or (tensor.takers and begins != reader) else 0
+            flow.add(source, tensor.takers | others, tensor.size, number)
         spared = now - flow.least(home, reader)
         return [name for name in flow.first(home) if name in free] if spared >= LEAST_BYTES else []
 
