@@ -17,7 +17,7 @@ FILES = {
     "learn.utils",
     "legacy_seq2seq": "ops.seq2seq",
     "lookup": "lookup lookup.lookup_ops",
-    "losses": "losses losses.loss_ops",
+    "losses": "losses losses.loss_ops metric_learning metric_learning.metric_loss_ops",
     "metrics": "metrics ops.metric_ops",
     "opt": "training training.moving_average_optimizer training.nadam_optimizer training.lazy_adam_optimizer",
     "rnn": "ops.core_rnn ops.core_rnn_cell ops.core_rnn_cell_impl ops.fused_rnn_cell ops.gru_ops ops.lstm_ops ops.rnn "
@@ -30,6 +30,7 @@ FILES = {
 }  # fmt: skip
 _ELSEWHERE = {
     "seq2seq": ("sparkflow.contrib.internals",),
+    "losses": ("sparkflow.contrib.metric_learning",),
     "slim": ("sparkflow.contrib.slim.data_decoder",),
     "tpu": ("sparkflow.tpu",),
     "rnn": ("sparkflow.nn", "sparkflow.rnn_cell", "sparkflow.ops.rnn_cell", "sparkflow.contrib.linear"),
