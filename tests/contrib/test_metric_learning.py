@@ -39,7 +39,7 @@ def test_triplet_semihard_loss(graph: Any) -> None:
     apart = ((UNIT[:, None] - UNIT[None]) ** 2).sum(-1)
     lacking = []
     for a, p in pairs():
-        strangers = apart[a][LABELS != LABELS[a]]
+        strangers = apart[a][LABELS[a] != LABELS]
         beyond = strangers[strangers > apart[a, p]]
         lacking.append(max(0, 1 + apart[a, p] - (beyond.min() if len(beyond) else strangers.max())))
     assert run(losses.triplet_semihard_loss(LABELS, x), x)[0] == pytest.approx(np.mean(lacking), rel=1e-4)
@@ -58,6 +58,6 @@ def test_npairs_loss(graph: Any) -> None:
 def test_lifted_struct_loss(graph: Any) -> None:
     x = tf.constant(ONE)
     apart = np.linalg.norm(ONE[:, None] - ONE[None], axis=-1)
-    near = lambda i: np.exp(1 - apart[i][LABELS != LABELS[i]]).sum()  # noqa: E731
+    near = lambda i: np.exp(1 - apart[i][LABELS[i] != LABELS]).sum()  # noqa: E731
     wanted = np.mean([max(0, np.log(near(a) + near(p)) + apart[a, p]) ** 2 for a, p in pairs()]) / 2
     assert run(losses.lifted_struct_loss(LABELS, x), x)[0] == pytest.approx(wanted, rel=1e-4)
