@@ -1,15 +1,30 @@
-"""Functions on their way to other processes: what goes wrong in them there names the files that they are written in."""
+"""Functions on their way to other processes: what goes wrong in them there names the files that they are written in.
+
+Spark keeps its tasks' processes: one that has imported a program's module trains by it for as long as the session
+lasts, also after a notebook has edited the file and imported it again. So there the modules are imported anew where a
+file has changed, as any other process would.
+"""
 
 from __future__ import annotations
 
+import importlib
 import io
+import os
+import sys
+import sysconfig
 from collections import ChainMap
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any, ClassVar
 
 import cloudpickle
 
 _ANY_FILE = "<dynamic-code>"  # what cloudpickle, since 3.1.2, calls the file of every function that it takes apart
+_KEPT_PROCESS = "pyspark.worker"  # a module that Spark's tasks have, and no driver
+_OWN = ("sparkflow", "sparkflow_runtime", "sparkflow_connectors", "pyspark", "__main__")
+_INSTALLED = ("site-packages", "dist-packages")
+
+Stamp = tuple[int, int]
+_stamps: dict[str, Stamp] = {}  # of the program's modules that this process has imported
 
 
 def _code(code: CodeType) -> tuple[Any, ...]:
@@ -35,4 +50,45 @@ class Shipped:
         self._thing = thing
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return cloudpickle.loads, (dumps(self._thing),)
+        return _loaded, (dumps(self._thing),)
+
+
+def _loaded(data: bytes) -> Any:
+    kept = _KEPT_PROCESS in sys.modules
+    if kept:
+        _forget_changed()
+    thing = cloudpickle.loads(data)
+    if kept:
+        _remember()
+    return thing
+
+
+def _forget_changed() -> None:
+    """All modules of the program where one's file has changed: others may hold what it had."""
+    if any(_stamp(sys.modules.get(name)) not in (None, stamp) for name, stamp in _stamps.items()):
+        for name in _stamps:
+            sys.modules.pop(name, None)
+        _stamps.clear()
+        importlib.invalidate_caches()
+
+
+def _remember() -> None:
+    for name, module in list(sys.modules.items()):
+        if name not in _stamps and name.partition(".")[0] not in _OWN and (stamp := _stamp(module)):
+            _stamps[name] = stamp
+
+
+def _stamp(module: ModuleType | None) -> Stamp | None:
+    """Of the source file; None where it is installed, or has none that can change."""
+    if not isinstance(module, ModuleType):
+        return None
+    file = object.__getattribute__(module, "__dict__").get("__file__")  # and no lazy module is loaded for that
+    if not isinstance(file, str) or not file.endswith(".py") or any(part in file for part in _INSTALLED):
+        return None
+    if file.startswith(sysconfig.get_path("stdlib")):
+        return None
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
