@@ -21,6 +21,7 @@ from sparkflow.train.checkpoint_state import write_whole
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.dtypes import as_dtype
 from sparkflow_runtime.wire.protos import GraphDef, MetaGraphDef, NodeDef
+from sparkflow_runtime.wire.serialized import serialized
 
 _VARIABLES = ("Variable", "VariableV2")
 
@@ -99,7 +100,7 @@ def freeze_graph_with_def_protos(
             _split(variable_names_blacklist) or None,
         )  # fmt: skip
     if output_graph:
-        write_whole(output_graph, frozen.SerializeToString(deterministic=True))
+        write_whole(output_graph, serialized(frozen, deterministic=True))
     return frozen
 
 

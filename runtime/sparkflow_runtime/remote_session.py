@@ -22,6 +22,7 @@ from sparkflow_runtime.wire import sessions
 from sparkflow_runtime.wire.cluster import address_of
 from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, OpError, UnavailableError, from_dict
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, NodeDef, RunMetadata, RunOptions
+from sparkflow_runtime.wire.serialized import serialized
 from sparkflow_runtime.wire.sessions import PartialRequest, Signature, StepRequest
 
 _CONTROL_TIMEOUT_S = 120.0  # of what runs no step
@@ -54,7 +55,7 @@ class RemoteSession:
         self._devices = [DeviceAttributes(*row) for row in sessions.decode_devices(reply)]
 
     def extend(self, graph: GraphDef, again: bool = False) -> None:
-        body = np.frombuffer(graph.SerializeToString(), np.uint8)
+        body = np.frombuffer(serialized(graph), np.uint8)
         self._call(sessions.EXTEND, sessions.AGAIN if again else b"", [body])
 
     def extend_unwritten(

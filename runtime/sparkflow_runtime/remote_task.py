@@ -17,6 +17,7 @@ from sparkflow_runtime.transport.base import Channel
 from sparkflow_runtime.wire.bundles import Bundle, copies, decode_table, encode_table, tensors_of
 from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, OpError, to_dict
 from sparkflow_runtime.wire.protos import GraphDef
+from sparkflow_runtime.wire.serialized import serialized
 from sparkflow_runtime.wire.tasks import (
     ABORT,
     DEREGISTER,
@@ -67,7 +68,7 @@ class RemoteTask:
     ) -> _Handle:
         meta = {"session": session, "feeds": list(feeds), "fetches": list(fetches), "trace": trace}
         meta |= {"cluster": self._server.cluster.as_dict(), "process": self._server.process}
-        body = np.frombuffer(graph.SerializeToString(), np.uint8)
+        body = np.frombuffer(serialized(graph), np.uint8)
         answer: Future[int] = Future()
 
         def untold() -> None:

@@ -17,6 +17,7 @@ from sparkflow.framework.registry import Arg, OpSpec, lookup, op
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.dtypes import DType, as_dtype
 from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.tensor_proto import check_fits
 
 op("Const", "-> output: dtype", lambda op: [op.attrs["value"].shape])
 op("Pack", "values: N * T -> output: T", lambda op: _pack_shape(op), axis=0)
@@ -53,6 +54,7 @@ def constant(
     array = as_array(value, None if dtype is None else as_dtype(dtype))
     if shape is not None:
         array = _fill_to(array, shapes.as_dims(shape), verify_shape)
+    check_fits(array)
     kind = as_dtype(array.dtype)
     return get_default_graph().create_op("Const", [], {"value": array, "dtype": kind}, name).outputs[0]
 

@@ -13,6 +13,7 @@ from sparkflow.saved_model.proto import SavedModel
 from sparkflow.train.checkpoint_state import write_whole
 from sparkflow.train.meta_graph import export_meta_graph
 from sparkflow.train.saver import Saver
+from sparkflow_runtime.wire.serialized import serialized, within_limits
 
 _RESERVED = ("__saved_model_init_op", "__saved_model_train_op")  # of TensorFlow 2, for what is no signature
 
@@ -79,13 +80,14 @@ class SavedModelBuilder:
         for key, signature in (signatures or {}).items():
             meta.signature_def[key].CopyFrom(signature)
         assets.add(self._dir, meta, files or ())
-        self._model.meta_graphs.append(meta)
+        with within_limits(meta):
+            self._model.meta_graphs.append(meta)
 
     def save(self, as_text: bool = False) -> str:
         """Writes saved_model.pb, or .pbtxt; its path."""
         name = constants.SAVED_MODEL_FILENAME_PBTXT if as_text else constants.SAVED_MODEL_FILENAME_PB
         path = os.path.join(self._dir, name)
-        write_whole(path, str(self._model).encode() if as_text else self._model.SerializeToString())
+        write_whole(path, str(self._model).encode() if as_text else serialized(self._model))
         return path
 
 

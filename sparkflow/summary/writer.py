@@ -25,6 +25,7 @@ from sparkflow.framework.graph import Graph
 from sparkflow_runtime.wire.checksums import crc32c
 from sparkflow_runtime.wire.errors import class_of
 from sparkflow_runtime.wire.protos import GraphDef, Summary
+from sparkflow_runtime.wire.serialized import serialized
 
 _count = itertools.count()
 _open_writers: weakref.WeakSet[FileWriter] = weakref.WeakSet()
@@ -115,10 +116,10 @@ class FileWriter:
             graph_def = graph
         elif graph is not None or graph_def is None:
             raise TypeError(f"add_graph takes a Graph or a GraphDef, got {graph!r}")
-        self._add(Event(graph_def=graph_def.SerializeToString()), global_step)
+        self._add(Event(graph_def=serialized(graph_def)), global_step)
 
     def add_meta_graph(self, meta_graph_def: Any, global_step: Any = None) -> None:
-        self._add(Event(meta_graph_def=meta_graph_def.SerializeToString()), global_step)
+        self._add(Event(meta_graph_def=serialized(meta_graph_def)), global_step)
 
     def add_session_log(self, session_log: SessionLog, global_step: Any = None) -> None:
         self._add(Event(session_log=session_log), global_step)
@@ -138,7 +139,7 @@ class FileWriter:
         self.add_event(event)
 
     def add_event(self, event: Event) -> None:
-        data = record(event.SerializeToString())
+        data = record(serialized(event))
         with self._lock:
             if self._file is None:
                 self._open()

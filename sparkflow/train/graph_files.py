@@ -22,6 +22,7 @@ from sparkflow.train.queue_runner_proto import QueueRunnerDef
 from sparkflow.train.saver import Saver
 from sparkflow_runtime.wire.errors import DataLossError
 from sparkflow_runtime.wire.protos import MetaGraphDef
+from sparkflow_runtime.wire.serialized import serialized
 
 
 def write_graph(graph_or_graph_def: Any, logdir: str, name: str, as_text: bool = True) -> str:
@@ -30,7 +31,7 @@ def write_graph(graph_or_graph_def: Any, logdir: str, name: str, as_text: bool =
     proto = proto.as_graph_def() if isinstance(proto, Graph) else proto
     path = os.path.join(os.fsdecode(logdir), name)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    write_whole(path, str(proto).encode() if as_text else proto.SerializeToString())
+    write_whole(path, str(proto).encode() if as_text else serialized(proto))
     return path
 
 
@@ -63,7 +64,7 @@ def import_meta_graph(
     meta = meta if isinstance(meta, MetaGraphDef) else read_meta_graph_file(os.fsdecode(meta))
     graph_def = meta.graph_def
     if clear_devices:
-        graph_def = type(graph_def).FromString(graph_def.SerializeToString())
+        graph_def = type(graph_def).FromString(serialized(graph_def))
         for node in graph_def.node:
             node.device = ""
     input_map = kwargs.get("input_map")

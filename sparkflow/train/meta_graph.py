@@ -19,6 +19,7 @@ from sparkflow.train.queue_runner import QueueRunner
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.errors import UnimplementedError
 from sparkflow_runtime.wire.protos import GraphDef, MetaGraphDef, NodeDef
+from sparkflow_runtime.wire.serialized import serialized, within_limits
 
 VARIABLES = ("variables", "trainable_variables", "local_variables", "model_variables", "moving_average_variables",
              "global_step", "metric_variables")  # fmt: skip
@@ -54,7 +55,9 @@ def export_meta_graph(
             "by tf.graph_util.extract_sub_graph"
         )
     graph = graph or get_default_graph()
-    meta = MetaGraphDef(graph_def=graph.as_graph_def(add_shapes=True) if graph_def is None else graph_def)
+    graph_def = graph.as_graph_def(add_shapes=True) if graph_def is None else graph_def
+    with within_limits(graph_def):
+        meta = MetaGraphDef(graph_def=graph_def)
     if meta_info_def is not None:
         meta.meta_info_def.CopyFrom(meta_info_def)
     if saver_def is not None:
@@ -83,7 +86,7 @@ def export_meta_graph(
         if collection is not None and isinstance(name, str):
             meta.collection_def[name].CopyFrom(collection)
     if filename is not None:
-        write_whole(filename, str(meta).encode() if as_text else meta.SerializeToString())
+        write_whole(filename, str(meta).encode() if as_text else serialized(meta))
     return meta
 
 

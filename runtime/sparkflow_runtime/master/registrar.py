@@ -10,6 +10,7 @@ from typing import Any
 
 from sparkflow_runtime.master.compiled import OwnTask, Part, Registered, Task
 from sparkflow_runtime.wire.protos import GraphDef
+from sparkflow_runtime.wire.serialized import serialized
 
 
 class Registrar:
@@ -67,5 +68,5 @@ class Registrar:
 
 def _key(task: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str]) -> tuple[str, bytes]:
     """By which a part is known again."""
-    body = graph.SerializeToString(deterministic=True)
+    body = serialized(graph, deterministic=True)
     return task, blake2b(b"\0".join([body, *(name.encode() for name in (*feeds, "", *fetches))])).digest()

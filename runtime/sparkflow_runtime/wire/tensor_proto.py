@@ -11,6 +11,7 @@ import numpy as np
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import TensorProto, TensorShapeProto
+from sparkflow_runtime.wire.serialized import INSTEAD, MAX_BYTES
 
 _FIELD = {
     "float32": "float_val",
@@ -52,8 +53,18 @@ def make_tensor_proto(array: np.ndarray, short: bool = True) -> TensorProto:
     elif short and array.size > 1 and _is_one_value(array):
         _put_value(proto, dtype, array[(0,) * array.ndim])
     else:
+        check_fits(array)
         proto.tensor_content = np.ascontiguousarray(array).tobytes()
     return proto
+
+
+def check_fits(array: np.ndarray) -> None:
+    """Raises InvalidArgumentError, which is a ValueError too, where no TensorProto holds the array."""
+    if array.nbytes > MAX_BYTES and not array.dtype.hasobject and not _is_one_value(array):
+        raise InvalidArgumentError(
+            f"Cannot create a tensor proto whose content is larger than 2 GiB: {array.dtype} of shape {array.shape} "
+            f"has {array.nbytes} bytes. {INSTEAD}"
+        )
 
 
 def _is_one_value(array: np.ndarray) -> bool:
