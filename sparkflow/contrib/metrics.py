@@ -6,16 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkflow import metrics
+from sparkflow.contrib.metric_choices import count, f1_score, precision_at_recall, recall_at_precision
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import get_default_graph
 from sparkflow.metrics import *
 from sparkflow.metrics.streaming import Collections, add_to, metric_variable, published, weights_for
-from sparkflow.ops import array, math, math_reduce
+from sparkflow.ops import array, array_select, math, math_reduce
 from sparkflow.ops.variable_scope import variable_scope
 from sparkflow_runtime.wire.dtypes import float32
 
 streaming_mean, streaming_mean_tensor = metrics.mean, metrics.mean_tensor
 streaming_percentage_less = metrics.percentage_below
+
+
+_MOMENTS = ("count", "mean_prediction", "mean_label", "comoment")
 
 
 def _turned(metric: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,6 +37,10 @@ streaming_accuracy, streaming_auc = _turned(metrics.accuracy), _turned(metrics.a
 streaming_precision, streaming_recall = _turned(metrics.precision), _turned(metrics.recall)
 streaming_precision_at_thresholds = _turned(metrics.precision_at_thresholds)
 streaming_recall_at_thresholds = _turned(metrics.recall_at_thresholds)
+streaming_true_positives_at_thresholds = _turned(metrics.true_positives_at_thresholds)
+streaming_true_negatives_at_thresholds = _turned(metrics.true_negatives_at_thresholds)
+streaming_false_positives_at_thresholds = _turned(metrics.false_positives_at_thresholds)
+streaming_false_negatives_at_thresholds = _turned(metrics.false_negatives_at_thresholds)
 streaming_mean_iou = _turned(metrics.mean_iou)
 streaming_mean_absolute_error = _turned(metrics.mean_absolute_error)
 streaming_mean_relative_error = _turned(metrics.mean_relative_error)
@@ -69,26 +77,31 @@ def streaming_covariance(
     predictions: Any, labels: Any, weights: Any = None, metrics_collections: Collections = None,
     updates_collections: Collections = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """The unbiased covariance of all values so far: (value, update_op). Source: Chan et al. 1979."""
+    """The unbiased covariance of all values so far, NaN below two: (value, update_op). Source: Chan et al. 1979."""
     with variable_scope(name, "covariance"):
         x, y = (math.cast(convert_to_tensor(t), float32) for t in (predictions, labels))
         x.shape.assert_is_compatible_with(y.shape)
-        count, mean_x, mean_y, joint = (metric_variable([], n) for n in ("count", "mean_x", "mean_y", "comoment"))
+        number_of, mean_x, mean_y, joint = (metric_variable([], n) for n in _MOMENTS)
         own = weights_for(weights, x)
         share = array.ones_like(x) if own is None else own
         number = math_reduce.reduce_sum(share)
         batch_x, batch_y = (math.div_no_nan(math_reduce.reduce_sum(t * share), number) for t in (x, y))
         within = math_reduce.reduce_sum((x - batch_x) * (y - batch_y) * share)
-        before_x, before_y, before = (array.identity(v) for v in (mean_x, mean_y, count))
+        before_x, before_y, before = (array.identity(v) for v in (mean_x, mean_y, number_of))
         part = math.div_no_nan(number, before + number)
         moved = within + (batch_x - before_x) * (batch_y - before_y) * before * part
         with get_default_graph().control_dependencies([moved]):
-            steps = [add_to(joint, moved), add_to(count, number)]
+            steps = [add_to(joint, moved), add_to(number_of, number)]
             steps += [add_to(mean_x, (batch_x - before_x) * part), add_to(mean_y, (batch_y - before_y) * part)]
-        value = math.truediv(joint, count - 1.0, name="covariance")
+        value = _unbiased(joint, number_of, "covariance")
         with get_default_graph().control_dependencies(steps):
-            update = math.truediv(steps[0], steps[1] - 1.0, name="update_op")
+            update = _unbiased(steps[0], steps[1], "update_op")
         return published(value, update, metrics_collections, updates_collections)
+
+
+def _unbiased(joint: Any, number: Any, name: str) -> Any:
+    known = math.greater(number, 1.0)
+    return array_select.where(known, math.truediv(joint, number - 1.0), float("nan"), name=name)
 
 
 def streaming_pearson_correlation(
