@@ -75,6 +75,10 @@ class Job:
     driver_url: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.params, Mapping | None):
+            raise InvalidArgumentError(
+                f"params must be a dict of what the model function reads by name, got {type(self.params).__name__}"
+            )
         object.__setattr__(self, "params", dict(self.params or {}))
         object.__setattr__(self, "checkpoint_dir", _directory(self.checkpoint_dir))
         if self.strategy not in STRATEGIES:

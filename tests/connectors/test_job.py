@@ -34,6 +34,7 @@ def _job(path: Any = "out", **options: Any) -> Job:
         ({"step_timeout_s": -1}, "step_timeout_s must be a positive number of seconds, got -1"),
         ({"validation": 1.0}, r"validation must be a fraction in \[0, 1\), got 1.0"),
         ({"ps": 3, "workers": 2}, "ps is 3 and workers 2"),
+        ({"params": [1]}, "params must be a dict of what the model function reads by name, got list"),
     ],
 )
 def test_options(options: dict[str, Any], message: str) -> None:
