@@ -359,3 +359,8 @@ def __getattr__(name: str) -> Any:
     if old is None:
         raise AttributeError(f"module 'sparkflow' has no attribute {name!r}")
     return old
+
+
+def __dir__() -> list[str]:
+    """What a notebook completes: also what is loaded when it is first named."""
+    return sorted({*globals(), *_LAZY, *_CONNECTORS, "install_as_tensorflow"})

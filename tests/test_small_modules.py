@@ -65,3 +65,12 @@ def test_switch_case(index: int, want: int) -> None:
     assert _run(outs, {where: index}) == [want] * 3
     with pytest.raises(ValueError, match="one number"):
         tf.switch_case(where, [(1, branches[0]), (1, branches[1])])
+
+
+def test_a_notebook_completes_what_is_loaded_when_it_is_first_named() -> None:
+    """tf.<tab> offered no tf.local, tf.data, tf.contrib ..., and tf.contrib.<tab> nothing but Any."""
+    names = set(dir(tf))
+    assert {"local", "spark", "dask", "data", "contrib", "gfile", "saved_model", "layers", "Session"} <= names
+    assert {"layers", "slim", "training"} <= set(dir(tf.contrib)) and {"backend", "utils"} <= set(dir(tf.keras))
+    for name in sorted(names - {"spark", "dask"}):
+        assert hasattr(tf, name), name

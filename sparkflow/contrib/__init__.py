@@ -20,3 +20,7 @@ def __getattr__(name: str) -> Any:
         import_module("sparkflow.contrib.homes").install(name)
         return part
     raise AttributeError(f"tf.contrib has no {name!r} here; it has {', '.join(_PARTS)}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PARTS})

@@ -18,3 +18,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(
         f"tf.keras has no {name!r} here; it has {', '.join(_PARTS)}. tf.layers has layers, tf.estimator trains models"
     )
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PARTS})
