@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import sys as _sys
 from contextlib import ExitStack as _ExitStack
 from importlib import import_module
+from importlib.util import find_spec as _find_spec
 from typing import Any
 
 from sparkflow_runtime.wire.collector import paused as _paused
@@ -308,7 +310,7 @@ _SWITCHES = (
     *("disable_eager_execution", "disable_v2_behavior", "disable_v2_tensorshape", "disable_tensor_equality"),
     *("enable_control_flow_v2", "disable_control_flow_v2"),
 )
-_CONNECTORS = ("dask", "local", "spark")
+_CONNECTORS = {"dask": "distributed", "local": "pyarrow", "spark": "pyspark"}  # and what there must be for it
 _LAZY = (
     "app",
     "autograph",
@@ -346,7 +348,7 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return import_module(f"sparkflow.{name}")
     if name in _CONNECTORS:
-        return import_module(f"sparkflow_connectors.{name}")
+        return _connector(name)
     if name == "install_as_tensorflow":
         return import_module("sparkflow.stand_in").install_as_tensorflow
     if name == "__version__":
@@ -361,6 +363,19 @@ def __getattr__(name: str) -> Any:
     return old
 
 
+def _connector(name: str) -> Any:
+    try:
+        return import_module(f"sparkflow_connectors.{name}")
+    except ModuleNotFoundError as error:
+        if name == "local" or error.name is None or error.name.startswith("sparkflow"):
+            raise
+        text = f"tf.{name} needs the package {error.name!r}, which {_sys.executable} has not ({error}): install "
+        raise ModuleNotFoundError(
+            f"{text}sparkflow with its extra {name!r}, as by pip install '/path/to/checkout[{name}]'", name=error.name
+        ) from error
+
+
 def __dir__() -> list[str]:
     """What a notebook completes: also what is loaded when it is first named."""
-    return sorted({*globals(), *_LAZY, *_CONNECTORS, "install_as_tensorflow"})
+    connectors = (name for name, needed in _CONNECTORS.items() if _find_spec(needed) is not None)
+    return sorted({*globals(), *_LAZY, *connectors, "install_as_tensorflow"})

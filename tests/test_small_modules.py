@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -74,3 +77,31 @@ def test_a_notebook_completes_what_is_loaded_when_it_is_first_named() -> None:
     assert {"layers", "slim", "training"} <= set(dir(tf.contrib)) and {"backend", "utils"} <= set(dir(tf.keras))
     for name in sorted(names - {"spark", "dask"}):
         assert hasattr(tf, name), name
+
+
+@pytest.mark.parametrize(("name", "package"), [("spark", "pyspark"), ("dask", "distributed")])
+def test_a_connector_without_its_packages_says_how_to_install_them(name: str, package: str) -> None:
+    """As a module that there is not, for whoever tries; and dir() does not lead tools to it."""
+    program = f"""
+        import importlib.abc, inspect, sys
+
+        class Absent(importlib.abc.MetaPathFinder):
+            def find_spec(self, found, path=None, target=None):
+                if found.partition(".")[0] == {package!r}:
+                    raise ModuleNotFoundError(f"No module named {{found!r}}", name=found)
+
+        sys.meta_path.insert(0, Absent())
+        import sparkflow as tf
+        try:
+            tf.{name}
+        except ModuleNotFoundError as error:
+            print(error.name, error)
+        sys.meta_path.pop(0)
+        sys.modules[{package!r}] = None
+        print({name!r} in dir(tf), "local" in dir(tf), len(inspect.getmembers(tf)) > 500)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
+    told, listed = done.stdout.splitlines()
+    assert told.startswith(f"{package} tf.{name} needs the package '{package}'"), done.stdout + done.stderr
+    assert told.endswith(f"with its extra '{name}', as by pip install '/path/to/checkout[{name}]'")
+    assert listed == "False True True", done.stderr
