@@ -68,6 +68,7 @@ class SummaryAtEndHook(train.SessionRunHook):
     def after_create_session(self, session: Any, coord: Any) -> None:
         if self._writer is None:
             self._writer = summary.FileWriterCache.get(str(self._dir))
+            self._writer.add_graph(get_default_graph())
 
     def end(self, session: Any) -> None:
         if self._op is not None:

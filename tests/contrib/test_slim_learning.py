@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -141,3 +142,22 @@ def test_checkpoints_are_found_once_each(tmp_path: Path) -> None:
     assert list(tf.train.checkpoints_iterator(str(tmp_path), timeout=0)) == [path]
     ends = iter([False, True])
     assert list(tf.train.checkpoints_iterator(str(tmp_path / "none"), timeout=0, timeout_fn=lambda: next(ends))) == []
+
+
+def test_steps_are_traced_into_files(graph: Any, tmp_path: Path) -> None:
+    op = slim.learning.create_train_op(regression(), tf.train.GradientDescentOptimizer(0.3))
+    slim.learning.train(op, str(tmp_path), number_of_steps=5, trace_every_n_steps=2)
+    traces = sorted(name for name in os.listdir(tmp_path) if name.startswith("tf_trace-"))
+    assert len(traces) == 3 and all("traceEvents" in json.loads((tmp_path / name).read_text()) for name in traces)
+
+
+def test_summaries_at_the_end_come_with_the_graph(graph: Any, tmp_path: Path) -> None:
+    tf.summary.scalar("bread", 3.5)
+    hook = tf.contrib.training.SummaryAtEndHook(log_dir=str(tmp_path))
+    hook.begin()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        hook.after_create_session(session, None)
+        hook.end(session)
+    events = [e for path in tmp_path.iterdir() for e in tf.train.summary_iterator(str(path))]
+    assert any(e.graph_def for e in events) and [v.tag for e in events for v in e.summary.value] == ["bread"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 from sparkflow import logging, summary
 from sparkflow import train as training
 from sparkflow.contrib import train_ops
+from sparkflow.contrib.internals import write_string_to_file
 from sparkflow.contrib.train_ops import (
     GLOBAL_STEP,
     Pairs,
@@ -21,6 +23,7 @@ from sparkflow.framework.apply import constant
 from sparkflow.framework.graph import Graph, Tensor, get_default_graph
 from sparkflow.ops import control_flow, lookup_initializers, math, variables
 from sparkflow.ops.array_join import concat
+from sparkflow.session.timeline import Timeline
 from sparkflow.train.supervisor import USE_DEFAULT
 from sparkflow_runtime.wire.errors import AbortedError, OutOfRangeError
 from sparkflow_runtime.wire.protos import RunMetadata, RunOptions
@@ -52,7 +55,7 @@ def create_train_op(
 
 def train_step(sess: Any, train_op: Any, global_step: Any, train_step_kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
     """(loss, whether to stop) of one step. train_step_kwargs: tensors should_stop, should_log and should_trace (with a
-    logdir, and a summary_writer), each of which may be left out."""
+    logdir for tf_trace-<step>.json, and a summary_writer), each of which may be left out."""
     began, options, metadata = time.monotonic(), None, None
     if "should_trace" in train_step_kwargs:
         if "logdir" not in train_step_kwargs:
@@ -62,8 +65,12 @@ def train_step(sess: Any, train_op: Any, global_step: Any, train_step_kwargs: Ma
     loss, step = sess.run([train_op, global_step], options=options, run_metadata=metadata)
     took_s = time.monotonic() - began
     writer = train_step_kwargs.get("summary_writer")
-    if metadata is not None and writer is not None:
-        writer.add_run_metadata(metadata, f"run_metadata-{int(step)}")
+    if metadata is not None:
+        path = os.path.join(train_step_kwargs["logdir"], f"tf_trace-{int(step)}.json")
+        logging.info("Writing trace to %s", path)
+        write_string_to_file(path, Timeline(metadata.step_stats).generate_chrome_trace_format())
+        if writer is not None:
+            writer.add_run_metadata(metadata, f"run_metadata-{int(step)}")
     if "should_log" in train_step_kwargs and sess.run(train_step_kwargs["should_log"]):
         logging.info("global step %d: loss = %.4f (%.3f sec/step)", step, loss, took_s)
     return loss, sess.run(train_step_kwargs["should_stop"]) if "should_stop" in train_step_kwargs else False
