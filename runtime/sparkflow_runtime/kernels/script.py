@@ -31,7 +31,7 @@ _FRAMES = 10  # of a function's traceback, the last ones
 
 
 def _array(node: Node, value: Any, want: dtypes.DType, place: int) -> Any:
-    array = np.asarray(value)
+    array = np.asarray(value, object if isinstance(value, bytes) else None)  # numpy's own strings have less than 2 GiB
     if want is dtypes.string and array.dtype.kind in "SUO":
         if array is not value:
             array = np.asarray(value, object)  # numpy's own strings end before their last zeros

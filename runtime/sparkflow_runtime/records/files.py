@@ -21,6 +21,7 @@ from sparkflow_runtime.wire.errors import (
 )
 
 BLOCK_BYTES = 4 << 20
+_LARGE_BYTES = 64 << 10  # of a record
 _PIECE = 4096  # compressed bytes at once: so much is lost before what is damaged
 COMPRESSIONS = ("", "GZIP", "ZLIB")
 
@@ -35,6 +36,8 @@ class Block(NamedTuple):
     offset: int
 
     def records(self) -> list[bytes]:
+        if len(self.buffer) > _LARGE_BYTES * len(self.starts):  # one copy of each, where a view costs nothing beside it
+            return [self.buffer[start:end].tobytes() for start, end in zip(self.starts, self.ends)]
         view = self.buffer.tobytes()
         return [view[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist())]
 
@@ -75,12 +78,13 @@ class RecordFile:
         want = self._block_bytes
         while more or len(left):
             buffer, more = self._next(left, want if more else 0, offset)
+            left = buffer[:0]  # the memory of what came before goes now
             at, searching = self._resume(buffer, searching)
             found = frames(buffer[at:])
             if len(found.starts):
                 yield Block(buffer, found.starts + at, found.ends + at, offset)
             used = at + found.used
-            want = self._block_bytes if used else 2 * want  # a record longer than a block
+            want = self._block_bytes if used else max(self._block_bytes, min(2 * want, _missing(buffer)))
             if found.bad:
                 used, searching = self._after_damage(buffer, used, found, offset)
             elif not more and used < len(buffer) and not searching:
@@ -136,6 +140,11 @@ class RecordFile:
             return 0
         except OSError as error:
             raise DataLossError(f"{self.path}: cannot be read at byte {offset}: {error}") from error
+
+
+def _missing(buffer: np.ndarray) -> int:
+    """The bytes that the record lacks which begins here: it is longer than a block."""
+    return HEADER + int(buffer[:8].view("<i8")[0]) + FOOTER - len(buffer) if len(buffer) >= HEADER else 0
 
 
 class RecordWriter:

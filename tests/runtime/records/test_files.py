@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
@@ -120,6 +121,20 @@ def test_a_length_that_lies_is_not_believed(tmp_path: Path) -> None:
     with pytest.raises(DataLossError, match="the checksum of the length that begins at byte 0 is wrong"):
         read(path)
     assert read(path, skip=True) == ([b"after"], 1)
+
+
+def test_a_large_record_is_held_twice(tmp_path: Path) -> None:
+    """In the block and as bytes, or in two blocks while it is read; and what is asked for of it."""
+    path, record = tmp_path / "one", bytes(50 << 20)
+    path.write_bytes(frame(record) + frame(b"small"))
+    with RecordFile(str(path)) as file:
+        tracemalloc.start()
+        try:
+            sizes = [len(found) for block in file.blocks() for found in block.records()]
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert sizes == [len(record), 5] and most < 3.2 * len(record)
 
 
 def test_bad_arguments(tmp_path: Path) -> None:
