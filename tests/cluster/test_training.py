@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 import sparkflow as tf
+from tests.cluster.conftest import small_model
 
 ENGINES = ("local", "dask", "spark")
 BUT_DASK = ("local", pytest.param("dask", marks=pytest.mark.soak), "spark")  # the same, for tests that take long
@@ -54,6 +55,18 @@ def test_transform_returns_the_table_with_predictions(
     np.testing.assert_allclose(np.stack(scored["both"]), np.stack([logits, -logits], 1), rtol=1e-4, atol=1e-5)
     right = np.mean((logits > 0) == (table.column("late").to_numpy() > 0))
     assert right > 0.7, "it learned"
+
+
+def test_an_estimator_exports_what_was_trained(trained: dict[str, Any], table: pa.Table, tmp_path: Path) -> None:
+    """As docs/columns.md says."""
+    model = trained["local"]
+    best = tf.estimator.Estimator(small_model(), str(Path(model.checkpoint).parent), params={"sync": True})
+    with tf.Graph().as_default():
+        features = {"user": tf.placeholder(tf.int64, [None]), "x": tf.placeholder(tf.float32, [None])}
+        receive = tf.estimator.export.build_raw_serving_input_receiver_fn(features)
+    exported = tf.local.load_model(best.export_saved_model(str(tmp_path / "export"), receive))
+    expected, found = model.transform(table), exported.transform(table)
+    assert found.column("p").equals(expected.column("p")) and found.column("both").equals(expected.column("both"))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
