@@ -323,6 +323,7 @@ _LAZY = (
     "dtypes",
     "estimator",
     "examples",
+    "experimental",
     "feature_column",
     "flags",
     "gfile",

@@ -34,6 +34,12 @@ def test_raw_ops_take_all_by_name() -> None:
         _ = tf.raw_ops.NoSuchOp
 
 
+def test_own_names_need_no_import() -> None:
+    program = "import sparkflow as tf; print(tf.experimental.carried_as.__name__)"
+    found = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60)
+    assert found.stdout == "carried_as\n", found.stderr
+
+
 def test_types_and_devices() -> None:
     assert tf.dtypes.float32 is tf.float32 and tf.dtypes.cast(1.5, tf.dtypes.int32).dtype == tf.dtypes.as_dtype("int32")
     (cpu,) = tf.config.experimental.list_physical_devices("CPU")
