@@ -363,7 +363,8 @@ def _avg_pool_grad(space: int) -> Callable[[Node], Function]:
             _check_size(node.op, dy5, (images, *win.out, channels))
             if _fast(xp, dy5):
                 dx = np.zeros((images, *size, channels), dy5.dtype)
-                _by_images(images, lambda a, b: window_loops.spread_means(dy5, dx, win.numbers, a, b))
+                shares = np.empty((images, channels), dy5.dtype)
+                _by_images(images, lambda a, b: window_loops.spread_means(dy5, dx, shares, win.numbers, a, b))
                 return pool.leave(dx)
             wide = np.dtype(np.float32) if dy.dtype.itemsize == 2 else dy.dtype
             dx, part = xp.zeros((images, *size, channels), wide), dy5.astype(wide) / _counts(xp, win, wide)

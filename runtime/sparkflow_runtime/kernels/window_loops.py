@@ -286,24 +286,26 @@ def seen(numbers: Any, shape: Any, output: Any) -> Any:
     return count
 
 
-@compiled(_signatures(_IN, _OUT), parts=[place, cell, seen])
-def spread_means(dy: Any, dx: Any, numbers: Any, start: Any, stop: Any) -> None:
-    """Give each cell of a window its share of dy."""
+@compiled(_signatures(_IN, _OUT, "{0}[:,::1]"), parts=[place, cell, seen])
+def spread_means(dy: Any, dx: Any, shares: Any, numbers: Any, start: Any, stop: Any) -> None:
+    """Give each cell of a window its share of dy. shares: room for a row of channels at `start`."""
     given, made, each = dy.reshape(-1, dx.shape[4]), dx.reshape(-1, dx.shape[4]), dy.size // (len(dy) * dx.shape[4])
     for o in range(start * each, stop * each):
         output = place(numbers, o)
-        share = dx.dtype.type(seen(numbers, dx.shape, output))
+        count = dx.dtype.type(seen(numbers, dx.shape, output))
+        for c in range(made.shape[1]):
+            shares[start, c] = given[o, c] / count
         for td in range(numbers[0]):
             for th in range(numbers[1]):
                 for tw in range(numbers[2]):
                     at = cell(numbers, dx.shape, output, td, th, tw)
                     if at >= 0:
                         for c in range(made.shape[1]):
-                            made[at, c] += given[o, c] / share
+                            made[at, c] += shares[start, c]
 
 
 @spread_means.otherwise
-def _(dy: Any, dx: Any, numbers: Any, start: Any, stop: Any) -> None:
+def _(dy: Any, dx: Any, shares: Any, numbers: Any, start: Any, stop: Any) -> None:
     dy, dx = dy[start:stop], dx[start:stop]
     count, taps = np.zeros((1, *dy.shape[1:4], 1), dy.dtype), list(tap_slices(dx.shape[1:4], numbers))
     for _, outputs in taps:

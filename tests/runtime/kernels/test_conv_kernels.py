@@ -250,7 +250,7 @@ def _pools(dtype: Any) -> list[Any]:
                 (max_pool_loops.maxima, [rows, np.full_like(up, np.finfo(dtype).min)], win.numbers, sizes, 1, 3),
                 (window_loops.means, [x, np.zeros_like(dy)], win, 0, 3),
                 (max_pool_loops.spread_to_maxima, [rows, up, np.zeros_like(rows)], *room, 0, win.numbers, sizes, 0, 2),
-                (window_loops.spread_means, [dy, np.zeros_like(x)], win, 0, 3),
+                (window_loops.spread_means, [dy, np.zeros_like(x)], np.zeros((3, 5), dtype), win, 0, 3),
                 (max_pool_loops.winners, [rows, up.copy(), up.astype(np.int64)], 0, win.numbers, sizes, 1, 3),
             ]
     return cases
