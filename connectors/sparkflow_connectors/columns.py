@@ -183,10 +183,9 @@ def asked(features: Sequence[str | Column] | Mapping[str, Any]) -> list[Asked]:
         found = [_of_item(name, what) for name, what in features.items()]
     else:
         found = [Asked(one if isinstance(one, Column) else Column(one)) for one in features]
-    names = [one.column.name for one in found]
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidArgumentError(f"Column {name!r} is named {names.count(name)} times among the features")
+    for name, count in Counter(one.column.name for one in found).items():
+        if count > 1:
+            raise InvalidArgumentError(f"Column {name!r} is named {count} times among the features")
     return found
 
 

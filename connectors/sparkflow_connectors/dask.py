@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import product
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -45,7 +44,7 @@ from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import Child
 from sparkflow_connectors.rows import frame_pieces
 from sparkflow_connectors.saved import load_model
-from sparkflow_connectors.schema import check_name, check_partitioning, resolve
+from sparkflow_connectors.schema import check_names, check_partitioning, resolve
 from sparkflow_connectors.unshipped import not_in_dask
 from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_connectors.waiting import Patience
@@ -289,8 +288,8 @@ def _rows(
     job: Job, rank: int, frames: list[Any], partition_by: str | None, order_by: str | None
 ) -> Iterator[pd.DataFrame]:
     """This worker's rows: its partitions as they are, or all rows that are its own in their order."""
-    for frame, read in product(frames, job.columns.read):  # joined, those that lack it would have nulls
-        check_name(list(frame.columns), read)
+    for frame in frames:  # joined, those that lack a column would have nulls
+        check_names(frame.columns, job.columns.read)
     if partition_by is None and order_by is None:
         yield from frames
         return

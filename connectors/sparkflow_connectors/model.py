@@ -15,7 +15,7 @@ import pyarrow as pa
 import sparkflow as tf
 from sparkflow_connectors.graphs import PredictionGraph
 from sparkflow_connectors.predictions import arrow_type, column
-from sparkflow_connectors.schema import Columns, arrays, check_batch, check_name, resolve
+from sparkflow_connectors.schema import Columns, arrays, check_batch, check_names, resolve
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from sparkflow_runtime.wire.protos import GraphDef
 
@@ -49,8 +49,7 @@ class Model:
 
     def predict(self, data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Predictions for arrays by column name, in this process. Raises InvalidArgumentError where one is missing."""
-        for name in self.graph.inputs:
-            check_name(list(data), name)
+        check_names(data, self.graph.inputs)
         return _scorer(_Key(self)).run(data)
 
     def transform(self, data: Any, fetches: Mapping[str, str] | Sequence[str] | None = None) -> Any:
@@ -125,8 +124,7 @@ class Model:
     def check_names(self, names: Iterable[str]) -> None:
         """Raises InvalidArgumentError when a table of these columns cannot be scored."""
         names = list(names)
-        for name in self.columns.sources:
-            check_name(names, name)
+        check_names(names, self.columns.sources)
         taken = [name for name in self.graph.outputs if name in names]
         if taken:
             raise InvalidArgumentError(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -92,9 +93,11 @@ def resolve(
     if target is not None and target.column.name in (one.column.name for one in wanted):
         name = target.column.name
         raise InvalidArgumentError(f"Column {name!r} is the label and among the features; take it out of `features`")
+    check_names(schema.names, (one.column.name for one in wanted))
     found = {one.column.name: _source(schema, one) for one in wanted}
     columns = Columns(found)
     if target is not None:
+        check_column(schema, target.column.name)
         columns = Columns(found, target.column.name, _source(schema, target))
     if len(columns.tensors) != sum(len(source.tensors) for source in columns.read.values()):
         raise InvalidArgumentError("A column bears the name of a part of another (such as tags/length); rename it")
@@ -102,7 +105,6 @@ def resolve(
 
 
 def _source(schema: pa.Schema, one: Asked) -> Source:
-    check_column(schema, one.column.name)
     source = Source(one.column.loaded(), schema.field(one.column.name).type)
     if one.dtype is not None and one.dtype is not source.dtype:
         raise InvalidArgumentError(
@@ -114,16 +116,19 @@ def _source(schema: pa.Schema, one: Asked) -> Source:
 
 def check_column(schema: pa.Schema, name: str, what: str = "Column") -> None:
     """Raises InvalidArgumentError unless the table has exactly one column of that name."""
-    check_name(schema.names, name, what)
+    check_names(schema.names, [name], what)
 
 
-def check_name(names: Sequence[str], name: str, what: str = "Column") -> None:
-    """Raises InvalidArgumentError unless it is there once."""
-    count = names.count(name)
-    if count == 0:
-        raise InvalidArgumentError(f"{what} {name!r} is missing; the table has {', '.join(map(repr, names))}")
-    if count > 1:
-        raise InvalidArgumentError(f"{what} {name!r} is there {count} times: give the columns different names")
+def check_names(names: Iterable[str], wanted: Iterable[str], what: str = "Column") -> None:
+    """Raises InvalidArgumentError unless each of those wanted is there once. They are counted once for all of them."""
+    counts = Counter(iter(names))  # a mapping would be taken for counts
+    for name in wanted:
+        if not counts[name]:
+            raise InvalidArgumentError(f"{what} {name!r} is missing; the table has {', '.join(map(repr, counts))}")
+        if counts[name] > 1:
+            raise InvalidArgumentError(
+                f"{what} {name!r} is there {counts[name]} times: give the columns different names"
+            )
 
 
 def check_partitioning(schema: pa.Schema, partition_by: str | None, order_by: str | None) -> None:
@@ -194,10 +199,11 @@ def _places(schema: pa.Schema, columns: Columns) -> list[int]:
     known, places = columns.last_fit
     if known is None or not known.equals(schema):
         names = schema.names
+        check_names(names, columns.read)
         for source in columns.read.values():
-            check_name(names, source.name)
             _check_type(schema, source)
-        places = list(map(names.index, columns.read))
+        at = {name: place for place, name in enumerate(names)}
+        places = [at[name] for name in columns.read]
         columns.last_fit[:] = schema, places
     return places
 
@@ -230,6 +236,6 @@ def arrays(batch: pa.RecordBatch | pa.Table, columns: Columns, first_row: int = 
 
 
 __all__ = [
-    "Column", "Columns", "arrays", "check_batch", "check_column", "check_keys", "check_name", "check_partitioning",
+    "Column", "Columns", "arrays", "check_batch", "check_column", "check_keys", "check_names", "check_partitioning",
     "check_trainable", "resolve",
 ]  # fmt: skip
