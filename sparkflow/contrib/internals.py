@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from sparkflow.files import GFile
@@ -61,3 +63,19 @@ def read_file_to_string(filename: Any, binary_mode: bool = False) -> Any:
 def enabled() -> bool:
     """Whether TensorFlow 2's behaviour was asked for (tensorflow.python.tf2): never."""
     return False
+
+
+def shape_type_conversion(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A method of a shape, such as a cell's build: it is given tuples for TensorShapes, and gives one for a tuple."""
+
+    @wraps(fn)
+    def converted(instance: Any, shape: Any) -> Any:
+        several = isinstance(shape, list) and all(isinstance(s, TensorShape) for s in shape)
+        found = fn(instance, [tuple(s.as_list()) for s in shape] if several else _sizes(shape))
+        return TensorShape(found) if isinstance(found, tuple) else found
+
+    return converted
+
+
+def _sizes(shape: Any) -> Any:
+    return tuple(shape.as_list()) if isinstance(shape, TensorShape) else shape

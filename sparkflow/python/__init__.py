@@ -76,7 +76,7 @@ HOMES: dict[str, Sequence[str]] = {
     "keras.initializers": ("sparkflow.keras.initializers",),
     "keras.regularizers": ("sparkflow.keras.regularizers",),
     "keras.utils": ("sparkflow.keras.utils",),
-    "keras.utils.tf_utils": ("sparkflow.keras.utils",),
+    "keras.utils.tf_utils": ("sparkflow.keras.utils", _INTERNALS),
     "layers.base": ("sparkflow.layers",),
     "layers.convolutional": ("sparkflow.layers", "sparkflow.layers.long_names"),
     "layers.core": ("sparkflow.layers",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -127,3 +128,24 @@ def test_names_of_a_cells_variables() -> None:
     with tf.Graph().as_default():
         tf.nn.dynamic_rnn(Cell(), tf.zeros([1, 4, 3]), dtype=tf.float32)
         assert [v.op.name for v in tf.trainable_variables()] == ["rnn/cell/kernel", "rnn/cell/bias"]
+
+
+def test_a_cell_that_is_built_of_tuples() -> None:
+    """As the cells are that libraries copied from TensorFlow's own file."""
+    tf_utils = import_module("sparkflow.python.keras.utils.tf_utils")
+
+    class Cell(tf.nn.rnn_cell.RNNCell):
+        state_size = output_size = 2
+
+        @tf_utils.shape_type_conversion
+        def build(self, inputs_shape: Any) -> None:
+            assert inputs_shape == (None, 3)
+            self.weight = tf.get_variable("w", [inputs_shape[-1], 2])
+            self.built = True
+
+        def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+            return inputs @ self.weight, state
+
+    Cell()(tf.placeholder(tf.float32, [None, 3]), tf.zeros([1, 2]))
+    halved = tf_utils.shape_type_conversion(lambda self, shapes: tuple(n // 2 for n in shapes[0]))
+    assert halved(None, [tf.TensorShape([4, 2]), tf.TensorShape([1])]) == tf.TensorShape([2, 1])
