@@ -28,6 +28,7 @@ from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 
+_TRAINING = "sparkflow_job/"  # the scope of what `train` adds to a model's graph
 _SIGNATURE = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
@@ -109,6 +110,12 @@ def _of_checkpoint(prefix: str) -> tuple[Any, str]:
 
 
 def _signature(meta: Any, name: str, path: str) -> Any:
+    if name not in meta.signature_def and any(node.name.startswith(_TRAINING) for node in meta.graph_def.node):
+        raise InvalidArgumentError(
+            f"{path} is of a training, whose graph predicts nothing. Call `train` with its checkpoint_dir again: with "
+            "all epochs done, it only gives the model. Or make a SavedModel of it: tf.estimator.Estimator(model_fn, "
+            "folder).export_saved_model(...), see docs/columns.md"
+        )
     if name not in meta.signature_def:
         theirs = (key for key in meta.signature_def if not key.startswith("__saved_model"))  # TensorFlow 2's own
         there = ", ".join(map(repr, sorted(theirs))) or "none"

@@ -52,3 +52,14 @@ def test_a_table_without_a_value(tmp_path: Path) -> None:
         assert [list(y) for y in np.asarray(lists.transform(table)["y"])] == [[3, 3]] * 2
     with pytest.raises(INVALID, match=r"Column 'x' \(feature\) is null at row 0"):
         tf.local.load_model(str(tmp_path / "n")).transform(pa.table({"x": [None]}))
+
+
+def test_the_checkpoint_of_a_training_is_told_as_such(tmp_path: Path) -> None:
+    """It has no signature, and what to do was not said."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        with tf.variable_scope("sparkflow_job"):
+            tf.get_variable("position", [2])
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver().save(session, str(tmp_path / "model.ckpt"), global_step=3)
+    with pytest.raises(INVALID, match=r"is of a training, .* Call `train` with its checkpoint_dir again"):
+        tf.local.load_model(tmp_path)
