@@ -242,7 +242,8 @@ def _leaf(source: Source, array: pa.Array, where: Where) -> pa.Array:
     if column.is_by_id:
         return ids(column, array)
     if is_text(kind):
-        return array.cast(pa.binary())
+        large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)  # of whatever part of 2 GiB and more
+        return array.cast(pa.large_binary() if large else pa.binary())
     if pa.types.is_decimal(kind):
         exact = column.cast is not None and column.cast.is_integer  # a double has not all the digits of an id
         array = for_integers(array) if exact else doubles(array)

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 import sparkflow as tf
+from sparkflow_connectors.column_types import Source
+from sparkflow_connectors.column_values import values_of
 from sparkflow_connectors.columns import Column
 from sparkflow_connectors.graphs import PredictionGraph
 from sparkflow_connectors.layout import Layout, put
@@ -109,3 +111,18 @@ def test_a_single_value_as_a_column_of_a_matrix(shape: list[int], options: Any) 
         put(found, 0, piece, 0, 4)
         assert job.layout.columns(found)["c"].tolist() == wanted
     assert packing_of(columns).expressions == ["`c`", "`d`"], "Spark does not pack it"
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.large_binary()])
+@pytest.mark.parametrize("options", [{}, {"hash_buckets": 100}, {"vocabulary": ["ab", "cd"]}])
+def test_text_that_lies_beyond_two_gibibytes(kind: pa.DataType, options: dict[str, Any]) -> None:
+    """As the last rows of a large chunk do; its memory is of pages that nobody wrote."""
+    data = np.zeros((1 << 31) + 4, np.uint8)
+    data[-4:] = list(b"cdab")
+    ends = pa.py_buffer(np.array([0, 1 << 31, (1 << 31) + 2, (1 << 31) + 4], np.int64))
+    rows = pa.Array.from_buffers(kind, 3, [None, ends, pa.py_buffer(data)])[1:]
+    found, wanted = (
+        values_of(Source(Column("text", **options).loaded(), kind), array, lambda row: f"row {row}")["text"].tolist()
+        for array in (rows, pa.array(["cd", "ab"], kind))
+    )
+    assert found == wanted and (options or found == [b"cd", b"ab"])
