@@ -232,10 +232,10 @@ def _rows(op: Operation, dy: Tensor) -> IndexedSlices:
     params, indices = op.inputs[:2]
     with params.graph.colocate_with(params):  # beside the table, whose size nobody else needs to know
         whole = array.shape(params)
-    if params._shape is not None and fully_known(params._shape[1:]):
+    if params._shape is not None and fully_known(params._shape[1:]) and 0 not in params._shape[1:]:
         flat: Any = [-1, *params._shape[1:]]
-    else:
-        flat = concat([[-1], whole[1:]], 0)
+    else:  # how many rows without elements there are, -1 could not tell
+        flat = concat([array.reshape(array.size(indices), [1]), whole[1:]], 0)
     return IndexedSlices(array.reshape(dy, flat), array.reshape(indices, [-1]), whole)
 
 

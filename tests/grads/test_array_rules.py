@@ -72,3 +72,24 @@ def test_gamma_values_move_with_their_shape(graph: Any) -> None:
         mean, found = sess.run([tf.reduce_mean(drawn, 0), slope])
     np.testing.assert_allclose(mean, [0.7, 2, 9], rtol=0.05)
     np.testing.assert_allclose(found, 1, rtol=0.05)
+
+
+@pytest.mark.parametrize("indices", [0, [0, 1], [[0], [1]], np.zeros((0, 2), np.int32)])
+@pytest.mark.parametrize(("shape", "axis"), [((0, 2, 3), 1), ((2, 2, 0), 1), ((2, 2, 0), 0), ((2, 0, 3), 2)])
+@pytest.mark.parametrize("known", [True, False])
+def test_gather_from_what_has_no_elements(shape: tuple[int, ...], axis: int, indices: Any, known: bool) -> None:
+    """A batch of no rows, say: its gradient has none either."""
+    x = tf.placeholder(tf.float32, shape if known else [None] * 3)
+    places = tf.placeholder(tf.int32, np.shape(indices) if known else None)
+    dx = tf.convert_to_tensor(tf.gradients(tf.gather(x, places, axis=axis), x)[0])
+    with tf.Session() as session:
+        assert session.run(dx, {x: np.zeros(shape), places: indices}).shape == shape
+
+
+@pytest.mark.parametrize(
+    ("data", "ids", "wanted"), [((0, 6), (), (3, 0, 6)), ((2, 2, 0), (2, 2), (3, 0)), ((2, 0, 3), (2, 0), (3, 3))]
+)
+def test_unsorted_segments_of_no_elements(data: tuple[int, ...], ids: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    with tf.Session() as session:
+        sums = tf.unsorted_segment_sum(np.zeros(data, np.float32), np.ones(ids, np.int32), 3)
+        assert session.run(sums).shape == wanted

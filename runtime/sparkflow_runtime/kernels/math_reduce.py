@@ -215,7 +215,7 @@ def _unsorted_segment_sum(xp: Any, data: Any, ids: Any, num_segments: Any) -> An
     count, shape = one_int(num_segments), ids.shape
     if data.shape[: len(shape)] != shape:
         raise InvalidArgumentError(f"UnsortedSegmentSum: data {data.shape} must begin with segment_ids' shape {shape}")
-    data, ids = data.reshape(-1, *data.shape[len(shape) :]) if len(shape) != 1 else data, ids.reshape(-1)
+    data, ids = data.reshape(ids.size, *data.shape[len(shape) :]), ids.reshape(-1)
     if ids.size and int(ids.min()) < 0:
         data, ids = data[ids >= 0], ids[ids >= 0]
     check_indices(ids, count, "UnsortedSegmentSum")
