@@ -110,3 +110,9 @@ def test_a_mask_of_narrow_lengths() -> None:
         mask = session.run(tf.sequence_mask(tf.constant([3, 200], tf.uint8), 300))
         assert mask.shape == (2, 300) and mask.sum(1).tolist() == [3, 200]
         assert session.run(tf.sequence_mask(tf.constant([2**40], tf.int64), 3)).all()
+
+
+def test_sizes_beyond_int64_are_refused() -> None:
+    tiled = tf.tile(tf.zeros([1000]), tf.constant([2**60], tf.int64))
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="must be below"):
+        session.run(tiled)

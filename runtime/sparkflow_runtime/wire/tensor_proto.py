@@ -29,8 +29,11 @@ _LARGE_BYTES = 1 << 16
 
 def shape_proto(shape: tuple[int | None, ...] | None) -> TensorShapeProto:
     proto = TensorShapeProto(unknown_rank=shape is None)
-    for size in shape or ():
-        proto.dim.add(size=-1 if size is None else size)
+    try:
+        for size in shape or ():
+            proto.dim.add(size=-1 if size is None else size)
+    except ValueError:
+        raise InvalidArgumentError(f"Shape {shape}: a size must be below 2**63. Make the tensor smaller") from None
     return proto
 
 
