@@ -52,6 +52,31 @@ def test_attention_looks_at_no_step_past_the_end(graph: Any, mechanism: Any) -> 
     assert weights.shape == (TIME, BATCH, TIME) and not weights[:, 1, 2:].any() and weights[:, 1, :2].all()
 
 
+def test_an_attention_of_ones_own(graph: Any) -> None:
+    """By the names that TensorFlow's classes have within, as those of public speech synthesizers are written."""
+
+    class Located(seq2seq.BahdanauAttention):
+        def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:  # type: ignore[override]
+            with tf.variable_scope(None, "located", [query]):
+                asked = tf.expand_dims(self._query_layer(query), 1)
+                place = tf.layers.dense(tf.expand_dims(state, 2), self._num_units, use_bias=False)
+                v = tf.get_variable("v", [self._num_units])
+                found = self._probability_fn(tf.reduce_sum(v * tf.tanh(self._keys + asked + place), 2), state)
+            return found, found + state
+
+    embedding, ids, lengths = inputs()
+    x = tf.nn.embedding_lookup(embedding, ids)
+    cell = seq2seq.AttentionWrapper(
+        tf.nn.rnn_cell.GRUCell(UNITS), Located(UNITS, x, memory_sequence_length=lengths), alignment_history=True
+    )
+    assert cell._attention_mechanisms[0]._values.shape.as_list() == [BATCH, TIME, UNITS]
+    helper = seq2seq.TrainingHelper(x, [TIME] * BATCH)
+    _, state, _ = seq2seq.dynamic_decode(seq2seq.BasicDecoder(cell, helper, cell.zero_state(BATCH, tf.float32)))
+    weights = started(state.alignment_history.stack())
+    np.testing.assert_allclose(weights.sum(2), 1, rtol=1e-5)
+    assert not weights[:, 1, 2:].any()
+
+
 def test_a_beam_of_one_is_greedy(graph: Any) -> None:
     embedding, _, _ = inputs()
     cell = tf.nn.rnn_cell.GRUCell(UNITS, name="shared", reuse=tf.AUTO_REUSE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import ml_dtypes
@@ -56,12 +57,19 @@ class _Scored(AttentionMechanism):
     def __call__(self, query: Any, state: Any = None, previous_alignments: Any = None) -> tuple[Tensor, Tensor]:
         with variable_scope(None, self._scope):
             asked = query if self.query_layer is None else self.query_layer(query)
-            score = self._score(asked)
-            if self._lengths is not None:
-                inside = array_made.sequence_mask(self._lengths, maxlen=array.shape(score)[1])
-                score = where(inside, score, array.fill(array.shape(score), self._mask_value))
-            alignments = self._aligned(score, previous_alignments if state is None else state)
+            alignments = self._probability_fn(self._score(asked), previous_alignments if state is None else state)
             return alignments, alignments
+
+    # What subclasses call these within TensorFlow's.
+    _keys, _values, _query_layer, _memory_layer, _name, _num_units = (
+        property(attrgetter(name)) for name in ("keys", "values", "query_layer", "memory_layer", "_scope", "_units")
+    )
+
+    def _probability_fn(self, score: Tensor, previous: Any) -> Tensor:
+        if self._lengths is not None:
+            inside = array_made.sequence_mask(self._lengths, maxlen=array.shape(score)[1])
+            score = where(inside, score, array.fill(array.shape(score), self._mask_value))
+        return self._aligned(score, previous)
 
     def _aligned(self, score: Tensor, previous: Any) -> Tensor:
         """previous: the last step's alignments, which only some kinds of attention ask for."""

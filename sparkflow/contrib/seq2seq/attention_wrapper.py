@@ -53,14 +53,14 @@ class AttentionWrapper(RNNCell):
         mechanisms = list(attention_mechanism) if self._is_list else [attention_mechanism]
         if not all(isinstance(m, AttentionMechanism) for m in mechanisms):
             raise TypeError(f"attention_mechanism must be an AttentionMechanism or a list of them, got {mechanisms}")
-        self._cell, self._mechanisms, self._keep = cell, mechanisms, alignment_history
+        self._cell, self._attention_mechanisms, self._keep = cell, mechanisms, alignment_history
         self._mix = cell_input_fn or (lambda inputs, attention: concat([inputs, attention], -1))
         self._layers = _layers(len(mechanisms), attention_layer_size, attention_layer)
         self._output_attention, self._first_state = output_attention, initial_cell_state
 
     @property
     def _attention_size(self) -> int:
-        pairs = zip(self._layers, self._mechanisms, strict=True)
+        pairs = zip(self._layers, self._attention_mechanisms, strict=True)
         return sum(m.values._shape[-1] if layer is None else layer.units for layer, m in pairs)
 
     @property
@@ -71,12 +71,12 @@ class AttentionWrapper(RNNCell):
     def state_size(self) -> AttentionWrapperState:
         return AttentionWrapperState(
             cell_state=self._cell.state_size, attention=self._attention_size, time=TensorShape([]),
-            alignments=self._listed([m.alignments_size for m in self._mechanisms]),
-            attention_state=self._listed([m.state_size for m in self._mechanisms]),
-            alignment_history=self._listed([() for _ in self._mechanisms]),
+            alignments=self._item_or_tuple([m.alignments_size for m in self._attention_mechanisms]),
+            attention_state=self._item_or_tuple([m.state_size for m in self._attention_mechanisms]),
+            alignment_history=self._item_or_tuple([() for _ in self._attention_mechanisms]),
         )  # fmt: skip
 
-    def _listed(self, parts: list[Any]) -> Any:
+    def _item_or_tuple(self, parts: list[Any]) -> Any:
         return tuple(parts) if self._is_list else parts[0]
 
     def zero_state(self, batch_size: Any, dtype: Any) -> AttentionWrapperState:
@@ -84,13 +84,14 @@ class AttentionWrapper(RNNCell):
             cell_state = self._first_state
             if cell_state is None:
                 cell_state = self._cell.zero_state(batch_size, dtype)
-            alignments = [m.initial_alignments(batch_size, dtype) for m in self._mechanisms]
+            alignments = [m.initial_alignments(batch_size, dtype) for m in self._attention_mechanisms]
             history = [_history(dtype, a) if self._keep else () for a in alignments]
+            states = [m.initial_state(batch_size, dtype) for m in self._attention_mechanisms]
             return AttentionWrapperState(
                 cell_state=nest.map_structure(array.identity, cell_state), time=array.zeros([], int32),
-                attention=array.zeros([batch_size, self._attention_size], dtype), alignments=self._listed(alignments),
-                attention_state=self._listed([m.initial_state(batch_size, dtype) for m in self._mechanisms]),
-                alignment_history=self._listed(history),
+                attention=array.zeros([batch_size, self._attention_size], dtype),
+                alignments=self._item_or_tuple(alignments), alignment_history=self._item_or_tuple(history),
+                attention_state=self._item_or_tuple(states),
             )  # fmt: skip
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, AttentionWrapperState]:
@@ -98,13 +99,13 @@ class AttentionWrapper(RNNCell):
             raise TypeError(f"Expected state to be instance of AttentionWrapperState, got {type(state).__name__}")
         output, cell_state = self._cell(self._mix(inputs, state.attention), state.cell_state)
         before, histories = ((x if self._is_list else (x,)) for x in (state.attention_state, state.alignment_history))
-        found = [_attend(m, output, b, layer) for m, b, layer in zip(self._mechanisms, before, self._layers)]
+        found = [_attend(m, output, b, layer) for m, b, layer in zip(self._attention_mechanisms, before, self._layers)]
         attention = concat([a for a, _, _ in found], 1) if len(found) > 1 else found[0][0]
         kept = [h.write(state.time, a) if self._keep else () for h, (_, a, _) in zip(histories, found)]
         after = AttentionWrapperState(
             cell_state=cell_state, attention=attention, time=math.add(state.time, 1),
-            alignments=self._listed([a for _, a, _ in found]), alignment_history=self._listed(kept),
-            attention_state=self._listed([s for _, _, s in found]),
+            alignments=self._item_or_tuple([a for _, a, _ in found]), alignment_history=self._item_or_tuple(kept),
+            attention_state=self._item_or_tuple([s for _, _, s in found]),
         )  # fmt: skip
         return (attention if self._output_attention else output), after
 
