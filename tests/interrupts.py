@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,9 +22,13 @@ def interrupted(work: Callable[[], Any], event: int) -> None:
         if kind in ("call", "c_return") and next(events) == event:
             raise Interrupted
 
+    collects = gc.isenabled()
+    gc.disable()  # it calls functions of its own, that swallow what they raise
     with suppress(Interrupted):
         try:
             sys.setprofile(interrupt)
             work()
         finally:
             sys.setprofile(None)
+    if collects:
+        gc.enable()

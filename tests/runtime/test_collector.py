@@ -1,6 +1,9 @@
 """The garbage collector rests while graphs are compiled, and works again afterwards."""
 
+import contextlib
 import gc
+import itertools
+import sys
 import threading
 import time
 import weakref
@@ -13,6 +16,7 @@ from sparkflow_runtime.master.passes.view import Op, View
 from sparkflow_runtime.wire import collector
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.worker.old_values import OldValues
+from tests.interrupts import Interrupted
 
 
 def test_pauses_of_several_threads_end_with_the_last():
@@ -42,39 +46,44 @@ def _works_again():
 
 
 class _Slow:
-    """The collector, whose `enable` lets a pause begin that its `disable` ends after."""
+    """The collector, which another thread's pause meets as it is turned on."""
 
-    def __init__(self, pause):
-        self.thread = threading.Thread(target=pause)
-        self.begun, self.enabled = threading.Event(), threading.Event()
+    def __init__(self, pause, on):
+        self.thread, self.on = threading.Thread(target=pause), on
+        self.begun, self.over = threading.Event(), threading.Event()
 
     def __getattr__(self, name):
         return getattr(gc, name)
 
     def enable(self):
-        if not self.enabled.is_set():
-            self.thread.start()
-            self.begun.wait(0.2)
-        gc.enable()
-        self.enabled.set()
-
-    def disable(self):
         if threading.current_thread() is self.thread:
-            self.begun.set()
-            self.enabled.wait(10)
-        gc.disable()
+            gc.enable()
+            return
+        if self.on:
+            gc.enable()
+        self.thread.start()
+        self.begun.wait(10)
+        gc.enable()
+        self.over.set()
 
 
-def test_a_pause_that_begins_while_another_ends_does_not_leave_it_off(monkeypatch):
+@pytest.mark.parametrize("on", [True, False])
+def test_a_pause_that_begins_while_another_ends_does_not_leave_it_off(monkeypatch, on):
+    """on: whether it finds the collector on already."""
+
     def pause():
         with paused():
-            pass
+            slow.begun.set()
+            slow.over.wait(10)
+            found.append(gc.isenabled())
 
-    slow = _Slow(pause)
+    slow, found = _Slow(pause, on), []
     monkeypatch.setattr(collector, "gc", slow)
     try:
-        pause()
+        with paused():
+            pass
         slow.thread.join()
+        assert len(found) == 1
         assert _works_again()
     finally:
         gc.enable()
@@ -91,6 +100,28 @@ def test_an_error_ends_a_pause_and_what_was_off_stays_off():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("event", range(30))
+def test_ctrl_c_in_a_pause_leaves_it_on_after_the_next(event):
+    """Wherever it comes; once it was left off for good."""
+    gc.enable()
+    events = itertools.count()
+
+    def interrupt(frame, kind, function):
+        if kind in ("call", "c_return") and next(events) == event:
+            raise Interrupted
+
+    with contextlib.suppress(Interrupted):
+        try:
+            sys.setprofile(interrupt)
+            with paused():
+                len([])
+        finally:
+            sys.setprofile(None)
+    with paused():
+        pass
+    assert _works_again()
 
 
 def test_what_is_made_for_good_is_old_afterwards_and_still_collected():

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 # Pauses are of all threads, and there is no lock in this room. Who turns the collector off owes that it is turned on;
-# who forgets what is owed turns it on afterwards. So whatever comes between, it is on when the last pause is over.
-_lasting: list[None] = []
-_owed: list[None] = []
+# who turns it on forgets what was owed until then. So whatever comes between, another pause or Ctrl-C, the collector is
+# on when the last pause is over, or when the next one is.
+_lasting: list[object] = []
+_owed: list[object] = []
 
 
 @contextmanager
@@ -25,17 +26,24 @@ def paused(for_good: bool = False) -> Iterator[None]:
     collection would have looked at all of it, for nothing (16 of an import's 210 ms). Graphs come and go: of what is
     made old this way, nothing brings the next full collection nearer.
     """
-    _lasting.append(None)
-    if gc.isenabled():
-        gc.disable()
-        _owed.append(None)
+    mine = object()
     try:
+        _lasting.append(mine)
+        if gc.isenabled():
+            _owed.append(mine)
+            gc.disable()
         yield
     finally:
-        _lasting.pop()
-        if not _lasting and _owed:
-            _owed.clear()
+        try:  # noqa: SIM105  (a function called here could be interrupted as it begins)
+            _lasting.remove(mine)
+        except ValueError:  # it was interrupted before it was there
+            pass
+        owed = tuple(_owed)
+        if not _lasting and owed:
             if for_good and not gc.get_freeze_count():  # what somebody froze is to stay frozen
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
+            for one in owed:
+                with suppress(ValueError):  # another thread has forgotten it
+                    _owed.remove(one)
