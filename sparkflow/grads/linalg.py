@@ -6,6 +6,7 @@ from typing import Any
 
 from sparkflow.framework.apply import apply_op
 from sparkflow.framework.graph import Operation, Tensor
+from sparkflow.framework.shapes import fully_known
 from sparkflow.grads.registry import gradient
 from sparkflow.ops import (
     array,
@@ -243,29 +244,42 @@ def _einsum(op: Operation, dy: Tensor) -> list[Any]:
 
 def _of_factor(op: Operation, dy: Tensor, factors: list[str], result: str, i: int) -> Tensor:
     own, x = factors[i], op.inputs[i]
-    others = [f for j, f in enumerate(factors) if j != i]
-    tensors = [math.conj(t) for j, t in enumerate(op.inputs) if j != i]
-    if "." in "".join(factors):
-        raise LookupError(f"The gradient of an einsum with '...' is not supported: name the axes of {op.name!r}")
-    shared = set(result + "".join(others))
-    lone = [c for c in dict.fromkeys(own) if c not in shared]
+    given = [result, *(f for j, f in enumerate(factors) if j != i)]
+    tensors = [dy, *(math.conj(t) for j, t in enumerate(op.inputs) if j != i)]
+    if "." not in "".join(factors):
+        return _to_labels(given, tensors, own, x)
+    if "." not in result:
+        raise LookupError(
+            f"The gradient of an einsum with '...' needs it in the result too: name the axes of {op.name!r}, whose "
+            f"equation is {op.attr('equation')!r}"
+        )
+    front = "." + own.replace(".", "")
+    moved = x if own in (front, front[1:]) else einsum.node([own], front, [x])
+    whole = _to_labels(given, tensors, front, moved)
+    if moved._shape != whole._shape or not fully_known(moved._shape):  # axes of the ellipsis that were broadcast
+        sizes = array.shape(moved)
+        axes, _ = broadcast_gradient_args(sizes, array.shape(whole))
+        whole = array.reshape(reduce_sum(whole, axes), sizes)
+    return whole if moved is x else einsum.node([front], own, [whole])
+
+
+def _to_labels(given: list[str], tensors: list[Tensor], own: str, x: Tensor) -> Tensor:
+    lone = set(own) - set("".join(given))
     if lone or len(set(own)) < len(own):
-        return _spread(dy, [result, *others], tensors, own, x)
-    return einsum.node([result, *others], own, [dy, *tensors])
+        return _spread(given, tensors, own, x)
+    return einsum.node(given, own, tensors)
 
 
-def _spread(dy: Tensor, given: list[str], tensors: list[Tensor], own: str, x: Tensor) -> Tensor:
+def _spread(given: list[str], tensors: list[Tensor], own: str, x: Tensor) -> Tensor:
     """Labels that only this factor has, or has twice: ones along the lone ones, then the diagonal of the repeated."""
-    sizes = array.shape(x)
+    sizes, behind = array.shape(x), len(own) if "." in own else 0  # labels behind an ellipsis count from the end
     once = "".join(dict.fromkeys(own))
     kept = "".join(c for c in once if c in "".join(given))
-    part = einsum.node(given, kept, [dy, *tensors])
+    part = einsum.node(given, kept, tensors)
     lone = [c for c in once if c not in kept]
     if lone:
-        ones = array.ones([sizes[own.index(c)] for c in lone], x.dtype.base_dtype)
+        ones = array.ones([sizes[own.index(c) - behind] for c in lone], x.dtype.base_dtype)
         part = einsum.node([kept, "".join(lone)], once, [part, ones])
     else:
         part = einsum.node([kept], once, [part])
-    if len(once) == len(own):
-        return part
-    return apply_op("Einsum", [[part]], {"equation": f"{once}->{own}"})
+    return part if len(once) == len(own) else einsum.node([once], own, [part])

@@ -62,6 +62,13 @@ CASES: list[tuple[str, Any, tuple[np.ndarray, ...]]] = [
     ("cross", tf.cross, (normal(2, 3), normal(2, 3))),
     ("tensordot", lambda a, b: tf.tensordot(a, b, [[0], [1]]), (normal(3, 2), normal(4, 3))),
     ("einsum", lambda a, b: tf.einsum("bij,jk->bk", a, b), (normal(2, 3, 4), normal(4, 5))),
+    ("einsum ...", lambda a, b: tf.einsum("...ij,...kj->...ik", a, b), (normal(2, 3, 4), normal(2, 5, 4))),
+    ("einsum ... broadcast", lambda a, b: tf.einsum("...ij,...jk->...ik", a, b), (normal(1, 3, 4), normal(5, 4, 2))),
+    ("einsum ... of one", lambda a, b: tf.einsum("...ij,jk->...ik", a, b), (normal(2, 6, 3, 4), normal(4, 2))),
+    ("einsum ... between", lambda a, b: tf.einsum("i...j,...jk->k...i", a, b), (normal(3, 1, 4), normal(2, 4, 5))),
+    ("einsum ... of fewer axes", lambda a, b: tf.einsum("...a,...b->...ab", a, b), (normal(3), normal(2, 4))),
+    ("einsum ... lone", lambda a, b: tf.einsum("...ij,...k->...i", a, b), (normal(2, 3, 4), normal(2, 5))),
+    ("einsum ... diagonal", lambda a: tf.einsum("...ii->...i", a), (normal(2, 3, 3),)),
     ("einsum diagonal", lambda a: tf.einsum("iij->j", a), (normal(3, 3, 2),)),
     ("norm", lambda x: tf.norm(x, axis=1), (normal(3, 4),)),
     ("diag", tf.diag, (normal(2, 3),)),
@@ -128,3 +135,9 @@ def test_gradient(check_gradient: Any, name: str, build: Any, values: Any, known
     if not known_shapes and name in NEEDS_SHAPES:
         pytest.skip("this op must know the shape of its input")
     check_gradient(build, *values, known_shapes=known_shapes)
+
+
+def test_an_ellipsis_that_is_summed_has_no_gradient() -> None:
+    a = tf.placeholder(tf.float32, [2, 3])
+    with pytest.raises((LookupError, ValueError), match="needs it in the result too"):
+        tf.gradients(tf.einsum("i...->i", a), a)

@@ -59,9 +59,12 @@ def _by_numpy(xp: Any, equation: str, inputs: Sequence[Any]) -> Any:
 
 def _diagonal(xp: Any, left: str, once: str, result: str, inputs: Any) -> Any:
     """A label that the result has twice: values where both agree, zeros elsewhere."""
-    values = xp.einsum(f"{left}->{once}", *inputs)
-    out = xp.zeros([values.shape[once.index(c)] for c in result], values.dtype)
-    xp.einsum(f"{result}->{once}", out)[...] = values
+    dots = _ELLIPSIS if _ELLIPSIS in result else ""
+    values = xp.einsum(f"{left}->{dots}{once}", *inputs)
+    lead = values.ndim - len(once)  # the axes of the ellipsis
+    sizes = {c: [size] for c, size in zip(once, values.shape[lead:])} | {".": list(values.shape[:lead])}
+    out = xp.zeros([size for c in result.replace(_ELLIPSIS, ".") for size in sizes[c]], values.dtype)
+    xp.einsum(f"{result}->{dots}{once}", out)[...] = values
     return out
 
 
