@@ -30,7 +30,7 @@ from sparkflow_runtime.master.partition import partition
 from sparkflow_runtime.master.passes import Optimizer, Report, Settings
 from sparkflow_runtime.master.place import of_gpus_or_hosts
 from sparkflow_runtime.master.placement import Placement, compare
-from sparkflow_runtime.master.prune import prune
+from sparkflow_runtime.master.prune import fed_among, prune
 from sparkflow_runtime.master.registrar import Registrar
 from sparkflow_runtime.master.session_devices import SessionDevices
 from sparkflow_runtime.master.signatures import Signatures
@@ -213,7 +213,7 @@ class Master:
         self._raise_if_closed()
         if self._own.resets != self._resets:
             raise AbortedError(f"{self._own.name} was reset, which ended this session. Make a new one")
-        direct = {i: feeds.index(f) for i, f in enumerate(fetches) if f in feeds}
+        direct = fed_among(fetches, feeds)
         pruned = prune(nodes, feeds, fetches, targets)
         self._turns.give_way()
         if self._placement.find_gpus():

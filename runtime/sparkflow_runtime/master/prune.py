@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from sparkflow_runtime.master.nodes import Nodes
 from sparkflow_runtime.wire.edges import is_control, node_name, parse, with_inputs
@@ -45,3 +45,9 @@ def prune(
 def _is_needed(edge: str, fed: set[str], given: set[str]) -> bool:
     """Whether an edge from a node with a fed output is one to follow."""
     return edge not in given and (is_control(edge) or "{}:{}".format(*parse(edge)) not in fed)
+
+
+def fed_among(fetches: Sequence[str], feeds: Sequence[str]) -> dict[int, int]:
+    """Which fetches are fed: the place of each, and of its feed."""
+    fed_at = {f: i for i, f in enumerate(feeds)}
+    return {i: fed_at[f] for i, f in enumerate(fetches) if f in fed_at}

@@ -43,6 +43,19 @@ def test_compiling_is_linear(build: Callable[[int], Any], few: int) -> None:
     assert ratio < 10, f"5 times the ops took {ratio:.1f} times as long"
 
 
+def _fed_and_fetched(count: int) -> float:
+    with tf.Graph().as_default(), tf.Session() as session:
+        places = [tf.placeholder(tf.float32, []) for _ in range(count)]
+        begin = time.thread_time()
+        assert session.run(places, dict.fromkeys(places, 1.5)) == [1.5] * count
+        return time.thread_time() - begin
+
+
+def test_fetches_among_feeds_are_found_in_linear_time() -> None:
+    ratio = _fed_and_fetched(20_000) / _fed_and_fetched(4000)
+    assert ratio < 12, f"5 times the fetches took {ratio:.1f} times as long"
+
+
 @pytest.mark.parametrize("loops", [0, 15])
 def test_branches_deeper_than_python_nests(loops: int) -> None:
     def nest(depth: int, y: Any) -> Any:
