@@ -28,6 +28,7 @@ class FetchPlan:
         self._graph, self._session = graph, session
         self.tensors: list[str] = []
         self.targets: list[str] = []
+        self._asked: set[str] = set()  # the targets
         self._index: dict[str, int] = {}
         self._places: dict[Rebuild, int] = {}  # of the maps that take one value
         self.rebuild: Rebuild = self._map(fetches)
@@ -72,7 +73,8 @@ class FetchPlan:
     def _leaf(self, fetch: Any) -> Rebuild:
         element = _element(self._graph, fetch)
         if isinstance(element, Operation):
-            if element.name not in self.targets:
+            if element.name not in self._asked:
+                self._asked.add(element.name)
                 self.targets.append(element.name)
             return lambda values: None
         return self._tensor(element)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow.session.fetches import FetchPlan
 
 
 def _seconds(build: Callable[[int], Any], count: int) -> float:
@@ -49,6 +50,19 @@ def _fed_and_fetched(count: int) -> float:
         begin = time.thread_time()
         assert session.run(places, dict.fromkeys(places, 1.5)) == [1.5] * count
         return time.thread_time() - begin
+
+
+def _planned(count: int) -> float:
+    with tf.Graph().as_default() as graph:
+        operations = [tf.no_op() for _ in range(count)]
+    begin = time.thread_time()
+    assert len(FetchPlan(graph, [*operations, operations[0]]).targets) == count
+    return time.thread_time() - begin
+
+
+def test_operations_are_asked_for_in_linear_time() -> None:
+    ratio = _planned(20_000) / _planned(4000)
+    assert ratio < 12, f"5 times the operations took {ratio:.1f} times as long"
 
 
 def test_fetches_among_feeds_are_found_in_linear_time() -> None:
