@@ -31,6 +31,7 @@ PENALTIES: dict[str, Loss] = {
     "weighed by the batch": lambda t, rows: tf.reduce_mean(rows) * tf.nn.l2_loss(t),
     "two of them": lambda t, rows: 1e-3 * (tf.nn.l2_loss(t) + tf.reduce_sum(tf.abs(t))),
     "through a cast": lambda t, rows: tf.cast(1e-3 * tf.reduce_sum(tf.square(tf.cast(t, tf.float64))), tf.float32),
+    "reshaped": lambda t, rows: 1e-3 * tf.nn.l2_loss(tf.reshape(t, [-1])),
     "of differences": lambda t, rows: 1e-3 * tf.reduce_sum(tf.square(t - tf.reduce_mean(t, 0, keepdims=True))),
 }
 LOOKS: dict[str, Callable[[Any], Any]] = {
@@ -186,6 +187,43 @@ def test_the_penalty_is_computed_before_the_update(graph: Any) -> None:
     ops = {n.name: n for n in after.node}
     (update,) = (n for n in after.node if n.op == "ApplyAdagrad")
     assert "^L2Loss" in update.input and TASKS["ps"] in ops["L2Loss"].device
+
+
+def test_a_small_variable_is_read_before_its_update_too(graph: Any) -> None:
+    """What would have been sent before the update: the products of a gradient by it."""
+    with tf.device(PS):
+        scale = tf.get_variable("scale", initializer=np.full((1, WIDTH), 0.5, np.float32))
+    _, _, loss = build(look=lambda t: tf.tanh(t) * scale)
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, gate_gradients=tf.train.Optimizer.GATE_NONE)
+    _, after = passed([loss], [train])
+    nodes = {n.name: n for n in after.node}
+    (update,) = (n for n in after.node if n.op == "ApplyGradientDescent" and n.input[0] == "scale")
+    readers = [n for n in after.node if "scale/read" in n.input and TASKS["ps"] in n.device]
+    assert readers
+    assert all(f"^{n.name}" in update.input or n.name in _before(nodes, update) for n in readers)
+
+
+@pytest.mark.parametrize("shape", [[-1], [ROWS // 2, -1], [ROWS, 1, WIDTH]])
+def test_a_reshaped_table_is_read_before_the_update_too(graph: Any, shape: list[int]) -> None:
+    _, _, loss = build(lambda t, rows: 1e-3 * tf.nn.l2_loss(tf.reshape(t, shape)))
+    train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+    _, after = passed([loss], [train])
+    nodes = {n.name: n for n in after.node}
+    (update,) = (n for n in after.node if n.op == "ApplyAdagrad")
+    assert TASKS["ps"] in nodes["L2Loss"].device and "^L2Loss" in update.input
+
+
+def _before(nodes: dict[str, Any], node: Any) -> set[str]:
+    """The names of all nodes that a node waits for."""
+    found: set[str] = set()
+    left = [node]
+    while left:
+        for e in left.pop().input:
+            name = e.lstrip("^").partition(":")[0]
+            if name not in found and name in nodes:
+                found.add(name)
+                left.append(nodes[name])
+    return found
 
 
 def test_a_table_that_travels_anyway_takes_nothing_along(graph: Any) -> None:

@@ -82,11 +82,13 @@ class _Mover:
         self._large: dict[str, bool] = {}
 
     def moved(self) -> GraphDef:
+        self._memory = self._whose_memory()
         self._variables = self._read_elsewhere()
-        self._writers, self._pushes = self._updates()
+        movable = set(filter(self._may_move, self._nodes))
+        self._writers, self._pushes = self._updates(movable)
         self._update_nodes = {u for of in (*self._writers.values(), *self._pushes.values()) for u in of}
         late = self._regions.levels(self._update_nodes.__contains__)
-        movable = {name for name in self._nodes if not late[name] and self._may_move(name)}
+        movable = {name for name in movable if not late[name]}
         homes: dict[str, str] = {}
         before: dict[str, dict[str, None]] = defaultdict(dict)  # an update -> the nodes that it must wait for
         for together in self._components(movable):
@@ -101,6 +103,17 @@ class _Mover:
 
     # ------------------------------------------------------------------ what is there
 
+    def _whose_memory(self) -> dict[str, frozenset[str]]:
+        """Node -> the variables, of any size, whose own memory it may give where it is at their task."""
+        found = {name: frozenset([name]) for name, node in self._nodes.items() if node.op in _VARIABLES}
+        for name in self._regions.order:
+            node = self._nodes[name]
+            if any(row is not None and row.aliases for row in registry.rows(node.op)):
+                given = [node_name(e) for e in data_inputs(node) if not self._regions.is_fed(e)]
+                if of := frozenset[str]().union(*(found.get(source, ()) for source in given)):
+                    found[name] = of
+        return found
+
     def _read_elsewhere(self) -> dict[str, str]:
         """Nodes that give the whole of a large variable -> that variable."""
         found = {n: n for n, node in self._nodes.items() if node.op in _VARIABLES and self._is_large(edge(n, 0))}
@@ -110,16 +123,17 @@ class _Mover:
                 found[name] = found[node_name(node.input[0])]
         return found
 
-    def _updates(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-        """Large variable -> the nodes that change it; node -> the accumulators' ops that take it for a gradient, which
-        another step will change the variable by."""
+    def _updates(self, movable: set[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+        """Variable that any of these may read -> the nodes that change it; node -> the accumulators' ops that take it
+        for a gradient, which another step will change the variable by."""
+        sources = {node_name(e) for name in movable for e in data_inputs(self._nodes[name])}
+        read = frozenset[str]().union(*(self._memory.get(source, ()) for source in sources))
         writers: dict[str, list[str]] = defaultdict(list)
         pushes: dict[str, list[str]] = defaultdict(list)
         for name, node in self._nodes.items():
             given = data_inputs(node)
-            for i in registry.ref_positions(node.op):
-                variable = self._variables.get(node_name(given[i])) if i < len(given) else None
-                if variable is not None and name not in self._variables:
+            for i in registry.ref_positions(node.op) if registry.is_stateful(node.op) else ():
+                for variable in self._memory.get(node_name(given[i]), frozenset()) & read if i < len(given) else ():
                     writers[variable].append(name)
             if node.op in _PUSHES:
                 pushes[node_name(given[2])].append(name)
@@ -249,11 +263,12 @@ class _Mover:
     def _order(self, together: list[str], cut: list[str], home: str) -> Iterator[tuple[str, str]]:
         """(a node that is to read a variable at its home, an update that must not come first)."""
         pushes = [push for name in together for push in self._pushes.get(name, ()) if self._task[push] == home]
+        here = {*cut, *(name for name in self._memory if self._task[name] == home)}
         for name in cut:
-            read = dict.fromkeys(self._variables.get(node_name(e)) for e in data_inputs(self._nodes[name]))
-            at_home = [v for v in read if v is not None and self._task[v] == home]
-            updates = [w for v in at_home for w in self._writers[v]]
-            for update in dict.fromkeys(updates + pushes if at_home else ()):
+            sources = [n for e in data_inputs(self._nodes[name]) if (n := node_name(e)) in here]
+            read = {v for n in sources for v in self._memory.get(n, ()) if self._task[v] == home}
+            updates = [w for v in sorted(read) for w in self._writers.get(v, ())]
+            for update in dict.fromkeys(updates + pushes if read else ()):
                 yield name, update
 
     def _may_wait(self, update: str, node: str) -> bool:
