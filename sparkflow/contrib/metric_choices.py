@@ -7,9 +7,9 @@ from typing import Any
 
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import get_default_graph
-from sparkflow.metrics.confusion import confusion_at
-from sparkflow.metrics.curves import _EDGE, _even
+from sparkflow.metrics.curves import _EDGE
 from sparkflow.metrics.streaming import Collections, add_to, metric_variable, published, weights_for
+from sparkflow.metrics.trade_offs import at_thresholds
 from sparkflow.ops import array, array_select, math, math_reduce
 from sparkflow.ops.variable_scope import variable_scope
 from sparkflow_runtime.wire.dtypes import float32
@@ -17,19 +17,14 @@ from sparkflow_runtime.wire.dtypes import float32
 _KINDS = ("true_positives", "false_positives", "false_negatives")
 
 
-def _chosen(
-    scope: str, choice: Callable[[Any, Any, Any], Any], labels: Any, predictions: Any, weights: Any,
-    num_thresholds: int, metrics: Collections, updates: Collections, name: str | None,
-) -> Any:  # fmt: skip
+def _chosen(scope: str, choice: Callable[[Any, Any, Any], Any], *more: Any) -> Any:
     """choice(counts, precisions, recalls), each [num_thresholds], of all batches so far: (value, update_op)."""
-    with variable_scope(name, scope):
-        limits = [-_EDGE, *_even(num_thresholds), 1.0 + _EDGE]
-        outcome = []
-        for counts in confusion_at(labels, predictions, limits, weights, _KINDS):
-            hits, wrong, missed = (counts[kind] for kind in _KINDS)
-            outcome.append(choice(counts, hits / (_EDGE + hits + wrong), hits / (_EDGE + hits + missed)))
-        value, update = outcome
-        return published(value, update, metrics, updates)
+
+    def of_rates(counts: dict[str, Any]) -> Any:
+        hits, wrong, missed = (counts[kind] for kind in _KINDS)
+        return choice(counts, hits / (_EDGE + hits + wrong), hits / (_EDGE + hits + missed))
+
+    return at_thresholds(scope, _KINDS, of_rates, *more)
 
 
 def f1_score(

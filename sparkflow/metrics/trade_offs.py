@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow.metrics.confusion import confusion_at
@@ -21,21 +22,26 @@ def _specificity(counts: dict[str, Any]) -> Any:
     return counts["true_negatives"] / (counts["true_negatives"] + counts["false_positives"] + _EDGE)
 
 
-def _traded(
-    scope: str, given: Any, wanted: Any, rate: float, last: bool, labels: Any, predictions: Any, weights: Any,
-    num_thresholds: int, metrics: Collections, updates: Collections, name: str | None,
+def at_thresholds(
+    scope: str, kinds: Sequence[str], choice: Callable[[dict[str, Any]], Any], labels: Any, predictions: Any,
+    weights: Any, num_thresholds: int, metrics: Collections, updates: Collections, name: str | None,
 ) -> Any:  # fmt: skip
-    """`wanted` at the threshold (the first, or the last of several) where `given` is nearest to the rate."""
+    """choice(counts of these kinds, each [num_thresholds], of all batches so far): (value, update_op)."""
     with variable_scope(name, scope):
         limits = [-_EDGE, *_even(num_thresholds), 1.0 + _EDGE]
-        outcome = []
-        for counts in confusion_at(labels, predictions, limits, weights, _KINDS):
-            far = math.abs(given(counts) - rate)
-            nearest = math.cast(math.equal(far, math_reduce.reduce_min(far)), "int64")
-            at = math_reduce.argmax(math_reduce.cumsum(nearest) if last else nearest, 0)
-            outcome.append(wanted(counts)[at])
-        value, update = outcome
+        value, update = (choice(counts) for counts in confusion_at(labels, predictions, limits, weights, kinds))
         return published(value, update, metrics, updates)
+
+
+def _traded(scope: str, given: Any, wanted: Any, rate: float, last: bool, *more: Any) -> Any:
+    """`wanted` at the threshold (the first, or the last of several) where `given` is nearest to the rate."""
+
+    def choice(counts: dict[str, Any]) -> Any:
+        far = math.abs(given(counts) - rate)
+        nearest = math.cast(math.equal(far, math_reduce.reduce_min(far)), "int64")
+        return wanted(counts)[math_reduce.argmax(math_reduce.cumsum(nearest) if last else nearest, 0)]
+
+    return at_thresholds(scope, _KINDS, choice, *more)
 
 
 def sensitivity_at_specificity(
