@@ -6,13 +6,8 @@ import threading
 import numpy as np
 import pytest
 
-from sparkflow_runtime.resources.accumulators import (
-    Accumulator,
-    JointTake,
-    SparseAccumulator,
-    Together,
-    add_parts,
-)
+from sparkflow_runtime.resources.accumulators import Accumulator, SparseAccumulator
+from sparkflow_runtime.resources.joint_takes import JointTake, Together, add_parts
 from sparkflow_runtime.resources.row_means import merged
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, InvalidArgumentError

@@ -9,8 +9,10 @@ ids, one of counts, as `_ApplyDistinct` has them.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
+from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,16 +24,10 @@ from sparkflow_runtime.kernels.memory import memory, position, positions
 from sparkflow_runtime.kernels.parallel import filling
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, asynchronous, bound
 from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
-from sparkflow_runtime.kernels.updates import HANDED_OVER, even_ranges, flat_ids
-from sparkflow_runtime.resources.accumulators import (
-    Accumulator,
-    JointTake,
-    Part,
-    SparseAccumulator,
-    Together,
-    add_parts,
-)
+from sparkflow_runtime.kernels.updates import HANDED_OVER, even_ranges, flat_ids, same
+from sparkflow_runtime.resources.accumulators import Accumulator, SparseAccumulator
 from sparkflow_runtime.resources.groups import as_op_error
+from sparkflow_runtime.resources.joint_takes import JointTake, Part, Together, add_parts
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
 
@@ -50,15 +46,21 @@ def _accumulate_distinct(node: Node) -> Callable[..., None]:
     split, shapes = SplitRows(node), [shape.dims for shape in node.attrs["row_shapes"]]
     parts, widths = Parts(node, "SparseAccumulatorApplyGradient", node.attrs["of"]), unsigned(split.widths)
 
+    known: tuple[list[Any], Array, set[Any]] = [], None, set()  # accumulators, their rows, their types
+
     def run(*inputs: Any) -> None:
+        nonlocal known
         accumulators = inputs[:n]
-        local_step, sums, distinct, counts = (_value(i) for i in inputs[n:])
-        sizes = unsigned([a.shape[0] for a in accumulators])
+        local_step, sums, distinct, counts = map(_value, inputs[n:])
+        seen, sizes, dtypes = known
+        if not same(seen, accumulators):
+            sizes, dtypes = unsigned([a.shape[0] for a in accumulators]), {a.dtype.np for a in accumulators}
+            known = [*map(weakref.ref, accumulators)], sizes, dtypes
         # Copies: what came may be memory of the network.
         ids, where, items = parts.of(distinct.astype(np.int64), counts, widths, sizes)
         if sums.shape != (items,):
             split.begins(sums, counts)  # says how they differ
-        if any(a.dtype.np != sums.dtype for a in accumulators):
+        if dtypes != {sums.dtype}:
             raise InvalidArgumentError(f"{accumulators[0]} takes {accumulators[0].dtype.name}, got {sums.dtype}")
         add_parts(accumulators, int(local_step), Together(ids, sums.copy(), where, shapes), rank)
 
@@ -184,26 +186,27 @@ def _merged(given: Given, threads: int = 1) -> _Merged:
 
 def _as_they_came(given: Given) -> _Givers | None:
     """Where all accumulators have their parts of the same arrays: these."""
-    if any(type(part) is not Part for part in given[0][1]):
+    contributions = [some for _, some in given]
+    if len(set(map(len, contributions))) != 1:
         return None
-    came: list[Together] = [part.together for part in given[0][1]]
-    tables: list[list[int]] = [[] for _ in came]
-    for _, contributions in given:
-        if len(contributions) != len(came):
+    came: list[Together] = []
+    parts = []
+    for givers in zip(*contributions):  # what one replica gave each
+        if set(map(type, givers)) != {Part}:
             return None
-        for part, together, mine in zip(contributions, came, tables):
-            if type(part) is not Part or part.together is not together:
-                return None
-            mine.append(part.table)
-    parts = [together.parts[:, mine] for together, mine in zip(came, tables)]
-    ids, rows = ([np.uint64(position(a)) for a in arrays] for arrays in zip(*(together[:2] for together in came)))
-    widths, begins, _, at, _, ends = zip(*parts)
+        together = givers[0].together
+        if not all(map(is_, map(_TOGETHER, givers), repeat(together))):
+            return None
+        came.append(together)
+        parts.append(together.parts[:, [*map(_TABLE, givers)]])
+    columns = np.stack(parts, 2)  # what lay_out says, table by table, the givers of each side by side
+    ids, rows = (positions([*arrays]) for arrays in zip(*(together[:2] for together in came)))
+    widths, begins, _, at, _, ends = columns
+    starts, ends, at = ((column + place).reshape(-1) for column, place in ((begins, ids), (ends, ids), (at, rows)))
+    return _Givers(widths[:, 0].copy(), starts, ends, at, [*came])
 
-    def placed(columns: Sequence[Array], places: list[Any]) -> Array:
-        """Table by table, those of all givers side by side."""
-        return np.stack([column + place for column, place in zip(columns, places)], 1).reshape(-1)
 
-    return _Givers(np.ascontiguousarray(widths[0]), placed(begins, ids), placed(ends, ids), placed(at, rows), [*came])
+_TOGETHER, _TABLE = attrgetter("together"), attrgetter("table")
 
 
 def _collected(given: Given) -> _Givers:

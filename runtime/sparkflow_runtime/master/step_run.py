@@ -50,6 +50,8 @@ class StepRun:
             raise
         finally:
             task.rendezvous.end(self.step_id)
+            if self._own_step is not None:
+                self._own_step.whole = None  # which holds this
         if self._error is not None:
             raise self._with_reasons(self._error)
         return self._results

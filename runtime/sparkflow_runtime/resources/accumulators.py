@@ -11,10 +11,10 @@ whether their sender has done that already (master/passes/distinct_rows.py).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,25 +28,30 @@ from sparkflow_runtime.wire.errors import (
     OpError,
 )
 
+if TYPE_CHECKING:
+    from sparkflow_runtime.resources.joint_takes import JointTake
+
 Done = Callable[[OpError | None, Sequence[Any]], None]
 _RANK = itemgetter(0)
 Dims = tuple[int | None, ...] | None
 
 
-class _Take:
-    __slots__ = ("done", "number", "over", "raw", "required", "step", "token", "watched")
+class Take:
+    __slots__ = ("done", "joint", "number", "over", "required", "step", "token", "watched")
 
-    def __init__(self, required: int, done: Callable[..., None], step: Any, raw: bool, number: int = -1):
-        """number: what `done` gets first, where it is that of several takes."""
-        self.required, self.done, self.step, self.raw, self.number = required, done, step, raw, number
+    def __init__(self, required: int, done: Done | None, step: Any, joint: JointTake | None = None, number: int = 0):
+        """joint: the take that it is a part of, the how-manieth, and which gets what was given as it came."""
+        self.required, self.done, self.step, self.joint, self.number = required, done, step, joint, number
         self.over = self.watched = False
         self.token: Any = None
 
     def tell(self, error: OpError | None, outputs: Sequence[Any]) -> None:
-        if self.number < 0:
-            self.done(error, outputs)
+        if self.joint is None:
+            self.done(error, outputs)  # type: ignore[misc]
+        elif error is None:
+            self.joint.taken([(self.number, outputs)])
         else:
-            self.done(self.number, error, outputs)
+            self.joint.failed(error)
 
 
 class Accumulator:
@@ -63,7 +68,7 @@ class Accumulator:
         self._lock = Lock()
         self._held: list[tuple[int, Any]] = []  # (rank, contribution)
         self._seen: Dims = shape
-        self._takes: deque[_Take] = deque()
+        self._takes: deque[Take] = deque()
 
     def __str__(self) -> str:
         return f"{type(self).__name__} '{self.name}'"
@@ -98,17 +103,17 @@ class Accumulator:
             self._held.append((rank, make(*given)))
             ready = self._advance() if self._takes else ()
         if ready:
-            _deliver(ready)
+            deliver(ready)
 
     def set_step(self, step: int) -> None:
         """The global step from now on; gradients of earlier steps are dropped when they come."""
         with self._lock:
             self.step = int(step)
 
-    def take(self, required: int, done: Done, step: Any = None) -> _Take:
+    def take(self, required: int, done: Done, step: Any = None) -> Take:
         """done(None, outputs) with the average of all held, once at least `required` are; then begins the next step.
         The result is for `withdraw`."""
-        take = _Take(int(required), done, step, False)
+        take = Take(int(required), done, step)
         try:
             self.park(take)
             if step is not None and not take.over:
@@ -118,15 +123,17 @@ class Accumulator:
             raise
         return take
 
-    def park(self, take: _Take) -> None:
+    def park(self, take: Take) -> None:
         """Let it wait, or have it done now."""
         if take.required < 1:
             raise InvalidArgumentError(f"{self}: num_required must be 1 or more, got {take.required}")
         with self._lock:
+            if take.over:  # withdrawn with the others of a joint take
+                return
             self._takes.append(take)
             ready = self._advance() if self._held else ()
         if ready:
-            _deliver(ready)
+            deliver(ready)
 
     def close(self, cancel_pending: bool = True) -> None:
         """Its container is dropped: nobody will apply or take any more."""
@@ -143,20 +150,20 @@ class Accumulator:
 
     # ------------------------------------------------------------------ waiting
 
-    def _advance(self) -> list[tuple[_Take, list[Any]]]:
+    def _advance(self) -> list[tuple[Take, list[Any]]]:
         """The takes that have what they wait for, with it."""
-        ready: list[tuple[_Take, list[Any]]] = []
+        ready: list[tuple[Take, list[Any]]] = []
         while self._takes and len(self._held) >= self._takes[0].required:
             take = self._takes.popleft()
             take.over = True
             in_order = [gradient for _, gradient in sorted(self._held, key=_RANK)]  # a stable sort
             self._held = []
-            ready.append((take, in_order if take.raw else self._reduced(in_order)))
+            ready.append((take, self._reduced(in_order) if take.joint is None else in_order))
             self._seen = self.shape
             self.step += 1
         return ready
 
-    def _watch(self, take: _Take) -> None:
+    def _watch(self, take: Take) -> None:
         token = take.step.on_cancel(lambda error: self.withdraw(take, error), self.describe)
         with self._lock:
             take.token, take.watched = token, True
@@ -164,7 +171,7 @@ class Accumulator:
         if over:  # completed before it was watched: its completer saw no token
             take.step.off_cancel(token)
 
-    def withdraw(self, take: _Take, error: OpError, describe: bool = True) -> None:
+    def withdraw(self, take: Take, error: OpError, describe: bool = True) -> None:
         """End a take that still waits; done(error, ()). describe: say in the error of a deadline what is missing."""
         if describe and isinstance(error, DeadlineExceededError) and str(self) not in error.message:
             error.message = f"{error.message}. {self.describe()}"
@@ -175,7 +182,7 @@ class Accumulator:
             if take in self._takes:  # else it was interrupted before
                 self._takes.remove(take)
             ready = self._advance()
-        _deliver(ready)
+        deliver(ready)
         take.tell(error, ())
 
     # ------------------------------------------------------------------ values
@@ -281,96 +288,28 @@ class SparseAccumulator(Accumulator):
         return [distinct, total, self.shape_now]
 
 
-class Together(NamedTuple):
-    """Rows of many tables that one replica gave at once, which nobody writes to any more."""
-
-    ids: np.ndarray  # of all, one table's after the other's, as uint64
-    rows: np.ndarray  # a vector, likewise
-    parts: np.ndarray  # a column for each table: distinct_loops.lay_out
-    shapes: Sequence[tuple[int, ...]]  # of a row of each
-
-
-class Part:
-    """What one table's accumulator got of them: a contribution, (indices, values), whose arrays are made when somebody
-    asks for them. Tables whose averages are taken together need none (kernels/joint_takes.py)."""
-
-    __slots__ = ("table", "together")
-
-    def __init__(self, together: Together, table: int):
-        self.together, self.table = together, table
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        ids, rows, parts, shapes = self.together
-        _, begin, count, at, width, end = parts[:, self.table].tolist()
-        yield ids[begin:end].view(np.int64)
-        yield rows[at : at + count * width].reshape(count, *shapes[self.table])
-
-
-def add_parts(accumulators: Sequence[SparseAccumulator], local_step: int, together: Together, rank: int) -> None:
-    """As apply_rows, of all of them, of rows that have been checked, and no index is there twice. The accumulators'
-    shapes are known."""
-    for table, accumulator in enumerate(accumulators):
-        with accumulator._lock:
-            if local_step < accumulator.step:
-                continue
-            accumulator._held.append((rank, Part(together, table)))
-            ready = accumulator._advance() if accumulator._takes else ()
-        if ready:
-            _deliver(ready)
-
-
-class JointTake:
-    """A take of several accumulators, done when all of them are: done(None, their contributions as they came, each in
-    the order of the sum), once.
-
-    Whoever makes the last one ready runs `done`. It ends with the error of the first that fails.
-    """
-
-    def __init__(self, accumulators: Sequence[Accumulator], required: int, done: Done, step: Any = None):
-        self._accumulators, self._done, self._lock = accumulators, done, Lock()
-        self._found: list[Any] = [None] * len(accumulators)
-        self._left, self._over, self._token = len(accumulators), False, 0
-        self._step = step
-        self._takes = [_Take(required, self._taken, None, True, i) for i in range(len(accumulators))]
-        for accumulator, take in zip(accumulators, self._takes):
-            accumulator.park(take)
-        if step is not None and not self._over:
-            self._token = step.on_cancel(self._cancel, self._describe)
-            if self._over:  # completed meanwhile, and saw no token
-                step.off_cancel(self._token)
-
-    def _taken(self, index: int, error: OpError | None, contributions: Sequence[Any]) -> None:
-        with self._lock:
-            self._found[index] = contributions
-            self._left -= 1
-            if self._over or (error is None and self._left):
-                return
-            self._over = True
-        if self._token:
-            self._step.off_cancel(self._token)
-        self._done(error, () if error is not None else self._found)
-
-    def _describe(self) -> str:
-        """The first that waits, for all."""
-        return next((a.describe() for a, take in zip(self._accumulators, self._takes) if not take.over), "")
-
-    def _cancel(self, error: OpError) -> None:
-        """One of those that wait is described; the others mostly wait for the same replicas."""
-        waiting = [(a, take) for a, take in zip(self._accumulators, self._takes) if not take.over]
-        for i, (accumulator, take) in enumerate(waiting):
-            accumulator.withdraw(take, error, describe=not i)
-
-
 def _show(dims: Sequence[int | None]) -> str:
     return "[" + ",".join("?" if d is None else str(d) for d in dims) + "]"
 
 
-def _deliver(ready: Sequence[tuple[_Take, list[Any]]]) -> None:
+def deliver(ready: Sequence[tuple[Take, list[Any]]]) -> None:
+    """To each take what it has; to a joint one all at once."""
+    joint: JointTake | None = None
+    found: list[tuple[int, list[Any]]] = []
     for take, outputs in ready:
-        _end(take, None, outputs)
+        if found and take.joint is not joint:
+            joint.taken(found)  # type: ignore[union-attr]
+            found = []
+        if take.joint is None:
+            _end(take, None, outputs)
+        else:
+            joint = take.joint
+            found.append((take.number, outputs))
+    if found:
+        joint.taken(found)  # type: ignore[union-attr]
 
 
-def _end(take: _Take, error: OpError | None, outputs: Sequence[Any]) -> None:
+def _end(take: Take, error: OpError | None, outputs: Sequence[Any]) -> None:
     if take.watched:
         take.step.off_cancel(take.token)
     take.tell(error, outputs)

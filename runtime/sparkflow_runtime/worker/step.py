@@ -364,6 +364,7 @@ class Step:
             if self._owned or self._reported or not self._over():
                 return
             self._reported = True
+            finish, self._finish = self._finish, None  # which holds the step
         self.plan.took(self._longest_s)
         error, fetched = self.error, None
         if error is None:
@@ -371,7 +372,7 @@ class Step:
                 fetched = self.plan.collect(self.values, True)
             except Exception as raised:  # a fetch that is dead
                 error = locate(raised, None)
-        self._finish(error, fetched)  # type: ignore[misc]
+        finish(error, fetched)  # type: ignore[misc]
 
     def describe(self) -> str:
         """Who has not spoken: the operations that wait and the tasks whose bundles have not come."""
