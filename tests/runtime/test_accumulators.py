@@ -6,6 +6,7 @@ import threading
 import numpy as np
 import pytest
 
+from sparkflow_runtime.resources import joint_takes
 from sparkflow_runtime.resources.accumulators import Accumulator, SparseAccumulator
 from sparkflow_runtime.resources.joint_takes import JointTake, Together, add_parts
 from sparkflow_runtime.resources.row_means import merged
@@ -314,6 +315,22 @@ def test_a_joint_take_ends_with_a_container():
         TakenTogether(held, 0)
 
 
+def test_a_refused_take_is_not_said_to_be_interrupted():
+    """Its step would fail with what it is told first."""
+    told = []
+
+    class Refused(Taken):
+        def done(self, error, outputs):
+            told.append(error)
+
+    held = dense()
+    with pytest.raises(InvalidArgumentError, match="num_required"):
+        Refused(held, 0)
+    with pytest.raises(InvalidArgumentError, match="num_required"):
+        JointTake([held], 0, lambda error, _: told.append(error))
+    assert not told and not held._takes
+
+
 def test_threads_lose_no_rows_of_many_tables():
     tables, replicas, steps = 20, 3, 50
     held = [sparse() for _ in range(tables)]
@@ -339,3 +356,26 @@ def test_threads_lose_no_rows_of_many_tables():
         for contributions in taken.outputs:
             found = [(ids.tolist(), rows.tolist()) for ids, rows in contributions]
             assert found == [([rank], [[step, step]]) for rank in range(replicas)]
+
+
+def test_a_gradient_that_comes_for_a_joint_take_that_has_just_failed_is_no_error(monkeypatch):
+    """Its replica has nothing to do with it."""
+    held = [sparse(), sparse()]
+    taken, late = TakenTogether(held, 1), joint_takes.deliver
+
+    def after_the_deadline(ready):
+        taken.callback(DeadlineExceededError("too slow"))
+        late(ready)
+
+    monkeypatch.setattr(joint_takes, "deliver", after_the_deadline)
+    parts = np.array([[2], [0], [1], [0], [2], [1]], np.uint64)
+    add_parts(held[:1], 0, Together(np.ones(1, np.uint64), grad(1, 2), parts, [(2,)]), 0)
+    assert taken.count == 1 and isinstance(taken.error, DeadlineExceededError)
+    assert not held[1]._takes
+
+
+@pytest.mark.parametrize("event", range(60))
+def test_an_interrupted_joint_take_takes_nothing_later(event):
+    held, begun = [dense(), dense(), dense()], []
+    interrupted(lambda: begun.append(TakenTogether(held, 1)), event)
+    assert begun or not any(a._takes for a in held)

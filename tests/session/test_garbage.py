@@ -86,3 +86,31 @@ def test_a_step_of_servers_and_a_worker(cluster: Any, graph: Any, sync: bool, ps
     with tf.train.MonitoredTrainingSession(cluster(ps=ps, worker=1)["worker0"].target, True, hooks=hooks) as session:
         left = left_by(lambda: session.run(train, {ids: batch}))
     assert not left
+
+
+def failing(function: Callable[[], Any]) -> Callable[[], None]:
+    def run() -> None:
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            function()
+
+    return run
+
+
+def test_a_failing_step_in_one_process(graph: Any) -> None:
+    """The error of a function of the user's has its cause, with all that was called when it was raised."""
+    x = tf.placeholder(tf.float32, [8])
+    refused, infinite = tf.py_func(lambda a: a.reshape(3), [x], tf.float32), tf.check_numerics(x / 0.0, "it")
+    with tf.Session() as session:
+        for fetch in (refused, infinite):
+            assert not left_by(failing(lambda: session.run(fetch, {x: np.ones(8)})))  # noqa: B023
+
+
+@pytest.mark.parametrize("begins", ["with what the worker sends", "at once"])
+def test_a_failing_step_of_a_server(cluster: Any, graph: Any, begins: str) -> None:
+    with tf.device("/job:worker/task:0"):
+        x = tf.placeholder(tf.float32, [8])
+        sent = tf.nn.relu(x)
+    with tf.device("/job:ps/task:0"):
+        infinite = tf.check_numerics((x if begins == "at once" else sent) / 0.0, "it")
+    with tf.Session(cluster(ps=1, worker=1)["worker0"].target) as session:
+        assert not left_by(failing(lambda: session.run(infinite, {x: np.ones(8)})))

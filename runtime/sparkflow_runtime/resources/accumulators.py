@@ -113,6 +113,7 @@ class Accumulator:
     def take(self, required: int, done: Done, step: Any = None) -> Take:
         """done(None, outputs) with the average of all held, once at least `required` are; then begins the next step.
         The result is for `withdraw`."""
+        self.check_required(required)
         take = Take(int(required), done, step)
         try:
             self.park(take)
@@ -123,10 +124,12 @@ class Accumulator:
             raise
         return take
 
+    def check_required(self, required: int) -> None:
+        if required < 1:
+            raise InvalidArgumentError(f"{self}: num_required must be 1 or more, got {required}")
+
     def park(self, take: Take) -> None:
         """Let it wait, or have it done now."""
-        if take.required < 1:
-            raise InvalidArgumentError(f"{self}: num_required must be 1 or more, got {take.required}")
         with self._lock:
             if take.over:  # withdrawn with the others of a joint take
                 return

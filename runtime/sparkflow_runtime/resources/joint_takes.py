@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparkflow_runtime.resources.accumulators import Accumulator, Done, SparseAccumulator, Take, deliver
-from sparkflow_runtime.wire.errors import OpError
+from sparkflow_runtime.wire.errors import AbortedError, OpError
 
 
 class Together(NamedTuple):
@@ -60,25 +60,35 @@ class JointTake:
     """
 
     def __init__(self, accumulators: Sequence[Accumulator], required: int, done: Done, step: Any = None):
+        accumulators[0].check_required(required)
         self._accumulators, self._done, self._lock = accumulators, done, Lock()
         self._found: list[Any] = [None] * len(accumulators)
         self._left, self._over, self._token = len(accumulators), False, 0
         self._step = step
-        takes = self._takes = [Take(required, None, None, self, i) for i in range(len(accumulators))]
-        for accumulator, take in zip(accumulators, takes):
+        self._takes = [Take(required, None, None, self, i) for i in range(len(accumulators))]
+        try:
+            self._begin()
+        except BaseException as error:  # Ctrl-C: it would take the next averages for nobody
+            self.failed(AbortedError(f"Interrupted by {type(error).__name__}"))
+            raise
+
+    def _begin(self) -> None:
+        for accumulator, take in zip(self._accumulators, self._takes):
             accumulator.park(take)
-        if step is not None and not self._over:
-            self._token = step.on_cancel(self._cancel, self._describe)
+        if self._step is not None and not self._over:
+            self._token = self._step.on_cancel(self._cancel, self._describe)
             if self._over:  # completed meanwhile, and saw no token
-                step.off_cancel(self._token)
+                self._step.off_cancel(self._token)
 
     def taken(self, contributions: Sequence[tuple[int, Sequence[Any]]]) -> None:
         """Of some of them, by their numbers."""
         with self._lock:
+            if self._over:  # another has failed since theirs were ready
+                return
             for number, found in contributions:
                 self._found[number] = found
             self._left -= len(contributions)
-            if self._over or self._left:
+            if self._left:
                 return
             self._over = True
         self._end(None)

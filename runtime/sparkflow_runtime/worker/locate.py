@@ -41,6 +41,13 @@ def locate(error: BaseException, node: NodeDef | None) -> OpError:
     return found
 
 
+def bare(error: OpError | None) -> OpError | None:
+    """What another task is told of it. Its tracebacks would hold the step's values, and a step its error."""
+    if error is not None:
+        error.with_traceback(None).__cause__ = error.__context__ = None
+    return error
+
+
 def failing_node(error: BaseException, unit: Unit) -> str:
     """The name of a unit's node that raised; "" where none did."""
     if unit.segment is None:

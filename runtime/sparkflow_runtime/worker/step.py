@@ -28,7 +28,7 @@ from sparkflow_runtime.wire.errors import (
     ResourceExhaustedError,
 )
 from sparkflow_runtime.wire.patience import Patience
-from sparkflow_runtime.worker.locate import failing_node, locate
+from sparkflow_runtime.worker.locate import bare, failing_node, locate
 from sparkflow_runtime.worker.straight import Halted, free
 from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, completes, enter, got, holds, leave
 
@@ -372,7 +372,7 @@ class Step:
                 fetched = self.plan.collect(self.values, True)
             except Exception as raised:  # a fetch that is dead
                 error = locate(raised, None)
-        finish(error, fetched)  # type: ignore[misc]
+        finish(bare(error), fetched)  # type: ignore[misc]
 
     def describe(self) -> str:
         """Who has not spoken: the operations that wait and the tasks whose bundles have not come."""

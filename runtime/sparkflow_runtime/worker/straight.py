@@ -42,6 +42,7 @@ def run_straight(plan: Plan, feeds: list[Any], lent: bool = False) -> list[Any] 
         found = locate(error, plan.nodes.get(failing_node(error, unit)))
         raise found from (error if found is not error else error.__cause__)
     finally:
+        found = None  # type: ignore[assignment]  # else it would hold itself, through its traceback
         try:
             leave(entered)
         finally:

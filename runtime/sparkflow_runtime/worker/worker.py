@@ -19,6 +19,7 @@ from sparkflow_runtime.wire.errors import AbortedError, NotFoundError, OpError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.worker.frame_plan import FramePlan, compile_any
 from sparkflow_runtime.worker.frames import FrameStep
+from sparkflow_runtime.worker.locate import bare
 from sparkflow_runtime.worker.rendezvous import Rendezvous
 from sparkflow_runtime.worker.step import Done, Elsewhere, Sender, Step
 from sparkflow_runtime.worker.straight import Halted, run_straight
@@ -233,7 +234,7 @@ class Worker:
             try:
                 fetched = run_straight(plan, feeds, True)
             except OpError as raised:
-                error = raised
+                error = bare(raised)
             plan.took(time.perf_counter() - begun_s)
         finish(error, fetched)
 
