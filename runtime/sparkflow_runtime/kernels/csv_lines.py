@@ -13,6 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.csv_loops import GONE, ODD, REAL, TENS, TEXT, WHOLE, read_lines
 from sparkflow_runtime.kernels.registry import Node, bound, prepares
+from sparkflow_runtime.kernels.text_makers import make_texts, texts_of
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.tensor_proto import as_bytes
 
@@ -34,7 +35,7 @@ def _decode_csv(node: Node) -> Callable[..., Any]:
     def run(records: Any, *defaults: Any) -> list[np.ndarray]:
         array = np.asarray(records, object)
         lines: list[bytes] = array.ravel().tolist()
-        if not all(type(line) is bytes for line in lines):
+        if not {*map(type, lines)} <= {bytes}:
             lines = [as_bytes(line) for line in lines]
         found = form.read(lines, defaults)
         if found is None:
@@ -47,6 +48,7 @@ def _decode_csv(node: Node) -> Callable[..., Any]:
 
 
 prepares(read_lines.prepare, "DecodeCSV")
+prepares(make_texts.prepare, "DecodeCSV")
 
 
 class _Form:
@@ -95,7 +97,7 @@ class _Form:
             if low < least or high > most:
                 return None
             if kind == TEXT:
-                values = np.fromiter([text[a:b] for a, b in spans[i].tolist()], object, rows)
+                values = _cut(text, spans[i])
             else:
                 values = (wholes if kind == WHOLE else reals)[i].astype(self._types[i].np)
             if odd and not self._set_odd(values, i, text, spans[i], states[i]):
@@ -125,6 +127,14 @@ class _Form:
             except (ValueError, OverflowError):
                 return False
         return True
+
+
+def _cut(text: bytes, spans: np.ndarray) -> np.ndarray:
+    """The parts from [n, 2] (start, end). Lists of pairs would be many objects for Python's collector to go through."""
+    found = texts_of(np.frombuffer(text, np.uint8), spans)
+    if found is not None:
+        return found
+    return np.fromiter([text[a:b] for a, b in zip(*spans.T.tolist())], object, len(spans))
 
 
 def _limits(dtype: Any) -> tuple[int, int]:

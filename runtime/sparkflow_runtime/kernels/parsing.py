@@ -10,6 +10,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.parsing_single import OneRow
 from sparkflow_runtime.kernels.registry import Node, bound, prepares
+from sparkflow_runtime.kernels.text_makers import make_texts, texts_of
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.example import (
     BYTES_LIST,
@@ -82,10 +83,12 @@ class Examples:
 
     def strings(self, spans: np.ndarray) -> np.ndarray:
         """An object array of the bytes at [n, 2] (start, end)."""
+        found = texts_of(self.found.buffer, spans)
+        if found is not None:
+            return found
         data = self.found.buffer.tobytes() if len(spans) * 64 > len(self.found.buffer) else self.found.buffer.data
-        out = np.empty(len(spans), object)
-        out[:] = [bytes(data[a:b]) for a, b in spans.tolist()]
-        return out
+        pairs = zip(*spans.T.tolist())  # no list of pairs, which are many objects for Python's collector to go through
+        return np.fromiter([bytes(data[a:b]) for a, b in pairs], object, len(spans))
 
 
 @lru_cache(256)
@@ -320,3 +323,4 @@ def only(values: np.ndarray) -> np.ndarray:
 
 
 prepares(ready.prepare, "ParseExample", "ParseExampleV2", "ParseSingleExample")
+prepares(make_texts.prepare, "ParseExample", "ParseExampleV2")

@@ -49,20 +49,23 @@ def each_text(objects: int, out: np.ndarray, function: Callable[[bytes], Any]) -
     return -1
 
 
-def over_texts(loop: Compiled, texts: np.ndarray, *arguments: Any) -> None:
-    """loop(the address of the objects, that of their type, *arguments), for an array of strings.
+def over_texts(loop: Compiled, texts: np.ndarray, *arguments: Any) -> np.ndarray:
+    """loop(the address of the objects, that of their type, *arguments), for an array of strings. Returns the array that
+    holds the objects which the loop has read.
 
     Raises InvalidArgumentError where one is no bytes object.
     """
     array = np.ascontiguousarray(texts, object)
     call = loop if AS_EXPECTED else loop.numpy
-    wrong = call(_address(array), id(bytes), *arguments)
+    wrong = call(address_of(array), id(bytes), *arguments)
     if wrong >= 0:  # a type of its own that is made of bytes, as numpy's, or no string at all
-        plain = np.fromiter(map(_plain, array.reshape(-1).tolist()), object, array.size)
-        call(_address(plain), id(bytes), *arguments)
+        array = np.fromiter(map(_plain, array.reshape(-1).tolist()), object, array.size)
+        call(address_of(array), id(bytes), *arguments)
+    return array
 
 
-def _address(array: np.ndarray) -> int:
+def address_of(array: np.ndarray) -> int:
+    """Where its elements begin."""
     return int(array.__array_interface__["data"][0])
 
 
