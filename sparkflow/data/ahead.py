@@ -11,7 +11,7 @@ import queue
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from itertools import islice
@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import Any
 from weakref import WeakSet
 
+from sparkflow.data.lasting import Pair, lasting, pairs
 from sparkflow.session.environment import processors
 
 CALL_S, ELEMENT_S = 2e-4, 2e-3  # a call of a function, and an element made ahead, from where a thread pays
@@ -59,14 +60,11 @@ class _Slow:
         return self._seen >= self._wanted
 
 
-Pair = tuple[Any, Exception | None]  # an element, or what came instead of it
-
-
 class Elements:
     """Of pairs; where an error is in the place of an element, it is raised, and the next ones follow."""
 
-    def __init__(self, pairs: Generator[Pair, None, None]):
-        self._pairs = pairs
+    def __init__(self, made: Generator[Pair, None, None]):
+        self._pairs = made
 
     def __iter__(self) -> Elements:
         return self
@@ -91,25 +89,16 @@ def _tried(make: Callable[[], Any]) -> Pair:
         return None, error
 
 
-def _pairs(source: Iterator[Any]) -> Iterator[Pair]:
-    """An iterator of rows that failed may go on, as a generator does not."""
-    while True:
-        try:
-            yield _tried(lambda: next(source))
-        except StopIteration:
-            return
-
-
 def calls(call: Callable[[Any], Any], rows: Iterable[Any], threads: int) -> Elements:
     """call(row) of each, in order; up to `threads` of them at once where they take long."""
-    return Elements(_calls(call, iter(rows), threads))
+    return Elements(_calls(call, rows, threads))
 
 
-def _calls(call: Callable[[Any], Any], rows: Iterator[Any], threads: int) -> Generator[Pair, None, None]:
+def _calls(call: Callable[[Any], Any], rows: Iterable[Any], threads: int) -> Generator[Pair, None, None]:
     def made(row: Pair) -> Pair:
         return row if row[1] is not None else _tried(lambda: call(row[0]))
 
-    source, slow = _pairs(rows), _Slow(CALL_S, _CALLS)
+    source, slow = pairs(rows), _Slow(CALL_S, _CALLS)
     for row in islice(source, _TRIED):
         yield slow.timed(lambda row=row: made(row))  # type: ignore[misc]
         if slow:
@@ -144,7 +133,7 @@ _RUNNING: WeakSet[_Ahead] = WeakSet()
 class _Ahead:
     """A thread that fills a queue with what an iterator gives, until it ends or `stop`."""
 
-    def __init__(self, source: Iterator[Any], most: int):
+    def __init__(self, source: Iterable[Any], most: int):
         self._source, self.made = source, queue.Queue[Any](most)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="sparkflow-prefetch", daemon=True)
@@ -152,7 +141,7 @@ class _Ahead:
         self._thread.start()
 
     def _work(self) -> None:
-        for pair in _pairs(self._source):
+        for pair in pairs(self._source):
             if not self._given(pair):
                 return
         self._given((_END, None))
@@ -189,13 +178,13 @@ atexit.register(_stop_all)
 
 def prefetched(rows: Iterable[Any], most: int) -> Elements:
     """The same elements, up to `most` of them made before they are asked for where they take long."""
-    return Elements(_prefetched(iter(rows), most))
+    return Elements(_prefetched(lasting(rows), most))
 
 
-def _prefetched(source: Iterator[Any], most: int) -> Generator[Pair, None, None]:
-    pairs, slow = _pairs(source), _Slow(ELEMENT_S, _ELEMENTS)
+def _prefetched(source: Iterable[Any], most: int) -> Generator[Pair, None, None]:
+    made, slow = pairs(source), _Slow(ELEMENT_S, _ELEMENTS)
     while not slow:
-        pair = slow.timed(lambda: next(pairs, None))
+        pair = slow.timed(lambda: next(made, None))
         if pair is None:
             return
         yield pair

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import glob
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from sparkflow.data import deferred, elements
 from sparkflow.data.elements import Fed, Given, Spec, leaves_of, structured
+from sparkflow.data.lasting import Lasting
+from sparkflow.data.order import side_by_side
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.sparse_tensor import SparseTensor
@@ -101,18 +103,28 @@ def generated(generator: Callable[..., Iterable[Any]], output_types: Any, output
     dims = (None,) * len(kinds) if output_shapes is None else elements.dims_like(like, output_shapes)
 
     def rows(values: Fed) -> Rows:
-        for element in generator(*(args or ())):
-            leaves = leaves_of(element) if isinstance(like, (tuple, dict)) else [element]
-            if len(leaves) != len(kinds):
-                raise InvalidArgumentError(f"The generator yielded {element!r}, expected a structure like {like!r}")
-            found = [elements.typed(v, t) for v, t in zip(leaves, kinds)]
-            for value, wanted in zip(found, dims):
-                if wanted is not None and not shapes.compatible(wanted, np.shape(value)):
-                    raise InvalidArgumentError(
-                        f"The generator yielded an element of shape {np.shape(value)} where an element of shape "
-                        f"{shapes.show(wanted)} was expected"
-                    )
-            yield found
+        yielded: Iterator[Any] | None = None
+
+        def begin() -> Iterator[Row]:
+            nonlocal yielded
+            if yielded is None:
+                yielded = iter(generator(*(args or ())))
+            return map(leaves, yielded)
+
+        return Lasting(begin)
+
+    def leaves(element: Any) -> Row:
+        parts = leaves_of(element) if isinstance(like, (tuple, dict)) else [element]
+        if len(parts) != len(kinds):
+            raise InvalidArgumentError(f"The generator yielded {element!r}, expected a structure like {like!r}")
+        found = [elements.typed(v, t) for v, t in zip(parts, kinds)]
+        for value, wanted in zip(found, dims):
+            if wanted is not None and not shapes.compatible(wanted, np.shape(value)):
+                raise InvalidArgumentError(
+                    f"The generator yielded an element of shape {np.shape(value)} where an element of shape "
+                    f"{shapes.show(wanted)} was expected"
+                )
+        return found
 
     return Spec(like, kinds, dims), rows, ()
 
@@ -142,7 +154,7 @@ def zipped(datasets: Any) -> Begun:
     tensors = tuple(t for d in parts for t in d._tensors)
 
     def rows(fed: Fed) -> Rows:
-        return ([x for row in together for x in row] for together in zip(*(d._rows(fed) for d in parts)))
+        return side_by_side([d._rows(fed) for d in parts])
 
     return Spec(like, tuple(kinds), tuple(dims)), rows, tensors
 

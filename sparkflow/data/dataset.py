@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import collections
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from sparkflow.data import ahead, beginnings, counts, deferred, elements
+from sparkflow.data import ahead, beginnings, counts, deferred, elements, order
 from sparkflow.data.deferred import Bind
 from sparkflow.data.elements import Fed, Function, Given, Spec, Whole, check_whole, leaves_of
+from sparkflow.data.lasting import Lasting, lasting
 from sparkflow.data.transformations import Transformations
 from sparkflow.framework import nest
 from sparkflow.framework.graph import Tensor
@@ -23,20 +22,6 @@ Row = list[Any]  # the leaves of one element
 Rows = Iterable[Row]
 Call = Callable[[Row], list[Any]]
 _ALL = 1 << 62  # more than there are
-_DRAWS = 256  # random numbers that are drawn at once
-
-
-def in_turn(waiting: Iterator[Iterator[Any]], cycle_length: int, block_length: int = 1) -> Iterator[Any]:
-    """Blocks of so many at a time; who has no more makes room for the next that waits."""
-    active = collections.deque(itertools.islice(waiting, cycle_length))
-    while active:
-        current = active.popleft()
-        block = list(itertools.islice(current, block_length))
-        yield from block
-        if len(block) == block_length:
-            active.append(current)
-        else:
-            active.extend(itertools.islice(waiting, 1))
 
 
 class Dataset(Transformations):
@@ -51,11 +36,16 @@ class Dataset(Transformations):
         count: Callable[[Fed], int] = counts.unknown,
     ):  # fmt: skip
         self._spec, self._raw, self._tensors, self._step, self._count = spec, rows, tensors, step, count
+        self._fused = False  # whether a batch of these fails as one, as TensorFlow makes one op of map and batch
+
+    def _begun(self, fed: Fed) -> Rows:
+        """What elements are made of; `iter` of it goes on, also behind an error."""
+        return lasting(self._raw(fed))
 
     def _rows(self, fed: Fed) -> Rows:
-        """The elements' leaves."""
-        rows = self._raw(fed)
-        return rows if self._step is None else map(self._step(fed).one, rows)
+        """The elements' leaves; as `_begun`."""
+        source = self._begun(fed)
+        return source if self._step is None else deferred.one_by_one(self._step(fed), source)
 
     # ------------------------------------------------------------------ sources
 
@@ -115,7 +105,7 @@ class Dataset(Transformations):
         """rows: the same ones or some of them in some order, which it does not look at; also of what was given."""
         return Dataset(
             self._spec,
-            lambda fed: rows(self._raw(fed), *given.values(fed)),
+            lambda fed: rows(self._begun(fed), *given.values(fed)),
             tuple(dict.fromkeys(self._tensors + given.tensors)),
             self._step,
             lambda fed: count(self._count(fed), *given.values(fed)),
@@ -145,13 +135,7 @@ class Dataset(Transformations):
 
         def rows(fed: Fed) -> Rows:
             (times,) = given.values(fed)
-            for _ in itertools.count() if times in (None, -1) else range(int(times)):
-                empty = True
-                for row in self._raw(fed):
-                    empty = False
-                    yield row
-                if empty:
-                    return
+            return order.repeated(lambda: self._begun(fed), -1 if times is None else int(times))
 
         tensors = tuple(dict.fromkeys(self._tensors + given.tensors))
         number = lambda fed: counts.repeated(self._count(fed), *given.values(fed))  # noqa: E731
@@ -170,29 +154,18 @@ class Dataset(Transformations):
             if size < 1:
                 raise InvalidArgumentError(f"shuffle: buffer_size must be greater than zero, got {size}")
             own = np.random.default_rng(first) if reshuffle_each_iteration is False else rng
-            waiting = iter(source)
-            held = list(itertools.islice(waiting, int(size)))
-            count = len(held)
-            draws: list[int] = []
-            for row in waiting:
-                if not draws:
-                    draws = own.integers(count, size=_DRAWS).tolist()
-                i = draws.pop()
-                yield held[i]
-                held[i] = row
-            for i in own.permutation(count).tolist():
-                yield held[i]
+            return order.shuffled(source, int(size), own)
 
         return self._moved(rows, Whole(buffer_size))
 
     def take(self, count: int, name: str | None = None) -> Dataset:
         """The first ones, all for -1."""
-        taken = lambda rows, n: itertools.islice(rows, None if n < 0 else int(n))  # noqa: E731
+        taken = lambda rows, n: rows if n < 0 else order.taken(rows, int(n))  # noqa: E731
         return self._moved(taken, Whole(count), counts.taken)
 
     def skip(self, count: int, name: str | None = None) -> Dataset:
         """Without the first ones, none for -1."""
-        left = lambda rows, n: iter(()) if n < 0 else itertools.islice(rows, int(n), None)  # noqa: E731
+        left = lambda rows, n: iter(()) if n < 0 else order.skipped(rows, int(n))  # noqa: E731
         return self._moved(left, Whole(count), counts.skipped)
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> Dataset:
@@ -201,7 +174,7 @@ class Dataset(Transformations):
         def rows(source: Rows, count: Any, first: Any) -> Rows:
             if not 0 <= first < count:
                 raise InvalidArgumentError(f"shard: index must be in [0, {count}), got {first}")
-            return itertools.islice(source, int(first), None, int(count))
+            return order.sharded(source, int(count), int(first))
 
         return self._moved(rows, Whole(num_shards, index), counts.of_shard)
 
@@ -212,7 +185,7 @@ class Dataset(Transformations):
         dims = tuple(elements.common(a, b) for a, b in zip(self._spec.dims, dataset._spec.dims))
         return Dataset(
             self._spec._replace(dims=dims),
-            lambda fed: itertools.chain(self._rows(fed), dataset._rows(fed)),
+            lambda fed: order.joined([lambda: self._rows(fed), lambda: dataset._rows(fed)]),
             self._tensors + dataset._tensors,
             count=lambda fed: counts.added([self._count(fed), dataset._count(fed)]),
         )
@@ -222,15 +195,18 @@ class Dataset(Transformations):
         kept: list[Row] | None = None
 
         def rows(fed: Fed) -> Rows:
-            nonlocal kept
             if kept is not None:
-                yield from kept
-                return
-            seen = []
-            for row in self._rows(fed):
-                seen.append(row)
-                yield row
-            kept = seen
+                return kept
+            source, seen = self._rows(fed), list[Row]()
+
+            def begin() -> Any:
+                nonlocal kept
+                for row in source:
+                    seen.append(row)
+                    yield row
+                kept = seen
+
+            return Lasting(begin)
 
         return Dataset(self._spec, rows, self._tensors, count=self._count)
 
@@ -241,7 +217,7 @@ class Dataset(Transformations):
         """
         given = Whole(ahead.AUTOTUNE if buffer_size is None else buffer_size)
         if self._step is not None or given.known == [0]:
-            return self
+            return self._moved(lambda rows: rows, Given())
         return self._given(given, lambda rows, n: ahead.prefetched(rows, int(n) if n > 0 else 2), self._spec)
 
     # ------------------------------------------------------------------ batches
@@ -264,7 +240,10 @@ class Dataset(Transformations):
             (size,) = given.values(fed)
             if size < 1:
                 raise InvalidArgumentError(f"batch: batch_size must be greater than zero, got {size}")
-            return map(bind(fed).many, deferred.groups(self._raw(fed), int(size), drop_remainder))
+            step = bind(fed)
+            fused = self._fused and num_parallel_calls is None
+            one = None if fused else step.one
+            return deferred.batches(self._begun(fed), int(size), drop_remainder, step.many, one)
 
         return self._batched(spec, rows, given, drop_remainder)
 
@@ -287,8 +266,9 @@ class Dataset(Transformations):
 
         def rows(fed: Fed) -> Rows:
             (size, *fill), step = given.values(fed), (self._step or deferred.whole)(fed)
-            for group in deferred.groups(self._raw(fed), int(size), drop_remainder):
-                yield deferred.padded_columns(step, group, deferred.Padding(dims, fill, self._spec.types))
+            padding = deferred.Padding(dims, fill, self._spec.types)
+            many = lambda group: deferred.padded_columns(step, group, padding)  # noqa: E731
+            return deferred.batches(self._begun(fed), int(size), drop_remainder, many, step.one)
 
         lead = given.first if drop_remainder else None
         spec = self._spec._replace(dims=tuple(None if d is None else (lead, *d) for d in dims))
@@ -305,21 +285,22 @@ class Dataset(Transformations):
         if function.takes_many:
             tensors = tuple(dict.fromkeys(self._tensors + function.tensors))
             step = deferred.mapped(self._step or deferred.whole, function)
-            return Dataset(function.spec, self._raw, tensors, step, self._count)
-        threads = ahead.threads_of(num_parallel_calls)
-        return self._applied(
-            function,
-            lambda rows, call: map(call, rows) if threads < 2 else ahead.calls(call, rows, threads),
-            function.spec,
-            count=counts.same,
-        )
+            made = Dataset(function.spec, self._raw, tensors, step, self._count)
+        else:
+            threads = ahead.threads_of(num_parallel_calls)
+            called = lambda rows, call: (  # noqa: E731
+                order.mapped(call, rows) if threads < 2 else ahead.calls(call, rows, threads)
+            )
+            made = self._applied(function, called, function.spec, count=counts.same)
+        made._fused = True
+        return made
 
     def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
         """The elements for which the predicate is true. Raises ValueError unless it gives one boolean scalar."""
         function = Function(predicate, self._spec)
         if function.spec.types != (dtypes.bool_,) or function.spec.dims[0] not in (None, ()):
             raise ValueError(f"`predicate` must return a `tf.bool` scalar tensor, but it gives {function.spec.kinds}")
-        return self._applied(function, lambda rows, call: (row for row in rows if bool(call(row)[0])))
+        return self._applied(function, lambda rows, call: Lasting(lambda: (row for row in rows if bool(call(row)[0]))))
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
         made = transformation_func(self)
@@ -351,9 +332,9 @@ class Dataset(Transformations):
 
         def rows(source: Rows, values: Call) -> Rows:
             def opened(row: Row) -> Any:
-                return iter(made._rows(dict(zip(made._tensors, values(row)))))
+                return made._rows(dict(zip(made._tensors, values(row))))
 
-            return in_turn(map(opened, source), cycle_length, block_length)
+            return order.in_turn(source, opened, cycle_length, block_length, num_parallel_calls is not None)
 
         return self._applied(function, rows, made._spec, given)
 

@@ -7,14 +7,16 @@ has a form for many elements (`vectorized.py`) is called once.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparkflow.data.elements import Fed, Function
+from sparkflow.data.lasting import Lasting, lose
 from sparkflow.framework import shapes
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, OpError
@@ -197,11 +199,68 @@ def _stacked(column: Sequence[Any]) -> Any:
 # ---------------------------------------------------------------------- batches
 
 
-def groups(source: Iterable[Any], size: int, drop: bool) -> Iterator[list[Any]]:
-    rows = iter(source)
-    while group := list(itertools.islice(rows, size)):
-        if len(group) == size or not drop:
-            yield group
+def one_by_one(step: Step, source: Iterable[Any]) -> Lasting:
+    """What the step makes of each."""
+
+    def rows() -> Iterator[Row]:
+        for row in source:
+            try:
+                made = step.one(row)
+            except Exception:
+                lose(source)
+                raise
+            yield made
+
+    return Lasting(rows)
+
+
+def batches(
+    source: Iterable[Any], size: int, drop: bool, many: Callable[[list[Any]], Columns], one: Callable[[Any], Any] | None
+) -> Lasting:
+    """What `many` makes of so many rows at a time; drop: not of fewer.
+
+    After an error the next batch begins behind the row that failed, in the source or where `one` makes something of
+    it; without `one` the whole batch is gone.
+    """
+    again: Iterator[Any] = iter(())  # rows that stood behind one that failed
+    owed = 0  # rows of a batch that failed which the source still has
+
+    def failed(group: list[Any]) -> None:
+        nonlocal again
+        for i, row in enumerate(group if one is not None else ()):
+            try:
+                one(row)  # type: ignore[misc]
+            except Exception:
+                lose(source)
+                again = chain(group[i + 1 :], again)
+                return
+
+    def rows() -> Iterator[Columns]:
+        nonlocal owed
+        while owed:
+            owed -= 1
+            with suppress(Exception):
+                next(iter(source), None)
+        waiting = chain(again, source)
+        while True:
+            group: list[Any] = []
+            try:
+                group += islice(waiting, size)
+            except Exception:
+                owed = size - len(group) - 1 if one is None else 0
+                raise
+            if not group:
+                return
+            if drop and len(group) < size:
+                continue
+            try:
+                made = many(group)
+            except Exception:
+                failed(group)
+                raise
+            yield made
+
+    return Lasting(rows)
 
 
 def padded_columns(step: Step, rows: Sequence[Any], padding: Padding) -> Columns:

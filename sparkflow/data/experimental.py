@@ -27,6 +27,7 @@ from sparkflow.data.grouping import (
     unbatch,
     unique,
 )
+from sparkflow.data.lasting import Lasting
 from sparkflow.data.optional import Optional, get_next_as_optional
 from sparkflow.data.reducing import Reducer, group_by_reducer
 from sparkflow.data.resampling import RandomDataset, rejection_resample
@@ -142,18 +143,25 @@ def assert_cardinality(expected_cardinality: int) -> Callable[[Dataset], Dataset
     many."""
 
     def counted(rows: Any) -> Any:
-        count = 0
-        for row in rows:
-            count += 1
-            if count > expected_cardinality:
+        count, told = 0, False
+
+        def begin() -> Any:
+            nonlocal count, told
+            for row in () if told else rows:
+                count += 1
+                if count > expected_cardinality:
+                    told = True
+                    raise FailedPreconditionError(
+                        f"The dataset was expected to have {expected_cardinality} elements and has more"
+                    )
+                yield row
+            if count < expected_cardinality and not told:
+                told = True
                 raise FailedPreconditionError(
-                    f"The dataset was expected to have {expected_cardinality} elements and has more"
+                    f"The dataset was expected to have {expected_cardinality} elements and has {count}"
                 )
-            yield row
-        if count < expected_cardinality:
-            raise FailedPreconditionError(
-                f"The dataset was expected to have {expected_cardinality} elements and has {count}"
-            )
+
+        return Lasting(begin)
 
     return lambda dataset: dataset._new(counted, count=lambda _: expected_cardinality)
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.data.dataset import Dataset, Row, Rows
+from sparkflow.data.dataset import Call, Dataset, Row, Rows
 from sparkflow.data.elements import Fed, Function, Spec
+from sparkflow.data.lasting import Lasting, pairs
+from sparkflow.data.order import in_turn
 from sparkflow.framework import nest
 from sparkflow.framework.apply import constant
 from sparkflow.framework.random_seed import get_seed
@@ -46,7 +48,21 @@ def take_while(predicate: Callable[..., Any]) -> Transformation:
 
     def taken(dataset: Dataset) -> Dataset:
         function = Function(predicate, dataset._spec)
-        return dataset._applied(function, lambda rows, call: itertools.takewhile(lambda row: bool(call(row)[0]), rows))
+
+        def rows(source: Rows, call: Call) -> Rows:
+            over = False
+
+            def begin() -> Iterator[Row]:
+                nonlocal over
+                for row in () if over else source:
+                    if not call(row)[0]:
+                        over = True
+                        return
+                    yield row
+
+            return Lasting(begin)
+
+        return dataset._applied(function, rows)
 
     return taken
 
@@ -56,11 +72,15 @@ def unique() -> Transformation:
 
     def rows(source: Rows) -> Rows:
         seen = set()
-        for row in source:
-            key = bytes(row[0]) if isinstance(row[0], bytes) else np.asarray(row[0]).tobytes()
-            if key not in seen:
-                seen.add(key)
-                yield row
+
+        def begin() -> Iterator[Row]:
+            for row in source:
+                key = bytes(row[0]) if isinstance(row[0], bytes) else np.asarray(row[0]).tobytes()
+                if key not in seen:
+                    seen.add(key)
+                    yield row
+
+        return Lasting(begin)
 
     def made(dataset: Dataset) -> Dataset:
         if dataset._spec.types not in ((dtypes.int32,), (dtypes.int64,), (dtypes.string,)):
@@ -84,12 +104,17 @@ def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
             raise TypeError(f"scan: the state is {first.types}, scan_func gives {function.spec.types[:count]} for it")
         chosen = dataset._applied(function, lambda rows, call: rows, spec)
 
-        def rows(fed: Fed) -> Iterator[Row]:
-            call, (state,) = function.bound(fed), list(start._rows(fed))
-            for row in dataset._rows(fed):
-                found = call([*state, *row])
-                state = found[:count]
-                yield found[count:]
+        def rows(fed: Fed) -> Rows:
+            call, (state,), source = function.bound(fed), list(start._rows(fed)), dataset._rows(fed)
+
+            def begin() -> Iterator[Row]:
+                nonlocal state
+                for row in source:
+                    found = call([*state, *row])
+                    state = found[:count]
+                    yield found[count:]
+
+            return Lasting(begin)
 
         return Dataset(spec, rows, tuple(dict.fromkeys(chosen._tensors + start._tensors)), count=dataset._count)
 
@@ -123,18 +148,17 @@ def _made(spec: Spec, function: Callable[..., list[Any]], tensors: Sequence[Any]
 
 
 def ignore_errors(log_warning: bool = False) -> Transformation:
-    """Without the elements that fail when they are made; of a generator or a file, what comes behind is lost too."""
+    """Without the elements that fail when they are made; of a generator or a file that fails itself, what would have
+    come behind is lost too."""
 
     def rows(source: Rows) -> Iterator[Row]:
-        elements = iter(source)
-        while True:
-            try:
-                yield next(elements)
-            except StopIteration:
-                return
-            except OpError as error:
-                if log_warning:
-                    _log.warning("ignore_errors: an element was left out: %s", error)
+        for row, error in pairs(source):
+            if error is None:
+                yield row
+            elif not isinstance(error, OpError):
+                raise error
+            elif log_warning:
+                _log.warning("ignore_errors: an element was left out: %s", error)
 
     return lambda dataset: dataset._new(rows)
 
@@ -169,23 +193,27 @@ def group_by_window(
         given = [t for t in inner._tensors if t is not token]
         own = tuple(reduced.graph.own(t) for t in given)
 
-        def rows(fed: Fed) -> Iterator[Row]:
+        def rows(fed: Fed) -> Rows:
             key_call, values = key_of.bound(fed), reduced.bound(fed, own)
             size_call = None if size_of is None else size_of.bound(fed)
             held: dict[int, list[Row]] = {}
+            source = dataset._rows(fed)
 
-            def reduce(key: int) -> Rows:
+            def full() -> Iterator[int]:
+                for row in source:
+                    key = int(key_call(row)[0])
+                    held.setdefault(key, []).append(row)
+                    size = window_size if size_call is None else int(size_call([np.int64(key)])[0])
+                    if len(held[key]) == size:
+                        yield key
+                yield from sorted(held)
+
+            def opened(key: int) -> Rows:
+                window = held.pop(key)
                 known = dict(zip(given, values([np.int64(key)])))
-                return inner._rows({**fed, **known, token: held.pop(key)})
+                return inner._rows({**fed, **known, token: window})
 
-            for row in dataset._rows(fed):
-                key = int(key_call(row)[0])
-                held.setdefault(key, []).append(row)
-                size = window_size if size_call is None else int(size_call([np.int64(key)])[0])
-                if len(held[key]) == size:
-                    yield from reduce(key)
-            for key in sorted(held):
-                yield from reduce(key)
+            return in_turn(Lasting(full), opened, 1)
 
         parts = dataset._tensors + key_of.tensors + reduced.tensors + (() if size_of is None else size_of.tensors)
         return Dataset(inner._spec, rows, tuple(t for t in dict.fromkeys(parts) if t is not token))
@@ -239,15 +267,18 @@ def bucket_by_sequence_length(
                 sizes = _filled(shapes, bucket_boundaries[bucket] - 1)
             return held.padded_batch(bucket_batch_sizes[bucket], sizes, padding_values, drop_remainder)
 
-        def rows(source: Rows, call: Callable[[Row], list[Any]]) -> Rows:
+        def rows(source: Rows, call: Call) -> Rows:
             held: dict[int, list[Row]] = {}
-            for row in source:
-                bucket = bucket_of(call(row)[0])
-                held.setdefault(bucket, []).append(row)
-                if len(held[bucket]) == bucket_batch_sizes[bucket]:
-                    yield from batched(held.pop(bucket), bucket)._rows({})
-            for bucket in sorted(held):
-                yield from batched(held[bucket], bucket)._rows({})
+
+            def full() -> Iterator[int]:
+                for row in source:
+                    bucket = bucket_of(call(row)[0])
+                    held.setdefault(bucket, []).append(row)
+                    if len(held[bucket]) == bucket_batch_sizes[bucket]:
+                        yield bucket
+                yield from sorted(held)
+
+            return in_turn(Lasting(full), lambda bucket: batched(held.pop(bucket), bucket)._rows({}), 1)
 
         plain = dataset.batch(2) if no_padding else dataset.padded_batch(2, shapes, padding_values)
         return dataset._applied(length_of, rows, plain._spec)
@@ -282,18 +313,23 @@ def sample_from_datasets(
         raise ValueError(f"`weights` must have the same length as `datasets`, got {shares.shape}")
     pair = get_seed(seed)
 
-    def rows(fed: Fed) -> Iterator[Row]:
+    def rows(fed: Fed) -> Rows:
         rng = np.random.default_rng(None if pair == (0, 0) else [abs(s) for s in pair])
-        sources, left = [iter(d._rows(fed)) for d in datasets], shares.copy()
-        while left.sum() > 0:
-            chosen = int(rng.choice(len(sources), p=left / left.sum()))
-            row = next(sources[chosen], None)
-            if row is None:
-                left[chosen] = 0
-                if stop_on_empty_dataset:
-                    return
-            else:
-                yield row
+        sources, left = [d._rows(fed) for d in datasets], shares.copy()
+
+        def begin() -> Iterator[Row]:
+            waiting = [iter(s) for s in sources]
+            while left.sum() > 0:
+                chosen = int(rng.choice(len(sources), p=left / left.sum()))
+                row = next(waiting[chosen], None)
+                if row is not None:
+                    yield row
+                elif stop_on_empty_dataset:
+                    left[:] = 0
+                else:
+                    left[chosen] = 0
+
+        return Lasting(begin)
 
     return _mixed(datasets, rows)
 
@@ -307,16 +343,24 @@ def choose_from_datasets(
     on another number.
     """
 
-    def rows(fed: Fed) -> Iterator[Row]:
-        sources = [iter(d._rows(fed)) for d in datasets]
-        for (choice,) in choice_dataset._rows(fed):
-            if not 0 <= int(choice) < len(sources):
-                raise InvalidArgumentError(f"choose_from_datasets: there are {len(sources)} datasets, got {choice}")
-            row = next(sources[int(choice)], None)
-            if row is not None:
-                yield row
-            elif stop_on_empty_dataset:
-                return
+    def rows(fed: Fed) -> Rows:
+        sources, choices = [d._rows(fed) for d in datasets], choice_dataset._rows(fed)
+        over = False
+
+        def begin() -> Iterator[Row]:
+            nonlocal over
+            waiting = [iter(s) for s in sources]
+            for (choice,) in () if over else choices:
+                if not 0 <= int(choice) < len(sources):
+                    raise InvalidArgumentError(f"choose_from_datasets: there are {len(sources)} datasets, got {choice}")
+                row = next(waiting[int(choice)], None)
+                if row is not None:
+                    yield row
+                elif stop_on_empty_dataset:
+                    over = True
+                    return
+
+        return Lasting(begin)
 
     return _mixed([*datasets, choice_dataset], rows, datasets)
 

@@ -57,6 +57,9 @@ class _Held:
 class _Broken:
     """What is left of an iterator whose generators were interrupted."""
 
+    def __iter__(self) -> _Broken:
+        return self
+
     def __next__(self) -> Any:
         raise FailedPreconditionError(
             "The iterator was interrupted while it made an element (by Ctrl-C twice, or once while that took more than "
@@ -65,20 +68,27 @@ class _Broken:
 
 
 def next_row(state: dict[str, Any]) -> list[Any] | None:
-    """The next of state["rows"]; None at the end. At Ctrl-C, state["rows"] goes on with what was not given."""
+    """The next of state["rows"]; None at the end. At Ctrl-C, state["rows"] goes on with what was not given; behind an
+    error, with what `iter` of state["source"] gives."""
     rows: Iterator[Any] = state["rows"]
     here = threading.get_ident() == threading.main_thread().ident
     before = _signal.getsignal(_SIGINT) if here else None
     if not callable(before):  # SIG_DFL and SIG_IGN are numbers here
-        return next(rows, None)
+        try:
+            return next(rows, None)
+        except Exception:
+            state["rows"] = iter(state["source"])
+            raise
     held, row = _Held(before), None
     try:
         with held:
             row = next(rows, None)
-    except BaseException:
-        if row is not None:
+    except BaseException as error:
+        if isinstance(error, Exception) and row is None and not held.forced:
+            state["rows"] = iter(state["source"])
+        elif row is not None:
             state["rows"] = chain((row,), rows)
         elif held.forced:
-            state["rows"] = _Broken()
+            state["rows"] = state["source"] = _Broken()
         raise
     return row

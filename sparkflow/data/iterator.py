@@ -7,7 +7,7 @@ shared_name; the datasets are Python.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any, Self
 from weakref import WeakValueDictionary
@@ -28,7 +28,7 @@ from sparkflow_runtime.wire.py_functions import SHARED
 _NUMBERS = count()
 _BY_HANDLE: WeakValueDictionary[bytes, Iterator] = WeakValueDictionary()
 _KEPT = "iterators"  # in a graph's extra: those whose elements its nodes give
-State = dict[str, Any]  # a session's: "rows" is what is left, "lock" is held while it gives one
+State = dict[str, Any]  # a session's: "rows" is what is left of its "source", "lock" is held while it gives one
 
 
 def iterates(graph: Graph) -> bool:
@@ -100,7 +100,7 @@ class Iterator:
         def begin(state: State, *values: Any) -> None:
             fed = dict(zip(dataset._tensors, values))
             with state.setdefault("lock", self._lock):
-                state["rows"] = iter(dataset._rows(fed))
+                _begin(state, dataset._rows(fed))
 
         inputs = list(dataset._tensors)
         made = py_func_of_session(begin, inputs, [], self._name, name or "MakeIterator")
@@ -142,8 +142,13 @@ class Iterator:
                     raise FailedPreconditionError(
                         "The iterator has not been initialized: run an initializer of it first"
                     )
-                state["rows"] = iter(self._start())
-            row = next_row(state)
+                _begin(state, self._start())
+            try:
+                row = next_row(state)
+            except OutOfRangeError:
+                row = None
+            if row is None:
+                _begin(state, ())  # the end is the end, whatever could give more
         if row is None:
             raise OutOfRangeError("End of sequence")
         return row
@@ -171,6 +176,10 @@ class Iterator:
 
     def _value_of(self, state: State) -> list[Any]:
         return self._next(state)
+
+
+def _begin(state: State, source: Iterable[Any]) -> None:
+    state["source"], state["rows"] = source, iter(source)
 
 
 class FedIterator(Iterator):

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.data.dataset import Dataset, Row
+from sparkflow.data.dataset import Dataset, Row, Rows
 from sparkflow.data.elements import Fed, Function, Spec
+from sparkflow.data.lasting import Lasting
 from sparkflow_runtime.wire import dtypes
 
 
@@ -42,15 +43,20 @@ def group_by_reducer(key_func: Callable[..., Any], reducer: Reducer) -> Callable
         state = first.spec._replace(dims=following.spec.dims)
         last = Function(reducer.finalize_func, state)
 
-        def rows(fed: Fed) -> Iterator[Row]:
+        def rows(fed: Fed) -> Rows:
             calls = [f.bound(fed) for f in (key_of, first, following, last)]
             states: dict[int, Row] = {}
-            for row in dataset._rows(fed):
-                key = int(calls[0](row)[0])
-                held = states[key] if key in states else calls[1]([np.int64(key)])
-                states[key] = calls[2]([*held, *row])
-            for key in sorted(states):
-                yield calls[3](states[key])
+            source = dataset._rows(fed)
+
+            def begin() -> Iterator[Row]:
+                for row in source:
+                    key = int(calls[0](row)[0])
+                    held = states[key] if key in states else calls[1]([np.int64(key)])
+                    states[key] = calls[2]([*held, *row])
+                for key in sorted(states):
+                    yield calls[3](states.pop(key))
+
+            return Lasting(begin)
 
         tensors = dataset._tensors + key_of.tensors + first.tensors + following.tensors + last.tensors
         return Dataset(last.spec, rows, tuple(dict.fromkeys(tensors)))

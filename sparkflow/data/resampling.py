@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from sparkflow.data import counts
-from sparkflow.data.dataset import Dataset, Row
+from sparkflow.data.dataset import Dataset, Row, Rows
 from sparkflow.data.elements import Fed, Function, Given, Spec
+from sparkflow.data.lasting import Lasting
 from sparkflow.framework.random_seed import get_seed
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -56,21 +57,25 @@ def rejection_resample(
             raise TypeError("`class_func` must return a scalar of type int32 or int64")
         given = Given(target_dist, *(() if initial_dist is None else (initial_dist,)))
 
-        def rows(fed: Fed) -> Iterator[Row]:
+        def rows(fed: Fed) -> Rows:
             rng, call = _generator(seed), class_of.bound(fed)
             target, *known = (np.asarray(v, np.float64) for v in given.values(fed))
-            seen = np.zeros(len(target))
-            for row in dataset._rows(fed):
-                kind = int(call(row)[0])
-                if not 0 <= kind < len(target):
-                    raise InvalidArgumentError(
-                        f"rejection_resample: class_func gives {kind}, target_dist has {len(target)} classes"
-                    )
-                seen[kind] += 1
-                kept = target / np.maximum(known[0] if known else seen / seen.sum(), 1e-300)
-                largest = kept[seen > 0].max() if not known else kept.max()
-                if largest > 0 and rng.random() < kept[kind] / largest:
-                    yield [class_of.spec.types[0].np.type(kind), *row]
+            seen, source = np.zeros(len(target)), dataset._rows(fed)
+
+            def begin() -> Iterator[Row]:
+                for row in source:
+                    kind = int(call(row)[0])
+                    if not 0 <= kind < len(target):
+                        raise InvalidArgumentError(
+                            f"rejection_resample: class_func gives {kind}, target_dist has {len(target)} classes"
+                        )
+                    seen[kind] += 1
+                    kept = target / np.maximum(known[0] if known else seen / seen.sum(), 1e-300)
+                    largest = kept[seen > 0].max() if not known else kept.max()
+                    if largest > 0 and rng.random() < kept[kind] / largest:
+                        yield [class_of.spec.types[0].np.type(kind), *row]
+
+            return Lasting(begin)
 
         spec = dataset._spec
         pairs = Spec((0, spec.like), (*class_of.spec.types, *spec.types), ((), *spec.dims))

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from sparkflow.data.dataset import Dataset, Rows, in_turn
+from sparkflow.data.dataset import Dataset, Rows
 from sparkflow.data.elements import Spec, begun
+from sparkflow.data.lasting import Lasting
+from sparkflow.data.order import in_turn
 from sparkflow.framework.graph import Tensor
 from sparkflow.python_io import TFRecordOptions, tf_record_iterator
 from sparkflow_runtime.records.files import opened
@@ -31,8 +33,8 @@ class _Files(Dataset):
                 return ([n] for n in ([listed] if isinstance(listed, bytes) else listed.reshape(-1)))
 
         def rows(fed: Any) -> Rows:
-            opened = (read(_path(name)) for (name,) in names(fed))
-            return ([record] for record in in_turn(opened, max(together or 1, 1)))
+            records = in_turn(names(fed), lambda name: read(_path(name[0])), max(together or 1, 1))
+            return Lasting(lambda: ([record] for record in records))
 
         super().__init__(Spec(0, (dtypes.string,), ((),)), rows, tensors)
 

@@ -35,9 +35,11 @@ def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Callable[[Dataset]
         (kind,), rank, given = dataset._spec.types, len(wanted) + 1, Whole(batch_size)
 
         def rows(source: Rows, size: Any) -> Rows:
-            for group in deferred.groups(source, int(size), False):
+            def many(group: list[Any]) -> list[Any]:
                 arrays = [np.asarray(row[0], object if kind is dtypes.string else None) for row in group]
-                yield _joined(arrays, wanted, kind)
+                return _joined(arrays, wanted, kind)
+
+            return deferred.batches(source, int(size), False, many, lambda row: many([row]))
 
         dims: tuple[shapes.Dims, ...] = ((None, rank), (None,), (rank,))
         spec = Spec(sparse_like(kind, rank), (dtypes.int64, kind, dtypes.int64), dims)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from sparkflow.data import counts
 from sparkflow.data.elements import Spec
+from sparkflow.data.lasting import Lasting
 from sparkflow_runtime.wire import dtypes
 
 
@@ -24,7 +26,11 @@ class Transformations:
     def enumerate(self, start: int = 0, name: str | None = None) -> Any:
         """Pairs of a number, from `start` on, and an element."""
         spec = Spec((0, self._spec.like), (dtypes.int64, *self._spec.types), ((), *self._spec.dims))
-        numbered = lambda rows: ([np.int64(i), *row] for i, row in enumerate(rows, start))  # noqa: E731
+
+        def numbered(rows: Any) -> Any:
+            numbers = count(start)
+            return Lasting(lambda: ([np.int64(i), *row] for i, row in zip(numbers, rows)))
+
         return self._new(numbered, spec, counts.same)
 
     def unbatch(self, name: str | None = None) -> Any:
@@ -35,9 +41,9 @@ class Transformations:
         known = {d[0] for d in self._spec.dims if d is not None and d[0] is not None}
         spec = self._spec.with_dims(lambda d: None if d is None else d[1:])
         return self._new(
-            lambda rows: (list(part) for row in rows for part in zip(*row, strict=True)),
+            lambda rows: Lasting(lambda: (list(part) for row in rows for part in zip(*row, strict=True))),
             spec,
-            lambda count: count if count < 0 else count * min(known) if known else counts.UNKNOWN,
+            lambda number: number if number < 0 else number * min(known) if known else counts.UNKNOWN,
         )
 
     def rebatch(self, batch_size: int, drop_remainder: bool = False, name: str | None = None) -> Any:

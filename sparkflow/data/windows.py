@@ -7,8 +7,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from sparkflow.data.dataset import Dataset, Row, Rows
+from sparkflow.data.dataset import Dataset, Rows
 from sparkflow.data.elements import Fed, Function, Spec, Whole
+from sparkflow.data.lasting import Pair, pairs
+from sparkflow.data.order import in_turn
 from sparkflow.framework import nest
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
@@ -51,12 +53,20 @@ class Windows:
         given = [t for t in inner._tensors if t not in parts]
         own = tuple(function.graph.own(t) for t in given)
 
-        def rows(fed: Fed) -> Iterator[Row]:
+        def rows(fed: Fed) -> Rows:
             values = function.bound(fed, own)
             size, shift, stride = self._sizes(fed)
-            for window in _windows(self._source._rows(fed), size, shift, stride, self._drop):
+            windows = _windows(pairs(self._source._rows(fed)), size, shift, stride, self._drop)
+
+            def opened(window: list[Pair]) -> Rows:
+                failed = next((error for _, error in window if error is not None), None)
+                if failed is not None:
+                    raise failed
                 known = dict(zip(given, values([b""] * len(parts)))) if given else {}
-                yield from inner._rows({**known, **{t: [[row[i]] for row in window] for i, t in enumerate(parts)}})
+                tokens = {t: [[row[i]] for row, _ in window] for i, t in enumerate(parts)}
+                return inner._rows({**known, **tokens})
+
+            return in_turn(windows, opened, 1)
 
         tensors = self._source._tensors + self._cut.tensors + function.tensors
         return Dataset(inner._spec, rows, tuple(dict.fromkeys(tensors)))
@@ -69,8 +79,8 @@ class Windows:
         )
 
 
-def _windows(source: Rows, size: int, shift: int, stride: int, drop: bool) -> Iterator[list[Row]]:
-    rows, held = iter(source), deque[Row]()
+def _windows(rows: Iterator[Pair], size: int, shift: int, stride: int, drop: bool) -> Iterator[list[Pair]]:
+    held = deque[Pair]()
     span = (size - 1) * stride + 1
     while True:
         held.extend(itertools.islice(rows, span - len(held)))
@@ -83,6 +93,6 @@ def _windows(source: Rows, size: int, shift: int, stride: int, drop: bool) -> It
             held.popleft()
 
 
-def _drop(rows: Iterable[Row], count: int) -> None:
+def _drop(rows: Iterable[Pair], count: int) -> None:
     for _ in itertools.islice(rows, max(0, count)):
         pass
