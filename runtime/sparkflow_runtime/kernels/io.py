@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels import checkpoint_files, checkpoint_restore
 from sparkflow_runtime.kernels.registry import Function, Node, bound, on_host
+from sparkflow_runtime.kernels.text_makers import joined
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.errors import InvalidArgumentError, class_of
 from sparkflow_runtime.wire.tensor_proto import as_bytes
@@ -85,6 +87,14 @@ def _sharded_filename(xp: Any, basename: Any, shard: Any, num_shards: Any) -> np
 @on_host("StringJoin")
 def _string_join(xp: Any, *inputs: Any, separator: str = "") -> np.ndarray:
     """Element by element; scalars go with every element."""
-    arrays = np.broadcast_arrays(*[np.asarray(x, object) for x in inputs])
+    given = [np.asarray(x, object) for x in inputs]
+    shape = max((x.shape for x in given), key=len, default=())
+    if {x.shape for x in given} <= {shape, ()} and shape:
+        parts = [np.ascontiguousarray(x).reshape(-1) for x in given]
+        steps = [int(x.shape == shape) for x in given]
+        found = joined(parts, steps, math.prod(shape), as_bytes(separator))
+        if found is not None:
+            return found.reshape(shape)
+    arrays = np.broadcast_arrays(*given)
     together = zip(*(map(as_bytes, a.reshape(-1).tolist()) for a in arrays))
     return np.fromiter(map(as_bytes(separator).join, together), object, arrays[0].size).reshape(arrays[0].shape)

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import text_loops
+from sparkflow_runtime.kernels import text_loops, text_parts
 from sparkflow_runtime.kernels.host import host, ints
-from sparkflow_runtime.kernels.registry import on_host
+from sparkflow_runtime.kernels.registry import on_host, prepares
+from sparkflow_runtime.kernels.text_makers import join_texts, joined
 from sparkflow_runtime.records.fingerprints import fingerprints_of
 from sparkflow_runtime.records.murmur_hashes import murmur_hashes_of
 from sparkflow_runtime.records.sip_hashes import sip_hashes_of
@@ -53,7 +54,15 @@ _cased("StringUpper", bytes.upper, str.upper)
 
 @on_host("StringLength")
 def _length(xp: Any, x: Any, *, unit: str = "BYTE") -> Any:
-    return each(x, len if unit == "BYTE" else lambda s: len(s.decode(errors="replace")), np.int32)
+    found = text_parts.lengths_of(texts(x), unit != "BYTE")
+    return each(x, len if unit == "BYTE" else _characters, np.int32) if found is None else found
+
+
+_INSIDE = bytes(range(128, 192))  # of characters of UTF-8: every other byte begins one
+
+
+def _characters(text: bytes) -> int:
+    return len(text.translate(None, _INSIDE))
 
 
 # ---------------------------------------------------------------------- bytes
@@ -196,45 +205,41 @@ def _strong(xp: Any, x: Any, *, num_buckets: int, key: Any) -> Any:
 
 @on_host("Substr")
 def _substr(xp: Any, x: Any, pos: Any, length: Any, *, unit: str = "BYTE") -> Any:
-    alike = _like_parts(texts(x), pos, length) if unit == "BYTE" else None
-    if alike is not None:
-        return alike
-    array, at, count = np.broadcast_arrays(texts(x), np.asarray(pos), np.asarray(length))
-    found = _all_parts(array, at, count) if unit == "BYTE" else None
-    if found is not None:
-        return found
-    out = np.empty(array.shape, object)
-    for i in np.ndindex(array.shape):
-        whole: Any = array[i]
-        text = whole if unit == "BYTE" else whole.decode(errors="replace")
-        start = int(at[i])
-        if not -len(text) <= start <= len(text):
-            raise InvalidArgumentError(f"pos {start} out of range for string b'{array[i]!r}' at index {list(i)}")
-        start += len(text) if start < 0 else 0
-        part = text[start : start + max(0, int(count[i]))]
-        out[i] = part if unit == "BYTE" else part.encode()
-    return out
+    given, places, wanted = texts(x), np.asarray(pos), np.asarray(length)
+    if {places.shape, wanted.shape} <= {given.shape, ()}:
+        found = text_parts.parts_of(given, places, wanted, unit != "BYTE")
+        if found is not None:
+            return found
+    array, at, count = np.broadcast_arrays(given, places, wanted)
+    part = _part if unit == "BYTE" else _part_of_characters
+    flat = array.reshape(-1).tolist()
+    rows = [part(s, a, n) for s, a, n in zip(flat, at.reshape(-1).tolist(), count.reshape(-1).tolist())]
+    if None in rows:
+        wrong = rows.index(None)
+        index = [int(i) for i in np.unravel_index(wrong, array.shape)]
+        raise InvalidArgumentError(
+            f"pos {int(at.flat[wrong])} out of range for string b'{flat[wrong]!r}' at index {index}"
+        )
+    return np.fromiter(rows, object, array.size).reshape(array.shape)
 
 
-def _like_parts(array: np.ndarray, pos: Any, length: Any) -> np.ndarray | None:
-    """The parts of bytes from one place on, which all of them reach; None where they are not so."""
-    if np.ndim(pos) or np.ndim(length) or int(pos) < 0:
+def _part(text: bytes, at: int, most: int) -> bytes | None:
+    """None where `at` is not in the text; of a length below 0 all that follows."""
+    size = len(text)
+    if not -size <= at <= size:
         return None
-    flat, begin, end = array.reshape(-1).tolist(), int(pos), int(pos) + max(0, int(length))
-    if min(map(len, flat), default=0) < begin:
-        return None
-    return np.fromiter([s[begin:end] for s in flat], object, array.size).reshape(array.shape)
+    at += size if at < 0 else 0
+    return text[at : size if most < 0 else at + most]
 
 
-def _all_parts(array: Any, at: Any, count: Any) -> np.ndarray | None:
-    """The parts of bytes whose beginnings lie inside and are not counted from the end; None where one is not so."""
-    flat, starts = array.reshape(-1).tolist(), at.reshape(-1).astype(np.int64)
-    lengths = np.fromiter(map(len, flat), np.int64, len(flat))
-    if bool(((starts < 0) | (starts > lengths)).any()):
+def _part_of_characters(text: bytes, at: int, most: int) -> bytes | None:
+    """As `text_parts.find_characters` has it."""
+    ends = [i for i, byte in enumerate(text) if i == 0 or byte & 192 != 128] + [len(text)]
+    size = len(ends) - 1
+    if not -size <= at <= size or (at < 0 and most < 0):
         return None
-    ends = starts + np.maximum(count.reshape(-1), 0)
-    parts = (s[a:b] for s, a, b in zip(flat, starts.tolist(), ends.tolist()))
-    return np.fromiter(parts, object, array.size).reshape(array.shape)
+    at += size if at < 0 else 0
+    return text[ends[at] : ends[min(at + max(most, 0), size)]]
 
 
 def _sparse(rows: list[list[bytes]]) -> Any:
@@ -254,7 +259,13 @@ def _indexed(values: np.ndarray, counts: np.ndarray) -> Any:
 @on_host("StringSplit", multi=True)
 def _split(xp: Any, x: Any, delimiter: Any, *, skip_empty: bool = True) -> Any:
     """At every character of the delimiter; between all characters where it is empty."""
-    cut, flat = as_bytes(texts(delimiter).item()), texts(x).reshape(-1).tolist()
+    cut, given = as_bytes(texts(delimiter).item()), texts(x)
+    quick = (
+        (text_parts.pieces_of(given, cut, False) if skip_empty else None) if cut else text_parts.characters_of(given)
+    )
+    if quick is not None:
+        return _indexed(*quick)
+    flat = given.reshape(-1).tolist()
     if not cut:
         return _sparse([[s[i : i + 1] for i in range(len(s))] for s in flat])
     if len(cut) > 1:
@@ -265,6 +276,10 @@ def _split(xp: Any, x: Any, delimiter: Any, *, skip_empty: bool = True) -> Any:
         return _split_at(flat, first)
     rows = [s.split(first) if s else [] for s in flat]
     return _sparse(rows)
+
+
+_WHITE = b" \t\n\r\v\f"
+prepares(text_parts.prepare, "StringLength", "Substr", "StringSplit", "StringSplitV2")
 
 
 def _split_at(flat: list[bytes], cut: bytes) -> Any:
@@ -278,6 +293,9 @@ def _split_at(flat: list[bytes], cut: bytes) -> Any:
 @on_host("StringSplitV2", multi=True)
 def _split_v2(xp: Any, x: Any, sep: Any, *, maxsplit: int = -1) -> Any:
     cut = as_bytes(texts(sep).item())
+    quick = text_parts.pieces_of(texts(x), cut or _WHITE, bool(cut)) if len(cut) < 2 and maxsplit < 0 else None
+    if quick is not None:
+        return _indexed(*quick)
     flat = texts(x).reshape(-1).tolist()
     rows = [s.split(cut or None, maxsplit) for s in flat] if maxsplit else [[s] for s in flat]
     if not cut and maxsplit > 0:  # what follows the last piece is one too, even if it is nothing
@@ -294,8 +312,13 @@ def _reduce_join(xp: Any, x: Any, axes: Any, *, keep_dims: bool = False, separat
     if not order:
         return array
     sizes = [array.shape[a] for a in kept] + [math.prod(array.shape[a] for a in order)]
-    moved = array.transpose(kept + order[::-1]).reshape(sizes)
-    out = np.empty(moved.shape[:-1], object)
-    for at in np.ndindex(out.shape):
-        out[at] = as_bytes(separator).join(moved[at])
+    moved = np.ascontiguousarray(array.transpose(kept + order[::-1]).reshape(sizes))
+    rows, width = moved.reshape(math.prod(sizes[:-1]), sizes[-1]), sizes[-1]
+    flat = joined([rows.reshape(-1)[i:] for i in range(width)], [width] * width, len(rows), as_bytes(separator))
+    if flat is None:
+        flat = np.fromiter(map(as_bytes(separator).join, rows.tolist()), object, len(rows))
+    out = flat.reshape(sizes[:-1])
     return out.reshape([1 if a in order else n for a, n in enumerate(array.shape)]) if keep_dims else out
+
+
+prepares(join_texts.prepare, "ReduceJoin", "StringJoin")

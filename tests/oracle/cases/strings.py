@@ -15,6 +15,8 @@ TEXT = strings(
     "", "a", "ab", " two words ", "ABC", "\u00e4\u00d6", "x,y;z", "aaa", "0123456789abcdefghijk", "long" * 20
 )
 ONE = np.array(b"a b", object)
+BROKEN = np.array([b"\0", b"a\0b", b"\x80", b"\xff\xfe", b"\xc3", b"\xe4\xb8a", b"a\x80\x80", b" \0 "], object)
+MANY = np.concatenate([TEXT, BROKEN, TEXT])  # as many as machine code takes
 
 
 def _plain(label: str = "values", **attrs: Any) -> Any:
@@ -32,6 +34,7 @@ for _coding in ("", "utf-8"):
     cases("StringUpper", ("string",), _plain(f"upper{_coding}", encoding=_coding))
 for _unit in ("BYTE", "UTF8_CHAR"):
     cases("StringLength", ("string",), _plain(_unit, unit=_unit))
+cases("StringLength", ("string",), lambda d: [(f"many{u}", [MANY], {"unit": u}) for u in ("BYTE", "UTF8_CHAR")])
 for _op in ("StringToHashBucket", "StringToHashBucketFast"):
     cases(_op, ("string",), _plain(num_buckets=1 << 40))
     cases(
@@ -90,6 +93,14 @@ def _parts(dtype: str) -> Iterator[Any]:
         yield f"outside{unit}", [strings("hello", "a"), s32(3), s32(1)], own
         yield f"negative{unit}", [strings("hello", "a"), s32(-3), s32(1)], own
         yield f"end{unit}", [strings("abc"), s32(3), s32(1)], own
+        for first, most in ((0, 1), (0, 100), (0, -1)):
+            yield f"many{first},{most}{unit}", [MANY, s32(first), s32(most)], own
+            yield f"few{first},{most}{unit}", [BROKEN, s32(first), s32(most)], own
+        yield f"end of few{unit}", [BROKEN, s32(-1), s32(1)], own
+        yield f"end of many{unit}", [np.tile(BROKEN, 4), s32(-1), s32(1)], own
+        yield f"nothing from the end{unit}", [BROKEN, s32(-1), s32(-1)], own
+        last = np.array([-min(1, len(s)) for s in TEXT.tolist() * 2], np.int32)
+        yield f"last{unit}", [np.concatenate([TEXT, TEXT]), last, np.full_like(last, 4)], own
 
 
 cases("Substr", ("string",), _parts)
@@ -118,6 +129,7 @@ def _splits(dtype: str) -> Iterator[Any]:
     for label, cut in (("space", b" "), ("two", b" ,"), ("each", b"")):
         for skip in (True, False):
             yield f"{label}{skip}", [x, np.array(cut, object)], {"skip_empty": skip}
+            yield f"many{label}{skip}", [MANY, np.array(cut, object)], {"skip_empty": skip}
 
 
 def _splits_v2(dtype: str) -> Iterator[Any]:
@@ -126,6 +138,7 @@ def _splits_v2(dtype: str) -> Iterator[Any]:
         for most in (-1, 1):
             if cut or most < 0:  # with white space TensorFlow does not count its cuts
                 yield f"{label}{most}", [x, np.array(cut, object)], {"maxsplit": most}
+                yield f"many{label}{most}", [MANY, np.array(cut, object)], {"maxsplit": most}
 
 
 cases("StringSplit", ("string",), _splits)
@@ -147,6 +160,7 @@ def _joins(dtype: str) -> Iterator[Any]:
         for keep in (True, False):
             at = np.array(axes, np.int32)
             yield f"{axes}{keep}", [x, at], {"keep_dims": keep, "separator": "-"}
+            yield f"many{axes}{keep}", [np.stack([MANY, MANY[::-1]], 1), at], {"keep_dims": keep, "separator": "\0-"}
 
 
 cases("DecodeRaw", ("string",), _raws)
