@@ -153,3 +153,32 @@ def test_reorder_by_rows_whatever_the_columns_are(graph: Any, size: int) -> None
     found = tf.sparse_reorder(tf.SparseTensor(at, [0, 1, 2, 3], [9, size]))
     with tf.Session() as session:
         assert session.run(found).indices.tolist() == [[0, 12], [1, 0], [1, 1], [8, 1]]
+
+
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_sums_and_extremes_where_places_meet(graph: Any, alike: bool, ordered: bool) -> None:
+    """Whether both have the same places or some, in row order or not."""
+    rng = np.random.default_rng(0)
+    flat = [rng.choice(60, 20, replace=False) for _ in range(2)]
+    flat = [np.sort(f) if ordered else f for f in flat]
+    flat[1] = flat[0] if alike else flat[1]
+    values = [rng.integers(-9, 9, 20).astype(np.float32) for _ in range(2)]
+    a, b = [tf.SparseTensor(np.stack(np.divmod(f, 6), 1), v, [10, 6]) for f, v in zip(flat, values)]
+    dense = np.zeros((2, 60), np.float32)
+    dense[0, flat[0]], dense[1, flat[1]] = values
+    places = np.unique(np.concatenate(flat))
+    with tf.Session() as session:
+        for made, wanted in ((tf.sparse_add(a, b), dense.sum(0)), (tf.sparse_maximum(a, b), dense.max(0))):
+            found = session.run(made)
+            assert (found.indices @ [6, 1]).tolist() == places.tolist()
+            assert found.values.tolist() == wanted[places].tolist()
+
+
+@pytest.mark.parametrize("wrong", [[0, 2, 2], [0, 1, 3], [-1, 0, 1], [1, 1, 1]])
+def test_no_permutation(graph: Any, wrong: list[int]) -> None:
+    with (
+        tf.Session() as session,
+        pytest.raises(tf.errors.InvalidArgumentError, match=r"is no permutation of 0 \.\.\. 2"),
+    ):
+        session.run(tf.invert_permutation(tf.constant(wrong)))

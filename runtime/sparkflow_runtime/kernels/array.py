@@ -208,10 +208,12 @@ def _mirror_pad_grad(xp: Any, dy: Any, paddings: Any, *, mode: str) -> Any:
 
 @kernel("InvertPermutation")
 def _invert_permutation(xp: Any, x: Any) -> Any:
-    out = xp.empty_like(x)
-    if x.ndim != 1 or not bool((xp.sort(x) == xp.arange(x.size)).all()):
+    out = xp.full(x.size, -1, x.dtype)
+    inside = x.ndim == 1 and (not x.size or (int(x.min()) >= 0 and int(x.max()) < x.size))
+    if inside:
+        out[x] = xp.arange(x.size, dtype=x.dtype)
+    if not inside or bool((out < 0).any()):  # one is there twice, and another not
         raise InvalidArgumentError(f"InvertPermutation: {host(x).tolist()} is no permutation of 0 ... {x.size - 1}")
-    out[x] = xp.arange(x.size, dtype=x.dtype)
     return out
 
 

@@ -176,8 +176,19 @@ def _reshape(xp: Any, indices: Any, shape: Any, new_shape: Any) -> Any:
 def _merged(xp: Any, a: Any, b: Any, sizes: tuple[int, ...]) -> tuple[Any, Any, Any]:
     """(the places of both in row order, where a's are among them, where b's)."""
     first, second = _flat(xp, a, sizes), _flat(xp, b, sizes)
-    places = xp.unique(xp.concatenate([first, second]))
+    if xp is np and len(a) == len(b) and _ascend(first) and bool((first == second).all()):
+        alike = np.arange(len(first))
+        return first, alike, alike
+    # A stable sort of two runs in order, as they mostly come, is one pass that merges them.
+    places = xp.sort(xp.concatenate([first, second]), kind="stable")
+    kept = xp.ones(len(places), bool)
+    kept[1:] = places[1:] != places[:-1]
+    places = places[kept]
     return places, xp.searchsorted(places, first), xp.searchsorted(places, second)
+
+
+def _ascend(places: np.ndarray) -> bool:
+    return bool((places[1:] > places[:-1]).all())
 
 
 @kernel("SparseAdd", multi=True)
