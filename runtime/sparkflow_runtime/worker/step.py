@@ -69,7 +69,7 @@ class Step:
         self._parked: dict[int, Callable[[], str]] = {}  # token -> what it waits for
         self.whole: Callable[[], str] | None = None  # who waits for whom in all tasks of the step
         self.asker = ""  # the task that is told what is fetched, and with it
-        self.parting: list[Bundle] = []  # the last bundles for it, where nothing comes after them
+        self.parting: list[Bundle] = []  # the last bundles for it, where nothing comes after them: its caller's list
         self._openings: dict[str, Opening] = {}
         self._next_token = 0
         self.elsewhere: Elsewhere | None = None  # where its units run, if not in the threads that make them ready
@@ -233,7 +233,7 @@ class Step:
         bundles = [(u.bundle, tensors) for u, tensors in zip(units, data)]
         opening = self._openings.pop(peer, None)
         if last:
-            self.parting = bundles
+            self.parting += bundles
         elif opening is not None and not iterations:
             opening(bundles)
         else:

@@ -210,12 +210,11 @@ class Worker:
 
         def ended(error: OpError | None, fetched: list[Any] | None) -> None:
             self.rendezvous.end(step_id)
-            if parting is not None:
-                parting[1].extend(step.parting)
             finish(error, fetched)
 
         step = _step(plan, step_id, feeds, self._send, ended)
-        step.asker = parting[0] if parting is not None else ""
+        if parting is not None:
+            step.asker, step.parting = parting
         if plan.wants_thread or not all(map(self._reaches, plan.send_peers)):  # to dial may take as long as a time-out
             step.elsewhere = self._elsewhere
         if not self.rendezvous.begin(step_id, step):

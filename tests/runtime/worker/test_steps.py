@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -254,6 +256,29 @@ def test_cancel_withdraws_parked_operations(worker: Worker, node: Any, graph_def
     assert len(ended) == 1 and isinstance(ended[0], CancelledError)
     PARKED["w"](np.float32([2]))  # too late: nothing happens
     assert len(ended) == 1
+
+
+def test_a_step_that_was_over_before_it_began_keeps_nothing(worker: Worker, node: Any, graph_def: Any) -> None:
+    graph = graph_def(_const(node, "a", [1]), node("w", "TWait", "a"))
+    handle = worker.register("s", graph, [], ["w:0"])
+    told: list[Any] = []
+
+    def late() -> None:
+        worker.rendezvous.abort(6, CancelledError("enough"))
+
+        def finish(error: Any, values: Any) -> None:
+            told.append(error)
+
+        kept.append(weakref.ref(finish))
+        worker.start(handle, 6, [], finish)
+
+    kept: list[Any] = []
+    gc.disable()
+    try:
+        late()
+        assert isinstance(told[0], CancelledError) and kept[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_bundles_may_come_before_their_step(worker: Worker, node: Any, graph_def: Any) -> None:
