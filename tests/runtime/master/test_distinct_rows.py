@@ -205,6 +205,13 @@ def test_rows_for_their_own_task_stay(graph: Any) -> None:
     assert ops(moved([out.name], []), PS)["GatherV2"] == 1
 
 
+def test_one_accumulator_is_given_its_rows_as_many_are(graph: Any) -> None:
+    """They have been added up by id, and nothing looks for ids that repeat again."""
+    _, train, _ = model(OPTIMIZERS["sync"](), sizes=[(50, 4)])
+    found = ops(moved([], [train.name]), PS)
+    assert found["_AccumulateDistinct"] == 1 and not found["SparseAccumulatorApplyGradient"]
+
+
 def test_accumulators_are_given_and_taken_together(graph: Any) -> None:
     _, train, optimizer = model(OPTIMIZERS["sync"]())
     found = moved([], [train.name])

@@ -300,8 +300,9 @@ class Packer:
 
     def deliver(self, group: list[Sum], told: list[str], of: list[int]) -> None:
         """What took the rows of a group takes their sums. told: sums, ids and counts; of: which of these is whose."""
-        (home, source, *_), (sums, numbers, counts) = group[0].key, told
-        if len(group) > 1 and group[0].node.op == _ACCUMULATE:
+        first = group[0]
+        (home, source, *_), (sums, numbers, counts) = first.key, told
+        if first.node.op == _ACCUMULATE and self._accumulates_alike(first.node, first.row) is not None:
             self._accumulate(group, told, of)
             return
         behind = dict.fromkeys(name for it in group for name in it.behind)
