@@ -61,3 +61,18 @@ def test_a_rewrite_with_a_wrong_escape() -> None:
     found = [tf.strings.regex_replace(["abc"], "b", by) for by in (r"\1", r"x\n", r"\\", r"\00")]
     assert [_run(t) for t in found] == [[b"abc"], [b"axc"], [rb"a\c"], [b"ab0c"]]
     assert _run(tf.strings.regex_replace(["abc"], "b", r"x\n", replace_global=False)) == [b"abc"]
+
+
+@pytest.mark.parametrize(
+    "given", [[], [b"a"], [b"a", b"", b"ba"], [b"\0a", b"b"], [b"\xe4\xb8", b"\xadab"], [b"", b""]]
+)
+@pytest.mark.parametrize("by", ["<a>", "", "\0"])
+def test_strings_keep_apart(given: list[bytes], by: str) -> None:
+    """Whatever bytes they hold, and whatever stands at their ends."""
+    x = tf.placeholder(tf.string, [None])
+    with tf.Session() as sess:
+        replaced, matched = sess.run(
+            [tf.strings.regex_replace(x, "a", by), tf.strings.regex_full_match(x, "b?a")], {x: given}
+        )
+    assert replaced.tolist() == [text.replace(b"a", by.encode()) for text in given]
+    assert matched.tolist() == [text in (b"a", b"ba") for text in given] and matched.dtype == bool

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels.regex_patterns import compiled
 from sparkflow_runtime.kernels.registry import on_host
-from sparkflow_runtime.kernels.strings import each, texts
+from sparkflow_runtime.kernels.strings import texts
 from sparkflow_runtime.wire.tensor_proto import as_bytes
 
 _KEPT = "surrogateescape"  # how bytes that are no UTF-8 go through texts
@@ -20,12 +19,28 @@ def _text(string: bytes) -> str:
     return string.decode(errors=_KEPT)
 
 
+def _all_texts(array: np.ndarray) -> list[str]:
+    """Decoded in one go where no string holds the byte between them."""
+    flat = array.reshape(-1).tolist()
+    found = _text(b"\0".join(flat)).split("\0")
+    return found if len(found) == len(flat) else [*map(_text, flat)]
+
+
+def _all_strings(found: list[str], shape: tuple[int, ...]) -> np.ndarray:
+    """The way back."""
+    flat = "\0".join(found).encode(errors=_KEPT).split(b"\0")
+    if len(flat) != len(found):
+        flat = [text.encode(errors=_KEPT) for text in found]
+    return np.fromiter(flat, object, len(found)).reshape(shape)
+
+
 # ---------------------------------------------------------------------- matching
 
 
 def _matched(x: Any, pattern: Any) -> Any:
-    found = compiled(as_bytes(pattern)).found
-    return each(x, lambda s: found.fullmatch(_text(s)) is not None, np.bool_)
+    match, array = compiled(as_bytes(pattern)).found.fullmatch, texts(x)
+    flat = [match(text) is not None for text in _all_texts(array)]
+    return np.array(flat, np.bool_).reshape(array.shape)
 
 
 on_host("RegexFullMatch")(lambda xp, x, pattern: _matched(x, texts(pattern).item()))
@@ -50,12 +65,13 @@ def _replaced(x: Any, pattern: Any, rewrite: Any, every: bool) -> Any:
     by = _rewriting(_text(as_bytes(rewrite)), own.found.groups, every)
     if by is None:
         return texts(x)
+    array, pattern = texts(x), own.found
+    given = _all_texts(array)
     if every and own.may_be_empty and by:
         replace = _each_replaced if own.lazy else _all_replaced
-        change: Callable[[str], str] = lambda s: replace(own.found, by, s)  # noqa: E731
-    else:
-        change = lambda s: own.found.sub(by, s, count=0 if every else 1)  # noqa: E731
-    return each(x, lambda s: change(_text(s)).encode(errors=_KEPT))
+        return _all_strings([replace(pattern, by, text) for text in given], array.shape)
+    most = 0 if every else 1
+    return _all_strings([pattern.sub(by, text, most) for text in given], array.shape)
 
 
 def _all_replaced(pattern: re.Pattern[str], by: str, text: str) -> str:

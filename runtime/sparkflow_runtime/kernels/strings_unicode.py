@@ -13,13 +13,15 @@ import numpy as np
 from google.protobuf import json_format
 
 from sparkflow_runtime.kernels.host import host
-from sparkflow_runtime.kernels.registry import on_host
+from sparkflow_runtime.kernels.registry import on_host, prepares
 from sparkflow_runtime.kernels.strings import each, texts
+from sparkflow_runtime.kernels.text_makers import make_texts, texts_of
 from sparkflow_runtime.wire.dtypes import DType, int64
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.example_proto import Example
 
 _MANNERS = ("replace", "ignore", "strict")
+_UTF_8 = ("utf-8", "utf8")
 _BROKEN = "sparkflow.broken"
 _BASE64 = re.compile("[A-Za-z0-9+/_-]*={0,2}")
 
@@ -58,10 +60,14 @@ def _points(raw: bytes, encoding: str) -> Iterator[tuple[int, int]]:
 
 def _decoded(
     op: str, x: Any, input_encoding: Any, errors: Any, replacement_char: int, replace_control_characters: bool
-) -> tuple[list[int], list[int], list[int]]:
+) -> tuple[Any, Any, Any]:
     """(row splits, code points, offsets)."""
     encoding, manner = _text(input_encoding), _manner(op, errors)
     encoding = {"utf-16": "utf-16-be", "utf-32": "utf-32-be"}.get(encoding.lower(), encoding)
+    if encoding.lower() in _UTF_8:
+        found = _well_formed(texts(x).reshape(-1).tolist())
+        if found is not None and not (replace_control_characters and bool((found[1] < 32).any())):
+            return found
     splits, values, offsets = [0], list[int](), list[int]()
     for raw in texts(x).reshape(-1).tolist():
         try:
@@ -78,6 +84,23 @@ def _decoded(
             raise InvalidArgumentError(f"{encoding!r} is no encoding that is known here") from None
         splits.append(len(values))
     return splits, values, offsets
+
+
+def _well_formed(flat: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """The same of strings that are all UTF-8, in one go; None of others."""
+    whole = b"".join(flat)
+    try:
+        points = np.frombuffer(whole.decode().encode("utf-32-le"), np.int32)
+    except UnicodeDecodeError:
+        return None
+    lengths = np.fromiter(map(len, flat), np.int64, len(flat))
+    ends, begins = np.cumsum(lengths), np.frombuffer(whole, np.uint8) & 192 != 128
+    starts = ends - lengths
+    if not begins[starts[lengths > 0]].all():  # a character lies in two strings
+        return None
+    at = np.flatnonzero(begins)
+    splits = np.concatenate([[0], np.searchsorted(at, ends)])
+    return splits, points, at - np.repeat(starts, np.diff(splits))
 
 
 @on_host("UnicodeDecode", multi=True)
@@ -104,11 +127,29 @@ def _is_character(point: int) -> bool:
     return 0 <= point <= 0x10FFFF and not 0xD800 <= point <= 0xDFFF
 
 
+def _encoded(points: np.ndarray, splits: np.ndarray) -> np.ndarray | None:
+    """Rows of code points as UTF-8, in one go; None where one is no character, or a row is none."""
+    if not points.size or not splits.size or splits[0] != 0 or splits[-1] != points.size:
+        return None
+    if bool((splits[1:] < splits[:-1]).any()) or points.min() < 0 or points.max() > 0x10FFFF:
+        return None
+    try:
+        whole = points.astype("<i4").tobytes().decode("utf-32-le").encode()
+    except UnicodeError:  # half of a pair of UTF-16
+        return None
+    sizes = 1 + (points >= 1 << 7).astype(np.int64) + (points >= 1 << 11) + (points >= 1 << 16)
+    ends = np.concatenate([[0], np.cumsum(sizes)])[splits]
+    return texts_of(np.frombuffer(whole, np.uint8), np.stack([ends[:-1], ends[1:]], 1))
+
+
 @on_host("UnicodeEncode")
 def _encode(
     xp: Any, values: Any, splits: Any, *, output_encoding: Any, errors: Any = "replace", replacement_char: int = 65533
 ) -> Any:
     target, manner = _text(output_encoding).lower(), _manner("UnicodeEncode", errors)
+    quick = _encoded(host(values), host(splits)) if target in _UTF_8 else None
+    if quick is not None:
+        return quick
     points, ends = host(values).tolist(), host(splits).tolist()
     if not ends or ends[0] != 0 or ends[-1] != len(points) or any(a > b for a, b in pairwise(ends)):
         raise InvalidArgumentError(
@@ -152,3 +193,6 @@ def _check_json(found: Any) -> None:
         for value in (held or {}).get("value") or ():
             if not _BASE64.fullmatch(value):
                 raise ValueError(f"{value[:60]!r} is no base64")
+
+
+prepares(make_texts.prepare, "UnicodeEncode")
