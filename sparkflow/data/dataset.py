@@ -191,12 +191,13 @@ class Dataset(Transformations):
         )
 
     def cache(self, filename: str = "", name: str | None = None) -> Dataset:
-        """Kept in memory once they have all been seen."""
-        kept: list[Row] | None = None
+        """Kept in memory once they have all been seen, until the iterator is initialized again; where there is a
+        filename, for as long as there is the dataset."""
+        kept: tuple[Fed, list[Row]] | None = None  # of the initialization that gave these values
 
         def rows(fed: Fed) -> Rows:
-            if kept is not None:
-                return kept
+            if kept is not None and (filename or kept[0] is fed):
+                return kept[1]
             source, seen = self._rows(fed), list[Row]()
 
             def begin() -> Any:
@@ -204,7 +205,7 @@ class Dataset(Transformations):
                 for row in source:
                     seen.append(row)
                     yield row
-                kept = seen
+                kept = fed, seen
 
             return Lasting(begin)
 

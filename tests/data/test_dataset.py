@@ -350,3 +350,23 @@ def test_files_that_are_read_in_turn(graph: Any, tmp_path: Path) -> None:
     assert read(1) == "0:0 0:1 0:2 1:0 2:0 2:1 2:2 2:3 4:0 4:1"
     assert read(2) == "0:0 1:0 0:1 0:2 2:0 2:1 2:2 4:0 2:3 4:1"
     assert read(3) == "0:0 1:0 2:0 0:1 2:1 0:2 2:2 4:0 2:3 4:1"
+
+
+def test_a_cache_is_of_one_initialization(graph: Any) -> None:
+    """Its values would be those of another file or array else; within one, each element is made once."""
+    hold, made = tf.placeholder(tf.int64, [None]), list[int]()
+
+    def seen(x: Any) -> Any:
+        made.append(int(x))
+        return x
+
+    rows = D.from_tensor_slices(hold).map(lambda x: tf.py_func(seen, [x], tf.int64)).cache().repeat(2)
+    iterator = rows.make_initializable_iterator()
+    element = iterator.get_next()
+    with tf.Session() as session:
+        for given in ([1, 2], [5, 6], [5, 6]):
+            session.run(iterator.initializer, {hold: given})
+            assert [int(session.run(element)) for _ in range(4)] == given * 2
+            with pytest.raises(tf.errors.OutOfRangeError):
+                session.run(element)
+    assert made == [1, 2, 5, 6, 5, 6]
