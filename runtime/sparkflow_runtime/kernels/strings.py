@@ -68,24 +68,44 @@ def _characters(text: bytes) -> int:
 # ---------------------------------------------------------------------- bytes
 
 
+_URL, _BACK = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
+_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9_\-\n]")
+
+
 @on_host("EncodeBase64")
 def _encode(xp: Any, x: Any, *, pad: bool = False) -> Any:
-    return each(x, lambda s: base64.urlsafe_b64encode(s) if pad else base64.urlsafe_b64encode(s).rstrip(b"="))
+    array = texts(x)
+    lines = b"".join(map(binascii.b2a_base64, array.reshape(-1).tolist()))  # each with the end of a line
+    found = lines.translate(_URL, b"" if pad else b"=").split(b"\n")[:-1]
+    return np.fromiter(found, object, array.size).reshape(array.shape)
 
 
 @on_host("DecodeBase64")
 def _decode(xp: Any, x: Any) -> Any:
-    def one(s: bytes) -> bytes:
-        try:
-            if re.search(rb"[^A-Za-z0-9_\-=]", s) or b"=" in s.rstrip(b"="):
-                raise binascii.Error("a character that base64 does not have")
-            return base64.urlsafe_b64decode(s.rstrip(b"=") + b"=" * (-len(s.rstrip(b"=")) % 4))
-        except binascii.Error as error:
-            raise InvalidArgumentError(
-                f"DecodeBase64: Invalid character found in base64: {s[:40]!r} ({error})"
-            ) from None
+    array = texts(x)
+    found = _decoded(array.reshape(-1).tolist())
+    return each(array, _decoded_one) if found is None else np.fromiter(found, object, array.size).reshape(array.shape)
 
-    return each(x, one)
+
+def _decoded(flat: list[bytes]) -> list[bytes] | None:
+    """Strings without padding; None where one is no base64, or has some."""
+    lines = b"\n".join(flat)
+    if _NOT_BASE64.search(lines):
+        return None
+    parts = lines.translate(_BACK).split(b"\n")
+    try:
+        return [binascii.a2b_base64(s + b"==") for s in parts] if len(parts) == len(flat) else None
+    except binascii.Error:
+        return None
+
+
+def _decoded_one(s: bytes) -> bytes:
+    try:
+        if re.search(rb"[^A-Za-z0-9_\-=]", s) or b"=" in s.rstrip(b"="):
+            raise binascii.Error("a character that base64 does not have")
+        return base64.urlsafe_b64decode(s.rstrip(b"=") + b"=" * (-len(s.rstrip(b"=")) % 4))
+    except binascii.Error as error:
+        raise InvalidArgumentError(f"DecodeBase64: Invalid character found in base64: {s[:40]!r} ({error})") from None
 
 
 @on_host("DecodeRaw")
@@ -164,9 +184,10 @@ def _as_string(
     flags = f"%{fill}{width if width > -1 else ''}"
     if kind == "O":
         return array
-    if kind == "b":
-        form: Callable[[Any], bytes] = lambda v: b"true" if v else b"false"  # noqa: E731 - of whatever width
-    elif kind in "iu":
+    if kind == "b":  # of whatever width
+        return np.array([b"false", b"true"], object)[array.reshape(-1).astype(np.intp)].reshape(array.shape)
+    form: Callable[[Any], bytes]
+    if kind in "iu":
         form = f"{flags}d".encode().__mod__
     else:
         letter = "g" if shortest else "e" if scientific else "f"

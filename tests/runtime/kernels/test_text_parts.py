@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -146,3 +147,28 @@ def test_strings_of_numpy_are_strings_too(graph: Any) -> None:
     assert ran(tf.strings.substr(x, 1, 2), {x: given}).tolist() == [b" b"] * 40
     assert ran(tf.string_join([x, "c"]), {x: given}).tolist() == [b"a bc"] * 40
     assert ran(tf.string_split(x), {x: given}).values.tolist() == [b"a", b"b"] * 40
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_base64(graph: Any, count: int) -> None:
+    x, given = tf.placeholder(tf.string), texts(count)
+    for pad in (True, False):
+        made = tf.encode_base64(x, pad=pad)
+        there, back = ran([made, tf.decode_base64(made)], {x: given})
+        wanted = [[base64.urlsafe_b64encode(t) for t in row] for row in given]
+        assert there.tolist() == (wanted if pad else [[t.rstrip(b"=") for t in row] for row in wanted])
+        assert back.tolist() == given.tolist()
+
+
+@pytest.mark.parametrize("wrong", [b"a", b"YQ\n", b"YQ\nYQ", b"Y+", b"Y\0Q", b"=YQ"])
+def test_no_base64(graph: Any, wrong: bytes) -> None:
+    with pytest.raises(InvalidArgumentError, match="Invalid character found in base64"):
+        ran(tf.decode_base64([b"YQ", wrong]), {})
+
+
+def test_truths_as_strings(graph: Any) -> None:
+    x = tf.placeholder(tf.bool)
+    for given in (True, [], [True, False], [[False], [True]]):
+        found = ran(tf.as_string(x), {x: given})
+        wanted = np.where(given, b"true", b"false").astype(object)
+        assert np.shape(found) == wanted.shape and np.asarray(found, object).tolist() == wanted.tolist()
