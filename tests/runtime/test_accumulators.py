@@ -138,6 +138,27 @@ def test_an_interrupted_take_takes_nothing_later(event):
     assert taken.count == 1 and not acc._takes
 
 
+def test_a_take_whose_average_cannot_be_made_can_still_be_withdrawn(monkeypatch):
+    def no_memory(gradients):
+        raise MemoryError
+
+    acc = dense()
+    taken = Taken(acc, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(acc, "_reduced", no_memory)
+        with pytest.raises(MemoryError):
+            acc.apply(0, grad(1, 2))
+    acc.apply(0, grad(3, 4))
+    assert taken.count == 1 and list(taken.outputs[0]) == [3, 4]
+    late = Taken(acc, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(acc, "_reduced", no_memory)
+        with pytest.raises(MemoryError):
+            acc.apply(1, grad(1, 2))
+    late.callback(DeadlineExceededError("too slow"))
+    assert late.count == 1 and isinstance(late.error, DeadlineExceededError)
+
+
 def test_refusals():
     acc = dense()
     with pytest.raises(InvalidArgumentError, match=r"expected a gradient of shape \[2\], got \[3\]"):

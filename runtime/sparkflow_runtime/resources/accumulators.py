@@ -157,11 +157,13 @@ class Accumulator:
         """The takes that have what they wait for, with it."""
         ready: list[tuple[Take, list[Any]]] = []
         while self._takes and len(self._held) >= self._takes[0].required:
-            take = self._takes.popleft()
-            take.over = True
-            in_order = [gradient for _, gradient in sorted(self._held, key=_RANK)]  # a stable sort
-            self._held = []
+            take = self._takes[0]
+            held, self._held = self._held, []
+            in_order = [gradient for _, gradient in sorted(held, key=_RANK)]  # a stable sort
+            # What fails here (no memory) fails who gave the last one: the take waits on, and can be withdrawn.
             ready.append((take, self._reduced(in_order) if take.joint is None else in_order))
+            self._takes.popleft()
+            take.over = True
             self._seen = self.shape
             self.step += 1
         return ready
