@@ -267,6 +267,8 @@ class Dataset(Transformations):
 
         def rows(fed: Fed) -> Rows:
             (size, *fill), step = given.values(fed), (self._step or deferred.whole)(fed)
+            if size < 1:
+                raise InvalidArgumentError(f"padded_batch: batch_size must be greater than zero, got {size}")
             padding = deferred.Padding(dims, fill, self._spec.types)
             many = lambda group: deferred.padded_columns(step, group, padding)  # noqa: E731
             return deferred.batches(self._begun(fed), int(size), drop_remainder, many, step.one)

@@ -370,3 +370,13 @@ def test_a_cache_is_of_one_initialization(graph: Any) -> None:
             with pytest.raises(tf.errors.OutOfRangeError):
                 session.run(element)
     assert made == [1, 2, 5, 6, 5, 6]
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_padded_batch_of_no_elements_is_refused(size: int, graph: Any) -> None:
+    """When the iterator is initialized, as batch does; it was an end of the data."""
+    hold = tf.placeholder(tf.int64, [])
+    for given in (size, hold):
+        iterator = D.range(6).padded_batch(given, []).make_initializable_iterator()
+        with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="greater than zero, got"):
+            session.run(iterator.initializer, {hold: size})
