@@ -191,21 +191,23 @@ class Dataset(Transformations):
         )
 
     def cache(self, filename: str = "", name: str | None = None) -> Dataset:
-        """Kept in memory once they have all been seen, until the iterator is initialized again; where there is a
-        filename, for as long as there is the dataset."""
-        kept: tuple[Fed, list[Row]] | None = None  # of the initialization that gave these values
+        """Kept in memory once they have all been seen, by each iterator until it is initialized again; where there is
+        a filename, for as long as there is the dataset."""
+        own: dict[Any, Any] = {}
+        key: Any = object()  # of the kept rows among the values of an initialization, which live as long as these do
 
         def rows(fed: Fed) -> Rows:
-            if kept is not None and (filename or kept[0] is fed):
-                return kept[1]
+            kept: Any = own if filename else fed
+            if key in kept:
+                found: list[Row] = kept[key]
+                return found
             source, seen = self._rows(fed), list[Row]()
 
             def begin() -> Any:
-                nonlocal kept
                 for row in source:
                     seen.append(row)
                     yield row
-                kept = fed, seen
+                kept[key] = seen
 
             return Lasting(begin)
 

@@ -352,6 +352,28 @@ def test_files_that_are_read_in_turn(graph: Any, tmp_path: Path) -> None:
     assert read(3) == "0:0 1:0 2:0 0:1 2:1 0:2 2:2 4:0 2:3 4:1"
 
 
+def test_each_iterator_keeps_a_cache_of_its_own(graph: Any) -> None:
+    """Training that repeats a cached dataset is not to make it anew because an evaluation has begun in between."""
+    made: list[int] = []
+
+    def seen(x: Any) -> Any:
+        made.append(int(x))
+        return x
+
+    rows = D.range(3).map(lambda x: tf.py_func(seen, [x], tf.int64)).cache()
+    training, evaluation = (tf.data.make_initializable_iterator(d) for d in (rows.repeat(), rows))
+    taken, other = training.get_next(), evaluation.get_next()
+    with tf.Session() as session:
+        session.run(training.initializer)
+        for _ in range(3):
+            assert [session.run(taken) for _ in range(3)] == [0, 1, 2]
+            session.run(evaluation.initializer)
+            assert [session.run(other) for _ in range(3)] == [0, 1, 2]
+            with pytest.raises(tf.errors.OutOfRangeError):
+                session.run(other)
+    assert len(made) == 3 + 3 * 3
+
+
 def test_a_cache_is_of_one_initialization(graph: Any) -> None:
     """Its values would be those of another file or array else; within one, each element is made once."""
     hold, made = tf.placeholder(tf.int64, [None]), list[int]()
