@@ -62,7 +62,7 @@ HOMES: dict[str, Sequence[str]] = {
     "framework.importer": (_TF,),
     "framework.indexed_slices": (_TF,),
     "framework.meta_graph": (_TRAIN,),
-    "framework.ops": (_TF, "sparkflow.framework.conversions", _INTERNALS),
+    "framework.ops": (_TF, "sparkflow.framework.conversions", "sparkflow.framework.collection_protos", _INTERNALS),
     "framework.random_seed": (_TF,),
     "framework.sparse_tensor": (_TF, "sparkflow.framework.conversions"),
     "framework.tensor_shape": (_TF, "sparkflow.framework.shapes", _INTERNALS),

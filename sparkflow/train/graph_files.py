@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 from tensorboard.compat.proto.saver_pb2 import SaverDef
 from tensorboard.compat.proto.variable_pb2 import VariableDef
 
+from sparkflow.framework.collection_protos import proto_of
 from sparkflow.framework.graph import Graph, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.importer import import_graph_def
@@ -101,6 +102,9 @@ def _values(graph: Graph, key: str, collection: Any, prefix: str, made: dict[str
         return [QueueRunner.from_proto(QueueRunnerDef.FromString(raw), prefix.rstrip("/")) for raw in values]
     if kind == "bytes_list" and key == GraphKeys.SAVERS:
         return [Saver.from_proto(SaverDef.FromString(raw), prefix.rstrip("/")) for raw in values]
+    own = proto_of(key)
+    if kind == "bytes_list" and own.proto_type is not None and own.from_proto is not None:
+        return [own.from_proto(own.proto_type.FromString(raw), import_scope=prefix.rstrip("/")) for raw in values]
     if kind != "bytes_list" or key not in VARIABLES:
         return values
     found = []

@@ -8,6 +8,7 @@ from typing import Any
 from tensorboard.compat.proto.meta_graph_pb2 import CollectionDef
 from tensorboard.compat.proto.saver_pb2 import SaverDef
 
+from sparkflow.framework.collection_protos import proto_of
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.registry import lookup
@@ -44,7 +45,7 @@ def export_meta_graph(
     """The current graph as a MetaGraphDef, written to `filename` when that is given.
 
     collection_list: which collections; all by default. Of those, variables, savers, queue runners, loops, branches,
-    nodes, numbers and strings are kept. clear_extraneous_savers: without what other Savers than that of saver_def have
+    nodes, numbers, strings and what a library has registered messages for are kept. clear_extraneous_savers: without what other Savers than that of saver_def have
     made. strip_default_attrs: without the attributes that have their op's default, so that those can read it who do not
     know them yet.
     Raises UnimplementedError where export_scope asks for a part of the graph.
@@ -116,6 +117,9 @@ def _collection(name: Any, values: list[Any]) -> CollectionDef | None:
     out = CollectionDef()
     if not values:
         return None
+    to_proto = proto_of(name).to_proto
+    if to_proto is not None:
+        return _of_messages(to_proto(v, export_scope=None) for v in values)
     if all(isinstance(v, Variable if name in VARIABLES else QueueRunner) for v in values):
         return _of_messages(v.to_proto() for v in values)
     if name == GraphKeys.SAVERS:

@@ -149,3 +149,29 @@ def test_other_savers_are_left_out(graph: Any, tmp_path: Any) -> None:
             assert session.run("v:0") == 3.0
     whole = tf.train.export_meta_graph(clear_extraneous_savers=True)
     assert not {"mine", "other"} & {node.name.partition("/")[0] for node in whole.graph_def.node}
+
+
+def test_a_library_says_how_its_own_collection_travels(graph: Graph) -> None:
+    """As Sonnet's of its modules do, by the function that it takes from TensorFlow's files."""
+    from sparkflow.framework import collection_protos as protos
+
+    key = "test_meta_graph/pairs"
+    protos.register_proto_function(
+        key,
+        tf.train.SaverDef,
+        lambda pair, export_scope: tf.train.SaverDef(filename_tensor_name=pair[0], max_to_keep=pair[1]),
+        lambda proto, import_scope: (import_scope, proto.filename_tensor_name, proto.max_to_keep),
+    )
+    tf.constant(1.0, name="one")
+    tf.add_to_collection(key, ("left", 3))
+    meta = tf.train.export_meta_graph()
+    with tf.Graph().as_default():
+        tf.train.import_meta_graph(meta)
+        tf.train.import_meta_graph(meta, import_scope="again")
+        assert tf.get_collection(key) == [("", "left", 3), ("again", "left", 3)]
+    assert protos.get_collection_proto_type(key) is tf.train.SaverDef
+    assert protos.get_to_proto_function("unknown") is None and protos.get_from_proto_function("unknown") is None
+    with pytest.raises(KeyError, match="has been registered before"):
+        protos.register_proto_function(key)
+    with pytest.raises(TypeError, match="must be callable, got 5"):
+        protos.register_proto_function("test_meta_graph/other", to_proto=5)  # type: ignore[arg-type]
