@@ -7,9 +7,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from sparkflow_runtime.kernels import segment_loops
+from sparkflow_runtime.kernels import segment_loops, segment_reduce_loops
 from sparkflow_runtime.kernels.host import check_indices, one_int
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels.registry import kernel, prepares
 from sparkflow_runtime.kernels.sorting import grouped, reduced_runs
 from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -28,6 +28,11 @@ def _end(dtype: Any, high: bool) -> Any:
 
 
 _COMBINE = {"Prod": "multiply", "Max": "maximum", "Min": "minimum"}
+_LOOPS = {
+    "Prod": segment_reduce_loops.PRODUCT,
+    "Max": segment_reduce_loops.MAX,
+    "Min": segment_reduce_loops.MIN,
+}
 
 
 def _combined(xp: Any, kind: str, data: Any, ids: Any, count: int, nothing: Any, ascend: bool = False) -> Any:
@@ -40,14 +45,24 @@ def _combined(xp: Any, kind: str, data: Any, ids: Any, count: int, nothing: Any,
     else:
         ordered, order, starts = grouped(xp, ids)
         rows = data[order]
-    out[ordered[starts]] = reduced_runs(xp, _COMBINE[kind], rows, ordered, starts)
+    own, found = ordered[starts], reduced_runs(xp, _COMBINE[kind], rows, ordered, starts)
+    out[own] = found if ascend else getattr(xp, _COMBINE[kind])(out[own], found)
     return out
+
+
+def _in_order(xp: Any, kind: str, data: Any, ids: Any, count: int) -> Any:
+    out = np.empty((count, *data.shape[1:]), data.dtype)
+    wrong = segment_reduce_loops.reduced_in_order(data, ids, _LOOPS[kind], out)
+    return out if wrong < 0 else _check_sorted(f"Segment{kind}", data, ids)
 
 
 def _sorted(kind: str) -> None:
     op = f"Segment{kind}"
 
     def run(xp: Any, data: Any, ids: Any) -> Any:
+        quick = kind in _LOOPS and segment_reduce_loops.handles(xp, data)
+        if quick and data.ndim and ids.shape == data.shape[:1] and ids.size and ids[-1] >= 0:
+            return _in_order(xp, kind, data, ids, int(ids[-1]) + 1)
         _check_sorted(op, data, ids)
         if not len(ids):
             return data[:0]
@@ -78,16 +93,25 @@ def _unsorted(kind: str) -> None:
         count, shape = one_int(num_segments), ids.shape
         if data.shape[: len(shape)] != shape:
             raise InvalidArgumentError(f"{op}: data {data.shape} must begin with segment_ids' shape {shape}")
+        if count < 0:
+            raise InvalidArgumentError(f"{op}: num_segments must not be negative, got {count}")
         data, ids = data.reshape(ids.size, *data.shape[len(shape) :]), ids.reshape(-1)
+        nothing = 1 if kind == "Prod" else _end(data.dtype, kind == "Min")
+        if segment_reduce_loops.handles(xp, data):
+            out = np.full((count, *data.shape[1:]), nothing, data.dtype)
+            if segment_reduce_loops.reduced(data, ids, _LOOPS[kind], out) < 0:
+                return out
         data, ids = data[ids >= 0], ids[ids >= 0]
         check_indices(ids, count, op)
-        return _combined(xp, kind, data, ids, count, 1 if kind == "Prod" else _end(data.dtype, kind == "Min"))
+        return _combined(xp, kind, data, ids, count, nothing)
 
     kernel(op)(run)
 
 
 for _kind in _COMBINE:
     _unsorted(_kind)
+    prepares(segment_reduce_loops.reduce_rows.prepare, f"UnsortedSegment{_kind}")
+    prepares(segment_reduce_loops.reduce_ordered.prepare, f"Segment{_kind}")
 
 
 # ---------------------------------------------------------------------- of rows that indices pick

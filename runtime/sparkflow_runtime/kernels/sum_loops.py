@@ -12,6 +12,9 @@ from sparkflow_runtime.kernels.sorting import grouped, reduced_runs
 
 _FLOATS = ("float32", "float64")
 FLOAT_TYPES = tuple(map(np.dtype, _FLOATS))  # to ask for: a dtype makes its name anew each time, which takes 1 us
+_WHOLES = ("int32", "int64")
+_WHOLE_TYPES = tuple(map(np.dtype, _WHOLES))
+_SUMMED = (*FLOAT_TYPES, *_WHOLE_TYPES)
 _LOOP = "int64(Array({0}, 2, 'C', readonly=True), Array(int64, 1, 'C', readonly=True), {0}[:,::1])"
 _FEW = 16  # so many rows of one id are added in rounds over all ids; ids with more have a sum of their own
 
@@ -28,17 +31,17 @@ def sum_rows(xp: Any, data: Any, ids: Any, count: int) -> Any:
     out = xp.full((count, *data.shape[1:]), zero, data.dtype)
     if not ids.size or not data.size:
         return out
-    if xp is np and data.dtype.kind in "iu":  # in whatever order
+    if xp is np and data.dtype.kind in "iu" and data.dtype not in _WHOLE_TYPES:  # in whatever order
         np.add.at(out, ids, data)
         return out
     if xp is not np:  # neighbours first: a round, or a sum of its own, for each of many ids is a call for each
         ordered, order, starts = grouped(xp, ids)
         out[ordered[starts]] += reduced_runs(xp, "add", data[order], ordered, starts)
         return out
-    if data.dtype not in FLOAT_TYPES:
+    if data.dtype not in _SUMMED:
         _add_in_rounds(data, ids, out)
         return out
-    numbers, axis = np.ascontiguousarray(ids, np.int64), _axis_within(data)
+    numbers, axis = np.ascontiguousarray(ids, np.int64), _axis_within(data) if data.dtype in FLOAT_TYPES else None
     if axis is None:
         rows = np.ascontiguousarray(data).reshape(len(data), -1)
         bad = add_rows(rows, numbers, out.reshape(count, rows.shape[1]))
@@ -49,7 +52,7 @@ def sum_rows(xp: Any, data: Any, ids: Any, count: int) -> Any:
     return out
 
 
-@compiled([_LOOP.format(kind) for kind in _FLOATS])
+@compiled([_LOOP.format(kind) for kind in (*_FLOATS, *_WHOLES)])
 def add_rows(rows: Any, ids: Any, out: Any) -> int:
     """out[ids[i]] += rows[i], of zeros. The number of the first row whose id is no row of out, which ends it, or -1."""
     width, size = np.uint64(rows.shape[1]), np.uint64(out.shape[0])
@@ -67,7 +70,10 @@ def _(rows: Any, ids: Any, out: Any) -> int:
     outside = np.flatnonzero(ids.view(np.uint64) >= len(out))
     if outside.size:
         return int(outside[0])
-    _add_in_rounds(rows, ids, out)
+    if rows.dtype.kind in "iu":
+        np.add.at(out, ids, rows)
+    else:
+        _add_in_rounds(rows, ids, out)
     return -1
 
 
