@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import sparkflow as tf
-from sparkflow_connectors import directory
+from sparkflow_connectors import directory, own_end
 from sparkflow_connectors.asked import END, SAVE, Asked
 from sparkflow_connectors.best import BEST, why_none
 from sparkflow_connectors.control import TaskControl
@@ -84,7 +84,8 @@ class Trainer:
                 self._start_feeder(raw)
                 self._listen()
                 try:
-                    self._train(session, raw)
+                    with own_end.refused(self.rank, lambda: f"epoch {self.epoch + 1}, step {self.step}"):
+                        self._train(session, raw)
                 finally:
                     self._asked.give_back()
                     self._feeder.stop()
