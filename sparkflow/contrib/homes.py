@@ -9,6 +9,7 @@ FILES = {
     "crf": "ops.crf",
     "data": "ops.batching ops.interleave_ops ops.grouping ops.shuffle_ops ops.sliding",
     "distributions": "ops.distribution_util",
+    "eager": "tfe",
     "framework": "framework framework.checkpoint_utils framework.tensor_util ops ops.arg_scope ops.variables",
     "layers": "layers layers.embedding_ops layers.encoders layers.feature_column layers.feature_column_ops "
     "layers.initializers layers.layers layers.normalization layers.optimizers layers.regularizers layers.summaries "

@@ -83,7 +83,7 @@ HOMES: dict[str, Sequence[str]] = {
     "layers.layers": ("sparkflow.layers",),
     "layers.normalization": ("sparkflow.layers",),
     "layers.pooling": ("sparkflow.layers",),
-    "layers.utils": ("sparkflow.contrib.framework", "sparkflow.ops.control_flow_cond"),
+    "layers.utils": ("sparkflow.layers.utils", "sparkflow.contrib.framework", "sparkflow.ops.control_flow_cond"),
     "lib.io.file_io": ("sparkflow.files", "sparkflow.gfile", _INTERNALS),
     "lib.io.tf_record": ("sparkflow.python_io",),
     "ops.array_ops": (*_OPS, "sparkflow.ops.array_internal"),

@@ -45,9 +45,9 @@ def export_meta_graph(
     """The current graph as a MetaGraphDef, written to `filename` when that is given.
 
     collection_list: which collections; all by default. Of those, variables, savers, queue runners, loops, branches,
-    nodes, numbers, strings and what a library has registered messages for are kept. clear_extraneous_savers: without what other Savers than that of saver_def have
-    made. strip_default_attrs: without the attributes that have their op's default, so that those can read it who do not
-    know them yet.
+    nodes, numbers, strings and what a library has registered messages for are kept. clear_extraneous_savers: without
+    what other Savers than that of saver_def have made. strip_default_attrs: without the attributes that have their op's
+    default, so that those can read it who do not know them yet.
     Raises UnimplementedError where export_scope asks for a part of the graph.
     """
     if export_scope is not None:

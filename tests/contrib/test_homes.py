@@ -21,6 +21,7 @@ def test_imports_of_libraries() -> None:
     program = """
         import sparkflow
         sparkflow.install_as_tensorflow()
+        from tensorflow.contrib.eager.python import tfe
         from tensorflow.contrib.framework.python.ops import add_arg_scope, arg_scope, variables
         from tensorflow.contrib.layers.python.layers import initializers, layers, utils
         from tensorflow.contrib.rnn.python.ops import core_rnn_cell
@@ -39,11 +40,38 @@ def test_imports_of_libraries() -> None:
         assert function_utils.fn_args(lambda a, b: a) == ("a", "b") and function_utils.has_kwargs(lambda **k: k)
         assert tf_inspect.getargspec(freeze_graph.freeze_graph).args[0] == "input_graph"
         assert tf_inspect.isclass(PredictOutput) and tf.contrib.autograph is tf.autograph
+        assert tfe.executing_eagerly is tf.contrib.eager.executing_eagerly
         assert all_util.make_all(__name__) and tf_export("name")(int) is int
         all_util.remove_undocumented(__name__, [])
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_libraries_build_layers_with() -> None:
+    """tensorflow.python.layers.utils; the lengths are TensorFlow's."""
+    from sparkflow.python.layers import utils
+
+    assert utils.constant_value(True) is True and utils.constant_value(tf.constant(False)) is False
+    assert utils.constant_value(tf.placeholder(tf.bool)) is None
+    assert utils.smart_cond(True, lambda: "yes", lambda: "no") == "yes"
+    assert [utils.conv_output_length(8, 3, padding, 2, 2) for padding in ("same", "VALID", "full")] == [4, 2, 6]
+    assert [utils.conv_input_length(7, 3, padding, 2) for padding in ("same", "valid", "full")] == [13, 15, 11]
+    assert [utils.deconv_output_length(7, 5, padding, 2) for padding in ("same", "valid", "full")] == [14, 17, 9]
+    lengths = (utils.conv_output_length, utils.conv_input_length, utils.deconv_output_length)
+    assert [length(None, 3, "same", 1) for length in lengths] == [None, None, None]
+    assert utils.normalize_tuple(3, 2, "strides") == (3, 3) and utils.normalize_tuple([1, 2], 2, "strides") == (1, 2)
+    assert utils.convert_data_format("channels_first", 4) == "NCHW" and utils.normalize_padding("SAME") == "same"
+    for wrong in (
+        lambda: utils.normalize_tuple((1, 2, 3), 2, "strides"),
+        lambda: utils.normalize_tuple("12", 2, "strides"),
+        lambda: utils.normalize_padding("wide"),
+        lambda: utils.normalize_data_format("NHWC"),
+        lambda: utils.convert_data_format("channels_last", 2),
+        lambda: utils.conv_input_length(3, 3, "wide", 1),
+    ):
+        with pytest.raises(ValueError, match=r"Received|got"):
+            wrong()
 
 
 def test_names_that_only_files_have(tmp_path: Any) -> None:
