@@ -16,6 +16,7 @@ from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel, kn
 from sparkflow_runtime.kernels.row_numbers import flat_rows, places_of_set
 from sparkflow_runtime.kernels.sorting import unique_parts
 from sparkflow_runtime.kernels.sum_loops import sum_rows
+from sparkflow_runtime.kernels.text_distinct import number_texts
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -329,7 +330,8 @@ def _unique(xp: Any, x: Any, *, out_idx: DType) -> Any:
     return unique(xp, x, out_idx)
 
 
-prepares(number_ids.prepare, "Unique", "UniqueWithCounts")
+for _loop in (number_ids, number_texts):
+    prepares(_loop.prepare, "Unique", "UniqueWithCounts")
 
 
 @kernel("UniqueWithCounts", multi=True)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.text_distinct import distinct_texts
+
 _HALF = 31  # both a number and its position take this many bits of one word
 
 
@@ -46,6 +48,9 @@ def reduced_runs(xp: Any, name: str, rows: Any, ordered: Any, starts: Any) -> An
 def unique_parts(xp: Any, x: Any) -> tuple[Any, Any, Any]:
     """(values, positions, counts) in order of first appearance: the first of each run of equals is its first in x."""
     if x.dtype == object and x.ndim == 1:  # strings, which a dictionary tells apart faster than sorting does
+        quick = distinct_texts(x)
+        if quick is not None:
+            return *quick, np.bincount(quick[1], minlength=len(quick[0]))
         numbers: dict[Any, int] = {}
         which = np.fromiter((numbers.setdefault(text, len(numbers)) for text in x.tolist()), np.int64, x.size)
         return np.fromiter(numbers, object, len(numbers)), which, np.bincount(which, minlength=len(numbers))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
 import re
 from collections.abc import Callable
@@ -12,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import text_loops, text_parts
+from sparkflow_runtime.kernels import number_texts, text_loops, text_parts
 from sparkflow_runtime.kernels.host import host, ints
 from sparkflow_runtime.kernels.registry import on_host, prepares
 from sparkflow_runtime.kernels.text_makers import join_texts, joined
@@ -66,46 +64,6 @@ def _characters(text: bytes) -> int:
 
 
 # ---------------------------------------------------------------------- bytes
-
-
-_URL, _BACK = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
-_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9_\-\n]")
-
-
-@on_host("EncodeBase64")
-def _encode(xp: Any, x: Any, *, pad: bool = False) -> Any:
-    array = texts(x)
-    lines = b"".join(map(binascii.b2a_base64, array.reshape(-1).tolist()))  # each with the end of a line
-    found = lines.translate(_URL, b"" if pad else b"=").split(b"\n")[:-1]
-    return np.fromiter(found, object, array.size).reshape(array.shape)
-
-
-@on_host("DecodeBase64")
-def _decode(xp: Any, x: Any) -> Any:
-    array = texts(x)
-    found = _decoded(array.reshape(-1).tolist())
-    return each(array, _decoded_one) if found is None else np.fromiter(found, object, array.size).reshape(array.shape)
-
-
-def _decoded(flat: list[bytes]) -> list[bytes] | None:
-    """Strings without padding; None where one is no base64, or has some."""
-    lines = b"\n".join(flat)
-    if _NOT_BASE64.search(lines):
-        return None
-    parts = lines.translate(_BACK).split(b"\n")
-    try:
-        return [binascii.a2b_base64(s + b"==") for s in parts] if len(parts) == len(flat) else None
-    except binascii.Error:
-        return None
-
-
-def _decoded_one(s: bytes) -> bytes:
-    try:
-        if re.search(rb"[^A-Za-z0-9_\-=]", s) or b"=" in s.rstrip(b"="):
-            raise binascii.Error("a character that base64 does not have")
-        return base64.urlsafe_b64decode(s.rstrip(b"=") + b"=" * (-len(s.rstrip(b"=")) % 4))
-    except binascii.Error as error:
-        raise InvalidArgumentError(f"DecodeBase64: Invalid character found in base64: {s[:40]!r} ({error})") from None
 
 
 @on_host("DecodeRaw")
@@ -194,7 +152,21 @@ def _as_string(
         real = f"{flags}{f'.{precision}' if precision > -1 else ''}{letter}".encode()
         form = (lambda v: b"(%b,%b)" % (real % v.real, real % v.imag)) if kind == "c" else real.__mod__
     wide = array.astype(np.float64) if kind not in "biufc" else array  # bfloat16 gives itself as it is
+    if flags == "%" and (kind == "i" or (kind == "u" and array.dtype.itemsize < 8)):
+        quick = number_texts.whole_texts(wide)
+        if quick is not None:
+            return quick.reshape(array.shape)
+    if flags == "%" and kind not in "iuc" and letter != "e":
+        found = number_texts.real_texts(wide, 6 if precision < 0 else precision, shortest)
+        if found is not None:
+            out, odd = found
+            out[odd] = [*map(form, wide.reshape(-1)[odd].tolist())]
+            return out.reshape(array.shape)
     return np.fromiter(map(form, wide.reshape(-1).tolist()), object, array.size).reshape(array.shape)
+
+
+prepares(number_texts.write_wholes.prepare, "AsString")
+prepares(number_texts.write_reals.prepare, "AsString")
 
 
 # ---------------------------------------------------------------------- hashes

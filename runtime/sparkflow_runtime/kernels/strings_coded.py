@@ -1,14 +1,18 @@
-"""Kernels of strings in other encodings, and joined by segments."""
+"""Kernels of strings in other encodings and as base64, and joined by segments."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import math
 import re
 from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import base64_loops
 from sparkflow_runtime.kernels.host import host, one_int
-from sparkflow_runtime.kernels.registry import on_host
+from sparkflow_runtime.kernels.registry import on_host, prepares
 from sparkflow_runtime.kernels.strings import each, texts
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -42,6 +46,56 @@ def _transcode(
     return each(x, one)
 
 
+# ---------------------------------------------------------------------- base64
+
+
+_URL = bytes.maketrans(b"+/", b"-_")
+_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9_\-]")
+
+
+@on_host("EncodeBase64")
+def _encode(xp: Any, x: Any, *, pad: bool = False) -> Any:
+    array = texts(x)
+    found = base64_loops.encoded(array, pad)
+    return each(array, _encoded_one if pad else _encoded_plain) if found is None else found
+
+
+def _encoded_one(s: bytes) -> bytes:
+    return binascii.b2a_base64(s, newline=False).translate(_URL)
+
+
+def _encoded_plain(s: bytes) -> bytes:
+    return binascii.b2a_base64(s, newline=False).translate(_URL, b"=")
+
+
+@on_host("DecodeBase64")
+def _decode(xp: Any, x: Any) -> Any:
+    array = texts(x)
+    found = base64_loops.decoded(array)
+    return each(array, _decoded_one) if found is None else found
+
+
+def _decoded_one(s: bytes) -> bytes:
+    """With what fills the last four letters up, or without."""
+    letters = s.rstrip(b"=")
+    try:
+        if _NOT_BASE64.search(letters):
+            raise binascii.Error("a character that base64 does not have")
+        missing = -len(letters) % 4
+        if missing == 3 or len(s) - len(letters) not in (0, missing):
+            raise binascii.Error(f"{len(letters)} letters and {len(s) - len(letters)} times '='")
+        return base64.urlsafe_b64decode(letters + b"=" * missing)
+    except binascii.Error as error:
+        raise InvalidArgumentError(f"DecodeBase64: Invalid character found in base64: {s[:40]!r} ({error})") from None
+
+
+prepares(base64_loops.encode.prepare, "EncodeBase64")
+prepares(base64_loops.decode.prepare, "DecodeBase64")
+
+
+# ---------------------------------------------------------------------- by segments
+
+
 def _joined(parts: list[bytes], between: bytes) -> bytes:
     """As TensorFlow joins: nothing stands between empty strings at the beginning and what follows."""
     first = next((i for i, part in enumerate(parts) if part), len(parts))
@@ -58,10 +112,14 @@ def _join(xp: Any, x: Any, ids: Any, count: Any, *, separator: Any = "") -> Any:
         )
     if owners.size and int(owners.max()) >= total:
         raise InvalidArgumentError(f"UnsortedSegmentJoin: segment id {owners.max()} is not below {total}")
-    rows = strings.reshape(owners.size, -1)
-    out = np.empty((total, rows.shape[1]), object)
-    between = _text(separator).encode()
-    for segment in range(total):
-        own = rows[owners.reshape(-1) == segment]
-        out[segment] = [_joined(column.tolist(), between) for column in own.T] if len(own) else b""
+    width = math.prod(strings.shape[owners.ndim :])
+    rows, own = strings.reshape(owners.size, width), owners.reshape(-1)
+    order = np.argsort(own, kind="stable")
+    order = order[np.searchsorted(own[order], 0) :]  # rows of negative ids count for nothing
+    segments, starts = np.unique(own[order], return_index=True)
+    out = np.full((total, width), b"", object)
+    between, ordered = _text(separator).encode(), [column.tolist() for column in rows[order].T]
+    for segment, start, end in zip(segments.tolist(), starts.tolist(), [*starts[1:].tolist(), len(order)]):
+        for k, column in enumerate(ordered):
+            out[segment, k] = _joined(column[start:end], between)
     return out.reshape(total, *strings.shape[owners.ndim :])

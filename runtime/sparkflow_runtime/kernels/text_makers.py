@@ -35,7 +35,7 @@ def release(drop: int, one: int) -> None:
 
 
 @lru_cache(1)
-def _teach() -> None:
+def teach() -> None:
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic as untyped
@@ -76,13 +76,13 @@ def put(objects: int, at: int, one: int, drop: int) -> None:
 
 
 @lru_cache(1)
-def _functions() -> tuple[int, int]:
+def functions() -> tuple[int, int]:
     """The addresses of CPython's constructor of bytes, and of what gives a reference back."""
     made, dropped = ctypes.pythonapi.PyBytes_FromStringAndSize, ctypes.pythonapi.Py_DecRef
     return tuple(ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (made, dropped))  # type: ignore[return-value]
 
 
-@compiled([f"int64({_VECTOR}, {_VECTOR}, int64, int64, int64)"], before=_teach, nogil=False, parts=[put])
+@compiled([f"int64({_VECTOR}, {_VECTOR}, int64, int64, int64)"], before=teach, nogil=False, parts=[put])
 def make_texts(begins: Any, lengths: Any, objects: int, make: int, drop: int) -> int:
     """objects[i] = the bytes at begins[i]. -1, or the number of the first there was no memory for."""
     for i in range(len(begins)):
@@ -100,7 +100,7 @@ def _(*_: Any) -> int:
 
 @compiled(
     [f"int64({_VECTOR}, {_VECTOR}, int64, int64, int64, int64, int64, int64, int64)"],
-    before=_teach,
+    before=teach,
     nogil=False,
     parts=[*PARTS, put],
 )
@@ -142,7 +142,7 @@ def texts_at(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray | None:
         make_texts.prepare()
         return None
     out = np.empty(len(begins), object)
-    return out if make_texts(begins, lengths, address_of(out), *_functions()) < 0 else None
+    return out if make_texts(begins, lengths, address_of(out), *functions()) < 0 else None
 
 
 def texts_of(buffer: np.ndarray, spans: np.ndarray) -> np.ndarray | None:
@@ -161,6 +161,6 @@ def joined(parts: Sequence[np.ndarray], steps: Sequence[int], count: int, betwee
     held = np.frombuffer(between or b"\0", np.uint8)
     wrong = join_texts(
         inputs, np.array(steps, np.int64), id(bytes), address_of(held), len(between), address_of(out), count,
-        *_functions(),
+        *functions(),
     )  # fmt: skip
     return out if wrong < 0 else None
