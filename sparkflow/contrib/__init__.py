@@ -7,8 +7,8 @@ from typing import Any
 
 _PARTS = (
     "autograph", "cluster_resolver", "crf", "data", "distributions", "eager", "estimator", "feature_column",
-    "framework", "layers", "learn", "legacy_seq2seq", "lookup", "losses", "metrics", "opt", "predictor", "rnn",
-    "seq2seq", "slim", "sparsemax", "staging", "tensorboard", "tpu", "training", "util",
+    "framework", "graph_editor", "layers", "learn", "legacy_seq2seq", "lookup", "losses", "metrics", "opt", "predictor",
+    "rnn", "seq2seq", "slim", "sparsemax", "staging", "tensorboard", "tpu", "training", "util",
 )  # fmt: skip
 
 

@@ -150,6 +150,7 @@ HOMES: dict[str, Sequence[str]] = {
     "ops.nn_impl": _OPS[2:] + _OPS[:2],
     "ops.nn_ops": _OPS[2:] + _OPS[:2],
     "ops.numerics": _OPS,
+    "ops.op_selector": ("sparkflow.contrib.graph_editor",),
     "ops.parsing_ops": (_TF, "sparkflow.io"),
     "ops.partitioned_variables": (_TF,),
     "ops.ragged.ragged_factory_ops": ("sparkflow.ragged",),
