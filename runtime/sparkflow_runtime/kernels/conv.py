@@ -1,8 +1,9 @@
 """Convolutions and their gradients: Conv2D, Conv3D, and depthwise ones.
 
-How one is computed follows from shapes and dtype alone: Winograd's way for 3 x 3 float32 windows (conv_winograd.py),
-directly for others of float32, those of one tap where that is faster than BLAS (conv_direct.py), columns for what that
-leaves and float64 (conv_columns.py), a product a tap for everything else (conv_taps.py).
+How one is computed follows from shapes and dtype alone: Winograd's way for 3 x 3 float32 windows (conv_winograd.py), of
+several depths too (conv_deep.py), directly for others of float32, those of one tap where that is faster than BLAS
+(conv_direct.py), columns for what that leaves and float64 (conv_columns.py), a product a tap for everything else
+(conv_taps.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import conv_columns, conv_depthwise, conv_direct, conv_taps, conv_winograd
+from sparkflow_runtime.kernels import (
+    conv_columns,
+    conv_deep,
+    conv_depthwise,
+    conv_direct,
+    conv_taps,
+    conv_winograd,
+)
 from sparkflow_runtime.kernels.host import ints
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.windows import Sliding, Window
@@ -31,6 +39,8 @@ def _way(xp: Any, x: Any, w: Any, win: Window, back: bool = False) -> Any:
     """The module that computes this one. back: for the gradient of the input; x is dy then."""
     if xp is not np or x.dtype not in (np.float32, np.float64) or not x.size or not w.size or 0 in win.out:
         return None
+    if conv_deep.fits(x, w, win, back):
+        return conv_deep
     directly = conv_direct.fits(x, w, win, back)
     if conv_winograd.fits(x, w, win) and (not directly or min(w.shape[-2:]) >= _WINOGRAD_CHANNELS):
         return conv_winograd
