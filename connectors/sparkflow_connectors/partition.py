@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import pairwise
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,6 +22,8 @@ from sparkflow_connectors.layout import Block, Layout, Piece
 from sparkflow_connectors.spool import Place, Spool
 from sparkflow_connectors.windows import Plan, Window, Windows, later_epoch, taken
 from sparkflow_runtime.wire.errors import UnavailableError, from_dict, to_dict
+
+_LOOK_EVERY_S = 0.5
 
 
 class Partition(Protocol):
@@ -81,6 +86,8 @@ class Handover:
         self._train, self._held = (Spool(layout, directory=directory) for _ in range(2))
         self._plan, self._layout = plan, layout
         self._reading, self._writing = os.pipe()
+        os.set_blocking(self._writing, False)
+        self._over = threading.Event()
         self.fds = (self._train.fd, self._held.fd, self._reading)
         """What the other process is given: of the rows to train on, of the others, and of the lines."""
 
@@ -90,29 +97,47 @@ class Handover:
 
     def run(self, pieces: Iterable[Piece]) -> None:
         """The whole pass. What goes wrong in it is told to the other process, where it ends the training."""
-        with os.fdopen(self._writing, "wb") as lines:
-            try:
-                self._pass(pieces, lines)
-            except BrokenPipeError:
-                pass  # the worker has ended: it says why
-            except Exception as error:
-                _say(lines, {"error": to_dict(error)})
+        try:
+            self._pass(pieces)
+        except BrokenPipeError:
+            pass  # the worker has ended: it says why
+        except Exception as error:
+            with suppress(BrokenPipeError):
+                self._say({"error": to_dict(error)})
+        finally:
+            self._end_lines()
 
-    def _pass(self, pieces: Iterable[Piece], lines: BinaryIO) -> None:
+    def _end_lines(self) -> None:
+        if self._writing >= 0:
+            os.close(self._writing)
+        self._writing = -1
+
+    def _pass(self, pieces: Iterable[Piece]) -> None:
         for window in Windows(self._plan, self._layout)(pieces):
             told = {"train": _appended(self._train, window.train, self._plan.block_rows)}
             told["held"] = _appended(self._held, [window.held], self._plan.window_rows)
-            _say(lines, {**told, "rows": window.rows, "crc": window.crc, "last": window.last})
-        _say(lines, {"end": True})
+            self._say({**told, "rows": window.rows, "crc": window.crc, "last": window.last})
+        self._say({"end": True})
+
+    def _say(self, fields: dict[str, Any]) -> None:
+        """Raises BrokenPipeError when nobody reads on. What the other process forked may hold its end open for ever."""
+        line, room = memoryview(json.dumps(fields).encode() + b"\n"), select.poll()
+        room.register(self._writing, select.POLLOUT)
+        while line:
+            if self._over.is_set():
+                raise BrokenPipeError
+            if room.poll(1000 * _LOOK_EVERY_S):
+                with suppress(BlockingIOError):  # there is less room than poll asks for
+                    line = line[os.write(self._writing, line) :]
+
+    def stop(self) -> None:
+        """The other process is gone: `run` ends."""
+        self._over.set()
 
     def close(self) -> None:
+        self._end_lines()
         self._train.close()
         self._held.close()
-
-
-def _say(lines: BinaryIO, fields: dict[str, Any]) -> None:
-    lines.write(json.dumps(fields).encode() + b"\n")
-    lines.flush()
 
 
 class FollowedPartition:

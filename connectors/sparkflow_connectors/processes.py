@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from sparkflow_runtime.wire.errors import DeadlineExceededError, UnavailableErro
 _PR_SET_PDEATHSIG = 1
 START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 5.0
+_LOOK_EVERY_S = 0.5
 
 
 class DiedError(UnavailableError):
@@ -42,6 +44,7 @@ class Child:
         with _interrupts_held():
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, pass_fds=pass_fds)
         self.pid = self._process.pid
+        self._heard = bytearray()  # of lines to come
 
     def send(self, fields: dict[str, Any], block: bytes = b"") -> None:
         """One line, and after it the block whose length the line tells."""
@@ -64,7 +67,7 @@ class Child:
             timer.daemon = True
             timer.start()
         try:
-            line = self._process.stdout.readline()  # type: ignore[union-attr]
+            line = self._line()
         finally:
             if timer is not None:
                 timer.cancel()
@@ -73,6 +76,26 @@ class Child:
         if expired.is_set():
             raise DeadlineExceededError(f"{self.name} (pid {self.pid}) said nothing in {timeout_s:g} s and was ended")
         raise DiedError(self._death())
+
+    def _line(self) -> bytes:
+        """The next line; nothing where the child has ended, though what it forked may hold the pipe."""
+        while b"\n" not in self._heard:
+            if not (more := self._more()):
+                return b""
+            self._heard += more
+        line, _, self._heard = self._heard.partition(b"\n")
+        return bytes(line)
+
+    def _more(self) -> bytes:
+        out = self._process.stdout.fileno()  # type: ignore[union-attr]
+        readable = select.poll()
+        readable.register(out, select.POLLIN)
+        ended = False
+        while not readable.poll(0 if ended else 1000 * _LOOK_EVERY_S):
+            if ended:
+                return b""
+            ended = not self.alive()  # what it said before is in the pipe then
+        return os.read(out, 1 << 16)
 
     def stop(self) -> None:
         """Close its input, wait a little, kill it if need be. It is gone when this returns."""
@@ -97,7 +120,11 @@ class Child:
         return self._process.stdin
 
     def _death(self) -> str:
-        code = self._process.wait()
+        try:
+            code = self._process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return f"{self.name} (pid {self.pid}) closed its standard output, by which it is heard, and was ended"
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         return f"{self.name} (pid {self.pid}) {how}"
 
@@ -150,7 +177,7 @@ class Parent:
         """From now on nothing more is expected: `gone()` is called when the input closes."""
 
         def wait() -> None:
-            while self._in.read(1):
+            while os.read(self._in.fileno(), 1):  # not by `sys.stdin`: a fork would inherit its lock taken for ever
                 pass
             gone()
 

@@ -52,8 +52,9 @@ def run_child(
                 return dict(said["result"])
     finally:
         child.stop()
+        handover.stop()
         if reader.ident is not None:
-            reader.join()  # it cannot write to a child that is gone
+            reader.join()
         handover.close()
 
 

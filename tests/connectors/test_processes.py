@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sparkflow_connectors.job import Job
-from sparkflow_connectors.processes import Child
+from sparkflow_connectors.processes import Child, DiedError
 from sparkflow_connectors.schema import Columns
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.wire.errors import DeadlineExceededError, FailedPreconditionError
@@ -95,3 +95,64 @@ def test_a_module_that_a_worker_does_not_find_is_told(
     with pytest.raises(FailedPreconditionError, match=r"AttributeError: .*'model_fn'.*import it again"):
         run_child(job, [], 0, "127.0.0.1", lambda text: [text])
     assert "Traceback" not in capfd.readouterr().err
+
+
+FORKS = """
+import multiprocessing, os, signal, time
+from sparkflow_connectors.processes import Parent
+
+parent = Parent()
+parent.watch()
+name = __spec__.name
+if name == "a_pool":
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        parent.send({"lengths": pool.map(len, ["a", "bb"])})
+elif name == "a_forker" and os.fork() == 0:
+    os.close(2)
+    time.sleep(30)
+    os._exit(0)
+parent.send({"said": 1})
+parent.send({"said": 2})
+if name == "a_closer":
+    os.closerange(3, 64)
+    time.sleep(60)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def forking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    children = []
+
+    def child(module: str) -> Child:
+        (tmp_path / f"{module}.py").write_text(FORKS)
+        children.append(Child(module, "worker 0", 1))
+        return children[-1]
+
+    yield child
+    for each in children:
+        each.stop()
+
+
+def test_a_child_may_fork_and_wait(forking: Any) -> None:
+    """What it forks closes its standard input first, of which a thread of the child's had taken the lock."""
+    assert forking("a_pool").receive(30) == {"lengths": [1, 2]}
+
+
+def test_the_death_of_a_child_is_seen_though_what_it_forked_lives(forking: Any) -> None:
+    """That holds the pipe's end too, by which the parent would have waited for a word until it ended."""
+    child, begun = forking("a_forker"), time.monotonic()
+    assert [child.receive(30), child.receive(30)] == [{"said": 1}, {"said": 2}]
+    with pytest.raises(DiedError, match="was killed by SIGKILL"):
+        child.receive()
+    assert time.monotonic() - begun < 25
+
+
+def test_a_child_that_closes_its_line_is_ended(forking: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkflow_connectors.processes._STOP_TIMEOUT_S", 0.3)
+    child = forking("a_closer")
+    assert [child.receive(30), child.receive(30)] == [{"said": 1}, {"said": 2}]
+    with pytest.raises(DiedError, match=r"closed its standard output, .* and was ended"):
+        child.receive()
+    assert not child.alive()

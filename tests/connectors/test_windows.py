@@ -168,6 +168,22 @@ def test_what_goes_wrong_there_is_raised_here() -> None:
     handover.close()
 
 
+def test_rows_end_with_the_process_that_reads_them(tmp_path: Path) -> None:
+    """Though what it forked holds its end of the lines, which are full, and lives."""
+    handover = Handover(PLAN, LAYOUT, str(tmp_path))
+    held = os.dup(handover.fds[2])
+    handover.given()
+    thread = threading.Thread(target=handover.run, args=(pieces(100_000),), daemon=True)
+    thread.start()
+    thread.join(1.0)
+    assert thread.is_alive(), "the lines were too few to fill a pipe"
+    handover.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+    handover.close()
+    os.close(held)
+
+
 def test_a_full_disk_says_where(tmp_path: Path) -> None:
     with pytest.raises(ResourceExhaustedError, match=r"Cannot spool 0 bytes of rows.*nowhere: No such file"):
         Spool(LAYOUT, directory=str(tmp_path / "nowhere")).append(LAYOUT.zeros(3))
