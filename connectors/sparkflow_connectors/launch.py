@@ -262,8 +262,9 @@ def _root_cause(state: _Attempt, engine_error: Exception | None) -> Exception:
 
 
 def _in_a_line(error: Exception) -> str:
-    """What a cluster raises may go on with the stack traces of several processes."""
-    text = error.message if isinstance(error, OpError) else f"{type(error).__name__}: {error}"
+    """What a cluster raises may go on with the stack traces of several processes; a note says what it comes to."""
+    notes = getattr(error, "__notes__", None) or [f"{type(error).__name__}: {error}"]
+    text = error.message if isinstance(error, OpError) else notes[-1]
     first = text.strip().partition("\n")[0]
     return first if len(first) <= _LINE_CHARS else f"{first[:_LINE_CHARS]} ..."
 

@@ -58,7 +58,7 @@ def _told_the_environment(cluster: dict[str, Any], rank: int) -> Iterator[None]:
         yield
     finally:
         if before is None:
-            del os.environ[TF_CONFIG]
+            os.environ.pop(TF_CONFIG, None)  # the model's own code may have removed it
         else:
             os.environ[TF_CONFIG] = before
 
@@ -72,10 +72,6 @@ def _line_to_driver(job: Job, rank: int) -> Iterator[TaskControl]:
     control = TaskControl(job.driver_url, job.secret, rank, driver_gone, job.keepalive_s)
     try:
         yield control
-    except (EOFError, ConnectionError) as error:
-        lost = UnavailableError(f"A line of the cluster broke ({type(error).__name__}: {error}): a task was lost")
-        control.error(lost)
-        raise lost from error
     except BaseException as error:
         control.error(error)
         raise
@@ -85,9 +81,9 @@ def _gathered(gather: Gather, mine: Announcement) -> list[str]:
     """Everybody's announcement. What the cluster raises here, whatever its class, means that another task is lost."""
     try:
         return gather(mine.encode())
-    except (OpError, EOFError, ConnectionError):
+    except OpError:
         raise
-    except Exception as error:
+    except Exception as error:  # EOFError, where a barrier stage of Spark has failed
         raise UnavailableError(
             f"Worker {mine.rank} could not gather all addresses ({type(error).__name__}: {error}): a task was lost"
         ) from error

@@ -31,7 +31,7 @@ from sparkflow_connectors.roles import role
 from sparkflow_connectors.rows import file_pieces, packed_pieces
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
-from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, unread
+from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, noted, unread
 from sparkflow_connectors.spark_files import check_columns, parallelism, parquet_files
 from sparkflow_connectors.spark_schema import arrow_schema, check_case, check_frame
 from sparkflow_connectors.spark_slots import SlotWatch
@@ -40,7 +40,7 @@ from sparkflow_connectors.spark_tfrecord import register_tfrecord
 from sparkflow_connectors.spark_transform import transform
 from sparkflow_connectors.unshipped import not_in_spark
 from sparkflow_connectors.variable_tables import Rows, write
-from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
+from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnavailableError
 
 _RESULT = "rank int, result string"
 _CANCEL_S = 15.0
@@ -315,7 +315,7 @@ def _as_ours(error: Exception, stopped: bool) -> Exception:
     how = cancelled(error) or ("the session was stopped" if stopped else None)
     if how is not None:
         return launch.JobCancelled(f"Spark's job of the training was cancelled: {how}. Train again to go on from there")
-    return unread(error) or lost(error) or not_in_spark(error) or error
+    return unread(error) or lost(error) or not_in_spark(error) or noted(error)
 
 
 def _task(job: Job, source: Source) -> Any:
@@ -332,11 +332,21 @@ def _task(job: Job, source: Source) -> Any:
         take_gpus(context.resources())
         sys.setswitchinterval(5e-4)
         with _threads(job.threads):
-            partition = OwnPartition(job.plan(rank), job.layout, source.pieces(job, rank, batches))
+            partition = OwnPartition(job.plan(rank), job.layout, source.pieces(job, rank, _sent(batches)))
             result = role(job, partition, rank, host, context.allGather)
         yield pa.RecordBatch.from_pydict({"rank": pa.array([rank], pa.int32()), "result": [json.dumps(result)]})
 
     return run
+
+
+def _sent(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What Spark sends a task. Raises UnavailableError where that breaks off: its other end has failed."""
+    try:
+        yield from batches
+    except (EOFError, OSError) as error:
+        raise UnavailableError(
+            f"Spark's rows broke off ({type(error).__name__}: {error}): a task or its executor was lost"
+        ) from error
 
 
 def take_gpus(resources: dict[str, Any]) -> None:

@@ -43,6 +43,10 @@ _CANCELLED = re.compile(
     r"(.+?)\.? *(?:SQLSTATE|$)",
     re.MULTILINE,
 )
+_FAILED = re.compile(
+    r"barrier task \w+\(\d+, (\d+)\) finished unsuccessfully\.\n[^\n]*Traceback \(most recent call last\):\n(.*)",
+    re.DOTALL,
+)
 _MAKERS = ("pyspark.errors.exceptions.captured", "pyspark.sql.connect.client.core")  # classic, Connect
 
 
@@ -118,3 +122,13 @@ def lost(error: BaseException) -> OpError | None:
                 None, None, f"Spark lost a task ({what}). Look for why in its executor's log"
             )
     return None
+
+
+def noted(error: Exception) -> Exception:
+    """The same, with a note that says in a line what ended a Python task of a barrier stage, where it tells so: the
+    first line of Py4J's errors only names a call of its own."""
+    if told := _FAILED.search(str(error)):
+        task, traceback = told.groups()
+        lines = [line for line in _AFTER.split(traceback, maxsplit=1)[0].splitlines() if line[:1].strip()]
+        error.add_note(f"Spark's task {task} failed: {lines[-1] if lines else 'its traceback is empty'}")
+    return error

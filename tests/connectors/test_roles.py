@@ -31,17 +31,45 @@ def test_an_error_of_the_user_stays_itself() -> None:
     assert isinstance(said, InvalidArgumentError) and said.message == "worker 1 has no rows"
 
 
+@pytest.mark.parametrize("error", [ConnectionRefusedError("their database"), EOFError("their file")])
+def test_a_broken_line_of_the_users_own_is_no_lost_task(error: Exception) -> None:
+    """It was tried again three times, and what it was told as was a line of the cluster."""
+    said = _heard(lambda: _raise(error))
+    assert isinstance(said, tf.errors.InternalError) and said.message == f"{type(error).__name__}: {error}"
+
+
+def test_an_error_that_cannot_be_printed_is_told() -> None:
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    said = _heard(lambda: _raise(Odd("made of")))
+    assert said.message == "Odd: ('made of',) (its __str__ raised RuntimeError)"
+
+
+def test_a_model_may_empty_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    with roles._told_the_environment({"worker": ["a:1"]}, 0):
+        os.environ.pop("TF_CONFIG")
+    assert "TF_CONFIG" not in os.environ
+
+
 def _raise(error: Exception) -> Any:
     raise error
 
 
 def _ended_by(gather: Any) -> Any:
     """What the driver hears of a role whose all-gather is this one."""
+    return _heard(lambda: roles._gathered(gather, MINE))
+
+
+def _heard(act: Any) -> Any:
+    """What the driver hears of a role that does this."""
     driver = DriverControl("127.0.0.1", b"secret", 1)
     job: Any = SimpleNamespace(driver_url=driver.url, secret=b"secret", keepalive_s=10.0)
     try:
         with pytest.raises(Exception), roles._line_to_driver(job, 0):  # noqa: B017
-            roles._gathered(gather, MINE)
+            act()
         events = [driver.events.get(timeout=10) for _ in range(2)]
         (error,) = [e for e in events if e.kind == "error"]
         return reported(error.fields)

@@ -11,8 +11,8 @@ pytest.importorskip("pyspark")
 
 import sparkflow as tf
 from sparkflow_connectors import launch
-from sparkflow_connectors.spark import SparkEngine, SparkRun
-from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, named, unread
+from sparkflow_connectors.spark import SparkEngine, SparkRun, _sent
+from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, named, noted, unread
 from sparkflow_connectors.unshipped import not_in_dask, not_in_spark
 
 TASK = """An exception was thrown from the Python worker:
@@ -153,6 +153,17 @@ def test_a_task_that_failed_of_itself_is_not_lost() -> None:
     assert lost(tf.errors.NotFoundError(None, None, STAGE.format(crash))) is None
 
 
+def test_what_ended_a_task_is_told_in_a_line() -> None:
+    """The first line of Py4J's error was all that was told of it."""
+    python = "o.a.s.PythonException: [PYTHON_EXCEPTION] An exception was thrown: Traceback (most recent call last):\n"
+    lines = "  File \"spark.py\", line 336, in run\n    del environ[NAME]\nKeyError: 'NAME'\n SQLSTATE: 38000\n\tat x"
+    error = RuntimeError(STAGE.format(f"{TASK_ENDED}{python}{lines}"))
+    assert noted(error) is error and error.__notes__ == ["Spark's task 0 failed: KeyError: 'NAME'"]
+    assert launch._in_a_line(error) == "Spark's task 0 failed: KeyError: 'NAME'"
+    other = noted(RuntimeError("another"))
+    assert not hasattr(other, "__notes__") and launch._in_a_line(other) == "RuntimeError: another"
+
+
 @pytest.mark.parametrize(
     "text, how",
     [
@@ -208,3 +219,14 @@ def test_spark_asks_once() -> None:
     first = captured.convert_exception
     name_errors()
     assert captured.convert_exception is first and first.names_errors  # type: ignore[attr-defined]
+
+
+def test_rows_that_break_off_tell_of_a_lost_task() -> None:
+    def batches() -> Any:
+        yield "a batch"
+        raise EOFError
+
+    sent = _sent(batches())
+    assert next(sent) == "a batch"
+    with pytest.raises(tf.errors.UnavailableError, match=r"Spark's rows broke off \(EOFError: \)"):
+        next(sent)

@@ -128,10 +128,18 @@ def error_class(code: int) -> type[OpError]:
 def to_dict(error: BaseException) -> dict[str, Any]:
     """JSON-able form of any exception; `from_dict` gives an OpError of the same class back."""
     if not isinstance(error, OpError):
-        return {"code": INTERNAL, "message": f"{type(error).__name__}: {error}"}
+        return {"code": INTERNAL, "message": f"{type(error).__name__}: {_text(error)}"}
     node = error.node_def
     where = {"node": node.name, "op": node.op} if node is not None else {}
     return {"code": error.code, "message": error.message, "device": error.device, **where}
+
+
+def _text(error: BaseException) -> str:
+    """What it says; of a class whose own __str__ fails, what it was made of."""
+    try:
+        return str(error)
+    except Exception as why:
+        return f"{error.args!r} (its __str__ raised {type(why).__name__})"
 
 
 def from_dict(fields: dict[str, Any]) -> OpError:
