@@ -2,8 +2,8 @@
 
 Arrays are flat: rows of `channels` numbers, one after the other, a cell or an output each. `numbers` is Window.numbers;
 sizes: depth, height and width of the input, and its channels. A loop goes over the images from `start` to `stop`. The
-taps of a window that lie side by side are taken two or three at once where that pays, and windows of 2 x 2 cells, which
-most are, whole.
+channels of an output go through its window in registers (window_lanes.py), or, where they are whole vectors and the
+window has 2 x 2 cells, as most have, by loops of which the compiler makes code that is as good.
 """
 
 from __future__ import annotations
@@ -13,40 +13,36 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
-from sparkflow_runtime.kernels.window_loops import tap_slices
+from sparkflow_runtime.kernels.loop_parts import Instructions
+from sparkflow_runtime.kernels.window_loops import alike, span, tap_slices
 
 _CELLS, _VECTOR = "Array({0}, 1, 'C', readonly=True)", "Array(int64, 1, 'C', readonly=True)"
 _MORE = f"{_VECTOR}, {_VECTOR}, int64, int64"
 
 
-def span(numbers: Any, axis: Any, output: Any, size: Any) -> Any:
-    """(the cell that the first tap would meet; first and last + 1 of the taps that meet any), along one axis."""
-    at, step = output * numbers[3 + axis] - numbers[9 + axis], numbers[6 + axis]
-    first, end = -at, size - at
-    if step != 1:  # divisions cost more than all else here
-        first, end = -(at // step), (size - 1 - at) // step + 1
-    first = first if first > 0 else 0
-    return at, first, end if end < numbers[axis] else numbers[axis]
+def _make_largest() -> Any:
+    from sparkflow_runtime.kernels import window_lanes
+
+    return window_lanes.largest()
+
+
+def _making(once: bool) -> Any:
+    def make() -> Any:
+        from sparkflow_runtime.kernels import window_lanes
+
+        return window_lanes.give_to_largest(once)
+
+    return make
+
+
+_largest = Instructions("_largest", _make_largest)
+_give_to_largest, _put_to_largest = (
+    Instructions(name, _making(once)) for name, once in (("_give_to_largest", False), ("_put_to_largest", True))
+)
 
 
 def larger(new: Any, old: Any) -> Any:
     return new if (new > old) | (new != new) else old
-
-
-def take_1(x: Any, at: Any, y: Any, o: Any, channels: Any) -> None:
-    for c in range(channels):
-        y[o + c] = larger(x[at + c], y[o + c])
-
-
-def take_2(x: Any, at: Any, step: Any, y: Any, o: Any, channels: Any) -> None:
-    for c in range(channels):
-        y[o + c] = larger(x[at + step + c], larger(x[at + c], y[o + c]))
-
-
-def take_3(x: Any, at: Any, step: Any, y: Any, o: Any, channels: Any) -> None:
-    last = at + step + step
-    for c in range(channels):
-        y[o + c] = larger(x[last + c], larger(x[at + step + c], larger(x[at + c], y[o + c])))
 
 
 def take_four(x: Any, at: Any, step: Any, below: Any, y: Any, o: Any, channels: Any) -> None:
@@ -58,40 +54,32 @@ def take_four(x: Any, at: Any, step: Any, below: Any, y: Any, o: Any, channels: 
 
 @compiled(
     [f"void({_CELLS}, {{0}}[::1], {_MORE})".format(k) for k in ("float32", "float64")],
-    parts=[span, larger, take_1, take_2, take_3, take_four],
+    parts=[span, alike, larger, take_four, _largest],
 )
 def maxima(x: Any, y: Any, numbers: Any, sizes: Any, start: Any, stop: Any) -> None:
     """y = the largest cell that each output sees; NaN where it sees one, no less than y has been filled with."""
-    height, width, channels = sizes[1], sizes[2], np.uint64(sizes[3])
-    step, below = np.uint64(numbers[8]) * channels, np.uint64(numbers[7] * width) * channels
-    o = np.uint64(start * numbers[12] * numbers[13] * numbers[14]) * channels
+    depth, height, width, channels = sizes[0], sizes[1], sizes[2], sizes[3]
+    deep, high, wide = numbers[6] * height * width * channels, numbers[7] * width * channels, numbers[8] * channels
+    step, four = numbers[5] * channels, channels % 16 == 0 or channels < 4
+    o = start * numbers[12] * numbers[13] * numbers[14] * channels
     for n in range(start, stop):
         for od in range(numbers[12]):
-            d, d0, d1 = span(numbers, 0, od, sizes[0])
+            d, d0, d1 = span(numbers, 0, od, depth)
             for oh in range(numbers[13]):
                 h, h0, h1 = span(numbers, 1, oh, height)
-                first = ((n * sizes[0] + d + d0 * numbers[6]) * height + h + h0 * numbers[7]) * width
-                for ow in range(numbers[14]):
+                first = ((n * depth + d + d0 * numbers[6]) * height + h + h0 * numbers[7]) * width
+                ow = 0
+                while ow < numbers[14]:
                     w, w0, w1 = span(numbers, 2, ow, width)
-                    if d1 - d0 == 1 and h1 - h0 == 2 and w1 - w0 == 2:
-                        at = np.uint64(first + w + w0 * numbers[8]) * channels
-                        take_four(x, at, step, below, y, o, channels)
-                        o += channels
-                        continue
-                    for td in range(d0, d1):
-                        for th in range(h0, h1):
-                            row = ((n * sizes[0] + d + td * numbers[6]) * height + h + th * numbers[7]) * width + w
-                            tw = w0
-                            while tw < w1:
-                                at = np.uint64(row + tw * numbers[8]) * channels
-                                if tw + 3 <= w1:
-                                    take_3(x, at, step, y, o, channels)
-                                elif tw + 2 <= w1:
-                                    take_2(x, at, step, y, o, channels)
-                                else:
-                                    take_1(x, at, y, o, channels)
-                                tw += 3
-                    o += channels
+                    at, count = (first + w + w0 * numbers[8]) * channels, alike(numbers, ow, w0, w1, width)
+                    if four and d1 - d0 == 1 and h1 - h0 == 2 and w1 - w0 == 2:
+                        for i in range(count):
+                            here, there = np.uint64(at + i * step), np.uint64(o + i * channels)
+                            take_four(x, here, np.uint64(wide), np.uint64(high), y, there, np.uint64(channels))
+                    else:
+                        _largest(x, y, count, step, at, d1 - d0, deep, h1 - h0, high, w1 - w0, wide, o, channels)
+                    o += count * channels
+                    ow += count
 
 
 @maxima.otherwise
@@ -137,49 +125,6 @@ def pick_3(x: Any, at: Any, step: Any, best: Any, where: Any, o: Any, channels: 
         where[o + c] = np.int64(at + step + step + c) if better else own
 
 
-def first_of(x: Any, at: Any, near: Any, best: Any, where: Any, channels: Any) -> None:
-    """The first tap. where: as wide as a number, so that a vector register has as many; counts from the image on."""
-    for c in range(channels):
-        best[c] = x[at + c]
-        where[c] = near + where.dtype.type(c)
-
-
-def near_1(x: Any, at: Any, near: Any, best: Any, where: Any, channels: Any) -> None:
-    for c in range(channels):
-        old, own, new = best[c], where[c], x[at + c]
-        better = beats(new, old)
-        best[c] = new if better else old
-        where[c] = where.dtype.type(near + where.dtype.type(c)) if better else own
-
-
-def near_3(x: Any, at: Any, step: Any, near: Any, best: Any, where: Any, channels: Any) -> None:
-    """Of three taps in a row."""
-    last, second_near = at + step + step, where.dtype.type(near + where.dtype.type(step))
-    third_near = where.dtype.type(second_near + where.dtype.type(step))
-    for c in range(channels):
-        old, own = best[c], where[c]
-        first, second, third = x[at + c], x[at + step + c], x[last + c]
-        better = beats(first, old)
-        old = first if better else old
-        own = where.dtype.type(near + where.dtype.type(c)) if better else own
-        better = beats(second, old)
-        old = second if better else old
-        own = where.dtype.type(second_near + where.dtype.type(c)) if better else own
-        better = beats(third, old)
-        best[c] = third if better else old
-        where[c] = where.dtype.type(third_near + where.dtype.type(c)) if better else own
-
-
-def give(dy: Any, o: Any, where: Any, dx: Any, base: Any, channels: Any) -> None:
-    for c in range(channels):
-        dx[np.uint64(base + where[c])] += dy[o + c]
-
-
-def clear(dx: Any, at: Any, channels: Any) -> None:
-    for c in range(channels):
-        dx[at + c] = 0.0
-
-
 def give_to_four(x: Any, at: Any, step: Any, below: Any, dy: Any, o: Any, dx: Any, channels: Any) -> None:
     """Both in one, for a window of 2 x 2 cells; adding 0 to the others is faster than asking."""
     last, zero = below + step, dx.dtype.type(0)
@@ -213,67 +158,45 @@ def put_to_four(x: Any, at: Any, step: Any, below: Any, dy: Any, o: Any, dx: Any
 
 
 @compiled(
-    [
-        f"void({_CELLS}, {_CELLS}, {{0}}[::1], {{0}}[::1], {{1}}[::1], int64, {_MORE})".format(*kinds)
-        for kinds in (("float32", "int32"), ("float64", "int64"))
-    ],
-    parts=[span, beats, first_of, near_1, near_3, give, clear, give_to_four, put_to_four],
+    [f"void({_CELLS}, {_CELLS}, {{0}}[::1], int64, {_MORE})".format(kind) for kind in ("float32", "float64")],
+    parts=[span, alike, beats, give_to_four, put_to_four, _give_to_largest, _put_to_largest],
 )
-def spread_to_maxima(
-    x: Any, dy: Any, dx: Any, best: Any, where: Any, once: Any, numbers: Any, sizes: Any, start: Any, stop: Any
-) -> None:
+def spread_to_maxima(x: Any, dy: Any, dx: Any, once: Any, numbers: Any, sizes: Any, start: Any, stop: Any) -> None:
     """Add each dy to the first cell of its window that holds the maximum; a NaN is larger than any number.
-    best, where: room for an output's channels, where: of integers as wide as the numbers.
     once: 1 if each cell is in one window, so that what was in dx does not matter."""
-    height, width, channels = sizes[1], sizes[2], np.uint64(sizes[3])
-    step, below = np.uint64(numbers[8]) * channels, np.uint64(numbers[7] * width) * channels
-    o = np.uint64(start * numbers[12] * numbers[13] * numbers[14]) * channels
+    depth, height, width, channels = sizes[0], sizes[1], sizes[2], sizes[3]
+    deep, high, wide = numbers[6] * height * width * channels, numbers[7] * width * channels, numbers[8] * channels
+    step, four = numbers[5] * channels, channels % 16 == 0 or channels < 4
+    o = start * numbers[12] * numbers[13] * numbers[14] * channels
     for n in range(start, stop):
         for od in range(numbers[12]):
-            d, d0, d1 = span(numbers, 0, od, sizes[0])
+            d, d0, d1 = span(numbers, 0, od, depth)
             for oh in range(numbers[13]):
                 h, h0, h1 = span(numbers, 1, oh, height)
-                first = ((n * sizes[0] + d + d0 * numbers[6]) * height + h + h0 * numbers[7]) * width
-                for ow in range(numbers[14]):
+                first = ((n * depth + d + d0 * numbers[6]) * height + h + h0 * numbers[7]) * width
+                ow = 0
+                while ow < numbers[14]:
                     w, w0, w1 = span(numbers, 2, ow, width)
-                    if d1 - d0 == 1 and h1 - h0 == 2 and w1 - w0 == 2:
-                        at = np.uint64(first + w + w0 * numbers[8]) * channels
-                        if once:
-                            put_to_four(x, at, step, below, dy, o, dx, channels)
-                        else:
-                            give_to_four(x, at, step, below, dy, o, dx, channels)
-                        o += channels
-                        continue
-                    new, base = True, n * sizes[0] * height * width * sizes[3]
-                    for td in range(d0, d1):
-                        for th in range(h0, h1):
-                            row = ((n * sizes[0] + d + td * numbers[6]) * height + h + th * numbers[7]) * width + w
-                            tw = w0
-                            while tw < w1:
-                                at = np.uint64(row + tw * numbers[8]) * channels
-                                near = where.dtype.type(np.int64(at) - base)
-                                if new:
-                                    first_of(x, at, near, best, where, channels)
-                                    new = False
-                                    tw += 1
-                                elif tw + 3 <= w1:
-                                    near_3(x, at, step, near, best, where, channels)
-                                    tw += 3
-                                else:
-                                    near_1(x, at, near, best, where, channels)
-                                    tw += 1
+                    at, count = (first + w + w0 * numbers[8]) * channels, alike(numbers, ow, w0, w1, width)
+                    taps = d1 - d0, deep, h1 - h0, high, w1 - w0, wide
+                    if four and d1 - d0 == 1 and h1 - h0 == 2 and w1 - w0 == 2:
+                        for i in range(count):
+                            here, there = np.uint64(at + i * step), np.uint64(o + i * channels)
+                            cells = here, np.uint64(wide), np.uint64(high)
                             if once:
-                                for tw in range(w0, w1):
-                                    clear(dx, np.uint64(row + tw * numbers[8]) * channels, channels)
-                    if not new:
-                        give(dy, o, where, dx, base, channels)
-                    o += channels
+                                put_to_four(x, *cells, dy, there, dx, np.uint64(channels))
+                            else:
+                                give_to_four(x, *cells, dy, there, dx, np.uint64(channels))
+                    elif once:
+                        _put_to_largest(x, dy, dx, count, step, at, *taps, o, channels)
+                    else:
+                        _give_to_largest(x, dy, dx, count, step, at, *taps, o, channels)
+                    o += count * channels
+                    ow += count
 
 
 @spread_to_maxima.otherwise
-def _(
-    x: Any, dy: Any, dx: Any, best: Any, where: Any, once: Any, numbers: Any, sizes: Any, start: Any, stop: Any
-) -> None:
+def _(x: Any, dy: Any, dx: Any, once: Any, numbers: Any, sizes: Any, start: Any, stop: Any) -> None:
     x5, dx5 = (_images(flat, sizes, start, stop) for flat in (x, dx))
     dy5 = _images(dy, [*numbers[12:15], sizes[3]], start, stop)
     if once:

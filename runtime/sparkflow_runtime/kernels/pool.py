@@ -147,18 +147,12 @@ def _gradient_of_maxima(op: str, pool: _Pool, x: Any, dy: Any) -> Any:
     x5, dy5, xp = pool.come(x), pool.come(dy, "grad"), pool.xp
     win = pool.window(x5.shape[1:4])
     _check_size(op, dy5, (len(x5), *win.out, x5.shape[4]))
-    if not _fast(xp, x5) or dy5.dtype != x5.dtype or x5[0].size >> 31:
+    if not _fast(xp, x5) or dy5.dtype != x5.dtype:
         return pool.leave(_spread(xp, dy5, _winners(xp, x5, win), win))
     once = win.strides == win.taps and all(o * s >= n for o, s, n in zip(win.out, win.strides, win.size))
     dx = (np.empty if once else np.zeros)(x5.shape, x5.dtype)
-    sizes, channels = _sizes(x5), x5.shape[4]
-    flat = [np.ascontiguousarray(v).reshape(-1) for v in (x5, dy5, dx)]
-
-    def spread(first: int, end: int) -> None:
-        best, where = np.empty(channels, x5.dtype), np.empty(channels, f"i{x5.itemsize}")
-        max_pool_loops.spread_to_maxima(*flat, best, where, int(once), win.numbers, sizes, first, end)
-
-    _by_images(len(x5), spread)
+    sizes, flat = _sizes(x5), [np.ascontiguousarray(v).reshape(-1) for v in (x5, dy5, dx)]
+    _by_images(len(x5), lambda a, b: max_pool_loops.spread_to_maxima(*flat, int(once), win.numbers, sizes, a, b))
     return pool.leave(dx)
 
 
@@ -363,8 +357,7 @@ def _avg_pool_grad(space: int) -> Callable[[Node], Function]:
             _check_size(node.op, dy5, (images, *win.out, channels))
             if _fast(xp, dy5):
                 dx = np.zeros((images, *size, channels), dy5.dtype)
-                shares = np.empty((images, channels), dy5.dtype)
-                _by_images(images, lambda a, b: window_loops.spread_means(dy5, dx, shares, win.numbers, a, b))
+                _by_images(images, lambda a, b: window_loops.spread_means(dy5, dx, win.numbers, a, b))
                 return pool.leave(dx)
             wide = np.dtype(np.float32) if dy.dtype.itemsize == 2 else dy.dtype
             dx, part = xp.zeros((images, *size, channels), wide), dy5.astype(wide) / _counts(xp, win, wide)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.kernels.loop_parts import Instructions
 
 _IN, _NUMBERS = "Array({0}, 5, 'C', readonly=True)", "Array(int64, 1, 'C', readonly=True)"
 _OUT = "{0}[:,:,:,:,::1]"
@@ -40,6 +41,24 @@ def cell(numbers: Any, shape: Any, at: Any, td: Any, th: Any, tw: Any) -> Any:
     if 0 <= d < shape[1] and 0 <= h < shape[2] and 0 <= w < shape[3]:
         return ((at[0] * shape[1] + d) * shape[2] + h) * shape[3] + w
     return -1
+
+
+def span(numbers: Any, axis: Any, output: Any, size: Any) -> Any:
+    """(the cell that the first tap would meet; first and last + 1 of the taps that meet any), along one axis."""
+    at, step = output * numbers[3 + axis] - numbers[9 + axis], numbers[6 + axis]
+    first, end = -at, size - at
+    if step != 1:  # divisions cost more than all else here
+        first, end = -(at // step), (size - 1 - at) // step + 1
+    first = first if first > 0 else 0
+    return at, first, end if end < numbers[axis] else numbers[axis]
+
+
+def alike(numbers: Any, output: Any, first: Any, end: Any, size: Any) -> Any:
+    """How many outputs of a row, from this one on, see as many taps; first, end: which this one sees."""
+    if first > 0 or end < numbers[2]:
+        return 1
+    seeing_all = (size - 1 - (numbers[2] - 1) * numbers[8] + numbers[11]) // numbers[5] + 1
+    return min(seeing_all, numbers[14]) - output
 
 
 def tap_slices(size: tuple[int, ...], numbers: np.ndarray) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
@@ -243,25 +262,42 @@ def _(x: Any, columns: Any, numbers: Any, first: Any) -> None:
 # ---------------------------------------------------------------------- means
 
 
-@compiled(_signatures(_IN, _OUT), parts=[place, cell])
+def _make_mean() -> Any:
+    from sparkflow_runtime.kernels import window_lanes
+
+    return window_lanes.mean()
+
+
+def _make_give_shares() -> Any:
+    from sparkflow_runtime.kernels import window_lanes
+
+    return window_lanes.give_shares()
+
+
+_mean, _give_shares = Instructions("_mean", _make_mean), Instructions("_give_shares", _make_give_shares)
+
+
+@compiled(_signatures(_IN, _OUT), parts=[span, alike, _mean])
 def means(x: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
     """y = the mean of the cells that each output sees, padding aside."""
-    cells, made, each = x.reshape(-1, x.shape[4]), y.reshape(-1, x.shape[4]), y.size // (len(y) * x.shape[4])
-    for o in range(start * each, stop * each):
-        output, count = place(numbers, o), 0
-        for c in range(made.shape[1]):
-            made[o, c] = 0
-        for td in range(numbers[0]):
-            for th in range(numbers[1]):
-                for tw in range(numbers[2]):
-                    at = cell(numbers, x.shape, output, td, th, tw)
-                    if at >= 0:
-                        count += 1
-                        for c in range(made.shape[1]):
-                            made[o, c] += cells[at, c]
-        share = x.dtype.type(count)
-        for c in range(made.shape[1]):
-            made[o, c] /= share
+    _, depth, height, width, channels = x.shape
+    cells, made, step = x.reshape(-1), y.reshape(-1), numbers[5] * channels
+    deep, high, wide = numbers[6] * height * width * channels, numbers[7] * width * channels, numbers[8] * channels
+    o = start * numbers[12] * numbers[13] * numbers[14] * channels
+    for n in range(start, stop):
+        for od in range(numbers[12]):
+            d, d0, d1 = span(numbers, 0, od, depth)
+            for oh in range(numbers[13]):
+                h, h0, h1 = span(numbers, 1, oh, height)
+                first = ((n * depth + d + d0 * numbers[6]) * height + h + h0 * numbers[7]) * width
+                down, ow = max(0, h1 - h0), 0
+                while ow < numbers[14]:
+                    w, w0, w1 = span(numbers, 2, ow, width)
+                    at, count = (first + w + w0 * numbers[8]) * channels, alike(numbers, ow, w0, w1, width)
+                    taps = max(0, d1 - d0), deep, down, high, max(0, w1 - w0), wide
+                    _mean(cells, made, count, step, at, *taps, o, channels)
+                    o += count * channels
+                    ow += count
 
 
 @means.otherwise
@@ -276,36 +312,31 @@ def _(x: Any, y: Any, numbers: Any, start: Any, stop: Any) -> None:
         y /= count
 
 
-def seen(numbers: Any, shape: Any, output: Any) -> Any:
-    """How many cells, padding aside, an output sees."""
-    count = 0
-    for td in range(numbers[0]):
-        for th in range(numbers[1]):
-            for tw in range(numbers[2]):
-                count += cell(numbers, shape, output, td, th, tw) >= 0
-    return count
-
-
-@compiled(_signatures(_IN, _OUT, "{0}[:,::1]"), parts=[place, cell, seen])
-def spread_means(dy: Any, dx: Any, shares: Any, numbers: Any, start: Any, stop: Any) -> None:
-    """Give each cell of a window its share of dy. shares: room for a row of channels at `start`."""
-    given, made, each = dy.reshape(-1, dx.shape[4]), dx.reshape(-1, dx.shape[4]), dy.size // (len(dy) * dx.shape[4])
-    for o in range(start * each, stop * each):
-        output = place(numbers, o)
-        count = dx.dtype.type(seen(numbers, dx.shape, output))
-        for c in range(made.shape[1]):
-            shares[start, c] = given[o, c] / count
-        for td in range(numbers[0]):
-            for th in range(numbers[1]):
-                for tw in range(numbers[2]):
-                    at = cell(numbers, dx.shape, output, td, th, tw)
-                    if at >= 0:
-                        for c in range(made.shape[1]):
-                            made[at, c] += shares[start, c]
+@compiled(_signatures(_IN, _OUT), parts=[span, alike, _give_shares])
+def spread_means(dy: Any, dx: Any, numbers: Any, start: Any, stop: Any) -> None:
+    """Give each cell of a window its share of dy."""
+    _, depth, height, width, channels = dx.shape
+    given, made, step = dy.reshape(-1), dx.reshape(-1), numbers[5] * channels
+    deep, high, wide = numbers[6] * height * width * channels, numbers[7] * width * channels, numbers[8] * channels
+    o = start * numbers[12] * numbers[13] * numbers[14] * channels
+    for n in range(start, stop):
+        for od in range(numbers[12]):
+            d, d0, d1 = span(numbers, 0, od, depth)
+            for oh in range(numbers[13]):
+                h, h0, h1 = span(numbers, 1, oh, height)
+                first = ((n * depth + d + d0 * numbers[6]) * height + h + h0 * numbers[7]) * width
+                ow = 0
+                while ow < numbers[14]:
+                    w, w0, w1 = span(numbers, 2, ow, width)
+                    at, count = (first + w + w0 * numbers[8]) * channels, alike(numbers, ow, w0, w1, width)
+                    taps = d1 - d0, deep, h1 - h0, high, w1 - w0, wide
+                    _give_shares(given, made, count, step, at, *taps, o, channels)
+                    o += count * channels
+                    ow += count
 
 
 @spread_means.otherwise
-def _(dy: Any, dx: Any, shares: Any, numbers: Any, start: Any, stop: Any) -> None:
+def _(dy: Any, dx: Any, numbers: Any, start: Any, stop: Any) -> None:
     dy, dx = dy[start:stop], dx[start:stop]
     count, taps = np.zeros((1, *dy.shape[1:4], 1), dy.dtype), list(tap_slices(dx.shape[1:4], numbers))
     for _, outputs in taps:

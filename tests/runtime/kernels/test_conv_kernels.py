@@ -245,12 +245,11 @@ def _pools(dtype: Any) -> list[Any]:
         for x in (normal(3, *win.size, 5, dtype=dtype), _special(normal(3, *win.size, 5, dtype=dtype)).round(0)):
             dy = normal(3, *win.out, 5, dtype=dtype)
             rows, up, sizes = x.reshape(-1), dy.reshape(-1), np.array([*win.size, 5])
-            room = [np.zeros(5, dtype), np.zeros(5, f"i{x.itemsize}")]
             cases += [
                 (max_pool_loops.maxima, [rows, np.full_like(up, np.finfo(dtype).min)], win.numbers, sizes, 1, 3),
                 (window_loops.means, [x, np.zeros_like(dy)], win, 0, 3),
-                (max_pool_loops.spread_to_maxima, [rows, up, np.zeros_like(rows)], *room, 0, win.numbers, sizes, 0, 2),
-                (window_loops.spread_means, [dy, np.zeros_like(x)], np.zeros((3, 5), dtype), win, 0, 3),
+                (max_pool_loops.spread_to_maxima, [rows, up, np.zeros_like(rows)], 0, win.numbers, sizes, 0, 2),
+                (window_loops.spread_means, [dy, np.zeros_like(x)], win, 0, 3),
                 (max_pool_loops.winners, [rows, up.copy(), up.astype(np.int64)], 0, win.numbers, sizes, 1, 3),
             ]
     return cases
@@ -311,9 +310,8 @@ def test_maxima_of_any_window() -> None:
         results = []
         for maxima, spread, winners in ([loop.numpy for loop in loops], compiled):
             y, dx = np.full_like(dy, -9).reshape(-1), np.full_like(x, 7 if once else 0).reshape(-1)
-            room = np.zeros(channels, np.float32), np.zeros(channels, np.int32)
             maxima(x.reshape(-1), y, numbers, sizes, 0, 2)
-            spread(x.reshape(-1), dy.reshape(-1), dx, *room, int(once), numbers, sizes, 0, 2)
+            spread(x.reshape(-1), dy.reshape(-1), dx, int(once), numbers, sizes, 0, 2)
             best, where = np.full_like(y, -9), np.zeros(y.shape, np.int64)
             winners(x.reshape(-1), best, where, i % 2, numbers, sizes, 0, 2)
             results.append((y, dx, where))
