@@ -76,3 +76,9 @@ def test_strings_keep_apart(given: list[bytes], by: str) -> None:
         )
     assert replaced.tolist() == [text.replace(b"a", by.encode()) for text in given]
     assert matched.tolist() == [text in (b"a", b"ba") for text in given] and matched.dtype == bool
+
+
+@pytest.mark.parametrize("pattern", ["(?:x)??", "^|xy", "x*?"])
+def test_nothing_is_matched_once_where_it_comes_first(pattern: str) -> None:
+    """RE2 goes on behind it, where re would match something at the same place, and so take it away."""
+    assert _run(tf.strings.regex_replace(["xyx", "ax"], pattern, "")) == [b"xyx", b"ax"]

@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
-from typing import NamedTuple
 
+from sparkflow_runtime.kernels.regex_machines import Machine, machine_of
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 
 _NONE = "\udc80-\udcff"  # bytes that are no characters: nothing matches them
@@ -34,16 +35,32 @@ _CONTROLS = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _COUNT = re.compile(r"\{(\d+)(,(\d*))?\}")
 _FLAGS = re.compile(r"([imsU]*)(?:-([imsU]+))?([:)])")
 _NAME = re.compile(r"P<\w+>")
+_SEVERAL = re.compile(r"\)[*+?{]|(?<!\\)\|")  # repetitions and alternatives, as they are written for re
 _MOST = 1000  # repetitions
+_WORTH = 2000  # strings, matched by re in the time that a table takes
 
 
-class Pattern(NamedTuple):
+@dataclass
+class Pattern:
     """found: on texts; may_be_empty: whether it may match nothing; lazy: whether it may do so where it could match
-    something."""
+    something; nested: whether it repeats what has repetitions or alternatives."""
 
     found: re.Pattern[str]
     may_be_empty: bool
     lazy: bool
+    nested: bool
+    _seen: int = 0
+    _machines: dict[bool, Machine | None] = field(default_factory=dict)
+
+    def machine(self, whole: bool, count: int) -> Machine | None:
+        """Its table, of matches of whole strings or of parts; None where it has none, and until it has been asked about
+        so many strings that making one is worth while, or re could take forever."""
+        self._seen += count
+        if self._seen < _WORTH and not self.nested:
+            return None
+        if whole not in self._machines:
+            self._machines[whole] = machine_of(self.found, whole)
+        return self._machines[whole]
 
 
 @lru_cache(256)
@@ -52,7 +69,7 @@ def compiled(pattern: bytes) -> Pattern:
     try:
         reader = _Reader(pattern.decode())
         text, empty = reader.alternatives("", 0)
-        return Pattern(re.compile(text), empty, reader.lazy)
+        return Pattern(re.compile(text), empty, reader.lazy, reader.nested)
     except (re.error, _Wrong, UnicodeDecodeError, OverflowError, RecursionError) as error:
         raise InvalidArgumentError(f"Invalid pattern: {pattern.decode(errors='replace')}, error: {error}") from None
 
@@ -63,7 +80,7 @@ class _Wrong(Exception):
 
 class _Reader:
     def __init__(self, text: str):
-        self.text, self.at, self.lazy = text, 0, False
+        self.text, self.at, self.lazy, self.nested = text, 0, False, False
 
     def _taken(self, what: str) -> bool:
         if self.text.startswith(what, self.at):
@@ -118,6 +135,7 @@ class _Reader:
         self.at += len(mark)
         lazy = self._taken("?") != ("U" in flags)
         self.lazy |= lazy
+        self.nested |= mark != "?" and _SEVERAL.search(last[0]) is not None
         may_be_none = mark in "*?" if not count else int(count[1]) == 0
         return f"(?:{last[0]}){mark}{'?' if lazy else ''}", may_be_none or last[1]
 

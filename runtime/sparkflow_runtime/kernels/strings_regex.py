@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.regex_patterns import compiled
-from sparkflow_runtime.kernels.registry import on_host
+from sparkflow_runtime.kernels import regex_loops
+from sparkflow_runtime.kernels.regex_machines import Machine
+from sparkflow_runtime.kernels.regex_patterns import Pattern, compiled
+from sparkflow_runtime.kernels.registry import on_host, prepares
 from sparkflow_runtime.kernels.strings import texts
 from sparkflow_runtime.wire.tensor_proto import as_bytes
 
@@ -38,7 +40,11 @@ def _all_strings(found: list[str], shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _matched(x: Any, pattern: Any) -> Any:
-    match, array = compiled(as_bytes(pattern)).found.fullmatch, texts(x)
+    own, array = compiled(as_bytes(pattern)), texts(x)
+    machine, match = own.machine(True, array.size), own.found.fullmatch
+    found = machine and regex_loops.all_match(array.reshape(-1), machine, own.nested)
+    if found is not None:
+        return found.reshape(array.shape)
     flat = [match(text) is not None for text in _all_texts(array)]
     return np.array(flat, np.bool_).reshape(array.shape)
 
@@ -66,12 +72,45 @@ def _replaced(x: Any, pattern: Any, rewrite: Any, every: bool) -> Any:
     if by is None:
         return texts(x)
     array, pattern = texts(x), own.found
+    machine = None if own.may_be_empty else own.machine(False, array.size)
+    if machine is not None and (found := _by_machine(array.reshape(-1), machine, own, by, every)) is not None:
+        return found.reshape(array.shape)
     given = _all_texts(array)
-    if every and own.may_be_empty and by:
+    if every and own.may_be_empty and (by or own.lazy):
         replace = _each_replaced if own.lazy else _all_replaced
         return _all_strings([replace(pattern, by, text) for text in given], array.shape)
     most = 0 if every else 1
     return _all_strings([pattern.sub(by, text, most) for text in given], array.shape)
+
+
+def _by_machine(
+    array: np.ndarray, machine: Machine, own: Pattern, by: str, every: bool
+) -> np.ndarray | None:  # fmt: skip
+    """None where the loops are not there. Where groups are written, re looks at the strings that hold a match."""
+    pieces = _pieces(by)
+    if pieces is not None:
+        return regex_loops.rewritten(array, machine, pieces, every, own.nested)
+    found = regex_loops.that_match(array, machine, own.nested)
+    if found is None:
+        return None
+    out, most = array.copy(), 0 if every else 1
+    given = [own.found.sub(by, text, most) for text in _all_texts(array[found])]
+    out[found] = _all_strings(given, (len(given),))
+    return out
+
+
+def _pieces(by: str) -> list[bytes | None] | None:
+    """What is written for a match, of which None is the match; None of other groups."""
+    parts = _WRITTEN.split(by)  # text, the group or None for a backslash, text, ...
+    if any(group not in (None, "0") for group in parts[1::2]):
+        return None
+    found: list[bytes | None] = []
+    for text, group in zip(parts[::2], [*parts[1::2], ""]):
+        found += [text.encode(errors=_KEPT), None if group == "0" else b"" if group == "" else b"\\"]
+    return [piece for piece in found if piece != b""]
+
+
+_WRITTEN = re.compile(r"\\(?:g<(\d)>|\\)")
 
 
 def _all_replaced(pattern: re.Pattern[str], by: str, text: str) -> str:
@@ -122,3 +161,6 @@ def _rewriting(rewrite: str, groups: int, every: bool) -> str | None:
 
 def _is_group(char: str) -> bool:
     return char.isascii() and char.isdigit()
+
+
+prepares(regex_loops.prepare, "RegexFullMatch", "StaticRegexFullMatch", "RegexReplace", "StaticRegexReplace")
