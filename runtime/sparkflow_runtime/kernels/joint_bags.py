@@ -4,29 +4,26 @@ of N at once. Where the loops do not take what came, each column goes its own wa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels.bag_columns import BYTES, NUMBERS, each_column, handles, one_by_one, pieces, truths_of
 from sparkflow_runtime.kernels.bags import bag_ids, entries
 from sparkflow_runtime.kernels.host import one_int
 from sparkflow_runtime.kernels.joint_bag_loops import entries_each, number_each, spread_each, sum_each
 from sparkflow_runtime.kernels.memory import memory, position, positions, rows_ready, stride
-from sparkflow_runtime.kernels.parallel import runs, scratch, share
+from sparkflow_runtime.kernels.parallel import scratch
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.row_loops import unsigned
 from sparkflow_runtime.kernels.segments import DIVIDED, gradients_of_picked, sums_of_picked
-from sparkflow_runtime.kernels.sum_loops import FLOAT_TYPES
-from sparkflow_runtime.wire.errors import OpError
 
 Array = Any
 _CPU = ("CPU",)
-_LONG, _TRUE = np.dtype(np.int64), np.dtype(np.bool_)
-_NUMBERS = (_LONG, np.dtype(np.int32))
-_SHARED, _PARTS = 1 << 19, 8  # items that several threads add up; runs of columns that they take in turn
+_LONG = np.dtype(np.int64)
 
 
 @bound("_JointEntries", multi=True, stateful=False, devices=_CPU)
@@ -38,10 +35,10 @@ def _joint_entries(node: Node) -> Callable[..., Sequence[Array]]:
     def run(*inputs: Array) -> Sequence[Array]:
         matrices, ignored = inputs[:n], inputs[n:]
         if any(m.dtype != _LONG or m.ndim != 2 for m in matrices):
-            return list(chain.from_iterable(_one_by_one(node, "Where", partial(entries, node.xp), matrices, ignored)))
-        pieces, total = _pieces(matrices), sum(m.size for m in matrices) + 1
+            return list(chain.from_iterable(one_by_one(node, "Where", partial(entries, node.xp), matrices, ignored)))
+        whole, total = pieces(matrices), sum(m.size for m in matrices) + 1
         given = np.array([[0] * n, *zip(*(m.shape for m in matrices))], np.uint64)
-        given[0] = positions(pieces)
+        given[0] = positions(whole)
         where, what, found = np.empty((total, 2), np.int64), np.empty(total, np.int64), np.empty(n, np.int64)
         entries_each(memory(_LONG), given, np.array([int(i) for i in ignored], np.int64), where, what, found)
         ends = [*accumulate(found.tolist(), initial=0)]
@@ -59,13 +56,13 @@ def _joint_bag_ids(node: Node) -> Callable[..., Sequence[Array]]:
 
     def run(*inputs: Array) -> Sequence[Array]:
         indices, ids, shapes, defaults = (inputs[i : i + n] for i in range(0, 4 * n, n))
-        if kind == rows and kind.np in _NUMBERS and all(map(_is_matrix, indices, ids, shapes)):
+        if kind == rows and kind.np in NUMBERS and all(map(_is_matrix, indices, ids, shapes)):
             found = _numbered(indices, ids, shapes, defaults, known, kind.np)
             if found is not None:
                 return found
         attrs = {"only_known": known, "out_idx": kind, "row_type": rows}
         one = lambda *mine: bag_ids(node.xp, *mine, **attrs)  # noqa: E731
-        return list(chain.from_iterable(_one_by_one(node, "SparseFillEmptyRows", one, indices, ids, shapes, defaults)))
+        return list(chain.from_iterable(one_by_one(node, "SparseFillEmptyRows", one, indices, ids, shapes, defaults)))
 
     return run
 
@@ -86,7 +83,7 @@ def _numbered(
     kind: Any,
 ) -> list[Array] | None:  # fmt: skip
     """None where a row is not within its shape."""
-    indices, ids = _pieces(indices), _pieces(ids)
+    indices, ids = pieces(indices), pieces(ids)
     entries, rows = [len(i) for i in ids], [int(s[0]) for s in shapes]
     if min(rows) < 0:
         return None
@@ -123,13 +120,11 @@ def _joint_bag_sums(node: Node) -> Callable[..., Sequence[Array]]:
     def run(*inputs: Array) -> Sequence[Array]:
         data, places, ids = (inputs[i : i + n] for i in range(0, 3 * n, n))
         hidden = inputs[3 * n :] if hides else (None,) * n
-        found = (
-            _sums(data, places, ids, hidden, DIVIDED[name]) if _handles(node.xp, data, places, ids, hidden) else None
-        )
+        found = _sums(data, places, ids, hidden, DIVIDED[name]) if handles(node.xp, data, places, ids, hidden) else None
         if found is not None:
             return found
         one = lambda rows, at, of, none: sums_of_picked(node.xp, name, rows, at, of, hidden=none)  # noqa: E731
-        return _one_by_one(node, f"SparseSegment{name}", one, data, places, ids, hidden)
+        return one_by_one(node, f"SparseSegment{name}", one, data, places, ids, hidden)
 
     return run
 
@@ -138,18 +133,18 @@ def _sums(
     data: Sequence[Array], places: Sequence[Array], ids: Sequence[Array], hidden: Sequence[Array | None], kind: int
 ) -> list[Array] | None:
     """None where anything is out of order."""
-    data, places, ids = _pieces(data), _pieces(places), _pieces(ids)
+    data, places, ids = pieces(data), pieces(places), pieces(ids)
     counts = [(int(i[-1]) + 1 if len(i) else 0) if h is None else len(h) for i, h in zip(ids, hidden)]
     if min(counts) < 0:
         return None
-    truths, widths = _truths(hidden, counts), [math.prod(d.shape[1:]) for d in data]
+    truths, widths = truths_of(hidden, counts), [math.prod(d.shape[1:]) for d in data]
     ends = [*accumulate((c * w for c, w in zip(counts, widths)), initial=0)]
     out = np.zeros(ends[-1], data[0].dtype)
     given = np.array([counts] * 4 + [[len(d) for d in data], widths, [len(i) for i in ids], counts], np.uint64)
     given[0], given[1], given[2], given[3] = positions(data), positions(places), positions(ids), positions(truths)
     at = unsigned(ends[:-1]) + np.uint64(position(out))
-    loop = partial(sum_each, memory(out.dtype), memory(ids[0].dtype), _BYTES)
-    if not _each(lambda mine, to: loop(mine, kind, to), given, at, sum(len(i) * w for i, w in zip(ids, widths))):
+    loop = partial(sum_each, memory(out.dtype), memory(ids[0].dtype), BYTES)
+    if not each_column(lambda mine, to: loop(mine, kind, to), given, at, sum(len(i) * w for i, w in zip(ids, widths))):
         return None
     return [out[a:b].reshape(c, *d.shape[1:]) for (a, b), c, d in zip(pairwise(ends), counts, data)]
 
@@ -166,14 +161,14 @@ def _joint_bag_gradients(node: Node) -> Callable[..., Sequence[Array]]:
         grads, places, ids, sizes = (inputs[i : i + n] for i in range(0, 4 * n, n))
         hidden = inputs[4 * n :] if hides else (None,) * n
         tall = list(map(len if counted else one_int, sizes))
-        fits = _handles(node.xp, grads, places, ids, hidden) and all(
+        fits = handles(node.xp, grads, places, ids, hidden) and all(
             h is None or len(h) == len(g) for g, h in zip(grads, hidden)
         )
         found = _gradients(grads, places, ids, tall, hidden, DIVIDED[name]) if fits else None
         if found is not None:
             return found
         one = lambda *mine: gradients_of_picked(node.xp, name, *mine)  # noqa: E731
-        return _one_by_one(node, f"SparseSegment{name}Grad", one, grads, places, ids, tall, hidden)
+        return one_by_one(node, f"SparseSegment{name}Grad", one, grads, places, ids, tall, hidden)
 
     return run
 
@@ -184,10 +179,10 @@ def _gradients(
 ) -> list[Array] | None:  # fmt: skip
     """None where a number is out of range."""
     grads = [g if rows_ready(g) else np.ascontiguousarray(g) for g in grads]
-    places, ids, counts = _pieces(places), _pieces(ids), [len(g) for g in grads]
+    places, ids, counts = pieces(places), pieces(ids), [len(g) for g in grads]
     if min(rows) < 0:
         return None
-    truths, widths = _truths(hidden, counts), [math.prod(g.shape[1:]) for g in grads]
+    truths, widths = truths_of(hidden, counts), [math.prod(g.shape[1:]) for g in grads]
     ends = [*accumulate((r * w for r, w in zip(rows, widths)), initial=0)]
     out = np.zeros(ends[-1], grads[0].dtype)
     given = np.array([counts] * 5 + [widths, [len(i) for i in ids], counts, rows], np.uint64)
@@ -197,64 +192,8 @@ def _gradients(
 
     def loop(mine: Array, to: Array) -> int:
         times = scratch("bag times", (most,), np.int64)  # each thread's own
-        return int(spread_each(memory(out.dtype), memory(ids[0].dtype), _BYTES, mine, kind, times, to))
+        return int(spread_each(memory(out.dtype), memory(ids[0].dtype), BYTES, mine, kind, times, to))
 
-    if not _each(loop, given, at, sum(len(i) * w for i, w in zip(ids, widths))):
+    if not each_column(loop, given, at, sum(len(i) * w for i, w in zip(ids, widths))):
         return None
     return [out[a:b].reshape(r, *g.shape[1:]) for (a, b), r, g in zip(pairwise(ends), rows, grads)]
-
-
-# ---------------------------------------------------------------------- what all have in common
-
-_BYTES = memory(np.dtype(np.uint8))
-
-
-def _each(loop: Callable[[Array, Array], int], given: Array, at: Array, items: int) -> bool:
-    """loop(columns, where theirs go) for all columns, in several threads where they are large. Whether none failed."""
-    failed: list[int] = []
-
-    def work(mine: Sequence[tuple[int, int]]) -> None:
-        for a, count in mine:
-            if loop(np.ascontiguousarray(given[:, a : a + count]), at[a : a + count]) >= 0:
-                failed.append(a)
-
-    n = len(at)
-    share(work, runs(n, -(-n // _PARTS))) if items >= _SHARED else work([(0, n)])
-    return not failed
-
-
-def _handles(
-    xp: Any, rows: Sequence[Array], places: Sequence[Array], ids: Sequence[Array], hidden: Sequence[Array | None]
-) -> bool:
-    """Whether the loops take these: rows of one type, numbers of one type."""
-    real, kind = rows[0].dtype, ids[0].dtype
-    return (
-        xp is np
-        and real in FLOAT_TYPES
-        and kind in _NUMBERS
-        and all(r.dtype == real and r.ndim for r in rows)
-        and all(p.dtype == i.dtype == kind and p.ndim == 1 and p.shape == i.shape for p, i in zip(places, ids))
-        and all(h is None or (h.dtype == _TRUE and h.ndim == 1) for h in hidden)
-    )
-
-
-def _pieces(arrays: Sequence[Array]) -> list[Array]:
-    """Each in one aligned piece of memory."""
-    return [a if a.flags.c_contiguous and a.flags.aligned else np.array(a, order="C") for a in arrays]
-
-
-def _truths(hidden: Sequence[Array | None], counts: Sequence[int]) -> list[Array]:
-    none = np.zeros(max(counts), bool) if any(h is None for h in hidden) else None
-    return [none if h is None else np.ascontiguousarray(h) for h in hidden]
-
-
-def _one_by_one(node: Node, op: str, one: Callable[..., Any], *inputs: Iterable[Any]) -> list[Any]:
-    """What each column's own inputs give. An error names its node."""
-    found = []
-    for k, mine in enumerate(zip(*inputs)):
-        try:
-            found.append(one(*mine))
-        except OpError as error:
-            error.node_def = node.member(k, op)
-            raise
-    return found

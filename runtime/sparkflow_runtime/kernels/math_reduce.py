@@ -211,7 +211,7 @@ def _cumulative_logsumexp(xp: Any, x: Any, axis: Any, *, exclusive: bool = False
 
 
 @kernel("UnsortedSegmentSum")
-def _unsorted_segment_sum(xp: Any, data: Any, ids: Any, num_segments: Any) -> Any:
+def unsorted_segment_sum(xp: Any, data: Any, ids: Any, num_segments: Any) -> Any:
     count, shape = one_int(num_segments), ids.shape
     if data.shape[: len(shape)] != shape:
         raise InvalidArgumentError(f"UnsortedSegmentSum: data {data.shape} must begin with segment_ids' shape {shape}")
@@ -223,7 +223,7 @@ def _unsorted_segment_sum(xp: Any, data: Any, ids: Any, num_segments: Any) -> An
 
 
 @kernel("SegmentSum")
-def _segment_sum(xp: Any, data: Any, ids: Any) -> Any:
+def segment_sum(xp: Any, data: Any, ids: Any) -> Any:
     if ids.ndim != 1 or not data.ndim or len(ids) != len(data):
         raise InvalidArgumentError(
             f"SegmentSum: segment_ids {ids.shape} must have one entry a row of data {data.shape}"

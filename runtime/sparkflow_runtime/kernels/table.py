@@ -43,6 +43,7 @@ from sparkflow_runtime.kernels import (
     tensor_arrays,
     tensor_lists,
     training,
+    weighted_bags,
     wide_rows,
 )
 from sparkflow_runtime.kernels.registry import more_in

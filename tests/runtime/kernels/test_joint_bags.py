@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.kernels import joint_bags, table  # noqa: F401
+from sparkflow_runtime.kernels import bag_columns, joint_bags, table  # noqa: F401
 from sparkflow_runtime.kernels.bags import bag_ids, entries
 from sparkflow_runtime.kernels.registry import Node, rows
 from sparkflow_runtime.kernels.segments import gradients_of_picked, sums_of_picked
@@ -125,7 +125,7 @@ def test_sums_and_gradients(name: str, kind: str, real: str, hides: bool, column
 
 
 def test_large_ones_are_shared_out(monkeypatch: Any) -> None:
-    monkeypatch.setattr(joint_bags, "_SHARED", 1)
+    monkeypatch.setattr(bag_columns, "_SHARED", 1)
     test_sums_and_gradients("Mean", "int64", "float32", True, columns_at_once=False)
     with pytest.raises(InvalidArgumentError) as caught:
         data, places = [np.ones((2, 2), np.float32)] * 3, [np.array([0, 1]), np.array([1, 0]), np.array([0, 5])]

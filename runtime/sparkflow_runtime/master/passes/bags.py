@@ -32,14 +32,14 @@ def join_bags(view: View) -> None:
     """Replace what is found."""
     if not any(op.op == "SparseFillEmptyRows" for op in view.ops.values()):
         return
-    finder = _Finder(view)
+    finder = Finder(view)
     for op in list(view.ops.values()):
         if op.op == "SparseFillEmptyRows" and on_cpu(op.device):
             finder.join_ids(op)
         elif op.op == "GatherNd" and on_cpu(op.device):
             finder.join_entries(op)
     finder.finish()
-    finder = _Finder(view)
+    finder = Finder(view)
     for op in view.ops.values():
         if op.op == "Select":
             finder.join_sums(op)
@@ -57,7 +57,9 @@ class _Kept(NamedTuple):
     members: list[Op]
 
 
-class _Finder:
+class Finder:
+    """What is where in a view, and who uses it."""
+
     def __init__(self, view: View):
         self.view, self.kept = view, view.kept | view.gates
         self.edges: dict[str, str] = {}
@@ -71,7 +73,7 @@ class _Finder:
 
     def join_entries(self, gather: Op) -> None:
         where = self.view.ops.get(gather.data[1])
-        if where is None or where.op != "Where" or not self._is_own(gather, where) or not self._is_own(where, where):
+        if where is None or where.op != "Where" or not self.is_own(gather, where) or not self.is_own(where, where):
             return
         told = self._producer(where.data[0], "NotEqual", where)
         if told is None or told.data[0] != gather.data[0]:
@@ -92,7 +94,7 @@ class _Finder:
     def join_ids(self, fill: Op) -> None:
         unique = self._only(edge(fill.name, 1), "Unique", fill)
         column = self._only(fill.name, "StridedSlice", fill)
-        if unique is None or column is None or self.users[edge(fill.name, 3)] or not self._is_own(fill, fill):
+        if unique is None or column is None or self.users[edge(fill.name, 3)] or not self.is_own(fill, fill):
             return
         if not self._first_column(column) or unique.attr("out_idx") is None:
             return
@@ -156,29 +158,29 @@ class _Finder:
     def join_sums(self, select: Op) -> None:
         empty, zeros, total = select.data
         sums = self.view.ops.get(total)
-        if sums is None or sums.op not in _KINDS or not self._is_empty_rows(empty) or not self._is_own(sums, select):
+        if sums is None or sums.op not in _KINDS or not self.is_empty_rows(empty) or not self.is_own(sums, select):
             return
         others = [user for user in self.users[total] if user is not select]
-        only_zeros = all(u.op in ("ZerosLike", "Shape") and self._leads_to(u, zeros, select) for u in others)
-        if not only_zeros or not self._is_zero(zeros) or not self._runs_always(select):
+        only_zeros = all(u.op in ("ZerosLike", "Shape") and self.leads_to(u, zeros, select) for u in others)
+        if not only_zeros or not self.is_zero(zeros) or not self.runs_always(select):
             return
         select.set("kind", _KINDS[sums.op])
         select.become("_BagSums", [*sums.data, empty])
 
     def join_gradients(self, grad: Op) -> None:
         select = self.view.ops.get(grad.data[0])
-        if select is None or select.op != "Select" or not self._is_own(select, grad) or not self._runs_always(grad):
+        if select is None or select.op != "Select" or not self.is_own(select, grad) or not self.runs_always(grad):
             return
         empty, zeros, rows = select.data
-        if self._is_empty_rows(empty) and self._is_zero(zeros):
+        if self.is_empty_rows(empty) and self.is_zero(zeros):
             grad.set("kind", _KINDS[grad.op[:-4]])
             grad.become("_BagGradients", [rows, *grad.data[1:], empty])
 
-    def _is_empty_rows(self, e: str) -> bool:
+    def is_empty_rows(self, e: str) -> bool:
         op = self.view.ops.get(producer(e))
         return op is not None and op.op in _FILLS and e == edge(op.name, _EMPTY) and e not in self.view.feeds
 
-    def _leads_to(self, op: Op, zeros: str, select: Op) -> bool:
+    def leads_to(self, op: Op, zeros: str, select: Op) -> bool:
         """Whether all that an op is used for is `zeros`, which only that select takes."""
         users = self.users[op.name]
         ends_here = op.name == zeros and all(u is select for u in users)
@@ -186,7 +188,7 @@ class _Finder:
         own = op.name not in self.kept and op.name not in self.view.feeds
         return own and (ends_here or fills) and all(u is select for u in self.users[zeros])
 
-    def _is_zero(self, e: str) -> bool:
+    def is_zero(self, e: str) -> bool:
         op = self.view.ops.get(e)
         if op is None or e in self.view.feeds:
             return False
@@ -195,7 +197,7 @@ class _Finder:
 
     # ------------------------------------------------------------------ who may go
 
-    def _is_own(self, op: Op, beside: Op, waits: bool = False) -> bool:
+    def is_own(self, op: Op, beside: Op, waits: bool = False) -> bool:
         """waits: even if it waits for others, which then somebody else has to do."""
         return (
             op.name in self.view.free
@@ -205,7 +207,7 @@ class _Finder:
             and self.view.same_place(op, beside)
         )
 
-    def _runs_always(self, op: Op) -> bool:
+    def runs_always(self, op: Op) -> bool:
         return op.name in self.view.free and not op.control
 
     def _only(self, e: str, kind: str, beside: Op) -> Op | None:
@@ -213,11 +215,11 @@ class _Finder:
         users = self.users[e]
         if len(users) != 1 or users[0].op != kind or users[0].data[0] != e or e in self.view.feeds:
             return None
-        return users[0] if self._is_own(users[0], beside) else None
+        return users[0] if self.is_own(users[0], beside) else None
 
     def _producer(self, e: str, kind: str, *users: Op, waits: bool = False) -> Op | None:
         """The op of that kind that makes an edge for these alone, where it may go."""
         op = self.view.ops.get(e)
-        if op is None or op.op != kind or not self._is_own(op, users[0], waits) or e in self.view.feeds:
+        if op is None or op.op != kind or not self.is_own(op, users[0], waits) or e in self.view.feeds:
             return None
         return op if all(any(u is user for user in users) for u in self.users[e]) else None

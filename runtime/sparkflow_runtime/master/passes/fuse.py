@@ -23,6 +23,7 @@ from sparkflow_runtime.master.passes.contexts import OUTSIDE, once_a_loop
 from sparkflow_runtime.master.passes.decayed_adam import join_adam
 from sparkflow_runtime.master.passes.symbols import Symbols, words
 from sparkflow_runtime.master.passes.view import Op, View, producer
+from sparkflow_runtime.master.passes.weighted_bags import weigh_bags
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.dtypes import DType, as_dtype
 from sparkflow_runtime.wire.edges import CARRIED, edge
@@ -77,6 +78,7 @@ def fuse(view: View) -> None:
     """Replace MatMul chains first, then elementwise groups where that pays."""
     join_adam(view)
     join_bags(view)
+    weigh_bags(view)
     events = _events(view)
     _fuse_sums(view, events)
     _fuse_products(view, events)

@@ -4,6 +4,7 @@
     _BagIds                                          -> _JointBagIds
     SparseSegment{Sum,Mean,SqrtN}, _BagSums          -> _JointBagSums
     SparseSegment{Sum,Mean,SqrtN}Grad, _BagGradients -> _JointBagGradients
+    _WeightedSums, _WeightedGradients                -> _JointWeightedSums, _JointWeightedGradients
 
 Each column has a few hundred numbers, so that the calls took most of the time (kernels/joint_bags.py).
 """
@@ -23,7 +24,7 @@ from sparkflow_runtime.wire.edges import CARRIED, data_inputs, edge, is_control,
 from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
-_SIZE = 3  # the input of a gradient that says how many rows there are
+_SIZES = {"_JointBagGradients": 3, "_JointWeightedGradients": 4}  # the input that says how many rows there are
 
 
 class _Step(NamedTuple):
@@ -39,6 +40,8 @@ _STEPS = {
     "_BagIds": _Step("_JointBagIds", outputs=4, attrs=("only_known", "out_idx", "row_type")),
     "_BagSums": _Step("_JointBagSums", hides=True, attrs=("T", "kind")),
     "_BagGradients": _Step("_JointBagGradients", hides=True, attrs=("T", "kind")),
+    "_WeightedSums": _Step("_JointWeightedSums", attrs=("T", "kind", "hides")),
+    "_WeightedGradients": _Step("_JointWeightedGradients", attrs=("T", "kind", "hides")),
 }
 for _kind in ("Sum", "Mean", "SqrtN"):
     _STEPS[f"SparseSegment{_kind}"] = _Step("_JointBagSums", _kind)
@@ -81,17 +84,17 @@ def _joined(regions: Regions, group: list[NodeDef]) -> NodeDef:
     digest = hashlib.sha256("\n".join(n.name for n in group).encode()).hexdigest()[:12]
     joint = NodeDef(name=f"_joint/{first.name}/{digest}", op=step.joint, device=first.device)
     given = [data_inputs(n) for n in group]
-    gradients = step.joint == "_JointBagGradients"
-    counted = [_counted(regions, inputs[_SIZE], first.device) for inputs in given] if gradients else []
+    size = _SIZES.get(step.joint, 0)
+    counted = [_counted(regions, inputs[size], first.device) for inputs in given] if size else []
     if counted and all(counted):
-        given = [[*inputs[:_SIZE], e, *inputs[_SIZE + 1 :]] for inputs, e in zip(given, counted)]
+        given = [[*inputs[:size], e, *inputs[size + 1 :]] for inputs, e in zip(given, counted)]
     inputs = [e for same in zip(*given) for e in same]
     controls = dict.fromkeys(e for n in group for e in n.input if is_control(e))
     joint.input.extend([*inputs, *controls])
     for name in step.attrs:
         joint.attr[name].CopyFrom(first.attr[name])
     about: dict[str, Any] = {"N": len(group), "_fused_from": [n.name for n in group]}
-    if step.outputs == 1:
+    if step.outputs == 1 and "hides" not in step.attrs:
         about["hides"] = step.hides
     if step.kind:
         about["kind"] = step.kind
