@@ -28,12 +28,18 @@ _FOLDED = (
 class Machine(NamedTuple):
     """table[256 * state + byte]: the next state, 0 where nothing matches any more. marks[state]: MATCHED, and
     MATCHED_AT_END where that holds if the string ends there. begin, later: the states of a match that begins with the
-    string, and after that."""
+    string, and after that. program: the instructions that it is made of, four numbers each (ORDER, two operands, the
+    next one), and entry the first of them."""
 
     table: np.ndarray
     marks: np.ndarray
     begin: int
     later: int
+    program: np.ndarray
+    entry: int
+
+
+ORDER = {"match": 0, "bytes": 1, "split": 2, "begin": 3, "end": 4, "save": 5}
 
 
 def machine_of(pattern: re.Pattern[str], whole: bool) -> Machine | None:
@@ -49,7 +55,8 @@ class _Unfit(Exception):
 
 
 class _Program:
-    """Instructions (kind, ...): bytes (low, high, next), splits (next, next, ...) in their order, and conditions."""
+    """Instructions (kind, ...): bytes (low, high, next), splits (next, next, ...) in their order, saves (where to,
+    next) of the place in a string, and conditions (next)."""
 
     def __init__(self, pattern: re.Pattern[str], whole: bool):
         self.code: list[Any] = [("match",)]
@@ -76,10 +83,13 @@ class _Program:
             case "BRANCH":
                 return self._add("split", *[self._sequence(one, after, folded) for one in argument[1]])
             case "SUBPATTERN":
-                _, added, dropped, inner = argument
+                group, added, dropped, inner = argument
                 if dropped or added & ~(re.I | re.U):
                     raise _Unfit
-                return self._sequence(inner, after, folded or bool(added & re.I))
+                if group is None:
+                    return self._sequence(inner, after, folded or bool(added & re.I))
+                after = self._add("save", 2 * group + 1, after)
+                return self._add("save", 2 * group, self._sequence(inner, after, folded or bool(added & re.I)))
             case "MAX_REPEAT" | "MIN_REPEAT":
                 least, most, body = argument
                 return self._repeated(least, most, body, after, folded, kind == "MAX_REPEAT")
@@ -113,6 +123,22 @@ class _Program:
                     at = self._add("bytes", first, last, at)
                 heads.append(at)
         return heads[0] if len(heads) == 1 else self._add("split", *heads)
+
+    def orders(self) -> np.ndarray:
+        """The instructions as numbers, of splits those in two."""
+        out = [[0, 0, 0, 0] for _ in self.code]
+        for at, (kind, *operands) in enumerate(self.code):
+            while len(operands) > 2 and kind == "split":
+                out.append([0, 0, 0, 0])
+                out[at], at = [ORDER[kind], operands.pop(0), len(out) - 1, 0], len(out) - 1
+            match kind:
+                case "split":
+                    out[at] = [ORDER[kind], *operands, 0]
+                case "match":
+                    pass
+                case _:
+                    out[at] = [ORDER[kind], *operands[:-1], *[0] * (3 - len(operands)), operands[-1]]
+        return np.array(out, np.int64).reshape(-1)
 
 
 def _ranges(items: Any, folded: bool) -> list[tuple[int, int]]:
@@ -188,7 +214,7 @@ def _encoded(low: int, high: int) -> Iterator[list[tuple[int, int]]]:
 
 class _States:
     def __init__(self, program: _Program):
-        self._code, self._steps = program.code, 0
+        self._program, self._code, self._steps = program, program.code, 0
         self._numbers: dict[tuple[int, ...], int] = {(): 0}
         self._todo: list[tuple[int, ...]] = [()]
         self._begin, self._later = (self._number(self._closed([program.first], at)) for at in (True, False))
@@ -206,7 +232,9 @@ class _States:
                 np.repeat([self._number(self._closed(self._moved(state, cut), False)) for cut in cuts[:-1]], widths)
             )
         marks = [MATCHED * (0 in state) | MATCHED_AT_END * self._ends(state) for state in self._todo]
-        return Machine(np.concatenate(rows).astype(np.uint16), np.array(marks, np.uint8), self._begin, self._later)
+        table = np.concatenate(rows).astype(np.uint16)
+        orders = self._program.orders()
+        return Machine(table, np.array(marks, np.uint8), self._begin, self._later, orders, self._program.first)
 
     def _number(self, state: tuple[int, ...]) -> int:
         if state not in self._numbers:
@@ -234,6 +262,8 @@ class _States:
             kind, *arguments = self._code[at]
             if kind == "split":
                 stack += arguments[::-1]
+            elif kind == "save":
+                stack.append(arguments[1])
             elif kind == "begin":
                 if ends:
                     raise _Unfit

@@ -88,8 +88,9 @@ def _by_machine(
 ) -> np.ndarray | None:  # fmt: skip
     """None where the loops are not there. Where groups are written, re looks at the strings that hold a match."""
     pieces = _pieces(by)
-    if pieces is not None:
-        return regex_loops.rewritten(array, machine, pieces, every, own.nested)
+    quick = regex_loops.rewritten(array, machine, pieces, every, own.nested)
+    if quick is not None or not any(isinstance(piece, int) and piece for piece in pieces):
+        return quick
     found = regex_loops.that_match(array, machine, own.nested)
     if found is None:
         return None
@@ -99,14 +100,12 @@ def _by_machine(
     return out
 
 
-def _pieces(by: str) -> list[bytes | None] | None:
-    """What is written for a match, of which None is the match; None of other groups."""
+def _pieces(by: str) -> list[bytes | int]:
+    """What is written for a match: numbers are groups."""
     parts = _WRITTEN.split(by)  # text, the group or None for a backslash, text, ...
-    if any(group not in (None, "0") for group in parts[1::2]):
-        return None
-    found: list[bytes | None] = []
+    found: list[bytes | int] = []
     for text, group in zip(parts[::2], [*parts[1::2], ""]):
-        found += [text.encode(errors=_KEPT), None if group == "0" else b"" if group == "" else b"\\"]
+        found += [text.encode(errors=_KEPT), b"\\" if group is None else int(group) if group else b""]
     return [piece for piece in found if piece != b""]
 
 

@@ -102,6 +102,38 @@ def test_repetitions_of_repetitions_take_no_longer(
         assert groups.tolist() == [*given, b"x<aaaaaaaaa" + end + b">y"]
 
 
+@pytest.mark.parametrize(
+    "pattern, rewrite, text, wanted",
+    [
+        (r"(\w+) (\w+)", r"\2 \1", "ab cd ef gh", "cd ab gh ef"),
+        ("(a)|(b)", r"<\2\1>", "abc", "<a><b>c"),
+        ("(a)|(b)", r"<\2>", "abc", "<><b>c"),
+        ("(a+?)(a*)b", r"\1-\2-", "aaab", "a-aa-"),
+        ("(?:(a)|b)+c", r"\1", "abc", "a"),
+        ("((a|b)+)$", r"\1\2", "xab", "xabb"),
+        ("^(.)(.)", r"\2\1", "\u00e9\u4e2dx", "\u4e2d\u00e9x"),
+        ("(a|ab)(c|bcd)", r"[\1,\2]", "abcd", "[a,bcd]"),
+        ("(?i)(K)(.)", r"\2\1", "k\u212a", "\u212ak"),
+        (r"(.*)(\d+)", r"\2", "a123", "3"),
+    ],
+)
+def test_groups(graph: Any, pattern: str, rewrite: str, text: str, wanted: str) -> None:
+    """By the loop and by re, as RE2 has them."""
+    made, given = tf.strings.regex_replace([text, "", text + "~"], pattern, rewrite), compiled(pattern.encode())
+    with tf.Session() as session:
+        assert session.run(made)[0] == wanted.encode()
+    given._machines = {True: None, False: None}
+    assert strings_regex._replaced(np.array([text.encode()], object), pattern, rewrite, True)[0] == wanted.encode()
+
+
+def test_groups_of_a_match_for_which_there_is_no_room(graph: Any) -> None:
+    text = b"x" * 200_000 + b"y1"
+    x = tf.placeholder(tf.string)
+    with tf.Session() as session:
+        found = session.run(tf.strings.regex_replace(x, "(x+)y([0-9])", r"\2\1"), {x: [text, b"xy2"]})
+    assert found.tolist() == [b"1" + b"x" * 200_000, b"2x"]
+
+
 def test_a_few_strings_are_matched_without_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regex_patterns, "_WORTH", 2000)
     own = compiled(b"a+")
