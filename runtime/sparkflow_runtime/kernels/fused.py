@@ -168,7 +168,7 @@ class Ending:
             self._activate(rows)
 
 
-@bound("_FusedMatMul", "_FusedConv2D", stateful=False)
+@bound("_FusedMatMul", "_FusedConv2D", "_FusedConv3D", stateful=False)
 def _fused_product(node: Node) -> Callable[..., Any]:
     """The bias is added and the activation taken in the product's own memory."""
     body = Body(node)

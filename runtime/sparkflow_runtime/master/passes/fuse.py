@@ -1,6 +1,6 @@
-"""Fusion: a chain of elementwise ops as one `_Fused` node; MatMul and Conv2D with bias and activation as `_FusedMatMul`
-and `_FusedConv2D`; sums of many products as `_FusedSum`; batch normalisation by given statistics, with an activation,
-as `_FusedBatchNorm`; a large variable's gradient that is a product as `_FusedUpdate`: it never exists whole.
+"""Fusion: a chain of elementwise ops as one `_Fused` node; MatMul and convolutions with bias and activation as
+`_FusedMatMul` and its like; sums of many products as `_FusedSum`; batch normalisation by given statistics, with an
+activation, as `_FusedBatchNorm`; a large variable's gradient that is a product as `_FusedUpdate`: never whole.
 
 A fused node carries the nodes it stands for (`_nodes`, serialised) and runs them as they are where it has nothing
 better (`kernels/fused.py`). Its name is the last one's; outputs that others need are further ports.
@@ -63,7 +63,8 @@ _BIAS = frozenset(["Add", "AddV2", "BiasAdd"])
 _SUMS, _NEXT = frozenset(["Add", "AddV2", "AddN"]), frozenset(["NextIteration"])
 _ACTIVATION = frozenset(["Relu", "Relu6", "Tanh"])
 _NORMS = frozenset(["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"])
-_WITH_BIAS = {"MatMul": "_FusedMatMul", "Conv2D": "_FusedConv2D"}
+_WITH_BIAS = {"MatMul": "_FusedMatMul", "Conv2D": "_FusedConv2D", "Conv3D": "_FusedConv3D"}
+_CHANNELS_LAST = ("NHWC", "NDHWC")
 
 
 @dataclass
@@ -242,15 +243,13 @@ def _fuse_norms(view: View, events: dict[str, int]) -> None:
     for op in view.ops.values():
         if op.op not in _NORMS or op.attr("is_training", True) or not _may_begin(op, view, apart):
             continue
-        last_channel = str(op.attr("data_format", "NHWC")) in ("NHWC", "NDHWC")
+        last_channel = str(op.attr("data_format", "NHWC")) in _CHANNELS_LAST
         others = any(e != op.name and producer(e) == op.name for user in users[op.name] for e in user.data)
         if not last_channel or others or op.name in view.kept or op.name in view.gates:
             continue
         activation = alone(op)
-        chain = [op]
-        if activation is not None and activation.op in ("Relu", "Relu6"):
-            chain.append(activation)
-        chains.append((chain, "_FusedBatchNorm"))
+        ends = [activation] if activation is not None and activation.op in ("Relu", "Relu6") else []
+        chains.append(([op, *ends], "_FusedBatchNorm"))
     _replace(view, chains)
 
 
@@ -302,11 +301,10 @@ def _fuse_products(view: View, events: dict[str, int]) -> None:
 
 def _is_bias(add: Op, product: Op, view: View) -> bool:
     """A row is added to the product, which keeps its shape and has its channels last."""
-    if any(str(one.attr("data_format", "NHWC")) != "NHWC" for one in (add, product)):
+    if any(str(one.attr("data_format", "NHWC")) not in _CHANNELS_LAST for one in (add, product)):
         return False
     other = [e for e in add.data if e != product.name]
-    shape = view.shapes.of(other[0]) if len(other) == 1 else None
-    return shape is not None and len(shape) == 1
+    return len(other) == 1 and len(view.shapes.of(other[0]) or ()) == 1
 
 
 def _fuse_updates(view: View, events: dict[str, int]) -> None:

@@ -148,6 +148,21 @@ def test_a_convolution_takes_its_bias_along(node: Made, graph_def: Made, optimiz
     assert found["relu"].op == op
 
 
+@pytest.mark.parametrize("layout, op", [("NDHWC", "_FusedConv3D"), ("NCDHW", "Relu")])
+def test_so_does_one_over_depth(node: Made, graph_def: Made, optimized: Made, layout: str, op: str) -> None:
+    volume = {"T": float32, "_output_shapes": [Shape((None, 5, 5, 5, 5))]}
+    nodes = [
+        node("x", "Placeholder", dtype=float32, _output_shapes=[Shape((None, 5, 5, 5, 5))]),
+        node("w", "Placeholder", dtype=float32, _output_shapes=[Shape((3, 3, 3, 5, 5))]),
+        node("b", "Placeholder", dtype=float32, _output_shapes=[Shape((5,))]),
+        node("conv", "Conv3D", "x", "w", strides=[1] * 5, padding="SAME", data_format=layout, **volume),
+        node("biased", "BiasAdd", "conv", "b", data_format="NHWC" if layout == "NDHWC" else "NCHW", **volume),
+        node("relu", "Relu", "biased", **volume),
+    ]
+    found = optimized(graph_def(*nodes), "fusion", fetches=["relu:0"])
+    assert found["relu"].op == op
+
+
 def on_and_off(shape: list[int | None], images: np.ndarray, make: Any) -> None:
     """make(x) -> tensors has the same bits with the pass and without it."""
     values = []
@@ -160,6 +175,20 @@ def on_and_off(shape: list[int | None], images: np.ndarray, make: Any) -> None:
                 values.append(session.run(make(x), {x: images}))
     for fused, apart in zip(*values):
         assert fused.tobytes() == apart.tobytes()
+
+
+@pytest.mark.parametrize("channels", [3, 24])
+def test_a_fused_convolution_over_depth_has_the_same_bits(channels: int) -> None:
+    rng = np.random.default_rng(0)
+
+    def make(x: Any) -> Any:
+        w = tf.constant(np.sin(np.arange(27 * channels * 20)).reshape(3, 3, 3, channels, 20).astype(np.float32))
+        bias = tf.constant(np.cos(np.arange(20)).astype(np.float32))
+        return [
+            tf.nn.relu(tf.nn.bias_add(tf.nn.conv3d(x, w, [1, 1, stride, stride, 1], "SAME"), bias)) for stride in (1, 2)
+        ]
+
+    on_and_off([None, 4, 12, 12, channels], rng.standard_normal((2, 4, 12, 12, channels)).astype(np.float32), make)
 
 
 @pytest.mark.parametrize("channels, edge", [(3, 3), (3, 40), (3, 0), (24, 13), (24, 40)])
