@@ -249,15 +249,20 @@ def _indexed(values: np.ndarray, counts: np.ndarray) -> Any:
     return indices, values, np.array([len(counts), counts.max(initial=0)], np.int64)
 
 
+def _placed(indices: np.ndarray, values: np.ndarray, counts: np.ndarray) -> Any:
+    return indices, values, np.array([len(counts), counts.max(initial=0)], np.int64)
+
+
 @on_host("StringSplit", multi=True)
 def _split(xp: Any, x: Any, delimiter: Any, *, skip_empty: bool = True) -> Any:
     """At every character of the delimiter; between all characters where it is empty."""
     cut, given = as_bytes(texts(delimiter).item()), texts(x)
-    quick = (
-        (text_parts.pieces_of(given, cut, False) if skip_empty else None) if cut else text_parts.characters_of(given)
-    )
+    quick = text_parts.pieces_of(given, cut, False) if cut and skip_empty else None
     if quick is not None:
-        return _indexed(*quick)
+        return _placed(*quick)
+    characters = None if cut else text_parts.characters_of(given)
+    if characters is not None:
+        return _indexed(*characters)
     flat = given.reshape(-1).tolist()
     if not cut:
         return _sparse([[s[i : i + 1] for i in range(len(s))] for s in flat])
@@ -288,7 +293,7 @@ def _split_v2(xp: Any, x: Any, sep: Any, *, maxsplit: int = -1) -> Any:
     cut = as_bytes(texts(sep).item())
     quick = text_parts.pieces_of(texts(x), cut or _WHITE, bool(cut)) if len(cut) < 2 and maxsplit < 0 else None
     if quick is not None:
-        return _indexed(*quick)
+        return _placed(*quick)
     flat = texts(x).reshape(-1).tolist()
     rows = [s.split(cut or None, maxsplit) for s in flat] if maxsplit else [[s] for s in flat]
     if not cut and maxsplit > 0:  # what follows the last piece is one too, even if it is nothing

@@ -16,7 +16,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 LOOPS = (
     *(text_parts.find_texts, text_parts.count_characters, text_parts.find_parts, text_parts.find_characters),
-    *(text_parts.count_cut, text_parts.find_cut, text_makers.make_texts, text_makers.join_texts),
+    *(text_parts.count_cut, text_parts.count_at, text_parts.make_cut, text_makers.make_texts, text_makers.join_texts),
 )
 ODD = [b"", b"\0", b"a\0b", b"\xff\xfe", b"\x80", "\u00e9\u4e2d\U0001f600".encode(), b" , ,a", b",", b"x" * 300]
 COUNTS = (0, 1, 3, 40)  # of rows of them: of few Python's own versions
