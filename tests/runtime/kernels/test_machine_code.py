@@ -224,6 +224,5 @@ def test_code_depends_on_the_text_of_what_it_is_made_of() -> None:
     assert machine_code._texts(f"{ours}.crew_native") == native + layout + build
     tiles = machine_code._texts(f"{ours}.conv_tiles")
     assert machine_code.text(f"{ours}.conv_tile_lanes") in tiles, "imported where it is needed, as part of the code"
-    assert machine_code._texts(f"{ours}.window_loops") == machine_code.text(f"{ours}.window_loops"), (
-        "not on `compiled`'s"
-    )
+    windows, parts = (machine_code.text(f"{ours}.{m}") for m in ("window_loops", "loop_parts"))
+    assert machine_code._texts(f"{ours}.window_loops") == windows + parts, "not on `compiled`'s"
