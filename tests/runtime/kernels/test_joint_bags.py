@@ -38,8 +38,8 @@ class Version:
         return self.run(*args)
 
 
-def made(op: str, **attrs: Any) -> Callable[..., Sequence[np.ndarray]]:
-    attrs |= {"_fused_from": [f"column{k}" for k in range(attrs["N"])]}
+def made(op: str, **attrs: Any) -> Callable[..., Any]:
+    attrs |= {"_fused_from": [f"column{k}" for k in range(attrs.get("N", 1))]}
     cpu = rows(op)[1]
     assert cpu is not None
     return cpu.factory(Node("joint", op, attrs, "", np, None))  # type: ignore[arg-type]

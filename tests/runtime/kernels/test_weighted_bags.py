@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,8 @@ import pytest
 
 from sparkflow_runtime.kernels import bag_columns, table, weighted_bags  # noqa: F401
 from sparkflow_runtime.kernels.math_reduce import segment_sum, unsorted_segment_sum
-from sparkflow_runtime.kernels.registry import Node, rows
 from sparkflow_runtime.wire.errors import InvalidArgumentError
+from tests.runtime.kernels.test_joint_bags import Version, made
 
 KINDS = ("Sum", "Mean", "SqrtN")
 
@@ -22,24 +22,6 @@ def _version(request: Any, monkeypatch: Any) -> None:
         loop = getattr(weighted_bags, name)
         run = loop.compile() if request.param == "compiled" else loop.numpy
         monkeypatch.setattr(weighted_bags, name, Version(run))
-
-
-class Version:
-    def __init__(self, run: Callable[..., Any]):
-        self.run, self.calls = run, 0
-
-    def prepare(self) -> None: ...
-
-    def __call__(self, *args: Any) -> Any:
-        self.calls += 1
-        return self.run(*args)
-
-
-def made(op: str, **attrs: Any) -> Callable[..., Any]:
-    attrs |= {"_fused_from": [f"column{k}" for k in range(attrs.get("N", 1))]}
-    cpu = rows(op)[1]
-    assert cpu is not None
-    return cpu.factory(Node("joint", op, attrs, "", np, None))  # type: ignore[arg-type]
 
 
 def alike(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> None:
