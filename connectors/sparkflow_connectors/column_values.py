@@ -105,7 +105,7 @@ def _of_rows(source: Source, array: pa.Array, where: Where) -> Lists:
     rows = len(array)
     if pa.types.is_fixed_size_list(array.type):
         lengths = np.full(rows, array.type.list_size, np.int64)
-        array = array.flatten() if valid is None else array.drop_null().flatten()
+        array = array.flatten()  # a null row has none
         if valid is not None:
             lengths[~valid] = 0
         offsets = np.zeros(rows + 1, np.int64)

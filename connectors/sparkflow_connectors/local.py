@@ -19,7 +19,7 @@ from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job, job_of
 from sparkflow_connectors.model import Model, packages_of
 from sparkflow_connectors.pace import check_rows
-from sparkflow_connectors.plain_types import plain_array, plain_type
+from sparkflow_connectors.plain_types import from_start, plain_array, plain_type
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child, DiedError
 from sparkflow_connectors.record_types import EXAMPLE
 from sparkflow_connectors.rows import native, pieces_of, table_of, with_types
@@ -102,23 +102,25 @@ def _shared(data: Any) -> pa.Table | None:
 
 def partition(table: pa.Table, workers: int, partition_by: str | None, order_by: str | None) -> list[pa.Table]:
     """One table a worker."""
-    if partition_by is not None or order_by is not None:
-        table = _of_columns_that_are_taken(table)
     if partition_by is None:
         cuts = np.linspace(0, table.num_rows, workers + 1).astype(int)
         parts = [table.slice(a, b - a) for a, b in pairwise(cuts)]
     else:
         owner = table.column(partition_by).to_numpy() % workers
+        table = _of_columns_that_are_taken(table)
         parts = [table.filter(pc.equal(pa.array(owner), rank)) for rank in range(workers)]
-    return [part.sort_by(order_by) for part in parts] if order_by else parts
+    return [_of_columns_that_are_taken(part).sort_by(order_by) for part in parts] if order_by else parts
 
 
 def _of_columns_that_are_taken(table: pa.Table) -> pa.Table:
-    """The same rows; what Arrow picks none out of in their plain form."""
+    """The same rows; what Arrow picks none out of, or others, in a form in which it does."""
     for i, field in enumerate(table.schema):
-        if not _is_taken(field.type):
-            chunks = [plain_array(chunk) for chunk in table.column(i).chunks]
-            table = table.set_column(i, field.name, pa.chunked_array(chunks, plain_type(field.type)))
+        chunks, kind = table.column(i).chunks, field.type
+        if not _is_taken(kind):
+            chunks, kind = [plain_array(chunk) for chunk in chunks], plain_type(kind)
+        whole = [from_start(chunk) for chunk in chunks]
+        if kind != field.type or any(a is not b for a, b in zip(whole, chunks)):
+            table = table.set_column(i, field.name, pa.chunked_array(whole, kind))
     return table
 
 

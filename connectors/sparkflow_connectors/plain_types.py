@@ -107,3 +107,17 @@ def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_type(plain_type(field.type)) for field in schema])
+
+
+def from_start(array: pa.Array) -> pa.Array:
+    """The same in memory that begins with it, where it holds lists of fixed sizes in each other: of any other, Arrow's
+    take, filter and drop_null pick out other values (seen in 26.0.1)."""
+    return pa.concat_arrays([array, array.slice(0, 0)]) if array.offset and _has_grid(array.type) else array
+
+
+def _has_grid(dtype: pa.DataType) -> bool:
+    if isinstance(dtype, pa.BaseExtensionType):
+        return _has_grid(dtype.storage_type)
+    if pa.types.is_struct(dtype):
+        return any(_has_grid(field.type) for field in dtype)
+    return pa.types.is_fixed_size_list(dtype) and bool(pa.types.is_fixed_size_list(dtype.value_type))

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
-from sparkflow_connectors.plain_types import plain_batch, plain_schema
+from sparkflow_connectors.plain_types import from_start, plain_batch, plain_schema
 from sparkflow_connectors.record_batches import encoded
 from sparkflow_connectors.record_types import (
     BYTE_ARRAY,
@@ -298,7 +298,8 @@ class FolderWriter:
             return
         groups, of_row = _groups([batch.column(name) for name in self.partition_by])
         order = np.argsort(of_row, kind="stable")
-        rows = batch.select(self.inside.names).take(pa.array(order))
+        inside = [from_start(batch.column(name)) for name in self.inside.names]
+        rows = pa.RecordBatch.from_arrays(inside, schema=self.inside).take(pa.array(order))
         ends = np.cumsum(np.bincount(of_row, minlength=len(groups)))
         for values, start, end in zip(groups, [0, *ends], ends):
             folder = os.path.join(*(_folder(n, v) for n, v in zip(self.partition_by, values)))

@@ -60,6 +60,15 @@ def test_categories_of_float16_in_several_chunks() -> None:
     assert tensors(pa.chunked_array([halves.slice(0, 1), halves.slice(1)])) == {"c": [1.5, -69.125, 1.5, 0.25]}
 
 
+def test_null_matrices_of_a_part_of_a_column() -> None:
+    """Arrow's drop_null gives the rows before them instead."""
+    rows = pa.FixedSizeListArray.from_arrays(pa.array(range(24)), 2)
+    null = pa.array([False, False, True, False])
+    matrices = pa.FixedSizeListArray.from_arrays(rows, type=pa.list_(rows.type, 3), mask=null)
+    found = tensors(matrices.slice(1), default=-1)["c"]
+    assert found == [[[6, 7], [8, 9], [10, 11]], [[-1, -1]] * 3, [[18, 19], [20, 21], [22, 23]]]
+
+
 @pytest.mark.parametrize("options", [{"hash_buckets": 1000}, {"vocabulary": ["a", "x"], "num_oov_buckets": 3}])
 @pytest.mark.parametrize("default", ["x", "q", 5])
 def test_a_null_list_has_the_id_of_its_default(options: Any, default: Any) -> None:

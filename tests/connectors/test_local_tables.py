@@ -66,6 +66,17 @@ def test_categories_of_float16_are_shared_out(options: Any) -> None:
     assert found == {3: 1.5, 2: -69.125, 1: 1.5, 0: 0.25}
 
 
+@pytest.mark.parametrize("options", [(None, "row"), ("row", None), ("row", "row")])
+def test_matrices_of_a_part_of_a_table_are_shared_out(options: Any) -> None:
+    """Where they do not begin with their memory, Arrow picks out others; in structs too."""
+    rows = pa.FixedSizeListArray.from_arrays(pa.array(range(32)), 2)
+    x = pa.FixedSizeListArray.from_arrays(rows, 2)
+    whole = pa.table({"row": range(7, -1, -1), "x": x, "in": pa.StructArray.from_arrays([x], ["x"])})
+    table = pa.concat_tables([whole.slice(1, 3), whole.slice(4)])
+    found = [row for part in partition(table, 2, *options) for row in part.to_pylist()]
+    assert sorted(found, key=lambda row: -row["row"]) == table.to_pylist()
+
+
 def test_what_pandas_notes_in_a_table_stays(model: Any) -> None:
     frame = pd.DataFrame({"x": [1.0, 2.0]}, index=pd.Index([5, 7], name="key"))
     found = model.transform(pa.Table.from_pandas(frame)).to_pandas()

@@ -157,6 +157,15 @@ def test_appending_to_records_of_others(columns: dict[str, Any], message: str, t
         assert found == {"a": [[2.0], [5.0]], "b": [1, None]}
 
 
+def test_matrices_in_partitions_of_several_files(tmp_path: Path) -> None:
+    """Parts of a table, of which Arrow picks out other matrices."""
+    rows = pa.FixedSizeListArray.from_arrays(pa.array(range(32)), 2)
+    x = pa.FixedSizeListArray.from_arrays(rows, 2)
+    table = pa.table({"row": range(8), "x": x, "p": [0, 1] * 4}).slice(1)
+    to_tfrecord(table, tmp_path / "out", "error", "SequenceExample", partition_by=["p"], rows_per_file=3)
+    assert read_tfrecord(tmp_path / "out").sort_by("row").to_pylist() == table.to_pylist()
+
+
 def test_a_folder_whose_name_reads_as_a_pattern(tmp_path: Path) -> None:
     for name in ("a[b]", "b?", "*"):
         to_tfrecord(pa.table({"x": [1]}), tmp_path / name)
