@@ -14,8 +14,6 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -54,7 +52,8 @@ from sparkflow_connectors.tfrecord_commit import (
     settled,
     show,
 )
-from sparkflow_connectors.tfrecord_paths import NULL_PARTITION, files_of, local_path
+from sparkflow_connectors.tfrecord_folders import folder_of, groups_of
+from sparkflow_connectors.tfrecord_paths import files_of, local_path
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.example import Room
 from sparkflow_runtime.records.files import RecordWriter
@@ -69,7 +68,6 @@ from sparkflow_runtime.wire.errors import (
 )
 
 _FOREIGN = 1000  # records of others that are looked at before one appends to them
-_LONGEST_NAME = 255  # of a file, in bytes
 _HELD_OPEN = 200  # files of one part; a process may have 1024 open, often
 PARTITIONS = "overwrite_partitions"
 MODES = ("error", "append", "overwrite", PARTITIONS)
@@ -296,13 +294,13 @@ class FolderWriter:
         if not self.partition_by:
             yield "", batch
             return
-        groups, of_row = _groups([batch.column(name) for name in self.partition_by])
+        groups, of_row = groups_of([batch.column(name) for name in self.partition_by])
         order = np.argsort(of_row, kind="stable")
         inside = [from_start(batch.column(name)) for name in self.inside.names]
         rows = pa.RecordBatch.from_arrays(inside, schema=self.inside).take(pa.array(order))
         ends = np.cumsum(np.bincount(of_row, minlength=len(groups)))
         for values, start, end in zip(groups, [0, *ends], ends):
-            folder = os.path.join(*(_folder(n, v) for n, v in zip(self.partition_by, values)))
+            folder = os.path.join(*(folder_of(n, v) for n, v in zip(self.partition_by, values)))
             yield folder, rows.slice(start, end - start)
 
     def _made(self, folder: str) -> None:
@@ -348,38 +346,6 @@ def _make(folder: str, times: int = 100) -> None:
         except FileNotFoundError:
             if not left:
                 raise
-
-
-def _groups(columns: list[pa.Array]) -> tuple[list[tuple[Any, ...]], np.ndarray]:
-    """(the different rows of the columns, which of them each row is). Values are told apart as their bits are: NaN is
-    one of them, 0.0 and -0.0 are two."""
-    codes = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        coded = column.dictionary_encode("encode")
-        codes = codes * (len(coded.dictionary) + 1) + coded.indices.to_numpy()
-        _, codes = np.unique(codes, return_inverse=True)  # small numbers again, whatever the number of columns
-    _, first, of_row = np.unique(codes, return_index=True, return_inverse=True)
-    return [tuple(column[i].as_py() for column in columns) for i in first.tolist()], of_row
-
-
-def _folder(name: str, value: object) -> str:
-    """Raises InvalidArgumentError on a value that makes no name of a folder."""
-    quoted = quote(name, safe="")
-    found = f"{'%2E' + quoted[1:] if quoted.startswith('.') else quoted}={_folder_value(value)}"
-    if len(found) > _LONGEST_NAME:
-        raise InvalidArgumentError(
-            f"partition_by: column {name!r} has the value {str(value)[:40]!r}..., whose folder would have a name of "
-            f"{len(found)} bytes; file systems know {_LONGEST_NAME}. Partition by a shorter column"
-        )
-    return found
-
-
-def _folder_value(value: object) -> str:
-    """As Spark and Hive write it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = value if isinstance(value, bytes) else str(value)
-    return NULL_PARTITION if value is None else quote(text, safe="")
 
 
 def _folders(names: Collection[str]) -> str:

@@ -30,6 +30,21 @@ def test_each_row_is_in_one_folder(values: list[Any], tmp_path: Path) -> None:
     assert list(map(str, found.column("p").to_pylist())) == list(map(str, values))
 
 
+@pytest.mark.parametrize("kind", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+def test_folders_of_times(kind: str, zone: str | None, tmp_path: Path) -> None:
+    per_s, ms = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind], [0, 1_500, -86_400_001, None, 1_700_000_000_123]
+    values = [None if t is None else t * per_s // 1000 for t in ms]
+    there = pa.table({"p": pa.array(values, pa.timestamp(kind, zone)), "x": range(5)})
+    to_tfrecord(there, tmp_path / "out", partition_by=["p"])
+    found = read_tfrecord(tmp_path / "out").sort_by("x")
+    assert found.select(["p", "x"]).equals(there)
+    late = pa.table({"p": pa.array([1 << 40], pa.timestamp("s", zone)), "x": [1]})
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"timestamp\[s.*\] has a time beyond the years 1 to 9999"):
+        to_tfrecord(late, tmp_path / "late", partition_by=["p"])
+    assert not (tmp_path / "late").exists()
+
+
 @pytest.mark.parametrize("name", ["_p", ".p", "a=b /", "a/b", "ü", "p.q", "%2E", " "])
 def test_a_folder_for_any_name_of_a_column(name: str, tmp_path: Path) -> None:
     there = pa.table({name: ["a", "b", None], "x": [1, 2, 3]})
