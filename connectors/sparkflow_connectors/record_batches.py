@@ -79,6 +79,11 @@ class Decoder:
         self._kinds = [int(kind_of(value_type(f.type)) or 0) for f in self._fields]
         self._singles = [0 if depth_of(f.type) else k for f, k in zip(self._fields, self._kinds)]
 
+    @property
+    def features(self) -> int:
+        """How many are read of a record."""
+        return len(self._leaves)
+
     def batch(self, block: Block, path: str = "") -> pa.RecordBatch:
         """path: for messages. Raises DataLossError on a record that is no Example."""
         where = Where(block, path)

@@ -35,7 +35,7 @@ from sparkflow_connectors.tfrecord_commit import held, settled
 from sparkflow_connectors.tfrecord_infer import Inference
 from sparkflow_connectors.tfrecord_paths import files_of, local_path, partition_value, roots_of
 from sparkflow_runtime.records import ready
-from sparkflow_runtime.records.files import Block, RecordFile
+from sparkflow_runtime.records.files import BLOCK_BYTES, Block, RecordFile
 from sparkflow_runtime.wire.errors import (
     DataLossError,
     InvalidArgumentError,
@@ -48,6 +48,8 @@ _HADOOP_CODECS = {"gzipcodec": "gzip", "defaultcodec": "deflate", "deflatecodec"
 SUFFIXES = {"": "", "GZIP": ".gz", "ZLIB": ".zlib"}
 _READ_SUFFIXES = {".gz": "GZIP", ".zlib": "ZLIB", ".deflate": "ZLIB"}  # Hadoop calls the second the third
 BATCH_ROWS = 10_000  # about; half as many again at the most
+# Each block costs some microseconds a column: of many columns one is larger, so that it has several hundred rows.
+_COLUMN_BYTES, _MOST_BYTES = 16 << 10, 32 << 20
 _SAMPLE_FILES = 64
 log = logging.getLogger("sparkflow")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
@@ -106,9 +108,10 @@ class Dataset:
         wanted = self._of_columns(columns)
         own = {c for folders in self.partitions.values() for c in folders}
         inside = Decoder(self._inside(wanted, own), self.record_type)
+        block_bytes = min(max(BLOCK_BYTES, inside.features * _COLUMN_BYTES), _MOST_BYTES)
         for path in self.files if files is None else files:
             compression = compression_of(path, self.options.codec)
-            with self._opened(path, compression) as file:
+            with self._opened(path, compression, block_bytes) as file:
                 before, damaged = counts.records, counts.damaged
                 for block in file.blocks():
                     yield from self._of_block(block, path, inside, wanted, counts)
@@ -118,9 +121,9 @@ class Dataset:
                 else:
                     self._check_count(path, counts.records - before, counts)
 
-    def _opened(self, path: str, compression: str) -> RecordFile:
+    def _opened(self, path: str, compression: str, block_bytes: int) -> RecordFile:
         try:
-            return RecordFile(path, compression, self.options.on_error == "skip", reuse=True)
+            return RecordFile(path, compression, self.options.on_error == "skip", block_bytes, reuse=True)
         except NotFoundError:
             raise NotFoundError(
                 f"{path} is gone since its folder was listed, as by a writing that replaced it. Read the folder anew: "
@@ -156,10 +159,8 @@ class Dataset:
             values = self.partitions.get(path, {})
             for rows, batch in self._decoded(block._replace(starts=starts, ends=ends), path, inside, counts):
                 counts.records += rows
-                arrays = [
-                    _repeated(values[f.name], f, rows, path) if f.name in values else batch.column(f.name)
-                    for f in wanted
-                ]
+                found = iter(batch.columns)
+                arrays = [_repeated(values[f.name], f, rows, path) if f.name in values else next(found) for f in wanted]
                 yield pa.RecordBatch.from_arrays(arrays, schema=wanted) if arrays else batch
 
     def _decoded(self, part: Block, path: str, inside: Decoder, counts: Counts) -> Iterator[tuple[int, pa.RecordBatch]]:
