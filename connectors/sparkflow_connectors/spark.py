@@ -10,13 +10,12 @@ import json
 import logging
 import os
 import sys
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
-from pyspark import BarrierTaskContext, InheritableThread
+from pyspark import BarrierTaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -33,8 +32,9 @@ from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
 from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, noted, unread
 from sparkflow_connectors.spark_files import check_columns, parallelism, parquet_files
+from sparkflow_connectors.spark_group import JobGroup
 from sparkflow_connectors.spark_schema import arrow_schema, check_case, check_frame
-from sparkflow_connectors.spark_slots import SlotWatch
+from sparkflow_connectors.spark_slots import LateTasks
 from sparkflow_connectors.spark_stream import TrainingStream, stream
 from sparkflow_connectors.spark_tfrecord import register_tfrecord
 from sparkflow_connectors.spark_transform import transform
@@ -90,7 +90,7 @@ def train(
             rows = _partitioned(df, job.workers, partition_by, order_by).selectExpr(*expressions)
         else:
             rows = df.selectExpr(*expressions).repartition(job.workers)  # packed, rows are half as large on their way
-        source = Packed(packing, keys, rows.columns)
+        source = Packed(packing, keys, rows.columns, order_by is not None)
         rows = rows.toDF(*(f"c{i}" for i in range(len(rows.columns))))  # mapInArrow finds no name with a dot in it
     else:
         rows = df.sparkSession.range(0, job.workers, 1, job.workers)
@@ -163,6 +163,10 @@ def session(name: str = "sparkflow", master: str | None = None) -> SparkSession:
 class Source(Protocol):
     """Where a task has its rows from."""
 
+    @property
+    def sorts(self) -> bool:
+        """Whether each task sorts them first."""
+
     def pieces(self, job: Job, rank: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
         """batches: what Spark sends the task."""
 
@@ -174,6 +178,7 @@ class Packed:
     packing: Packing
     keys: Mapping[str, str]
     names: list[str]
+    sorts: bool
 
     def pieces(self, job: Job, rank: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
         named = (batch.rename_columns(self.names) for batch in batches)
@@ -185,6 +190,7 @@ class Files:
     """From files; Spark sends the task nothing of use."""
 
     shares: list[list[files.Part]]
+    sorts = False
 
     def pieces(self, job: Job, rank: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
         return file_pieces(self.shares[rank], job)
@@ -233,50 +239,13 @@ def _jvm() -> Iterator[None]:
         ) from error
 
 
-class _JobGroup:
-    """What lets one thread cancel another's Spark job: a job group, or a tag over Connect.
-
-    (Tags cancel nothing in classic Spark, and Connect has no job groups.)
-    """
-
-    def __init__(self, spark: SparkSession, job: Job):
-        self._spark, self._context = spark, getattr(spark, "_sc", None)
-        self.name = f"sparkflow-{job.run_id}"
-        self._title = f"sparkflow training {job.run_id}, attempt {job.attempt}"
-
-    def thread(self, **options: Any) -> threading.Thread:
-        """A thread with a JVM thread of its own in classic Spark, which is what a job group belongs to."""
-        return InheritableThread(**options) if self._context is not None else threading.Thread(**options)
-
-    def watch(self, workers: int) -> SlotWatch:
-        return SlotWatch(self._context, self.name, workers)
-
-    def enter(self) -> None:
-        """From the thread that runs the job."""
-        if self._context is not None:
-            self._context.setJobGroup(self.name, self._title, interruptOnCancel=True)
-        else:
-            self._spark.addTag(self.name)
-
-    def is_stopped(self) -> bool:
-        """Whether somebody has stopped the session: it is then an object without a JVM, and any error may tell so."""
-        return self._context is not None and self._context._jsc is None
-
-    def cancel(self) -> None:
-        if self.is_stopped():
-            return
-        if self._context is not None:
-            self._context.cancelJobGroup(self.name)
-        else:
-            self._spark.interruptTag(self.name)
-
-
 class SparkRun:
     """One barrier job, collected in a thread of its own, so that it can be cancelled."""
 
     def __init__(self, spark: SparkSession, rows: DataFrame, job: Job, source: Source):
-        self._group = _JobGroup(spark, job)
-        self._slots = self._group.watch(job.workers)
+        self._group = JobGroup(spark, job)
+        self._ranks, self._slots = set(range(job.workers)), self._group.watch(job.workers)
+        self._late = LateTasks(source.sorts)
         self._error: Exception | None = None
         self._collected: list[Any] = []
         tasks = rows.mapInArrow(_task(job, source), _RESULT, barrier=True)
@@ -298,7 +267,9 @@ class SparkRun:
         return not self._thread.is_alive()
 
     def unheard(self, heard: Collection[int]) -> None:
-        if not heard and not self._group.is_stopped():  # the others begin with the first
+        if heard:
+            self._late.look(self._ranks.difference(heard))
+        elif not self._group.is_stopped():
             self._slots.look()
 
     def cancel(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether a Spark job gets task slots: Spark itself queues a barrier stage without a word, and without an end.
+"""Whether a Spark job gets task slots, and its tasks begin: Spark itself waits for both without a word, or an end.
 
 It checks a barrier stage against the slots of all executors, busy or not, and then starts its tasks when enough of them
 are free at once: behind another training, a streaming query, or executors that never come, that may be never.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Collection
 from typing import Any
 
 from sparkflow_connectors.waiting import CLAIM_TIMEOUT_S, Patience
-from sparkflow_runtime.wire.errors import FailedPreconditionError
+from sparkflow_runtime.wire.errors import FailedPreconditionError, UnavailableError
 
 _LOOK_EVERY_S = 1.0
 _FIRST_WORD_S = 15.0  # what Spark counts may be as old as a heartbeat of its executors (10 s)
+_BEGIN_S, _BEGIN_SORTED_S = 600.0, 3600.0
 _WAITING = "waiting"
 
 log = logging.getLogger("sparkflow")
@@ -56,3 +58,22 @@ def waits(tracker: Any, group: str) -> bool:
     stages = [stage for i in ids if (stage := tracker.getStageInfo(i)) is not None]
     unfinished = [stage for stage in stages if stage.numCompletedTasks < stage.numTasks]
     return bool(unfinished) and not any(stage.numActiveTasks for stage in unfinished)
+
+
+class LateTasks:
+    """Looks at tasks of a barrier stage that have said no word though others have. Spark starts them all at once, and
+    each speaks before it reads a row; but one whose Python stands still it would wait for as long as it may take."""
+
+    def __init__(self, sorts: bool):
+        """sorts: each task sorts its rows, which Spark may do before it calls for Python."""
+        self._limit_s, self._patience = _BEGIN_SORTED_S if sorts else _BEGIN_S, Patience(_FIRST_WORD_S)
+
+    def look(self, late: Collection[int]) -> None:
+        """late: their ranks. Raises UnavailableError where they stay so for 600 s, or an hour where tasks sort."""
+        waited_s, ranks = self._patience.waited_s(_WAITING), ", ".join(map(str, sorted(late)))
+        if waited_s > self._limit_s:
+            raise UnavailableError(
+                f"Start: workers {ranks} did not begin within {waited_s:.0f} s of the others in their barrier stage: "
+                "their Python did not start, or stands still. See their executors' logs"
+            )
+        self._patience.say("waiting for workers %s: Spark runs their tasks, and their Python says nothing yet", ranks)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import re
+import signal
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pytest
 
@@ -84,3 +89,35 @@ def test_slots_that_never_come_are_an_error(
     tracker = clusters.spark.sparkContext.statusTracker()
     assert len(tracker.getActiveJobsIds()) == 1, "the training's job is cancelled, the other one is not"
     none_left()
+
+
+def test_a_task_whose_python_stands_still_is_an_error(
+    clusters: Any, table: pa.Table, tmp_path: Path, at_once: None, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """Spark waits for it without an end, and so did the other worker, which knows nobody yet."""
+    clusters.spark.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long", barrier=True).collect()
+    idle = _idle_pythons()
+    stopped = [python for python in idle if python.ppid() == idle[0].ppid()]  # of one executor: it takes any of them
+    monkeypatch.setattr(spark_slots, "_BEGIN_S", 10.0)
+    try:
+        for python in stopped:
+            os.kill(python.pid, signal.SIGSTOP)
+        with caplog.at_level("INFO", "sparkflow"):
+            model = clusters.train("spark", table, tmp_path / "out", order_by=None)
+    finally:
+        for python in stopped:
+            with contextlib.suppress(psutil.NoSuchProcess):  # Spark has ended it with the attempt
+                python.kill()
+    assert "Spark runs their tasks, and their Python says nothing yet" in caplog.text
+    assert re.search(r"workers \d did not begin within 10 s of the others in their barrier stage", caplog.text)
+    assert model.figures["attempts"] > 1
+
+
+def _idle_pythons() -> list[psutil.Process]:
+    """Those that Spark keeps for its next tasks: forks of a daemon of each executor."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # a zombie, too
+            if "pyspark.daemon" in " ".join(process.cmdline()):
+                found.append(process)
+    return [p for p in found if p.ppid() in {daemon.pid for daemon in found}]

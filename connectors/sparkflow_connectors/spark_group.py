@@ -1,0 +1,50 @@
+"""The Spark job of a training as others see it: what cancels it, and whether it gets its slots."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from sparkflow_connectors.job import Job
+from sparkflow_connectors.spark_slots import SlotWatch
+
+
+class JobGroup:
+    """What lets one thread cancel another's Spark job: a job group, or a tag over Connect.
+
+    (Tags cancel nothing in classic Spark, and Connect has no job groups.)
+    """
+
+    def __init__(self, spark: SparkSession, job: Job):
+        self._spark, self._context = spark, getattr(spark, "_sc", None)
+        self.name = f"sparkflow-{job.run_id}"
+        self._title = f"sparkflow training {job.run_id}, attempt {job.attempt}"
+
+    def thread(self, **options: Any) -> threading.Thread:
+        """A thread with a JVM thread of its own in classic Spark, which is what a job group belongs to."""
+        return InheritableThread(**options) if self._context is not None else threading.Thread(**options)
+
+    def watch(self, workers: int) -> SlotWatch:
+        return SlotWatch(self._context, self.name, workers)
+
+    def enter(self) -> None:
+        """From the thread that runs the job."""
+        if self._context is not None:
+            self._context.setJobGroup(self.name, self._title, interruptOnCancel=True)
+        else:
+            self._spark.addTag(self.name)
+
+    def is_stopped(self) -> bool:
+        """Whether somebody has stopped the session: it is then an object without a JVM, and any error may tell so."""
+        return self._context is not None and self._context._jsc is None
+
+    def cancel(self) -> None:
+        if self.is_stopped():
+            return
+        if self._context is not None:
+            self._context.cancelJobGroup(self.name)
+        else:
+            self._spark.interruptTag(self.name)
