@@ -12,6 +12,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -56,6 +57,8 @@ _LOOK_EVERY_S = 1.0
 _CANCEL_S = 4.0
 _CHILDREN_S = 2.0
 _TABLE_STALLED_S = 3600.0
+# Why Dask itself cancels futures. Restarting a cluster that many share is nobody's word on this training.
+_LOSSES = ("scheduler-connection-lost", "scheduler-restart", "lost dependencies", "already forgotten")
 _CHILDREN: dict[str, list[Child]] = {}  # run id -> the children that roles in this Dask worker host
 _OVER: deque[str] = deque(maxlen=1000)  # run ids whose children were ended here: a late one has no place any more
 
@@ -188,8 +191,25 @@ def _computed(client: Client, ddf: Any, usable: Sequence[str], watch: _Watch) ->
 
 
 def _failure(future: Future) -> BaseException:
-    error = future.exception() if future.status == "error" else None
-    return error or UnavailableError(f"Dask gave up {future.key} ({future.status})")
+    status = str(future.status)
+    if status == "error" and (error := future.exception()) is not None:
+        return error
+    if status == "cancelled":
+        reason = _why_cancelled(future)
+        if reason not in _LOSSES:
+            return launch.JobCancelled(
+                f"A task of the training was cancelled in Dask ({future.key}: {reason}). Train again to go on from there"
+            )
+        status = reason
+    return UnavailableError(f"Dask gave up {future.key} ({status})")
+
+
+def _why_cancelled(future: Future) -> str:
+    try:
+        future.result(_CANCEL_S)
+    except CancelledError as error:
+        return str(getattr(error, "reason", "unknown"))
+    return "unknown"
 
 
 class DaskRun:

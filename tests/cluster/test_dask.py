@@ -260,6 +260,45 @@ def test_a_client_that_is_closed_ends_its_training(
     assert not story.find("could not be told to clear up")
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_a_task_that_is_cancelled_ends_its_training(
+    clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any, force: bool
+) -> None:
+    """Somebody's wish, as a job that is cancelled in Spark; it was begun anew."""
+
+    def cancel() -> None:
+        story.wait_for("worker 0: epoch 1: validation")
+        keys = [key for key in clusters.dask.run_on_scheduler(_keys) if str(key).startswith("_host_role")]
+        clusters.dask.cancel([distributed.Future(key, clusters.dask) for key in keys], force=force)
+
+    thread = _later(cancel)
+    with pytest.raises(tf.errors.CancelledError, match=r"A task of the training was cancelled in Dask \(_host_role-"):
+        clusters.train("dask", table, tmp_path, epochs=400)
+    thread.join(10)
+    none_left()
+    assert clusters.train("dask", table, tmp_path, epochs=2).figures["attempts"] == 1
+
+
+def _keys(dask_scheduler: Any = None) -> list[Any]:
+    return list(dask_scheduler.tasks)
+
+
+def test_a_restarted_cluster_costs_an_attempt(
+    clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any
+) -> None:
+    """Others may share it, and restart it for their own reasons."""
+
+    def restart() -> None:
+        story.wait_for("worker 0: epoch 1: validation")
+        clusters.dask.restart()
+
+    thread = _later(restart)
+    model = clusters.train("dask", table, tmp_path, epochs=60, checkpoint_s=0.3)
+    thread.join(60)
+    assert model.figures["attempts"] == 2, story.lines
+    none_left()
+
+
 def test_a_client_of_asynchronous_calls_is_refused(table: pa.Table, tmp_path: Path, clusters: Any) -> None:
     async def train() -> None:
         async with Client(clusters.dask.scheduler.address, asynchronous=True, set_as_default=False) as client:
