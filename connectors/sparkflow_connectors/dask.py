@@ -198,7 +198,8 @@ def _failure(future: Future) -> BaseException:
         reason = _why_cancelled(future)
         if reason not in _LOSSES:
             return launch.JobCancelled(
-                f"A task of the training was cancelled in Dask ({future.key}: {reason}). Train again to go on from there"
+                f"A task of the training was cancelled in Dask ({future.key}: {reason}). "
+                "Train again to go on from there"
             )
         status = reason
     return UnavailableError(f"Dask gave up {future.key} ({status})")
