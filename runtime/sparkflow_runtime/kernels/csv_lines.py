@@ -23,7 +23,7 @@ _ALL = 1 << 62
 _CELLS = 1 << 16  # read at once by the loop, whose notes of them stay in a processor's caches
 
 
-@bound("DecodeCSV", multi=True, devices=_CPU)
+@bound("DecodeCSV", multi=True, stateful=False, devices=_CPU)
 def _decode_csv(node: Node) -> Callable[..., Any]:
     delimiter, quotes = node.attr("field_delim", ","), node.attr("use_quote_delim", True)
     missing, chosen = node.attr("na_value", ""), list(node.attr("select_cols") or ())

@@ -29,6 +29,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.tensor_proto import as_bytes
 
 _CPU = ("CPU",)
+_LONG = 200  # values of a row, from which on its places are made by themselves
 _KINDS = {"string": BYTES_LIST, "float32": FLOAT_LIST, "int64": INT64_LIST}
 DTYPES: dict[int, Any] = {BYTES_LIST: object, FLOAT_LIST: np.float32, INT64_LIST: np.int64}
 
@@ -134,7 +135,7 @@ class Dense:
                 f"{examples.who(i)}, Key: {key}, Index: {i}.  Number of {KIND_NAMES[self.kind]} values != expected.  "
                 f"values size: {counts[i]} but output shape: {list(self.dims)}"
             )
-        if missing.any() and default.size != self.size:
+        if missing.any() and not default.size:
             raise InvalidArgumentError(
                 f"{examples.who(int(np.argmax(missing)))}, Feature: {examples.key(self.column)} (data type: "
                 f"{KIND_NAMES[self.kind]}) is required but could not be found."
@@ -217,13 +218,16 @@ def sparse_columns(examples: Examples, columns: Sequence[int], kinds: Sequence[i
 
 def _places(count: int, lengths: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray]:
     """(indices, shape) of rows of these lengths."""
-    places = np.zeros((total, 2), np.int64)
-    if count == 1:
-        places[:, 1] = np.arange(total)
-        return places, np.array([1, total], np.int64)
-    places[:, 0] = np.repeat(np.arange(count), lengths)
-    places[:, 1] = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return places, np.array([count, lengths.max(initial=0)], np.int64)
+    places, most = np.empty((total, 2), np.int64), int(lengths.max(initial=0))
+    if total >= _LONG * count:  # row by row, each while it is in the cache
+        numbers, at = np.arange(most), 0
+        for row, length in enumerate(lengths.tolist()):
+            places[at : at + length, 0], places[at : at + length, 1] = row, numbers[:length]
+            at += length
+    else:
+        places[:, 0] = np.repeat(np.arange(count), lengths)
+        places[:, 1] = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return places, np.array([count, most], np.int64)
 
 
 Parsed = tuple[list[tuple[Any, Any, Any]], list[np.ndarray], list[tuple[Any, Any]]]
@@ -261,7 +265,7 @@ def texts(keys: Any) -> list[bytes]:
     return [as_bytes(k) for k in np.asarray(keys, object).ravel()]
 
 
-@bound("ParseExample", multi=True, devices=_CPU)
+@bound("ParseExample", multi=True, stateful=False, devices=_CPU)
 def _parse_example(node: Node) -> Callable[..., Any]:
     sparse_kinds, dense_kinds = kinds_of(node.attrs["sparse_types"]), kinds_of(node.attrs["Tdense"])
     parse, s, d = _parse(node, sparse_kinds, dense_kinds), len(sparse_kinds), len(dense_kinds)
@@ -273,7 +277,7 @@ def _parse_example(node: Node) -> Callable[..., Any]:
     return run
 
 
-@bound("ParseExampleV2", multi=True, devices=_CPU)
+@bound("ParseExampleV2", multi=True, stateful=False, devices=_CPU)
 def _parse_example_v2(node: Node) -> Callable[..., Any]:
     ragged_kinds = kinds_of(node.attrs["ragged_value_types"])
     split_types = [t.np for t in node.attrs["ragged_split_types"]]
@@ -296,7 +300,7 @@ def splits_of(lengths: np.ndarray, kind: Any, single: bool) -> np.ndarray:
     return np.cumsum([0, *lengths], dtype=kind)
 
 
-@bound("ParseSingleExample", multi=True, devices=_CPU)
+@bound("ParseSingleExample", multi=True, stateful=False, devices=_CPU)
 def _parse_single_example(node: Node) -> Callable[..., Any]:
     kinds = kinds_of(node.attrs["Tdense"])
     parse = _parse(node, kinds_of(node.attrs["sparse_types"]), kinds)

@@ -195,7 +195,7 @@ def _of_one(groups: Groups) -> Groups:
     ]  # fmt: skip
 
 
-@bound(_SINGLE, multi=True, devices=("CPU",))
+@bound(_SINGLE, multi=True, stateful=False, devices=("CPU",))
 def _parse_single(node: Node) -> Callable[..., Any]:
     a, parse = node.attrs, _parser(node)
     counts = [len(a["context_sparse_types"]), len(a["Tcontext_dense"]), len(a["feature_list_sparse_types"]),
@@ -214,7 +214,7 @@ def _parse_single(node: Node) -> Callable[..., Any]:
     return run
 
 
-@bound(_MANY, multi=True, devices=("CPU",))
+@bound(_MANY, multi=True, stateful=False, devices=("CPU",))
 def _parse_many(node: Node) -> Callable[..., Any]:
     parse = _parser(node)
 

@@ -20,7 +20,7 @@ from sparkflow_runtime.records.example_entries import (
     quick,
     teach,
 )
-from sparkflow_runtime.records.native import raw, set_byte, set_word, uint32_at, word_at
+from sparkflow_runtime.records.native import byte_at, raw, set_byte, set_word, uint32_at, word_at
 from sparkflow_runtime.records.varints import FIXED32, VARINT, joined, skip, span, varint
 
 BYTES_DIRECT = DIRECT + 1
@@ -170,7 +170,8 @@ _LISTS = "uint8[::1], int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], int6
 @compiled([f"int64({_LISTS}, uint32[::1], int64[:,::1])"], before=_teach)
 def floats(buffer: Any, columns: Any, firsts: Any, lasts: Any, to: Any, size: int, out: Any, counts: Any) -> int:
     """Values of column c in message i: the first `size` to out[(c * n + i) * size:] or, where size is -1, all of them
-    to out[to[c, i]:]. counts: how many there are. Gives the first message whose list is none, or -1."""
+    to out[to[c, i]:]; 0: they are only counted. counts: how many there are. Gives the first message whose list is none,
+    or -1."""
     bytes_ = raw(buffer)
     n = counts.shape[1]
     for turn in range(len(columns) * (-(-n // _RUN))):  # the columns of some messages, then of the next ones: cached
@@ -191,6 +192,8 @@ def floats(buffer: Any, columns: Any, firsts: Any, lasts: Any, to: Any, size: in
                     stop = at = skip(bytes_, at, end, tag & 7)
                 if at < 0 or stop > end or (stop - at) & 3:
                     return i
+                if size == 0:
+                    count, at = count + ((stop - at) >> 2), stop
                 while at < stop:
                     if count < room:
                         out[place + count] = uint32_at(bytes_, at)
@@ -222,6 +225,12 @@ def ints(buffer: Any, columns: Any, firsts: Any, lasts: Any, to: Any, size: int,
                     stop = at = skip(bytes_, at, end, tag & 7)
                 if at < 0:
                     return i
+                if size == 0 and tag == 10 and at < stop:
+                    if byte_at(bytes_, stop - 1) >= 128:
+                        return i
+                    for k in range(at, stop):  # each number ends with such a byte; what is too long the next call tells
+                        count += byte_at(bytes_, k) < 128
+                    at = stop
                 while at < stop:
                     value, at = varint(bytes_, at, end)
                     if at < 0:

@@ -202,6 +202,17 @@ def test_damage_is_refused_or_read_never_worse(version: str, noise: bytes, at: i
             assert error.index == 0
 
 
+def test_a_number_that_goes_on_behind_its_list_is_none(version: str) -> None:
+    """Neither counted nor written behind the others; nor is one of too many bytes."""
+    for last in (b"\x80", b"\x80" * 10 + b"\x01"):
+        packed = b"\x05\x07" + last
+        feature = bytes([26, len(packed) + 2, 10, len(packed)]) + packed
+        entry = bytes([10, 1, 97, 18, len(feature)]) + feature
+        data = bytes([10, len(entry) + 2, 10, len(entry)]) + entry
+        with pytest.raises(BadMessage):
+            index(*joined([data, data]), Keys.of([b"a"])).ragged([0], INT64_LIST)
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
