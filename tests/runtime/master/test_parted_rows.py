@@ -14,7 +14,7 @@ from sparkflow_runtime.master.passes import Optimizer
 from sparkflow_runtime.master.passes.distinct_rows import distinct_rows
 from sparkflow_runtime.master.place import place
 from sparkflow_runtime.master.prune import prune
-from sparkflow_runtime.wire.edges import verify
+from sparkflow_runtime.wire.edges import data_inputs, node_name, verify
 from sparkflow_runtime.wire.protos import GraphDef, RewriterConfig
 
 SIZES = [(7, 4), (50, 4), (8, 2)]
@@ -166,6 +166,38 @@ def test_tables_of_the_same_ids_are_both_learned(cluster: Any) -> None:
             with tf.Session(servers["worker0"].target, config=config(on)) as session:
                 session.run(tf.global_variables_initializer())
                 for batch in ([0, 8, 3, 3, 0], [7]):
+                    session.run(train, {ids: batch})
+                results.append([v.tobytes() for v in session.run([v.value() for v in tf.global_variables()])])
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("kind", ["products", "sums", "biases"])
+def test_tables_of_the_same_ids_may_lie_the_other_way_round(cluster: Any, kind: str) -> None:
+    """A variable between two tables puts the first shard of the second one beside the other shard of the first: sums go
+    straight to the task of their own table, also where both have one gradient, and numbers in shards, which have no
+    width, go by themselves."""
+    results, batches = [], [np.random.default_rng(2).integers(0, 60, n) for n in (50, 500)]
+    start = np.linspace(-1.0, 1.0, 60, dtype=np.float32)
+    for on in (True, False):
+        servers = cluster(ps=2, worker=1)
+        with tf.Graph().as_default():
+            with on_worker():
+                ids = tf.placeholder(tf.int64, [None], "ids")
+                first, between = table("a", 60, 4, 2), tf.get_variable("between", initializer=0.5)
+                second, third = table("b", 60, 4, 2), start if kind == "biases" else start[:, None]
+                third = tf.get_variable("c", initializer=third, partitioner=tf.fixed_size_partitioner(2))
+                a, b, c = (tf.nn.embedding_lookup(t, ids) for t in (first, second, third))
+                out = a + b if kind == "sums" else tf.concat([a * a, b * between], 1)
+                loss = tf.reduce_sum(tf.square(out)) + tf.reduce_sum(tf.square(c))
+                train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+            if on:
+                graph = moved([], [train.name])
+                at = {n.name: n.device for n in graph.node}
+                edges = [{at.get(node_name(e)), n.device} for n in graph.node for e in data_inputs(n)]
+                assert ops(graph)["_PartRows"] and {*SERVERS} not in edges
+            with tf.Session(servers["worker0"].target, config=config(on)) as session:
+                session.run(tf.global_variables_initializer())
+                for batch in batches:
                     session.run(train, {ids: batch})
                 results.append([v.tobytes() for v in session.run([v.value() for v in tf.global_variables()])])
     assert results[0] == results[1]

@@ -62,6 +62,24 @@ class _Group:
         found = {"counts": counts, "table": table, "pieces": list(map(len, each))}
         return {"of": [self.of[t] for t in tables], "widths": list(widths), **found}
 
+    def places_of(self, parts: str) -> set[str]:
+        """The DynamicPartitions of the places of ids that this one parts: one a look-up, unless they are one node."""
+        return {one.places for one in self.lookups if one.parts == parts}
+
+    def matched(self, parts: str, sums: dict[int, list[Sum]]) -> list[tuple[int, dict[int, Sum]]]:
+        """(look-up, a sum for each of its shards) of sums by shard; several tables may have the same ids and gradient,
+        and each its shards on other tasks."""
+        found: list[tuple[int, dict[int, Sum]]] = []
+        left = {shard: list(ones) for shard, ones in sums.items()}
+        for t in (t for t, one in enumerate(self.lookups) if one.parts == parts):
+            there = [(k, home, left.get(k, [])) for k, home in enumerate(self.at[t])]
+            own = {k: one for k, home, ones in there for one in ones[::-1] if one.key[0] == self.homes[home]}
+            if len(own) == len(self.at[t]):
+                found.append((t, own))
+                for k, one in own.items():
+                    left[k].remove(one)
+        return found
+
     def told(self, home: int) -> list[str]:
         """Ids, counts and places of a home's rows."""
         return [edge(self.parted, 3 * home + port) for port in range(3)]
@@ -147,23 +165,24 @@ class PartedRows:
 
     def _move_sums(self, group: _Group, sums: list[Sum]) -> list[Sum]:
         """Those that go the other way."""
-        by_parts = {one.parts: t for t, one in enumerate(group.lookups)}
-        found: dict[Any, dict[tuple[int, str], dict[int, Sum]]] = defaultdict(lambda: defaultdict(dict))
+        parted = {one.parts for one in group.lookups}
+        found: dict[Any, dict[tuple[str, str], dict[int, list[Sum]]]]
+        found = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
         for one in sums:
             parts, shard = self._all.partition_of(one.ids)
-            t = by_parts.get(parts)
-            if t is None or one.key[1] != group.reader or self.packer.context[one.node.name]:
+            if parts not in parted or one.key[1] != group.reader or self.packer.context[one.node.name]:
                 continue
-            if (grad := self._whole(one, group.lookups[t].places, shard)) is not None:
+            if len(one.row) == 1 and (grad := self._whole(one, group.places_of(parts), shard)) is not None:
                 key = one.key[1:], self.packer.together(one.node.name)
-                found[key][t, grad].setdefault(shard, one)
+                found[key][parts, grad][shard].append(one)
         moved = list[Any]()
         for tables in found.values():
-            if whole := {of: shards for of, shards in tables.items() if len(shards) == len(group.at[of[0]])}:
+            whole = [(t, grad, its) for (parts, grad), ones in tables.items() for t, its in group.matched(parts, ones)]
+            if whole:
                 moved += self._part_sums(group, whole)
         return moved
 
-    def _whole(self, one: Sum, places: str, shard: int) -> str | None:
+    def _whole(self, one: Sum, places: set[str], shard: int) -> str | None:
         """The gradient of all rows of a look-up, of which these are one shard's."""
         e, packer = one.rows, self.packer
         while packer.task_of_edge(e) is not None:
@@ -172,7 +191,8 @@ class PartedRows:
                 return None
             if node.op == "GatherV2":
                 grad, where, _ = data_inputs(node)
-                if self._all.partition_of(where) != (places, shard) or not packer.looks_up_rows(node):
+                partition, part = self._all.partition_of(where)
+                if partition not in places or part != shard or not packer.looks_up_rows(node):
                     return None
                 same = packer.row(grad) == one.row and packer.task_of_edge(grad) in (None, one.key[1])
                 return edge(*parse(grad)) if same else None
@@ -181,10 +201,10 @@ class PartedRows:
             e = node.input[0]
         return None
 
-    def _part_sums(self, group: _Group, found: dict[tuple[int, str], dict[int, Sum]]) -> list[Sum]:
-        """found: (a look-up with these ids, the gradient) -> the sums of its shards."""
-        packer, tables, each = self.packer, [t for t, _ in found], list(found.values())
-        whole = [shards[0]._replace(rows=grad) for (_, grad), shards in found.items()]
+    def _part_sums(self, group: _Group, found: list[tuple[int, str, dict[int, Sum]]]) -> list[Sum]:
+        """found: (a look-up with these ids and tasks, the gradient, the sums of its shards)."""
+        packer, tables, each = self.packer, [t for t, _, _ in found], [its for _, _, its in found]
+        whole = [its[0]._replace(rows=grad) for _, grad, its in found]
         sums = packer.summed(whole, group.pack, [group.of[t] for t in tables], group.reader, "", b"")
         told = [e for home in range(len(group.homes)) for e in group.told(home)[1:]]
         about = group.about(tables, [one.row[0] for one in whole])
