@@ -245,10 +245,10 @@ class SparkRun:
     def __init__(self, spark: SparkSession, rows: DataFrame, job: Job, source: Source):
         self._group = JobGroup(spark, job)
         self._ranks, self._slots = set(range(job.workers)), self._group.watch(job.workers)
-        self._late = LateTasks(source.sorts)
         self._error: Exception | None = None
         self._collected: list[Any] = []
         tasks = rows.mapInArrow(_task(job, source), _RESULT, barrier=True)
+        self._late = LateTasks(source.sorts)
         self._thread = self._group.thread(target=self._collect, args=(tasks,), daemon=True)
         self._thread.start()
 

@@ -26,6 +26,7 @@ _UNREAD = re.compile(
     r"\[FAILED_READ_FILE\.?(\w*)\] Encountered error while reading file (\S+)\.\s+(.*?)\s*SQLSTATE", re.DOTALL
 )
 _CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
+_OF_PYTHON = "org.apache.spark.sql.execution.python."  # rows for a Python function, as ours; others' stay Py4J's
 _UNREAD_KINDS = {
     "FILE_NOT_EXIST": errors.NotFoundError, "PARQUET_COLUMN_DATA_TYPE_MISMATCH": errors.InvalidArgumentError
 }  # fmt: skip
@@ -86,6 +87,8 @@ def named(error: BaseException) -> OpError | None:
             f"the session begins, set PYSPARK_PYTHON to one that has sparkflow (on this machine {sys.executable}, on a "
             "cluster that of an archive which is shipped), or let tf.spark.session() begin it",
         )  # fmt: skip
+    elif (file := unread(error)) is not None and _OF_PYTHON in _stack(error):
+        found = file
     else:
         return None
     return found.with_traceback(error.__traceback__)
@@ -93,7 +96,7 @@ def named(error: BaseException) -> OpError | None:
 
 def unread(error: BaseException) -> OpError | None:
     """That Spark could not read a file, in a line, where this error of Spark's tells so; None otherwise."""
-    text = str(error)
+    text = f"{error}\n{_stack(error)}"
     told = _UNREAD.search(text)
     if told is None:
         return None
@@ -101,6 +104,11 @@ def unread(error: BaseException) -> OpError | None:
     causes = _CAUSE.findall(text)
     make = _UNREAD_KINDS.get(kind, errors.DataLossError)
     return make(None, None, f"{file}: Spark cannot read the file: {why or (causes[-1] if causes else 'it is damaged')}")
+
+
+def _stack(error: BaseException) -> str:
+    """The JVM's stack trace, which is no part of the text of what Spark makes of it."""
+    return str(getattr(error, "_stackTrace", None) or "")
 
 
 def cancelled(error: BaseException) -> str | None:

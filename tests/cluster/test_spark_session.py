@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JJavaError
 
 import sparkflow as tf
 from sparkflow_connectors.spark_files import plan_of
@@ -147,3 +149,22 @@ def test_a_stream_is_for_train_stream(clusters: Any, tmp_path: Path) -> None:
     stream = clusters.spark.readStream.format("rate").load()
     with pytest.raises(tf.errors.InvalidArgumentError, match="train_stream is for streaming ones"):
         tf.spark.train(stream, slow_model(), label=None, features=["value"], checkpoint_dir=str(tmp_path / "out"))
+
+
+@pytest.mark.filterwarnings("ignore:toPandas attempted Arrow optimization")
+@pytest.mark.parametrize("act", ["toPandas", "collect"])
+def test_files_that_are_gone_before_they_are_scored(clusters: Any, tmp_path: Path, act: str) -> None:
+    """Spark, which reads them as they have more columns than the model reads, told it by an error of Py4J's."""
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        x = tf.placeholder(tf.float64, [None], name="x")
+        tf.saved_model.simple_save(session, str(tmp_path / "m"), {"x": x}, {"twice": x * 2})
+    (tmp_path / "table").mkdir()
+    for i in range(2):
+        pq.write_table(pa.table({name: [1.0, 2.0] for name in "xyzvw"}), tmp_path / "table" / f"{i}.parquet")
+    rows = clusters.spark.read.parquet(str(tmp_path / "table"))
+    scored = tf.spark.load_model(str(tmp_path / "m")).transform(rows)
+    (tmp_path / "table" / "1.parquet").unlink()
+    with pytest.raises(tf.errors.NotFoundError, match=r"table/1\.parquet: Spark cannot read the file: .* not exist"):
+        getattr(scored, act)()
+    with pytest.raises(Py4JJavaError):
+        getattr(rows, act)()  # what runs no function of ours stays Spark's
