@@ -366,20 +366,26 @@ def variable_table(checkpoint: Any, name: str, partitions: int = 8) -> Any:
     rows = Rows(checkpoint, name)
     cuts = np.linspace(0, rows.shape[0], max(1, min(partitions, rows.shape[0])) + 1).astype(int).tolist()
     meta = rows.schema.empty_table().to_pandas(types_mapper=pd.ArrowDtype)
-    return dd.from_map(_rows_of_variable, cuts[:-1], cuts[1:], checkpoint=rows.checkpoint, name=rows.name, meta=meta)
+    which = {"checkpoint": rows.checkpoint, "name": rows.name, "mark": rows.mark}
+    return dd.from_map(_rows_of_variable, cuts[:-1], cuts[1:], **which, meta=meta)
 
 
-def _rows_of_variable(first: int, last: int, checkpoint: str, name: str) -> pd.DataFrame:
-    rows = Rows(checkpoint, name)
+def _rows_of_variable(first: int, last: int, checkpoint: str, name: str, mark: str) -> pd.DataFrame:
+    rows = Rows(checkpoint, name, mark)
     table = pa.Table.from_batches(rows.batches(first, last), rows.schema)
     return table.to_pandas(types_mapper=pd.ArrowDtype)
 
 
-def write_variables(path: str | os.PathLike[str], tables: Mapping[str, Any], base: Any = None) -> str:
+def write_variables(
+    path: str | os.PathLike[str],
+    tables: Mapping[str, Any],
+    base: Any = None,
+    dtypes: Mapping[str, Any] | None = None,
+) -> str:
     """Dask DataFrames as a checkpoint of variables, see variable_tables.py; computed and written by this process."""
     for ddf in tables.values():
         check_frame(ddf)
-    return write(path, {name: as_table(ddf.compute()) for name, ddf in tables.items()}, base)
+    return write(path, {name: as_table(ddf.compute()) for name, ddf in tables.items()}, base, dtypes)
 
 
 __all__ = [

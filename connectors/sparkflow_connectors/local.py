@@ -259,9 +259,14 @@ def with_predictions(model: Model, frame: Any) -> Any:
     return frame.assign(**{name: scored.column(name).to_pandas().to_numpy() for name in model.graph.outputs})
 
 
-def write_variables(path: str | os.PathLike[str], tables: Mapping[str, Any], base: Any = None) -> str:
+def write_variables(
+    path: str | os.PathLike[str],
+    tables: Mapping[str, Any],
+    base: Any = None,
+    dtypes: Mapping[str, Any] | None = None,
+) -> str:
     """Arrow tables or pandas DataFrames as a checkpoint of variables, see variable_tables.py; its prefix."""
-    return write(path, {name: as_table(data) for name, data in tables.items()}, base)
+    return write(path, {name: as_table(data) for name, data in tables.items()}, base, dtypes)
 
 
 def to_tfrecord(

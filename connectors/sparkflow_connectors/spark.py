@@ -349,7 +349,7 @@ def variable_table(checkpoint: Any, name: str, spark: SparkSession | None = None
     spark = spark or SparkSession.active()
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        mine = Rows(rows.checkpoint, rows.name)
+        mine = Rows(rows.checkpoint, rows.name, rows.mark)
         for batch in batches:
             if batch.num_rows:
                 ids = batch.column(0)
@@ -358,11 +358,16 @@ def variable_table(checkpoint: Any, name: str, spark: SparkSession | None = None
     return spark.range(rows.shape[0]).mapInArrow(read, from_arrow_schema(rows.schema))
 
 
-def write_variables(path: str | os.PathLike[str], tables: Mapping[str, DataFrame], base: Any = None) -> str:
+def write_variables(
+    path: str | os.PathLike[str],
+    tables: Mapping[str, DataFrame],
+    base: Any = None,
+    dtypes: Mapping[str, Any] | None = None,
+) -> str:
     """DataFrames as a checkpoint of variables, see variable_tables.py; collected and written by the driver."""
     for df in tables.values():
         check_frame(df)
-    return write(path, {name: df.toArrow() for name, df in tables.items()}, base)
+    return write(path, {name: df.toArrow() for name, df in tables.items()}, base, dtypes)
 
 
 __all__ = [

@@ -17,22 +17,29 @@ import pyarrow as pa
 import sparkflow as tf
 from sparkflow_connectors.column_types import is_list, is_text, is_vector, number_type
 from sparkflow_connectors.decimals import doubles, for_integers
-from sparkflow_connectors.model import Model
+from sparkflow_connectors.model import Model, check_fingerprint, fingerprint
 from sparkflow_connectors.plain_types import plain_column
 from sparkflow_connectors.predictions import arrow_type, column
 from sparkflow_connectors.record_vectors import listed
 from sparkflow_connectors.schema import check_column
-from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError, PermissionDeniedError
+from sparkflow_runtime.wire.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+)
 
 ROW, VALUE = "row", "value"
 _BATCH_BYTES = 8 << 20
 
 
 def prefix_of(checkpoint: Any) -> str:
-    """Of a Model (its checkpoint), or the path as it is given. Raises InvalidArgumentError on anything else."""
+    """Of a Model (its checkpoint), or the path as it is given. Raises InvalidArgumentError on anything else,
+    FailedPreconditionError where another training has replaced the model's."""
     if isinstance(checkpoint, Model):
         if not checkpoint.checkpoint:
             raise InvalidArgumentError("The model has no variables: its graph holds all it knows")
+        check_fingerprint(checkpoint)
         return checkpoint.checkpoint
     if not isinstance(checkpoint, str | os.PathLike):
         raise InvalidArgumentError(
@@ -51,14 +58,28 @@ def _newest(checkpoint: str) -> str:
     return os.path.abspath(checkpoint)
 
 
+def _mark(checkpoint: str) -> str:
+    """What tells it from others of its name; nothing of one in the V1 format, or of none."""
+    return fingerprint(checkpoint) if os.path.exists(f"{checkpoint}.index") else ""
+
+
 class Rows:
     """A variable in a checkpoint (a Model, a prefix, or a folder: its newest). Raises NotFoundError where it is not
-    there, InvalidArgumentError where it is one value, or said otherwise than by its name."""
+    there, InvalidArgumentError where it is one value, or said otherwise than by its name.
 
-    def __init__(self, checkpoint: Any, name: str):
+    mark: of the checkpoint that is meant, for a task that reads a part of its rows: where a training has written another
+    of that name since, they would be rows of two. Then FailedPreconditionError."""
+
+    def __init__(self, checkpoint: Any, name: str, mark: str = ""):
         if not isinstance(name, str):
             raise InvalidArgumentError(f"Expected a variable's name, such as its .op.name, got {type(name).__name__}")
         self.checkpoint, self.name = _newest(prefix_of(checkpoint)), name.removesuffix(":0")
+        self.mark = _mark(self.checkpoint)
+        if mark and self.mark != mark:
+            raise FailedPreconditionError(
+                f"Checkpoint {self.checkpoint} is {'another one' if self.mark else 'gone'} since the table of {name!r} "
+                "was made: a training goes on there. Make the table anew, or copy the checkpoint first"
+            )
         self._reader = tf.train.NewCheckpointReader(self.checkpoint)
         shapes = self._reader.get_variable_to_shape_map()
         if self.name not in shapes:
@@ -93,11 +114,17 @@ def as_arrow(checkpoint: Any, name: str) -> pa.Table:
     return pa.Table.from_batches(rows.batches(), rows.schema)
 
 
-def write(path: str | os.PathLike[str], tables: Mapping[str, pa.Table], base: Any = None) -> str:
+def write(
+    path: str | os.PathLike[str],
+    tables: Mapping[str, pa.Table],
+    base: Any = None,
+    dtypes: Mapping[str, Any] | None = None,
+) -> str:
     """A checkpoint of these variables, to start from by tf.train.init_from_checkpoint; `path`, its prefix.
 
     tables: variable -> table with `row` and `value`, in any order. base: a Model or a checkpoint that has the rows that
-    a table lacks, and the dtypes; without it every row must be there.
+    a table lacks, and the dtypes; without it every row must be there. dtypes: variable -> its dtype, where that is not
+    the table's: most tables have doubles, and most variables float32.
 
     Raises InvalidArgumentError on a row that is missing, there twice, null, or of another shape, on a value that the
     dtype has not, where path is a folder, and where it is that of base, whose other variables would be gone; nothing is
@@ -111,12 +138,15 @@ def write(path: str | os.PathLike[str], tables: Mapping[str, pa.Table], base: An
         raise InvalidArgumentError(
             f"{path} is the checkpoint of `base`, whose other variables would be gone. Give another"
         )
+    asked = {name.removesuffix(":0"): tf.as_dtype(dtype) for name, dtype in (dtypes or {}).items()}
+    if unknown := sorted(asked.keys() - {name.removesuffix(":0") for name in tables}):
+        raise InvalidArgumentError(f"dtypes: there is no table of variable {unknown[0]!r}")
     values: dict[str, np.ndarray] = {}
     for given, table in tables.items():
         name = given.removesuffix(":0")
         if name in values:
             raise InvalidArgumentError(f"Variable {name!r} has two tables: it is named with and without ':0'")
-        values[name] = _assembled(name, table, base)
+        values[name] = _assembled(name, table, base, asked.get(name))
     if not values:
         raise InvalidArgumentError("There is no variable to write")
     try:
@@ -132,16 +162,19 @@ def write(path: str | os.PathLike[str], tables: Mapping[str, pa.Table], base: An
         return str(tf.train.Saver(made).save(session, path, write_meta_graph=False, write_state=False))
 
 
-def _assembled(name: str, table: pa.Table, base: str | None) -> np.ndarray:
+def _assembled(name: str, table: pa.Table, base: str | None, asked: Any) -> np.ndarray:
     for wanted in (ROW, VALUE):
         check_column(table.schema, wanted, f"Variable {name!r}: column")
         if table.column(wanted).null_count:
             raise InvalidArgumentError(f"Variable {name!r}: column {wanted!r} has nulls")
     rows = _numbers_of_rows(name, plain_column(table.column(ROW)))
     old = None if base is None else np.array(tf.train.load_variable(base, name))
-    given = _values(name, plain_column(table.column(VALUE)), None if old is None else old.dtype)
+    if old is not None and asked is not None and old.dtype != asked.np:
+        raise InvalidArgumentError(f"Variable {name!r}: dtypes says {asked.name}, and {base} has {old.dtype}")
+    dtype = old.dtype if old is not None else None if asked is None else asked.np
+    given = _values(name, plain_column(table.column(VALUE)), dtype)
     if old is None:
-        out, most = np.empty_like(given), len(rows)
+        out, most = np.empty(given.shape, given.dtype if dtype is None else dtype), len(rows)
     else:
         out, most = old, len(old) if old.ndim else 0
         if len(rows) and (given.shape[1:] != out.shape[1:] or rows.max() >= most):

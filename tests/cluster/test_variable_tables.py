@@ -41,6 +41,8 @@ def test_a_variable_as_a_table_and_back(clusters: Any, engine: str, tmp_path: Pa
     whole = whole.sort_values("row")
     assert whole["row"].tolist() == list(range(15)) and [list(v) for v in whole["value"]] == users.tolist()
     warm = connector.write_variables(str(tmp_path / "warm"), {"users": changed}, base=str(Path(prefix, "model")))
+    half = connector.write_variables(str(tmp_path / "half"), {"users": table}, dtypes={"users": tf.float16})
+    assert tf.train.load_variable(half, "users").dtype == np.float16
     users[:3] *= 2
     assert tf.train.load_variable(warm, "users").tolist() == users.tolist()
     with pytest.raises(INVALID, match="row 3 is missing. Give `base`" if engine == "spark" else "is missing"):

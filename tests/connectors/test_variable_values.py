@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 
 import sparkflow as tf
-from sparkflow_connectors.variable_tables import as_arrow, write
+from sparkflow_connectors.model import Model, fingerprint
+from sparkflow_connectors.schema import Columns
+from sparkflow_connectors.variable_tables import Rows, as_arrow, write
 
 INF = float("inf")
 
@@ -132,3 +134,49 @@ def test_bytes_that_are_no_text(base: str, tmp_path: Path) -> None:
     path = write(tmp_path / "out", {"string": pa.table({"row": [1], "value": values})}, base)
     with pytest.raises(tf.errors.InvalidArgumentError, match="Variable 'string' has bytes that are no UTF-8"):
         as_arrow(path, "string")
+
+
+@pytest.mark.parametrize("partitioner", [None, tf.fixed_size_partitioner(2)])
+def test_doubles_begin_a_variable_of_floats(partitioner: Any, tmp_path: Path) -> None:
+    """As tables mostly have them, and ML vectors always."""
+    doubles = pa.table({"row": [1, 0, 2], "value": [[0.1, 2.0], [3.0, 4.0], [5.0, 6.0]]})
+    path = write(tmp_path / "out", {"users:0": doubles}, dtypes={"users": tf.float32})
+    with tf.Graph().as_default(), tf.Session() as session:
+        users = tf.get_variable("users", [3, 2], partitioner=partitioner)
+        tf.train.init_from_checkpoint(path, {"users": "users"})
+        session.run(tf.global_variables_initializer())
+        found = session.run(tf.convert_to_tensor(users))
+    assert found.tolist() == np.array([[3, 4], [0.1, 2], [5, 6]], np.float32).tolist()
+
+
+def test_dtypes_that_do_not_fit(base: str, tmp_path: Path) -> None:
+    rows = {"float32": pa.table({"row": [0], "value": [[0.5, 1.5]]})}
+    for dtypes, given, why in (
+        ({"users": "float32"}, None, "dtypes: there is no table of variable 'users'"),
+        ({"float32": "int32"}, None, "column 'value' does not fit its dtype, int32: row 0 has 0.5"),
+        ({"float32": "float16"}, base, "Variable 'float32': dtypes says float16, and .*base has float32"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=why):
+            write(tmp_path / "out", rows, given, dtypes)
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_rows_of_a_checkpoint_that_a_training_replaced(base: str, tmp_path: Path) -> None:
+    """A table that tasks read later would have rows of two trainings."""
+    mark, model = Rows(base, "float32").mark, _model_of(base)
+    assert Rows(base, "float32", mark).shape == (3, 2) and as_arrow(model, "float32").num_rows == 3
+    write(base + "2", {"float32": as_arrow(base, "float32")})
+    for file in tmp_path.glob("base2.*"):
+        file.rename(str(file).replace("base2", "base"))
+    with pytest.raises(tf.errors.FailedPreconditionError, match="base is another one since the table of 'float32'"):
+        Rows(base, "float32", mark)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="another training has replaced it"):
+        as_arrow(model, "float32")
+    Path(base + ".index").unlink()
+    with pytest.raises(tf.errors.FailedPreconditionError, match="base is gone since the table of 'float32' was made"):
+        Rows(base, "float32", mark)
+
+
+def _model_of(checkpoint: str) -> Model:
+    graph: Any = None
+    return Model(graph, Columns({}), checkpoint, fingerprint=fingerprint(checkpoint))
