@@ -1,7 +1,7 @@
-"""tf.keras: what graph-mode programs take of it beside models: data, categories, activations, initializers, penalties,
-and functions of tensors by Keras' names.
+"""tf.keras: what graph-mode programs take of it: layers and models that are called on tensors, data, categories,
+activations, initializers, penalties, constraints, and functions of tensors by Keras' names.
 
-There are no Keras layers and models; tf.layers and tf.estimator have what programs of this kind train.
+Models are not compiled and fitted: tf.train's optimizers and tf.estimator train what they compute.
 """
 
 from __future__ import annotations
@@ -9,16 +9,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_PARTS = ("activations", "backend", "datasets", "initializers", "regularizers", "utils")
+_PARTS = (
+    *("activations", "backend", "constraints", "datasets", "initializers", "layers", "models", "regularizers"),
+    "utils",
+)
+_NAMES = {"Input": "layers", "Model": "models", "Sequential": "models"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _PARTS:
         return import_module(f"sparkflow.keras.{name}")
+    if name in _NAMES:
+        return getattr(import_module(f"sparkflow.keras.{_NAMES[name]}"), name)
     raise AttributeError(
-        f"tf.keras has no {name!r} here; it has {', '.join(_PARTS)}. tf.layers has layers, tf.estimator trains models"
+        f"tf.keras has no {name!r} here, but {', '.join(_PARTS)}. tf.train's optimizers and tf.estimator train models"
     )
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PARTS})
+    return sorted({*globals(), *_PARTS, *_NAMES})

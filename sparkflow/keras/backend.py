@@ -1,6 +1,6 @@
 """tf.keras.backend: functions of tensors by Keras' names, for losses, metrics and graphs that are written with them.
 
-What asks for Keras' layers (learning phases, training functions) is not here.
+Training functions (`function`) are not here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.grads.gradients import gradients as _gradients
+from sparkflow.keras import learning, recurrence
 from sparkflow.ops import (
     activations,
     array,
@@ -47,6 +48,10 @@ reshape, transpose, tile, stop_gradient, identity = (
 )  # fmt: skip
 shape, stack, zeros_like, ones_like = array.shape, array_join.stack, array.zeros_like, array.ones_like
 cumsum, cumprod, one_hot, gather = math_reduce.cumsum, math_reduce.cumprod, array_select.one_hot, array_slice.gather
+
+learning_phase, set_learning_phase = learning.learning_phase, learning.set_learning_phase
+learning_phase_scope, in_train_phase = learning.learning_phase_scope, learning.in_train_phase
+in_test_phase, rnn = learning.in_test_phase, recurrence.rnn
 
 _settings: dict[str, Any] = {"floatx": "float32", "epsilon": 1e-7, "image_data_format": "channels_last"}
 _session: list[Session] = []

@@ -77,11 +77,14 @@ def test_what_libraries_build_layers_with() -> None:
 def test_names_that_only_files_have(tmp_path: Any) -> None:
     from sparkflow.python.framework import device_spec, ops, tensor_shape
     from sparkflow.python.keras import activations
+    from sparkflow.python.keras.engine.base_layer import Layer
+    from sparkflow.python.keras.layers import recurrent
     from sparkflow.python.lib.io import file_io
     from sparkflow.python.ops import init_ops, io_ops, resource_variable_ops, rnn, rnn_cell_impl
 
     assert device_spec.DeviceSpec is tf.DeviceSpec and io_ops.restore_v2
     assert activations.get("relu") is tf.keras.activations.relu
+    assert Layer is tf.keras.layers.Layer and recurrent.LSTM is tf.keras.layers.LSTM
     assert isinstance(tf.zeros_initializer(), init_ops.Initializer)
     assert resource_variable_ops.ResourceVariable([1.0]).value() is not tf.Variable([1.0]).value()
     assert ops.prepend_name_scope("^a/b", "s/") == "^s/a/b" and ops.strip_name_scope("loc:@s/a/b", "s") == "loc:@a/b"
