@@ -67,8 +67,8 @@ class Rows:
     """A variable in a checkpoint (a Model, a prefix, or a folder: its newest). Raises NotFoundError where it is not
     there, InvalidArgumentError where it is one value, or said otherwise than by its name.
 
-    mark: of the checkpoint that is meant, for a task that reads a part of its rows: where a training has written another
-    of that name since, they would be rows of two. Then FailedPreconditionError."""
+    mark: of the checkpoint that is meant, for a task that reads some of its rows. Where a training has written another
+    since, they would be rows of two: FailedPreconditionError."""
 
     def __init__(self, checkpoint: Any, name: str, mark: str = ""):
         if not isinstance(name, str):
