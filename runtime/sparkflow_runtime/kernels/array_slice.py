@@ -90,6 +90,11 @@ def _masks(begin: int, end: int, ellipsis: int, new_axis: int, shrink_axis: int)
     }
 
 
+def index_of(begin: Any, end: Any, strides: Any, masks: Any) -> tuple[Any, ...]:
+    """The same of five masks, in the order of `_masks`."""
+    return _index(begin, end, strides, _masks(*masks))
+
+
 @kernel("StridedSlice", aliases=True)
 def _strided_slice(
     xp: Any,

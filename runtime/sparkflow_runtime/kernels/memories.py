@@ -74,7 +74,7 @@ _COUNTS = _HANDED_ON | _words(  # of int32, they are counters, shapes and their 
 
 _READ_ON_HOST: dict[tuple[int, ...], str] = {  # positions, from the end where negative -> the ops of which they are
     (0,): "Fill Split Concat Conv2DBackpropInput Conv3DBackpropInputV2 AvgPoolGrad AvgPool3DGrad "
-    "DepthwiseConv2dNativeBackpropInput TensorArrayV3",
+    "DepthwiseConv2dNativeBackpropInput TensorArrayV3 _AddSlices",
     (1,): "Sum Prod Mean Max Min All Any EuclideanNorm ArgMax ArgMin Cumsum Cumprod CumulativeLogsumexp ExpandDims "
     "Transpose ConjugateTranspose Reshape Tile BroadcastTo OneHot ReverseV2 Pad PadV2 MirrorPad MirrorPadGrad TopKV2 "
     "NthElement Switch RefSwitch SparseToDense Conv2DBackpropFilter Conv3DBackpropFilterV2 "

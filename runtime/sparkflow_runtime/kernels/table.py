@@ -32,6 +32,7 @@ from sparkflow_runtime.kernels import (
     partial,
     random,
     segments,
+    slice_sums,
     sparse,
     spread_products,
     spread_rows,

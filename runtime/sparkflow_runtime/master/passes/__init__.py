@@ -33,6 +33,7 @@ from sparkflow_runtime.master.passes.recompute import recompute
 from sparkflow_runtime.master.passes.report import PassReport, Report
 from sparkflow_runtime.master.passes.schedule import schedule
 from sparkflow_runtime.master.passes.settings import Settings
+from sparkflow_runtime.master.passes.slice_gradients import slice_gradients
 from sparkflow_runtime.master.passes.spread_products import spread_products
 from sparkflow_runtime.master.passes.swap import swap
 from sparkflow_runtime.master.passes.view import View
@@ -57,6 +58,7 @@ PASSES = (
     Pass("common_subexpressions", lambda view, settings, folder: common_subexpressions(view), True),
     Pass("recomputation", lambda view, settings, folder: recompute(view, settings), False),
     Pass("layout", lambda view, settings, folder: layout(view), False),
+    Pass("slice_gradients", lambda view, settings, folder: slice_gradients(view), False),
     Pass("fusion", lambda view, settings, folder: fuse(view), False),
 )
 

@@ -14,14 +14,16 @@ GRADIENTS = "gradients/"  # RewriterConfig's default scope
 
 @dataclass(frozen=True)
 class Settings:
-    """One switch a pass. `fusion`, `whole_variables`, `distinct_rows`, `wide_rows`, `bag_rows`, `embeddings`,
-    `spread_products`, `joint_bags`, `joint_takes` and `concat_gradients` are RewriterConfig's remapping."""
+    """One switch a pass. `slice_gradients`, `fusion`, `whole_variables`, `distinct_rows`, `wide_rows`, `bag_rows`,
+    `embeddings`, `spread_products`, `joint_bags`, `joint_takes` and `concat_gradients` are RewriterConfig's
+    remapping."""
 
     dependencies: bool = True
     constant_folding: bool = True
     arithmetic: bool = True
     common_subexpressions: bool = True
     layout: bool = True
+    slice_gradients: bool = True  # of tensors that are taken slice by slice
     fusion: bool = True
     control_hops: bool = True  # between tasks
     whole_variables: bool = True  # of another task
@@ -87,6 +89,7 @@ _TOGGLES = {
     "arithmetic": "arithmetic_optimization",
     "common_subexpressions": "common_subgraph_elimination",
     "layout": "layout_optimizer",
+    "slice_gradients": "remapping",
     "fusion": "remapping",
     "whole_variables": "remapping",
     "distinct_rows": "remapping",
@@ -108,6 +111,7 @@ _LISTED = {
     "arithmetic": "arithmetic",
     "common_subexpressions": "common_subgraph_elimination",
     "layout": "layout",
+    "slice_gradients": "slice_gradients",
     "fusion": "remap",
     "whole_variables": "whole_variables",
     "distinct_rows": "distinct_rows",

@@ -41,6 +41,7 @@ _SHAPE_AT = {  # the input that says which shape comes out
     **dict.fromkeys(words("AvgPoolGrad AvgPool3DGrad"), 0),
     "Fill": 0,
     "Slice": 2,
+    "StridedSliceGrad": 0,
 }
 
 
