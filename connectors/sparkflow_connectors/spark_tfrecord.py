@@ -126,12 +126,18 @@ class TFRecordSource(DataSource):
     def _path(self) -> str:
         path = self.options.get("path")
         if not path:
-            raise InvalidArgumentError("tfrecord: give the path, as in spark.read.format('tfrecord').load('folder')")
+            raise InvalidArgumentError(
+                "tfrecord: give the path, as in spark.read.format('tfrecord').load('folder') or ...save('folder'). "
+                "Spark's catalog (saveAsTable) has no tables of record files"
+            )
         return path
 
     def _options_given(self) -> dict[str, str]:
-        """By lower-case names. Raises InvalidArgumentError on one there is not."""
-        given = {name.lower(): value for name, value in dict(self.options).items()}
+        """By names in lower case, without underscores: messages, and those who come from Dask, say on_error and sample.
+        Raises InvalidArgumentError on one there is not."""
+        given = {name.lower().replace("_", ""): value for name, value in dict(self.options).items()}
+        if "sample" in given:
+            given.setdefault("samplesize", given.pop("sample"))
         if "provider" in given:  # a property of what CREATE TABLE makes: seen in 4.3, no later query says its path
             raise InvalidArgumentError(
                 "tfrecord: Spark does not tell a Python data source where a table of its catalog lies. Make a view: "

@@ -236,3 +236,17 @@ def test_a_table_of_sparks_catalog_is_refused_when_it_is_made() -> None:
     told = {"owner": "me", "path": "file:/out", "location": "file:/out", "provider": "tfrecord"}
     with pytest.raises(tf.errors.InvalidArgumentError, match="CREATE TEMPORARY VIEW records USING"):
         TFRecordSource(told).schema()
+
+
+def test_options_as_messages_spell_them(tmp_path: Path) -> None:
+    """Those of reading say on_error='skip' and sample, whoever reads."""
+    from sparkflow_connectors.spark_tfrecord import TFRecordSource
+
+    to_tfrecord(pa.table({"x": [[1], [1, 2]], "y": [1, 2]}), tmp_path / "out")
+    (file,) = (tmp_path / "out").glob("part*")
+    (tmp_path / "out" / "_sparkflow_schema.json").unlink()
+    file.write_bytes(file.read_bytes()[:-3])
+    with pytest.raises(tf.errors.DataLossError, match="on_error='skip' leaves such records out"):
+        TFRecordSource({"path": str(tmp_path / "out"), "sample": "0"}).schema()
+    found = TFRecordSource({"path": str(tmp_path / "out"), "on_error": "skip", "sample": "5"}).schema()
+    assert found.simpleString() == "struct<x:bigint,y:bigint>"
