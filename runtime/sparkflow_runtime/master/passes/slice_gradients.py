@@ -37,7 +37,7 @@ def slice_gradients(view: View) -> None:
 
 def _is_slice(part: Op, op: Op, view: View) -> bool:
     """Whether a slice's place is known, and it may be put there when the sum is made."""
-    if part.op != "StridedSliceGrad" or part.control or part.name in view.fed_nodes or _SWAPPED in part.proto.attr:
+    if part.op != "StridedSliceGrad" or part.name in view.fed_nodes or _SWAPPED in part.proto.attr:
         return False
     inside = view.context(op.name)
     if inside is None or view.context(part.name) != inside or not view.same_place(part, op):
@@ -61,6 +61,7 @@ def _become_sum(op: Op, parts: list[Op | None], shape: str, view: View) -> None:
             about[name] += place
         about["masks"] += [0 if part is None else int(part.attr(name, 0)) for name in _MASKS]
     about["_fused_from"] = [op.name if part is None else part.name for part in parts]
+    op.control = [*dict.fromkeys([*op.control, *(name for p in parts if p is not None for name in p.control)])]
     op.become("_AddSlices", [shape, *(e if p is None else p.data[4] for e, p in zip(op.data, parts))])
     for name, value in about.items():
         op.set(name, value)

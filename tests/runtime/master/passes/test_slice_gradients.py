@@ -39,8 +39,10 @@ SLICES: dict[str, Any] = {
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.float16])
 @pytest.mark.parametrize("kind", SLICES)
-def test_the_same_bits(graph: Any, kind: str, dtype: Any) -> None:
-    x, found = placeholder(None, 4, 3, dtype=dtype), []
+@pytest.mark.parametrize("size", [None, 5])
+def test_the_same_bits(graph: Any, kind: str, dtype: Any, size: int | None) -> None:
+    """Of a known size the gradients of a product wait for one another."""
+    x, found = placeholder(size, 4, 3, dtype=dtype), []
     loss = tf.add_n([tf.reduce_sum(part * part * (k + 1)) for k, part in enumerate(SLICES[kind](x))])
     (grad,) = tf.gradients(loss, x)
     made = ops(optimized([grad.name]))
