@@ -7,7 +7,7 @@ from os import PathLike, fsdecode
 from types import TracebackType
 from typing import Any
 
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
 
 
 class TFRecordCompressionType:
@@ -18,13 +18,30 @@ _NAMES = {TFRecordCompressionType.NONE: "", TFRecordCompressionType.ZLIB: "ZLIB"
 
 
 class TFRecordOptions:
-    """compression_type: 'GZIP', 'ZLIB', '', None or a TFRecordCompressionType. TensorFlow's zlib settings are accepted
-    and ignored: they change the size of a file, not what it holds."""
+    """compression_type: 'GZIP', 'ZLIB', '', None or a TFRecordCompressionType. compression_level: of writing, from 0
+    (stored, at once) to 9 (small, slow); zlib's other settings are accepted and ignored: they change little of a file's
+    size, and nothing of what it holds."""
 
     compression_type_map = _NAMES
 
-    def __init__(self, compression_type: str | int | None = None, **_zlib: Any):
+    def __init__(
+        self,
+        compression_type: str | int | None = None,
+        flush_mode: int | None = None,
+        input_buffer_size: int | None = None,
+        output_buffer_size: int | None = None,
+        window_bits: int | None = None,
+        compression_level: int | None = None,
+        compression_method: int | None = None,
+        mem_level: int | None = None,
+        compression_strategy: int | None = None,
+    ):
         self.compression_type = _compression(compression_type)
+        if compression_level is not None and compression_level not in range(-1, 10):
+            raise InvalidArgumentError(
+                f"TFRecord compression_level: expected 0 to 9, or -1 for zlib's own, got {compression_level!r}"
+            )
+        self.compression_level = compression_level
 
     @classmethod
     def get_compression_type_string(cls, options: Any) -> str:
@@ -37,7 +54,9 @@ class TFRecordWriter:
     def __init__(self, path: str | bytes | PathLike[str], options: TFRecordOptions | str | int | None = None):
         from sparkflow_runtime.records.files import RecordWriter  # and with it the compiled loops and the kernels
 
-        self._writer = RecordWriter(fsdecode(path), _compression(options))
+        level = options.compression_level if isinstance(options, TFRecordOptions) else None
+        self._path, self._closed = fsdecode(path), False
+        self._writer = RecordWriter(self._path, _compression(options), level=-1 if level is None else level)
 
     def __enter__(self) -> TFRecordWriter:
         return self
@@ -47,18 +66,27 @@ class TFRecordWriter:
     ) -> None:
         self.close()
 
-    def write(self, record: bytes) -> None:
-        """Raises TypeError where `record` is no bytes."""
-        if not isinstance(record, bytes):
+    def write(self, record: bytes | bytearray | str) -> None:
+        """Text is written as UTF-8. Raises TypeError where `record` is no bytes, FailedPreconditionError after
+        `close`."""
+        if not isinstance(record, bytes | bytearray | str):
             raise TypeError(
                 f"TFRecordWriter.write: expected bytes, got {type(record).__name__}; call SerializeToString()"
             )
-        self._writer.write(record)
+        self._check_open()
+        self._writer.write(record.encode() if isinstance(record, str) else bytes(record))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise FailedPreconditionError(f"{self._path}: this writer is closed. Make another one, for another file")
 
     def flush(self) -> None:
+        """Raises FailedPreconditionError after `close`."""
+        self._check_open()
         self._writer.flush()
 
     def close(self) -> None:
+        self._closed = True
         self._writer.close()
 
 

@@ -47,3 +47,31 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
         tf.python_io.TFRecordOptions("snappy")
     with pytest.raises(tf.errors.NotFoundError, match="nowhere"):
         next(tf.python_io.tf_record_iterator(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("kind", ["GZIP", "ZLIB"])
+def test_a_level_of_compression(tmp_path: Path, kind: str) -> None:
+    record, sizes = b"ab" * 5000, []
+    for level in (0, 1, 9, None):
+        options = tf.io.TFRecordOptions(kind, compression_level=level)
+        with tf.io.TFRecordWriter(tmp_path / "a", options) as writer:
+            writer.write(record)
+        assert list(tf.python_io.tf_record_iterator(tmp_path / "a", options)) == [record]
+        sizes.append((tmp_path / "a").stat().st_size)
+    assert sizes[0] > len(record) > 20 * sizes[1] > 20 * sizes[2] and sizes[3] <= sizes[1]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"compression_level: expected 0 to 9, .* got 77"):
+        tf.io.TFRecordOptions(kind, compression_level=77)
+    with pytest.raises(TypeError, match="compresion_level"):
+        tf.io.TFRecordOptions(kind, compresion_level=1)
+
+
+def test_texts_are_written_and_nothing_behind_the_end(tmp_path: Path) -> None:
+    writer = tf.io.TFRecordWriter(str(tmp_path / "a"))
+    for record in ("é", bytearray(b"b")):
+        writer.write(record)
+    writer.close()
+    writer.close()
+    assert list(tf.python_io.tf_record_iterator(tmp_path / "a")) == ["é".encode(), b"b"]
+    for late in (lambda: writer.write(b"c"), writer.flush):
+        with pytest.raises(tf.errors.FailedPreconditionError, match="/a: this writer is closed"):
+            late()

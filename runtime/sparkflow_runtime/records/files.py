@@ -151,12 +151,12 @@ class RecordWriter:
     """Writes records to a file; it is there, empty, from the start, and whole after `close`.
 
     held: whether it is open all the while. Otherwise it is a local file that is opened at each writing: there may be
-    more of them than a process may have open.
+    more of them than a process may have open. level: of compression, 0 to 9; -1: zlib's own.
     """
 
-    def __init__(self, path: str, compression: str = "", held: bool = True):
+    def __init__(self, path: str, compression: str = "", held: bool = True, level: int = -1):
         self.path = path
-        self._stream = open_stream(path, "wb" if held else "ab", compression)
+        self._stream = open_stream(path, "wb" if held else "ab", compression, level)
 
     def __enter__(self) -> RecordWriter:
         return self
@@ -190,8 +190,8 @@ def opened(path: str, compression: str) -> Iterator[BinaryIO]:
         raise DataLossError(f"{path}: {error}. It is damaged, cut short, or no {compression} file") from None
 
 
-def open_stream(path: str, mode: str, compression: str = "") -> BinaryIO:
-    """A file, decompressed or to be compressed; mode "ab": see `_Reopened`.
+def open_stream(path: str, mode: str, compression: str = "", level: int = -1) -> BinaryIO:
+    """A file, decompressed or to be compressed, at that level; mode "ab": see `_Reopened`.
 
     Raises NotFoundError, PermissionDeniedError, FailedPreconditionError, InvalidArgumentError.
     """
@@ -213,9 +213,9 @@ def open_stream(path: str, mode: str, compression: str = "") -> BinaryIO:
     if compression and mode == "rb":
         return _Inflated(raw, compression)  # type: ignore[return-value]
     if compression == "GZIP":
-        return _Gzip(raw, "wb")  # type: ignore[return-value]
+        return _Gzip(raw, level)  # type: ignore[return-value]
     if compression == "ZLIB":
-        return _Deflated(raw)  # type: ignore[return-value]
+        return _Deflated(raw, level)  # type: ignore[return-value]
     return raw
 
 
@@ -245,9 +245,9 @@ class _Reopened(io.RawIOBase):
 class _Gzip(gzip.GzipFile):
     """Closes the file below too."""
 
-    def __init__(self, raw: BinaryIO, mode: str):
+    def __init__(self, raw: BinaryIO, level: int):
         self._below = raw
-        super().__init__(fileobj=raw, mode=mode, compresslevel=6, mtime=0)
+        super().__init__(fileobj=raw, mode="wb", compresslevel=level, mtime=0)
 
     def close(self) -> None:
         try:
@@ -321,8 +321,8 @@ class _Inflated(io.RawIOBase):
 
 
 class _Deflated(io.RawIOBase):
-    def __init__(self, raw: BinaryIO):
-        self._raw, self._deflate = raw, zlib.compressobj()
+    def __init__(self, raw: BinaryIO, level: int):
+        self._raw, self._deflate = raw, zlib.compressobj(level)
 
     def writable(self) -> bool:
         return True
