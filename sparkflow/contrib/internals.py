@@ -6,11 +6,19 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
 from sparkflow.files import GFile
+from sparkflow.framework.apply import constant
+from sparkflow.framework.constant_value import constant_value
+from sparkflow.framework.graph import Tensor
 from sparkflow.framework.shapes import TensorShape
+from sparkflow.ops import array
+from sparkflow.ops.array_join import concat
 from sparkflow.ops.rnn import batch_and_time_swapped
 from sparkflow.ops.rnn_cell import zeros_of
 from sparkflow.ops.variables import Variable
+from sparkflow_runtime.wire.dtypes import int32
 
 
 class ResourceVariable(Variable):
@@ -26,6 +34,21 @@ _transpose_batch_time = batch_and_time_swapped
 def _zero_state_tensors(state_size: Any, batch_size: Any, dtype: Any) -> Any:
     """Zeros in the structure of state_size, each [batch_size, size]."""
     return zeros_of(state_size, batch_size, dtype)
+
+
+def _concat(prefix: Any, suffix: Any, static: bool = False) -> Any:
+    """The sizes of a state: those of prefix, such as the batch's, before those of suffix. As a list with None for what
+    is not known where static, else as a tensor. Raises ValueError where sizes that a tensor needs are not known."""
+    sides = [s if isinstance(s, Tensor) else TensorShape(s if isinstance(s, (list, tuple, TensorShape)) else [s])
+             for s in (prefix, suffix)]  # fmt: skip
+    if static:
+        known = [constant_value(s) if isinstance(s, Tensor) else s.as_list() for s in sides]
+        return None if any(k is None for k in known) else [v for k in known for v in np.atleast_1d(np.array(k, object))]
+    for side in sides:
+        if isinstance(side, TensorShape) and not side.is_fully_defined():
+            raise ValueError(f"Provided a prefix or suffix that is not known: {prefix} and {suffix}")
+    parts = [s if isinstance(s, Tensor) else constant(s.as_list(), int32) for s in sides]
+    return concat([array.expand_dims(p, 0) if p.shape.ndims == 0 else p for p in parts], 0)
 
 
 def as_shape(shape: Any) -> TensorShape:

@@ -15,7 +15,8 @@ from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.grads.gradients import gradients as _gradients
-from sparkflow.keras import learning, recurrence
+from sparkflow.keras import learning, nets, recurrence, settings
+from sparkflow.keras.calls import numbered
 from sparkflow.ops import (
     activations,
     array,
@@ -52,38 +53,15 @@ cumsum, cumprod, one_hot, gather = math_reduce.cumsum, math_reduce.cumprod, arra
 learning_phase, set_learning_phase = learning.learning_phase, learning.set_learning_phase
 learning_phase_scope, in_train_phase = learning.learning_phase_scope, learning.in_train_phase
 in_test_phase, rnn = learning.in_test_phase, recurrence.rnn
+epsilon, set_epsilon, floatx, set_floatx = settings.epsilon, settings.set_epsilon, settings.floatx, settings.set_floatx
+image_data_format, set_image_data_format = settings.image_data_format, settings.set_image_data_format
+conv1d, conv2d, pool2d, bias_add, batch_normalization = (
+    nets.conv1d, nets.conv2d, nets.pool2d, nets.bias_add, nets.batch_normalization,
+)  # fmt: skip
+dropout, repeat_elements, random_binomial = nets.dropout, nets.repeat_elements, nets.random_binomial
+temporal_padding, spatial_2d_padding = nets.temporal_padding, nets.spatial_2d_padding
 
-_settings: dict[str, Any] = {"floatx": "float32", "epsilon": 1e-7, "image_data_format": "channels_last"}
 _session: list[Session] = []
-
-
-def floatx() -> str:
-    return str(_settings["floatx"])
-
-
-def set_floatx(value: str) -> None:
-    """The type of what is made without one. Raises ValueError unless it is float16, float32 or float64."""
-    if value not in ("float16", "float32", "float64"):
-        raise ValueError(f"Unknown floatx type: {value!r}; it is one of float16, float32, float64")
-    _settings["floatx"] = value
-
-
-def epsilon() -> float:
-    return float(_settings["epsilon"])
-
-
-def set_epsilon(value: float) -> None:
-    _settings["epsilon"] = float(value)
-
-
-def image_data_format() -> str:
-    return str(_settings["image_data_format"])
-
-
-def set_image_data_format(data_format: str) -> None:
-    if data_format not in ("channels_last", "channels_first"):
-        raise ValueError(f"Unknown data_format: {data_format!r}; it is channels_last or channels_first")
-    _settings["image_data_format"] = data_format
 
 
 # ---------------------------------------------------------------------- sessions
@@ -118,6 +96,25 @@ get_value = eval
 
 def batch_get_value(tensors: Sequence[Any]) -> list[Any]:
     return get_session().run(list(tensors)) if tensors else []
+
+
+def batch_set_value(tuples: Sequence[tuple[Any, Any]]) -> None:
+    for x, value in tuples:
+        set_value(x, value)
+
+
+def get_uid(prefix: str = "") -> int:
+    """How often it was asked for that prefix in this graph."""
+    return int(numbered(prefix).rpartition("_")[2])
+
+
+def name_scope(name: str) -> Any:
+    return get_default_graph().name_scope(name)
+
+
+def is_keras_tensor(x: Any) -> bool:
+    """Whether `Input` or a layer made it."""
+    return hasattr(x, "_keras_history")
 
 
 def set_value(x: Any, value: Any) -> None:
@@ -334,6 +331,15 @@ def categorical_crossentropy(target: Any, output: Any, from_logits: bool = False
         return nn_loss.softmax_cross_entropy_with_logits_v2(labels=target, logits=output, axis=axis)
     share = output / math_reduce.reduce_sum(output, axis, True)
     return -math_reduce.reduce_sum(target * math.log(clip_by_value(share, epsilon(), 1.0 - epsilon())), axis)
+
+
+def sparse_categorical_crossentropy(target: Any, output: Any, from_logits: bool = False, axis: int = -1) -> Tensor:
+    """target: the class's number. Of the last axis alone."""
+    logits = output if from_logits else math.log(clip_by_value(output, epsilon(), 1.0 - epsilon()))
+    labels = math.cast(target, "int64")
+    if labels._shape is not None and logits._shape is not None and len(labels._shape) == len(logits._shape):
+        labels = array.squeeze(labels, [-1])
+    return nn_loss.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
 
 
 def update(x: Any, new_x: Any) -> Any:

@@ -83,8 +83,9 @@ class Layer(base.Layer):
                 self.build(shapes_of(inputs))
                 self.built = True
             self._check(inputs)
+            said = kwargs.get("training")
             kwargs = self._completed(inputs, args, kwargs)
-            _calls.append(kwargs.get("training"))
+            _calls.append(kwargs.get("training", said))
             try:
                 out = self.call(inputs, *args, **kwargs)
             finally:
@@ -100,10 +101,14 @@ class Layer(base.Layer):
     apply = __call__
 
     def _completed(self, inputs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """With training and mask, where `call` takes them and they are not given."""
-        takes = list(inspect.signature(self.call).parameters)
+        """With training and mask, where `call` takes them and they are not given; without training where it does not
+        take it, for it is meant for layers inside."""
+        parameters = inspect.signature(self.call).parameters
+        takes = list(parameters)
         by_place = takes[1 : 1 + len(args)]
         out = dict(kwargs)
+        if "training" not in takes and all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
+            out.pop("training", None)
         if "training" in takes and "training" not in by_place and out.get("training") is None:
             out["training"] = _calls[-1] if _calls else None
         if "mask" in takes and "mask" not in by_place and out.get("mask") is None:

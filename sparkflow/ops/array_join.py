@@ -127,14 +127,17 @@ def split(
             raise ValueError(f"split: num_or_size_splits must be at least 1, got {num_or_size_splits}")
         return apply_op("Split", [axis, value], {"num_split": num_or_size_splits}, name)
     sizes = convert_to_tensor(num_or_size_splits, name="size_splits")
-    count = num if num is not None else (sizes._shape or (None,))[0]
+    count = int(num) if num is not None else (sizes._shape or (None,))[0]
     if count is None:
         raise ValueError(f"split: the number of sizes in {sizes} is not known statically; give num")
     return apply_op("SplitV", [value, sizes, axis], {"num_split": count}, name)
 
 
 def stack(values: Sequence[Any], axis: int = 0, name: str = "stack") -> Tensor:
-    """Tensors of one shape side by side along a new axis. Numbers alone are of one type, as in a constant."""
+    """Tensors of one shape side by side along a new axis. Numbers alone are of one type, as in a constant. A tensor is
+    what its rows along axis 0 make."""
+    if isinstance(values, Tensor) and axis == 0:
+        return values
     values = list(values)
     if not any(map(holds_tensor, values)) and (axis == 0 or not values):
         try:
@@ -151,7 +154,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unst
         num = value._shape[axis]
     if num is None:
         raise ValueError(f"unstack: the size of axis {axis} of {value} is not known statically; give num")
-    return apply_op("Unpack", [value], {"num": num, "axis": axis}, name)
+    return apply_op("Unpack", [value], {"num": int(num), "axis": axis}, name)
 
 
 # ---------------------------------------------------------------------- dynamic

@@ -279,6 +279,8 @@ HOMES: dict[str, Sequence[str]] = {
 
 def _finder(name: str, homes: Sequence[str]) -> Callable[[str], Any]:
     def find(attribute: str) -> Any:
+        if attribute == "__all__":  # of `from module import *`
+            return sorted({n for home in map(import_module, homes) for n in dir(home) if not n.startswith("_")})
         if not attribute.startswith("__"):
             for home in homes:
                 try:

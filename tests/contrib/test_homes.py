@@ -96,6 +96,16 @@ def test_names_that_only_files_have(tmp_path: Any) -> None:
     assert issubclass(rnn_cell_impl.LayerRNNCell, tf.nn.rnn_cell.RNNCell) and rnn_cell_impl.DropoutWrapper
     zeros = rnn_cell_impl._zero_state_tensors((3, [tf.TensorShape([2])]), 5, tf.float32)
     assert zeros[0].shape.as_list() == [5, 3] and zeros[1][0].shape.as_list() == [5, 2]
+    everything: dict[str, Any] = {}
+    exec("from sparkflow.python.ops.rnn_cell import *", everything)
+    assert everything["RNNCell"] is tf.nn.rnn_cell.RNNCell and "_concat" not in everything
+    batch = tf.placeholder(tf.int32, [])
+    assert rnn_cell_impl._concat(None, [3], static=True) == [None, 3]
+    assert rnn_cell_impl._concat(batch, 3, static=True) is None
+    with tf.Session() as session:
+        assert session.run(rnn_cell_impl._concat(batch, tf.TensorShape([3])), {batch: 5}).tolist() == [5, 3]
+    with pytest.raises(ValueError, match="prefix or suffix that is not known"):
+        rnn_cell_impl._concat(None, [3])
 
 
 def test_ops_by_their_small_names() -> None:

@@ -78,6 +78,20 @@ def test_a_learning_phase_that_is_set(graph: Any) -> None:
         backend.set_learning_phase(2)
 
 
+def test_training_reaches_the_layers_inside(graph: Any) -> None:
+    class Inner(layers.Layer):
+        def __init__(self, **kwargs: Any):
+            super().__init__(**kwargs)
+            self.drop = layers.Dropout(0.5)
+
+        def call(self, inputs: Any) -> Any:
+            return self.drop(inputs)
+
+    x, inner = tf.ones([100]), Inner()
+    told, not_told = _value([inner(x, training=True), inner(x)])
+    assert (not_told == 1).all() and not (told == 1).all()
+
+
 def test_a_recurrent_layer_drops_the_same_units_at_all_steps(graph: Any) -> None:
     cell = layers.SimpleRNNCell(4, activation="linear", use_bias=False, kernel_initializer="ones", dropout=0.5,
                                 recurrent_initializer="zeros")  # fmt: skip

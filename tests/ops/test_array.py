@@ -211,3 +211,10 @@ def test_reshape_of_no_rows_of_unknown_size(graph: Graph) -> None:
         assert session.run(flat, {x: np.zeros((0, 3))}).shape == (0,)
     with pytest.raises(InvalidArgumentError, match="with 0 elements"):
         tf.reshape(x, [2, 3])
+
+
+def test_a_tensor_stacked_is_itself_and_dimensions_count(graph: Any) -> None:
+    x = tf.placeholder(tf.float32, [2, 3])
+    assert tf.stack(x) is x
+    assert [y.shape.as_list() for y in tf.unstack(x, num=x.shape[0])] == [[3], [3]]
+    assert [y.shape.as_list() for y in tf.split(x, x.shape[1], axis=1)] == [[2, 1]] * 3

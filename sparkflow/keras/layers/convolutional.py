@@ -8,6 +8,7 @@ from typing import Any
 from sparkflow.framework.graph import Tensor
 from sparkflow.keras import activations, backend
 from sparkflow.keras.engine import Layer
+from sparkflow.keras.nets import repeat_elements
 from sparkflow.layers import conv
 from sparkflow.layers.base import numbers
 from sparkflow.layers.utils import normalize_tuple
@@ -221,18 +222,8 @@ class _UpSampling(_Spatial):
     def call(self, inputs: Any) -> Tensor:  # type: ignore[override]
         out = inputs
         for axis, times in enumerate(self.size, self._first):
-            out = _repeated(out, axis, times)
+            out = repeat_elements(out, times, axis)
         return out
-
-
-def _repeated(x: Tensor, axis: int, times: int) -> Tensor:
-    dims, sizes = x._shape, array.shape(x)
-    assert dims is not None
-    wide = array.tile(array.expand_dims(x, axis + 1), [times if a == axis + 1 else 1 for a in range(len(dims) + 1)])
-    shape = [sizes[a] * (times if a == axis else 1) for a in range(len(dims))]
-    out = array.reshape(wide, array_join.stack(shape))
-    out.set_shape([d * times if a == axis and d is not None else d for a, d in enumerate(dims)])
-    return out
 
 
 class UpSampling1D(_UpSampling):
