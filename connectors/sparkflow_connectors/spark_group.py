@@ -15,27 +15,33 @@ from sparkflow_connectors.spark_slots import SlotWatch
 class JobGroup:
     """What lets one thread cancel another's Spark job: a job group, or a tag over Connect.
 
-    (Tags cancel nothing in classic Spark, and Connect has no job groups.)
+    (A session's tags cancel nothing in classic Spark, and Connect has no job groups.) Where the thread that trains has
+    a group, as each cell of some notebooks, the job stays in that, so that it ends with it, and has a tag of its own.
     """
 
     def __init__(self, spark: SparkSession, job: Job):
+        """From the thread that trains."""
         self._spark, self._context = spark, getattr(spark, "_sc", None)
         self.name = f"sparkflow-{job.run_id}"
         self._title = f"sparkflow training {job.run_id}, attempt {job.attempt}"
+        self._callers = None if self._context is None else self._context.getLocalProperty("spark.jobGroup.id")
 
     def thread(self, **options: Any) -> threading.Thread:
         """A thread with a JVM thread of its own in classic Spark, which is what a job group belongs to."""
         return InheritableThread(**options) if self._context is not None else threading.Thread(**options)
 
     def watch(self, workers: int) -> SlotWatch:
-        return SlotWatch(self._context, self.name, workers)
+        return SlotWatch(self._context, self._callers or self.name, workers)
 
     def enter(self) -> None:
         """From the thread that runs the job."""
-        if self._context is not None:
+        if self._context is None:
+            self._spark.addTag(self.name)
+        elif self._callers is None:
             self._context.setJobGroup(self.name, self._title, interruptOnCancel=True)
         else:
-            self._spark.addTag(self.name)
+            self._context.addJobTag(self.name)
+            self._context.setInterruptOnCancel(True)
 
     def is_stopped(self) -> bool:
         """Whether somebody has stopped the session: it is then an object without a JVM, and any error may tell so."""
@@ -44,7 +50,9 @@ class JobGroup:
     def cancel(self) -> None:
         if self.is_stopped():
             return
-        if self._context is not None:
+        if self._context is None:
+            self._spark.interruptTag(self.name)
+        elif self._callers is None:
             self._context.cancelJobGroup(self.name)
         else:
-            self._spark.interruptTag(self.name)
+            self._context.cancelJobsWithTag(self.name)

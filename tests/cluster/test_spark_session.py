@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark import InheritableThread
 
 import sparkflow as tf
 from sparkflow_connectors.spark_files import plan_of
@@ -33,6 +34,9 @@ def slow_model() -> Callable[..., Any]:
             def after_run(self, run_context: Any, run_values: Any) -> None:
                 open(params["note"], "a").close()
                 time.sleep(0.2)
+                if params.get("raises"):
+                    time.sleep(2)
+                    raise RuntimeError("of the model")
 
         train_op = tf.train.GradientDescentOptimizer(0.0).minimize(loss, tf.train.get_global_step())
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[Wait()])
@@ -68,6 +72,48 @@ def test_a_training_that_is_cancelled_in_spark_is_not_begun_anew(
     thread.join()
     assert not clusters.spark.sparkContext.statusTracker().getActiveJobsIds()
     none_left()
+
+
+@pytest.mark.parametrize("whose", ["callers", "own"])
+def test_a_training_in_a_job_group_of_its_caller(
+    clusters: Any, table: pa.Table, tmp_path: Path, none_left: Any, whose: str
+) -> None:
+    """As each cell of some notebooks has one. It ends with that, and its own end leaves the others of the group."""
+    context, ended = clusters.spark.sparkContext, list[BaseException]()
+    options = {"workers": 1, "ps": 1, "sync": False, "batch_size": 8, "epochs": 50}
+
+    def train(name: str, raises: int) -> None:
+        context.setJobGroup("of a cell", "a cell")
+        params = {"note": str(tmp_path / name), "raises": raises}
+        try:
+            clusters.train("spark", table, tmp_path / f"out-{name}", model_fn=slow_model(), params=params, **options)
+        except BaseException as error:
+            ended.append(error)
+
+    threads = [
+        InheritableThread(target=train, args=(n, f), daemon=True) for n, f in (("a", whose == "own"), ("b", False))
+    ]
+    for thread in threads:
+        thread.start()
+    _until(lambda: (tmp_path / "a").exists() and (tmp_path / "b").exists())
+    if whose == "own":
+        threads[0].join(60)
+        assert [type(error) for error in ended] == [tf.errors.InternalError] and "of the model" in str(ended[0])
+        time.sleep(2)
+        assert threads[1].is_alive()
+    context.cancelJobGroup("of a cell")
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert len(ended) == 2 and isinstance(ended[1], tf.errors.CancelledError), ended
+    none_left()
+
+
+def _until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 100
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_plans_of_two_threads_leave_the_output_alone(
