@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 import numpy as np
 
+from sparkflow.estimator.canned import optimizer_of
+from sparkflow.feature_column.embedding import EmbeddingColumn
 from sparkflow.files import GFile
 from sparkflow.framework.apply import constant
 from sparkflow.framework.constant_value import constant_value
@@ -18,7 +21,39 @@ from sparkflow.ops.array_join import concat
 from sparkflow.ops.rnn import batch_and_time_swapped
 from sparkflow.ops.rnn_cell import zeros_of
 from sparkflow.ops.variables import Variable
+from sparkflow.train.optimizer import Optimizer
 from sparkflow_runtime.wire.dtypes import int32
+
+
+_EmbeddingColumn = EmbeddingColumn
+
+
+def get_optimizer_instance(opt: Any, learning_rate: float | None = None) -> Optimizer:
+    """An estimator's optimizer: itself, by its name, or by a function that makes it. Raises ValueError on a name that
+    is not known, and on a name without a learning rate."""
+    if isinstance(opt, str) and learning_rate is None:
+        raise ValueError(f"learning_rate must be specified when opt is a name, got {opt!r}")
+    return optimizer_of(opt, learning_rate or 0.0)
+
+
+class _Head(ABC):
+    """What libraries derive the heads of their estimators from."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str | None: ...
+
+    @property
+    @abstractmethod
+    def logits_dimension(self) -> int: ...
+
+    @abstractmethod
+    def create_loss(self, features: Any, mode: str, logits: Any, labels: Any) -> Any: ...
+
+    @abstractmethod
+    def create_estimator_spec(
+        self, features: Any, mode: str, logits: Any, labels: Any = None, train_op_fn: Any = None
+    ) -> Any: ...
 
 
 class ResourceVariable(Variable):

@@ -59,6 +59,8 @@ class EstimatorSpec:
                     f"EstimatorSpec: the loss must be a scalar, got shape {self.loss.shape} of {self.loss.name!r}"
                 )
             object.__setattr__(self, "loss", array.reshape(self.loss, []))
+        for hooks in ("training_chief_hooks", "training_hooks", "evaluation_hooks", "prediction_hooks"):
+            object.__setattr__(self, hooks, tuple(getattr(self, hooks) or ()))  # None is as good as none
         for key, metric in (self.eval_metric_ops or {}).items():
             if not isinstance(metric, tuple) or len(metric) != 2:
                 raise TypeError(

@@ -23,7 +23,7 @@ def conv1d(
     """padding: "valid", "same" or "causal", with zeros before the first step."""
     kind = _layout(data_format, 1)
     if padding == "causal":
-        before = [dilation_rate * (convert_to_tensor(kernel).shape.as_list()[0] - 1), 0]
+        before = [dilation_rate * (int(convert_to_tensor(kernel).shape[0]) - 1), 0]
         x, padding = array.pad(x, [[0, 0], before, [0, 0]] if kind[-1] == "C" else [[0, 0], [0, 0], before]), "valid"
     return nn_conv.conv1d(x, kernel, strides, padding.upper(), data_format=kind, dilations=dilation_rate)
 

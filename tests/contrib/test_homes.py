@@ -96,6 +96,16 @@ def test_names_that_only_files_have(tmp_path: Any) -> None:
     assert issubclass(rnn_cell_impl.LayerRNNCell, tf.nn.rnn_cell.RNNCell) and rnn_cell_impl.DropoutWrapper
     zeros = rnn_cell_impl._zero_state_tensors((3, [tf.TensorShape([2])]), 5, tf.float32)
     assert zeros[0].shape.as_list() == [5, 3] and zeros[1][0].shape.as_list() == [5, 2]
+    from sparkflow.python.estimator.canned import head, optimizers
+    from sparkflow.python.feature_column import feature_column
+
+    column = tf.feature_column.categorical_column_with_identity("a", 3)
+    assert isinstance(tf.feature_column.embedding_column(column, 2), feature_column._EmbeddingColumn)
+    assert type(optimizers.get_optimizer_instance("Ftrl", 0.1)) is tf.train.FtrlOptimizer
+    with pytest.raises(ValueError, match="learning_rate must be specified"):
+        optimizers.get_optimizer_instance("Ftrl")
+    with pytest.raises(TypeError, match="abstract"):
+        head._Head()
     everything: dict[str, Any] = {}
     exec("from sparkflow.python.ops.rnn_cell import *", everything)
     assert everything["RNNCell"] is tf.nn.rnn_cell.RNNCell and "_concat" not in everything

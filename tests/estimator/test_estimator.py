@@ -73,6 +73,12 @@ def test_the_end_of_the_data_ends_training(tmp_path: Path) -> None:
     assert estimator.evaluate(_inputs(), steps=1)["global_step"] == 8
 
 
+def test_hooks_may_be_none(graph: Any) -> None:
+    loss, none = tf.constant(1.0), dict.fromkeys(("training_chief_hooks", "training_hooks", "evaluation_hooks"))
+    spec = tf.estimator.EstimatorSpec("train", loss=loss, train_op=tf.no_op(), prediction_hooks=None, **none)
+    assert spec.training_chief_hooks == spec.training_hooks == spec.evaluation_hooks == spec.prediction_hooks == ()
+
+
 def test_warm_start(tmp_path: Path) -> None:
     first = tf.estimator.Estimator(_model, str(tmp_path / "a"), params={"rate": 0.1})
     first.train(_inputs(num_epochs=None), steps=60)
