@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.host import host, ints, one_int
+from sparkflow_runtime.kernels.own_parts import owned
 from sparkflow_runtime.kernels.places import check_holds
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel, knowing
 from sparkflow_runtime.kernels.row_loops import columns_ready, join_columns
@@ -272,32 +273,35 @@ def _stacked(xp: Any, *values: Any, axis: int) -> Any:
 
 
 @kernel("Unpack", multi=True, aliases=True)
-def _unpack(xp: Any, x: Any, *, num: int, axis: int = 0) -> Any:
+def _unpack(xp: Any, x: Any, *, num: int, axis: int = 0, own_parts: bool = False) -> Any:
     if x.shape[axis] != num:
         raise InvalidArgumentError(f"Unpack: axis {axis} of shape {x.shape} must have size {num}")
     if x.ndim < 2:
         return [x[i : i + 1].reshape(()) for i in range(num)]
     before = (slice(None),) * (axis % x.ndim)
-    return [x[(*before, i)] for i in range(num)]
+    parts = [x[(*before, i)] for i in range(num)]
+    return owned(parts) if own_parts else parts
 
 
 @kernel("Split", multi=True, aliases=True)
-def _split(xp: Any, axis: Any, x: Any, *, num_split: int) -> Any:
+def _split(xp: Any, axis: Any, x: Any, *, num_split: int, own_parts: bool = False) -> Any:
     along = one_int(axis)
     size, rest = divmod(x.shape[along], num_split)
     if rest:
         raise InvalidArgumentError(f"Split: axis {along} of {x.shape} is no multiple of {num_split}")
     before = (slice(None),) * (along % x.ndim)
-    return [x[(*before, slice(i * size, (i + 1) * size))] for i in range(num_split)]
+    parts = [x[(*before, slice(i * size, (i + 1) * size))] for i in range(num_split)]
+    return owned(parts) if own_parts else parts
 
 
 @kernel("SplitV", multi=True, aliases=True)
-def _split_v(xp: Any, x: Any, size_splits: Any, axis: Any) -> Any:
+def _split_v(xp: Any, x: Any, size_splits: Any, axis: Any, *, own_parts: bool = False) -> Any:
     sizes, whole = np.array(ints(size_splits)), x.shape[one_int(axis)]
     sizes[sizes == -1] = whole - sizes[sizes >= 0].sum()
     if sizes.sum() != whole or (sizes < 0).any():
         raise InvalidArgumentError(f"SplitV: sizes {ints(size_splits)} do not add up to {whole}")
-    return xp.split(x, np.cumsum(sizes)[:-1].tolist(), one_int(axis))
+    parts = xp.split(x, np.cumsum(sizes)[:-1].tolist(), one_int(axis))
+    return owned(parts) if own_parts else parts
 
 
 @kernel("ConcatOffset", multi=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.distinct_loops import distinct_of, number_ids
 from sparkflow_runtime.kernels.host import check_indices, host, ints, one_int
+from sparkflow_runtime.kernels.own_parts import owned
 from sparkflow_runtime.kernels.pick_loops import choose
 from sparkflow_runtime.kernels.places import as_places, check_holds
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel, knowing, prepares
@@ -25,7 +26,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
 @kernel("Slice", aliases=True)
-def _slice(xp: Any, x: Any, begin: Any, size: Any) -> Any:
+def _slice(xp: Any, x: Any, begin: Any, size: Any, *, own_parts: bool = False) -> Any:
     starts, sizes = ints(begin), ints(size)
     parts, lies_within = [], len(starts) == x.ndim
     for n, first, s in zip(x.shape, starts, sizes):
@@ -34,7 +35,7 @@ def _slice(xp: Any, x: Any, begin: Any, size: Any) -> Any:
         parts.append(slice(first, end))
     if not lies_within:
         raise InvalidArgumentError(f"Slice: begin {starts} and size {sizes} do not lie within the shape {x.shape}")
-    return x[tuple(parts)]
+    return owned([x[tuple(parts)]])[0] if own_parts else x[tuple(parts)]
 
 
 @bound("_Slices", multi=True, aliases=True, stateful=False)
@@ -43,7 +44,7 @@ def _slices(node: Node) -> Callable[..., list[Any]]:
     all there is."""
     axis, sizes = int(node.attrs["axis"]), [*map(int, node.attrs["rest"])]
     parts = [*zip(map(int, node.attrs["begins"]), map(int, node.attrs["sizes"]))]
-    needed = max(begin + size for begin, size in parts)
+    needed, own = max(begin + size for begin, size in parts), node.attr("own_parts", False)
     whole = [size == -1 for size in sizes[:axis]] + [False] + [size == -1 for size in sizes[axis:]]
     sizes.insert(axis, needed)
     lead = [slice(None if all_ else size) for all_, size in zip(whole, sizes)]
@@ -55,7 +56,8 @@ def _slices(node: Node) -> Callable[..., list[Any]]:
                 f"Slice: parts that begin at {[begin for begin, _ in parts]} and have the sizes "
                 f"{[size for _, size in parts]} along axis {axis}, of {sizes}, do not lie within the shape {x.shape}"
             )
-        return [x[key] for key in keys]
+        found = [x[key] for key in keys]
+        return owned(found) if own else found
 
     return run
 
@@ -108,9 +110,10 @@ def _strided_slice(
     ellipsis_mask: int = 0,
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
+    own_parts: bool = False,
 ) -> Any:
     key = _index(begin, end, strides, _masks(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask))
-    return _at(x, key, begin)
+    return owned([_at(x, key, begin)])[0] if own_parts else _at(x, key, begin)
 
 
 def _at(x: Any, key: tuple[Any, ...], begin: Any) -> Any:
@@ -126,6 +129,8 @@ def _known_slice(node: Node, begin: Any, end: Any, strides: Any) -> Function | N
         key = _index(begin, end, strides, _masks(*(node.attr(f"{name}_mask", 0) for name in _MASKED)))
     except InvalidArgumentError:  # to be said when it is run
         return None
+    if node.attr("own_parts", False):
+        return lambda x, *_: owned([_at(x, key, begin)])[0]
     return lambda x, *_: _at(x, key, begin)
 
 

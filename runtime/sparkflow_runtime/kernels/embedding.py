@@ -12,6 +12,7 @@ import numpy as np
 from sparkflow_runtime.kernels import row_loops
 from sparkflow_runtime.kernels.host import check_indices
 from sparkflow_runtime.kernels.memory import copying, position
+from sparkflow_runtime.kernels.own_parts import owned
 from sparkflow_runtime.kernels.parallel import runs, share
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.row_loops import unsigned
@@ -128,7 +129,7 @@ def _joined(node: Node, rows: list[Array], others: Sequence[Array], order: list[
 @bound("_FusedConcatGrad", multi=True, aliases=True, stateful=False)
 def _fused_concat_grad(node: Node) -> Callable[..., Sequence[Array]]:
     """Inputs: the axis, the gradient of a concat, the concat's values. Output i is the gradient of value parts[i]."""
-    parts = node.attrs["parts"]
+    parts, own = node.attrs["parts"], node.attr("own_parts", False)
 
     def run(axis: Any, grad: Array, *values: Array) -> Sequence[Array]:
         at = int(axis)
@@ -143,6 +144,6 @@ def _fused_concat_grad(node: Node) -> Callable[..., Sequence[Array]]:
                     f"Slice: begin {ends[k]} along axis {at} and size {values[k].shape} do not lie within the shape "
                     f"{grad.shape}"
                 )
-        return found
+        return owned(found) if own else found
 
     return run

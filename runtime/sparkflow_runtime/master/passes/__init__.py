@@ -28,6 +28,7 @@ from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
 from sparkflow_runtime.master.passes.joint_bags import joint_bags
 from sparkflow_runtime.master.passes.joint_takes import joint_takes
 from sparkflow_runtime.master.passes.layout import layout
+from sparkflow_runtime.master.passes.own_parts import own_parts
 from sparkflow_runtime.master.passes.readiness import ask_together
 from sparkflow_runtime.master.passes.recompute import recompute
 from sparkflow_runtime.master.passes.report import PassReport, Report
@@ -95,6 +96,7 @@ PLACED_PASSES = (
     PlacedPass("joint_bags", lambda graph, of: joint_bags(graph, of.feeds, of.kept)),
     PlacedPass("joint_takes", lambda graph, of: joint_takes(graph, of.feeds, of.kept)),
     PlacedPass("concat_gradients", lambda graph, of: fuse_concat_grad(graph, of.feeds, of.kept)),
+    PlacedPass("own_parts", lambda graph, of: own_parts(graph, of.kept)),
     PlacedPass("scheduling", lambda graph, of: schedule(graph, of.feeds, of.fetches, of.costs)),
     PlacedPass("delays", lambda graph, of: delay(graph, of.feeds)),
     PlacedPass("swaps", lambda graph, of: swap(graph, of.feeds, of.fetches, of.settings, of.costs)),

@@ -15,8 +15,8 @@ GRADIENTS = "gradients/"  # RewriterConfig's default scope
 @dataclass(frozen=True)
 class Settings:
     """One switch a pass. `slice_gradients`, `fusion`, `whole_variables`, `distinct_rows`, `wide_rows`, `bag_rows`,
-    `embeddings`, `spread_products`, `joint_bags`, `joint_takes` and `concat_gradients` are RewriterConfig's
-    remapping."""
+    `embeddings`, `spread_products`, `joint_bags`, `joint_takes`, `concat_gradients` and `own_parts` are
+    RewriterConfig's remapping."""
 
     dependencies: bool = True
     constant_folding: bool = True
@@ -35,6 +35,7 @@ class Settings:
     joint_bags: bool = True  # look-ups of several ids
     joint_takes: bool = True  # of accumulators
     concat_gradients: bool = True
+    own_parts: bool = True  # of tensors that elementwise work takes apart
     scheduling: bool = True  # for a lower peak of memory
     delays: bool = True  # of variables on their way to another task, for a lower peak there
     swapping: bool = True  # what would take more memory than there is
@@ -100,6 +101,7 @@ _TOGGLES = {
     "joint_bags": "remapping",
     "joint_takes": "remapping",
     "concat_gradients": "remapping",
+    "own_parts": "remapping",
 }
 
 
@@ -122,6 +124,7 @@ _LISTED = {
     "joint_bags": "joint_bags",
     "joint_takes": "joint_takes",
     "concat_gradients": "concat_gradients",
+    "own_parts": "own_parts",
 }
 
 
