@@ -179,9 +179,8 @@ def _check_checkpoint(job: Job, prediction: PredictionGraph) -> None:
 
 
 def _run_attempt(engine: Engine, job: Job, attempt: int, bar: Any, history: dict[int, Any]) -> dict[int, Any]:
-    secret = secrets.token_bytes(32)
+    secret, state, run = secrets.token_bytes(32), _Attempt(job.workers, history), None
     control = DriverControl(engine.driver_host(), secret, job.workers, job.keepalive_s)
-    state, run = _Attempt(job.workers, history), None
     try:
         run = engine.start(job.for_attempt(attempt, control.url, secret))
         _watch(run, control, state, bar)

@@ -234,6 +234,10 @@ def listen(
     the address cannot be bound.
     """
     listener = _transport(url).listen(url, handler or NoHandler(), secret, identity, options or Options())
-    if start:
-        listener.start()
+    try:
+        if start:
+            listener.start()
+    except BaseException:  # Ctrl-C, too: it comes while a thread starts, and nobody else has the listener to close it
+        listener.close()
+        raise
     return listener

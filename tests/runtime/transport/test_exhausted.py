@@ -1,4 +1,4 @@
-"""A process that may open no more files, or begin no more threads."""
+"""A process that may open no more files, or begin no more threads, or is interrupted while it begins one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sparkflow_runtime.transport import dial, keepalive, peers
+from sparkflow_runtime.transport import dial, keepalive, listen, peers
 from sparkflow_runtime.wire.errors import ResourceExhaustedError
 
 from .conftest import WAIT_S, Net, eventually
@@ -46,3 +46,22 @@ def test_no_thread_to_read_a_connection(net: Net, monkeypatch: pytest.MonkeyPatc
     there.close()
     listener.close()
     eventually(lambda: (len(keepalive.MONITOR._pulses), len(peers._standing)) == before)
+
+
+def test_a_listener_whose_start_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes while the thread starts: nobody has the listener yet, which accepted for as long as the process
+    lived."""
+    start, accepting = threading.Thread.start, list[threading.Thread]()
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        accepting.append(thread)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            listen("tcp://127.0.0.1:0", secret=b"secret")
+    (thread,) = accepting
+    thread.join(WAIT_S)
+    assert not thread.is_alive()
