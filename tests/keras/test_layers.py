@@ -92,6 +92,19 @@ def test_training_reaches_the_layers_inside(graph: Any) -> None:
     assert (not_told == 1).all() and not (told == 1).all()
 
 
+def test_a_lambda_gets_mask_and_training_where_it_takes_them(graph: Any) -> None:
+    def takes(x: Any, mask: Any, training: Any = None) -> Any:
+        return tf.where(mask, x, -x) if training else x
+
+    def has_a_name(x: Any) -> Any:
+        mask = x + 1
+        return mask
+
+    x, mask = tf.constant([1.0, 2.0]), tf.constant([True, False])
+    outs = [layers.Lambda(takes)(x, mask=mask, training=True), layers.Lambda(has_a_name)(x, mask=mask)]
+    assert [v.tolist() for v in _value(outs)] == [[1, -2], [2, 3]]
+
+
 def test_a_recurrent_layer_drops_the_same_units_at_all_steps(graph: Any) -> None:
     cell = layers.SimpleRNNCell(4, activation="linear", use_bias=False, kernel_initializer="ones", dropout=0.5,
                                 recurrent_initializer="zeros")  # fmt: skip

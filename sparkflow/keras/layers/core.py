@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 from sparkflow.framework.graph import Tensor
@@ -164,7 +165,7 @@ class Lambda(Layer):
         self.supports_masking = mask is not None
 
     def call(self, inputs: Any, mask: Any = None, training: Any = None) -> Any:  # type: ignore[override]
-        takes = getattr(getattr(self.function, "__code__", None), "co_varnames", ())
+        takes = signature(self.function).parameters
         further = dict(self.arguments)
         for key, value in (("mask", mask), ("training", training)):
             if key in takes:
