@@ -31,7 +31,8 @@ def role(job: Job, partition: Partition, rank: int, host: str, gather: Gather) -
     task. gather: an all-gather of short strings over all ranks, in rank order; called once.
     Every error goes to the driver before it is raised.
     """
-    with _line_to_driver(job, rank) as control, ExitStack() as stack:
+    # The line is inside: what ends a worker is told before anything is closed, as that may wait for rows to come.
+    with ExitStack() as stack, _line_to_driver(job, rank) as control:
         stack.callback(partition.close)
         ps = _start_ps(job, rank, host, stack)
         server = Server.bound("worker", rank, host, job.secret, job.keepalive_s)

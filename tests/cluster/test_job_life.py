@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,22 @@ import sparkflow as tf
 from sparkflow_connectors import local
 
 
+@pytest.mark.parametrize("rows", [1500, 200])
 def test_rows_that_do_not_end_hide_no_error(
-    clusters: Any, table: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any, none_left: Any
+    clusters: Any,
+    table: pa.Table,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: Any,
+    none_left: Any,
+    rows: int,
 ) -> None:
-    """What reads them was the error that was told, and for a loss, so that what cannot work was begun again."""
+    """What reads them was the error that was told, and for a loss, so that what cannot work was begun again; and a
+    worker whose queue had room for more rows told nothing before these came."""
     over, whole = threading.Event(), local.pieces_of
 
-    def stuck(*given: Any) -> Iterator[Any]:
-        yield from whole(*given)
+    def stuck(batches: Any, job: Any) -> Iterator[Any]:
+        yield from whole([batch.slice(0, rows) for batch in batches], job)
         over.wait(60)
 
     monkeypatch.setattr(local, "pieces_of", stuck)
@@ -41,4 +50,9 @@ def _without_a_loss(features: dict[str, Any], labels: Any, mode: str) -> Any:
         return tf.estimator.EstimatorSpec(mode, predictions={"p": features["x"] * w})
     loss = tf.reduce_mean(features["x"] * w) * float("nan")
     train_op = tf.assign_add(tf.train.get_global_step(), 1)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[Pause()])
+
+
+class Pause(tf.train.SessionRunHook):
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        time.sleep(1)
