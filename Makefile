@@ -35,7 +35,7 @@ else
 	@$(BIN)/python examples/flights.py --cluster $(CLUSTER) $(ARGS)
 endif
 
-# Two processes: one runs the clusters' tests, which mostly wait, and the other all else.
+# Two processes: one runs the tests of Spark, which mostly wait, and the other all else.
 test: .venv/.stamp ## run every test but the soak tests (ARGS="-k name"; ARGS="-n 0" in one process)
 	@echo "==> pytest"
 	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)

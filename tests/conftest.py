@@ -17,16 +17,21 @@ from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from tests.stand_in_cupy import gpus
 
+# Of tests/cluster: these shorten `make test` in the process that does not wait for Spark.
+WITHOUT_SPARK = tuple(
+    f"/test_{name}.py" for name in ("dask", "initial", "loops", "own_end", "recovery", "train_and_evaluate", "trainer")
+)
+
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file's tests stay in one process, and those of clusters in one, for they share a Spark and a Dask."""
+    """A file's tests stay in one process, and those of Spark in one, for they share its session."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return "clusters" if "/cluster/" in file else file
+            return "Spark" if "/cluster/" in file and not file.endswith(WITHOUT_SPARK) else file
 
     return ByFile(config, log)
 

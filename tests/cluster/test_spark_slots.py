@@ -95,9 +95,10 @@ def test_a_task_whose_python_stands_still_is_an_error(
     clusters: Any, table: pa.Table, tmp_path: Path, at_once: None, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     """Spark waits for it without an end, and so did the other worker, which knows nobody yet."""
-    clusters.spark.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long", barrier=True).collect()
-    idle = _idle_pythons()
-    stopped = [python for python in idle if python.ppid() == idle[0].ppid()]  # of one executor: it takes any of them
+    pid = lambda batches: [pa.record_batch({"id": [os.getpid()]}) for _ in batches]  # noqa: E731
+    used = clusters.spark.range(0, 2, 1, 2).mapInArrow(pid, "id long", barrier=True).collect()[0].id
+    daemon = psutil.Process(used).ppid()  # of an executor, which takes any of its forks for the next task
+    stopped = [python for python in _idle_pythons() if python.ppid() == daemon]
     monkeypatch.setattr(spark_slots, "_BEGIN_S", 10.0)
     try:
         for python in stopped:

@@ -23,6 +23,14 @@ def _seconds(build: Callable[[int], Any], count: int) -> float:
         return time.thread_time() - begin
 
 
+def _growth(measure: Callable[[int], float], few: int) -> float:
+    """How much more five times as many take: of three tries the one that other work disturbed least."""
+    tries = []
+    while not tries or (min(tries) >= 10 and len(tries) < 3):
+        tries.append(measure(5 * few) / measure(few))
+    return min(tries)
+
+
 def _queues(count: int) -> Any:
     return [tf.FIFOQueue(2, [tf.float32], [[]]).enqueue(1.0) for _ in range(count)]
 
@@ -40,7 +48,7 @@ def _body(count: int) -> Any:
 @pytest.mark.parametrize("build, few", [(_queues, 1200), (_body, 400)])
 def test_compiling_is_linear(build: Callable[[int], Any], few: int) -> None:
     _seconds(build, 10)
-    ratio = _seconds(build, 5 * few) / _seconds(build, few)
+    ratio = _growth(lambda count: _seconds(build, count), few)
     assert ratio < 10, f"5 times the ops took {ratio:.1f} times as long"
 
 
@@ -61,12 +69,12 @@ def _planned(count: int) -> float:
 
 
 def test_operations_are_asked_for_in_linear_time() -> None:
-    ratio = _planned(20_000) / _planned(4000)
+    ratio = _growth(_planned, 4000)
     assert ratio < 12, f"5 times the operations took {ratio:.1f} times as long"
 
 
 def test_fetches_among_feeds_are_found_in_linear_time() -> None:
-    ratio = _fed_and_fetched(20_000) / _fed_and_fetched(4000)
+    ratio = _growth(_fed_and_fetched, 4000)
     assert ratio < 12, f"5 times the fetches took {ratio:.1f} times as long"
 
 
