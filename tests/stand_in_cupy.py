@@ -142,8 +142,8 @@ def _there(value: Any) -> Any:
         return ndarray(value)
     if isinstance(value, np.generic):  # what cupy reduces is an array still
         return ndarray(np.asarray(value))
-    if type(value) in (tuple, list):
-        return type(value)(map(_there, value))
+    if isinstance(value, (tuple, list)):  # numpy's named results too
+        return list(map(_there, value)) if isinstance(value, list) else tuple(map(_there, value))
     return value
 
 

@@ -24,7 +24,6 @@ from sparkflow.ops.variables import Variable
 from sparkflow.train.optimizer import Optimizer
 from sparkflow_runtime.wire.dtypes import int32
 
-
 _EmbeddingColumn = EmbeddingColumn
 
 
