@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,16 @@ _KNOWN = (
     *("input_shape", "batch_input_shape", "input_dim", "batch_size", "weights", "activity_regularizer", "autocast"),
     *("input_length", "dynamic"),
 )
-_calls: list[bool | Tensor | None] = []  # of the layers that are being called, outermost first: training
+
+
+class _Calls(local):
+    """Of the layers that this thread is calling, outermost first: training."""
+
+    def __init__(self) -> None:
+        self.training: list[Any] = []
+
+
+_calls = _Calls()
 
 
 class Layer(base.Layer):
@@ -64,8 +74,6 @@ class Layer(base.Layer):
         self._nodes: list[Node] = []
         penalty = regularizers.get(kwargs.get("activity_regularizer"))
         super().__init__(trainable, self._name, dtype, activity_regularizer=penalty)
-        if self._dtype is None and "autocast" not in kwargs and isinstance(dtype, str):
-            self._dtype = as_dtype(dtype)
         self._first_weights = list(kwargs.get("weights") or ())
         self._batch_input_shape = batch_shape(kwargs)
 
@@ -76,7 +84,7 @@ class Layer(base.Layer):
         inputs = nest.map_structure(tensor, inputs)
         flat = nest.flatten(inputs)
         first = next((x.dtype.base_dtype for x in flat if isinstance(x, (Tensor, SparseTensor))), None)
-        outermost = not _calls
+        outermost = not _calls.training
         with self._inside(first or as_dtype(backend.floatx())):
             if not self.built:
                 self._check(inputs)
@@ -85,11 +93,11 @@ class Layer(base.Layer):
             self._check(inputs)
             said = kwargs.get("training")
             kwargs = self._completed(inputs, args, kwargs)
-            _calls.append(kwargs.get("training", said))
+            _calls.training.append(kwargs.get("training", said))
             try:
                 out = self.call(inputs, *args, **kwargs)
             finally:
-                _calls.pop()
+                _calls.training.pop()
             out = nest.map_structure(lambda y: array.identity(y) if any(y is x for x in flat) else y, out)
             if self.activity_regularizer is not None:
                 self._penalize(out)
@@ -110,7 +118,7 @@ class Layer(base.Layer):
         if "training" not in takes and all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
             out.pop("training", None)
         if "training" in takes and "training" not in by_place and out.get("training") is None:
-            out["training"] = _calls[-1] if _calls else None
+            out["training"] = _calls.training[-1] if _calls.training else None
         if "mask" in takes and "mask" not in by_place and out.get("mask") is None:
             found = mask_of(inputs)
             if any(m is not None for m in nest.flatten(found)):

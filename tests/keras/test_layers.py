@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,33 @@ def test_training_reaches_the_layers_inside(graph: Any) -> None:
     x, inner = tf.ones([100]), Inner()
     told, not_told = _value([inner(x, training=True), inner(x)])
     assert (not_told == 1).all() and not (told == 1).all()
+
+
+def test_threads_call_layers_for_themselves() -> None:
+    """A layer that another thread is in does not make this one's an inner one."""
+    inside, go_on, found = Event(), Event(), []
+
+    def slow(x: Any) -> Any:
+        inside.set()
+        assert go_on.wait(30)
+        return x * 2
+
+    def other() -> None:
+        with tf.Graph().as_default():
+            layers.Lambda(slow)(tf.ones([1]), training=True)
+
+    thread = Thread(target=other)
+    thread.start()
+    try:
+        assert inside.wait(30)
+        with tf.Graph().as_default():
+            a = tf.keras.Input((2,))
+            found.append(tf.keras.Model(a, layers.Dropout(0.5)(layers.Dense(1)(a))))
+            assert tf.keras.backend.learning_phase().name == "keras_learning_phase:0"
+    finally:
+        go_on.set()
+        thread.join()
+    assert [x.name for x in found[0].layers] == ["input_1", "dense", "dropout"]
 
 
 def test_a_lambda_gets_mask_and_training_where_it_takes_them(graph: Any) -> None:
