@@ -16,6 +16,7 @@ from typing import NamedTuple
 from sparkflow_runtime.master.cost_model import CostModel
 from sparkflow_runtime.master.passes.arithmetic import arithmetic
 from sparkflow_runtime.master.passes.bag_rows import bag_rows
+from sparkflow_runtime.master.passes.column_lookups import column_lookups
 from sparkflow_runtime.master.passes.common import common_subexpressions
 from sparkflow_runtime.master.passes.control_hops import shorten_control
 from sparkflow_runtime.master.passes.delay import delay
@@ -57,6 +58,7 @@ PASSES = (
     Pass("constant_folding", lambda view, settings, folder: folder.fold(view), True),
     Pass("arithmetic", lambda view, settings, folder: arithmetic(view, settings.aggressive), True),
     Pass("common_subexpressions", lambda view, settings, folder: common_subexpressions(view), True),
+    Pass("column_lookups", lambda view, settings, folder: column_lookups(view), False),
     Pass("recomputation", lambda view, settings, folder: recompute(view, settings), False),
     Pass("layout", lambda view, settings, folder: layout(view), False),
     Pass("slice_gradients", lambda view, settings, folder: slice_gradients(view), False),

@@ -1,0 +1,129 @@
+"""Look-ups of columns of ids: the same bits as by matrices of one column, and what stays as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+import sparkflow_runtime.kernels.table  # noqa: F401 - registers the ops
+from sparkflow_runtime.master.passes import Optimizer
+from sparkflow_runtime.master.prune import prune
+from sparkflow_runtime.wire.protos import GraphDef, RewriterConfig
+
+IDS = np.array([[3, 0, 5], [3, 1, 5], [0, 1, 5], [7, 7, 7]], np.int64)
+
+
+def tables(count: int = 3) -> list[Any]:
+    return [
+        tf.get_variable(f"t{k}", initializer=np.arange(32, dtype=np.float32).reshape(8, 4) + k) for k in range(count)
+    ]
+
+
+def optimized(fetches: list[str], feeds: tuple[str, ...] = ("ids:0",)) -> GraphDef:
+    graph = tf.get_default_graph().as_graph_def(add_shapes=True)
+    nodes = {n.name: n for n in graph.node}
+    return Optimizer().optimize(prune(nodes, list(feeds), fetches, []), list(feeds), fetches, sources=nodes)
+
+
+def ops(graph: GraphDef) -> Counter[str]:
+    return Counter(n.op for n in graph.node)
+
+
+def flat(rows: Any) -> Any:
+    return tf.reshape(rows, [-1, 4])
+
+
+WRITTEN: dict[str, Callable[[Any, Any], list[Any]]] = {
+    "slices": lambda ids, ts: [flat(tf.nn.embedding_lookup(t, ids[:, k : k + 1])) for k, t in enumerate(ts)],
+    "split": lambda ids, ts: [flat(tf.gather(t, i)) for t, i in zip(ts, tf.split(ids, 3, axis=1))],
+    "squeezed": lambda ids, ts: [tf.squeeze(tf.gather(t, ids[:, k : k + 1]), 1) for k, t in enumerate(ts)],
+    "keras": lambda ids, ts: [
+        tf.keras.layers.Flatten()(tf.nn.embedding_lookup(t, ids[:, k : k + 1])) for k, t in enumerate(ts)
+    ],
+    "one column twice": lambda ids, ts: [flat(tf.gather(t, ids[:, 1:2])) for t in ts],
+}
+
+
+@pytest.mark.parametrize("batch", [None, 4])
+@pytest.mark.parametrize("how", WRITTEN)
+def test_the_same_bits(how: str, batch: int | None) -> None:
+    found = []
+    for on in (RewriterConfig.ON, RewriterConfig.OFF):
+        config = tf.ConfigProto()
+        config.graph_options.rewrite_options.remapping = on
+        with tf.Graph().as_default():
+            ids, ts = tf.placeholder(tf.int64, [batch, 3], "ids"), tables()
+            rows = tf.concat(WRITTEN[how](ids, ts), 1)
+            train = tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(tf.square(rows)))
+            with tf.Session(config=config) as session:
+                session.run(tf.global_variables_initializer())
+                found.append([session.run([rows, train], {ids: IDS})[0] for _ in range(3)] + session.run(ts))
+    for a, b in zip(*found, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("how", WRITTEN)
+def test_rows_meet_without_reshapes(graph: Any, how: str) -> None:
+    ids = tf.placeholder(tf.int64, [None, 3], "ids")
+    tf.concat(WRITTEN[how](ids, tables()), 1, name="rows")
+    made = optimized(["rows:0"])
+    assert not ops(made)["Reshape"] and not ops(made)["Squeeze"] and not ops(made)["Split"], ops(made)
+    gathers = [n for n in made.node if n.op == "GatherV2"]
+    assert len(gathers) == 3 and all("column" in n.input[1] for n in gathers)
+
+
+def test_of_the_gradient_too(graph: Any) -> None:
+    ids, ts = tf.placeholder(tf.int64, [None, 3], "ids"), tables()
+    rows = tf.concat(WRITTEN["slices"](ids, ts), 1)
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(rows * rows))
+    nodes = {n.name: n for n in tf.get_default_graph().as_graph_def(add_shapes=True).node}
+    made = Optimizer().optimize(prune(nodes, ["ids:0"], [], [train.name]), ["ids:0"], [], [train.name], sources=nodes)
+    updates = [n for n in made.node if n.op == "ScatterSub"]
+    assert len(updates) == 3 and all(n.input[1].endswith("/column") for n in updates), [n.input for n in updates]
+
+
+KEPT: dict[str, Callable[[Any, Any], Any]] = {
+    "rows that are used as they are": lambda ids, t: tf.concat([r := tf.gather(t, ids[:, 1:2]), r * 2.0], 1)[:, 0],
+    "wider slices": lambda ids, t: flat(tf.gather(t, ids[:, 1:3])),
+    "a column that may not be there": lambda ids, t: flat(tf.gather(t, tf.placeholder(tf.int64, name="more")[:, 4:5])),
+    "every second row": lambda ids, t: flat(tf.gather(t, ids[::2, 1:2])),
+    "other widths": lambda ids, t: tf.reshape(tf.gather(t, ids[:, 1:2]), [-1, 2]),
+    "another axis": lambda ids, t: tf.reshape(tf.gather(t, ids[:, 1:2], axis=1), [-1, 1]),
+    "rows of one side": lambda ids, t: flat(tf.gather(t, tf.split(ids, [1, 2], axis=1)[0])),
+}
+
+
+@pytest.mark.parametrize("why", KEPT)
+def test_what_stays(graph: Any, why: str) -> None:
+    ids = tf.placeholder(tf.int64, [None, 3], "ids")
+    out = KEPT[why](ids, tables(1)[0])
+    before = tf.get_default_graph().as_graph_def(add_shapes=True)
+    feeds = ("ids:0", *(["more:0"] if any(n.name == "more" for n in before.node) else []))
+    made = optimized([out.name], feeds)
+    assert not any(n.name.endswith(("/column", "/columns")) for n in made.node)
+
+
+def test_what_is_fetched_or_fed_stays(graph: Any) -> None:
+    ids = tf.placeholder(tf.int64, [None, 3], "ids")
+    rows = tf.gather(tables(1)[0], ids[:, 1:2], name="rows")
+    out = flat(rows)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        both = session.run([rows, out], {ids: IDS})
+        assert both[0].shape == (4, 1, 4) and both[0][:, 0].tobytes() == both[1].tobytes()
+        assert session.run(out, {rows: np.ones((2, 1, 4))}).tolist() == [[1] * 4] * 2
+        assert session.run(out, {out: np.ones((2, 4))}).tolist() == [[1] * 4] * 2
+
+
+def test_an_id_out_of_range_is_told_of_the_look_up(graph: Any) -> None:
+    ids = tf.placeholder(tf.int64, [None, 3], "ids")
+    out = tf.concat([flat(tf.gather(t, ids[:, k : k + 1], name=f"look_{k}")) for k, t in enumerate(tables())], 1)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"9 is not in \[0, 8\)(.|\n)*look_1"):
+            session.run(out, {ids: IDS + np.array([[0, 0, 0], [0, 0, 0], [0, 8, 0], [0, 0, 0]])})
