@@ -141,6 +141,20 @@ def test_a_recurrent_layer_drops_the_same_units_at_all_steps(graph: Any) -> None
     assert (found == found[:, :1]).all() and len(np.unique(found)) > 1
 
 
+def test_attention_that_is_causal_sees_no_later_step(graph: Any) -> None:
+    x = layer_cases.wave(2, 4, 3)
+    scores = x @ x.transpose(0, 2, 1) + np.where(np.tri(4, dtype=bool), 0.0, -1e9)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = weights / weights.sum(-1, keepdims=True) @ x
+    outs = [layers.Attention(causal=True)([x, x]), layers.Attention()([x, x], use_causal_mask=True)]
+    dropped = layers.Attention(dropout=0.5)([x, x], training=True)
+    whole = layers.Attention(dropout=0.5)([x, x], training=False)
+    found = _value([*outs, dropped, whole, layers.Attention()([x, x])])
+    np.testing.assert_allclose(found[0], want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[1], want, rtol=1e-5, atol=1e-6)
+    assert not np.allclose(found[2], found[4]) and np.allclose(found[3], found[4])
+
+
 def test_a_layer_trains_in_a_session(graph: Any) -> None:
     x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(-1, 1)
     p = tf.placeholder(tf.float32, [None, 1])

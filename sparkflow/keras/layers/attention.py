@@ -25,16 +25,20 @@ class _Attention(Layer):
         self.causal, self.dropout = causal, dropout
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
-        raise NotImplementedError
+        """[batch, steps of query, steps of key]."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it scores a key for a query")
 
-    def call(self, inputs: Any, mask: Any = None, training: Any = None) -> Tensor:  # type: ignore[override]
+    def call(  # type: ignore[override]
+        self, inputs: Any, mask: Any = None, training: Any = None, use_causal_mask: bool = False
+    ) -> Tensor:
+        """use_causal_mask: causal, for this call."""
         if not isinstance(inputs, (list, tuple)) or len(inputs) not in (2, 3):
             raise ValueError(f"{type(self).__name__} must be called on a list [query, value] or [query, value, key]")
         query, value = inputs[0], inputs[1]
         scores = self.scores(query, inputs[2] if len(inputs) > 2 else value)
         of_query, of_value = (mask[0], mask[1]) if mask else (None, None)
         seen = None if of_value is None else array.expand_dims(of_value, -2)
-        if self.causal:
+        if self.causal or use_causal_mask:
             before = math.cast(matrix_band_part(array.ones_like(scores[:1], dtype="int32"), -1, 0), "bool")
             seen = before if seen is None else math.logical_and(seen, before)
         if seen is not None:

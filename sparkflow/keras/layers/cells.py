@@ -148,7 +148,7 @@ class _Cell(Layer):
 
     def advance(self, projected: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """The step, given project(inputs)."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say what a step is")
 
     def call(self, inputs: Any, states: Any, training: Any = None) -> Any:  # type: ignore[override]
         own = self._masks is None

@@ -245,7 +245,6 @@ class Bidirectional(Layer):
             raise ValueError(f"Please initialize `Bidirectional` with a recurrent layer, got {layer!r}")
         if merge_mode not in ("sum", "mul", "ave", "concat", None):
             raise ValueError(f"Invalid merge mode {merge_mode!r}; it is one of sum, mul, ave, concat, None")
-        kwargs.setdefault("name", None)
         super().__init__(**kwargs)
         self.merge_mode = merge_mode
         self.forward_layer = clone(layer, name=f"forward_{layer.name}")
