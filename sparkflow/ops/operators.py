@@ -17,7 +17,15 @@ def _forward(build: Callable[..., Any], name: str) -> Callable[[Any, Any], Any]:
     def operator(self: Any, other: Any) -> Any:
         if isinstance(other, SparseTensor) and name == "mul":
             return NotImplemented  # SparseTensor's own
-        return build(self, other, name=name)
+        try:
+            return build(self, other, name=name)
+        except (TypeError, ValueError):
+            # An object that is no tensor may know how to stand at the right: a library's own kind of array.
+            reflected = getattr(type(other), f"__r{name}__", None)
+            found = NotImplemented if reflected is None or isinstance(other, Tensor) else reflected(other, self)
+            if found is NotImplemented:
+                raise
+            return found
 
     return operator
 

@@ -312,6 +312,21 @@ def test_equality_is_identity(graph: Graph) -> None:
     assert x == x and x != y and len({x, y}) == 2
 
 
+def test_an_object_of_ones_own_may_stand_at_the_right(graph: Graph) -> None:
+    class Train:
+        def __rmul__(self, left: Any) -> tuple[str, Any]:
+            return "train", left
+
+        def __rsub__(self, left: Any) -> Any:
+            return NotImplemented
+
+    x = array.placeholder("float32", [2])
+    assert x * Train() == ("train", x)
+    for apply in (lambda: x - Train(), lambda: x + Train()):  # no answer and no such method: what kept it from converting
+        with pytest.raises(TypeError, match="Train object at"):
+            apply()
+
+
 def test_names_are_tensorflows(graph: Graph) -> None:
     x = array.placeholder("float32", [2, 2], name="x")
     assert [t.op.name for t in (x + 1, x - 1, x * 2, x / 2, x @ x, -x, math.add(x, 1), x[0])] == [
