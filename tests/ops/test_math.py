@@ -322,7 +322,7 @@ def test_an_object_of_ones_own_may_stand_at_the_right(graph: Graph) -> None:
 
     x = array.placeholder("float32", [2])
     assert x * Train() == ("train", x)
-    for apply in (lambda: x - Train(), lambda: x + Train()):  # no answer and no such method: what kept it from converting
+    for apply in (lambda: x - Train(), lambda: x + Train()):  # no answer, and no such method
         with pytest.raises(TypeError, match="Train object at"):
             apply()
 
