@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
-from sparkflow.data import ahead, beginnings, counts, deferred, elements, order
+from sparkflow.data import ahead, beginnings, counts, deferred, draws, elements, order
 from sparkflow.data.deferred import Bind
 from sparkflow.data.elements import Fed, Function, Given, Spec, Whole, check_whole, leaves_of
 from sparkflow.data.lasting import Lasting, lasting
@@ -145,18 +143,19 @@ class Dataset(Transformations):
         self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool | None = None,
         name: str | None = None,
     ) -> Dataset:  # fmt: skip
-        """In random order: each element is drawn from the next buffer_size ones."""
-        pair = get_seed(seed)
-        rng = np.random.default_rng(None if pair == (0, 0) else [abs(s) for s in pair])
-        first = int(rng.integers(2**62))
+        """In random order: each element is drawn from the next buffer_size ones. With a seed the order is the same each
+        time that an iterator begins. In a repeat it is another each time, unless reshuffle_each_iteration is False."""
+        given, pair, key = Whole(buffer_size), get_seed(seed), object()
 
-        def rows(source: Rows, size: Any) -> Rows:
+        def rows(fed: Fed) -> Rows:
+            (size,) = given.values(fed)
             if size < 1:
                 raise InvalidArgumentError(f"shuffle: buffer_size must be greater than zero, got {size}")
-            own = np.random.default_rng(first) if reshuffle_each_iteration is False else rng
-            return order.shuffled(source, int(size), own)
+            rng = draws.generator(fed, key, pair, reshuffle_each_iteration is not False)
+            return order.shuffled(self._begun(fed), int(size), rng)
 
-        return self._moved(rows, Whole(buffer_size))
+        tensors = tuple(dict.fromkeys(self._tensors + given.tensors))
+        return Dataset(self._spec, rows, tensors, self._step, self._count)
 
     def take(self, count: int, name: str | None = None) -> Dataset:
         """The first ones, all for -1."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.data import draws
 from sparkflow.data.dataset import Call, Dataset, Row, Rows
 from sparkflow.data.elements import Fed, Function, Spec
 from sparkflow.data.lasting import Lasting, pairs
@@ -311,10 +312,10 @@ def sample_from_datasets(
     shares = np.ones(len(datasets)) if weights is None else np.asarray(weights, float)
     if shares.shape != (len(datasets),):
         raise ValueError(f"`weights` must have the same length as `datasets`, got {shares.shape}")
-    pair = get_seed(seed)
+    pair, key = get_seed(seed), object()
 
     def rows(fed: Fed) -> Rows:
-        rng = np.random.default_rng(None if pair == (0, 0) else [abs(s) for s in pair])
+        rng = draws.generator(fed, key, pair, False)
         sources, left = [d._rows(fed) for d in datasets], shares.copy()
 
         def begin() -> Iterator[Row]:

@@ -7,11 +7,12 @@ shared_name; the datasets are Python.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, Self
 from weakref import WeakValueDictionary
 
+from sparkflow.data import draws
 from sparkflow.data.dataset import Dataset
 from sparkflow.data.elements import Spec, dims_like, leaves_of, sparse_like, structured
 from sparkflow.data.interrupts import next_row
@@ -29,6 +30,7 @@ _NUMBERS = count()
 _BY_HANDLE: WeakValueDictionary[bytes, Iterator] = WeakValueDictionary()
 _KEPT = "iterators"  # in a graph's extra: those whose elements its nodes give
 State = dict[str, Any]  # a session's: "rows" is what is left of its "source", "lock" is held while it gives one
+Origin = tuple[Dataset, Mapping[Any, Any]]  # a dataset and the values of its tensors
 
 
 def iterates(graph: Graph) -> bool:
@@ -40,7 +42,7 @@ class Iterator:
     """get_next() raises OutOfRangeError when it runs at the end, FailedPreconditionError before an initializer did."""
 
     _spec: Spec
-    _start: Callable[[], Any] | None  # the rows of a session that runs no initializer before
+    _start: Origin | None  # where a session begins that runs no initializer before
     _lock: threading.Lock
     _name: str
     _initializer: Operation | None = None
@@ -68,7 +70,7 @@ class Iterator:
         self._initializer, self._resource = initializer, iterator_resource
 
     @classmethod
-    def _of(cls, spec: Spec, start: Callable[[], Any] | None = None, shared_name: str | None = None) -> Self:
+    def _of(cls, spec: Spec, start: Origin | None = None, shared_name: str | None = None) -> Self:
         self = cls.__new__(cls)
         self._spec, self._start, self._lock = spec, start, threading.Lock()
         self._name = SHARED + shared_name if shared_name else f"iterator_{next(_NUMBERS)}"
@@ -98,9 +100,8 @@ class Iterator:
         _check_fits(self._spec, dataset._spec)
 
         def begin(state: State, *values: Any) -> None:
-            fed = dict(zip(dataset._tensors, values))
             with state.setdefault("lock", self._lock):
-                _begin(state, dataset._rows(fed))
+                _begin(state, (dataset, dict(zip(dataset._tensors, values))))
 
         inputs = list(dataset._tensors)
         made = py_func_of_session(begin, inputs, [], self._name, name or "MakeIterator")
@@ -137,21 +138,27 @@ class Iterator:
 
     def _next(self, state: State) -> list[Any]:
         with state.setdefault("lock", self._lock):
-            if "rows" not in state:
-                if self._start is None:
-                    raise FailedPreconditionError(
-                        "The iterator has not been initialized: run an initializer of it first"
-                    )
-                _begin(state, self._start())
+            self._begun(state)
             try:
                 row = next_row(state)
             except OutOfRangeError:
                 row = None
+            except Exception:
+                state["asked"] += 1
+                raise
+            state["asked"] += 1
             if row is None:
-                _begin(state, ())  # the end is the end, whatever could give more
+                _end(state)
         if row is None:
             raise OutOfRangeError("End of sequence")
         return row
+
+    def _begun(self, state: State) -> None:
+        """Raises FailedPreconditionError where no initializer has run, and none is needless."""
+        if "rows" not in state:
+            if self._start is None:
+                raise FailedPreconditionError("The iterator has not been initialized: run an initializer of it first")
+            _begin(state, self._start)
 
     def get_next(self, name: str | None = None) -> Any:
         """The next element, as tensors in the dataset's structure."""
@@ -178,8 +185,18 @@ class Iterator:
         return self._next(state)
 
 
-def _begin(state: State, source: Iterable[Any]) -> None:
+def _begin(state: State, origin: Origin) -> None:
+    """A run through a dataset, of which the state says how it came about and how often it was asked since."""
+    dataset, values = origin
+    root = draws.new_root()
+    source = dataset._rows(draws.run(values, root))
     state["source"], state["rows"] = source, iter(source)
+    state["origin"], state["root"], state["asked"], state["over"] = origin, root, 0, False
+
+
+def _end(state: State) -> None:
+    """The end is the end, whatever could give more."""
+    state["source"], state["rows"], state["over"] = (), iter(()), True
 
 
 class FedIterator(Iterator):
@@ -207,7 +224,7 @@ def of_dataset(dataset: Dataset, one_shot: bool, shared_name: str | None = None)
     if any(k is None for k in known):
         names = [t.name for t, k in zip(tensors, known) if k is None]
         raise ValueError(f"A one-shot iterator needs constants, got {names}: use make_initializable_iterator()")
-    return Iterator._of(dataset._spec, lambda: dataset._rows(dict(zip(tensors, known))))
+    return Iterator._of(dataset._spec, (dataset, dict(zip(tensors, known))))
 
 
 def _element(spec: Spec, found: list[Tensor]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.data import counts
+from sparkflow.data import counts, draws
 from sparkflow.data.dataset import Dataset, Row, Rows
 from sparkflow.data.elements import Fed, Function, Given, Spec
 from sparkflow.data.lasting import Lasting
@@ -18,23 +18,15 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 _DRAWS = 256  # numbers that are drawn at once
 
 
-def _generator(seed: int | None) -> np.random.Generator:
-    pair = get_seed(seed)
-    return np.random.default_rng(None if pair == (0, 0) else [abs(s) for s in pair])
-
-
 def RandomDataset(
     seed: int | None = None, rerandomize_each_iteration: bool | None = None, name: str | None = None
 ) -> Dataset:
     """Random int64 numbers in [0, 2^32) without end; with a seed the same ones each time, unless they are to be drawn
     anew."""
-    once = _generator(seed)
-    first = once.bit_generator.state
+    pair, key = get_seed(seed), object()
 
-    def rows(_: Fed) -> Iterator[Row]:
-        rng = once if rerandomize_each_iteration else np.random.default_rng()
-        if rng is not once:
-            rng.bit_generator.state = first
+    def rows(fed: Fed) -> Iterator[Row]:
+        rng = draws.generator(fed, key, pair, bool(rerandomize_each_iteration))
         while True:
             yield from ([number] for number in rng.integers(2**32, size=_DRAWS))
 
@@ -55,10 +47,11 @@ def rejection_resample(
         class_of = Function(class_func, dataset._spec)
         if class_of.spec.types not in ((dtypes.int32,), (dtypes.int64,)):
             raise TypeError("`class_func` must return a scalar of type int32 or int64")
+        pair, key = get_seed(seed), object()
         given = Given(target_dist, *(() if initial_dist is None else (initial_dist,)))
 
         def rows(fed: Fed) -> Rows:
-            rng, call = _generator(seed), class_of.bound(fed)
+            rng, call = draws.generator(fed, key, pair, False), class_of.bound(fed)
             target, *known = (np.asarray(v, np.float64) for v in given.values(fed))
             seen, source = np.zeros(len(target)), dataset._rows(fed)
 

@@ -1,0 +1,42 @@
+"""Random numbers of datasets: of one run through them, which begins when an iterator is initialized.
+
+With a seed every run draws the same ones. Without, what a run draws follows from one number, its root, so that it can
+be gone through again (position.py).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sparkflow.data.elements import Fed
+
+_ROOT: Any = object()  # among the values of a run: what gives its generators their seeds
+
+
+def run(values: Mapping[Any, Any], root: int) -> Fed:
+    """What the rows of one run are asked for with. values: those of the dataset's tensors."""
+    return {**values, _ROOT: np.random.default_rng(root)}
+
+
+def new_root() -> int:
+    return secrets.randbits(62)
+
+
+def generator(fed: Fed, key: Any, pair: tuple[int, int], anew: bool = True) -> np.random.Generator:
+    """That of a transformation, which `key` stands for, in a run. pair: as get_seed has it. anew: whether it goes on
+    where the run comes by again, else it begins again."""
+    kept: Any = fed
+    if key not in kept:
+        seed: Any = [abs(s) for s in pair] if pair != (0, 0) else _drawn(kept)
+        kept[key] = np.random.default_rng(seed) if anew else seed
+    known = kept[key]
+    return known if anew else np.random.default_rng(known)
+
+
+def _drawn(fed: Any) -> int:
+    root = fed.get(_ROOT)
+    return new_root() if root is None else int(root.integers(1 << 62))

@@ -1,0 +1,70 @@
+"""What is drawn at random is drawn once a run: from the initialization of an iterator on."""
+
+import pytest
+
+import sparkflow as tf
+
+pytestmark = pytest.mark.usefixtures("graph")
+_N = 64
+
+
+def _runs(dataset, sessions=2, times=2):
+    iterator = tf.data.make_initializable_iterator(dataset)
+    element, found = iterator.get_next(), []
+    for _ in range(sessions):
+        with tf.Session() as sess:
+            for _ in range(times):
+                sess.run(iterator.initializer)
+                found.append([int(sess.run(element)) for _ in range(_N)])
+    return found
+
+
+def _shuffled(n=_N, **settings):
+    return tf.data.Dataset.range(n).shuffle(n, **settings)
+
+
+@pytest.mark.parametrize("fixed", [None, True, False])
+def test_a_seed_gives_one_order_whenever_an_iterator_begins(fixed):
+    first, *others = _runs(_shuffled(seed=7, reshuffle_each_iteration=fixed))
+    assert sorted(first) == list(range(_N)) != first
+    assert others == [first] * 3
+
+
+def test_the_seed_of_a_graph_does_too():
+    tf.set_random_seed(3)
+    first, *others = _runs(_shuffled())
+    assert others == [first] * 3
+
+
+@pytest.mark.parametrize("fixed", [None, False])
+def test_without_a_seed_each_run_has_its_own_order(fixed):
+    found = _runs(_shuffled(reshuffle_each_iteration=fixed))
+    assert len(set(map(tuple, found))) == 4
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+@pytest.mark.parametrize("fixed", [True, False])
+def test_a_repeat_is_in_another_order_or_the_same(seed, fixed):
+    half = _N // 2
+    for found in _runs(_shuffled(half, seed=seed, reshuffle_each_iteration=fixed).repeat(2)):
+        assert sorted(found[:half]) == sorted(found[half:]) == list(range(half))
+        assert (found[:half] != found[half:]) == fixed
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_datasets_are_sampled_alike_by_a_seed_alone(seed):
+    parts = [tf.data.Dataset.range(k, k + 1000) for k in (0, 1000)]
+    first, *others = _runs(tf.data.experimental.sample_from_datasets(parts, seed=seed))
+    assert (others == [first] * 3) == (seed is not None)
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_random_numbers_are_the_same_by_a_seed_alone(seed):
+    first, *others = _runs(tf.data.experimental.RandomDataset(seed))
+    assert (others == [first] * 3) == (seed is not None)
+
+
+def test_shuffles_of_one_dataset_draw_apart():
+    both = tf.data.Dataset.zip((_shuffled(), _shuffled())).map(lambda a, b: a * _N + b)
+    (found,) = _runs(both, 1, 1)
+    assert [v // _N for v in found] != [v % _N for v in found]
