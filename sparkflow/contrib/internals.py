@@ -22,9 +22,11 @@ from sparkflow.ops.rnn import batch_and_time_swapped
 from sparkflow.ops.rnn_cell import zeros_of
 from sparkflow.ops.variables import Variable
 from sparkflow.train.optimizer import Optimizer
+from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.dtypes import int32
 
 _EmbeddingColumn = EmbeddingColumn
+DeviceSpecV1 = DeviceSpec
 
 
 def get_optimizer_instance(opt: Any, learning_rate: float | None = None) -> Optimizer:

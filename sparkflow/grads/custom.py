@@ -33,18 +33,17 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
         graph = get_default_graph()
-        with graph.name_scope("CustomGradient"):
-            xs = [array.identity(convert_to_tensor(x)) for x in args]
-            first = graph.version
-            ys, grad_fn = f(*xs, **kwargs)
-            flat = [convert_to_tensor(y) for y in nest.flatten(ys)]
-            used = _variables_of(graph.get_operations()[first:], grad_fn)
-            name = f"CustomGradient-{graph.version}"
-            own = graph.extra.setdefault(OWN_GRADIENTS, {})
-            own[name] = lambda op, *dys: _applied(grad_fn, dys[: len(flat)], len(xs), used)
-            reads = [v.value() for v in used]
-            with graph.gradient_override_map({"IdentityN": name}):
-                passed = array.identity_n([*flat, *xs, *reads])
+        xs = [convert_to_tensor(x) for x in args]  # f gets the very tensors: it may know them again
+        first = graph.version
+        ys, grad_fn = f(*xs, **kwargs)
+        flat = [convert_to_tensor(y) for y in nest.flatten(ys)]
+        used = _variables_of(graph.get_operations()[first:], grad_fn)
+        name = f"CustomGradient-{graph.version}"
+        own = graph.extra.setdefault(OWN_GRADIENTS, {})
+        own[name] = lambda op, *dys: _applied(grad_fn, dys[: len(flat)], len(xs), used)
+        reads = [v.value() for v in used]
+        with graph.gradient_override_map({"IdentityN": name}):
+            passed = array.identity_n([*flat, *xs, *reads])
         return nest.pack_sequence_as(ys, passed[: len(flat)])
 
     return decorated

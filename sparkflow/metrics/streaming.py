@@ -28,12 +28,12 @@ def weights_for(weights: Any, values: Any) -> Any:
     fit."""
     if weights is None:
         return None
-    weights = _of_rank(math.cast(convert_to_tensor(weights), float32), values)
+    weights = of_rank(math.cast(convert_to_tensor(weights), float32), values)
     check_weights(weights, values)
     return broadcast_weights(weights, values)
 
 
-def _of_rank(weights: Any, values: Any) -> Any:
+def of_rank(weights: Any, values: Any) -> Any:
     """The weights without their last axis, of size 1, where that makes them of the rank of values, or with one more."""
     w, v = weights.shape.ndims, values.shape.ndims
     if w is not None and v is not None:

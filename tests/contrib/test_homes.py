@@ -200,3 +200,25 @@ def test_a_cell_that_is_built_of_tuples() -> None:
     Cell()(tf.placeholder(tf.float32, [None, 3]), tf.zeros([1, 2]))
     halved = tf_utils.shape_type_conversion(lambda self, shapes: tuple(n // 2 for n in shapes[0]))
     assert halved(None, [tf.TensorShape([4, 2]), tf.TensorShape([1])]) == tf.TensorShape([2, 1])
+
+
+def test_private_names_of_metrics() -> None:
+    from sparkflow.python.framework import device_spec
+    from sparkflow.python.ops import metrics_impl
+
+    assert device_spec.DeviceSpecV1 is tf.DeviceSpec
+    fitted = metrics_impl._remove_squeezable_dimensions(tf.ones([2, 3]), tf.ones([2, 3, 1]), [[1.0]])
+    assert [t.shape.as_list() for t in fitted] == [[2, 3], [2, 3], [1, 1]]
+    fitted = metrics_impl._remove_squeezable_dimensions(predictions=[1.0], labels=None, weights=2.0)
+    assert fitted[1] is None and fitted[2].shape == ()
+    counts = metrics_impl._confusion_matrix_at_thresholds
+    values, updates = counts([1, 0, 1], [0.2, 0.6, 0.9], [0.5], includes=("tp", "fn"))
+    assert list(values) == list(updates) == ["tp", "fn"] and len(counts([1], [0.5], [0.5])[0]) == 4
+    with pytest.raises(ValueError, match="Invalid key: 'tpr'"):
+        counts([1], [0.5], [0.5], includes=["tpr"])
+    seen = metrics_impl.metric_variable([], "seen")
+    assert seen in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        assert session.run([updates["tp"], updates["fn"]]) == [[1], [1]]
+        assert session.run(metrics_impl._safe_scalar_div(tf.constant(1.0), tf.constant(0.0), name="d")) == 0

@@ -28,6 +28,20 @@ def test_a_custom_gradient_is_used(graph: Any) -> None:
     np.testing.assert_allclose(run(twice)[0], 0.25)
 
 
+def test_a_function_is_given_the_very_tensors(graph: Any) -> None:
+    x, y = tf.constant(2.0), tf.constant(3.0)
+    given = []
+
+    @tf.custom_gradient
+    def product(*xs: Any) -> Any:
+        given.extend(xs)
+        return tf.multiply(*xs, name="product"), lambda dy: [dy * (y if t is x else x) for t in xs]
+
+    found = product(x, y)
+    assert given == [x, y] and graph.get_operation_by_name("product"), "in no scope"
+    assert run(tf.gradients(found, [x, y])) == [3, 2]
+
+
 def test_several_arguments_and_results(graph: Any) -> None:
     @tf.custom_gradient
     def both(x: Any, y: Any) -> Any:
