@@ -34,6 +34,7 @@ class Dataset(Transformations):
         count: Callable[[Fed], int] = counts.unknown,
     ):  # fmt: skip
         self._spec, self._raw, self._tensors, self._step, self._count = spec, rows, tensors, step, count
+        self._behind: Callable[[Fed, int], Rows] | None = None  # `_rows_behind`, where it is quicker than to make them
         self._fused = False  # whether a batch of these fails as one, as TensorFlow makes one op of map and batch
 
     def _begun(self, fed: Fed) -> Rows:
@@ -43,6 +44,11 @@ class Dataset(Transformations):
     def _rows(self, fed: Fed) -> Rows:
         """The elements' leaves; as `_begun`."""
         source = self._begun(fed)
+        return source if self._step is None else deferred.one_by_one(self._step(fed), source)
+
+    def _rows_behind(self, fed: Fed, number: int) -> Rows:
+        """Those behind the first so many, none of which fails."""
+        source = self._begun_behind(fed, number)
         return source if self._step is None else deferred.one_by_one(self._step(fed), source)
 
     # ------------------------------------------------------------------ sources
@@ -220,7 +226,10 @@ class Dataset(Transformations):
         given = Whole(ahead.AUTOTUNE if buffer_size is None else buffer_size)
         if self._step is not None or given.known == [0]:
             return self._moved(lambda rows: rows, Given())
-        return self._given(given, lambda rows, n: ahead.prefetched(rows, int(n) if n > 0 else 2), self._spec)
+        made = lambda rows, n: ahead.prefetched(rows, int(n) if n > 0 else 2)  # noqa: E731
+        held = self._given(given, made, self._spec)
+        held._behind = lambda fed, number: made(self._rows_behind(fed, number), *given.values(fed))
+        return held
 
     # ------------------------------------------------------------------ batches
 
@@ -238,21 +247,29 @@ class Dataset(Transformations):
             spec = spec._replace(dims=deferred.with_one_axis_more(self._spec.dims, spec.dims, sparse))
         bind = self._step or deferred.whole_with(sparse)
 
-        def rows(fed: Fed) -> Rows:
+        def rows(fed: Fed, behind: int = 0) -> Rows:
             (size,) = given.values(fed)
             if size < 1:
                 raise InvalidArgumentError(f"batch: batch_size must be greater than zero, got {size}")
             step = bind(fed)
             fused = self._fused and num_parallel_calls is None
             one = None if fused else step.one
-            return deferred.batches(self._begun(fed), int(size), drop_remainder, step.many, one)
+            source = self._begun_behind(fed, behind * int(size))
+            return deferred.batches(source, int(size), drop_remainder, step.many, one)
 
         return self._batched(spec, rows, given, drop_remainder)
 
-    def _batched(self, spec: Spec, rows: Callable[[Fed], Rows], given: Given, drop: bool) -> Dataset:
+    def _begun_behind(self, fed: Fed, number: int) -> Rows:
+        if number and self._behind is not None:  # then there is no step
+            return lasting(self._behind(fed, number))
+        return order.skipped(self._begun(fed), number) if number else self._begun(fed)
+
+    def _batched(self, spec: Spec, rows: Callable[..., Rows], given: Given, drop: bool) -> Dataset:
         tensors = tuple(dict.fromkeys(self._tensors + given.tensors))
         number = lambda fed: counts.batched(self._count(fed), given.values(fed)[0], drop)  # noqa: E731
-        return Dataset(spec, rows, tensors, count=number)
+        made = Dataset(spec, rows, tensors, count=number)
+        made._behind = rows
+        return made
 
     def padded_batch(
         self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: bool = False,
@@ -266,13 +283,14 @@ class Dataset(Transformations):
         given = Given(batch_size, *(nothing if padding_values is None else leaves_of(padding_values)))
         check_whole(given.known[0])
 
-        def rows(fed: Fed) -> Rows:
+        def rows(fed: Fed, behind: int = 0) -> Rows:
             (size, *fill), step = given.values(fed), (self._step or deferred.whole)(fed)
             if size < 1:
                 raise InvalidArgumentError(f"padded_batch: batch_size must be greater than zero, got {size}")
             padding = deferred.Padding(dims, fill, self._spec.types)
             many = lambda group: deferred.padded_columns(step, group, padding)  # noqa: E731
-            return deferred.batches(self._begun(fed), int(size), drop_remainder, many, step.one)
+            source = self._begun_behind(fed, behind * int(size))
+            return deferred.batches(source, int(size), drop_remainder, many, step.one)
 
         lead = given.first if drop_remainder else None
         spec = self._spec._replace(dims=tuple(None if d is None else (lead, *d) for d in dims))
@@ -296,6 +314,8 @@ class Dataset(Transformations):
                 order.mapped(call, rows) if threads < 2 else ahead.calls(call, rows, threads)
             )
             made = self._applied(function, called, function.spec, count=counts.same)
+            if function.forgets:
+                made._behind = lambda fed, number: called(self._rows_behind(fed, number), function.bound(fed))
         made._fused = True
         return made
 
@@ -334,13 +354,15 @@ class Dataset(Transformations):
                 f"interleave: cycle_length and block_length must be 1 or more, got {cycle_length}, {block_length}"
             )
 
-        def rows(source: Rows, values: Call) -> Rows:
+        def rows(fed: Fed) -> Rows:
+            values = function.bound(fed, given)
+
             def opened(row: Row) -> Any:
-                return made._rows(dict(zip(made._tensors, values(row))))
+                return made._rows(draws.within(fed, dict(zip(made._tensors, values(row)))))
 
-            return order.in_turn(source, opened, cycle_length, block_length, num_parallel_calls is not None)
+            return order.in_turn(self._rows(fed), opened, cycle_length, block_length, num_parallel_calls is not None)
 
-        return self._applied(function, rows, made._spec, given)
+        return Dataset(made._spec, rows, tuple(dict.fromkeys(self._tensors + function.tensors)))
 
     # ------------------------------------------------------------------ looking at it
 

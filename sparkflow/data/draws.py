@@ -22,6 +22,11 @@ def run(values: Mapping[Any, Any], root: int) -> Fed:
     return {**values, _ROOT: np.random.default_rng(root)}
 
 
+def within(fed: Fed, values: Mapping[Any, Any]) -> Fed:
+    """For a dataset that a function makes of an element of a run: values are those of its own tensors."""
+    return {**values, _ROOT: fed[_ROOT]} if _ROOT in fed else dict(values)
+
+
 def new_root() -> int:
     return secrets.randbits(62)
 

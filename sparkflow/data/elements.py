@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparkflow.data.function_graph import FunctionGraph
+from sparkflow.data.function_graph import TABLE_FILLS, TABLE_TYPE, FunctionGraph
 from sparkflow.data.vectorized import Vectorized, vectorized
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.apply import convert_to_tensor
@@ -222,6 +222,12 @@ class Function:
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         return tuple(self.graph.captured)
+
+    @property
+    def forgets(self) -> bool:
+        """Whether it is the same whatever it was called with before."""
+        tables = (*TABLE_FILLS, TABLE_TYPE)
+        return not any(op.spec.stateful and op.type not in tables for op in self.graph.get_operations())
 
     def bound(self, fed: Fed, fetches: Sequence[Tensor] | None = None) -> Callable[[Sequence[Any]], list[Any]]:
         """From the leaves of an element to the values of fetches (what the function gives), `tensors` having the values

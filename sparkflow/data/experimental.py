@@ -29,6 +29,7 @@ from sparkflow.data.grouping import (
 )
 from sparkflow.data.lasting import Lasting
 from sparkflow.data.optional import Optional, get_next_as_optional
+from sparkflow.data.position import CheckpointInputPipelineHook, make_saveable_from_iterator
 from sparkflow.data.reducing import Reducer, group_by_reducer
 from sparkflow.data.resampling import RandomDataset, rejection_resample
 from sparkflow.data.sources import CsvRecords, TFRecordDataset
@@ -45,11 +46,12 @@ from sparkflow_runtime.wire.dtypes import DType, as_dtype, int64, string
 from sparkflow_runtime.wire.errors import FailedPreconditionError
 
 __all__ = [
-    "AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "Counter", "CsvDataset", "DatasetInitializer",
-    "Optional", "RandomDataset", "Reducer", "TFRecordWriter", "assert_cardinality", "bucket_by_sequence_length",
-    "cardinality", "choose_from_datasets", "copy_to_device", "dense_to_sparse_batch", "enumerate_dataset", "from_list",
-    "get_next_as_optional", "get_single_element", "group_by_reducer", "group_by_window", "ignore_errors",
-    "index_table_from_dataset", "make_batched_features_dataset", "make_csv_dataset", "map_and_batch",
+    "AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "CheckpointInputPipelineHook", "Counter",
+    "CsvDataset", "DatasetInitializer", "Optional", "RandomDataset", "Reducer", "TFRecordWriter",
+    "assert_cardinality", "bucket_by_sequence_length", "cardinality", "choose_from_datasets", "copy_to_device",
+    "dense_to_sparse_batch", "enumerate_dataset", "from_list", "get_next_as_optional", "get_single_element",
+    "group_by_reducer", "group_by_window", "ignore_errors", "index_table_from_dataset",
+    "make_batched_features_dataset", "make_csv_dataset", "make_saveable_from_iterator", "map_and_batch",
     "map_and_batch_with_legacy_function", "parallel_interleave", "parse_example_dataset", "prefetch_to_device",
     "rejection_resample", "sample_from_datasets", "scan", "shuffle_and_repeat", "table_from_dataset", "take_while",
     "unbatch", "unique",

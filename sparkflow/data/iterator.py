@@ -6,6 +6,8 @@ shared_name; the datasets are Python.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import threading
 from collections.abc import Callable, Mapping
 from itertools import count
@@ -30,12 +32,18 @@ _NUMBERS = count()
 _BY_HANDLE: WeakValueDictionary[bytes, Iterator] = WeakValueDictionary()
 _KEPT = "iterators"  # in a graph's extra: those whose elements its nodes give
 State = dict[str, Any]  # a session's: "rows" is what is left of its "source", "lock" is held while it gives one
+_PLACE = ("root", "asked", "failed", "over")  # what of a state says where it stands
 Origin = tuple[Dataset, Mapping[Any, Any]]  # a dataset and the values of its tensors
 
 
 def iterates(graph: Graph) -> bool:
     """Whether the graph takes elements of datasets, which come to an end."""
     return _KEPT in graph.extra
+
+
+def iterators() -> list[Iterator]:
+    """Those of the current graph."""
+    return list(get_default_graph().extra.get(_KEPT, ()))
 
 
 class Iterator:
@@ -145,6 +153,7 @@ class Iterator:
                 row = None
             except Exception:
                 state["asked"] += 1
+                state["failed"] += 1
                 raise
             state["asked"] += 1
             if row is None:
@@ -159,6 +168,28 @@ class Iterator:
             if self._start is None:
                 raise FailedPreconditionError("The iterator has not been initialized: run an initializer of it first")
             _begin(state, self._start)
+
+    def _position(self, state: State) -> bytes:
+        """Where the iterator stands, for `_go_to` in this or another process."""
+        with state.setdefault("lock", self._lock):
+            self._begun(state)
+            return json.dumps({name: state[name] for name in _PLACE}).encode()
+
+    def _go_to(self, state: State, position: bytes) -> None:
+        """Stand there, in the dataset that it goes through now. Raises InvalidArgumentError on what is no position."""
+        try:
+            at = {name: int(value) for name, value in json.loads(position).items()}
+            root, asked, failed, over = (at[name] for name in _PLACE)
+        except (ValueError, KeyError, AttributeError, TypeError):
+            raise InvalidArgumentError(f"Iterator: {position[:80]!r} is no position of an iterator") from None
+        with state.setdefault("lock", self._lock):
+            self._begun(state)
+            _begin(state, state["origin"], root)
+            if over:
+                _end(state)
+            else:
+                _pass_by(state, asked, failed)
+            state |= {"asked": asked, "failed": failed}
 
     def get_next(self, name: str | None = None) -> Any:
         """The next element, as tensors in the dataset's structure."""
@@ -185,13 +216,25 @@ class Iterator:
         return self._next(state)
 
 
-def _begin(state: State, origin: Origin) -> None:
+def _begin(state: State, origin: Origin, root: int | None = None) -> None:
     """A run through a dataset, of which the state says how it came about and how often it was asked since."""
     dataset, values = origin
-    root = draws.new_root()
+    root = draws.new_root() if root is None else root
     source = dataset._rows(draws.run(values, root))
     state["source"], state["rows"] = source, iter(source)
-    state["origin"], state["root"], state["asked"], state["over"] = origin, root, 0, False
+    state |= {"origin": origin, "root": root, "asked": 0, "failed": 0, "over": False}
+
+
+def _pass_by(state: State, asked: int, failed: int) -> None:
+    """The first so many elements. Where none of them failed, they are made only by what has to see them."""
+    if not failed:
+        dataset, values = state["origin"]
+        source = dataset._rows_behind(draws.run(values, state["root"]), asked)
+        state["source"], state["rows"] = source, iter(source)
+        return
+    for _ in range(asked):
+        with contextlib.suppress(Exception):
+            next_row(state)  # goes on behind an error
 
 
 def _end(state: State) -> None:

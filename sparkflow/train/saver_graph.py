@@ -13,6 +13,7 @@ from sparkflow.ops import array, array_join, control_flow, io, state
 from sparkflow.ops.lookup_mutable import ChangingTable
 from sparkflow.ops.partitioned_variables import PartitionedVariable
 from sparkflow.ops.variables import Variable
+from sparkflow.train.saveable_object import SaveableObject
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.dtypes import DType
@@ -44,12 +45,13 @@ class Saveable:
 
 
 @dataclass
-class TablePart:
-    """The keys or the values of a look-up table that is saved: a tensor of whatever size the table has then."""
+class Part:
+    """One tensor of what is no variable: the keys or the values of a table, one of a SaveableObject. Its size is what
+    it is when it is saved."""
 
     name: str
-    table: ChangingTable
-    ending: str
+    owner: ChangingTable | SaveableObject
+    ending: str  # what of its owner's it is
     tensor: Tensor
     spec: str = ""
     full_shape: shapes.Dims = None
@@ -61,10 +63,10 @@ class TablePart:
     @property
     def variable(self) -> Tensor:
         """What stands on its device."""
-        return self.table.resource_handle
+        return self.owner.resource_handle if isinstance(self.owner, ChangingTable) else self.tensor
 
 
-Saved = Saveable | TablePart
+Saved = Saveable | Part
 
 
 @dataclass
@@ -102,9 +104,13 @@ def _saveable(name: str | None, value: Any) -> list[Saved]:
         return [Saveable(name or _full_name(part), part) for part in value]
     if isinstance(value, ChangingTable):
         parts = value.saved_tensors().items()
-        return [TablePart((name or value.saved_name) + end, value, end, tensor) for end, tensor in parts]
+        return [Part((name or value.saved_name) + end, value, end, tensor) for end, tensor in parts]
+    if isinstance(value, SaveableObject):
+        return [Part(s.name, value, str(i), s.tensor, s.slice_spec) for i, s in enumerate(value.specs)]
     if not isinstance(value, Variable):
-        raise TypeError(f"A Saver takes variables, MutableHashTables and DenseHashTables, got {value!r}")
+        raise TypeError(
+            f"A Saver takes variables, MutableHashTables, DenseHashTables and SaveableObjects, got {value!r}"
+        )
     return [Saveable(name or _full_name(value), value)]
 
 
@@ -149,7 +155,7 @@ def _save(prefix: Tensor, found: Sequence[Saved]) -> Tensor:
 
 
 def _source(s: Saved) -> Tensor:
-    if isinstance(s, TablePart):
+    if isinstance(s, Part):
         return s.tensor
     return s.variable._ref() if not s.spec else s.variable.value()
 
@@ -184,17 +190,25 @@ def _restore(
     )
     assigned: list[Operation] = []
     for (_, group), tensors in zip(shards, read):
-        tables: dict[ChangingTable, dict[str, Tensor]] = {}
+        others: dict[ChangingTable | SaveableObject, dict[str, Tensor]] = {}
         for s, tensor in zip(group, tensors):
             before = checked + (assigned[-1:] if sequentially else [])
-            if isinstance(s, TablePart):
-                tables.setdefault(s.table, {})[s.ending] = tensor
+            if isinstance(s, Part):
+                others.setdefault(s.owner, {})[s.ending] = tensor
                 continue
             with graph.control_dependencies(before), graph.colocate_with(s.variable.op):
                 assigned.append(_assign(s, tensor, reshape))
         with graph.control_dependencies(checked):
-            assigned += [table.restored(parts) for table, parts in tables.items()]
+            assigned += [_taken_back(graph, owner, parts) for owner, parts in others.items()]
     return control_flow.group(*assigned, name="restore_all")
+
+
+def _taken_back(graph: Graph, owner: ChangingTable | SaveableObject, parts: dict[str, Tensor]) -> Operation:
+    if isinstance(owner, ChangingTable):
+        return owner.restored(parts)
+    with graph.device(owner.device):
+        made = owner.restore([parts[str(i)] for i in range(len(owner.specs))], None)
+    return made.op if isinstance(made, Tensor) else made
 
 
 def _assign(s: Saveable, tensor: Tensor, reshape: bool) -> Operation:
