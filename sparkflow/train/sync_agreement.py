@@ -39,10 +39,11 @@ class Agreement:
         while time.monotonic() - begun < limit_s:
             if session.run(self._is_said):
                 said = [int(n) for n in session.run(self._said)]
-                if said != self._mine and not differ:
+                has_tokens = self._has_tokens(said)
+                if not differ and (said[:2] != self._mine[:2] or not has_tokens):
                     limit_s, differ = _STALE_S, self._differ(said)
                     _log.warning("%s. The chief's count", differ)
-                if self._has_tokens(said):
+                if has_tokens:
                     return
             time.sleep(_POLL_S)
         if differ:
@@ -57,4 +58,13 @@ class Agreement:
 
     def _differ(self, said: Sequence[int]) -> str:
         told, mine = (f"replicas_to_aggregate={n[0]} and total_num_replicas={n[1]}" for n in (said, self._mine))
+        if said[:2] == self._mine[:2]:  # a worker's graph does not tell whether the chief is of a job of its own
+            first, count = said[2:]
+            who = (
+                f"{'the chief and ' if first < 0 else ''}tasks 0 to {first + count - 1}" if count else "no task by name"
+            )
+            return (
+                f"SyncReplicasOptimizer: with {told}, the chief gives tokens to {who}; this replica is task "
+                f"{self._own}. The chief is one of the replicas"
+            )
         return f"SyncReplicasOptimizer: the chief has {told}, this replica (task {self._own}) {mine}"

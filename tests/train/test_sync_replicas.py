@@ -53,10 +53,12 @@ def batch(rank: int, step: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.integers(0, ROWS, size=8), (rng.normal(size=(8, WIDTH)) * 10.0**rank).astype(np.float32)
 
 
-def build(rank: int, workers: int, make_optimizer: Callable[[], Any], ps: int = 2, **options: Any) -> dict[str, Any]:
+def build(
+    rank: int, workers: int, make_optimizer: Callable[[], Any], ps: int = 2, job: str = "worker", **options: Any
+) -> dict[str, Any]:
     """A table, read sparsely, and two dense layers, over so many parameter servers."""
     with tf.Graph().as_default() as graph:
-        worker = f"/job:worker/task:{rank}"
+        worker = f"/job:{job}/task:{rank}"
         with tf.device(tf.train.replica_device_setter(ps, worker_device=worker)):
             step = tf.train.get_or_create_global_step()
             rng = np.random.default_rng(1)
