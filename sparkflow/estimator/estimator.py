@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from sparkflow import metrics, summary, train
 from sparkflow.data.iterator import iterates
-from sparkflow.estimator import export
+from sparkflow.estimator import export, replicas
 from sparkflow.estimator.exporting import write_export
 from sparkflow.estimator.run_config import RunConfig
 from sparkflow.estimator.spec import EstimatorSpec, ModeKeys
@@ -85,8 +85,8 @@ class Estimator:
         if max_steps is not None and self._step() >= max_steps:
             _log.info("Skipping training since max_steps has already saved.")
             return self
-        loss = None
-        with self._graph(), self._devices():
+        loss, self._target = None, self._target or replicas.target_of(self._config)
+        with self._graph(), replicas.scope(self._config), self._devices():
             step = train.get_or_create_global_step()
             features, labels = self._inputs(input_fn, ModeKeys.TRAIN)
             spec = self._call(features, labels, ModeKeys.TRAIN)
@@ -109,8 +109,10 @@ class Estimator:
         """In a cluster: variables on the parameter servers, all else on this task."""
         config = self._config
         setter = config.device_fn
+        own = f"/job:{config.task_type}/task:{config.task_id}"
+        if setter is None and replicas.number(config) > 1:
+            setter = own
         if setter is None and self._target:
-            own = f"/job:{config.task_type}/task:{config.task_id}"
             setter = train.replica_device_setter(worker_device=own, cluster=config.cluster_spec)
         return get_default_graph().device(setter)
 
@@ -133,6 +135,8 @@ class Estimator:
             )
         for hook in saving[:1]:
             hook._listeners.extend(listeners)
+        if replicas.number(config) > 1:
+            return replicas.session(self, scaffold, hooks, chief)
         return train.MonitoredTrainingSession(
             self._target, config.is_chief or not self._target, self._model_dir, scaffold, hooks, chief,
             save_checkpoint_secs=None, save_checkpoint_steps=None, save_summaries_steps=config.save_summary_steps,
@@ -148,10 +152,10 @@ class Estimator:
         checkpoint_path: str | None = None, name: str | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """The metrics of eval_metric_ops, and "loss" and "global_step", over so many batches, or all; written as
-        summaries too. Raises ValueError where nothing has been trained yet, steps is not above 0, or a metric is called
-        "loss"."""
+        summaries too. Where nothing has been trained yet, of the model as it is initialized. Raises ValueError where
+        steps is not above 0, or a metric is called "loss"."""
         _check_positive(steps=steps)
-        path = self._checkpoint(checkpoint_path)
+        path = self._checkpoint_if_any(checkpoint_path, "evaluate")
         with self._graph():
             step = train.get_or_create_global_step()
             features, labels = self._inputs(input_fn, ModeKeys.EVAL)
@@ -180,8 +184,9 @@ class Estimator:
         self, input_fn: Callable[..., Any], predict_keys: Any = None, hooks: Sequence[Any] | None = None,
         checkpoint_path: str | None = None, yield_single_examples: bool = True,
     ) -> Iterator[Any]:  # fmt: skip
-        """The predictions of one example after the other (of one batch, unless yield_single_examples)."""
-        path = self._checkpoint(checkpoint_path)
+        """The predictions of one example after the other (of one batch, unless yield_single_examples). Where nothing
+        has been trained yet, of the model as it is initialized."""
+        path = self._checkpoint_if_any(checkpoint_path, "predict")
         with self._graph() as graph:
             train.get_or_create_global_step()
             features, _ = self._inputs(input_fn, ModeKeys.PREDICT)
@@ -276,9 +281,18 @@ class Estimator:
             raise ValueError(f"Could not find trained model in model_dir: {self._model_dir}.")
         return found
 
+    def _checkpoint_if_any(self, path: str | None, to: str) -> str | None:
+        """None where nothing has been trained: init_from_checkpoint, say, may fill such a model."""
+        found = path or self.latest_checkpoint()
+        if found is None:
+            what = "Could not find trained model in model_dir: %s, running initialization to %s."
+            _log.info(what, self._model_dir, to)
+        return found
+
     def _inputs(self, input_fn: Callable[..., Any], mode: str) -> tuple[Any, Any]:
         known = set(inspect.signature(input_fn).parameters)
         given = {"mode": mode, "params": self._params_of(mode), "config": self._config}
+        given["input_context"] = replicas.input_context(self._config, mode)
         found = input_fn(**{k: v for k, v in given.items() if k in known})
         if hasattr(found, "make_one_shot_iterator"):
             iterator = found.make_initializable_iterator()
@@ -313,7 +327,7 @@ class Estimator:
         if self._warm_start_settings is not None and not self.latest_checkpoint():
             train.warm_start(*self._warm_start_settings)
 
-    def _restored(self, path: str, spec: EstimatorSpec, hooks: Sequence[Any]) -> Any:
+    def _restored(self, path: str | None, spec: EstimatorSpec, hooks: Sequence[Any]) -> Any:
         return train.SingularMonitoredSession(
             list(hooks), spec.scaffold, config=self._session_config(), checkpoint_filename_with_path=path
         )

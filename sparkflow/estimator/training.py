@@ -70,7 +70,7 @@ class _Evaluator(CheckpointSaverListener):
             return
         spec, estimator = self._spec, self._estimator
         self._step, self._last_s = step, time.monotonic()
-        path = estimator.latest_checkpoint() or ""
+        path = estimator._checkpoint(None)
         self.result = estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, path, spec.name)
         last = self._max_steps is not None and step >= self._max_steps
         self.exported = [

@@ -37,7 +37,7 @@ def test_train_evaluate_predict(tmp_path: Path) -> None:
     config = tf.estimator.RunConfig(tf_random_seed=1)
     estimator = tf.estimator.Estimator(_model, str(tmp_path), config, {"rate": 0.1})
     with pytest.raises(ValueError, match="trained model"):
-        estimator.evaluate(_inputs())
+        estimator.get_variable_names()
     estimator.train(_inputs(num_epochs=None), steps=30)
     first = estimator.evaluate(_inputs())
     assert first["global_step"] == 30
@@ -51,6 +51,27 @@ def test_train_evaluate_predict(tmp_path: Path) -> None:
     np.testing.assert_allclose(estimator.get_variable_value("line/bias"), [0.3], atol=0.05)
     assert "line/kernel" in estimator.get_variable_names()
     assert list(tmp_path.glob("eval_again/*tfevents*"))
+
+
+def test_an_untrained_model_is_initialized(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As in TensorFlow: programs ask models so whose variables init_from_checkpoint fills."""
+    caplog.set_level("INFO", logger="sparkflow")
+    source = tf.estimator.Estimator(_model, str(tmp_path / "source"), params={"rate": 0.1})
+    source.train(_inputs(num_epochs=None), steps=120)
+
+    def filled(features: Any, labels: Any, mode: str, params: Any) -> Any:
+        spec = _model(features, labels, mode, params)
+        tf.train.init_from_checkpoint(str(tmp_path / "source"), {"line/": "line/"})
+        return spec
+
+    estimator = tf.estimator.Estimator(filled, str(tmp_path / "model"), params={"rate": 0.1})
+    found = estimator.evaluate(_inputs())
+    assert found["global_step"] == 0 and found["error"] == source.evaluate(_inputs())["error"] < 0.05
+    np.testing.assert_allclose([f["y"] for f in estimator.predict(_inputs())], Y, atol=0.1)
+    said = [record.getMessage() for record in caplog.records]
+    for to in ("evaluate", "predict"):
+        assert f"Could not find trained model in model_dir: {tmp_path}/model, running initialization to {to}." in said
+    assert estimator.latest_checkpoint() is None
 
 
 def test_what_came_of_it_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
