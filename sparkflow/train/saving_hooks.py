@@ -204,8 +204,8 @@ class SummarySaverHook(SessionRunHook):
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         stale = run_values.results["global_step"]
-        step = int(stale) + 1
-        if self._next_step is None or self._due:
+        step = int(stale) + 1  # or `stale`, where the run read it after its own update: read it where that decides
+        if self._next_step is None or self._due or self._timer.should_trigger_for_step(step + 1):
             step = int(run_context.session.run(self._global_step))
         if self._writer is not None and self._next_step is None:  # readers forget what an earlier run wrote after it
             self._writer.add_session_log(SessionLog(status=SessionLog.START), step)

@@ -175,3 +175,19 @@ def test_a_hook_may_save_without_the_graph(model: Any, tmp_path: Any) -> None:
         session.run(model[1])
     assert (tmp_path / "model.ckpt-1.index").exists()
     assert not [*tmp_path.glob("*.meta"), *tmp_path.glob("graph.pbtxt")]
+
+
+def test_summaries_keep_their_distance(graph: Any, tmp_path: Any) -> None:
+    """Whether a run reads the global step before or after its own update of it."""
+    step = tf.train.get_or_create_global_step()
+    weights = tf.get_variable("w", [2], initializer=tf.ones_initializer())
+    loss = tf.reduce_sum(weights * weights)
+    tf.summary.scalar("loss", loss)
+    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+    with tf.train.MonitoredTrainingSession(
+        checkpoint_dir=str(tmp_path), save_checkpoint_steps=5, save_summaries_steps=3, log_step_count_steps=None
+    ) as session:
+        for _ in range(11):
+            session.run(train_op)
+    written = [e.step for e in events(tmp_path) if any(v.tag == "loss" for v in e.summary.value)]
+    assert written == [1, 4, 7, 10]
