@@ -1,4 +1,4 @@
-"""Distributions of vectors: independent normals, and a class as a vector of zeros and a one."""
+"""Distributions of vectors: normals, independent or not, and a class as a vector of zeros and a one."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from sparkflow.distributions.divergence import RegisterKL, kl_divergence
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.ops import array, array_join, array_select, linalg_parts, math, math_reduce, random
+from sparkflow.ops.broadcasting import broadcast_dynamic_shape
+from sparkflow.ops.linalg import cholesky, matrix_triangular_solve
+from sparkflow.ops.linear_operators import LinearOperatorLowerTriangular
 from sparkflow.ops.nn import log_softmax
 from sparkflow_runtime.wire import dtypes
 
@@ -83,6 +86,91 @@ class MultivariateNormalDiag(Distribution):
         return linalg_parts.matrix_diag(self._variance())
 
 
+def _solved(tril: Tensor, right: Tensor) -> Tensor:
+    """The sum of the squares of tril^-1 right, [...]; the axes before the last two are broadcast."""
+    outer = broadcast_dynamic_shape(array.shape(tril)[:-2], array.shape(right)[:-2])
+    left, right = (array.broadcast_to(t, array_join.concat([outer, array.shape(t)[-2:]], 0)) for t in (tril, right))
+    return math_reduce.reduce_sum(math.square(matrix_triangular_solve(left, right)), [-2, -1])
+
+
+class MultivariateNormalTriL(Distribution):
+    """Vectors [..., k] of normals with covariance L L': loc (0) and L = scale_tril [..., k, k] (1), of which only the
+    lower triangle counts. Raises ValueError where neither is given."""
+
+    _event_rank = 1
+
+    def __init__(
+        self, loc: Any = None, scale_tril: Any = None, validate_args: bool = False, allow_nan_stats: bool = True,
+        name: str = "MultivariateNormalTriL",
+    ):  # fmt: skip
+        own = dict(locals())
+        if loc is None and scale_tril is None:
+            raise ValueError(f"{type(self).__name__}: give loc, scale_tril, or both")
+        with get_default_graph().name_scope(name) as scope:
+            like = None if scale_tril is None else parameter(scale_tril, "scale_tril")
+            self._loc = array.zeros_like(linalg_parts.matrix_diag_part(like)) if loc is None else parameter(
+                loc, "loc", like=like
+            )  # fmt: skip
+            whole = linalg_parts.matrix_diag(array.ones_like(self._loc)) if like is None else like
+            self._tril = linalg_parts.matrix_band_part(whole, -1, 0)
+        kind = self._loc.dtype.base_dtype
+        super().__init__(kind, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, own, name=scope[:-1])
+
+    loc = property(lambda self: self._loc)
+
+    @property
+    def scale(self) -> LinearOperatorLowerTriangular:
+        return LinearOperatorLowerTriangular(self._tril)
+
+    def _diag(self) -> Tensor:
+        return linalg_parts.matrix_diag_part(self._tril)
+
+    def _parts(self) -> list[Tensor]:
+        return [self._loc, self._diag()]
+
+    def _size(self) -> Tensor:
+        return math.cast(array.shape(self._loc)[-1], self.dtype)
+
+    def _sample_n(self, n: Tensor, seed: int | None) -> Tensor:
+        shape = array_join.concat([array.reshape(n, [1]), self._whole_tensor()], 0)
+        drawn = array.expand_dims(random.random_normal(shape, dtype=self.dtype, seed=seed), -1)
+        return math.add(array.squeeze(math.matmul(self._tril, drawn), [-1]), self._loc)
+
+    def _log_det(self) -> Tensor:
+        return math_reduce.reduce_sum(math.log(math.abs(spread(self, self._diag()))), -1)
+
+    def _log_prob(self, x: Tensor) -> Tensor:
+        square = _solved(self._tril, array.expand_dims(math.subtract(x, self._loc), -1))
+        return -0.5 * square - 0.5 * _LOG_2PI * self._size() - self._log_det()
+
+    def _entropy(self) -> Tensor:
+        return 0.5 * (1.0 + _LOG_2PI) * self._size() + self._log_det()
+
+    def _mean(self) -> Tensor:
+        return spread(self, self._loc)
+
+    _mode = _mean
+
+    def _variance(self) -> Tensor:
+        return spread(self, math_reduce.reduce_sum(math.square(self._tril), -1))
+
+    def _covariance(self) -> Tensor:
+        return math.matmul(self._tril, self._tril, transpose_b=True)
+
+
+class MultivariateNormalFullCovariance(MultivariateNormalTriL):
+    """MultivariateNormalTriL by its covariance, which must be symmetric and positive definite."""
+
+    def __init__(
+        self, loc: Any = None, covariance_matrix: Any = None, validate_args: bool = False,
+        allow_nan_stats: bool = True, name: str = "MultivariateNormalFullCovariance",
+    ):  # fmt: skip
+        own = dict(locals())
+        tril = None if covariance_matrix is None else cholesky(parameter(covariance_matrix, "covariance_matrix"))
+        super().__init__(loc, tril, validate_args, allow_nan_stats, name)
+        self._parameters = {k: v for k, v in own.items() if k not in ("self", "__class__")}
+
+
 class OneHotCategorical(Distribution):
     """One of k classes, with probabilities probs [..., k] or their logits, as a vector of zeros and a one."""
 
@@ -140,6 +228,13 @@ def _normals(a: Any, b: Any, name: str | None = None) -> Tensor:
     ratio = math.square(math.divide(a._diag, b._diag))
     apart = math.square(math.divide(math.subtract(a._loc, b._loc), b._diag))
     return 0.5 * math_reduce.reduce_sum(math.add(ratio, apart) - 1.0 - math.log(ratio), -1)
+
+
+@RegisterKL(MultivariateNormalTriL, MultivariateNormalTriL)
+def _dependent_normals(a: Any, b: Any, name: str | None = None) -> Tensor:
+    """Half of |Lb^-1 La|^2 + |Lb^-1 (ma - mb)|^2 - k, and the difference of the logarithms of the determinants."""
+    squares = _solved(b._tril, a._tril) + _solved(b._tril, array.expand_dims(math.subtract(b._loc, a._loc), -1))
+    return 0.5 * (squares - a._size()) + b._log_det() - a._log_det()
 
 
 @RegisterKL(OneHotCategorical, OneHotCategorical)
