@@ -144,6 +144,7 @@ HOMES: dict[str, Sequence[str]] = {
     "ops.histogram_ops": _OPS,
     "ops.image_ops": ("sparkflow.image",),
     "ops.image_ops_impl": ("sparkflow.image",),
+    "ops.inplace_ops": ("sparkflow.ops.inplace",),
     "ops.init_ops": (_TF, "sparkflow.initializers", "sparkflow.ops.init_ops"),
     "ops.io_ops": (_TF, "sparkflow.io", "sparkflow.ops.io"),
     "ops.linalg.linalg": ("sparkflow.linalg",),

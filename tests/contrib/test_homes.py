@@ -222,3 +222,20 @@ def test_private_names_of_metrics() -> None:
         session.run(tf.local_variables_initializer())
         assert session.run([updates["tp"], updates["fn"]]) == [[1], [1]]
         assert session.run(metrics_impl._safe_scalar_div(tf.constant(1.0), tf.constant(0.0), name="d")) == 0
+
+
+def test_rows_in_place() -> None:
+    from sparkflow.python.ops import inplace_ops
+
+    x = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    cases = [
+        (inplace_ops.alias_inplace_update(x, 1, [7.0, 8.0]), [[1, 2], [7, 8], [5, 6]]),
+        (inplace_ops.inplace_add(x, [0, -1], [[1.0, 1.0], [2.0, 2.0]]), [[2, 3], [3, 4], [7, 8]]),
+        (inplace_ops.alias_inplace_sub(x, None, tf.ones([3, 2])), [[0, 1], [2, 3], [4, 5]]),
+        (inplace_ops.inplace_update(x, 4, x[0]), [[1, 2], [1, 2], [5, 6]]),
+        (inplace_ops.empty_like(x, init=True), [[0, 0]] * 3),
+        (x, [[1, 2], [3, 4], [5, 6]]),
+    ]
+    with tf.Session() as session:
+        for found, wanted in cases:
+            np.testing.assert_array_equal(session.run(found), wanted)
