@@ -209,8 +209,11 @@ class Saver:
         return f"{save_path}-{step:08d}" if self._pad_step_number else f"{save_path}-{step}"
 
     def _record(self, prefix: str, latest_filename: str | None) -> None:
-        self._last_checkpoints = [(p, t) for p, t in self._last_checkpoints if p != prefix] + [(prefix, time.time())]
-        kept = self._last_checkpoints[-self._max_to_keep :]
+        kept = [(prefix, time.time())]
+        if self._max_to_keep:  # a Saver that keeps all names the newest alone: those in the list are removed in turn,
+            others = [(p, t) for p, t in self._last_checkpoints if p != prefix]  # if by the Saver of a later run
+            self._last_checkpoints = others + kept
+            kept = self._last_checkpoints[-self._max_to_keep :]
         checkpoint_state.update_checkpoint_state(
             os.path.dirname(prefix),
             prefix,
@@ -236,7 +239,7 @@ class Saver:
 
     @property
     def last_checkpoints(self) -> list[str]:
-        """The prefixes of the checkpoints kept, the newest last."""
+        """The prefixes of the checkpoints that will be removed in turn, the newest last."""
         return [prefix for prefix, _ in self._last_checkpoints]
 
     def set_last_checkpoints_with_time(self, last_checkpoints_with_time: Sequence[tuple[str, float]]) -> None:

@@ -183,6 +183,21 @@ def test_steps_as_a_session_gives_them(graph: Graph, tmp_path: Path, kind: Any) 
         assert manager.save(kind(7), session=sess) == f"{tmp_path}/ckpt-7"
 
 
+@pytest.mark.parametrize("all_of_them", [0, None])
+def test_a_later_saver_leaves_what_one_that_keeps_all_has_kept(graph: Any, tmp_path: Any, all_of_them: Any) -> None:
+    tf.Variable(1.0)
+    keeping, later = tf.train.Saver(max_to_keep=all_of_them), tf.train.Saver(max_to_keep=1)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for step in range(4):
+            keeping.save(session, str(tmp_path / "m"), step)
+        state = tf.train.get_checkpoint_state(str(tmp_path))
+        assert list(state.all_model_checkpoint_paths) == [str(tmp_path / "m-3")] and keeping.last_checkpoints == []
+        later.recover_last_checkpoints(state.all_model_checkpoint_paths)
+        later.save(session, str(tmp_path / "m"), 4)
+    assert sorted(p.name for p in tmp_path.glob("*.index")) == ["m-0.index", "m-1.index", "m-2.index", "m-4.index"]
+
+
 def test_one_every_so_many_hours_stays(graph: Graph, tmp_path: Path) -> None:
     tf.Variable(1.0)
     saver = tf.train.Saver(max_to_keep=1, keep_checkpoint_every_n_hours=1e-9)
